@@ -1,0 +1,2 @@
+//! Layouts shared across a boundary.
+#![no_std]

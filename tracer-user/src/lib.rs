@@ -1,0 +1,1 @@
+//! Agent and command line of POSIX tracing for Linux.

@@ -1,0 +1,3 @@
+//! `tracer-user`: the command line.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! `cargo xtask`: builds, tests and installs the project.
+
+fn main() {}
