@@ -1,1 +1,10 @@
 //! The tracing option of IEEE 1003.1 for Linux.
+//!
+//! - [`engine`]: what the standard says about streams, as pure logic over [`source::Source`]s.
+//! - [`event`]: what an event is once it is in a stream.
+
+pub mod engine;
+pub mod event;
+pub mod source;
+
+pub use tracer_common::event_type::EventTypeId;

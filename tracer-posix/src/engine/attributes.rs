@@ -1,0 +1,282 @@
+//! The attributes of a stream (`trace_attr_t`).
+
+use crate::engine::{Inheritance, LogFullPolicy, StreamFullPolicy, TraceName, sizes};
+use crate::event::RealtimeNs;
+
+/// Where and by which version traces are made.
+const GENERATION_VERSION: &[u8] = concat!("lxtr ", env!("CARGO_PKG_VERSION")).as_bytes();
+
+/// Attributes a stream is made with. A stream keeps a copy of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    pub(crate) generation_version: TraceName,
+    pub(crate) name: TraceName,
+    pub(crate) creation_time: RealtimeNs,
+    pub(crate) clock_resolution_ns: u64,
+    pub(crate) stream_min_size: usize,
+    pub(crate) stream_full_policy: Option<StreamFullPolicy>,
+    pub(crate) max_data_size: usize,
+    pub(crate) inheritance: Inheritance,
+    pub(crate) log_max_size: usize,
+    pub(crate) log_full_policy: LogFullPolicy,
+}
+
+/// Why a stream cannot be made with these attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidAttribute {
+    /// `EINVAL`.
+    #[error("max-data-size is {value}, and at most {max} is possible")]
+    MaxDataSize {
+        /// What was asked for, in bytes.
+        value: usize,
+        /// The most that is possible, in bytes.
+        max: usize,
+    },
+    /// `EINVAL`.
+    #[error("the policy POSIX_TRACE_FLUSH needs a stream with a log")]
+    FlushWithoutLog,
+    /// `ENOMEM`.
+    #[error("stream-min-size is {value}, and at most {max} is possible")]
+    StreamMinSize {
+        /// What was asked for, in bytes.
+        value: usize,
+        /// The most that is possible, in bytes.
+        max: usize,
+    },
+}
+
+impl Default for Attributes {
+    fn default() -> Self {
+        Self {
+            generation_version: TraceName::cut_from(GENERATION_VERSION),
+            name: TraceName::EMPTY,
+            creation_time: RealtimeNs(0),
+            clock_resolution_ns: 1,
+            stream_min_size: 256 * 1024,
+            stream_full_policy: None,
+            max_data_size: 1024,
+            inheritance: Inheritance::CloseForChild,
+            log_max_size: 16 * 1024 * 1024,
+            log_full_policy: LogFullPolicy::Loop,
+        }
+    }
+}
+
+/// Choosing attributes, one at a time.
+impl Attributes {
+    /// Names the stream; at most `{TRACE_NAME_MAX}` - 1 bytes are kept.
+    #[doc(alias = "posix_trace_attr_setname")]
+    #[must_use]
+    pub fn with_name(mut self, name: &str) -> Self {
+        self.name = TraceName::cut_from(name.as_bytes());
+        self
+    }
+
+    /// Bytes for events, at least.
+    #[doc(alias = "posix_trace_attr_setstreamsize")]
+    #[must_use]
+    pub fn with_stream_min_size(mut self, bytes: usize) -> Self {
+        self.stream_min_size = bytes;
+        self
+    }
+
+    /// What the stream does when it is full.
+    #[doc(alias = "posix_trace_attr_setstreamfullpolicy")]
+    #[must_use]
+    pub fn with_stream_full_policy(mut self, policy: StreamFullPolicy) -> Self {
+        self.stream_full_policy = Some(policy);
+        self
+    }
+
+    /// Most bytes of data kept of one user event.
+    #[doc(alias = "posix_trace_attr_setmaxdatasize")]
+    #[must_use]
+    pub fn with_max_data_size(mut self, bytes: usize) -> Self {
+        self.max_data_size = bytes;
+        self
+    }
+
+    /// Whether children of the target are traced too.
+    #[doc(alias = "posix_trace_attr_setinherited")]
+    #[must_use]
+    pub fn with_inheritance(mut self, inheritance: Inheritance) -> Self {
+        self.inheritance = inheritance;
+        self
+    }
+
+    /// The resolution that events' timestamps are said to have.
+    #[must_use]
+    pub fn with_clock_resolution_ns(mut self, resolution_ns: u64) -> Self {
+        self.clock_resolution_ns = resolution_ns;
+        self
+    }
+}
+
+/// What was chosen.
+impl Attributes {
+    /// Origin and version of the trace system.
+    #[doc(alias = "posix_trace_attr_getgenversion")]
+    #[must_use]
+    pub fn generation_version(&self) -> &TraceName {
+        &self.generation_version
+    }
+
+    /// The stream's name.
+    #[doc(alias = "posix_trace_attr_getname")]
+    #[must_use]
+    pub fn name(&self) -> &TraceName {
+        &self.name
+    }
+
+    /// When the stream was made; 0 before.
+    #[doc(alias = "posix_trace_attr_getcreatetime")]
+    #[must_use]
+    pub fn creation_time(&self) -> RealtimeNs {
+        self.creation_time
+    }
+
+    /// Resolution of the timestamps, in nanoseconds.
+    #[doc(alias = "posix_trace_attr_getclockres")]
+    #[must_use]
+    pub fn clock_resolution_ns(&self) -> u64 {
+        self.clock_resolution_ns
+    }
+
+    /// Bytes for events; in a stream's own attributes, what it really has.
+    #[doc(alias = "posix_trace_attr_getstreamsize")]
+    #[must_use]
+    pub fn stream_min_size(&self) -> usize {
+        self.stream_min_size
+    }
+
+    /// What the stream does when it is full. `POSIX_TRACE_LOOP` where nothing was chosen: a
+    /// stream with a log then gets `POSIX_TRACE_FLUSH` when it is made.
+    #[doc(alias = "posix_trace_attr_getstreamfullpolicy")]
+    #[must_use]
+    pub fn stream_full_policy(&self) -> StreamFullPolicy {
+        self.stream_full_policy.unwrap_or(StreamFullPolicy::Loop)
+    }
+
+    /// Most bytes of data kept of one user event.
+    #[doc(alias = "posix_trace_attr_getmaxdatasize")]
+    #[must_use]
+    pub fn max_data_size(&self) -> usize {
+        self.max_data_size
+    }
+
+    /// Whether children of the target are traced too.
+    #[doc(alias = "posix_trace_attr_getinherited")]
+    #[must_use]
+    pub fn inheritance(&self) -> Inheritance {
+        self.inheritance
+    }
+
+    /// Most bytes for events in a log.
+    #[doc(alias = "posix_trace_attr_getlogsize")]
+    #[must_use]
+    pub fn log_max_size(&self) -> usize {
+        self.log_max_size
+    }
+
+    /// What the log does when it is full.
+    #[doc(alias = "posix_trace_attr_getlogfullpolicy")]
+    #[must_use]
+    pub fn log_full_policy(&self) -> LogFullPolicy {
+        self.log_full_policy
+    }
+
+    /// Bytes that a user event takes that is generated with `data_length` bytes.
+    #[doc(alias = "posix_trace_attr_getmaxusereventsize")]
+    #[must_use]
+    pub fn max_user_event_size(&self, data_length: usize) -> usize {
+        sizes::event_size(data_length.min(self.max_data_size))
+    }
+
+    /// Most bytes that a system event takes.
+    #[doc(alias = "posix_trace_attr_getmaxsystemeventsize")]
+    #[must_use]
+    pub fn max_system_event_size(&self) -> usize {
+        sizes::event_size(sizes::MAX_SYSTEM_DATA)
+    }
+}
+
+impl Attributes {
+    /// What a stream without a log is really made with: the policy decided, the size rounded up
+    /// to what at least one event and the control events need.
+    ///
+    /// # Errors
+    ///
+    /// See [`InvalidAttribute`].
+    pub fn for_stream_without_log(&self) -> Result<Self, InvalidAttribute> {
+        if self.max_data_size > sizes::MAX_USER_DATA {
+            return Err(InvalidAttribute::MaxDataSize {
+                value: self.max_data_size,
+                max: sizes::MAX_USER_DATA,
+            });
+        }
+        if self.stream_full_policy() == StreamFullPolicy::Flush {
+            return Err(InvalidAttribute::FlushWithoutLog);
+        }
+        if self.stream_min_size > sizes::MAX_STREAM_BYTES {
+            return Err(InvalidAttribute::StreamMinSize {
+                value: self.stream_min_size,
+                max: sizes::MAX_STREAM_BYTES,
+            });
+        }
+        Ok(self.rounded())
+    }
+
+    fn rounded(&self) -> Self {
+        let mut rounded = self.clone();
+        let least = sizes::least_stream(rounded.max_data_size);
+        rounded.stream_min_size = rounded.stream_min_size.max(least).next_multiple_of(8);
+        rounded.stream_full_policy = Some(rounded.stream_full_policy());
+        rounded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_string_is_kept_whole() {
+        let attributes = Attributes::default();
+
+        assert_eq!(
+            attributes.generation_version().as_bytes(),
+            GENERATION_VERSION
+        );
+    }
+
+    #[test]
+    fn a_tiny_stream_is_made_large_enough_for_an_event_and_the_control_events() {
+        let tiny = Attributes::default().with_stream_min_size(1);
+
+        let made = tiny.for_stream_without_log().unwrap();
+
+        let needed = made.max_user_event_size(1024) + made.max_system_event_size();
+        assert!(made.stream_min_size() > needed);
+    }
+
+    #[test]
+    fn flush_needs_a_log() {
+        let flush = Attributes::default().with_stream_full_policy(StreamFullPolicy::Flush);
+
+        assert_eq!(
+            flush.for_stream_without_log(),
+            Err(InvalidAttribute::FlushWithoutLog)
+        );
+    }
+
+    #[test]
+    fn data_that_no_ring_can_carry_is_refused() {
+        let large = Attributes::default().with_max_data_size(sizes::MAX_USER_DATA + 1);
+
+        assert!(matches!(
+            large.for_stream_without_log(),
+            Err(InvalidAttribute::MaxDataSize { .. })
+        ));
+    }
+}

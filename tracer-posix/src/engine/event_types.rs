@@ -1,0 +1,72 @@
+//! The event types of one stream: numbers and names.
+
+use std::collections::HashMap;
+
+use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, system_event_type};
+
+/// What `posix_trace_eventid_get_name()` says of the type without a name of its own.
+const UNNAMED: &[u8] = b"posix_trace_unnamed_userevent";
+
+/// The event types of one stream. Names and numbers are one to one.
+#[derive(Clone, Debug, Default)]
+pub struct EventTypes {
+    numbers: HashMap<Vec<u8>, EventTypeId>,
+    /// By number less that of the first named user type.
+    names: Vec<Option<Vec<u8>>>,
+}
+
+/// The number of the first user type with a name.
+const FIRST_NAMED: u32 = FIRST_USER_EVENT + 1;
+
+impl EventTypes {
+    /// The number of the user event type `name`; defines it when it is new, as `preferred` where
+    /// that number is free. When all are used up: the type without a name of its own.
+    pub fn define_user(&mut self, name: &[u8], preferred: Option<EventTypeId>) -> EventTypeId {
+        if let Some(known) = self.numbers.get(name) {
+            return *known;
+        }
+        // Others count up from the first number: what cannot have the number that it prefers is
+        // given one from the end, where it is in nobody's way for longest.
+        let index = preferred
+            .and_then(index_of)
+            .filter(|&index| self.is_free(index))
+            .or_else(|| (0..index_limit()).rev().find(|&index| self.is_free(index)));
+        let Some(index) = index else {
+            return EventTypeId::UNNAMED_USEREVENT;
+        };
+        if self.names.len() <= index {
+            self.names.resize(index + 1, None);
+        }
+        let id = EventTypeId(FIRST_NAMED + u32::try_from(index).unwrap_or(0));
+        if let Some(place) = self.names.get_mut(index) {
+            *place = Some(name.to_vec());
+        }
+        self.numbers.insert(name.to_vec(), id);
+        id
+    }
+
+    /// The name of a type, system or user, as bytes without a terminating null.
+    #[must_use]
+    pub fn name(&self, id: EventTypeId) -> Option<&[u8]> {
+        if id == EventTypeId::UNNAMED_USEREVENT {
+            return Some(UNNAMED);
+        }
+        match index_of(id) {
+            Some(index) => self.names.get(index)?.as_deref(),
+            None => system_event_type(id).map(|entry| entry.name.as_bytes()),
+        }
+    }
+
+    fn is_free(&self, index: usize) -> bool {
+        self.names.get(index).is_none_or(Option::is_none)
+    }
+}
+
+fn index_limit() -> usize {
+    usize::try_from(EVENT_ID_LIMIT - FIRST_NAMED).unwrap_or(0)
+}
+
+fn index_of(id: EventTypeId) -> Option<usize> {
+    let index = usize::try_from(id.0.checked_sub(FIRST_NAMED)?).ok()?;
+    (index < index_limit()).then_some(index)
+}

@@ -1,0 +1,75 @@
+//! The merge: what sources bring, put in order of time up to the watermark.
+
+use crate::event::MonotonicNs;
+use crate::source::{Batch, Loss, Pending, Source};
+
+use super::EventTypes;
+use super::stream::StreamCore;
+
+/// Events that came and cannot be fed yet: an older one may still come.
+#[derive(Default)]
+pub(super) struct Merge {
+    events: Vec<Pending>,
+    losses: Vec<Loss>,
+    data: Vec<u8>,
+}
+
+impl Merge {
+    /// Collects from all sources and feeds what is certain to be in order. Returns the time up to
+    /// which it is: no source will bring anything older. `now` serves where no source has a say.
+    pub(super) fn round(
+        &mut self,
+        sources: &mut [Box<dyn Source>],
+        types: &mut EventTypes,
+        core: &mut StreamCore,
+        now: impl FnOnce() -> MonotonicNs,
+    ) -> MonotonicNs {
+        let mut watermark = MonotonicNs(u64::MAX);
+        for source in sources {
+            let mut batch = Batch::new(types, &mut self.events, &mut self.data, &mut self.losses);
+            watermark = watermark.min(source.collect(&mut batch));
+        }
+        if watermark == MonotonicNs(u64::MAX) {
+            // None will bring anything again: all that is there may go.
+            watermark = now();
+            self.feed(MonotonicNs(u64::MAX), core);
+        } else {
+            self.feed(watermark, core);
+        }
+        watermark
+    }
+
+    fn feed(&mut self, until: MonotonicNs, core: &mut StreamCore) {
+        // Each ring brings its events in order: a stable sort finds these runs and merges them.
+        self.events.sort_by_key(|event| event.header.time);
+        self.losses.sort_by_key(|loss| loss.since);
+        let ready = self
+            .events
+            .partition_point(|event| event.header.time <= until);
+        let mut losses = self.losses.drain(..).peekable();
+        for event in self.events.drain(..ready) {
+            while let Some(loss) = losses.next_if(|loss| loss.since < event.header.time) {
+                core.feed_loss(loss);
+            }
+            core.feed(event.header, event.data(&self.data));
+        }
+        // What is left was lost after the last event that is certain: it is told now all the same.
+        losses.for_each(|loss| core.feed_loss(loss));
+        self.compact();
+    }
+
+    /// Forgets the data of events that were fed.
+    fn compact(&mut self) {
+        if self.events.is_empty() {
+            self.data.clear();
+            return;
+        }
+        let mut kept = Vec::with_capacity(self.data.len());
+        for event in &mut self.events {
+            let start = kept.len();
+            kept.extend_from_slice(event.data(&self.data));
+            event.data_start = start;
+        }
+        self.data = kept;
+    }
+}

@@ -1,0 +1,28 @@
+//! What the standard says about streams, as logic without effects.
+//!
+//! - [`Attributes`], [`EventSet`], [`EventTypes`]: what a stream is made with and knows.
+//! - [`StreamCore`]: one stream's state machine and buffer; time is an argument.
+//! - [`ActiveStream`]: a stream with its sources: collects, merges by time, applies filter and
+//!   policy.
+
+#![forbid(unsafe_code)]
+
+mod active_stream;
+mod attributes;
+mod event_set;
+mod event_types;
+mod ledger;
+mod merge;
+mod policy;
+pub mod sizes;
+mod stream;
+mod trace_name;
+
+pub use active_stream::ActiveStream;
+pub use attributes::{Attributes, InvalidAttribute};
+pub use event_set::{EventSet, SetKind};
+pub use event_types::EventTypes;
+pub use ledger::Ledger;
+pub use policy::{Inheritance, LogFullPolicy, StreamFullPolicy};
+pub use stream::{Filtering, Origin, Status, StreamCore};
+pub use trace_name::TraceName;

@@ -1,0 +1,32 @@
+//! The policies that attributes choose. The standard names every value, so the enums are closed.
+
+/// What a full trace stream does with the next event (`stream-full-policy`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamFullPolicy {
+    /// The oldest events make room.
+    Loop,
+    /// The stream stops, and starts again when it has been emptied.
+    UntilFull,
+    /// As `UntilFull`, with regular flushes to the log.
+    Flush,
+}
+
+/// What a full trace log does with the next event (`log-full-policy`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFullPolicy {
+    /// The oldest events make room.
+    Loop,
+    /// What is flushed from then on is discarded.
+    UntilFull,
+    /// The log has no limit.
+    Append,
+}
+
+/// Whether children of the target are traced into the same stream (`inheritance`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inheritance {
+    /// Children are not traced.
+    CloseForChild,
+    /// Children are traced from their first instruction on.
+    Inherited,
+}

@@ -1,0 +1,51 @@
+//! How much room events take: the arithmetic behind stream-min-size.
+
+use tracer_common::area::{MAX_DATA_BYTES, MAX_RING_BYTES, RECORD_HEADER_BYTES};
+use tracer_common::event_type::EVENT_SET_WORDS;
+
+pub use super::trace_name::TRACE_NAME_MAX;
+
+/// Bytes that an event takes beside its data.
+pub const EVENT_HEADER_BYTES: usize = 64;
+
+/// Bytes of an event set as event data.
+pub const SET_BYTES: usize = EVENT_SET_WORDS * 8;
+
+/// Most data of a system event: FILTER's two sets. The kernel's types have less.
+pub const MAX_SYSTEM_DATA: usize = 2 * SET_BYTES;
+
+/// Most data of a user event that any stream keeps.
+pub const MAX_USER_DATA: usize = MAX_DATA_BYTES as usize;
+
+/// The largest stream: the rings of its threads have to be as large as it is.
+pub const MAX_STREAM_BYTES: usize = MAX_RING_BYTES as usize;
+
+/// Bytes that an event with `data_length` bytes of data takes in a stream.
+///
+/// Never less than the same event takes in a thread's ring: the argument that a merge at reading
+/// time loses nothing that one global buffer would have kept rests on that.
+#[must_use]
+pub const fn event_size(data_length: usize) -> usize {
+    data_length.saturating_add(EVENT_HEADER_BYTES + 7) & !7
+}
+
+/// Room set aside beyond the capacity for the START of a stream that is about to be full.
+pub(crate) const START_BYTES: usize = event_size(SET_BYTES);
+
+/// Room set aside beyond the capacity for the STOP of a stream that has become full.
+pub(crate) const STOP_BYTES: usize = event_size(size_of::<i32>());
+
+/// The smallest stream that keeps events of `max_data_size`: one of them, and one of each
+/// control event.
+#[must_use]
+pub const fn least_stream(max_data_size: usize) -> usize {
+    event_size(max_data_size)
+        .saturating_add(START_BYTES + STOP_BYTES)
+        .saturating_add(event_size(MAX_SYSTEM_DATA))
+}
+
+const _: () = {
+    assert!(EVENT_HEADER_BYTES >= RECORD_HEADER_BYTES);
+    assert!(event_size(0) == EVENT_HEADER_BYTES);
+    assert!(event_size(1) == EVENT_HEADER_BYTES + 8);
+};

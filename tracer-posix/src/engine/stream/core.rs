@@ -1,0 +1,533 @@
+//! The state machine of an active stream.
+//!
+//! ```text
+//!                     start                        full (UNTIL_FULL)
+//!   SUSPENDED, NOT_FULL ──► RUNNING, NOT_FULL ──────────────────────► SUSPENDED, FULL
+//!            ▲        stop ◄──┘      ▲                                      │ read
+//!            │                       │ read empty: restarts by itself       ▼
+//!            │                       └────────────────────────── SUSPENDED, NOT_FULL
+//!            └── stop cancels the restart ──────────────────────────────────┘
+//!
+//!   LOOP: RUNNING, NOT_FULL ◄──► RUNNING, FULL; never stops by itself
+//! ```
+
+use tracer_common::event_type::EventTypeId;
+
+use super::buffer::{Buffer, Gap, Oldest};
+use crate::engine::sizes::event_size;
+use crate::engine::{EventSet, Ledger, StreamFullPolicy};
+use crate::event::{EventHeader, MonotonicNs, Truncation};
+use crate::source::{Loss, LossCause};
+
+/// How `posix_trace_set_filter()` combines the given set with the filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filtering {
+    /// The given set becomes the filter.
+    Set,
+    /// The given set is added to the filter.
+    Add,
+    /// The given set is taken out of the filter.
+    Sub,
+}
+
+/// What `posix_trace_get_status()` tells of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Whether it records (`POSIX_TRACE_RUNNING`).
+    pub is_running: bool,
+    /// Whether its room is used up (`POSIX_TRACE_FULL`).
+    pub is_full: bool,
+    /// Whether events were lost since this was last asked (`POSIX_TRACE_OVERRUN`).
+    pub is_overrun: bool,
+}
+
+/// Why a stream does not record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Activity {
+    Running {
+        since: MonotonicNs,
+        is_restarted: bool,
+    },
+    /// By a call, or never started.
+    Suspended,
+    /// By itself, because it was full; it restarts when it has been emptied.
+    StoppedFull,
+}
+
+/// An active stream without its sources.
+pub struct StreamCore {
+    policy: StreamFullPolicy,
+    /// Bytes for events, room for an automatic STOP not counted.
+    capacity: usize,
+    activity: Activity,
+    is_full: bool,
+    is_overrun: bool,
+    filter: EventSet,
+    buffer: Buffer,
+    ledger: Ledger,
+    /// What was fed up to now; older events are late.
+    horizon: MonotonicNs,
+    /// The time of the last event given out.
+    last_reported: MonotonicNs,
+    /// A `RESUME` to be given out before the next event.
+    resume: Option<MonotonicNs>,
+}
+
+/// `auto` of a STOP that was called for.
+const CALLED: i32 = 0;
+/// `auto` of a STOP because the stream was full.
+const AUTOMATIC: i32 = 1;
+
+impl StreamCore {
+    /// A suspended, empty stream with an empty filter that holds `capacity` bytes of events.
+    #[must_use]
+    pub fn new(policy: StreamFullPolicy, capacity: usize) -> Self {
+        Self {
+            policy,
+            capacity,
+            activity: Activity::Suspended,
+            is_full: false,
+            is_overrun: false,
+            filter: EventSet::EMPTY,
+            buffer: Buffer::default(),
+            ledger: Ledger::default(),
+            horizon: MonotonicNs(0),
+            last_reported: MonotonicNs(0),
+            resume: None,
+        }
+    }
+
+    /// Takes the next event of the merged sequence: records it, or not, as state, filter and policy
+    /// say.
+    pub fn feed(&mut self, header: EventHeader, data: &[u8]) {
+        if header.time < self.horizon {
+            self.lose(LossCause::Late, 1, header.time);
+            return;
+        }
+        self.horizon = header.time;
+        if self.filter.contains(header.event_type) {
+            return;
+        }
+        match self.activity {
+            Activity::Running { since, .. } if header.time >= since => self.record(header, data),
+            Activity::Running {
+                is_restarted: true, ..
+            }
+            | Activity::StoppedFull => {
+                self.is_overrun = true;
+                self.ledger.lose(LossCause::StreamFull, 1);
+            }
+            // Generated before the start or after the stop: nobody asked for it.
+            Activity::Running {
+                is_restarted: false,
+                ..
+            }
+            | Activity::Suspended => {}
+        }
+    }
+
+    /// Takes the word that events were lost before they came here.
+    pub fn feed_loss(&mut self, loss: Loss) {
+        self.lose(loss.cause, loss.count, loss.since.max(self.horizon));
+    }
+
+    fn lose(&mut self, cause: LossCause, count: u64, since: MonotonicNs) {
+        self.ledger.lose(cause, count);
+        self.is_overrun = true;
+        // A stream that stops when it is full marks what is missing by its STOP and START: thread
+        // rings as large as the stream refuse only what the full stream would have refused.
+        if self.policy != StreamFullPolicy::UntilFull {
+            self.buffer.push_gap(Gap { since });
+        }
+    }
+
+    fn record(&mut self, header: EventHeader, data: &[u8]) {
+        let size = event_size(data.len());
+        match self.policy {
+            StreamFullPolicy::Loop => {
+                while self.buffer.used().saturating_add(size) > self.capacity {
+                    if !self.buffer.overwrite_oldest() {
+                        break;
+                    }
+                    self.ledger.lose(LossCause::StreamOverwritten, 1);
+                    self.is_full = true;
+                    self.is_overrun = true;
+                }
+                self.hold(header, data);
+            }
+            StreamFullPolicy::UntilFull | StreamFullPolicy::Flush => {
+                if self.buffer.used().saturating_add(size) <= self.capacity {
+                    self.hold(header, data);
+                } else {
+                    self.stop_full(header.time);
+                    self.is_overrun = true;
+                    self.ledger.lose(LossCause::StreamFull, 1);
+                }
+            }
+        }
+    }
+
+    fn hold(&mut self, header: EventHeader, data: &[u8]) {
+        self.ledger.recorded += 1;
+        self.buffer.push(header, data, true);
+    }
+
+    /// The stream stops itself. The STOP takes none of the room: it has room of its own.
+    fn stop_full(&mut self, at: MonotonicNs) {
+        self.activity = Activity::StoppedFull;
+        self.is_full = true;
+        if !self.filter.contains(EventTypeId::STOP) {
+            self.ledger.recorded += 1;
+            let header = Origin::NONE.header(EventTypeId::STOP, at);
+            self.buffer.push(header, &AUTOMATIC.to_ne_bytes(), false);
+        }
+    }
+
+    /// Starts the stream at `at`, which is not before anything that was fed.
+    ///
+    /// # Standard
+    ///
+    /// XSH `posix_trace_start()`. A full stream under `POSIX_TRACE_UNTIL_FULL` is left alone.
+    pub fn start(&mut self, at: MonotonicNs, caller: Origin) {
+        let is_startable = match self.activity {
+            Activity::Running { .. } => false,
+            Activity::Suspended | Activity::StoppedFull => {
+                !self.is_full || self.policy == StreamFullPolicy::Loop
+            }
+        };
+        if is_startable {
+            self.horizon = self.horizon.max(at);
+            self.activity = Activity::Running {
+                since: self.horizon,
+                is_restarted: false,
+            };
+            self.record_start(caller);
+        }
+    }
+
+    fn record_start(&mut self, caller: Origin) {
+        let data = self.filter.to_bytes();
+        self.record_own(EventTypeId::START, caller, &data);
+    }
+
+    /// Stops the stream at `at`; what is recorded stays readable.
+    ///
+    /// # Standard
+    ///
+    /// XSH `posix_trace_stop()`. Stopping a stream that stopped itself cancels its restart.
+    pub fn stop(&mut self, at: MonotonicNs, caller: Origin) {
+        self.horizon = self.horizon.max(at);
+        if matches!(self.activity, Activity::Running { .. }) {
+            self.record_own(EventTypeId::STOP, caller, &CALLED.to_ne_bytes());
+        }
+        // Recording the STOP may have filled the stream; the call stands all the same.
+        self.activity = Activity::Suspended;
+    }
+
+    /// Changes the filter at `at`.
+    ///
+    /// # Standard
+    ///
+    /// XSH `posix_trace_set_filter()`. The event is recorded while the stream runs, unless the old
+    /// filter holds its type.
+    pub fn set_filter(&mut self, set: &EventSet, how: Filtering, at: MonotonicNs, caller: Origin) {
+        let old = self.filter;
+        let new = match how {
+            Filtering::Set => *set,
+            Filtering::Add => old.union(set),
+            Filtering::Sub => old.difference(set),
+        };
+        self.horizon = self.horizon.max(at);
+        if matches!(self.activity, Activity::Running { .. }) {
+            let data = [old.to_bytes(), new.to_bytes()].concat();
+            self.record_own(EventTypeId::FILTER, caller, &data);
+        }
+        self.filter = new;
+    }
+
+    /// Records an event of the stream's own, unless it is filtered, or the stream is full and loops:
+    /// those are not recorded then.
+    fn record_own(&mut self, event_type: EventTypeId, caller: Origin, data: &[u8]) {
+        let is_full_loop = self.policy == StreamFullPolicy::Loop && self.is_full;
+        if !self.filter.contains(event_type) && !is_full_loop {
+            self.record(caller.header(event_type, self.horizon), data);
+        }
+    }
+
+    /// Drops all that is recorded, and the filter; a running stream goes on running.
+    ///
+    /// # Standard
+    ///
+    /// XSH `posix_trace_clear()`. A stream that had stopped itself stays suspended.
+    pub fn clear(&mut self, at: MonotonicNs) {
+        self.horizon = self.horizon.max(at);
+        self.ledger.cleared += self.buffer.events() as u64;
+        self.buffer.clear();
+        self.resume = None;
+        self.filter = EventSet::EMPTY;
+        self.is_full = false;
+        self.is_overrun = false;
+        if self.activity == Activity::StoppedFull {
+            self.activity = Activity::Suspended;
+        }
+    }
+
+    /// The oldest event, if there is one; its data is put into `data`. `now` is asked for only when
+    /// the stream restarts itself because it has become empty.
+    pub fn next(
+        &mut self,
+        data: &mut Vec<u8>,
+        now: impl FnOnce() -> MonotonicNs,
+    ) -> Option<EventHeader> {
+        loop {
+            if let Some(time) = self.resume.take()
+                && !self.filter.contains(EventTypeId::RESUME)
+            {
+                data.clear();
+                return Some(self.reported(Origin::NONE.header(EventTypeId::RESUME, time)));
+            }
+            match self.buffer.pop(data)? {
+                Oldest::Gap(gap) => {
+                    // There is an event after a gap, or it is not given out.
+                    self.resume = self.buffer.oldest_time();
+                    if !self.filter.contains(EventTypeId::OVERFLOW) {
+                        data.clear();
+                        let until = self.resume.unwrap_or(gap.since);
+                        let since = gap.since.min(until);
+                        return Some(
+                            self.reported(Origin::NONE.header(EventTypeId::OVERFLOW, since)),
+                        );
+                    }
+                }
+                Oldest::Event(header) => {
+                    self.ledger.reported += 1;
+                    self.make_room(now);
+                    return Some(self.reported(header));
+                }
+            }
+        }
+    }
+
+    /// Time does not go back for the reader.
+    fn reported(&mut self, mut header: EventHeader) -> EventHeader {
+        header.time = header.time.max(self.last_reported);
+        self.last_reported = header.time;
+        header
+    }
+
+    /// After an event was read: the stream has room again, and restarts when it is empty.
+    fn make_room(&mut self, now: impl FnOnce() -> MonotonicNs) {
+        self.is_full = false;
+        if self.activity == Activity::StoppedFull && self.buffer.events() == 0 {
+            let at = self.horizon.max(now());
+            self.activity = Activity::Running {
+                since: at,
+                is_restarted: true,
+            };
+            if !self.filter.contains(EventTypeId::START) {
+                let header = Origin::NONE.header(EventTypeId::START, at);
+                let data = self.filter.to_bytes();
+                self.hold(header, &data);
+            }
+        }
+    }
+
+    /// The status now; that events were lost is told once.
+    pub fn status(&mut self) -> Status {
+        let is_running = matches!(self.activity, Activity::Running { .. });
+        let is_overrun = std::mem::take(&mut self.is_overrun);
+        Status {
+            is_running,
+            is_full: self.is_full,
+            is_overrun,
+        }
+    }
+
+    /// Whether sources should bring events: also while the stream has stopped itself, since what
+    /// it loses then is counted.
+    #[must_use]
+    pub fn wants_events(&self) -> bool {
+        self.activity != Activity::Suspended
+    }
+
+    /// The set of types that are not recorded.
+    #[must_use]
+    pub fn filter(&self) -> &EventSet {
+        &self.filter
+    }
+
+    /// Where every event went so far.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Events that are there to be read.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.buffer.events()
+    }
+}
+
+/// Who brought a control event forth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Process; 0 for the trace system.
+    pub pid: i32,
+    /// Thread, as the kernel numbers it; 0 for the trace system.
+    pub tid: i32,
+    /// The thread's `pthread_t`; 0 for the trace system.
+    pub thread_id: u64,
+    /// Address of the call; 0 for the trace system.
+    pub program_address: u64,
+}
+
+impl Origin {
+    /// The trace system itself.
+    pub const NONE: Self = Self {
+        pid: 0,
+        tid: 0,
+        thread_id: 0,
+        program_address: 0,
+    };
+
+    fn header(self, event_type: EventTypeId, time: MonotonicNs) -> EventHeader {
+        EventHeader {
+            time,
+            event_type,
+            pid: self.pid,
+            tid: self.tid,
+            cpu: None,
+            thread_id: self.thread_id,
+            program_address: self.program_address,
+            truncation: Truncation::None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(time: u64) -> EventHeader {
+        Origin::NONE.header(EventTypeId(300), MonotonicNs(time))
+    }
+
+    fn read_all(core: &mut StreamCore, now: u64) -> Vec<(u64, EventTypeId)> {
+        let mut data = Vec::new();
+        std::iter::from_fn(|| core.next(&mut data, || MonotonicNs(now)))
+            .map(|header| (header.time.0, header.event_type))
+            .collect()
+    }
+
+    /// A started stream with room for `events` events without data, its START already read.
+    fn started(policy: StreamFullPolicy, events: usize) -> StreamCore {
+        let mut core = StreamCore::new(policy, event_size(0) * events);
+        core.filter.insert(EventTypeId::START);
+        core.start(MonotonicNs(1), Origin::NONE);
+        core
+    }
+
+    const USER: EventTypeId = EventTypeId(300);
+
+    #[test]
+    fn what_a_looping_stream_overwrote_is_marked_by_its_first_and_the_next_time() {
+        let mut core = started(StreamFullPolicy::Loop, 2);
+        for time in 10..15 {
+            core.feed(event(time), b"");
+        }
+
+        assert_eq!(
+            read_all(&mut core, 20),
+            [
+                (10, EventTypeId::OVERFLOW),
+                (13, EventTypeId::RESUME),
+                (13, USER),
+                (14, USER)
+            ]
+        );
+        assert_eq!(core.ledger().lost(LossCause::StreamOverwritten), 3);
+    }
+
+    #[test]
+    fn a_loss_in_a_source_is_marked_where_it_happened() {
+        let mut core = started(StreamFullPolicy::Loop, 9);
+        core.feed(event(10), b"");
+        core.feed_loss(Loss {
+            cause: LossCause::KernelRingFull,
+            count: 7,
+            since: MonotonicNs(11),
+        });
+        core.feed(event(12), b"");
+
+        assert_eq!(
+            read_all(&mut core, 20),
+            [
+                (10, USER),
+                (11, EventTypeId::OVERFLOW),
+                (12, EventTypeId::RESUME),
+                (12, USER)
+            ]
+        );
+        assert_eq!(core.ledger().lost(LossCause::KernelRingFull), 7);
+        assert!(core.status().is_overrun);
+    }
+
+    #[test]
+    fn a_stream_until_full_stops_itself_and_restarts_once_it_was_read_empty() {
+        let mut core = started(StreamFullPolicy::UntilFull, 2);
+        for time in 10..14 {
+            core.feed(event(time), b"");
+        }
+        assert_eq!(
+            core.status(),
+            Status {
+                is_running: false,
+                is_full: true,
+                is_overrun: true
+            }
+        );
+
+        assert_eq!(
+            read_all(&mut core, 20),
+            [(10, USER), (11, USER), (12, EventTypeId::STOP)]
+        );
+        // Generated before the restart, merged after it: lost all the same.
+        core.feed(event(19), b"");
+        core.feed(event(21), b"");
+
+        assert_eq!(read_all(&mut core, 30), [(21, USER)]);
+        assert_eq!(core.ledger().lost(LossCause::StreamFull), 3);
+    }
+
+    #[test]
+    fn an_event_older_than_what_was_given_out_is_late_and_counted() {
+        let mut core = started(StreamFullPolicy::Loop, 9);
+        core.feed(event(10), b"");
+        core.feed(event(9), b"");
+
+        assert_eq!(read_all(&mut core, 20), [(10, USER)]);
+        assert_eq!(core.ledger().lost(LossCause::Late), 1);
+    }
+
+    #[test]
+    fn events_before_the_start_and_after_the_stop_are_no_loss() {
+        let mut core = StreamCore::new(StreamFullPolicy::Loop, 4096);
+        core.feed(event(10), b"");
+        core.start(MonotonicNs(11), Origin::NONE);
+        core.feed(event(12), b"");
+        core.stop(MonotonicNs(13), Origin::NONE);
+        core.feed(event(14), b"");
+
+        assert_eq!(
+            read_all(&mut core, 20),
+            [
+                (11, EventTypeId::START),
+                (12, USER),
+                (13, EventTypeId::STOP)
+            ]
+        );
+        assert_eq!(core.ledger().lost_in_all(), 0);
+        assert!(!core.status().is_overrun);
+    }
+}

@@ -1,0 +1,10 @@
+//! One stream: what it holds, and what the standard says happens to it.
+//!
+//! Nothing here knows the time or where events come from: both are arguments.
+
+mod buffer;
+mod core;
+#[cfg(test)]
+mod model;
+
+pub use self::core::{Filtering, Origin, Status, StreamCore};

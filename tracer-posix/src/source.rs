@@ -1,0 +1,192 @@
+//! Where a stream gets its events from.
+//!
+//! The engine knows nothing of eBPF or of trace areas: each is a [`Source`], and a test's vector
+//! is a third.
+
+use tracer_common::event_type::EventTypeId;
+
+use crate::engine::{EventSet, EventTypes};
+use crate::event::{EventHeader, MonotonicNs};
+
+/// A place where events of one stream come from.
+pub trait Source: Send {
+    /// Hands over everything recorded since the last call, and states a watermark: whatever a
+    /// later call brings is not older than it.
+    ///
+    /// Events of one call may come in any order. A source that cannot state more than last time
+    /// returns the same watermark again. It must not wait for longer than a few milliseconds.
+    /// A source that will never bring anything again returns `MonotonicNs(u64::MAX)`.
+    fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs;
+
+    /// Tells the source what the stream wants from now on, so that what nobody wants is dropped
+    /// where it arises. The engine filters again, exactly; a source may bring more than is wanted.
+    fn control(&mut self, control: &Control);
+
+    /// Defines a user event type where the events come from, so that the target gets the same
+    /// number when it opens the name. `None` from a source that has no names of its own, or not
+    /// yet: then the stream chooses the number.
+    fn define_event_type(&mut self, name: &[u8]) -> Option<EventTypeId> {
+        let _ = name;
+        None
+    }
+
+    /// Tells the names and the source's own numbers of all user event types that are defined where
+    /// the events come from. Nothing from a source that has no names of its own.
+    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId)) {
+        let _ = tell;
+    }
+}
+
+/// What a stream wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Whether the stream records.
+    pub running: bool,
+    /// The types that are not wanted, in the stream's numbers.
+    pub filter: EventSet,
+}
+
+/// Why an event was not recorded or was lost before it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum LossCause {
+    /// The kernel's ring had no room.
+    KernelRingFull,
+    /// An eBPF program was not run because it was running on that CPU already.
+    KernelMissed,
+    /// A thread's ring was overwritten before it was read.
+    ThreadRingOverwritten,
+    /// A thread's ring had no room, or its controller gave no sign of life for too long.
+    ThreadRingFull,
+    /// No ring could be had for a thread.
+    NoThreadRing,
+    /// Signal handlers that emit were nested too deeply.
+    NestedTooDeeply,
+    /// A ring held what no emitter writes.
+    Damaged,
+    /// It came after later events had been given out already.
+    Late,
+    /// The stream was full and overwrote its oldest events (`POSIX_TRACE_LOOP`).
+    StreamOverwritten,
+    /// The stream was full and recorded no more (`POSIX_TRACE_UNTIL_FULL`).
+    StreamFull,
+}
+
+impl LossCause {
+    /// Every cause.
+    pub const ALL: [Self; 10] = [
+        Self::KernelRingFull,
+        Self::KernelMissed,
+        Self::ThreadRingOverwritten,
+        Self::ThreadRingFull,
+        Self::NoThreadRing,
+        Self::NestedTooDeeply,
+        Self::Damaged,
+        Self::Late,
+        Self::StreamOverwritten,
+        Self::StreamFull,
+    ];
+
+    /// Its name in the closing line and in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KernelRingFull => "kernel_ring_full",
+            Self::KernelMissed => "kernel_missed",
+            Self::ThreadRingOverwritten => "thread_ring_overwritten",
+            Self::ThreadRingFull => "thread_ring_full",
+            Self::NoThreadRing => "no_thread_ring",
+            Self::NestedTooDeeply => "nested_too_deeply",
+            Self::Damaged => "damaged",
+            Self::Late => "late",
+            Self::StreamOverwritten => "stream_overwritten",
+            Self::StreamFull => "stream_full",
+        }
+    }
+}
+
+/// Events lost in a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Why.
+    pub cause: LossCause,
+    /// How many.
+    pub count: u64,
+    /// Not later than the first of them, and not earlier than the last event before it; as exact as the source knows.
+    pub since: MonotonicNs,
+}
+
+/// One event in a [`Batch`]: where its data lies is the batch's business.
+#[derive(Clone, Copy, Debug)]
+pub struct Pending {
+    /// Everything but the data.
+    pub header: EventHeader,
+    pub(crate) data_start: usize,
+    pub(crate) data_length: usize,
+}
+
+impl Pending {
+    /// Its data, in the store that its batch appended to.
+    #[must_use]
+    pub fn data<'a>(&self, store: &'a [u8]) -> &'a [u8] {
+        store
+            .get(self.data_start..)
+            .and_then(|rest| rest.get(..self.data_length))
+            .unwrap_or_default()
+    }
+}
+
+/// What sources hand to the engine in one round.
+pub struct Batch<'a> {
+    types: &'a mut EventTypes,
+    events: &'a mut Vec<Pending>,
+    data: &'a mut Vec<u8>,
+    losses: &'a mut Vec<Loss>,
+}
+
+impl<'a> Batch<'a> {
+    /// A batch that appends to the given queues.
+    pub fn new(
+        types: &'a mut EventTypes,
+        events: &'a mut Vec<Pending>,
+        data: &'a mut Vec<u8>,
+        losses: &'a mut Vec<Loss>,
+    ) -> Self {
+        Self {
+            types,
+            events,
+            data,
+            losses,
+        }
+    }
+
+    /// Adds an event with its data.
+    pub fn push(&mut self, header: EventHeader, data: &[u8]) {
+        self.push_with(header, |room| room.extend_from_slice(data));
+    }
+
+    /// Adds an event whose data `write` appends to the vector it is given.
+    pub fn push_with(&mut self, header: EventHeader, write: impl FnOnce(&mut Vec<u8>)) {
+        let data_start = self.data.len();
+        write(self.data);
+        let data_length = self.data.len().saturating_sub(data_start);
+        self.events.push(Pending {
+            header,
+            data_start,
+            data_length,
+        });
+    }
+
+    /// Adds the word that events were lost.
+    pub fn lose(&mut self, loss: Loss) {
+        if loss.count > 0 {
+            self.losses.push(loss);
+        }
+    }
+
+    /// The stream's number for the user event type `name`, which the source itself numbers
+    /// `own`; the same wherever no other source has taken it.
+    pub fn user_event_type(&mut self, name: &[u8], own: EventTypeId) -> EventTypeId {
+        self.types.define_user(name, Some(own))
+    }
+}
