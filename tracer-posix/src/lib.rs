@@ -1,8 +1,11 @@
 //! The tracing option of IEEE 1003.1 for Linux.
 //!
 //! - [`engine`]: what the standard says about streams, as pure logic over [`source::Source`]s.
+//! - [`area`]: the trace area: emitting into it, finding it, reading it.
 //! - [`event`]: what an event is once it is in a stream.
 
+pub mod area;
+pub mod emit;
 pub mod engine;
 pub mod event;
 pub mod source;

@@ -1,0 +1,252 @@
+//! Finding the area of a process, and mapping it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use tracer_common::area::{DATA_OFFSET, MAGIC, VERSION};
+
+use super::inherited::LINK;
+use super::mapping::{self, Mapping, Parts};
+use super::process;
+use super::ticks::{TickClock, TickSource};
+use crate::event::MonotonicNs;
+
+/// Identifies a trace area on this machine while it exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AreaId {
+    /// Device of the memfd.
+    pub device: u64,
+    /// Inode of the memfd.
+    pub inode: u64,
+}
+
+/// Why the trace area of a process could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FindError {
+    /// `ESRCH`.
+    #[error("no process has pid {pid}")]
+    NoSuchProcess {
+        /// The process asked for.
+        pid: i32,
+    },
+    /// `EPERM`.
+    #[error("not permitted to look into process {pid}")]
+    NotPermitted {
+        /// The process asked for.
+        pid: i32,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The area is not one that this library can read.
+    #[error("the trace area of process {pid} is damaged or of another version")]
+    Unreadable {
+        /// The process asked for.
+        pid: i32,
+    },
+    /// A system call failed.
+    #[error("cannot map the trace area of process {pid}")]
+    Map {
+        /// The process asked for.
+        pid: i32,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// A mapped trace area.
+#[derive(Debug)]
+pub struct Area {
+    file: OwnedFd,
+    fixed: Mapping,
+    id: AreaId,
+    ticks: TickSource,
+}
+
+impl Area {
+    /// The area of this process; the library makes it when it is loaded.
+    #[must_use]
+    pub fn own() -> Option<Self> {
+        process::parts_if_ready().or_else(process::parts_made_ready)?;
+        Self::open(process::file_copy()?).ok().flatten()
+    }
+
+    /// The area that process `pid` emits into, or `None` where it has none (yet).
+    ///
+    /// # Errors
+    ///
+    /// See [`FindError`].
+    pub fn find(pid: i32) -> Result<Option<Self>, FindError> {
+        if pid == super::names::own_pid() {
+            return Ok(Self::own());
+        }
+        let Some(path) = descriptor(pid)?.or_else(|| mapped_file(pid)) else {
+            return Ok(None);
+        };
+        let file = match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(file) => file,
+            // Closed, or the process ended, since we looked.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(FindError::NotPermitted { pid, source }),
+        };
+        match Self::open(file.into()) {
+            Ok(Some(area)) => Ok(Some(area)),
+            Ok(None) => Err(FindError::Unreadable { pid }),
+            Err(source) => Err(FindError::Map { pid, source }),
+        }
+    }
+
+    /// Makes an area to hand to a command that is about to be started: the descriptor is
+    /// inherited over exec, and the library in the new program takes it up.
+    ///
+    /// # Errors
+    ///
+    /// What `memfd_create()`, `ftruncate()` or `mmap()` said.
+    pub fn for_command() -> io::Result<Self> {
+        let file = mapping::create_file()?;
+        {
+            let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET)?;
+            if let Some(parts) = Parts::new(fixed.words()) {
+                process::write_header(parts);
+            }
+        }
+        Self::open(file)?.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
+    }
+
+    /// Which area this is: two mappings of the same area have the same.
+    #[must_use]
+    pub fn id(&self) -> AreaId {
+        self.id
+    }
+
+    /// When the area was made, as closely as the clock's present rate tells.
+    #[must_use]
+    pub fn created(&self) -> MonotonicNs {
+        let created = self
+            .parts()
+            .map_or(0, |parts| parts.header().created.load(Relaxed));
+        TickClock::new(self.ticks).time_of(created)
+    }
+
+    /// Maps the area behind a descriptor; `None` when it is not one that can be trusted to stay
+    /// as large as it is, or of another version.
+    fn open(file: OwnedFd) -> io::Result<Option<Self>> {
+        if readable_area_created(&file).is_none() {
+            return Ok(None);
+        }
+        let facts = mapping::facts(file.as_raw_fd())?;
+        let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET)?;
+        let ticks = Parts::new(fixed.words())
+            .and_then(|parts| TickSource::from_header(parts.header().clock.load(Relaxed)));
+        let id = AreaId {
+            device: facts.device,
+            inode: facts.inode,
+        };
+        Ok(ticks.map(|ticks| Self {
+            file,
+            fixed,
+            id,
+            ticks,
+        }))
+    }
+
+    pub(super) fn parts(&self) -> Option<Parts<'_>> {
+        Parts::new(self.fixed.words())
+    }
+
+    pub(super) fn ticks(&self) -> TickSource {
+        self.ticks
+    }
+
+    /// Maps the data of a ring, where the area says that it lies; `None` where it says nonsense.
+    pub(super) fn map_data(&self, untrusted_offset: u64, bytes: u32) -> Option<Mapping> {
+        let end = untrusted_offset.checked_add(u64::from(bytes))?;
+        let file_bytes = mapping::facts(self.file.as_raw_fd()).ok()?.bytes;
+        let is_data = untrusted_offset >= DATA_OFFSET as u64
+            && untrusted_offset.is_multiple_of(4096)
+            && end <= file_bytes;
+        if !is_data {
+            return None;
+        }
+        let offset = usize::try_from(untrusted_offset).ok()?;
+        Mapping::new(self.file.as_fd(), offset, usize::try_from(bytes).ok()?).ok()
+    }
+
+    /// Gives the memory of a ring's data back to the machine; it reads as zeros afterwards.
+    pub(super) fn release_data(&self, untrusted_offset: u64, bytes: u32) {
+        let Ok(offset) = libc::off_t::try_from(untrusted_offset) else {
+            return;
+        };
+        if untrusted_offset >= DATA_OFFSET as u64 {
+            let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            // SAFETY: takes no pointers. The area is a memfd: nothing but traces is in it.
+            unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset, i64::from(bytes)) };
+        }
+    }
+}
+
+impl AsFd for Area {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// When the area was made, in its ticks, if the file is an area of a version that we know, and
+/// sealed so that it can be mapped whoever made it.
+pub(super) fn readable_area_created(file: &OwnedFd) -> Option<u64> {
+    let bytes = mapping::facts(file.as_raw_fd()).ok()?.bytes;
+    if bytes < DATA_OFFSET as u64 || !mapping::is_sealed(file) {
+        return None;
+    }
+    let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET).ok()?;
+    let header = Parts::new(fixed.words())?.header();
+    let is_ours = header.magic.load(Acquire) == MAGIC && header.version.load(Relaxed) == VERSION;
+    is_ours.then(|| header.created.load(Relaxed))
+}
+
+/// The path of the area's descriptor among those of the process.
+fn descriptor(pid: i32) -> Result<Option<PathBuf>, FindError> {
+    let directory = format!("/proc/{pid}/fd");
+    let entries = match fs::read_dir(&directory) {
+        Ok(entries) => entries,
+        Err(_) if pid <= 0 || !Path::new(&format!("/proc/{pid}")).exists() => {
+            return Err(FindError::NoSuchProcess { pid });
+        }
+        Err(_) if is_zombie(pid) => return Ok(None),
+        Err(source) => return Err(FindError::NotPermitted { pid, source }),
+    };
+    Ok(entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .find(|path| is_area_link(path)))
+}
+
+fn is_area_link(path: &Path) -> bool {
+    fs::read_link(path).is_ok_and(|link| link.as_os_str().as_bytes() == LINK)
+}
+
+/// The area that the process has mapped, though it has closed the descriptor. The kernel shows
+/// mapped files only to those with CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
+fn mapped_file(pid: i32) -> Option<PathBuf> {
+    let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let line = maps
+        .split(|&byte| byte == b'\n')
+        .find(|line| line.ends_with(LINK))?;
+    let range = line.split(|&byte| byte == b' ').next()?;
+    let path = PathBuf::from(format!(
+        "/proc/{pid}/map_files/{}",
+        std::str::from_utf8(range).ok()?
+    ));
+    File::open(&path).is_ok().then_some(path)
+}
+
+fn is_zombie(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
+    })
+}

@@ -1,0 +1,154 @@
+//! Finding the area that the program before us left open for us. No allocation: it may run in the
+//! first emission of a program that links the library statically.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use super::find::readable_area_created;
+use super::mapping;
+
+/// How the kernel shows an area's descriptor.
+pub(super) const LINK: &[u8] = b"/memfd:posix_trace_area (deleted)";
+
+/// The area's descriptor that was inherited over exec, if there is one.
+pub(super) fn take() -> Option<OwnedFd> {
+    // SAFETY: takes a number only.
+    let is_privileged_program = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    if is_privileged_program {
+        // Whoever started it may have fewer rights than it has.
+        return None;
+    }
+    let directory = open(c"/proc/self/fd")?;
+    let mut buffer = [0_u8; 2048];
+    let mut youngest: Option<(u64, OwnedFd)> = None;
+    loop {
+        // SAFETY: the buffer is valid for as many bytes as are named.
+        let read = unsafe {
+            libc::syscall(
+                libc::SYS_getdents64,
+                directory.as_raw_fd(),
+                buffer.as_mut_ptr(),
+                buffer.len(),
+            )
+        };
+        let entries = usize::try_from(read).unwrap_or(0);
+        let Some(entries) = buffer.get(..entries).filter(|entries| !entries.is_empty()) else {
+            break;
+        };
+        for raw in descriptors(entries) {
+            // A command that was started with an area of its own by a traced process has two: the
+            // one that was made for it is the younger.
+            if let Some((created, file)) = area_behind(raw)
+                && youngest.as_ref().is_none_or(|(best, _)| created > *best)
+            {
+                youngest = Some((created, file));
+            }
+        }
+    }
+    let (_, file) = youngest?;
+    Some(mapping::move_high(&file).unwrap_or(file))
+}
+
+/// The descriptors named in what `getdents64` gave: each entry is inode (8), offset (8), length
+/// (2), type (1), name ended by a null.
+fn descriptors(mut entries: &[u8]) -> impl Iterator<Item = RawFd> {
+    const NAME_AT: usize = 19;
+    std::iter::from_fn(move || {
+        let length = u16::from_ne_bytes(*entries.get(16..)?.first_chunk()?);
+        let (entry, rest) = entries.split_at_checked(usize::from(length).max(NAME_AT))?;
+        entries = rest;
+        // "." and ".." are no numbers.
+        Some(entry.get(NAME_AT..).and_then(number))
+    })
+    .flatten()
+}
+
+/// The decimal number at the start of `name`, which a null ends.
+fn number(name: &[u8]) -> Option<RawFd> {
+    let digits = name
+        .iter()
+        .position(|&byte| byte == 0)
+        .and_then(|end| name.get(..end))?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// The area behind `raw`, when it was made, and a descriptor of our own for it in place of `raw`.
+fn area_behind(raw: RawFd) -> Option<(u64, OwnedFd)> {
+    let mut path = [0_u8; 32];
+    for (place, byte) in path
+        .iter_mut()
+        .zip(b"/proc/self/fd/".iter().copied().chain(digits(raw)))
+    {
+        *place = byte;
+    }
+    let mut link = [0_u8; 64];
+    // SAFETY: `path` ends with a null, since it is longer than what was written; `link` is valid
+    // for as many bytes as are named.
+    let length =
+        unsafe { libc::readlink(path.as_ptr().cast(), link.as_mut_ptr().cast(), link.len()) };
+    let is_named_so = usize::try_from(length).ok().and_then(|end| link.get(..end)) == Some(LINK);
+    if !is_named_so {
+        return None;
+    }
+    // SAFETY: the descriptor was open a moment ago and nobody else runs yet who could close it;
+    // a wrong guess is an error of `fcntl`.
+    let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(raw) };
+    let file = borrowed.try_clone_to_owned().ok()?;
+    let created = readable_area_created(&file)?;
+    // SAFETY: it is an area's descriptor, which only this library opens: nobody else uses it.
+    drop(unsafe { OwnedFd::from_raw_fd(raw) });
+    Some((created, file))
+}
+
+/// The decimal digits of a descriptor.
+fn digits(number: RawFd) -> impl Iterator<Item = u8> {
+    let mut divisor = 1_i32;
+    while number / divisor >= 10 {
+        divisor *= 10;
+    }
+    std::iter::from_fn(move || {
+        let digit = u8::try_from(number.checked_div(divisor)? % 10).ok()?;
+        divisor /= 10;
+        Some(b'0' + digit)
+    })
+}
+
+fn open(path: &std::ffi::CStr) -> Option<OwnedFd> {
+    // SAFETY: `path` is a string ended by a null.
+    let raw = unsafe {
+        libc::open(
+            path.as_ptr(),
+            libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC,
+        )
+    };
+    // SAFETY: a new descriptor that nobody else owns.
+    (raw >= 0).then(|| unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// The parent of a process, as `/proc` tells it.
+pub(super) fn parent_of(pid: i32) -> Option<i32> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything: what counts follows the last one.
+    let after_name = stat.iter().rposition(|&byte| byte == b')')?;
+    let rest = std::str::from_utf8(stat.get(after_name + 1..)?).ok()?;
+    rest.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_spell_a_number() {
+        for number in [0, 7, 10, 991, 1_000_000] {
+            let spelled: Vec<u8> = digits(number).collect();
+            assert_eq!(spelled, number.to_string().as_bytes());
+        }
+    }
+
+    #[test]
+    fn the_parent_of_this_process_is_known() {
+        let own = super::super::names::own_pid();
+        // SAFETY: takes nothing and cannot fail.
+        assert_eq!(parent_of(own), Some(unsafe { libc::getppid() }));
+    }
+}

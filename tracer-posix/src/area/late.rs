@@ -1,0 +1,103 @@
+//! The source for a target whose area may not be there yet.
+
+use std::time::{Duration, Instant};
+
+use tracer_common::event_type::EventTypeId;
+
+use super::find::{Area, FindError};
+use super::slot::{OpenError, StreamRequest};
+use super::source::AreaSource;
+use super::ticks::monotonic_now;
+use crate::event::MonotonicNs;
+use crate::source::{Batch, Control, Source};
+
+/// How often an area is looked for: a target may load the library at any time.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The user events of one process, from when it has an area.
+#[derive(Debug)]
+pub struct TargetSource {
+    pid: i32,
+    request: StreamRequest,
+    source: Option<AreaSource>,
+    control: Option<Control>,
+    next_look: Instant,
+}
+
+/// Why a process cannot be traced.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// Its area cannot be had.
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// Its area has no room for another stream.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+impl TargetSource {
+    /// Opens a stream on process `pid`; one without an area is looked at again and again.
+    ///
+    /// # Errors
+    ///
+    /// See [`TargetError`].
+    pub fn open(pid: i32, request: StreamRequest) -> Result<Self, TargetError> {
+        let source = match Area::find(pid)? {
+            Some(area) => Some(AreaSource::open(area, &request)?),
+            None => None,
+        };
+        let next_look = Instant::now() + INTERVAL;
+        Ok(Self {
+            pid,
+            request,
+            source,
+            control: None,
+            next_look,
+        })
+    }
+
+    fn look(&mut self) {
+        if self.source.is_some() || Instant::now() < self.next_look {
+            return;
+        }
+        self.next_look = Instant::now() + INTERVAL;
+        // A process that has ended, or does not let us look any more, brings nothing.
+        let Ok(Some(area)) = Area::find(self.pid) else {
+            return;
+        };
+        if let Ok(mut source) = AreaSource::open(area, &self.request) {
+            if let Some(control) = &self.control {
+                source.control(control);
+            }
+            self.source = Some(source);
+        }
+    }
+}
+
+impl Source for TargetSource {
+    fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
+        self.look();
+        match &mut self.source {
+            Some(source) => source.collect(batch),
+            None => monotonic_now(),
+        }
+    }
+
+    fn control(&mut self, control: &Control) {
+        if let Some(source) = &mut self.source {
+            source.control(control);
+        }
+        self.control = Some(control.clone());
+    }
+
+    fn define_event_type(&mut self, name: &[u8]) -> Option<EventTypeId> {
+        self.source.as_mut()?.define_event_type(name)
+    }
+
+    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId)) {
+        if let Some(source) = &mut self.source {
+            source.event_types(tell);
+        }
+    }
+}

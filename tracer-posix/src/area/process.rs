@@ -1,0 +1,354 @@
+//! This process as a target: its area, and which streams trace it.
+//!
+//! The area is made, or taken over from the program that was here before an exec, when the library
+//! is loaded. A forked child goes on in its parent's area. What has to be forgotten in a child is
+//! found out from a page that the kernel wipes on fork, so that children made without the C library's
+//! `fork()` are noticed too.
+
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
+
+use tracer_common::area::{
+    DATA_OFFSET, MAGIC, PROCESS_SLOTS, STREAM_SLOTS, StreamControl, VERSION, stream_state,
+};
+
+use super::errno::ErrnoKept;
+use super::mapping::{self, FileFacts, Mapping, Parts};
+use super::names::own_pid;
+use super::ticks::TickSource;
+use super::{inherited, thread};
+
+/// What this process keeps about itself as a target. Copied into a forked child.
+pub(super) struct ProcessState {
+    setup: AtomicU32,
+    /// First byte of the page that is wiped on fork: holds the base of the area's fixed parts, and
+    /// null in a child that has not noticed yet that it is one.
+    wiped: AtomicPtr<AtomicPtr<u8>>,
+    /// Base of the area's fixed parts; survives fork.
+    base: AtomicPtr<u8>,
+    pid: AtomicI32,
+    file: AtomicI32,
+    device: AtomicU64,
+    inode: AtomicU64,
+    uses_cycles: AtomicBool,
+    /// Set by the first of a new child's threads to bring the state up to date.
+    is_renewing: AtomicBool,
+    /// For each slot the generation of the stream that this process was born into, or 0.
+    born_into: [AtomicU32; STREAM_SLOTS],
+}
+
+/// Not set up yet.
+const RAW: u32 = 0;
+/// Being set up.
+const BUSY: u32 = 1;
+/// Set up, with an area or without one.
+const DONE: u32 = 2;
+
+static STATE: ProcessState = ProcessState {
+    setup: AtomicU32::new(RAW),
+    wiped: AtomicPtr::new(std::ptr::null_mut()),
+    base: AtomicPtr::new(std::ptr::null_mut()),
+    pid: AtomicI32::new(0),
+    file: AtomicI32::new(-1),
+    device: AtomicU64::new(0),
+    inode: AtomicU64::new(0),
+    uses_cycles: AtomicBool::new(false),
+    is_renewing: AtomicBool::new(false),
+    born_into: [const { AtomicU32::new(0) }; STREAM_SLOTS],
+};
+
+/// The area's fixed parts, if this process is known to have one and is not a child that has still
+/// to notice that it is one. One look-up; what every emission starts with.
+#[inline(always)]
+pub(super) fn parts_if_ready() -> Option<Parts<'static>> {
+    let page = NonNull::new(STATE.wiped.load(Relaxed))?;
+    // SAFETY: once set, the pointer is to a page that stays mapped as long as the process lives.
+    let base = unsafe { page.as_ref() }.load(Relaxed);
+    // SAFETY: a base that is not null is that of the area's fixed parts, which stay mapped.
+    NonNull::new(base).map(|base| unsafe { Parts::from_base(base) })
+}
+
+/// As [`parts_if_ready`], and makes ready where that has to be done. Async-signal-safe.
+#[cold]
+pub(super) fn parts_made_ready() -> Option<Parts<'static>> {
+    let _errno = ErrnoKept::new();
+    if STATE.setup.load(Acquire) == RAW {
+        set_up();
+    }
+    if parts_if_ready().is_none() && !STATE.base.load(Relaxed).is_null() {
+        renew_in_child();
+    }
+    parts_if_ready()
+}
+
+/// Makes the area, once. A handler that interrupts it finds no area and emits nothing.
+pub(super) fn set_up() {
+    if STATE
+        .setup
+        .compare_exchange(RAW, BUSY, Acquire, Relaxed)
+        .is_ok()
+    {
+        // A process that cannot have an area (no memory, no descriptors) runs on without one; the
+        // standard has no error for it, since a trace point never fails.
+        let _without_area = make_area();
+        STATE.setup.store(DONE, Release);
+    }
+}
+
+fn make_area() -> std::io::Result<()> {
+    let (file, is_new) = match inherited::take() {
+        Some(file) => (file, false),
+        None => (mapping::create_file()?, true),
+    };
+    let facts = mapping::facts(file.as_raw_fd())?;
+    let words = Mapping::new(file.as_fd(), 0, DATA_OFFSET)?.leak();
+    let Some(parts) = Parts::new(words) else {
+        return Ok(());
+    };
+    if is_new {
+        write_header(parts);
+    }
+    let Some(ticks) = TickSource::from_header(parts.header().clock.load(Relaxed)) else {
+        return Ok(());
+    };
+    register_with_membarrier();
+    STATE
+        .uses_cycles
+        .store(ticks == TickSource::CycleCounter, Relaxed);
+    STATE.pid.store(own_pid(), Relaxed);
+    STATE.device.store(facts.device, Relaxed);
+    STATE.inode.store(facts.inode, Relaxed);
+    STATE.file.store(file.into_raw_fd(), Relaxed);
+    thread::prepare();
+    if !is_new {
+        learn_ancestry(parts);
+    }
+    STATE.base.store(parts.base().as_ptr(), Relaxed);
+    let Some(page) = wiped_page() else {
+        return Ok(());
+    };
+    page.store(parts.base().as_ptr(), Relaxed);
+    STATE
+        .wiped
+        .store(std::ptr::from_ref(page).cast_mut(), Release);
+    // SAFETY: the handlers are functions of this library; both are async-signal-safe.
+    unsafe { libc::pthread_atfork(Some(before_fork), None, Some(after_fork_in_child)) };
+    Ok(())
+}
+
+/// Fills in the head of an area that nobody else has seen yet.
+pub(super) fn write_header(parts: Parts<'_>) {
+    let ticks = TickSource::of_this_machine();
+    let header = parts.header();
+    header.version.store(VERSION, Relaxed);
+    header.clock.store(ticks.to_header(), Relaxed);
+    header.created.store(ticks.now(), Relaxed);
+    header.data_end.store(DATA_OFFSET as u64, Relaxed);
+    header.magic.store(MAGIC, Release);
+}
+
+/// A private page that the kernel fills with zeros in every forked child.
+fn wiped_page() -> Option<&'static AtomicPtr<u8>> {
+    const PAGE: usize = 4096;
+    // SAFETY: asks for a new mapping at an address of the kernel's choice.
+    let page = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            PAGE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if page == libc::MAP_FAILED {
+        return None;
+    }
+    // SAFETY: the page was just mapped; the advice changes only what a forked child finds in it.
+    if unsafe { libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) } != 0 {
+        return None;
+    }
+    // SAFETY: page aligned, zeroed (a null pointer), never unmapped, only reached by atomics.
+    Some(unsafe { &*page.cast::<AtomicPtr<u8>>() })
+}
+
+/// Lets a reader in another process order our stores before our reading of the clock.
+fn register_with_membarrier() {
+    const REGISTER_GLOBAL_EXPEDITED: libc::c_long = 1 << 2;
+    // SAFETY: takes no pointers; where it is not to be had it fails and changes nothing.
+    unsafe { libc::syscall(libc::SYS_membarrier, REGISTER_GLOBAL_EXPEDITED, 0, 0) };
+}
+
+/// Whether the ticks of this process's area are the cycle counter.
+#[inline(always)]
+pub(super) fn tick_source() -> TickSource {
+    if STATE.uses_cycles.load(Relaxed) {
+        TickSource::CycleCounter
+    } else {
+        TickSource::Monotonic
+    }
+}
+
+/// This process, as last known.
+pub(super) fn pid() -> i32 {
+    STATE.pid.load(Relaxed)
+}
+
+/// The area's descriptor, if it still is one: the program may have closed it, and may have opened
+/// something else under its number.
+pub(super) fn file() -> Option<RawFd> {
+    let file = STATE.file.load(Relaxed);
+    let FileFacts { device, inode, .. } = mapping::facts(file).ok()?;
+    let is_ours = device == STATE.device.load(Relaxed) && inode == STATE.inode.load(Relaxed);
+    is_ours.then_some(file)
+}
+
+/// A copy of the area's descriptor.
+pub(super) fn file_copy() -> Option<OwnedFd> {
+    // SAFETY: `file()` has just found it open; the library never closes it.
+    let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(file()?) };
+    borrowed.try_clone_to_owned().ok()
+}
+
+/// Whether the stream in this slot traces this process.
+pub(super) fn is_traced_by(slot: usize, control: &StreamControl, generation: u32) -> bool {
+    let target = control.target_pid.load(Relaxed);
+    target == 0
+        || target == pid()
+        || control.inherit.load(Relaxed) == 1
+            && STATE
+                .born_into
+                .get(slot)
+                .is_some_and(|born| born.load(Relaxed) == generation)
+}
+
+/// Before a fork: what the child execs has to find the area if a stream that traces us wants our
+/// children, and must not be given it otherwise.
+extern "C" fn before_fork() {
+    if let Some(parts) = parts_if_ready() {
+        share_over_exec(parts);
+    }
+}
+
+/// Hands the area's descriptor on over exec, or not, as the streams that trace us want.
+pub(super) fn share_over_exec(parts: Parts<'_>) {
+    let is_shared = parts.streams().any(|(slot, control)| {
+        control.state.load(Acquire) == stream_state::LIVE
+            && (control.inherit.load(Relaxed) == 1 || control.target_pid.load(Relaxed) == 0)
+            && is_traced_by(slot, control, control.generation.load(Relaxed))
+    });
+    let flags = if is_shared { 0 } else { libc::FD_CLOEXEC };
+    if let Some(file) = file() {
+        // SAFETY: takes no pointers. The descriptor is ours: `file()` has just looked.
+        unsafe { libc::fcntl(file, libc::F_SETFD, flags) };
+    }
+}
+
+extern "C" fn after_fork_in_child() {
+    if parts_if_ready().is_none() && !STATE.base.load(Relaxed).is_null() {
+        renew_in_child();
+    }
+}
+
+/// Brings the state of a new child up to date. Async-signal-safe; the child has one thread, unless
+/// it was made behind the C library's back and made threads before its first event.
+fn renew_in_child() {
+    let Some(base) = NonNull::new(STATE.base.load(Relaxed)) else {
+        return;
+    };
+    let Some(page) = NonNull::new(STATE.wiped.load(Relaxed)) else {
+        return;
+    };
+    if STATE.is_renewing.swap(true, Acquire) {
+        return;
+    }
+    // SAFETY: the base is that of the area's fixed parts, which stay mapped.
+    let parts = unsafe { Parts::from_base(base) };
+    thread::forget();
+    inherit_from_parent(parts, STATE.pid.load(Relaxed));
+    STATE.pid.store(own_pid(), Relaxed);
+    register_with_membarrier();
+    enter_process(parts);
+    // SAFETY: once set, the pointer is to a page that stays mapped as long as the process lives.
+    unsafe { page.as_ref() }.store(base.as_ptr(), Release);
+    STATE.is_renewing.store(false, Release);
+}
+
+/// Of the streams that traced our parent, keeps those that want its children.
+fn inherit_from_parent(parts: Parts<'_>, parent: i32) {
+    for ((_, control), born) in parts.streams().zip(&STATE.born_into) {
+        let generation = control.generation.load(Acquire);
+        let is_inherited = control.state.load(Relaxed) == stream_state::LIVE
+            && control.inherit.load(Relaxed) == 1
+            && (control.target_pid.load(Relaxed) == parent || born.load(Relaxed) == generation);
+        born.store(if is_inherited { generation } else { 0 }, Relaxed);
+    }
+}
+
+/// Writes down which streams we were born into, for what we may exec.
+fn enter_process(parts: Parts<'_>) {
+    if STATE.born_into.iter().all(|born| born.load(Relaxed) == 0) {
+        return;
+    }
+    let own = STATE.pid.load(Relaxed);
+    let entries = || (0..PROCESS_SLOTS).filter_map(|index| parts.process(index));
+    let free = |entry: &&tracer_common::area::ProcessEntry| {
+        let holder = entry.pid.load(Relaxed);
+        let is_free =
+            holder == 0 || holder == own || holder > 0 && !super::names::process_exists(holder);
+        is_free
+            && entry
+                .pid
+                .compare_exchange(holder, -1, Acquire, Relaxed)
+                .is_ok()
+    };
+    if let Some(entry) = entries().find(free) {
+        for (place, born) in entry.traced_by.iter().zip(&STATE.born_into) {
+            place.store(born.load(Relaxed), Relaxed);
+        }
+        entry.pid.store(own, Release);
+    }
+}
+
+/// In a new program that was handed its area by the one before: finds out which streams it was
+/// born into, from what its process or the nearest known ancestor wrote down.
+fn learn_ancestry(parts: Parts<'_>) {
+    const GENERATIONS: usize = 16;
+    let mut pid = own_pid();
+    for distance in 0..GENERATIONS {
+        let entry = (0..PROCESS_SLOTS)
+            .filter_map(|index| parts.process(index))
+            .find(|entry| entry.pid.load(Acquire) == pid);
+        for (slot, control) in parts.streams() {
+            let generation = control.generation.load(Acquire);
+            let is_target = distance > 0 && control.target_pid.load(Relaxed) == pid;
+            let was_born_into = entry
+                .and_then(|entry| entry.traced_by.get(slot))
+                .is_some_and(|born| born.load(Relaxed) == generation);
+            let is_wanted = control.state.load(Relaxed) == stream_state::LIVE
+                && control.inherit.load(Relaxed) == 1;
+            if is_wanted
+                && (is_target || was_born_into)
+                && let Some(born) = STATE.born_into.get(slot)
+            {
+                born.store(generation, Relaxed);
+            }
+        }
+        match inherited::parent_of(pid) {
+            Some(parent) if parent > 1 && entry.is_none() => pid = parent,
+            _ => break,
+        }
+    }
+    enter_process(parts);
+}
+
+/// Runs when the library is loaded.
+extern "C" fn on_load() {
+    set_up();
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static ON_LOAD: extern "C" fn() = on_load;

@@ -1,0 +1,265 @@
+//! A stream's slot in an area, from the controller's side.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::time::Duration;
+
+use tracer_common::area::{
+    MAX_DATA_BYTES, MAX_RING_BYTES, MIN_RING_BYTES, STREAM_SLOTS, StreamControl, ring_mode,
+    ring_state, stream_state,
+};
+
+use super::directory::{self, generation_of, state_of};
+use super::find::Area;
+use super::mapping::Parts;
+use super::names::own_pid;
+
+/// What each thread's ring does when it has no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingMode {
+    /// The oldest records make room: for `POSIX_TRACE_LOOP`.
+    OverwriteOldest,
+    /// New records are refused and counted: for `POSIX_TRACE_UNTIL_FULL`.
+    KeepOldest,
+}
+
+/// The stream that a controller wants in an area.
+#[derive(Clone, Debug)]
+pub struct StreamRequest {
+    /// The process to trace; `None`: every process that uses the area.
+    pub target: Option<i32>,
+    /// Whether children that the target makes from now on are traced too.
+    pub inherit: bool,
+    /// Data bytes of each thread's ring; rounded up to a power of two within what a ring can have.
+    pub ring_bytes: usize,
+    /// What a ring does when it has no room.
+    pub mode: RingMode,
+    /// Most bytes of data kept of one event.
+    pub max_data: usize,
+    /// Within this time the controller collects again, or is taken for dead: the target then
+    /// refuses (and counts) events. `None` for a controller that may come when it likes.
+    pub lease: Option<Duration>,
+}
+
+impl StreamRequest {
+    /// Data bytes of each ring: a power of two that holds a few of the largest events.
+    fn ring_size(&self) -> u32 {
+        let most = usize::try_from(MAX_RING_BYTES).unwrap_or(usize::MAX);
+        let least = self.max_data.min(MAX_DATA_BYTES as usize) * 4;
+        let bytes = self.ring_bytes.max(least).min(most).next_power_of_two();
+        u32::try_from(bytes)
+            .unwrap_or(MAX_RING_BYTES)
+            .max(MIN_RING_BYTES)
+    }
+}
+
+/// Why a stream could not be opened in an area.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// `EAGAIN`.
+    #[error("all {limit} streams of this trace area are in use")]
+    TooManyStreams {
+        /// Streams that one area can serve.
+        limit: usize,
+    },
+}
+
+/// A slot that is ours.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    pub(super) index: usize,
+    pub(super) generation: u32,
+    pub(super) ring_bytes: u32,
+}
+
+impl Slot {
+    /// Takes a free slot and fills it in: suspended, nothing filtered.
+    pub(super) fn take(area: &Area, request: &StreamRequest) -> Result<Self, OpenError> {
+        let none_free = || OpenError::TooManyStreams {
+            limit: STREAM_SLOTS,
+        };
+        let parts = area.parts().ok_or_else(none_free)?;
+        reclaim(area, parts);
+        let (index, control) = parts
+            .streams()
+            .find(|(_, control)| move_state(control, stream_state::FREE, stream_state::CLAIMED))
+            .ok_or_else(none_free)?;
+        let generation = next_generation(parts);
+        let ring_bytes = request.ring_size();
+        control.mode.store(
+            match request.mode {
+                RingMode::OverwriteOldest => ring_mode::OVERWRITE_OLDEST,
+                RingMode::KeepOldest => ring_mode::KEEP_OLDEST,
+            },
+            Relaxed,
+        );
+        control.ring_bytes.store(ring_bytes, Relaxed);
+        let max_data = u32::try_from(request.max_data).unwrap_or(MAX_DATA_BYTES);
+        control
+            .max_data
+            .store(max_data.min(MAX_DATA_BYTES), Relaxed);
+        control
+            .target_pid
+            .store(request.target.map_or(0, as_it_knows_itself), Relaxed);
+        control.inherit.store(u32::from(request.inherit), Relaxed);
+        control.controller_pid.store(own_pid(), Relaxed);
+        control
+            .controller_start
+            .store(start_of(own_pid()).unwrap_or(0), Relaxed);
+        control
+            .controller_namespace
+            .store(own_pid_namespace(), Relaxed);
+        control.lease_until.store(u64::MAX, Relaxed);
+        control.refused_no_ring.store(0, Relaxed);
+        control.refused_nesting.store(0, Relaxed);
+        for word in &control.filter {
+            word.store(0, Relaxed);
+        }
+        control.generation.store(generation, Release);
+        control.state.store(stream_state::LIVE, Release);
+        Ok(Self {
+            index,
+            generation,
+            ring_bytes,
+        })
+    }
+
+    /// Lets the stream's trace points emit, or stops them.
+    pub(super) fn set_running(self, parts: Parts<'_>, is_running: bool) {
+        let bit = 1_u32 << self.index;
+        let active = &parts.header().active;
+        if is_running {
+            active.fetch_or(bit, AcqRel);
+        } else {
+            active.fetch_and(!bit, AcqRel);
+        }
+    }
+
+    /// Gives the slot and its rings back.
+    pub(super) fn give_back(self, area: &Area) {
+        if let Some(parts) = area.parts()
+            && let Some(control) = parts.stream(self.index)
+            && control.generation.load(Acquire) == self.generation
+        {
+            end(area, parts, (self.index, control));
+        }
+    }
+}
+
+fn move_state(control: &StreamControl, from: u32, to: u32) -> bool {
+    control
+        .state
+        .compare_exchange(from, to, AcqRel, Relaxed)
+        .is_ok()
+}
+
+/// Ends the streams of controllers that are gone: they could not do it themselves.
+fn reclaim(area: &Area, parts: Parts<'_>) {
+    let dead = parts.streams().filter(|(_, control)| {
+        control.state.load(Acquire) == stream_state::LIVE && is_abandoned(area, control)
+    });
+    for stream in dead {
+        end(area, parts, stream);
+    }
+    free_rings(area, parts, |generation| {
+        parts
+            .streams()
+            .all(|(_, control)| control.generation.load(Acquire) != generation)
+    });
+}
+
+/// Whether the stream's controller is no more. In another pid namespace than ours its number means
+/// nothing to us: then it is believed to live as long as its lease.
+fn is_abandoned(area: &Area, control: &StreamControl) -> bool {
+    if control.controller_namespace.load(Relaxed) == own_pid_namespace() {
+        let start = start_of(control.controller_pid.load(Relaxed));
+        return start != Some(control.controller_start.load(Relaxed));
+    }
+    control.lease_until.load(Relaxed) < area.ticks().now()
+}
+
+/// Which pid namespace this process is in; 0 where `/proc` does not tell.
+fn own_pid_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
+}
+
+/// When a process was started, in the kernel's clock ticks since boot.
+fn start_of(pid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(") ")?;
+    // Field 22 of the line is the 20th after the name in parentheses.
+    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// The number of a process in its own pid namespace, which is what its library knows.
+fn as_it_knows_itself(pid: i32) -> i32 {
+    let numbers = fs::read_to_string(format!("/proc/{pid}/status"));
+    let innermost = numbers.ok().and_then(|status| {
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("NSpid:"))?;
+        line.split_ascii_whitespace().next_back()?.parse().ok()
+    });
+    innermost.unwrap_or(pid)
+}
+
+fn next_generation(parts: Parts<'_>) -> u32 {
+    loop {
+        let generation = parts
+            .header()
+            .generations
+            .fetch_add(1, AcqRel)
+            .wrapping_add(1);
+        if generation != 0 {
+            return generation;
+        }
+    }
+}
+
+/// Ends a stream: no trace point emits for it, nobody is left in its rings, and then they are free.
+fn end(area: &Area, parts: Parts<'_>, (index, control): (usize, &StreamControl)) {
+    let ended = control.generation.load(Acquire);
+    if !move_state(control, stream_state::LIVE, stream_state::CLAIMED) {
+        return;
+    }
+    parts.header().active.fetch_and(!(1_u32 << index), AcqRel);
+    control.generation.store(0, Release);
+    free_rings(area, parts, |generation| generation == ended);
+    control.state.store(stream_state::FREE, Release);
+}
+
+/// Frees the rings of streams that have ended. A thread that is still between the marks of an
+/// emission keeps its ring until somebody comes by again.
+fn free_rings(area: &Area, parts: Parts<'_>, has_ended: impl Fn(u32) -> bool) {
+    let rings: Vec<_> = directory::used(parts)
+        .map(|(_, entry)| (entry, entry.state.load(Acquire)))
+        .filter(|(_, word)| matches!(state_of(*word), ring_state::LIVE | ring_state::ENDED))
+        .filter(|(_, word)| has_ended(generation_of(*word)))
+        .collect();
+    if rings.is_empty() {
+        return;
+    }
+    // Whoever set its mark before this is seen to have set it; whoever sets it later sees that the
+    // stream has ended, and leaves the ring alone.
+    barrier();
+    for (entry, word) in rings {
+        if entry.begun.load(Acquire) == entry.ended.load(Acquire) {
+            let free = ring_state::word(generation_of(word), ring_state::FREE);
+            area.release_data(
+                entry.data_offset.load(Relaxed),
+                entry.data_bytes.load(Relaxed),
+            );
+            let _someone_was_faster = entry.state.compare_exchange(word, free, AcqRel, Relaxed);
+        }
+    }
+}
+
+/// Makes every running thread of the processes that have the library pass a memory barrier: what
+/// they stored before is visible to us, and what they do next comes after.
+pub(super) fn barrier() {
+    const GLOBAL_EXPEDITED: libc::c_long = 1 << 1;
+    // SAFETY: takes no pointers.
+    unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL_EXPEDITED, 0, 0) };
+}

@@ -1,0 +1,454 @@
+//! A trace area as a source of a stream: reads its rings up to a moment that it can vouch for.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::{Duration, Instant};
+
+use tracer_common::area::{RingEntry, StreamControl, ring_state};
+use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
+
+use super::directory::{self, generation_of, state_of};
+use super::find::Area;
+use super::mapping::{Mapping, Parts};
+use super::names;
+use super::ring::{Consumer, Found, Ring, UntrustedRecord};
+use super::slot::{self, OpenError, Slot, StreamRequest};
+use super::ticks::TickClock;
+use crate::engine::EventSet;
+use crate::event::{EventHeader, MonotonicNs, Truncation};
+use crate::source::{Batch, Control, Loss, LossCause, Source};
+
+use super::slot::RingMode;
+
+/// How long a thread between the marks of an emission holds the watermark up. A thread that was
+/// stopped or killed there must not hold the whole stream up; an emission takes nanoseconds.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Looks at a thread's marks before it is left for the next round.
+const LOOKS: usize = 200;
+
+/// One stream's user events from one area. Ends the stream in the area when dropped.
+#[derive(Debug)]
+pub struct AreaSource {
+    area: Area,
+    slot: Slot,
+    mode: RingMode,
+    lease: Option<Duration>,
+    clock: TickClock,
+    watermark: MonotonicNs,
+    cursors: HashMap<usize, Cursor>,
+    types: TypeNumbers,
+    refused_no_ring: u64,
+    refused_nesting: u64,
+}
+
+/// Where the reading of one ring is.
+#[derive(Debug)]
+struct Cursor {
+    consumer: Consumer,
+    data: Mapping,
+    last_time: MonotonicNs,
+    /// The record that was found begun and not ended, and since when.
+    stuck: Option<(u64, Instant)>,
+}
+
+/// The stream's numbers for the area's user event types.
+#[derive(Debug, Default)]
+struct TypeNumbers {
+    /// By the area's number less `FIRST_USER_EVENT`; 0 for one not asked for yet.
+    numbers: Vec<u32>,
+    filter: Option<EventSet>,
+    /// Whether the area's copy of the filter lags behind.
+    is_changed: bool,
+}
+
+impl AreaSource {
+    /// Opens a stream in `area`, suspended until [`Source::control`] says otherwise.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open(area: Area, request: &StreamRequest) -> Result<Self, OpenError> {
+        let slot = Slot::take(&area, request)?;
+        let clock = TickClock::new(area.ticks());
+        let mut source = Self {
+            slot,
+            mode: request.mode,
+            lease: request.lease,
+            watermark: clock.time_of(clock.source().now()),
+            clock,
+            cursors: HashMap::new(),
+            types: TypeNumbers::default(),
+            refused_no_ring: 0,
+            refused_nesting: 0,
+            area,
+        };
+        source.renew_lease();
+        Ok(source)
+    }
+
+    /// Which area this reads.
+    #[must_use]
+    pub fn area(&self) -> &Area {
+        &self.area
+    }
+
+    fn renew_lease(&mut self) {
+        let Some(lease) = self.lease else { return };
+        let until = self
+            .clock
+            .source()
+            .now()
+            .saturating_add(self.clock.ticks_in(lease));
+        if let Some(control) = self.control_words() {
+            control.lease_until.store(until, Relaxed);
+        }
+    }
+
+    /// The stream's control words in the area.
+    fn control_words(&self) -> Option<&StreamControl> {
+        self.area.parts()?.stream(self.slot.index)
+    }
+
+    fn lost_in_ring(&self) -> LossCause {
+        match self.mode {
+            RingMode::OverwriteOldest => LossCause::ThreadRingOverwritten,
+            RingMode::KeepOldest => LossCause::ThreadRingFull,
+        }
+    }
+
+    /// Adds what trace points refused before they had a ring.
+    fn collect_refusals(&mut self, batch: &mut Batch<'_>) {
+        let Some(control) = self.control_words() else {
+            return;
+        };
+        let no_ring = control.refused_no_ring.load(Relaxed);
+        let nesting = control.refused_nesting.load(Relaxed);
+        let since = self.watermark;
+        let counts = [
+            (no_ring, &mut self.refused_no_ring, LossCause::NoThreadRing),
+            (
+                nesting,
+                &mut self.refused_nesting,
+                LossCause::NestedTooDeeply,
+            ),
+        ];
+        for (now, known, cause) in counts {
+            batch.lose(Loss {
+                cause,
+                count: now.saturating_sub(*known),
+                since,
+            });
+            *known = now.max(*known);
+        }
+    }
+}
+
+/// A ring as it stood when the round began, and how far it may be read.
+struct Round<'a> {
+    index: usize,
+    entry: &'a RingEntry,
+    word: u64,
+    ended: u64,
+    head: u64,
+}
+
+impl Source for AreaSource {
+    fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
+        self.renew_lease();
+        // Every record whose clock was read before `now` either has its mark set, visibly so after
+        // the barrier, or is finished: its thread set the mark before it read the clock.
+        let now = self.clock.source().now();
+        slot::barrier();
+        let area = &self.area;
+        let Some(parts) = area.parts() else {
+            return self.watermark;
+        };
+        let mut rounds = Vec::new();
+        let mut is_complete = true;
+        for (index, entry) in directory::used(parts) {
+            let word = entry.state.load(Acquire);
+            let is_readable = matches!(state_of(word), ring_state::LIVE | ring_state::ENDED);
+            if generation_of(word) != self.slot.generation || !is_readable {
+                continue;
+            }
+            let Some(cursor) = cursor(
+                &mut self.cursors,
+                area,
+                (index, entry),
+                self.slot,
+                self.watermark,
+            ) else {
+                continue;
+            };
+            is_complete &= cursor.is_settled(entry);
+            let ended = entry.ended.load(Acquire);
+            rounds.push(Round {
+                index,
+                entry,
+                word,
+                ended,
+                head: entry.head.load(Acquire),
+            });
+        }
+        // All that is read now was stamped before this anchor, and lies between two.
+        self.clock.advance();
+        let cause = self.lost_in_ring();
+        for round in rounds {
+            let Some(cursor) = self.cursors.get_mut(&round.index) else {
+                continue;
+            };
+            let mut reader = Reader {
+                parts,
+                clock: &self.clock,
+                types: &mut self.types,
+                cause,
+            };
+            reader.read(cursor, &round, batch);
+        }
+        self.collect_refusals(batch);
+        if is_complete {
+            self.watermark = self.watermark.max(self.clock.time_of(now));
+        }
+        self.apply_filter();
+        self.watermark
+    }
+
+    fn control(&mut self, control: &Control) {
+        self.types.filter = Some(control.filter);
+        self.types.is_changed = true;
+        self.apply_filter();
+        self.renew_lease();
+        if let Some(parts) = self.area.parts() {
+            self.slot.set_running(parts, control.running);
+        }
+    }
+
+    fn define_event_type(&mut self, name: &[u8]) -> Option<EventTypeId> {
+        self.area.define_name(name).ok()
+    }
+
+    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId)) {
+        if let Some(parts) = self.area.parts() {
+            names::for_each(parts, tell);
+        }
+    }
+}
+
+impl AreaSource {
+    /// Writes the filter into the area, in the area's numbers. A type whose number in the stream is
+    /// not known yet passes: the engine filters again.
+    fn apply_filter(&mut self) {
+        if !std::mem::take(&mut self.types.is_changed) {
+            return;
+        }
+        let Some(filter) = &self.types.filter else {
+            return;
+        };
+        let Some(control) = self
+            .area
+            .parts()
+            .and_then(|parts| parts.stream(self.slot.index))
+        else {
+            return;
+        };
+        for (index, word) in control.filter.iter().enumerate() {
+            let bits = (0..64_u32).filter(|bit| {
+                let own = u32::try_from(index * 64)
+                    .unwrap_or(u32::MAX)
+                    .saturating_add(*bit);
+                self.types
+                    .known(EventTypeId(own))
+                    .is_some_and(|id| filter.contains(id))
+            });
+            word.store(bits.fold(0, |word, bit| word | 1 << bit), Release);
+        }
+    }
+}
+
+impl Drop for AreaSource {
+    fn drop(&mut self) {
+        self.slot.give_back(&self.area);
+    }
+}
+
+/// The cursor of a ring; a new one where the ring was not seen before. `None` where the ring's data
+/// cannot be mapped as the directory says.
+fn cursor<'a>(
+    cursors: &'a mut HashMap<usize, Cursor>,
+    area: &Area,
+    (index, entry): (usize, &RingEntry),
+    slot: Slot,
+    watermark: MonotonicNs,
+) -> Option<&'a mut Cursor> {
+    use std::collections::hash_map::Entry;
+    match cursors.entry(index) {
+        Entry::Occupied(known) => Some(known.into_mut()),
+        Entry::Vacant(new) => {
+            // Rings are made in one size: whatever else the directory says is not believed.
+            let data = area.map_data(entry.data_offset.load(Relaxed), slot.ring_bytes)?;
+            Some(new.insert(Cursor {
+                consumer: Consumer::new(),
+                data,
+                last_time: watermark,
+                stuck: None,
+            }))
+        }
+    }
+}
+
+impl Cursor {
+    /// Whether nothing older than the round's beginning can still come from this ring, or its thread
+    /// has been between the marks for so long that it is not waited for.
+    fn is_settled(&mut self, entry: &RingEntry) -> bool {
+        for _ in 0..LOOKS {
+            let begun = entry.begun.load(Acquire);
+            if begun == entry.ended.load(Acquire) {
+                self.stuck = None;
+                return true;
+            }
+            match self.stuck {
+                // Another record than the one that was found under way: that one is done.
+                Some((earlier, _)) if earlier != begun => self.stuck = None,
+                Some((_, since)) if since.elapsed() > PATIENCE => return true,
+                Some(_) => {}
+                None => self.stuck = Some((begun, Instant::now())),
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+}
+
+/// What reading a ring needs beside the ring.
+struct Reader<'a> {
+    parts: Parts<'a>,
+    clock: &'a TickClock,
+    types: &'a mut TypeNumbers,
+    cause: LossCause,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, cursor: &mut Cursor, round: &Round<'_>, batch: &mut Batch<'_>) {
+        let Cursor {
+            consumer,
+            data,
+            last_time,
+            ..
+        } = cursor;
+        let entry = round.entry;
+        let Some(ring) = Ring::new(entry, data.words()) else {
+            return;
+        };
+        let identity = Identity {
+            pid: entry.pid.load(Relaxed),
+            tid: entry.tid.load(Relaxed),
+            thread_id: entry.thread_id.load(Relaxed),
+        };
+        let lose = |cause, count, since, batch: &mut Batch<'_>| {
+            batch.lose(Loss {
+                cause,
+                count,
+                since,
+            });
+        };
+        let mut data = Vec::new();
+        loop {
+            data.clear();
+            match consumer.next(ring, round.head, &mut data) {
+                Found::Record(record) => {
+                    lose(self.cause, record.lost_before, *last_time, batch);
+                    match self.header(&record, &identity, batch) {
+                        Some(header) => {
+                            *last_time = header.time;
+                            batch.push(header, &data);
+                        }
+                        None => lose(LossCause::Damaged, 1, *last_time, batch),
+                    }
+                }
+                Found::Damage => lose(LossCause::Damaged, 1, *last_time, batch),
+                Found::Nothing => break,
+            }
+        }
+        lose(
+            self.cause,
+            consumer.lost_at_end(round.ended),
+            *last_time,
+            batch,
+        );
+        consumer.publish(ring);
+        if state_of(round.word) == ring_state::ENDED && consumer.is_at(round.head) {
+            // Its thread is gone and all is read: another thread of the stream can have it.
+            let generation = generation_of(round.word);
+            directory::change(entry, generation, ring_state::ENDED, ring_state::FREE);
+        }
+    }
+
+    fn header(
+        &mut self,
+        record: &UntrustedRecord,
+        identity: &Identity,
+        batch: &mut Batch<'_>,
+    ) -> Option<EventHeader> {
+        let event_type = self.types.number(self.parts, record.event_type, batch)?;
+        // The anchor was taken after the record was: a later time is one that nobody read.
+        let time = self.clock.time_of(record.ticks).min(self.clock.newest());
+        Some(EventHeader {
+            time,
+            event_type,
+            pid: identity.pid,
+            tid: identity.tid,
+            cpu: record.cpu,
+            thread_id: identity.thread_id,
+            program_address: record.address,
+            truncation: if record.is_cut {
+                Truncation::Record
+            } else {
+                Truncation::None
+            },
+        })
+    }
+}
+
+/// Whose ring it is.
+struct Identity {
+    pid: i32,
+    tid: i32,
+    thread_id: u64,
+}
+
+impl TypeNumbers {
+    /// The stream's number for the area's type `own`, if it was asked for before.
+    fn known(&self, own: EventTypeId) -> Option<EventTypeId> {
+        if own == EventTypeId::UNNAMED_USEREVENT {
+            return Some(own);
+        }
+        let index = own.0.checked_sub(EventTypeId::UNNAMED_USEREVENT.0)?;
+        let number = *self.numbers.get(usize::try_from(index).ok()?)?;
+        (number != 0).then_some(EventTypeId(number))
+    }
+
+    /// The stream's number for the area's type `untrusted`; `None` when the area has no such type.
+    fn number(
+        &mut self,
+        parts: Parts<'_>,
+        untrusted: EventTypeId,
+        batch: &mut Batch<'_>,
+    ) -> Option<EventTypeId> {
+        if let Some(number) = self.known(untrusted) {
+            return Some(number);
+        }
+        if !untrusted.is_user() || untrusted.0 >= EVENT_ID_LIMIT {
+            return None;
+        }
+        let name = names::name(parts, untrusted)?;
+        let number = batch.user_event_type(&name, untrusted);
+        let index = usize::try_from(untrusted.0 - EventTypeId::UNNAMED_USEREVENT.0).ok()?;
+        if self.numbers.len() <= index {
+            self.numbers.resize(index + 1, 0);
+        }
+        *self.numbers.get_mut(index)? = number.0;
+        self.is_changed = true;
+        Some(number)
+    }
+}

@@ -1,0 +1,284 @@
+//! This thread as an emitter: its rings, one for each stream and nesting level.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU32, compiler_fence};
+
+use tracer_common::area::{NESTING_LEVELS, STREAM_SLOTS, StreamControl, ring_mode, ring_state};
+
+use super::directory;
+use super::errno::ErrnoKept;
+use super::mapping::{Mapping, Parts};
+use super::process;
+use super::ring::{Producer, Ring};
+use super::tls;
+
+/// What a thread knows of one stream at one nesting level.
+pub(super) enum Lane {
+    /// Not looked at in this generation of the slot.
+    Unknown,
+    /// The stream does not trace this process.
+    NotTraced,
+    /// No ring could be had: every event is counted as refused.
+    NoRing,
+    /// Emits here.
+    Open(Producer<'static>),
+}
+
+/// A lane and the generation of the slot that it is good for.
+pub(super) struct LaneSlot {
+    pub(super) generation: u32,
+    pub(super) lane: Lane,
+}
+
+/// A thread's own memory: reached through one thread-local pointer, never by another thread.
+pub(super) struct ThreadState {
+    /// How many emissions of this thread are under way, one interrupting the other.
+    pub(super) nesting: Cell<usize>,
+    /// Offset of the kernel's `struct rseq` from the thread pointer; 0 when there is none.
+    pub(super) rseq_offset: isize,
+    tid: i32,
+    lanes: [[LaneSlot; STREAM_SLOTS]; NESTING_LEVELS],
+}
+
+/// Key whose destructor runs when a thread ends; `u32::MAX` before it was made.
+static ENDING: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Makes the key, before the first thread registers.
+pub(super) fn prepare() {
+    let mut key = 0;
+    // SAFETY: `key` is a valid place; the destructor has the signature that is asked for.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0 {
+        ENDING.store(key, Relaxed);
+    }
+    tls::prepare();
+}
+
+#[cold]
+fn register() -> Option<NonNull<ThreadState>> {
+    let _errno = ErrnoKept::new();
+    // SAFETY: asks for a new mapping at an address of the kernel's choice.
+    let memory = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            size_of::<ThreadState>(),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if memory == libc::MAP_FAILED {
+        return None;
+    }
+    let place = NonNull::new(memory.cast::<ThreadState>())?;
+    let state = ThreadState {
+        nesting: Cell::new(0),
+        rseq_offset: tls::rseq_offset(),
+        tid: own_tid(),
+        lanes: std::array::from_fn(|_| {
+            std::array::from_fn(|_| LaneSlot {
+                generation: 0,
+                lane: Lane::Unknown,
+            })
+        }),
+    };
+    // SAFETY: the mapping is page aligned, as large as the type, and ours alone.
+    unsafe { place.write(state) };
+    tls::set(place.as_ptr());
+    let key = ENDING.load(Relaxed);
+    if key != u32::MAX {
+        // SAFETY: the key was made in `prepare`. Keys made as early as that need no allocation.
+        unsafe { libc::pthread_setspecific(key, place.as_ptr().cast()) };
+    }
+    Some(place)
+}
+
+/// In a forked child: the rings belong to the parent's thread. Its state's memory is left behind,
+/// a copy-on-write page.
+pub(super) fn forget() {
+    tls::set(std::ptr::null_mut());
+    let key = ENDING.load(Relaxed);
+    if key != u32::MAX {
+        // SAFETY: the key was made in `prepare`.
+        unsafe { libc::pthread_setspecific(key, std::ptr::null()) };
+    }
+}
+
+/// An emission of this thread that is under way. A handler that interrupts it and emits too gets the next level, and with it
+/// rings of its own.
+pub(super) struct Nested {
+    state: NonNull<ThreadState>,
+    level: usize,
+}
+
+impl Nested {
+    /// Enters an emission; `None` when the thread cannot be registered.
+    #[inline(always)]
+    pub(super) fn enter() -> Option<Self> {
+        let state = NonNull::new(tls::get()).or_else(register)?;
+        // SAFETY: the thread's own state, which lives until the thread ends. Only this field is
+        // borrowed, and as shared: a handler may look at it at any moment.
+        let nesting = unsafe { &(*state.as_ptr()).nesting };
+        let level = nesting.get();
+        nesting.set(level + 1);
+        // Nothing of the emission happens before a handler would see that it has begun.
+        compiler_fence(SeqCst);
+        Some(Self { state, level })
+    }
+
+    /// How many emissions of this thread this one has interrupted.
+    #[inline(always)]
+    pub(super) fn level(&self) -> usize {
+        self.level
+    }
+
+    /// Where the kernel's `struct rseq` of this thread is.
+    #[inline(always)]
+    pub(super) fn rseq_offset(&self) -> isize {
+        // SAFETY: the thread's own state; the field never changes.
+        unsafe { (*self.state.as_ptr()).rseq_offset }
+    }
+
+    /// What this thread knows of a stream, at this level and in the stream's present generation.
+    #[inline(always)]
+    pub(super) fn lane(
+        &mut self,
+        parts: Parts<'static>,
+        (slot, control): (u32, &StreamControl),
+    ) -> Option<&mut LaneSlot> {
+        let slot = usize::try_from(slot)
+            .ok()
+            .filter(|&slot| slot < STREAM_SLOTS)?;
+        if self.level >= NESTING_LEVELS {
+            return None;
+        }
+        // SAFETY: both indices were checked.
+        let place = unsafe { &raw mut (*self.state.as_ptr()).lanes[self.level][slot] };
+        // SAFETY: each level of a thread has lanes of its own, so nobody else refers to this one,
+        // a handler that interrupts us included.
+        let place = unsafe { &mut *place };
+        let generation = control.generation.load(Acquire);
+        if place.generation != generation {
+            // SAFETY: the thread's own state; the field never changes.
+            let tid = unsafe { (*self.state.as_ptr()).tid };
+            renew(place, parts, (slot, control), (self.level, tid), generation);
+        }
+        Some(place)
+    }
+}
+
+impl Drop for Nested {
+    #[inline(always)]
+    fn drop(&mut self) {
+        compiler_fence(SeqCst);
+        // SAFETY: as in `enter`.
+        let nesting = unsafe { &(*self.state.as_ptr()).nesting };
+        nesting.set(self.level);
+    }
+}
+
+#[cold]
+fn renew(
+    place: &mut LaneSlot,
+    parts: Parts<'static>,
+    (slot, control): (usize, &StreamControl),
+    (level, tid): (usize, i32),
+    generation: u32,
+) {
+    let _errno = ErrnoKept::new();
+    close(place);
+    place.lane = if process::is_traced_by(slot, control, generation) {
+        process::share_over_exec(parts);
+        match open(parts, (slot, control), (level, tid), generation) {
+            Some(producer) => Lane::Open(producer),
+            None => Lane::NoRing,
+        }
+    } else {
+        Lane::NotTraced
+    };
+    place.generation = generation;
+}
+
+fn open(
+    parts: Parts<'static>,
+    (slot, control): (usize, &StreamControl),
+    (level, tid): (usize, i32),
+    generation: u32,
+) -> Option<Producer<'static>> {
+    let wanted = control.ring_bytes.load(Relaxed);
+    let claimed = directory::claim(parts, generation, wanted)?;
+    let words = map(claimed.data_offset, claimed.data_bytes);
+    let Some(ring) = words.and_then(|words| Ring::new(claimed.entry, words)) else {
+        directory::change(
+            claimed.entry,
+            generation,
+            ring_state::CLAIMED,
+            ring_state::FREE,
+        );
+        return None;
+    };
+    let entry = claimed.entry;
+    entry.pid.store(process::pid(), Relaxed);
+    entry.tid.store(tid, Relaxed);
+    entry.thread_id.store(tls::thread_id(), Relaxed);
+    let place = u32::try_from(slot | level << 16).unwrap_or(u32::MAX);
+    entry.slot_level.store(place, Relaxed);
+    let keeps_oldest = control.mode.load(Relaxed) == ring_mode::KEEP_OLDEST;
+    let producer = Producer::new(ring, keeps_oldest);
+    entry
+        .state
+        .store(ring_state::word(generation, ring_state::LIVE), Release);
+    Some(producer)
+}
+
+/// Maps a ring's data, if the area's descriptor still is what it was.
+fn map(offset: u64, bytes: u32) -> Option<&'static [std::sync::atomic::AtomicU64]> {
+    let file = process::file()?;
+    // SAFETY: `file()` has just found it open, and as the area's.
+    let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(file) };
+    let mapping = Mapping::new(
+        borrowed,
+        usize::try_from(offset).ok()?,
+        usize::try_from(bytes).ok()?,
+    )
+    .ok()?;
+    // Another thread may have closed it and opened a file of its own in between: nothing was
+    // written to that file yet, and nothing will be.
+    (process::file() == Some(file)).then(|| mapping.leak())
+}
+
+/// Leaves a lane's ring to the reader. Where its stream has ended, the ring may be another's
+/// already: then nothing is changed.
+fn close(place: &mut LaneSlot) {
+    if let Lane::Open(producer) = &place.lane {
+        let entry = producer.ring.entry;
+        directory::change(entry, place.generation, ring_state::LIVE, ring_state::ENDED);
+        producer.ring.unmap();
+    }
+    place.lane = Lane::Unknown;
+}
+
+/// Runs when a thread ends: its rings are left to the reader.
+extern "C" fn end(state: *mut libc::c_void) {
+    let Some(place) = NonNull::new(state.cast::<ThreadState>()) else {
+        return;
+    };
+    // Handlers that run from here on find no state and register the thread anew, which makes the
+    // key's destructor run once more.
+    tls::set(std::ptr::null_mut());
+    // SAFETY: the state was made by `register` for this thread, which alone uses it, and no
+    // emission is under way: a thread does not end inside one.
+    let state = unsafe { &mut *place.as_ptr() };
+    for place in state.lanes.iter_mut().flatten() {
+        close(place);
+    }
+    // SAFETY: the mapping that `register` made; nothing refers to it any more.
+    unsafe { libc::munmap(place.as_ptr().cast(), size_of::<ThreadState>()) };
+}
+
+fn own_tid() -> i32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::gettid() }
+}

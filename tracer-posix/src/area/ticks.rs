@@ -1,0 +1,308 @@
+//! The clock of a trace area, and its way back to the kernel's.
+//!
+//! Events carry *ticks*: the raw cycle counter where the kernel itself makes its clocks from it,
+//! `CLOCK_MONOTONIC` elsewhere. Whoever reads turns them into nanoseconds by interpolation between
+//! [`Anchor`]s, pairs of both clocks taken at the same moment, one before the event and one after.
+
+use std::collections::VecDeque;
+use std::fs;
+
+use tracer_common::area::clock;
+
+use crate::event::MonotonicNs;
+
+/// What ticks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TickSource {
+    /// The processor's cycle counter.
+    CycleCounter,
+    /// `CLOCK_MONOTONIC`, in nanoseconds.
+    Monotonic,
+}
+
+impl TickSource {
+    /// The cycle counter where the kernel trusts it for its own clocks.
+    #[must_use]
+    pub fn of_this_machine() -> Self {
+        if cfg!(target_arch = "x86_64") && kernel_keeps_time_by("tsc") {
+            Self::CycleCounter
+        } else {
+            Self::Monotonic
+        }
+    }
+
+    pub(super) fn to_header(self) -> u32 {
+        match self {
+            Self::CycleCounter => clock::CYCLE_COUNTER,
+            Self::Monotonic => clock::MONOTONIC,
+        }
+    }
+
+    pub(super) fn from_header(untrusted: u32) -> Option<Self> {
+        match untrusted {
+            clock::CYCLE_COUNTER if cfg!(target_arch = "x86_64") => Some(Self::CycleCounter),
+            clock::MONOTONIC => Some(Self::Monotonic),
+            _ => None,
+        }
+    }
+
+    /// The time now. Not taken before what precedes it in the program is done.
+    #[inline(always)]
+    #[must_use]
+    pub fn now(self) -> u64 {
+        match self {
+            Self::CycleCounter => cycles(),
+            Self::Monotonic => monotonic_now().0,
+        }
+    }
+}
+
+fn kernel_keeps_time_by(name: &str) -> bool {
+    fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+        .is_ok_and(|current| current.trim() == name)
+}
+
+/// `CLOCK_MONOTONIC` now.
+#[must_use]
+pub fn monotonic_now() -> MonotonicNs {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is a valid timespec to write to; the clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    // Neither part is negative: the clock counts from the machine's start.
+    MonotonicNs(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn cycles() -> u64 {
+    // Without the fence the processor may read the counter before an earlier load has its value,
+    // for instance that of a lock word: an effect would be stamped before its cause. The kernel's
+    // own clock reads the counter in the same way.
+    // SAFETY: the instruction is part of every x86-64.
+    unsafe { core::arch::x86_64::_mm_lfence() };
+    // SAFETY: the instruction is part of every x86-64; a kernel that forbids it to user space
+    // does not offer its clocks by it either.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn cycles() -> u64 {
+    monotonic_now().0
+}
+
+/// Both clocks at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Anchor {
+    /// The area's clock.
+    pub ticks: u64,
+    /// The kernel's.
+    pub time: MonotonicNs,
+}
+
+impl Anchor {
+    /// Reads both clocks as close to each other as a few tries give, and how close that was, in
+    /// ticks. No more tries are made once it was within `good`.
+    fn take(source: TickSource, good: u64) -> (u64, Self) {
+        const TRIES: usize = 16;
+        let read = || {
+            let before = source.now();
+            let time = monotonic_now();
+            let width = source.now().saturating_sub(before);
+            let ticks = before + width / 2;
+            (width, Self { ticks, time })
+        };
+        let mut best = read();
+        for _ in 1..TRIES {
+            if best.0 <= good {
+                break;
+            }
+            let next = read();
+            if next.0 < best.0 {
+                best = next;
+            }
+        }
+        best
+    }
+}
+
+/// Turns ticks into nanoseconds. Later ticks never give an earlier time.
+#[derive(Debug)]
+pub struct TickClock {
+    source: TickSource,
+    /// In order of both clocks, the newest at the back; never empty.
+    anchors: VecDeque<Anchor>,
+    /// The closest that both clocks were ever read, in ticks. Interrupted readings are far wider,
+    /// and are not taken for an anchor if there is a better one.
+    narrowest: u64,
+}
+
+/// Anchors that are kept: events older than the oldest are placed by the first two.
+const KEPT_ANCHORS: usize = 256;
+
+impl TickClock {
+    /// A clock whose first two anchors are taken now, a moment apart.
+    #[must_use]
+    pub fn new(source: TickSource) -> Self {
+        let (narrowest, anchor) = Anchor::take(source, 0);
+        let mut clock = Self {
+            source,
+            anchors: VecDeque::from([anchor]),
+            narrowest,
+        };
+        // Two anchors a tenth of a millisecond apart give the rate within a thousandth, for events
+        // that are older than the clock; all others lie between anchors.
+        while clock.anchors.len() < 2 {
+            std::thread::sleep(std::time::Duration::from_micros(100));
+            clock.advance();
+        }
+        clock
+    }
+
+    /// What ticks are.
+    #[must_use]
+    pub fn source(&self) -> TickSource {
+        self.source
+    }
+
+    /// Takes an anchor now, so that everything stamped before now lies between anchors.
+    pub fn advance(&mut self) {
+        let (width, anchor) = Anchor::take(self.source, self.narrowest.saturating_mul(2));
+        self.narrowest = self.narrowest.min(width);
+        self.add(anchor);
+    }
+
+    /// The time of the newest anchor.
+    #[must_use]
+    pub fn newest(&self) -> MonotonicNs {
+        self.anchors
+            .back()
+            .map_or(MonotonicNs(u64::MAX), |anchor| anchor.time)
+    }
+
+    fn add(&mut self, anchor: Anchor) {
+        // Anchors that lie so close to each other that their own error shows would bend the line.
+        let is_later = self
+            .anchors
+            .back()
+            .is_none_or(|last| anchor.ticks > last.ticks && anchor.time > last.time);
+        if is_later {
+            if self.anchors.len() == KEPT_ANCHORS {
+                self.anchors.pop_front();
+            }
+            self.anchors.push_back(anchor);
+        }
+    }
+
+    /// The time at which the area's clock stood at `ticks`.
+    #[must_use]
+    pub fn time_of(&self, ticks: u64) -> MonotonicNs {
+        if self.source == TickSource::Monotonic {
+            return MonotonicNs(ticks);
+        }
+        let anchors = &self.anchors;
+        // Nearly every event lies in the newest interval: look there first.
+        let after = match anchors.len().checked_sub(2).and_then(|at| anchors.get(at)) {
+            Some(last_but_one) if last_but_one.ticks <= ticks => anchors.len() - 1,
+            _ => anchors.partition_point(|anchor| anchor.ticks <= ticks),
+        };
+        let after = after.clamp(1, anchors.len().saturating_sub(1).max(1));
+        match (anchors.get(after - 1), anchors.get(after)) {
+            (Some(a), Some(b)) => between(*a, *b, ticks),
+            _ => MonotonicNs(0),
+        }
+    }
+
+    /// Ticks in `time`, by the rate of the newest anchors.
+    #[must_use]
+    pub fn ticks_in(&self, time: std::time::Duration) -> u64 {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4);
+        match (self.anchors.front(), self.anchors.back()) {
+            (Some(a), Some(b)) if self.source == TickSource::CycleCounter && b.time > a.time => {
+                scale(nanos, b.ticks - a.ticks, b.time.0 - a.time.0)
+            }
+            _ => nanos,
+        }
+    }
+}
+
+/// The line through two anchors, at `ticks`.
+fn between(a: Anchor, b: Anchor, ticks: u64) -> MonotonicNs {
+    let width = b.ticks.saturating_sub(a.ticks).max(1);
+    let rise = b.time.0.saturating_sub(a.time.0);
+    MonotonicNs(if ticks >= a.ticks {
+        a.time.0.saturating_add(scale(ticks - a.ticks, rise, width))
+    } else {
+        a.time.0.saturating_sub(scale(a.ticks - ticks, rise, width))
+    })
+}
+
+/// `value` × `numerator` / `denominator` without overflow in between.
+fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
+    let wide = u128::from(value) * u128::from(numerator) / u128::from(denominator.max(1));
+    u64::try_from(wide).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock_with(anchors: &[(u64, u64)]) -> TickClock {
+        TickClock {
+            source: TickSource::CycleCounter,
+            anchors: anchors
+                .iter()
+                .map(|&(ticks, ns)| Anchor {
+                    ticks,
+                    time: MonotonicNs(ns),
+                })
+                .collect(),
+            narrowest: 0,
+        }
+    }
+
+    #[test]
+    fn a_moment_between_anchors_is_interpolated_and_one_outside_extrapolated() {
+        let clock = clock_with(&[(1000, 500), (2000, 1000), (3000, 2000)]);
+
+        assert_eq!(clock.time_of(1500), MonotonicNs(750));
+        assert_eq!(clock.time_of(2500), MonotonicNs(1500));
+        assert_eq!(clock.time_of(4000), MonotonicNs(3000));
+        assert_eq!(clock.time_of(500), MonotonicNs(250));
+    }
+
+    #[test]
+    fn later_ticks_never_give_an_earlier_time() {
+        let clock = clock_with(&[(1000, 500), (1010, 900), (3000, 901), (9000, 4000)]);
+        let times: Vec<_> = (0..10_000).map(|ticks| clock.time_of(ticks)).collect();
+
+        assert!(times.is_sorted());
+    }
+
+    #[test]
+    fn the_clock_of_this_machine_agrees_with_the_kernels() {
+        let source = TickSource::of_this_machine();
+        let mut clock = TickClock::new(source);
+        let mut moments = Vec::new();
+        for _ in 0..1000 {
+            let before = monotonic_now();
+            let ticks = source.now();
+            let after = monotonic_now();
+            moments.push((before, ticks, after));
+        }
+        clock.advance();
+
+        // A microsecond of slack on either side: the anchors themselves were taken on a machine
+        // that may be busy.
+        for (before, ticks, after) in moments {
+            let time = clock.time_of(ticks).0;
+            assert!(
+                time + 1000 >= before.0 && time <= after.0 + 1000,
+                "{before:?} {time} {after:?}"
+            );
+        }
+    }
+}

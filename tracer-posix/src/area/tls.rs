@@ -1,0 +1,143 @@
+//! One pointer of thread-local memory, and what the thread pointer leads to.
+//!
+//! On x86-64 the pointer is reached by the *initial-exec* model: one load, no call, and no
+//! allocation on a thread's first use, so that it can be reached from a signal handler also when
+//! the library was loaded by `dlopen()`.
+
+use std::sync::atomic::AtomicIsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::thread::ThreadState;
+
+/// Offset of `struct rseq` from the thread pointer, as the C library tells; 0 when it does not.
+static RSEQ_OFFSET: AtomicIsize = AtomicIsize::new(0);
+
+/// Finds out what threads will need. Called when the library is loaded.
+pub(super) fn prepare() {
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    // SAFETY: both names are strings ended by a null; the default scope needs no handle.
+    let offset = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()) };
+    // SAFETY: as above.
+    let size = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()) };
+    if offset.is_null() || size.is_null() {
+        return;
+    }
+    // SAFETY: the C library documents it as `const unsigned int`; 0 when rseq is not registered.
+    let size = unsafe { size.cast::<u32>().read() };
+    if size > 0 {
+        // SAFETY: the C library documents it as `const ptrdiff_t`.
+        RSEQ_OFFSET.store(unsafe { offset.cast::<isize>().read() }, Relaxed);
+    }
+}
+
+pub(super) fn rseq_offset() -> isize {
+    RSEQ_OFFSET.load(Relaxed)
+}
+
+#[cfg(target_arch = "x86_64")]
+mod arch {
+    use super::ThreadState;
+    use std::arch::{asm, global_asm};
+
+    global_asm!(
+        ".pushsection .tbss.linux_trace_thread, \"awT\", @nobits",
+        ".globl linux_trace_thread",
+        ".hidden linux_trace_thread",
+        ".type linux_trace_thread, @object",
+        ".size linux_trace_thread, 8",
+        ".balign 8",
+        "linux_trace_thread:",
+        ".zero 8",
+        ".popsection",
+    );
+
+    #[inline(always)]
+    pub fn get() -> *mut ThreadState {
+        let state: *mut ThreadState;
+        // SAFETY: reads this thread's own copy of a variable defined above.
+        unsafe {
+            asm!(
+                "mov {at}, qword ptr [rip + linux_trace_thread@GOTTPOFF]",
+                "mov {at}, qword ptr fs:[{at}]",
+                at = out(reg) state,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        state
+    }
+
+    pub fn set(state: *mut ThreadState) {
+        // SAFETY: writes this thread's own copy of a variable defined above.
+        unsafe {
+            asm!(
+                "mov {at}, qword ptr [rip + linux_trace_thread@GOTTPOFF]",
+                "mov qword ptr fs:[{at}], {state}",
+                at = out(reg) _,
+                state = in(reg) state,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// The thread's `pthread_t`: with both C libraries of this architecture the thread pointer.
+    pub fn thread_id() -> u64 {
+        let pointer: u64;
+        // SAFETY: the first word of the thread control block is its own address, by the ABI.
+        unsafe {
+            asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, preserves_flags, readonly));
+        }
+        pointer
+    }
+
+    /// The CPU plus one, from the kernel's `struct rseq`; 0 where that is not to be had.
+    #[inline(always)]
+    pub fn cpu_plus_one(rseq_offset: isize) -> u16 {
+        if rseq_offset == 0 {
+            return 0;
+        }
+        let cpu: u32;
+        // SAFETY: the offset came from the C library, which has registered the structure for every
+        // thread; `cpu_id` is its second word.
+        unsafe {
+            asm!(
+                "mov {cpu:e}, dword ptr fs:[{offset} + 4]",
+                cpu = out(reg) cpu,
+                offset = in(reg) rseq_offset,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        // Negative where the kernel has not registered the thread: gives 0.
+        u16::try_from(cpu.wrapping_add(1)).unwrap_or(0)
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod arch {
+    use super::ThreadState;
+    use std::cell::Cell;
+
+    thread_local! {
+        static STATE: Cell<*mut ThreadState> = const { Cell::new(std::ptr::null_mut()) };
+    }
+
+    pub fn get() -> *mut ThreadState {
+        STATE.with(Cell::get)
+    }
+
+    pub fn set(state: *mut ThreadState) {
+        STATE.with(|cell| cell.set(state));
+    }
+
+    pub fn thread_id() -> u64 {
+        // SAFETY: takes nothing and cannot fail.
+        unsafe { libc::pthread_self() as u64 }
+    }
+
+    pub fn cpu_plus_one(_rseq_offset: isize) -> u16 {
+        0
+    }
+}
+
+pub(super) use arch::{cpu_plus_one, get, set, thread_id};

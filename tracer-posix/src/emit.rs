@@ -1,0 +1,69 @@
+//! Trace points for Rust programs.
+
+use tracer_common::event_type::EventTypeId;
+
+use crate::area::{self, NameTooLong, emitter};
+
+/// A user event type of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[doc(alias = "posix_trace_eventid_open")]
+pub struct UserEvent {
+    id: EventTypeId,
+}
+
+impl UserEvent {
+    /// The predefined type without a name of its own.
+    pub const UNNAMED: Self = Self {
+        id: EventTypeId::UNNAMED_USEREVENT,
+    };
+
+    /// The user event type of this name; equal names give equal types.
+    ///
+    /// When all `{TRACE_USER_EVENT_MAX}` types are used up, a new name gives
+    /// [`UNNAMED`](Self::UNNAMED).
+    ///
+    /// # Errors
+    ///
+    /// [`NameTooLong`] (`ENAMETOOLONG`).
+    ///
+    /// # Standard
+    ///
+    /// XSH `posix_trace_eventid_open()`.
+    pub fn open(name: &str) -> Result<Self, NameTooLong> {
+        area::define_own_name(name.as_bytes()).map(|id| Self { id })
+    }
+
+    /// Its identifier.
+    #[must_use]
+    pub const fn id(self) -> EventTypeId {
+        self.id
+    }
+
+    /// Records an event of this type in every stream that traces this process, runs, and does not
+    /// filter the type out. Never fails and never waits.
+    ///
+    /// # Standard
+    ///
+    /// XSH `posix_trace_event()`.
+    #[inline(always)]
+    #[doc(alias = "posix_trace_event")]
+    pub fn emit(self, data: &[u8]) {
+        emitter::emit(self.id, data, here());
+    }
+}
+
+/// The address of the instruction that asks.
+#[inline(always)]
+fn here() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let address: u64;
+        // SAFETY: computes an address and touches no memory.
+        unsafe {
+            std::arch::asm!("lea {}, [rip]", out(reg) address, options(nostack, nomem, preserves_flags));
+        }
+        address
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    0
+}

@@ -1,0 +1,328 @@
+//! Controller and target as different processes: finding an area, handing it on, losing a side.
+//!
+//! The other processes are this test binary again: a test whose role is named in the environment
+//! plays it, and does nothing where none is.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
+use tracer_posix::emit::UserEvent;
+use tracer_posix::engine::{ActiveStream, Origin, StreamFullPolicy};
+use tracer_posix::event::MonotonicNs;
+use tracer_posix::source::{LossCause, Source};
+
+const ROLE: &str = "TRACER_TEST_ROLE";
+
+/// Held by a test while it runs: all of them see the area of this process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// This binary, to play the role of that name.
+fn player(role: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "play", "--nocapture", "--test-threads=1"])
+        .env(ROLE, role)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    forked(&mut command);
+    command
+}
+
+/// Makes the standard library start the command by `fork()`, whose handlers look after the area's
+/// descriptor, and not by `posix_spawn()`.
+fn forked(command: &mut Command) -> &mut Command {
+    // SAFETY: does nothing.
+    unsafe { command.pre_exec(|| Ok(())) }
+}
+
+/// Starts a player that says a line when it is ready, and waits for the line.
+fn started(command: &mut Command) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut child = command.spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    wait_for(&mut output, "ready");
+    (child, output)
+}
+
+fn wait_for(output: &mut impl BufRead, word: &str) {
+    let mut line = String::new();
+    while !line.contains(word) {
+        line.clear();
+        assert_ne!(output.read_line(&mut line).unwrap(), 0, "the player ended");
+    }
+}
+
+fn say(word: &str) {
+    println!("{word}");
+    std::io::stdout().flush().unwrap();
+}
+
+fn wait_for_a_word() {
+    let _ = std::io::stdin().read(&mut [0; 16]);
+}
+
+fn pid_of(child: &Child) -> i32 {
+    i32::try_from(child.id()).unwrap()
+}
+
+fn request(target: Option<i32>) -> StreamRequest {
+    StreamRequest {
+        target,
+        inherit: true,
+        ring_bytes: 1 << 20,
+        mode: RingMode::KeepOldest,
+        max_data: 256,
+        lease: None,
+    }
+}
+
+fn now() -> MonotonicNs {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: a valid place to write to.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    MonotonicNs(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
+}
+
+fn stream_over(source: AreaSource) -> ActiveStream {
+    let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 16 << 20, now);
+    stream.add_source(Box::new(source));
+    stream.start(Origin::NONE);
+    stream
+}
+
+/// All user events that are there: name, data, pid.
+fn user_events(stream: &mut ActiveStream) -> Vec<(String, String, i32)> {
+    stream.sync();
+    let mut events = Vec::new();
+    let mut last = MonotonicNs(0);
+    while let Some(event) = stream.next_event() {
+        assert!(last <= event.header.time);
+        last = event.header.time;
+        if event.header.event_type.is_user() {
+            let data = String::from_utf8(event.data.to_vec()).unwrap();
+            events.push((event.header, data));
+        }
+    }
+    let name = |id| stream.event_name(id);
+    events
+        .into_iter()
+        .map(|(header, data)| (name(header.event_type), data, header.pid))
+        .collect()
+}
+
+/// The player's side of every test.
+#[test]
+fn play() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    match role.as_str() {
+        "emit when told" => {
+            let event = UserEvent::open("told").unwrap();
+            say("ready");
+            wait_for_a_word();
+            for number in 0..1000 {
+                event.emit(number.to_string().as_bytes());
+            }
+            say("done");
+            wait_for_a_word();
+        }
+        "emit at once" => {
+            UserEvent::open("at once").unwrap().emit(b"first");
+            say("ready");
+        }
+        "start another when told" => {
+            let event = UserEvent::open("grandparent").unwrap();
+            say("ready");
+            wait_for_a_word();
+            event.emit(b"before");
+            let mut command = player("emit at once");
+            command.stdin(Stdio::null());
+            let (mut child, _output) = started(&mut command);
+            child.wait().unwrap();
+            event.emit(b"after");
+            say("done");
+        }
+        "hold a stream" => {
+            let parent = std::os::unix::process::parent_id();
+            let area = Area::find(i32::try_from(parent).unwrap()).unwrap().unwrap();
+            let request = StreamRequest {
+                lease: Some(Duration::from_millis(50)),
+                ..request(None)
+            };
+            let mut stream = stream_over(AreaSource::open(area, &request).unwrap());
+            stream.sync();
+            say("ready");
+            wait_for_a_word();
+        }
+        other => panic!("no such role: {other}"),
+    }
+}
+
+#[test]
+fn a_running_process_is_found_and_its_events_come_once() {
+    let _alone = alone();
+    let (mut child, mut output) = started(&mut player("emit when told"));
+    let area = Area::find(pid_of(&child)).unwrap().expect("it has an area");
+    let source = AreaSource::open(area, &request(Some(pid_of(&child)))).unwrap();
+    let mut stream = stream_over(source);
+
+    child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    wait_for(&mut output, "done");
+    let events = user_events(&mut stream);
+    drop(child.stdin.take());
+    child.wait().unwrap();
+
+    let expected: Vec<_> = (0..1000)
+        .map(|number| ("told".to_owned(), number.to_string(), pid_of(&child)))
+        .collect();
+    assert_eq!(events, expected);
+    assert_eq!(stream.ledger().lost_in_all(), 0);
+}
+
+#[test]
+fn a_command_that_is_given_an_area_is_traced_from_its_first_event() {
+    let _alone = alone();
+    let area = Area::for_command().unwrap();
+    let raw = area.as_fd().as_raw_fd();
+    let mut command = player("emit at once");
+    let keep_open = move || {
+        // SAFETY: changes a flag of a descriptor that is open.
+        unsafe { libc::fcntl(raw, libc::F_SETFD, 0) };
+        Ok(())
+    };
+    // SAFETY: what is called is safe after a fork.
+    unsafe { command.pre_exec(keep_open) };
+    let mut stream = stream_over(AreaSource::open(area, &request(None)).unwrap());
+    let (mut child, _output) = started(&mut command);
+    child.wait().unwrap();
+
+    let expected = ("at once".to_owned(), "first".to_owned(), pid_of(&child));
+    assert_eq!(user_events(&mut stream), [expected]);
+}
+
+#[test]
+fn what_a_traced_process_starts_is_traced_too() {
+    let _alone = alone();
+    let (mut child, mut output) = started(&mut player("start another when told"));
+    let area = Area::find(pid_of(&child)).unwrap().expect("it has an area");
+    let source = AreaSource::open(area, &request(Some(pid_of(&child)))).unwrap();
+    let mut stream = stream_over(source);
+    child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    wait_for(&mut output, "done");
+    child.wait().unwrap();
+
+    let events = user_events(&mut stream);
+    let data: Vec<_> = events.iter().map(|(_, data, _)| data.as_str()).collect();
+    assert_eq!(data, ["before", "first", "after"]);
+    assert_ne!(events[0].2, events[1].2, "another process");
+}
+
+#[test]
+fn a_controller_that_was_killed_costs_the_target_nothing_but_a_slot_until_the_next_comes() {
+    let _alone = alone();
+    let event = UserEvent::open("to the dead").unwrap();
+    for _ in 0..40 {
+        let (mut child, _output) = started(&mut player("hold a stream"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        event.emit(b"nobody reads this");
+    }
+    let area = Area::own().unwrap();
+    let mut stream = stream_over(AreaSource::open(area, &request(None)).unwrap());
+    event.emit(b"this one is read");
+
+    let events = user_events(&mut stream);
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0].1, "this one is read");
+}
+
+#[test]
+fn what_is_emitted_after_the_lease_ran_out_is_counted() {
+    let _alone = alone();
+    let event = UserEvent::open("too late").unwrap();
+    let request = StreamRequest {
+        lease: Some(Duration::from_millis(20)),
+        ..request(None)
+    };
+    let area = Area::own().unwrap();
+    let mut stream = stream_over(AreaSource::open(area, &request).unwrap());
+    event.emit(b"in time");
+    std::thread::sleep(Duration::from_millis(100));
+    for _ in 0..7 {
+        event.emit(b"too late");
+    }
+
+    assert_eq!(user_events(&mut stream).len(), 1);
+    assert_eq!(stream.ledger().lost(LossCause::ThreadRingFull), 7);
+    event.emit(b"in time again");
+    assert_eq!(user_events(&mut stream).len(), 1);
+}
+
+#[test]
+fn a_target_that_was_killed_does_not_hold_the_stream_up() {
+    let _alone = alone();
+    let (mut child, mut output) = started(&mut player("emit when told"));
+    let pid = pid_of(&child);
+    let area = Area::find(pid).unwrap().expect("it has an area");
+    let mut source = AreaSource::open(area, &request(Some(pid))).unwrap();
+    source.control(&tracer_posix::source::Control {
+        running: true,
+        filter: tracer_posix::engine::EventSet::EMPTY,
+    });
+    child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    wait_for(&mut output, "done");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut stream = stream_over(source);
+
+    // The dead process's ring says nothing new; the watermark goes on all the same.
+    let begin = Instant::now();
+    let first = stream.sync();
+    while stream.sync() <= first {
+        assert!(begin.elapsed() < Duration::from_secs(5), "held up");
+    }
+}
+
+#[test]
+fn a_process_that_does_not_exist_or_has_no_area_is_told_apart() {
+    use tracer_posix::area::FindError;
+    let _alone = alone();
+    assert!(matches!(
+        Area::find(i32::MAX),
+        Err(FindError::NoSuchProcess { .. })
+    ));
+    assert!(matches!(
+        Area::find(-1),
+        Err(FindError::NoSuchProcess { .. })
+    ));
+    let mut command = Command::new("sleep");
+    // Not the area of this process either.
+    // SAFETY: closes what the program does not need; safe after a fork.
+    let no_descriptors = || match unsafe { libc::close_range(3, u32::MAX, 0) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    };
+    // SAFETY: as above.
+    unsafe { command.pre_exec(no_descriptors) };
+    let mut sleeper = command.arg("10").spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(Area::find(pid_of(&sleeper)).unwrap().is_none());
+    sleeper.kill().unwrap();
+    // Now a zombie: it exists, and has no area.
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(Area::find(pid_of(&sleeper)).unwrap().is_none());
+    sleeper.wait().unwrap();
+}
