@@ -24,6 +24,7 @@ mod thread;
 mod ticks;
 mod tls;
 
+pub(crate) use errno::ErrnoKept;
 pub use find::{Area, AreaId, FindError};
 pub use late::{TargetError, TargetSource};
 pub use names::NameTooLong;
@@ -58,4 +59,17 @@ pub(crate) fn define_own_name(name: &[u8]) -> Result<EventTypeId, NameTooLong> {
         // Without an area nothing is ever recorded.
         None => Ok(EventTypeId::UNNAMED_USEREVENT),
     }
+}
+
+/// The process that this is, without a system call where the library has set itself up.
+pub(crate) fn own_pid() -> i32 {
+    match process::parts_if_ready().or_else(process::parts_made_ready) {
+        Some(_) => process::pid(),
+        None => names::own_pid(),
+    }
+}
+
+/// The calling thread's `pthread_t`.
+pub(crate) fn own_thread_id() -> u64 {
+    tls::thread_id()
 }

@@ -1,0 +1,241 @@
+//! Event types of a stream: identifiers, names, the list; and sets of them.
+
+use std::ffi::{CStr, c_char, c_int};
+
+use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, TRACE_EVENT_NAME_MAX};
+
+use crate::area::NameTooLong;
+use crate::engine::{EventSet, SetKind};
+
+use super::numbers::{ErrorNumber, Invalid, NamedValue, status};
+use super::stream::{store, with_stream};
+use super::types::{EventId, TraceId};
+
+/// Maps a name for the processes that a stream traces.
+///
+/// # Errors
+///
+/// Returns `EINVAL` for what is no active stream or a null pointer, `ENAMETOOLONG` for a name of
+/// more than `{TRACE_EVENT_NAME_MAX}` bytes.
+///
+/// # Safety
+///
+/// `name` is null or a string ended by a null, `event` null or a valid place.
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_trace_trid_eventid_open(
+    trid: TraceId,
+    name: *const c_char,
+    event: *mut EventId,
+) -> c_int {
+    if name.is_null() {
+        return libc::EINVAL;
+    }
+    // SAFETY: as promised by the caller.
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    let is_too_long = name.len() > TRACE_EVENT_NAME_MAX;
+    let result = with_stream(trid, |stream| {
+        if is_too_long {
+            return Ok(());
+        }
+        let id = stream.stream.define_event_type(name);
+        // SAFETY: as promised by the caller.
+        unsafe { store(event, id.0) }
+    });
+    match status(result) {
+        0 if is_too_long => NameTooLong { length: name.len() }.error_number(),
+        number => number,
+    }
+}
+
+/// Stores the name of a type.
+///
+/// # Errors
+///
+/// Returns `EINVAL` for what is no stream, a type without a name, or a null pointer.
+///
+/// # Safety
+///
+/// `name` is null or an array of `{TRACE_EVENT_NAME_MAX}` + 1 characters.
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_trace_eventid_get_name(
+    trid: TraceId,
+    event: EventId,
+    name: *mut c_char,
+) -> c_int {
+    status(with_stream(trid, |stream| {
+        stream.stream.learn_event_types();
+        let found = stream
+            .stream
+            .event_types()
+            .name(EventTypeId(event))
+            .ok_or(Invalid)?;
+        if name.is_null() || found.len() > TRACE_EVENT_NAME_MAX {
+            return Err(Invalid);
+        }
+        let place = name.cast::<u8>();
+        // SAFETY: the caller's array has room for the longest name and its null.
+        unsafe { place.copy_from_nonoverlapping(found.as_ptr(), found.len()) };
+        // SAFETY: as above.
+        let end = unsafe { place.add(found.len()) };
+        // SAFETY: as above.
+        unsafe { end.write(0) };
+        Ok(())
+    }))
+}
+
+/// Whether two identifiers are of the same type.
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub extern "C" fn posix_trace_eventid_equal(_trid: TraceId, one: EventId, other: EventId) -> c_int {
+    c_int::from(one == other)
+}
+
+/// Stores the next type of the stream's list.
+///
+/// # Errors
+///
+/// Returns `EINVAL` for what is no stream, or a null pointer.
+///
+/// # Safety
+///
+/// `event` and `unavailable` are null or valid places.
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_trace_eventtypelist_getnext_id(
+    trid: TraceId,
+    event: *mut EventId,
+    unavailable: *mut c_int,
+) -> c_int {
+    status(with_stream(trid, |stream| {
+        stream.stream.learn_event_types();
+        let types = stream.stream.event_types();
+        let next = (stream.list_position..EVENT_ID_LIMIT)
+            .find(|&id| types.name(EventTypeId(id)).is_some());
+        if let Some(id) = next {
+            // SAFETY: as promised by the caller.
+            unsafe { store(event, id) }?;
+            stream.list_position = id + 1;
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { store(unavailable, c_int::from(next.is_none())) }
+    }))
+}
+
+/// Goes back to the first type of the stream's list.
+///
+/// # Errors
+///
+/// Returns `EINVAL` for what is no stream.
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub extern "C" fn posix_trace_eventtypelist_rewind(trid: TraceId) -> c_int {
+    status(with_stream(trid, |stream| {
+        stream.list_position = 0;
+        Ok(())
+    }))
+}
+
+/// Empties a set.
+///
+/// # Errors
+///
+/// Returns `EINVAL` for a null pointer.
+///
+/// # Safety
+///
+/// `set` is null or a valid place.
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_trace_eventset_empty(set: *mut EventSet) -> c_int {
+    // SAFETY: as promised by the caller.
+    status(unsafe { store(set, EventSet::EMPTY) })
+}
+
+/// Fills a set with types of a kind.
+///
+/// # Errors
+///
+/// Returns `EINVAL` for a null pointer or an unknown kind.
+///
+/// # Safety
+///
+/// `set` is null or a valid place.
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_trace_eventset_fill(set: *mut EventSet, what: c_int) -> c_int {
+    status(SetKind::from_number(what).and_then(|kind| {
+        // SAFETY: as promised by the caller.
+        unsafe { store(set, EventSet::filled(kind)) }
+    }))
+}
+
+/// Checks a type that a caller gives for a set.
+fn possible(event: EventId) -> Result<EventTypeId, Invalid> {
+    (event < EVENT_ID_LIMIT)
+        .then_some(EventTypeId(event))
+        .ok_or(Invalid)
+}
+
+/// Puts a type into a set.
+///
+/// # Errors
+///
+/// Returns `EINVAL` for a null pointer or an impossible type.
+///
+/// # Safety
+///
+/// `set` is null or a valid object.
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_trace_eventset_add(event: EventId, set: *mut EventSet) -> c_int {
+    status(possible(event).and_then(|event| {
+        // SAFETY: as promised by the caller.
+        unsafe { set.as_mut() }.ok_or(Invalid)?.insert(event);
+        Ok(())
+    }))
+}
+
+/// Takes a type out of a set.
+///
+/// # Errors
+///
+/// Returns `EINVAL` for a null pointer or an impossible type.
+///
+/// # Safety
+///
+/// `set` is null or a valid object.
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_trace_eventset_del(event: EventId, set: *mut EventSet) -> c_int {
+    status(possible(event).and_then(|event| {
+        // SAFETY: as promised by the caller.
+        unsafe { set.as_mut() }.ok_or(Invalid)?.remove(event);
+        Ok(())
+    }))
+}
+
+/// Stores whether a type is in a set.
+///
+/// # Errors
+///
+/// Returns `EINVAL` for a null pointer or an impossible type.
+///
+/// # Safety
+///
+/// `set` is null or a valid object, `ismember` null or a valid place.
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_trace_eventset_ismember(
+    event: EventId,
+    set: *const EventSet,
+    ismember: *mut c_int,
+) -> c_int {
+    status(possible(event).and_then(|event| {
+        // SAFETY: as promised by the caller.
+        let is_in = unsafe { set.as_ref() }.ok_or(Invalid)?.contains(event);
+        // SAFETY: as promised by the caller.
+        unsafe { store(ismember, c_int::from(is_in)) }
+    }))
+}

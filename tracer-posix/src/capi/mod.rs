@@ -1,0 +1,17 @@
+//! The C functions of `trace.h`.
+//!
+//! Each converts its arguments, calls one function of the engine, and converts the result: 0 or an
+//! error number. `errno` is left alone.
+
+pub mod attr;
+mod clock;
+pub mod emit;
+pub mod event_types;
+mod numbers;
+pub mod read;
+pub mod stream;
+mod table;
+mod types;
+
+pub use numbers::constants;
+pub use types::{EventInfo, LAYOUTS, Layout, StatusInfo, TraceAttr};

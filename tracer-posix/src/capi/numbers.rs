@@ -1,0 +1,144 @@
+//! Error numbers and constants of `trace.h`.
+
+use std::ffi::c_int;
+
+use crate::area::{FindError, NameTooLong, OpenError, TargetError};
+use crate::engine::{
+    Filtering, Inheritance, InvalidAttribute, LogFullPolicy, SetKind, StreamFullPolicy,
+};
+
+/// The error number the standard gives a failure. No wildcard arm: a new failure does not compile
+/// until someone has looked up its number.
+pub(super) trait ErrorNumber {
+    fn error_number(&self) -> c_int;
+}
+
+impl ErrorNumber for NameTooLong {
+    fn error_number(&self) -> c_int {
+        libc::ENAMETOOLONG
+    }
+}
+
+impl ErrorNumber for InvalidAttribute {
+    fn error_number(&self) -> c_int {
+        match self {
+            Self::MaxDataSize { .. } | Self::FlushWithoutLog => libc::EINVAL,
+            Self::StreamMinSize { .. } => libc::ENOMEM,
+        }
+    }
+}
+
+impl ErrorNumber for TargetError {
+    fn error_number(&self) -> c_int {
+        match self {
+            Self::Find(FindError::NoSuchProcess { .. }) => libc::ESRCH,
+            Self::Find(FindError::NotPermitted { .. } | FindError::Unreadable { .. }) => {
+                libc::EPERM
+            }
+            Self::Find(FindError::Map { .. }) => libc::ENOMEM,
+            Self::Open(OpenError::TooManyStreams { .. }) => libc::EAGAIN,
+        }
+    }
+}
+
+/// An argument that is none of the values that the standard names, or no active stream's
+/// identifier: `EINVAL`.
+#[derive(Debug)]
+pub(super) struct Invalid;
+
+impl ErrorNumber for Invalid {
+    fn error_number(&self) -> c_int {
+        libc::EINVAL
+    }
+}
+
+/// The calls return their error number; they do not set `errno`.
+pub(super) fn status<E: ErrorNumber>(result: Result<(), E>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(error) => error.error_number(),
+    }
+}
+
+/// The constants of `trace.h`; a test compares them with what the C compiler says.
+pub mod constants {
+    use std::ffi::c_int;
+
+    macro_rules! constants {
+        ($($name:ident = $value:literal)*) => {
+            $(#[doc = concat!("`", stringify!($name), "`.")] pub const $name: c_int = $value;)*
+            /// All of them, with their names.
+            pub const ALL: &[(&str, c_int)] = &[$((stringify!($name), $name)),*];
+        };
+    }
+
+    constants! {
+        POSIX_TRACE_RUNNING = 1
+        POSIX_TRACE_SUSPENDED = 2
+        POSIX_TRACE_NOT_FULL = 0
+        POSIX_TRACE_FULL = 1
+        POSIX_TRACE_NO_OVERRUN = 0
+        POSIX_TRACE_OVERRUN = 1
+        POSIX_TRACE_NOT_FLUSHING = 0
+        POSIX_TRACE_FLUSHING = 1
+        POSIX_TRACE_NOT_TRUNCATED = 0
+        POSIX_TRACE_TRUNCATED_RECORD = 1
+        POSIX_TRACE_TRUNCATED_READ = 2
+        POSIX_TRACE_LOOP = 1
+        POSIX_TRACE_UNTIL_FULL = 2
+        POSIX_TRACE_FLUSH = 3
+        POSIX_TRACE_APPEND = 4
+        POSIX_TRACE_CLOSE_FOR_CHILD = 1
+        POSIX_TRACE_INHERITED = 2
+        POSIX_TRACE_WOPID_EVENTS = 1
+        POSIX_TRACE_SYSTEM_EVENTS = 2
+        POSIX_TRACE_ALL_EVENTS = 3
+        POSIX_TRACE_SET_EVENTSET = 1
+        POSIX_TRACE_ADD_EVENTSET = 2
+        POSIX_TRACE_SUB_EVENTSET = 3
+    }
+}
+
+/// A C constant and what it stands for.
+macro_rules! named_values {
+    ($type:ty: $($name:ident = $value:expr),*) => {
+        impl NamedValue for $type {
+            const VALUES: &'static [(c_int, Self)] = &[$((constants::$name, $value)),*];
+        }
+    };
+}
+
+/// A type whose values have numbers in `trace.h`.
+pub(super) trait NamedValue: Copy + PartialEq + 'static {
+    const VALUES: &'static [(c_int, Self)];
+
+    fn from_number(number: c_int) -> Result<Self, Invalid> {
+        let known = Self::VALUES.iter().find(|(known, _)| *known == number);
+        known.map(|(_, value)| *value).ok_or(Invalid)
+    }
+
+    fn number(self) -> c_int {
+        let known = Self::VALUES.iter().find(|(_, value)| *value == self);
+        known.map_or(0, |(number, _)| *number)
+    }
+}
+
+named_values!(StreamFullPolicy:
+    POSIX_TRACE_LOOP = StreamFullPolicy::Loop,
+    POSIX_TRACE_UNTIL_FULL = StreamFullPolicy::UntilFull,
+    POSIX_TRACE_FLUSH = StreamFullPolicy::Flush);
+named_values!(LogFullPolicy:
+    POSIX_TRACE_LOOP = LogFullPolicy::Loop,
+    POSIX_TRACE_UNTIL_FULL = LogFullPolicy::UntilFull,
+    POSIX_TRACE_APPEND = LogFullPolicy::Append);
+named_values!(Inheritance:
+    POSIX_TRACE_CLOSE_FOR_CHILD = Inheritance::CloseForChild,
+    POSIX_TRACE_INHERITED = Inheritance::Inherited);
+named_values!(SetKind:
+    POSIX_TRACE_WOPID_EVENTS = SetKind::WithoutProcess,
+    POSIX_TRACE_SYSTEM_EVENTS = SetKind::System,
+    POSIX_TRACE_ALL_EVENTS = SetKind::All);
+named_values!(Filtering:
+    POSIX_TRACE_SET_EVENTSET = Filtering::Set,
+    POSIX_TRACE_ADD_EVENTSET = Filtering::Add,
+    POSIX_TRACE_SUB_EVENTSET = Filtering::Sub);

@@ -1,0 +1,166 @@
+//! What a `trace_id_t` stands for.
+//!
+//! An identifier is a place in the table and the generation of that place: a stale one is
+//! recognised, and no value from the caller is ever used as an address. In a forked child the
+//! parent's identifiers mean nothing: the child gets a table of its own, and the parent's is left
+//! alone there, with its locks in whatever state the fork found them.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::clock::RealtimeClock;
+use super::numbers::Invalid;
+use super::types::TraceId;
+use crate::area;
+use crate::engine::{ActiveStream, Attributes};
+
+/// A stream with what C programs need beside it.
+pub(super) struct Stream {
+    pub(super) stream: ActiveStream,
+    pub(super) attributes: Attributes,
+    pub(super) clock: RealtimeClock,
+    /// Where `posix_trace_eventtypelist_getnext_id()` is.
+    pub(super) list_position: u32,
+}
+
+/// A stream in the table.
+pub(super) struct Shared {
+    stream: Mutex<Stream>,
+    is_shut_down: AtomicBool,
+}
+
+impl Shared {
+    /// The stream, for one thread at a time. Nobody keeps it while waiting for events.
+    pub(super) fn lock(&self) -> Result<MutexGuard<'_, Stream>, Invalid> {
+        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_shut_down.load(Acquire) {
+            Err(Invalid)
+        } else {
+            Ok(stream)
+        }
+    }
+}
+
+#[derive(Default)]
+struct Place {
+    generation: u32,
+    stream: Option<Arc<Shared>>,
+}
+
+struct Table {
+    pid: i32,
+    places: Mutex<Vec<Place>>,
+}
+
+static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Bits of an identifier that name the place; the others are the generation.
+const PLACE_BITS: u32 = 10;
+/// Streams that one process can have at once.
+const MAX_PLACES: usize = 1 << PLACE_BITS;
+
+/// This process's table, if it ever made a stream.
+fn table() -> Option<&'static Table> {
+    // SAFETY: tables are made by `table_made` and never freed.
+    let table = unsafe { TABLE.load(Acquire).as_ref() }?;
+    (table.pid == area::own_pid()).then_some(table)
+}
+
+fn table_made() -> Option<&'static Table> {
+    let found = TABLE.load(Acquire);
+    if let Some(table) = table() {
+        return Some(table);
+    }
+    let new = Box::new(Table {
+        pid: area::own_pid(),
+        places: Mutex::default(),
+    });
+    let new = Box::into_raw(new);
+    if TABLE.compare_exchange(found, new, AcqRel, Relaxed).is_err() {
+        // SAFETY: made above, and nobody else has seen it.
+        drop(unsafe { Box::from_raw(new) });
+    }
+    table()
+}
+
+fn places(table: &Table) -> MutexGuard<'_, Vec<Place>> {
+    table.places.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Enters a stream; `None` when no identifiers are left.
+pub(super) fn enter(stream: Stream) -> Option<TraceId> {
+    let mut places = places(table_made()?);
+    let index = match places.iter().position(|place| place.stream.is_none()) {
+        Some(index) => index,
+        None if places.len() < MAX_PLACES => {
+            places.push(Place::default());
+            places.len() - 1
+        }
+        None => return None,
+    };
+    let place = places.get_mut(index)?;
+    // Never 0, so that no identifier is.
+    place.generation = (place.generation + 1) & (u32::MAX >> PLACE_BITS);
+    place.generation = place.generation.max(1);
+    place.stream = Some(Arc::new(Shared {
+        stream: Mutex::new(stream),
+        is_shut_down: AtomicBool::new(false),
+    }));
+    Some(place.generation << PLACE_BITS | u32::try_from(index).ok()?)
+}
+
+/// The stream that an identifier stands for.
+pub(super) fn find(untrusted: TraceId) -> Result<Arc<Shared>, Invalid> {
+    let places = places(table().ok_or(Invalid)?);
+    let index = usize::try_from(untrusted & (u32::MAX >> (32 - PLACE_BITS)));
+    let place = index
+        .ok()
+        .and_then(|index| places.get(index))
+        .ok_or(Invalid)?;
+    let is_current = place.generation == untrusted >> PLACE_BITS;
+    place
+        .stream
+        .as_ref()
+        .filter(|_| is_current)
+        .cloned()
+        .ok_or(Invalid)
+}
+
+/// Takes a stream out of the table; who waits for its events is told.
+pub(super) fn remove(untrusted: TraceId) -> Result<Arc<Shared>, Invalid> {
+    let shared = find(untrusted)?;
+    let mut places = places(table().ok_or(Invalid)?);
+    let place = places.iter_mut().find(|place| {
+        place
+            .stream
+            .as_ref()
+            .is_some_and(|held| Arc::ptr_eq(held, &shared))
+    });
+    // Another thread may have been faster.
+    place.ok_or(Invalid)?.stream = None;
+    shared
+        .is_shut_down
+        .store(true, std::sync::atomic::Ordering::Release);
+    Ok(shared)
+}
+
+/// Runs when the program ends or the library is unloaded: streams end with their process, and the
+/// targets' trace points need not find that out by themselves.
+extern "C" fn on_unload() {
+    let Some(table) = table() else { return };
+    // A thread that was killed in the middle of a call may hold the lock for ever.
+    if let Ok(mut places) = table.places.try_lock() {
+        for place in places.iter_mut() {
+            if let Some(shared) = place.stream.take()
+                && let Ok(mut stream) = shared.stream.try_lock()
+            {
+                stream.stream.end();
+            }
+        }
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static ON_UNLOAD: extern "C" fn() = on_unload;
