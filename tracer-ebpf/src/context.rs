@@ -1,0 +1,106 @@
+//! How a program gets at its arguments and at kernel memory: the one difference between a BTF
+//! tracepoint and a raw one.
+
+use core::arch::asm;
+
+use aya_ebpf::EbpfContext;
+use aya_ebpf::helpers::bpf_probe_read_kernel;
+use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
+
+use tracer_common::kernel::COMM_BYTES;
+
+/// A thread name as two words: as bytes it would be moved byte by byte.
+type CommWords = [u64; COMM_BYTES / 8];
+
+/// The context of a program at a tracepoint: both kinds hold the arguments as 64-bit words.
+pub trait Tracepoint: EbpfContext {
+    /// The `N`th argument of the tracepoint, from 0.
+    #[inline(always)]
+    fn number<const N: usize>(&self) -> u64 {
+        let number;
+        // Written out because the verifier refuses an access to the context at a computed
+        // offset, and the compiler would compute one where two branches read two arguments.
+        // SAFETY: a tracepoint that has an `N`th argument has it there; the verifier refuses the
+        // program for one that has not.
+        unsafe {
+            asm!(
+                "{number} = *(u64 *)({context} + {offset})",
+                number = lateout(reg) number,
+                context = in(reg) self.as_ptr(),
+                offset = const N * 8,
+                options(pure, readonly, nostack),
+            );
+        };
+        number
+    }
+
+    /// The `N`th argument of the tracepoint, from 0, as a truth value.
+    #[inline(always)]
+    fn flag<const N: usize>(&self) -> bool {
+        // Only the lower byte of the word is the kernel's `bool`.
+        self.number::<N>() & 0xff != 0
+    }
+
+    /// The `N`th argument of the tracepoint, from 0, as an address in the kernel.
+    #[inline(always)]
+    fn address<const N: usize>(&self) -> *const u8 {
+        self.number::<N>() as *const u8
+    }
+
+    /// Reads a value in the kernel; all zero when it cannot be read.
+    ///
+    /// # Safety
+    ///
+    /// `at` is an argument of the tracepoint, or was read from there, plus the offset of a field
+    /// of type `T` in the struct it points to.
+    unsafe fn read<T: Copy + Default>(at: *const T) -> T;
+
+    /// Reads a thread name in the kernel; all zero when it cannot be read.
+    ///
+    /// # Safety
+    ///
+    /// As for [`read`](Self::read), for a field that is an array of 16 characters.
+    unsafe fn read_comm(at: *const u8) -> CommWords;
+}
+
+impl Tracepoint for BtfTracePointContext {
+    #[inline(always)]
+    unsafe fn read<T: Copy + Default>(at: *const T) -> T {
+        // SAFETY: the verifier has checked that a field of this size is there, and the kernel
+        // turns a fault on such a load into a zero. Volatile, so that the width stays as written.
+        unsafe { at.read_volatile() }
+    }
+
+    #[inline(always)]
+    unsafe fn read_comm(at: *const u8) -> CommWords {
+        let (first, second);
+        // Written out because the compiler would load an array of characters one by one, as
+        // nothing is known of its alignment.
+        // SAFETY: the verifier has checked that the array is there.
+        unsafe {
+            asm!(
+                "{first} = *(u64 *)({at} + 0)",
+                "{second} = *(u64 *)({at} + 8)",
+                first = out(reg) first,
+                second = lateout(reg) second,
+                at = in(reg) at,
+                options(readonly, nostack),
+            );
+        };
+        [first, second]
+    }
+}
+
+impl Tracepoint for RawTracePointContext {
+    #[inline(always)]
+    unsafe fn read<T: Copy + Default>(at: *const T) -> T {
+        // SAFETY: the helper checks the address itself.
+        unsafe { bpf_probe_read_kernel(at) }.unwrap_or_default()
+    }
+
+    #[inline(always)]
+    unsafe fn read_comm(at: *const u8) -> CommWords {
+        // SAFETY: the helper checks the address itself.
+        unsafe { bpf_probe_read_kernel(at.cast::<CommWords>()) }.unwrap_or_default()
+    }
+}

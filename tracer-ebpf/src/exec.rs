@@ -1,0 +1,77 @@
+//! Replaced programs.
+
+use core::mem::MaybeUninit;
+
+use aya_ebpf::helpers::bpf_probe_read_kernel;
+use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
+use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint};
+use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
+use aya_log_ebpf::debug;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{EXEC_FILE_BYTES, ExecRecord, traced};
+
+use crate::context::Tracepoint;
+use crate::maps;
+use crate::offsets::BINPRM_FILENAME;
+use crate::record::{Wake, record_in_place};
+use crate::task::{Address, Task, field};
+
+/// At the BTF tracepoint.
+#[btf_tracepoint(function = "sched_process_exec")]
+pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
+    exec(&ctx);
+    0
+}
+
+/// At the raw tracepoint.
+#[raw_tracepoint(tracepoint = "sched_process_exec")]
+pub fn sched_process_exec_raw(ctx: RawTracePointContext) -> i32 {
+    exec(&ctx);
+    0
+}
+
+/// Runs in the new program, before its first instruction.
+#[inline(always)]
+fn exec<C: Tracepoint>(ctx: &C) {
+    // SAFETY: the arguments are `struct task_struct *, pid_t, struct linux_binprm *`.
+    let task = unsafe { Task::argument::<0>(ctx) };
+    let pid = task.pid();
+    if maps::traced(pid) & traced::TRACED == 0 {
+        return;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "the thread is an int")]
+    let old_tid = ctx.number::<1>() as u32;
+    // SAFETY: the argument is a `struct linux_binprm *`, and `filename` a pointer in it.
+    let name: Address = unsafe { field::<C, _>(ctx.address::<2>(), BINPRM_FILENAME.load()) };
+    // A program with a trace area of its own has one in a millisecond or so: the agent looks for it.
+    record_in_place(&task, EventTypeId::EXEC, Wake::Now, |room, header| {
+        // The file name is by far the largest part: all is zeroed, and it is read in place.
+        *room = MaybeUninit::zeroed();
+        // SAFETY: zeroed just now, and every bit pattern is a valid record.
+        let room: &mut ExecRecord = unsafe { room.assume_init_mut() };
+        room.header = header;
+        room.data.comm = task.comm();
+        room.data.old_tid = old_tid;
+        room.header.truncated = read_file_name(&mut room.data.file, name);
+    });
+    debug!(ctx, "process {} runs another program", pid);
+}
+
+/// Copies the file name; 1 when it had to be cut.
+#[inline(always)]
+fn read_file_name(file: &mut [u8; EXEC_FILE_BYTES], name: Address) -> u32 {
+    #[expect(clippy::cast_possible_truncation, reason = "256")]
+    let size = EXEC_FILE_BYTES as u32;
+    // SAFETY: the helper writes at most `size` bytes into `file`, and checks the address.
+    let length =
+        unsafe { bpf_probe_read_kernel_str(file.as_mut_ptr().cast(), size, name.0.cast()) };
+    if length < i64::from(size) {
+        return 0;
+    }
+    // The helper has put a null at the end: what stands there in the name itself?
+    let last = name.0.wrapping_add(EXEC_FILE_BYTES - 1);
+    // SAFETY: the helper checks the address.
+    let last = unsafe { bpf_probe_read_kernel(last) }.unwrap_or(0);
+    u32::from(last != 0)
+}

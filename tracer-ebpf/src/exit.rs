@@ -1,0 +1,70 @@
+//! Ends of threads and processes.
+
+use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint};
+use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
+use aya_log_ebpf::debug;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{ExitData, ExitRecord, traced};
+
+use crate::context::Tracepoint;
+use crate::maps;
+use crate::offsets::EXIT_SAYS_LAST;
+use crate::record::record;
+use crate::task::Task;
+
+/// At the BTF tracepoint.
+#[btf_tracepoint(function = "sched_process_exit")]
+pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
+    exit(&ctx);
+    0
+}
+
+/// At the raw tracepoint.
+#[raw_tracepoint(tracepoint = "sched_process_exit")]
+pub fn sched_process_exit_raw(ctx: RawTracePointContext) -> i32 {
+    exit(&ctx);
+    0
+}
+
+/// Runs in the thread that exits, after it was taken off `signal_struct::live`.
+#[inline(always)]
+fn exit<C: Tracepoint>(ctx: &C) {
+    // SAFETY: the first argument is `struct task_struct *`.
+    let task = unsafe { Task::argument::<0>(ctx) };
+    let pid = task.pid();
+    let state = maps::traced(pid);
+    if state & traced::TRACED == 0 {
+        return;
+    }
+    let is_last = is_last_thread(ctx, &task, state);
+    let event_type = if is_last {
+        maps::set_traced(pid, state | traced::DYING);
+        debug!(ctx, "process {} has ended", pid);
+        EventTypeId::EXIT
+    } else {
+        EventTypeId::THREAD_EXIT
+    };
+    record(&task, event_type, |header| {
+        let code = task.exit_code();
+        ExitRecord {
+            header,
+            // As `wait` takes it apart: the signal in bits 0 to 6, the status in bits 8 to 15.
+            data: ExitData {
+                status: (code >> 8 & 0xff).cast_signed(),
+                signal: code & 0x7f,
+            },
+        }
+    });
+}
+
+/// Whether no other thread of the process is left.
+#[inline(always)]
+fn is_last_thread<C: Tracepoint>(ctx: &C, task: &Task<C>, state: u8) -> bool {
+    if EXIT_SAYS_LAST.load() != 0 {
+        return ctx.flag::<1>();
+    }
+    // Two threads that exit at the same moment are both taken off before either comes here, and
+    // both see 0: the second one finds the first one's mark.
+    task.live_threads() == 0 && state & traced::DYING == 0
+}

@@ -1,0 +1,106 @@
+//! How an event gets into the ring.
+//!
+//! The record is reserved first and the clock is read after that. So the agent can say how far
+//! its events are complete: it reads the clock, then the ring's end; whatever is reserved beyond
+//! that end later also has a later time.
+
+use core::mem::MaybeUninit;
+
+use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
+use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::RecordHeader;
+
+use crate::context::Tracepoint;
+use crate::maps::{RING, count_ring_full};
+use crate::offsets::RING_WAKE_BYTES;
+use crate::task::Task;
+
+/// Asking how full the ring is costs about as much as a quarter of a record. It is asked for one
+/// record in so many, chosen by the clock's low bits.
+const ASK_ONE_IN: u64 = 32;
+
+/// When the agent is to hear of a record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Wake {
+    /// Now, for it has to act.
+    Now,
+    /// When its timer runs out or the ring has filled.
+    InTime,
+}
+
+/// Records an event about `task`, or counts that it could not.
+///
+/// `make` gets the header and makes the record from it.
+#[inline(always)]
+pub fn record<C: Tracepoint, R: 'static>(
+    task: &Task<C>,
+    event_type: EventTypeId,
+    make: impl FnOnce(RecordHeader) -> R,
+) {
+    record_in_place(task, event_type, Wake::InTime, |room, header| {
+        room.write(make(header));
+    });
+}
+
+/// As [`record`], for a record too large for the stack: `fill` writes every byte of it.
+#[inline(always)]
+pub fn record_in_place<C: Tracepoint, R: 'static>(
+    task: &Task<C>,
+    event_type: EventTypeId,
+    wake: Wake,
+    fill: impl FnOnce(&mut MaybeUninit<R>, RecordHeader),
+) {
+    let Some(mut room) = RING.reserve::<R>(0) else {
+        count_ring_full();
+        return;
+    };
+    let header = header(task, event_type);
+    let time_ns = header.time_ns;
+    fill(&mut room, header);
+    room.submit(match wake {
+        Wake::Now => u64::from(BPF_RB_FORCE_WAKEUP),
+        Wake::InTime => submit_flags(time_ns),
+    });
+}
+
+/// The header of an event about `task` that happens now.
+#[inline(always)]
+pub fn header<C: Tracepoint>(task: &Task<C>, event_type: EventTypeId) -> RecordHeader {
+    // SAFETY: the helper takes no argument and only reads the clock.
+    let time_ns = unsafe { bpf_ktime_get_ns() };
+    // SAFETY: the helper takes no argument.
+    let cpu = unsafe { bpf_get_smp_processor_id() };
+    RecordHeader {
+        time_ns,
+        thread_id: task.thread_id(),
+        program_address: 0,
+        pid: task.pid(),
+        tid: task.tid(),
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "system event types are below 256"
+        )]
+        event_type: event_type.0 as u16,
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the kernel supports at most 8192 CPUs"
+        )]
+        cpu: cpu as u16,
+        truncated: 0,
+    }
+}
+
+/// How to submit a record of this time: without a wake-up, which costs several times what the
+/// record costs, until the ring holds so much that the reader should come before its timer.
+#[inline(always)]
+pub fn submit_flags(time_ns: u64) -> u64 {
+    if time_ns.is_multiple_of(ASK_ONE_IN)
+        && RING.query(u64::from(BPF_RB_AVAIL_DATA)) >= u64::from(RING_WAKE_BYTES.load())
+    {
+        u64::from(BPF_RB_FORCE_WAKEUP)
+    } else {
+        u64::from(BPF_RB_NO_WAKEUP)
+    }
+}

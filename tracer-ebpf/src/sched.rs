@@ -1,0 +1,97 @@
+//! Context switches: the path that must cost nothing to those who are not traced.
+
+use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint};
+use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::globals::{SWITCH_STATE_LAST, SWITCH_STATE_SECOND};
+use tracer_common::kernel::{SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord, traced};
+
+use crate::context::Tracepoint;
+use crate::maps;
+use crate::offsets::SWITCH_ARGUMENTS;
+use crate::record::record;
+use crate::task::Task;
+
+/// At the BTF tracepoint.
+#[btf_tracepoint(function = "sched_switch")]
+pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
+    switch(&ctx);
+    0
+}
+
+/// At the raw tracepoint.
+#[raw_tracepoint(tracepoint = "sched_switch")]
+pub fn sched_switch_raw(ctx: RawTracePointContext) -> i32 {
+    switch(&ctx);
+    0
+}
+
+/// Runs in the scheduler with interrupts off, once for every switch that the kernel counts as a
+/// voluntary or involuntary one.
+#[inline(always)]
+fn switch<C: Tracepoint>(ctx: &C) {
+    let (prev, next) = if SWITCH_ARGUMENTS.load() == SWITCH_STATE_SECOND {
+        // SAFETY: the arguments are `preempt, prev_state, prev, next`.
+        unsafe { tasks::<C, 2, 3>(ctx) }
+    } else {
+        // SAFETY: the arguments begin with `preempt, prev, next`.
+        unsafe { tasks::<C, 1, 2>(ctx) }
+    };
+    if maps::traced(prev.pid()) & traced::TRACED != 0 && maps::is_wanted(EventTypeId::SWITCH_OUT) {
+        record(&prev, EventTypeId::SWITCH_OUT, |header| {
+            let state = prev_state(ctx, &prev);
+            let is_preempted = ctx.flag::<0>() || state == 0;
+            SwitchOutRecord {
+                header,
+                data: SwitchOutData {
+                    next_pid: next.pid(),
+                    next_tid: next.tid(),
+                    next_comm: next.comm(),
+                    state,
+                    preempted: u32::from(is_preempted),
+                },
+            }
+        });
+    }
+    if maps::traced(next.pid()) & traced::TRACED != 0 && maps::is_wanted(EventTypeId::SWITCH_IN) {
+        record(&next, EventTypeId::SWITCH_IN, |header| SwitchInRecord {
+            header,
+            data: SwitchInData {
+                prev_pid: prev.pid(),
+                prev_tid: prev.tid(),
+                prev_comm: prev.comm(),
+            },
+        });
+    }
+}
+
+/// The tasks that are the tracepoint's arguments `PREV` and `NEXT`.
+///
+/// # Safety
+///
+/// Both arguments are `struct task_struct *`.
+#[inline(always)]
+unsafe fn tasks<C: Tracepoint, const PREV: usize, const NEXT: usize>(
+    ctx: &C,
+) -> (Task<C>, Task<C>) {
+    // SAFETY: as promised by the caller.
+    let prev = unsafe { Task::argument::<PREV>(ctx) };
+    // SAFETY: as promised by the caller.
+    let next = unsafe { Task::argument::<NEXT>(ctx) };
+    (prev, next)
+}
+
+/// The state in which the thread leaves its CPU.
+///
+/// Where the tracepoint does not say, the task does; there another CPU may have woken it in
+/// between, which is why newer kernels do say.
+#[inline(always)]
+fn prev_state<C: Tracepoint>(ctx: &C, prev: &Task<C>) -> u32 {
+    #[expect(clippy::cast_possible_truncation, reason = "the state is an int")]
+    match SWITCH_ARGUMENTS.load() {
+        SWITCH_STATE_LAST => ctx.number::<3>() as u32,
+        SWITCH_STATE_SECOND => ctx.number::<1>() as u32,
+        _ => prev.state(),
+    }
+}

@@ -1,0 +1,7 @@
+//! What the running kernel says about its own types, in BTF.
+//!
+//! - `reader`: finds structs, their members and function prototypes.
+//! - `offsets`: the answers that the eBPF programs need.
+
+pub mod offsets;
+pub mod reader;

@@ -1,0 +1,469 @@
+//! A reader of BTF, for as much of it as is needed here: where a struct's member lies, and which
+//! arguments a tracepoint has.
+//!
+//! The bytes come from the kernel. Still every offset and count is checked: damaged bytes give
+//! an error or no answer, never a panic or an endless loop.
+
+use std::ops::Range;
+
+/// Why the bytes are not BTF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BtfError {
+    /// The header is cut.
+    #[error("{have} bytes are too few for a header")]
+    HeaderCut {
+        /// Bytes there are.
+        have: usize,
+    },
+    /// The first bytes are not those of BTF in this machine's byte order.
+    #[error("the magic number is {found:#06x}")]
+    Magic {
+        /// What is there.
+        found: u16,
+    },
+    /// A section reaches beyond the end.
+    #[error("a section reaches beyond the end")]
+    SectionCut,
+    /// A type reaches beyond the section of types.
+    #[error("the type at byte {at} of its section is cut")]
+    TypeCut {
+        /// Where it begins.
+        at: usize,
+    },
+    /// A type of a kind that is not known, so that its size is not.
+    #[error("the type at byte {at} of its section has the unknown kind {kind}")]
+    UnknownKind {
+        /// Where it begins.
+        at: usize,
+        /// Its kind.
+        kind: u8,
+    },
+}
+
+const MAGIC: u16 = 0xeb9f;
+
+/// How deep anonymous structs, typedefs and modifiers may nest before we stop to follow. In the
+/// kernel it is less than 8.
+const DEPTH_LIMIT: u32 = 32;
+
+mod kind {
+    pub const INT: u8 = 1;
+    pub const PTR: u8 = 2;
+    pub const ARRAY: u8 = 3;
+    pub const STRUCT: u8 = 4;
+    pub const UNION: u8 = 5;
+    pub const ENUM: u8 = 6;
+    pub const FWD: u8 = 7;
+    pub const TYPEDEF: u8 = 8;
+    pub const VOLATILE: u8 = 9;
+    pub const CONST: u8 = 10;
+    pub const RESTRICT: u8 = 11;
+    pub const FUNC: u8 = 12;
+    pub const FUNC_PROTO: u8 = 13;
+    pub const VAR: u8 = 14;
+    pub const DATASEC: u8 = 15;
+    pub const FLOAT: u8 = 16;
+    pub const DECL_TAG: u8 = 17;
+    pub const TYPE_TAG: u8 = 18;
+    pub const ENUM64: u8 = 19;
+}
+
+/// Identifies a type. Unique within one [`Btf`]; 0 is `void`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct TypeId(u32);
+
+/// The fixed part of a type.
+#[derive(Clone, Copy, Debug)]
+struct Type {
+    name: u32,
+    kind: u8,
+    /// Members, parameters or values that follow.
+    length: usize,
+    /// Whether member offsets carry the size of a bit field.
+    has_bit_fields: bool,
+    /// The size, or the type that this one is about.
+    size_or_type: u32,
+    /// Where what follows begins, in the section of types.
+    rest: usize,
+}
+
+/// What an argument is, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// An address.
+    Pointer,
+    /// A number or truth value.
+    Number,
+}
+
+/// The types of one BTF file.
+#[derive(Debug)]
+pub struct Btf<'a> {
+    types: &'a [u8],
+    strings: &'a [u8],
+    /// Where each type begins; the type with identifier *n* is at *n* - 1.
+    starts: Vec<usize>,
+}
+
+impl<'a> Btf<'a> {
+    /// Reads the frame of `untrusted` and finds where each type begins.
+    ///
+    /// # Errors
+    ///
+    /// See [`BtfError`].
+    pub fn parse(untrusted: &'a [u8]) -> Result<Self, BtfError> {
+        let cut = BtfError::HeaderCut {
+            have: untrusted.len(),
+        };
+        let magic = read_u16(untrusted, 0).ok_or(cut)?;
+        if magic != MAGIC {
+            return Err(BtfError::Magic { found: magic });
+        }
+        let header_length = read_u32(untrusted, 4).ok_or(cut)?;
+        let section = |at: usize| -> Result<&'a [u8], BtfError> {
+            let offset = read_u32(untrusted, at).ok_or(cut)?;
+            let length = read_u32(untrusted, at + 4).ok_or(cut)?;
+            section(untrusted, header_length, offset, length).ok_or(BtfError::SectionCut)
+        };
+        let (types, strings) = (section(8)?, section(16)?);
+        Ok(Self {
+            types,
+            strings,
+            starts: type_starts(types)?,
+        })
+    }
+
+    /// Offset in bytes of a member of `struct_name`. `path` names the member, and then members
+    /// of the struct that it is; anonymous structs and unions on the way are looked through.
+    /// `None` where there is no such member or it is a bit field.
+    #[must_use]
+    pub fn member_offset(&self, struct_name: &str, path: &[&str]) -> Option<u32> {
+        let mut id = self.find(kind::STRUCT, struct_name)?;
+        let mut bits = 0_u32;
+        for name in path {
+            let (offset, member) = self.member(id, name, DEPTH_LIMIT)?;
+            bits = bits.checked_add(offset)?;
+            id = member;
+        }
+        bits.is_multiple_of(8).then_some(bits / 8)
+    }
+
+    /// The arguments of the BTF tracepoint `name`, or `None` where the kernel has none.
+    #[must_use]
+    pub fn tracepoint_arguments(&self, name: &str) -> Option<Vec<Argument>> {
+        // typedef void (*btf_trace_NAME)(void *, ...): the first one is the tracer's own.
+        let typedef = self.find(kind::TYPEDEF, &format!("btf_trace_{name}"))?;
+        let pointer = self.get(self.strip(typedef)?)?;
+        if pointer.kind != kind::PTR {
+            return None;
+        }
+        let prototype = self.get(TypeId(pointer.size_or_type))?;
+        if prototype.kind != kind::FUNC_PROTO {
+            return None;
+        }
+        (1..prototype.length)
+            .map(|i| {
+                let at = prototype.rest.checked_add(i.checked_mul(8)?)?;
+                let id = read_u32(self.types, at.checked_add(4)?)?;
+                let argument = self.get(self.strip(TypeId(id))?)?;
+                Some(if argument.kind == kind::PTR {
+                    Argument::Pointer
+                } else {
+                    Argument::Number
+                })
+            })
+            .collect()
+    }
+
+    /// Offset in bits and type of the member `name` of a struct or union.
+    fn member(&self, id: TypeId, name: &str, depth: u32) -> Option<(u32, TypeId)> {
+        let depth = depth.checked_sub(1)?;
+        let owner = self.get(self.strip(id)?)?;
+        if owner.kind != kind::STRUCT && owner.kind != kind::UNION {
+            return None;
+        }
+        for i in 0..owner.length {
+            let at = owner.rest.checked_add(i.checked_mul(12)?)?;
+            let member_name = read_u32(self.types, at)?;
+            let member_type = TypeId(read_u32(self.types, at.checked_add(4)?)?);
+            let encoded = read_u32(self.types, at.checked_add(8)?)?;
+            let (offset, is_bit_field) = if owner.has_bit_fields {
+                (encoded & 0x00ff_ffff, encoded >> 24 != 0)
+            } else {
+                (encoded, false)
+            };
+            if member_name == 0 {
+                if let Some((inner, found)) = self.member(member_type, name, depth) {
+                    return Some((offset.checked_add(inner)?, found));
+                }
+            } else if self.is_named(member_name, name) {
+                return (!is_bit_field).then_some((offset, member_type));
+            }
+        }
+        None
+    }
+
+    /// The type without typedefs and modifiers such as `const`.
+    fn strip(&self, mut id: TypeId) -> Option<TypeId> {
+        for _ in 0..DEPTH_LIMIT {
+            let found = self.get(id)?;
+            match found.kind {
+                kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG => {
+                    id = TypeId(found.size_or_type)
+                }
+                _ => return Some(id),
+            }
+        }
+        None
+    }
+
+    fn find(&self, kind: u8, name: &str) -> Option<TypeId> {
+        (1..)
+            .map(TypeId)
+            .zip(&self.starts)
+            .find(|(_, start)| {
+                read_type(self.types, **start)
+                    .is_some_and(|found| found.kind == kind && self.is_named(found.name, name))
+            })
+            .map(|(id, _)| id)
+    }
+
+    fn get(&self, id: TypeId) -> Option<Type> {
+        let index = usize::try_from(id.0.checked_sub(1)?).ok()?;
+        read_type(self.types, *self.starts.get(index)?)
+    }
+
+    fn is_named(&self, offset: u32, name: &str) -> bool {
+        usize::try_from(offset)
+            .ok()
+            .and_then(|offset| self.strings.get(offset..))
+            .and_then(|rest| rest.strip_prefix(name.as_bytes()))
+            .is_some_and(|rest| rest.first() == Some(&0))
+    }
+}
+
+fn section(bytes: &[u8], header_length: u32, offset: u32, length: u32) -> Option<&[u8]> {
+    let start = header_length.checked_add(offset)?;
+    let range: Range<usize> =
+        usize::try_from(start).ok()?..usize::try_from(start.checked_add(length)?).ok()?;
+    bytes.get(range)
+}
+
+fn type_starts(types: &[u8]) -> Result<Vec<usize>, BtfError> {
+    let mut starts = Vec::new();
+    let mut at = 0;
+    while at < types.len() {
+        let cut = BtfError::TypeCut { at };
+        let found = read_type(types, at).ok_or(cut)?;
+        let rest_length = match found.kind {
+            kind::PTR
+            | kind::FWD
+            | kind::TYPEDEF
+            | kind::VOLATILE
+            | kind::CONST
+            | kind::RESTRICT
+            | kind::FUNC
+            | kind::FLOAT
+            | kind::TYPE_TAG => 0,
+            kind::INT | kind::VAR | kind::DECL_TAG => 4,
+            kind::ARRAY => 12,
+            kind::ENUM | kind::FUNC_PROTO => found.length * 8,
+            kind::STRUCT | kind::UNION | kind::DATASEC | kind::ENUM64 => found.length * 12,
+            kind => return Err(BtfError::UnknownKind { at, kind }),
+        };
+        let end = found.rest + rest_length;
+        if end > types.len() {
+            return Err(cut);
+        }
+        starts.push(at);
+        at = end;
+    }
+    Ok(starts)
+}
+
+fn read_type(types: &[u8], at: usize) -> Option<Type> {
+    let info = read_u32(types, at.checked_add(4)?)?;
+    Some(Type {
+        name: read_u32(types, at)?,
+        kind: u8::try_from((info >> 24) & 0x1f).ok()?,
+        length: usize::try_from(info & 0xffff).ok()?,
+        has_bit_fields: info >> 31 != 0,
+        size_or_type: read_u32(types, at.checked_add(8)?)?,
+        rest: at.checked_add(12)?,
+    })
+}
+
+fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {
+    let bytes = bytes.get(at..at.checked_add(2)?)?;
+    Some(u16::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Builds BTF type by type.
+    #[derive(Default)]
+    struct Builder {
+        types: Vec<u8>,
+        strings: Vec<u8>,
+        count: u32,
+    }
+
+    impl Builder {
+        fn new() -> Self {
+            Self {
+                strings: vec![0],
+                ..Self::default()
+            }
+        }
+
+        fn name(&mut self, name: &str) -> u32 {
+            if name.is_empty() {
+                return 0;
+            }
+            let at = u32::try_from(self.strings.len()).unwrap();
+            self.strings.extend_from_slice(name.as_bytes());
+            self.strings.push(0);
+            at
+        }
+
+        fn words(&mut self, words: &[u32]) {
+            for word in words {
+                self.types.extend_from_slice(&word.to_ne_bytes());
+            }
+        }
+
+        fn add(&mut self, kind: u8, name: &str, length: u32, last: u32) -> u32 {
+            let name = self.name(name);
+            self.words(&[name, u32::from(kind) << 24 | length, last]);
+            self.count += 1;
+            self.count
+        }
+
+        fn int(&mut self) -> u32 {
+            let id = self.add(kind::INT, "int", 0, 4);
+            self.words(&[32]);
+            id
+        }
+
+        /// Members are name, type and offset in bits.
+        fn aggregate(&mut self, kind: u8, name: &str, members: &[(&str, u32, u32)]) -> u32 {
+            let id = self.add(kind, name, u32::try_from(members.len()).unwrap(), 64);
+            for (name, of, offset) in members {
+                let name = self.name(name);
+                self.words(&[name, *of, *offset]);
+            }
+            id
+        }
+
+        fn build(&self) -> Vec<u8> {
+            let types = u32::try_from(self.types.len()).unwrap();
+            let strings = u32::try_from(self.strings.len()).unwrap();
+            let mut bytes = MAGIC.to_ne_bytes().to_vec();
+            bytes.extend_from_slice(&[1, 0]);
+            for word in [24, 0, types, types, strings] {
+                bytes.extend_from_slice(&word.to_ne_bytes());
+            }
+            bytes.extend_from_slice(&self.types);
+            bytes.extend_from_slice(&self.strings);
+            bytes
+        }
+    }
+
+    fn task_struct() -> Vec<u8> {
+        let mut builder = Builder::new();
+        let int = builder.int();
+        let inner = builder.aggregate(kind::STRUCT, "", &[("a", int, 0), ("deep", int, 32)]);
+        let anonymous = builder.aggregate(kind::UNION, "", &[("", inner, 0), ("x", int, 0)]);
+        let thread = builder.aggregate(kind::STRUCT, "thread_struct", &[("fsbase", int, 128)]);
+        let constant = builder.add(kind::CONST, "", 0, thread);
+        let alias = builder.add(kind::TYPEDEF, "thread_t", 0, constant);
+        builder.aggregate(
+            kind::STRUCT,
+            "task_struct",
+            &[
+                ("pid", int, 64),
+                ("", anonymous, 96),
+                ("thread", alias, 256),
+            ],
+        );
+        let pointer = builder.add(kind::PTR, "", 0, thread);
+        let prototype = builder.add(kind::FUNC_PROTO, "", 3, 0);
+        builder.words(&[0, pointer, 0, int, 0, pointer]);
+        let pointer = builder.add(kind::PTR, "", 0, prototype);
+        builder.add(kind::TYPEDEF, "btf_trace_test", 0, pointer);
+        builder.build()
+    }
+
+    #[test]
+    fn members_are_found_through_anonymous_and_nested_structs() {
+        let bytes = task_struct();
+        let btf = Btf::parse(&bytes).unwrap();
+
+        assert_eq!(btf.member_offset("task_struct", &["pid"]), Some(8));
+        assert_eq!(btf.member_offset("task_struct", &["deep"]), Some(16));
+        assert_eq!(
+            btf.member_offset("task_struct", &["thread", "fsbase"]),
+            Some(48)
+        );
+    }
+
+    #[test]
+    fn a_missing_member_or_struct_has_no_offset() {
+        let bytes = task_struct();
+        let btf = Btf::parse(&bytes).unwrap();
+
+        assert_eq!(btf.member_offset("task_struct", &["pi"]), None);
+        assert_eq!(btf.member_offset("task_struct", &["pid", "x"]), None);
+        assert_eq!(btf.member_offset("other", &["pid"]), None);
+    }
+
+    #[test]
+    fn arguments_of_a_tracepoint_are_told_without_the_first() {
+        let bytes = task_struct();
+        let btf = Btf::parse(&bytes).unwrap();
+
+        assert_eq!(
+            btf.tracepoint_arguments("test"),
+            Some(vec![Argument::Number, Argument::Pointer])
+        );
+        assert_eq!(btf.tracepoint_arguments("none"), None);
+    }
+
+    #[test]
+    fn a_struct_that_contains_itself_ends_the_search() {
+        let mut builder = Builder::new();
+        builder.aggregate(kind::STRUCT, "task_struct", &[("", 1, 0)]);
+        let bytes = builder.build();
+        let btf = Btf::parse(&bytes).unwrap();
+
+        assert_eq!(btf.member_offset("task_struct", &["pid"]), None);
+    }
+
+    #[test]
+    fn damaged_bytes_never_panic() {
+        let whole = task_struct();
+        for length in 0..whole.len() {
+            if let Ok(btf) = Btf::parse(&whole[..length]) {
+                let _ = btf.member_offset("task_struct", &["thread", "fsbase"]);
+            }
+        }
+        for at in 0..whole.len() {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut bytes = whole.clone();
+                bytes[at] = value;
+                if let Ok(btf) = Btf::parse(&bytes) {
+                    let _ = btf.member_offset("task_struct", &["thread", "fsbase"]);
+                    let _ = btf.tracepoint_arguments("test");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What `tracer-user doctor` prints about the kernel's events.
+
+use super::btf::offsets;
+use super::error::LoadError;
+use super::object::object;
+use super::programs::tracepoint_names;
+use super::requirements::{self, Unmet};
+
+/// One line of `tracer-user doctor`.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// What was looked at, in a few words.
+    pub what: &'static str,
+    /// Whether it is as needed.
+    pub is_met: bool,
+    /// What was found.
+    pub found: String,
+    /// What to do when it is not met.
+    pub remedy: Option<String>,
+}
+
+impl Check {
+    fn met(what: &'static str, found: impl Into<String>) -> Self {
+        Self {
+            what,
+            is_met: true,
+            found: found.into(),
+            remedy: None,
+        }
+    }
+
+    fn of(what: &'static str, result: Result<String, Unmet>) -> Self {
+        match result {
+            Ok(found) => Self::met(what, found),
+            Err(unmet) => Self {
+                what,
+                is_met: false,
+                found: with_causes(&unmet),
+                remedy: Some(unmet.remedy().to_owned()),
+            },
+        }
+    }
+}
+
+/// Looks at everything the kernel's events need: kernel version, BTF, ring buffers, BTF
+/// tracepoints, lockdown, capabilities, the eBPF object, task-struct fields.
+#[must_use]
+pub fn checks() -> Vec<Check> {
+    let mut checks = vec![
+        Check::met("kernel", requirements::release()),
+        object_check(),
+        Check::of(
+            "capabilities",
+            requirements::capabilities().map(str::to_owned),
+        ),
+        Check::of("lockdown", requirements::lockdown()),
+        Check::of(
+            "ring buffers",
+            // Without the capabilities the kernel does not even let us ask.
+            requirements::capabilities()
+                .and_then(|_| requirements::ring_buffers())
+                .map(|()| "there".to_owned()),
+        ),
+        Check::of(
+            "locked memory",
+            requirements::locked_memory().map(|counts| {
+                if counts {
+                    "limit raised"
+                } else {
+                    "no limit applies"
+                }
+                .to_owned()
+            }),
+        ),
+    ];
+    checks.extend(type_checks());
+    checks
+}
+
+fn object_check() -> Check {
+    match object() {
+        Some(object) => Check::met("eBPF object", format!("built in, {} bytes", object.len())),
+        None => Check {
+            what: "eBPF object",
+            is_met: false,
+            found: LoadError::ObjectMissing.to_string(),
+            remedy: Some("run: cargo xtask build-ebpf".to_owned()),
+        },
+    }
+}
+
+/// What depends on the kernel's BTF.
+fn type_checks() -> Vec<Check> {
+    const TYPES: &str = "kernel types (BTF)";
+    let bytes = match requirements::read_btf() {
+        Ok(bytes) => bytes,
+        Err(unmet) => return vec![Check::of(TYPES, Err(unmet))],
+    };
+    let btf = match requirements::parse_btf(&bytes) {
+        Ok(btf) => btf,
+        Err(unmet) => return vec![Check::of(TYPES, Err(unmet))],
+    };
+    let fields = offsets::globals(&btf)
+        .map_err(|source| Unmet::Field { source })
+        .map(|_| match offsets::missing(&btf) {
+            missing if missing.is_empty() => "all there".to_owned(),
+            missing => format!("recorded as 0: {}", missing.join(", ")),
+        });
+    let raw: Vec<_> = tracepoint_names()
+        .filter(|name| btf.tracepoint_arguments(name).is_none())
+        .collect();
+    let tracepoints = if raw.is_empty() {
+        "all there".to_owned()
+    } else {
+        format!("as raw tracepoints only: {}", raw.join(", "))
+    };
+    vec![
+        Check::met(TYPES, format!("{} bytes", bytes.len())),
+        Check::of("task fields", fields),
+        Check::met("BTF tracepoints", tracepoints),
+    ]
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,226 @@
+//! From a record of the ring to an event.
+
+use std::mem::size_of;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{
+    ExecData, ExecRecord, ExitData, ExitRecord, ForkData, ForkRecord, RecordHeader, RenameData,
+    RenameRecord, SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord, WakeupData,
+    WakeupRecord,
+};
+use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
+use zerocopy::FromBytes;
+
+/// Why a record is not one that our programs write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// It is shorter than a header.
+    #[error("{have} bytes are too few for a header")]
+    HeaderCut {
+        /// Bytes there are.
+        have: usize,
+    },
+    /// Its type is none of the kernel's.
+    #[error("the event type {event_type} is unknown")]
+    UnknownType {
+        /// The type.
+        event_type: u16,
+    },
+    /// It has not the size of its type.
+    #[error("a record of type {event_type} has {have} bytes")]
+    WrongSize {
+        /// The type.
+        event_type: u16,
+        /// Bytes there are.
+        have: usize,
+    },
+    /// No process or thread can have this number.
+    #[error("{id} is not the number of a process or thread")]
+    WrongId {
+        /// The number.
+        id: u32,
+    },
+}
+
+/// The event that `untrusted` records, with its data.
+pub fn decode(untrusted: &[u8]) -> Result<(EventHeader, &[u8]), RecordError> {
+    let have = untrusted.len();
+    let Ok((header, rest)) = RecordHeader::read_from_prefix(untrusted) else {
+        return Err(RecordError::HeaderCut { have });
+    };
+    let event_type = header.event_type;
+    let id = EventTypeId(u32::from(event_type));
+    let (record_bytes, data_bytes) = sizes(id).ok_or(RecordError::UnknownType { event_type })?;
+    let data = rest
+        .get(..data_bytes)
+        .filter(|_| have == record_bytes)
+        .ok_or(RecordError::WrongSize { event_type, have })?;
+    let header = EventHeader {
+        time: MonotonicNs(header.time_ns),
+        event_type: id,
+        pid: task_id(header.pid)?,
+        tid: task_id(header.tid)?,
+        cpu: Some(u32::from(header.cpu)),
+        thread_id: header.thread_id,
+        program_address: header.program_address,
+        truncation: match header.truncated {
+            0 => Truncation::None,
+            _ => Truncation::Record,
+        },
+    };
+    let data = if id == EventTypeId::EXEC {
+        without_slack(data)
+    } else {
+        data
+    };
+    Ok((header, data))
+}
+
+/// Bytes of a record of this type, and of the data in it.
+fn sizes(id: EventTypeId) -> Option<(usize, usize)> {
+    Some(match id {
+        EventTypeId::FORK | EventTypeId::THREAD_CREATE => {
+            (size_of::<ForkRecord>(), size_of::<ForkData>())
+        }
+        EventTypeId::EXEC => (size_of::<ExecRecord>(), size_of::<ExecData>()),
+        EventTypeId::EXIT | EventTypeId::THREAD_EXIT => {
+            (size_of::<ExitRecord>(), size_of::<ExitData>())
+        }
+        EventTypeId::SWITCH_IN => (size_of::<SwitchInRecord>(), size_of::<SwitchInData>()),
+        EventTypeId::SWITCH_OUT => (size_of::<SwitchOutRecord>(), size_of::<SwitchOutData>()),
+        EventTypeId::WAKEUP => (size_of::<WakeupRecord>(), size_of::<WakeupData>()),
+        EventTypeId::RENAME => (size_of::<RenameRecord>(), size_of::<RenameData>()),
+        _ => return None,
+    })
+}
+
+/// The data of an exec up to the null that ends the file name, the null included.
+fn without_slack(data: &[u8]) -> &[u8] {
+    let file = std::mem::offset_of!(ExecData, file);
+    let name = data.get(file..).unwrap_or_default();
+    match name.iter().position(|byte| *byte == 0) {
+        Some(null) => data.get(..=file + null).unwrap_or(data),
+        None => data,
+    }
+}
+
+fn task_id(untrusted: u32) -> Result<i32, RecordError> {
+    i32::try_from(untrusted).map_err(|_out_of_range| RecordError::WrongId { id: untrusted })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracer_common::kernel::{COMM_BYTES, EXEC_FILE_BYTES};
+    use zerocopy::IntoBytes;
+
+    fn header(event_type: EventTypeId) -> RecordHeader {
+        RecordHeader {
+            time_ns: 5,
+            thread_id: 6,
+            program_address: 7,
+            pid: 8,
+            tid: 9,
+            event_type: u16::try_from(event_type.0).unwrap(),
+            cpu: 1,
+            truncated: 0,
+        }
+    }
+
+    fn exec(file: &[u8]) -> ExecRecord {
+        let mut record = ExecRecord {
+            header: header(EventTypeId::EXEC),
+            data: ExecData {
+                comm: [b'c'; COMM_BYTES],
+                old_tid: 9,
+                file: [0; EXEC_FILE_BYTES],
+            },
+            reserved: [0; 4],
+        };
+        record.data.file[..file.len()].copy_from_slice(file);
+        record
+    }
+
+    #[test]
+    fn a_record_becomes_an_event_with_its_data() {
+        let record = WakeupRecord {
+            header: header(EventTypeId::WAKEUP),
+            data: WakeupData {
+                target_cpu: 3,
+                new: 1,
+            },
+        };
+
+        let (event, data) = decode(record.as_bytes()).unwrap();
+
+        assert_eq!(event.time, MonotonicNs(5));
+        assert_eq!((event.pid, event.tid, event.cpu), (8, 9, Some(1)));
+        assert_eq!(event.truncation, Truncation::None);
+        assert_eq!(data, record.data.as_bytes());
+    }
+
+    #[test]
+    fn the_file_of_an_exec_ends_with_its_null() {
+        let record = exec(b"/bin/sh");
+
+        let (_, data) = decode(record.as_bytes()).unwrap();
+
+        assert_eq!(&data[20..], b"/bin/sh\0");
+    }
+
+    #[test]
+    fn an_exec_whose_file_was_cut_says_so() {
+        let mut record = exec(&[b'x'; EXEC_FILE_BYTES - 1]);
+        record.header.truncated = 1;
+
+        let (event, data) = decode(record.as_bytes()).unwrap();
+
+        assert_eq!(event.truncation, Truncation::Record);
+        assert_eq!(data.len(), 20 + EXEC_FILE_BYTES);
+    }
+
+    #[test]
+    fn what_no_program_writes_is_refused() {
+        let record = exec(b"x");
+        let bytes = record.as_bytes();
+        let mut of_user_type = exec(b"x");
+        of_user_type.header.event_type = 256;
+        let mut of_no_process = exec(b"x");
+        of_no_process.header.pid = u32::MAX;
+
+        assert_eq!(
+            decode(&bytes[..39]),
+            Err(RecordError::HeaderCut { have: 39 })
+        );
+        assert_eq!(
+            decode(&bytes[..319]),
+            Err(RecordError::WrongSize {
+                event_type: 34,
+                have: 319
+            })
+        );
+        assert_eq!(
+            decode(of_user_type.as_bytes()),
+            Err(RecordError::UnknownType { event_type: 256 })
+        );
+        assert_eq!(
+            decode(of_no_process.as_bytes()),
+            Err(RecordError::WrongId { id: u32::MAX })
+        );
+    }
+
+    #[test]
+    fn every_kernel_type_of_the_table_has_a_record() {
+        use tracer_common::event_type::{Origin, SYSTEM_EVENT_TYPES};
+
+        for entry in SYSTEM_EVENT_TYPES {
+            assert_eq!(
+                sizes(entry.id).is_some(),
+                entry.origin == Origin::Kernel,
+                "{}",
+                entry.name
+            );
+        }
+    }
+}

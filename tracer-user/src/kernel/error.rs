@@ -1,0 +1,90 @@
+//! Why the kernel's events cannot be had.
+
+use std::io;
+
+use aya::EbpfError;
+use aya::maps::MapError;
+use aya::programs::ProgramError;
+
+use super::requirements::Unmet;
+
+/// Why the kernel's events cannot be had. Each message says what is missing and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The object is not part of this binary.
+    #[error("the eBPF object is not built into this program; run: cargo xtask build-ebpf")]
+    ObjectMissing,
+
+    /// The machine or this process lacks something that is needed.
+    #[error("{unmet}; {}", .unmet.remedy())]
+    Unmet {
+        /// What is lacking.
+        unmet: Unmet,
+    },
+
+    /// The ring cannot have this size.
+    #[error("a ring of {bytes} bytes is not possible; choose from 1 to 2147483648")]
+    RingSize {
+        /// The size asked for.
+        bytes: u32,
+    },
+
+    /// The kernel did not take the object, or a map of it.
+    #[error("the eBPF object was not taken by the kernel")]
+    Object {
+        /// What the loader says.
+        source: Box<EbpfError>,
+    },
+
+    /// The object has no such part: it was built from other sources.
+    #[error("the eBPF object has no {name}; run: cargo xtask build-ebpf")]
+    PartMissing {
+        /// The program or map.
+        name: &'static str,
+    },
+
+    /// The kernel did not take a program, neither as BTF tracepoint nor as raw tracepoint.
+    #[error("the eBPF program {name} was not taken by the kernel")]
+    Program {
+        /// The program.
+        name: &'static str,
+        /// What the loader says of the BTF tracepoint.
+        source: Box<ProgramError>,
+    },
+
+    /// A map cannot be used as it must be.
+    #[error("the eBPF map {name} cannot be used")]
+    Map {
+        /// The map.
+        name: &'static str,
+        /// What the loader says.
+        source: Box<MapError>,
+    },
+
+    /// A call on a map failed.
+    #[error("{call} on the eBPF map {name} failed")]
+    MapCall {
+        /// The call.
+        call: &'static str,
+        /// The map.
+        name: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+
+    /// No process can have this number.
+    #[error("{pid} is not the number of a process; the numbers are 1 to {last}")]
+    NoSuchPid {
+        /// The number.
+        pid: i32,
+        /// The last one possible.
+        last: usize,
+    },
+}
+
+impl From<Unmet> for LoadError {
+    fn from(unmet: Unmet) -> Self {
+        Self::Unmet { unmet }
+    }
+}

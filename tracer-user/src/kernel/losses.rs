@@ -1,0 +1,117 @@
+//! What the programs could not record.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+use aya::maps::{MapData, PerCpuArray};
+use aya::programs::ProgramFd;
+
+use tracer_common::kernel::lost;
+
+/// How often to ask for missed runs: a few system calls a program, for what hardly ever happens.
+const MISSES_EVERY: Duration = Duration::from_millis(100);
+
+/// A count that only grows, and how much of it was told.
+#[derive(Debug, Default)]
+struct Told(u64);
+
+impl Told {
+    /// What has been added since the last call.
+    fn growth(&mut self, count: u64) -> u64 {
+        let growth = count.saturating_sub(self.0);
+        self.0 = self.0.max(count);
+        growth
+    }
+}
+
+/// Reads the counts of lost events.
+pub struct Losses {
+    lost: PerCpuArray<MapData, u64>,
+    ring_full: Told,
+    programs: Vec<ProgramFd>,
+    missed: Told,
+    missed_read: Option<Instant>,
+}
+
+impl Losses {
+    pub fn new(lost: PerCpuArray<MapData, u64>, programs: Vec<ProgramFd>) -> Self {
+        Self {
+            lost,
+            ring_full: Told::default(),
+            programs,
+            missed: Told::default(),
+            missed_read: None,
+        }
+    }
+
+    /// Events that found the ring full since the last call, on all CPUs.
+    pub fn ring_full(&mut self) -> u64 {
+        match self.lost.get(&lost::RING_FULL, 0) {
+            Ok(counts) => self.ring_full.growth(counts.iter().sum()),
+            // The count is kept in the kernel: a later call brings what this one could not.
+            Err(_) => 0,
+        }
+    }
+
+    /// Runs that the kernel skipped because the program was running on that CPU already, since
+    /// the last call that told any. Asked for now and then only; see [`ask_soon`](Self::ask_soon).
+    pub fn missed(&mut self) -> u64 {
+        if self
+            .missed_read
+            .is_some_and(|read| read.elapsed() < MISSES_EVERY)
+        {
+            return 0;
+        }
+        self.missed_read = Some(Instant::now());
+        let count = self.programs.iter().filter_map(recursion_misses).sum();
+        self.missed.growth(count)
+    }
+
+    /// Makes the next call of [`missed`](Self::missed) ask.
+    pub fn ask_soon(&mut self) {
+        self.missed_read = None;
+    }
+}
+
+/// The kernel's count for a program (since 5.12; before that they were not counted).
+fn recursion_misses(program: &ProgramFd) -> Option<u64> {
+    let fd = program.as_fd().as_raw_fd();
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+    parse_recursion_misses(&info)
+}
+
+fn parse_recursion_misses(info: &str) -> Option<u64> {
+    let value = info
+        .lines()
+        .find_map(|line| line.strip_prefix("recursion_misses:"))?;
+    value.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_is_not_told_again() {
+        let mut told = Told::default();
+
+        assert_eq!([told.growth(3), told.growth(3), told.growth(5)], [3, 0, 2]);
+    }
+
+    #[test]
+    fn a_count_that_could_not_be_read_in_full_is_not_told_twice_later() {
+        let mut told = Told::default();
+
+        assert_eq!([told.growth(5), told.growth(2), told.growth(6)], [5, 0, 1]);
+    }
+
+    #[test]
+    fn missed_runs_are_found_in_the_kernels_text() {
+        assert_eq!(
+            parse_recursion_misses("prog_id:\t7\nrecursion_misses:\t12\nverified_insns:\t9\n"),
+            Some(12)
+        );
+        assert_eq!(parse_recursion_misses("prog_id:\t7\n"), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! Memory shared with the kernel: pages of a BPF map.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU64};
+
+/// Bytes of a page.
+pub fn page_bytes() -> usize {
+    // SAFETY: `sysconf` has no preconditions.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).unwrap_or(4096)
+}
+
+/// What a mapping is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading what the kernel writes.
+    Read,
+    /// Both.
+    ReadWrite,
+}
+
+/// The first bytes of a BPF map, mapped as long as this lives. Reached only as atomics, for the
+/// kernel reads and writes them at the same time.
+#[derive(Debug)]
+pub struct Mapping {
+    /// Page aligned; `length` bytes are mapped from here as long as `self` lives.
+    base: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and `base` is the only reason why
+// this is not derived.
+unsafe impl Send for Mapping {}
+// SAFETY: through a shared reference the bytes are reached as atomics only.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `length` bytes of a map, rounded up to whole pages.
+    pub fn new(map: BorrowedFd<'_>, length: usize, access: Access) -> io::Result<Self> {
+        let length = length.next_multiple_of(page_bytes());
+        let protection = match access {
+            Access::Read => libc::PROT_READ,
+            Access::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+        };
+        // SAFETY: the kernel chooses the address, so that no other memory is touched.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                protection,
+                libc::MAP_SHARED,
+                map.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self { base, length })
+    }
+
+    /// The byte at offset `at`. It may be stored to only where the mapping was made for it.
+    pub fn byte(&self, at: usize) -> Option<&AtomicU8> {
+        if at >= self.length {
+            return None;
+        }
+        // SAFETY: `at` is inside the mapping, as was just checked.
+        let byte = unsafe { self.base.add(at) };
+        // SAFETY: mapped while `self` lives, and everybody reads and writes whole bytes.
+        Some(unsafe { AtomicU8::from_ptr(byte.as_ptr()) })
+    }
+
+    /// The 64-bit word at offset `at`, a multiple of 8. It may be stored to only where the
+    /// mapping was made for it.
+    pub fn word(&self, at: usize) -> Option<&AtomicU64> {
+        if !at.is_multiple_of(8) || at.checked_add(8)? > self.length {
+            return None;
+        }
+        // SAFETY: `at` is inside the mapping, as was just checked.
+        let word = unsafe { self.base.add(at) };
+        // SAFETY: mapped while `self` lives; aligned, because the base is page aligned and the
+        // offset a multiple of 8; and everybody reads and writes whole words.
+        Some(unsafe { AtomicU64::from_ptr(word.as_ptr().cast()) })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`, with this length, and no reference outlives `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
+    }
+}

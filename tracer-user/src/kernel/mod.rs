@@ -1,0 +1,33 @@
+//! The kernel source: loads the eBPF programs and reads what they record.
+//!
+//! - [`KernelTracer::load`] checks what the kernel must have (`requirements`), asks its BTF
+//!   where fields lie (`btf`), and loads and attaches the programs (`programs`).
+//! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
+//!   its memory.
+//! - [`KernelSource`] hands what is recorded to a stream (`ring`, `decode`), with a watermark
+//!   and the count of what was lost (`losses`).
+//! - [`checks`] is what `tracer-user doctor` prints.
+//!
+//! Nothing is pinned: programs and maps end with the descriptors of this process.
+
+mod btf;
+mod checks;
+mod decode;
+mod diagnostics;
+mod error;
+mod losses;
+mod mapping;
+mod object;
+mod options;
+mod programs;
+mod requirements;
+mod ring;
+mod source;
+mod tracer;
+
+pub use checks::{Check, checks};
+pub use error::LoadError;
+pub use options::KernelOptions;
+pub use requirements::Unmet;
+pub use source::KernelSource;
+pub use tracer::KernelTracer;

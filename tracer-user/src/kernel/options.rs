@@ -1,0 +1,87 @@
+//! What the kernel source is made with.
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::wanted;
+
+use super::error::LoadError;
+use super::mapping::page_bytes;
+
+/// What to load the eBPF programs with.
+#[derive(Clone, Debug)]
+pub struct KernelOptions {
+    /// Bytes of the BPF ring; rounded up to a power of two of pages.
+    pub ring_bytes: u32,
+    /// Types that are wanted beside those that tell which processes exist (fork, thread
+    /// creation, exec, exit, rename), which are always recorded. A stream's filter can take
+    /// types away while it runs; it cannot add one that is not here.
+    pub wanted: Vec<EventTypeId>,
+    /// Whether the programs' own diagnostics are wanted. They go to `tracing`, target
+    /// `tracer_ebpf`, level debug.
+    pub verbose: bool,
+}
+
+impl KernelOptions {
+    /// The size of the ring as the kernel takes it.
+    pub(super) fn rounded_ring_bytes(&self) -> Result<u32, LoadError> {
+        let bad_size = LoadError::RingSize {
+            bytes: self.ring_bytes,
+        };
+        if self.ring_bytes == 0 {
+            return Err(bad_size);
+        }
+        let page = u32::try_from(page_bytes()).unwrap_or(u32::MAX);
+        self.ring_bytes
+            .max(page)
+            .checked_next_power_of_two()
+            .ok_or(bad_size)
+    }
+
+    /// The optional types that are wanted, as bits.
+    pub(super) fn wanted_bits(&self) -> u64 {
+        self.wanted
+            .iter()
+            .map(|id| wanted::bit(*id))
+            .fold(0, |bits, bit| bits | bit)
+            & wanted::OPTIONAL
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(ring_bytes: u32, wanted: &[EventTypeId]) -> KernelOptions {
+        KernelOptions {
+            ring_bytes,
+            wanted: wanted.to_vec(),
+            verbose: false,
+        }
+    }
+
+    #[test]
+    fn the_ring_is_rounded_up_to_a_power_of_two_of_pages() {
+        let page = u32::try_from(page_bytes()).unwrap();
+        let rounded = |bytes| options(bytes, &[]).rounded_ring_bytes().ok();
+
+        assert_eq!(rounded(1), Some(page));
+        assert_eq!(rounded(page + 1), Some(2 * page));
+        assert_eq!(rounded(3 << 20), Some(4 << 20));
+        assert_eq!(rounded(1 << 31), Some(1 << 31));
+        assert_eq!(rounded((1 << 31) + 1), None);
+        assert_eq!(rounded(0), None);
+    }
+
+    #[test]
+    fn only_optional_types_become_wanted_bits() {
+        let options = options(
+            4096,
+            &[
+                EventTypeId::SWITCH_IN,
+                EventTypeId::FORK,
+                EventTypeId::UNNAMED_USEREVENT,
+            ],
+        );
+
+        assert_eq!(options.wanted_bits(), 1 << 37);
+    }
+}

@@ -1,0 +1,315 @@
+//! What the kernel and this process must have, found out before anything is loaded: the
+//! verifier's own words would not say it.
+
+use std::{fs, io};
+
+use aya::Btf;
+use aya::maps::MapType;
+use aya::sys::is_map_supported;
+
+use super::btf::offsets::{self, FieldMissing, Global};
+use super::btf::reader;
+
+const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
+const LOCKDOWN_PATH: &str = "/sys/kernel/security/lockdown";
+
+/// What is lacking. [`remedy`](Self::remedy) says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unmet {
+    /// Rights are missing.
+    #[error("{missing} {} missing", if missing.contains(' ') { "are" } else { "is" })]
+    Capabilities {
+        /// The capabilities that are missing, by name.
+        missing: &'static str,
+    },
+    /// The kernel is locked down so far that eBPF may not read its memory.
+    #[error("the kernel is in lockdown mode confidentiality")]
+    Lockdown,
+    /// The kernel does not describe its types.
+    #[error("{BTF_PATH} cannot be read")]
+    Btf {
+        /// Why.
+        source: io::Error,
+    },
+    /// What the kernel gives as description of its types is none.
+    #[error("{BTF_PATH} holds no usable type information")]
+    BtfDamaged {
+        /// What is wrong with it.
+        source: reader::BtfError,
+    },
+    /// As [`BtfDamaged`](Self::BtfDamaged), found by the loader.
+    #[error("{BTF_PATH} holds no type information that the loader can use")]
+    BtfUnusable {
+        /// What is wrong with it.
+        source: Box<aya::BtfError>,
+    },
+    /// A field without which nothing can be traced is missing.
+    #[error("the kernel's types are not as expected")]
+    Field {
+        /// Which field.
+        source: FieldMissing,
+    },
+    /// The kernel has no BPF ring buffers.
+    #[error("kernel {release} has no BPF ring buffers, which came with 5.8")]
+    RingBuffer {
+        /// The kernel's release.
+        release: String,
+    },
+    /// The kernel refuses eBPF although the rights are there.
+    #[error("the kernel refuses eBPF to this process although it has the capabilities")]
+    Refused {
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// Maps count as locked memory, of which too little is allowed.
+    #[error("kernel {release} counts eBPF maps as locked memory, and its limit cannot be raised")]
+    LockedMemory {
+        /// The kernel's release.
+        release: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Unmet {
+    /// What to do, as one would say it after "; ".
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Capabilities { .. } => "run as root, or give the program CAP_BPF and CAP_PERFMON",
+            Self::Lockdown => "boot with lockdown=integrity or without lockdown",
+            Self::Btf { .. } | Self::BtfDamaged { .. } | Self::BtfUnusable { .. } => {
+                "use a kernel built with CONFIG_DEBUG_INFO_BTF=y"
+            }
+            Self::Field { .. } => "use a kernel of another version, and report this one",
+            Self::RingBuffer { .. } => "use kernel 5.8 or later",
+            Self::Refused { .. } => {
+                "run outside of the container, or allow it the bpf system call and the initial \
+                 user namespace"
+            }
+            Self::LockedMemory { .. } => "run as root, or with: ulimit -l unlimited",
+        }
+    }
+}
+
+/// What loading needs to know of the kernel.
+pub struct Kernel {
+    pub btf: Btf,
+    pub globals: Vec<Global>,
+}
+
+/// Checks everything that can be checked before loading.
+pub fn examine() -> Result<Kernel, Unmet> {
+    capabilities()?;
+    lockdown()?;
+    let bytes = read_btf()?;
+    let btf = parse_btf(&bytes)?;
+    let globals = offsets::globals(&btf).map_err(|source| Unmet::Field { source })?;
+    locked_memory()?;
+    ring_buffers()?;
+    let btf = Btf::from_sys_fs().map_err(|source| Unmet::BtfUnusable {
+        source: Box::new(source),
+    })?;
+    Ok(Kernel { btf, globals })
+}
+
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+const CAP_BPF: u32 = 39;
+
+/// Whether this process may load tracing programs. Returns what it was found by.
+pub fn capabilities() -> Result<&'static str, Unmet> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    match effective_capabilities(&status) {
+        Some(held) => judge_capabilities(held),
+        // Without /proc nobody can say; the kernel will.
+        None => Ok("unknown"),
+    }
+}
+
+fn effective_capabilities(status: &str) -> Option<u64> {
+    let held = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(held.trim(), 16).ok()
+}
+
+fn judge_capabilities(held: u64) -> Result<&'static str, Unmet> {
+    let has = |capability: u32| held >> capability & 1 != 0;
+    match (has(CAP_SYS_ADMIN), has(CAP_BPF), has(CAP_PERFMON)) {
+        (true, _, _) => Ok("CAP_SYS_ADMIN"),
+        (false, true, true) => Ok("CAP_BPF and CAP_PERFMON"),
+        (false, true, false) => Err(Unmet::Capabilities {
+            missing: "CAP_PERFMON",
+        }),
+        (false, false, true) => Err(Unmet::Capabilities { missing: "CAP_BPF" }),
+        (false, false, false) => Err(Unmet::Capabilities {
+            missing: "CAP_BPF and CAP_PERFMON",
+        }),
+    }
+}
+
+/// Whether eBPF programs may read the kernel's memory. Returns the mode.
+pub fn lockdown() -> Result<String, Unmet> {
+    // Not there: securityfs is not mounted or the kernel knows no lockdown.
+    let modes = fs::read_to_string(LOCKDOWN_PATH).unwrap_or_default();
+    match chosen_mode(&modes) {
+        Some("confidentiality") => Err(Unmet::Lockdown),
+        Some(mode) => Ok(mode.to_owned()),
+        None => Ok("none known".to_owned()),
+    }
+}
+
+/// The mode in brackets, as in `none [integrity] confidentiality`.
+fn chosen_mode(modes: &str) -> Option<&str> {
+    modes
+        .split_whitespace()
+        .find_map(|mode| mode.strip_prefix('[')?.strip_suffix(']'))
+}
+
+pub fn read_btf() -> Result<Vec<u8>, Unmet> {
+    fs::read(BTF_PATH).map_err(|source| Unmet::Btf { source })
+}
+
+pub fn parse_btf(bytes: &[u8]) -> Result<reader::Btf<'_>, Unmet> {
+    reader::Btf::parse(bytes).map_err(|source| Unmet::BtfDamaged { source })
+}
+
+/// Whether the kernel has ring buffers: by making one, since distributions bring features to
+/// older kernels.
+pub fn ring_buffers() -> Result<(), Unmet> {
+    match is_map_supported(MapType::RingBuf) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Unmet::RingBuffer { release: release() }),
+        Err(error) => Err(Unmet::Refused {
+            source: error.io_error,
+        }),
+    }
+}
+
+/// Raises the limit of locked memory where maps count for it. Returns whether they do.
+pub fn locked_memory() -> Result<bool, Unmet> {
+    let release = release();
+    // From 5.11 on maps count for the memory of their control group.
+    if version(&release).is_none_or(|version| version >= (5, 11)) {
+        return Ok(false);
+    }
+    let unlimited = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: `unlimited` is a whole `rlimit`, which the call only reads.
+    if unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const unlimited) } == 0 {
+        return Ok(true);
+    }
+    Err(Unmet::LockedMemory {
+        release,
+        source: io::Error::last_os_error(),
+    })
+}
+
+/// The kernel's release, as `uname -r` prints it.
+pub fn release() -> String {
+    fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(
+        |_| "unknown".to_owned(),
+        |release| release.trim().to_owned(),
+    )
+}
+
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// Process numbers are below this.
+pub fn pid_max() -> u32 {
+    // What a 64-bit kernel allows at most (`PID_MAX_LIMIT`): a byte each is 4 MiB.
+    const LIMIT: u32 = 4 * 1024 * 1024;
+    fs::read_to_string("/proc/sys/kernel/pid_max")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .map_or(LIMIT, |pid_max: u32| pid_max.clamp(1, LIMIT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing(held: &[u32]) -> Option<&'static str> {
+        let held = held
+            .iter()
+            .fold(0, |held, capability| held | 1 << capability);
+        match judge_capabilities(held) {
+            Ok(_) => None,
+            Err(Unmet::Capabilities { missing }) => Some(missing),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn the_missing_capability_is_named() {
+        assert_eq!(missing(&[CAP_SYS_ADMIN]), None);
+        assert_eq!(missing(&[CAP_BPF, CAP_PERFMON]), None);
+        assert_eq!(missing(&[CAP_BPF]), Some("CAP_PERFMON"));
+        assert_eq!(missing(&[CAP_PERFMON]), Some("CAP_BPF"));
+        assert_eq!(missing(&[]), Some("CAP_BPF and CAP_PERFMON"));
+    }
+
+    #[test]
+    fn effective_capabilities_are_read_from_the_kernels_text() {
+        let status = "Name:\tx\nCapPrm:\t0000000000000001\nCapEff:\t000001ffffffffff\n";
+
+        assert_eq!(effective_capabilities(status), Some(0x1ff_ffff_ffff));
+        assert_eq!(effective_capabilities("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn the_lockdown_mode_is_the_one_in_brackets() {
+        assert_eq!(
+            chosen_mode("none integrity [confidentiality]\n"),
+            Some("confidentiality")
+        );
+        assert_eq!(
+            chosen_mode("[none] integrity confidentiality\n"),
+            Some("none")
+        );
+        assert_eq!(chosen_mode(""), None);
+    }
+
+    #[test]
+    fn versions_are_the_first_two_numbers_of_a_release() {
+        assert_eq!(version("5.10.0-28-amd64"), Some((5, 10)));
+        assert_eq!(version("6.18.44"), Some((6, 18)));
+        assert_eq!(version("6.1-rc1"), Some((6, 1)));
+        assert_eq!(version("unknown"), None);
+    }
+
+    #[test]
+    fn messages_are_lower_case_without_full_stop() {
+        let source = || io::Error::other("x");
+        let release = || "5.4".to_owned();
+        for unmet in [
+            Unmet::Capabilities { missing: "CAP_BPF" },
+            Unmet::Lockdown,
+            Unmet::Btf { source: source() },
+            Unmet::RingBuffer { release: release() },
+            Unmet::Refused { source: source() },
+            Unmet::LockedMemory {
+                release: release(),
+                source: source(),
+            },
+        ] {
+            let message = super::super::LoadError::from(unmet).to_string();
+            let first = message.split(' ').next().unwrap_or_default();
+            let is_name = first.starts_with("CAP_") || first.starts_with('/');
+
+            assert!(!message.ends_with('.'), "{message}");
+            assert!(
+                is_name || first.chars().all(char::is_lowercase),
+                "{message}"
+            );
+            assert!(message.contains("; "), "{message}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The kernel's events as a source of a stream.
+
+use std::sync::atomic::{Ordering, fence};
+
+use tracer_common::kernel::wanted;
+use tracer_posix::event::MonotonicNs;
+use tracer_posix::source::{Batch, Control, Loss, LossCause, Source};
+
+use super::decode::decode;
+use super::diagnostics::Diagnostics;
+use super::losses::Losses;
+use super::mapping::Mapping;
+use super::ring::Ring;
+
+/// How far the watermark stays behind the clock.
+///
+/// The programs' clock is the kernel's fast monotonic one. It may differ from the one read here
+/// while the kernel adjusts its frequency: by at most 500 parts in a million of the time since
+/// its last update, a tick of 10 ms at most, which is 5 µs. Twice that, to be safe.
+const CLOCK_MARGIN_NS: u64 = 10_000;
+
+/// The kernel's events as a source of a stream.
+pub struct KernelSource {
+    ring: Ring,
+    losses: Losses,
+    /// The map `WANTED`: a word.
+    wanted: Mapping,
+    /// The optional types that the programs were loaded for, as bits.
+    loaded_for: u64,
+    watermark: MonotonicNs,
+    diagnostics: Option<Diagnostics>,
+}
+
+impl KernelSource {
+    pub(super) fn new(
+        ring: Ring,
+        losses: Losses,
+        wanted: Mapping,
+        loaded_for: u64,
+        diagnostics: Option<Diagnostics>,
+    ) -> Self {
+        let source = Self {
+            ring,
+            losses,
+            wanted,
+            loaded_for,
+            watermark: MonotonicNs(0),
+            diagnostics,
+        };
+        source.set_wanted(loaded_for);
+        source
+    }
+
+    fn set_wanted(&self, bits: u64) {
+        if let Some(word) = self.wanted.word(0) {
+            // Nothing else depends on it: a program may see it a little later.
+            word.store(bits, Ordering::Relaxed);
+        }
+    }
+
+    fn collect_losses(&mut self, batch: &mut Batch<'_>, damaged: u64) {
+        let since = self.watermark;
+        for (cause, count) in [
+            (LossCause::KernelRingFull, self.losses.ring_full()),
+            (LossCause::KernelMissed, self.losses.missed()),
+            (LossCause::Damaged, damaged),
+        ] {
+            batch.lose(Loss {
+                cause,
+                count,
+                since,
+            });
+        }
+    }
+}
+
+impl Source for KernelSource {
+    /// A record gets its time after its room. So whatever is reserved beyond the end that is
+    /// read here, after the clock, has a later time than the clock showed.
+    fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
+        let now = monotonic_now();
+        // The clock is read before the ring's end is: the proof above hangs on it.
+        fence(Ordering::SeqCst);
+        let end = self.ring.end();
+        let mut damaged = 0;
+        let is_whole = self.ring.drain(end, |record| match decode(record) {
+            Ok((header, data)) => batch.push(header, data),
+            Err(error) => {
+                damaged += 1;
+                tracing::debug!(error = &error as &dyn std::error::Error, "damaged record");
+            }
+        });
+        self.collect_losses(batch, damaged);
+        if let Some(diagnostics) = &mut self.diagnostics {
+            diagnostics.flush();
+        }
+        if is_whole {
+            let complete = MonotonicNs(now.0.saturating_sub(CLOCK_MARGIN_NS));
+            self.watermark = self.watermark.max(complete);
+        }
+        self.watermark
+    }
+
+    /// Types that are filtered out, and all optional ones while the stream does not run, are
+    /// dropped by the programs from now on. Those that tell which processes exist keep coming.
+    fn control(&mut self, control: &Control) {
+        let [filter, ..] = control.filter.words();
+        let bits = if control.running { !filter } else { 0 };
+        self.set_wanted(bits & self.loaded_for & wanted::OPTIONAL);
+        // A stream that ends collects once more: that must bring the final counts.
+        self.losses.ask_soon();
+    }
+}
+
+fn monotonic_now() -> MonotonicNs {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is a `timespec` to write to; this clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
+    let nanoseconds = u64::try_from(now.tv_nsec).unwrap_or(0);
+    MonotonicNs(seconds * 1_000_000_000 + nanoseconds)
+}

@@ -1,0 +1,221 @@
+//! Loading the programs, and choosing the processes.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::Ordering;
+
+use aya::maps::{Map, MapData, PerCpuArray, RingBuf};
+use aya::{Btf, Ebpf, EbpfLoader};
+
+use tracer_common::kernel::{TRACED_PAGE, traced, wanted};
+
+use super::btf::offsets::Global;
+use super::diagnostics::diagnostics;
+use super::error::LoadError;
+use super::losses::Losses;
+use super::mapping::{Access, Mapping};
+use super::object::object;
+use super::options::KernelOptions;
+use super::programs;
+use super::requirements;
+use super::ring::Ring;
+use super::source::KernelSource;
+
+/// The ring may be filled to this part, one in so many, before its reader is woken.
+const WAKE_AT_ONE_IN: u32 = 4;
+
+/// The programs' own log: its size, and the number of the level `debug`.
+const LOG_BYTES: u32 = 128 * 1024;
+const LOG_DEBUG: u8 = aya_log::Level::Debug as u8;
+
+const RING: &str = "RING";
+const TRACED: &str = "TRACED";
+const WANTED: &str = "WANTED";
+const LOST: &str = "LOST";
+
+/// The loaded and attached eBPF programs. All of it ends with the process or when this and its
+/// [`KernelSource`] are dropped.
+pub struct KernelTracer {
+    /// Holds the programs and their attachments.
+    _ebpf: Ebpf,
+    /// The map `TRACED`: a byte a process.
+    traced: Mapping,
+    /// Processes in `traced`.
+    processes: usize,
+    /// A descriptor of its own, so that it outlives the source.
+    ring_fd: OwnedFd,
+}
+
+impl KernelTracer {
+    /// Checks the kernel, loads and attaches. Nothing is traced yet.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoadError`].
+    pub fn load(options: &KernelOptions) -> Result<(Self, KernelSource), LoadError> {
+        let object = object().ok_or(LoadError::ObjectMissing)?;
+        let ring_bytes = options.rounded_ring_bytes()?;
+        let kernel = requirements::examine()?;
+        let pages = requirements::pid_max().div_ceil(TRACED_PAGE);
+
+        let mut globals = kernel.globals;
+        globals.push(Global {
+            name: "RING_WAKE_BYTES",
+            value: ring_bytes / WAKE_AT_ONE_IN,
+        });
+        let mut ebpf = Parameters {
+            globals: &globals,
+            ring_bytes,
+            pages,
+            is_verbose: options.verbose,
+        }
+        .load(object, &kernel.btf)?;
+        let wanted_bits = options.wanted_bits();
+        let (source, ring_fd) = {
+            let ring = take_ring(&mut ebpf)?;
+            let ring_fd = ring.as_fd().try_clone_to_owned();
+            let ring_fd = ring_fd.map_err(|source| LoadError::MapCall {
+                call: "dup",
+                name: RING,
+                source,
+            })?;
+            let word = map_array(&ebpf, WANTED, size_of::<u64>())?;
+            let lost = take_lost(&mut ebpf)?;
+            let log = options.verbose.then(|| diagnostics(&mut ebpf)).flatten();
+            // Last, so that the programs find everything in place when they are attached.
+            let attached = wanted::LIFECYCLE | wanted_bits;
+            let programs = programs::attach(&mut ebpf, &kernel.btf, attached)?;
+            let losses = Losses::new(lost, programs);
+            (
+                KernelSource::new(ring, losses, word, wanted_bits, log),
+                ring_fd,
+            )
+        };
+        let processes = usize_of(pages) * usize_of(TRACED_PAGE);
+        let tracer = Self {
+            traced: map_array(&ebpf, TRACED, processes)?,
+            processes,
+            ring_fd,
+            _ebpf: ebpf,
+        };
+        Ok((tracer, source))
+    }
+
+    /// Traces process `pid` (all its threads) from now on; with `inherit` also the children that
+    /// it makes from now on, and theirs.
+    ///
+    /// Does not look whether there is such a process: a number that no process has is traced
+    /// only until it is given to a new process.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::NoSuchPid`]: no process can have this number.
+    pub fn trace(&mut self, pid: i32, inherit: bool) -> Result<(), LoadError> {
+        let bits = if inherit {
+            traced::TRACED | traced::INHERIT
+        } else {
+            traced::TRACED
+        };
+        self.set_traced(pid, bits)
+    }
+
+    /// Traces process `pid` no longer. Children that are traced already stay so.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::NoSuchPid`]: no process can have this number.
+    pub fn untrace(&mut self, pid: i32) -> Result<(), LoadError> {
+        self.set_traced(pid, 0)
+    }
+
+    /// Becomes readable when the ring has filled past its threshold: to be used with `AsyncFd`.
+    /// Valid as long as this lives.
+    #[must_use]
+    pub fn ring_fd(&self) -> RawFd {
+        self.ring_fd.as_raw_fd()
+    }
+
+    fn set_traced(&self, pid: i32, bits: u8) -> Result<(), LoadError> {
+        let byte = usize::try_from(pid)
+            .ok()
+            .filter(|pid| (1..self.processes).contains(pid))
+            .and_then(|pid| self.traced.byte(pid));
+        let byte = byte.ok_or(LoadError::NoSuchPid {
+            pid,
+            last: self.processes.saturating_sub(1),
+        })?;
+        // Nothing else depends on it: a program may see it a little later.
+        byte.store(bits, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// What the object is loaded with.
+pub(super) struct Parameters<'a> {
+    pub globals: &'a [Global],
+    pub ring_bytes: u32,
+    /// Pages of the map `TRACED`.
+    pub pages: u32,
+    pub is_verbose: bool,
+}
+
+impl Parameters<'_> {
+    pub fn load(&self, object: &[u8], btf: &Btf) -> Result<Ebpf, LoadError> {
+        // Level 0 is below every message: the verifier then drops them as dead code.
+        let (log_level, log_bytes) = if self.is_verbose {
+            (LOG_DEBUG, LOG_BYTES)
+        } else {
+            (0_u8, 1)
+        };
+        let mut loader = EbpfLoader::new();
+        loader
+            .btf(Some(btf))
+            .map_max_entries(RING, self.ring_bytes)
+            .map_max_entries(TRACED, self.pages)
+            .map_max_entries("AYA_LOGS", log_bytes)
+            .override_global(aya_log::LEVEL, &log_level, true);
+        for global in self.globals {
+            loader.override_global(global.name, &global.value, true);
+        }
+        loader.load(object).map_err(|source| LoadError::Object {
+            source: Box::new(source),
+        })
+    }
+}
+
+fn take_map(ebpf: &mut Ebpf, name: &'static str) -> Result<Map, LoadError> {
+    ebpf.take_map(name).ok_or(LoadError::PartMissing { name })
+}
+
+fn take_ring(ebpf: &mut Ebpf) -> Result<Ring, LoadError> {
+    let records = RingBuf::try_from(take_map(ebpf, RING)?);
+    Ring::new(records.map_err(|source| LoadError::Map {
+        name: RING,
+        source: Box::new(source),
+    })?)
+}
+
+fn take_lost(ebpf: &mut Ebpf) -> Result<PerCpuArray<MapData, u64>, LoadError> {
+    PerCpuArray::try_from(take_map(ebpf, LOST)?).map_err(|source| LoadError::Map {
+        name: LOST,
+        source: Box::new(source),
+    })
+}
+
+/// Maps the first `length` bytes of an array into this process.
+fn map_array(ebpf: &Ebpf, name: &'static str, length: usize) -> Result<Mapping, LoadError> {
+    let Some(Map::Array(array)) = ebpf.map(name) else {
+        return Err(LoadError::PartMissing { name });
+    };
+    Mapping::new(array.fd().as_fd(), length, Access::ReadWrite).map_err(|source| {
+        LoadError::MapCall {
+            call: "mmap",
+            name,
+            source,
+        }
+    })
+}
+
+/// A 32-bit number fits the address space of every machine that eBPF runs on.
+fn usize_of(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

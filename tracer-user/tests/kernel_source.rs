@@ -1,0 +1,730 @@
+//! The kernel source against what the kernel itself says: needs the eBPF object and the rights
+//! to load it.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails, in its helpers too"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracer_common::event_type::EventTypeId;
+use tracer_posix::engine::{EventSet, EventTypes};
+use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_posix::source::{Batch, Control, Loss, LossCause, Pending, Source};
+use tracer_user::kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, checks};
+
+const SWITCHES: &[EventTypeId] = &[EventTypeId::SWITCH_IN, EventTypeId::SWITCH_OUT];
+const ALL: &[EventTypeId] = &[
+    EventTypeId::SWITCH_IN,
+    EventTypeId::SWITCH_OUT,
+    EventTypeId::WAKEUP,
+];
+const MIB: u32 = 1 << 20;
+
+/// One test at a time: they look at what this process has loaded, and at exact counts.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// A loaded tracer and everything that it brought so far.
+struct Tracing {
+    tracer: KernelTracer,
+    source: KernelSource,
+    types: EventTypes,
+    events: Vec<Pending>,
+    data: Vec<u8>,
+    losses: Vec<Loss>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Tracing {
+    /// Loads, or returns `None` where this test may not run.
+    ///
+    /// With `TRACER_REQUIRE_PRIVILEGED=1` a missing right fails the test: a skipped test must
+    /// not look like a passed one.
+    fn load(ring_bytes: u32, wanted: &[EventTypeId]) -> Option<Self> {
+        Self::load_with(&KernelOptions {
+            ring_bytes,
+            wanted: wanted.to_vec(),
+            verbose: false,
+        })
+    }
+
+    fn load_with(options: &KernelOptions) -> Option<Self> {
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        match KernelTracer::load(options) {
+            Ok((tracer, source)) => Some(Self {
+                tracer,
+                source,
+                types: EventTypes::default(),
+                events: Vec::new(),
+                data: Vec::new(),
+                losses: Vec::new(),
+                _turn: turn,
+            }),
+            Err(error @ (LoadError::Unmet { .. } | LoadError::ObjectMissing)) => {
+                let is_required =
+                    std::env::var_os("TRACER_REQUIRE_PRIVILEGED").is_some_and(|v| v == "1");
+                assert!(!is_required, "privileged test cannot run: {error}");
+                eprintln!("skipped: {error}");
+                None
+            }
+            Err(error) => panic!("{error}: {:?}", error),
+        }
+    }
+
+    fn collect(&mut self) -> MonotonicNs {
+        self.source.collect(&mut Batch::new(
+            &mut self.types,
+            &mut self.events,
+            &mut self.data,
+            &mut self.losses,
+        ))
+    }
+
+    /// Collects until everything up to now is there.
+    fn collect_all(&mut self) {
+        let now = monotonic_now();
+        wait_for("a watermark", || self.collect() >= now);
+    }
+
+    fn headers(&self) -> impl Iterator<Item = &EventHeader> {
+        self.events.iter().map(|event| &event.header)
+    }
+
+    fn count(&self, id: EventTypeId) -> u64 {
+        let count = self.headers().filter(|header| header.event_type == id);
+        count.count() as u64
+    }
+
+    fn lost(&self, cause: LossCause) -> u64 {
+        let losses = self.losses.iter().filter(|loss| loss.cause == cause);
+        losses.map(|loss| loss.count).sum()
+    }
+
+    fn assert_nothing_lost(&self) {
+        assert_eq!(self.losses, []);
+    }
+
+    /// Each event with its data. The batch appends data in the order of its events; how long
+    /// each one is follows from its type.
+    fn with_data(&self) -> Vec<(EventHeader, &[u8])> {
+        let mut rest = self.data.as_slice();
+        self.headers()
+            .map(|header| {
+                let length = match header.event_type {
+                    EventTypeId::FORK | EventTypeId::THREAD_CREATE => 24,
+                    EventTypeId::EXEC => {
+                        let name = &rest[20..];
+                        20 + name.iter().position(|byte| *byte == 0).unwrap() + 1
+                    }
+                    EventTypeId::EXIT | EventTypeId::THREAD_EXIT | EventTypeId::WAKEUP => 8,
+                    EventTypeId::SWITCH_IN => 24,
+                    EventTypeId::SWITCH_OUT => 32,
+                    EventTypeId::RENAME => 16,
+                    other => panic!("{other:?}"),
+                };
+                let (data, after) = rest.split_at(length);
+                rest = after;
+                (*header, data)
+            })
+            .collect()
+    }
+}
+
+fn monotonic_now() -> MonotonicNs {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is a `timespec` to write to; this clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    MonotonicNs(
+        u64::try_from(now.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap(),
+    )
+}
+
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(20), "no {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn word(data: &[u8], at: usize) -> i32 {
+    i32::from_ne_bytes(data[at..at + 4].try_into().unwrap())
+}
+
+fn comm(data: &[u8]) -> &str {
+    let end = data.iter().position(|byte| *byte == 0).unwrap_or(16);
+    std::str::from_utf8(&data[..end]).unwrap()
+}
+
+/// This test binary again, as a process with several threads that switch a lot when told to.
+struct Workload {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+const WORKLOAD: &str = "TRACER_TEST_WORKLOAD";
+
+impl Workload {
+    fn start() -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "workload", "--nocapture"])
+            .env(WORKLOAD, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut workload = Self {
+            input: child.stdin.take().unwrap(),
+            output: BufReader::new(child.stdout.take().unwrap()),
+            child,
+        };
+        workload.wait_line("ready");
+        workload
+    }
+
+    fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap()
+    }
+
+    /// Lets each thread switch `rounds` times or more, without waiting for it.
+    fn begin(&mut self, rounds: u32) {
+        writeln!(self.input, "{rounds}").unwrap();
+    }
+
+    fn wait_done(&mut self) {
+        self.wait_line("done");
+    }
+
+    fn wait_line(&mut self, expected: &str) {
+        let mut line = String::new();
+        while line.trim() != expected {
+            line.clear();
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0);
+        }
+    }
+
+    /// Switches of each thread since it began, as the kernel counts them, once all are blocked.
+    fn settled_switches(&self) -> BTreeMap<i32, u64> {
+        let mut last = BTreeMap::new();
+        let mut since = Instant::now();
+        wait_for("rest", || {
+            let now = switches(self.pid());
+            if now != last {
+                last = now;
+                since = Instant::now();
+            }
+            since.elapsed() > Duration::from_millis(100)
+        });
+        last
+    }
+}
+
+impl Drop for Workload {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Voluntary and involuntary switches of each thread.
+fn switches(pid: i32) -> BTreeMap<i32, u64> {
+    fs::read_dir(format!("/proc/{pid}/task"))
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let tid = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+            let status = fs::read_to_string(path.join("status")).unwrap();
+            let count = status
+                .lines()
+                .filter(|line| line.contains("ctxt_switches:"))
+                .map(|line| line.rsplit('\t').next().unwrap().parse::<u64>().unwrap())
+                .sum();
+            (tid, count)
+        })
+        .collect()
+}
+
+fn growth(before: &BTreeMap<i32, u64>, after: &BTreeMap<i32, u64>) -> BTreeMap<i32, u64> {
+    let grown = after.iter().map(|(tid, count)| (*tid, count - before[tid]));
+    grown.filter(|(_, count)| *count > 0).collect()
+}
+
+/// Not a test: what [`Workload`] starts.
+#[test]
+#[ignore = "a process for the other tests"]
+fn workload() {
+    if std::env::var_os(WORKLOAD).is_none() {
+        return;
+    }
+    let (done, is_done) = std::sync::mpsc::channel();
+    let threads: Vec<_> = (0..4_u32)
+        .map(|i| {
+            let (go, orders) = std::sync::mpsc::channel::<u32>();
+            let done = done.clone();
+            thread::spawn(move || {
+                for rounds in orders {
+                    for round in 0..rounds {
+                        if (round + i) % 4 == 0 {
+                            thread::sleep(Duration::from_micros(20));
+                        } else {
+                            thread::yield_now();
+                        }
+                    }
+                    done.send(()).unwrap();
+                }
+            });
+            go
+        })
+        .collect();
+    println!("\nready");
+    for line in std::io::stdin().lines() {
+        let rounds = line.unwrap().trim().parse().unwrap();
+        for go in &threads {
+            go.send(rounds).unwrap();
+        }
+        for _ in &threads {
+            is_done.recv().unwrap();
+        }
+        println!("done");
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn switch_outs_of_each_thread_equal_what_the_kernel_counts() {
+    let Some(mut tracing) = Tracing::load(16 * MIB, SWITCHES) else {
+        return;
+    };
+    let mut workload = Workload::start();
+    let before = workload.settled_switches();
+    tracing.tracer.trace(workload.pid(), false).unwrap();
+
+    workload.begin(2000);
+    workload.wait_done();
+    let expected = growth(&before, &workload.settled_switches());
+    tracing.collect_all();
+
+    let mut seen = BTreeMap::new();
+    for header in tracing.headers() {
+        assert_eq!(header.pid, workload.pid());
+        if header.event_type == EventTypeId::SWITCH_OUT {
+            *seen.entry(header.tid).or_default() += 1;
+        }
+    }
+    assert_eq!(seen, expected);
+    assert!(expected.values().sum::<u64>() > 4000);
+    tracing.assert_nothing_lost();
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn switches_of_a_thread_alternate_and_tell_the_other_side() {
+    let Some(mut tracing) = Tracing::load(16 * MIB, SWITCHES) else {
+        return;
+    };
+    let mut workload = Workload::start();
+    workload.settled_switches();
+    tracing.tracer.trace(workload.pid(), false).unwrap();
+    workload.begin(200);
+    workload.wait_done();
+    workload.settled_switches();
+    tracing.collect_all();
+
+    let mut is_running = BTreeMap::new();
+    let (mut outs, mut outs_in_a_row) = (0, 0);
+    let mut events = tracing.with_data();
+    events.sort_by_key(|(header, _)| header.time);
+    for (header, data) in events {
+        let is_in = header.event_type == EventTypeId::SWITCH_IN;
+        let before = is_running.insert(header.tid, is_in);
+        assert!(before != Some(true) || !is_in, "it ran already");
+        outs += u32::from(!is_in);
+        outs_in_a_row += u32::from(before == Some(false) && !is_in);
+        assert_ne!(word(data, 4), header.tid);
+        assert!(!comm(&data[8..]).is_empty());
+        if !is_in {
+            let (state, is_preempted) = (word(data, 24), word(data, 28));
+            assert!(is_preempted == 1 || state != 0);
+        }
+        if cfg!(target_arch = "x86_64") {
+            assert_ne!(header.thread_id, 0);
+        }
+    }
+    assert!(is_running.len() >= 4);
+    // Some kernels do not pass every switch to a thread through the tracepoint, and other tracers
+    // miss the same ones. Switches away are exact: they are compared with the kernel's counts.
+    assert!(outs_in_a_row * 100 <= outs, "{outs_in_a_row} of {outs}");
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn a_script_s_forks_execs_and_exits_are_seen_each_once() {
+    const COMMANDS: usize = 20;
+    let Some(mut tracing) = Tracing::load(MIB, &[]) else {
+        return;
+    };
+    let own = i32::try_from(std::process::id()).unwrap();
+    tracing.tracer.trace(own, true).unwrap();
+    let script =
+        format!("i=0; while [ $i -lt {COMMANDS} ]; do /bin/true; i=$((i+1)); done; exit 3");
+    let mut shell = Command::new("/bin/sh")
+        .args(["-c", &script])
+        .spawn()
+        .unwrap();
+    tracing.tracer.untrace(own).unwrap();
+    let shell_pid = i32::try_from(shell.id()).unwrap();
+    assert_eq!(shell.wait().unwrap().code(), Some(3));
+    tracing.collect_all();
+
+    let events = tracing.with_data();
+    let of = |id: EventTypeId| {
+        events
+            .iter()
+            .filter(move |(header, _)| header.event_type == id)
+    };
+    let mut children: BTreeSet<i32> = BTreeSet::new();
+    for (header, data) in of(EventTypeId::FORK).filter(|(header, _)| header.pid == shell_pid) {
+        assert_eq!(word(data, 0), word(data, 4));
+        assert_eq!(comm(&data[8..]), "sh");
+        assert_ne!(header.program_address, 0);
+        children.insert(word(data, 0));
+    }
+    assert_eq!(children.len(), COMMANDS);
+    let forks_of_test = of(EventTypeId::FORK)
+        .filter(|(header, data)| header.pid == own && word(data, 0) == shell_pid);
+    assert_eq!(forks_of_test.count(), 1);
+
+    for (file, pids) in [
+        ("/bin/sh", BTreeSet::from([shell_pid])),
+        ("/bin/true", children.clone()),
+    ] {
+        let execs: Vec<_> = of(EventTypeId::EXEC)
+            .filter(|(header, _)| pids.contains(&header.pid))
+            .collect();
+        assert_eq!(execs.len(), pids.len());
+        for (header, data) in execs {
+            assert_eq!(word(data, 16), header.tid);
+            assert_eq!(&data[20..], [file.as_bytes(), b"\0"].concat());
+            assert!(file.ends_with(comm(data)));
+        }
+    }
+    for (status, pids) in [(3, BTreeSet::from([shell_pid])), (0, children)] {
+        let exits: Vec<_> = of(EventTypeId::EXIT)
+            .filter(|(header, _)| pids.contains(&header.pid))
+            .collect();
+        assert_eq!(exits.len(), pids.len());
+        for (_, data) in exits {
+            assert_eq!((word(data, 0), word(data, 4)), (status, 0));
+        }
+    }
+    tracing.assert_nothing_lost();
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn a_process_that_is_killed_exits_once_and_its_other_threads_too() {
+    let Some(mut tracing) = Tracing::load(MIB, &[]) else {
+        return;
+    };
+    let mut workload = Workload::start();
+    let threads = workload.settled_switches().len() as u64;
+    let pid = workload.pid();
+    tracing.tracer.trace(pid, true).unwrap();
+
+    workload.child.kill().unwrap();
+    workload.child.wait().unwrap();
+    tracing.collect_all();
+
+    assert_eq!(tracing.count(EventTypeId::EXIT), 1);
+    assert_eq!(tracing.count(EventTypeId::THREAD_EXIT), threads - 1);
+    for (_, data) in tracing.with_data() {
+        assert_eq!((word(data, 0), word(data, 4)), (0, libc::SIGKILL));
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn nothing_is_older_than_a_watermark_stated_before() {
+    let Some(mut tracing) = Tracing::load(4 * MIB, ALL) else {
+        return;
+    };
+    let mut workload = Workload::start();
+    tracing.tracer.trace(workload.pid(), true).unwrap();
+    workload.begin(200_000);
+
+    let mut watermark = MonotonicNs(0);
+    let (mut seen, mut advances) = (0, 0);
+    let start = Instant::now();
+    // Two seconds, and as long as a busy machine needs for enough of it.
+    let is_enough = |seen, advances| seen > 10_000 && advances > 100;
+    while start.elapsed() < Duration::from_secs(2)
+        || !is_enough(seen, advances) && start.elapsed() < Duration::from_secs(30)
+    {
+        tracing.events.clear();
+        tracing.data.clear();
+        let next = tracing.collect();
+        for header in tracing.headers() {
+            assert!(header.time >= watermark, "{header:?} after {watermark:?}");
+        }
+        seen += tracing.events.len();
+        assert!(next >= watermark);
+        advances += u32::from(next > watermark);
+        watermark = next;
+    }
+    assert!(is_enough(seen, advances), "{seen} {advances}");
+    assert!(monotonic_now().0 - watermark.0 < 1_000_000_000);
+    tracing.assert_nothing_lost();
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn what_a_full_ring_refuses_is_counted_exactly() {
+    let Some(mut tracing) = Tracing::load(1, &[EventTypeId::SWITCH_OUT]) else {
+        return;
+    };
+    let mut workload = Workload::start();
+    let before = workload.settled_switches();
+    tracing.collect_all();
+    tracing.tracer.trace(workload.pid(), false).unwrap();
+
+    workload.begin(1000);
+    workload.wait_done();
+    let expected: u64 = growth(&before, &workload.settled_switches()).values().sum();
+    tracing.collect_all();
+
+    let lost = tracing.lost(LossCause::KernelRingFull);
+    assert!(lost > 1000, "{lost}");
+    assert_eq!(tracing.count(EventTypeId::SWITCH_OUT) + lost, expected);
+    assert_eq!(tracing.losses.len(), 1, "{:?}", tracing.losses);
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn a_stopped_stream_gets_no_switches_and_a_started_one_does_again() {
+    let Some(mut tracing) = Tracing::load(MIB, SWITCHES) else {
+        return;
+    };
+    let mut workload = Workload::start();
+    tracing.tracer.trace(workload.pid(), false).unwrap();
+    let mut switches_while = |is_running| {
+        tracing.source.control(&Control {
+            running: is_running,
+            filter: EventSet::EMPTY,
+        });
+        workload.settled_switches();
+        tracing.collect_all();
+        tracing.events.clear();
+        workload.begin(100);
+        workload.wait_done();
+        tracing.collect_all();
+        tracing.events.len()
+    };
+
+    assert_eq!(switches_while(false), 0);
+    assert!(switches_while(true) > 100);
+    assert_eq!(switches_while(false), 0);
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn wakeups_tell_of_the_thread_that_is_woken() {
+    let Some(mut tracing) = Tracing::load(MIB, &[EventTypeId::WAKEUP]) else {
+        return;
+    };
+    let mut workload = Workload::start();
+    workload.settled_switches();
+    tracing.tracer.trace(workload.pid(), false).unwrap();
+    workload.begin(40);
+    workload.wait_done();
+    let threads = workload.settled_switches();
+    tracing.collect_all();
+
+    let cpus = thread::available_parallelism().unwrap().get();
+    for (header, data) in tracing.with_data() {
+        assert_eq!(header.event_type, EventTypeId::WAKEUP);
+        assert_eq!(header.pid, workload.pid());
+        assert!(threads.contains_key(&header.tid));
+        assert!(usize::try_from(word(data, 0)).unwrap() < cpus);
+    }
+    // Each of the four threads sleeps in one round of four.
+    assert!(tracing.count(EventTypeId::WAKEUP) >= 40);
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn a_reader_is_woken_once_the_ring_has_filled_past_its_threshold() {
+    let Some(mut tracing) = Tracing::load(MIB, SWITCHES) else {
+        return;
+    };
+    let mut workload = Workload::start();
+    workload.settled_switches();
+    tracing.tracer.trace(workload.pid(), false).unwrap();
+    tracing.collect_all();
+
+    let woken_after = thread::scope(|scope| {
+        // The ring is empty when the wait begins. A ring with something in it would end it.
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(200));
+            workload.begin(5000);
+        });
+        let mut ring = libc::pollfd {
+            fd: tracing.tracer.ring_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let start = Instant::now();
+        // SAFETY: `ring` is the one descriptor to wait for.
+        assert_eq!(unsafe { libc::poll(&raw mut ring, 1, 10_000) }, 1);
+        start.elapsed()
+    });
+    assert!(woken_after < Duration::from_secs(8), "{woken_after:?}");
+    tracing.collect();
+
+    let bytes: usize = tracing.events.len() * 72;
+    assert!(bytes > (MIB / 8) as usize, "woken at {bytes} bytes");
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn a_file_name_too_long_for_its_record_is_cut_and_said_to_be() {
+    let Some(mut tracing) = Tracing::load(MIB, &[]) else {
+        return;
+    };
+    let own = i32::try_from(std::process::id()).unwrap();
+    tracing.tracer.trace(own, true).unwrap();
+    let mut fits = "/".repeat(255 - "bin/true".len());
+    fits.push_str("bin/true");
+    let too_long = format!("/{fits}");
+    for file in [&fits, &too_long] {
+        assert!(Command::new(file).status().unwrap().success());
+    }
+    tracing.collect_all();
+
+    let events = tracing.with_data();
+    let execs = events
+        .iter()
+        .filter(|(header, _)| header.event_type == EventTypeId::EXEC);
+    let seen: Vec<_> = execs
+        .map(|(header, data)| (header.truncation, &data[20..data.len() - 1]))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (Truncation::None, fits.as_bytes()),
+            (Truncation::Record, &too_long.as_bytes()[..255]),
+        ]
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn the_programs_own_diagnostics_reach_tracing() {
+    let Some(mut tracing) = Tracing::load_with(&KernelOptions {
+        ring_bytes: MIB,
+        wanted: Vec::new(),
+        verbose: true,
+    }) else {
+        return;
+    };
+    let own = std::process::id();
+    tracing
+        .tracer
+        .trace(i32::try_from(own).unwrap(), true)
+        .unwrap();
+    let mut child = Command::new("/bin/true").spawn().unwrap();
+    child.wait().unwrap();
+
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_writer(Mutex::new(log.reopen().unwrap()))
+        .finish();
+    tracing::subscriber::with_default(subscriber, || tracing.collect_all());
+
+    let log = fs::read_to_string(log.path()).unwrap();
+    let expected = format!("process {} traced as a child of {own}", child.id());
+    assert!(log.contains(&expected), "{log}");
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn no_program_remains_after_drop() {
+    let Some(tracing) = Tracing::load(MIB, ALL) else {
+        return;
+    };
+    let loaded = own_programs();
+    assert_eq!(loaded.len(), 7);
+    assert!(loaded.is_subset(&all_programs()));
+    let Tracing {
+        tracer,
+        source,
+        _turn,
+        ..
+    } = tracing;
+
+    drop((tracer, source));
+
+    assert_eq!(own_programs(), BTreeSet::new());
+    wait_for("end of the programs", || {
+        all_programs().is_disjoint(&loaded)
+    });
+}
+
+/// The programs that are loaded, whoever has loaded them.
+fn all_programs() -> BTreeSet<u32> {
+    aya::programs::loaded_programs()
+        .filter_map(Result::ok)
+        .map(|program| program.id())
+        .collect()
+}
+
+/// The programs that this process has descriptors of.
+fn own_programs() -> BTreeSet<u32> {
+    fs::read_dir("/proc/self/fdinfo")
+        .unwrap()
+        .filter_map(|entry| fs::read_to_string(entry.unwrap().path()).ok())
+        // A link's text names its program too, and not only its own fields.
+        .filter(|info| info.contains("prog_jited:"))
+        .filter_map(|info| {
+            let id = info
+                .lines()
+                .find_map(|line| line.strip_prefix("prog_id:").map(str::trim))?;
+            id.parse().ok()
+        })
+        .collect()
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn every_check_is_met_where_loading_works() {
+    if Tracing::load(MIB, ALL).is_none() {
+        return;
+    }
+    for check in checks() {
+        assert!(check.is_met, "{check:?}");
+        assert_eq!(check.remedy, None);
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn a_number_that_no_process_can_have_is_refused() {
+    let Some(mut tracing) = Tracing::load(MIB, &[]) else {
+        return;
+    };
+    for pid in [0, -1, i32::MAX] {
+        let error = tracing.tracer.trace(pid, false).unwrap_err();
+        assert!(matches!(error, LoadError::NoSuchPid { .. }), "{error}");
+    }
+}
