@@ -1,1 +1,3 @@
 //! Agent and command line of POSIX tracing for Linux.
+
+pub mod kernel;
