@@ -1,3 +1,11 @@
 //! Agent and command line of POSIX tracing for Linux.
+//!
+//! - [`kernel`] loads the eBPF programs and is the kernel's source of events;
+//! - [`trace`] follows processes: it joins the sources in one stream and drains it;
+//! - [`report`] shows events, to people as text and to programs as JSON lines;
+//! - [`cli`] is what was typed, checked.
 
+pub mod cli;
 pub mod kernel;
+pub mod report;
+pub mod trace;

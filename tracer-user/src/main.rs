@@ -1,3 +1,7 @@
 //! `tracer-user`: the command line.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    tracer_user::cli::main()
+}

@@ -1,0 +1,220 @@
+//! `tracer-user doctor`: what this machine has, what is missing, what to do.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::process::{Command, ExitCode, Stdio};
+
+use super::exit;
+use crate::kernel::{self, Check};
+use crate::trace::has_capability;
+
+/// `CAP_SYS_PTRACE` of `<linux/capability.h>`.
+const CAP_SYS_PTRACE: u32 = 19;
+
+/// Check what tracing needs on this machine, and say what to do where it is missing
+#[derive(Debug, clap::Args)]
+pub struct DoctorArgs {}
+
+/// What `doctor` does, checked.
+#[derive(Clone, Debug)]
+pub struct DoctorConfig {
+    is_coloured: bool,
+}
+
+impl From<DoctorArgs> for DoctorConfig {
+    fn from(_: DoctorArgs) -> Self {
+        let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self {
+            is_coloured: io::stdout().is_terminal() && !is_unwanted,
+        }
+    }
+}
+
+/// One line of the table.
+#[derive(Clone, Debug)]
+struct Finding {
+    check: Check,
+    /// Whether tracing goes without it, only with less.
+    is_optional: bool,
+}
+
+/// Prints the table.
+///
+/// # Errors
+///
+/// It cannot be printed.
+pub fn run(config: &DoctorConfig) -> anyhow::Result<ExitCode> {
+    let of_kernel = kernel::checks().into_iter().map(|check| Finding {
+        check,
+        is_optional: false,
+    });
+    let findings: Vec<Finding> = of_kernel.chain([ptrace(), clock(), library()]).collect();
+    let mut out = io::stdout().lock();
+    for finding in &findings {
+        out.write_all(line(finding, config.is_coloured).as_bytes())?;
+    }
+    let missing = findings
+        .iter()
+        .filter(|finding| is_failure(finding))
+        .count();
+    if missing == 0 {
+        writeln!(out, "everything that tracing needs is there")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(out, "{missing} of {} missing", findings.len())?;
+    Ok(exit::FAILED.into())
+}
+
+fn is_failure(finding: &Finding) -> bool {
+    !finding.check.is_met && !finding.is_optional
+}
+
+/// Result, what was looked at, what was found; and below, what to do.
+fn line(finding: &Finding, is_coloured: bool) -> String {
+    let Finding { check, .. } = finding;
+    let (word, colour) = match (check.is_met, is_failure(finding)) {
+        (true, _) => ("ok", "\x1b[32m"),
+        (false, false) => ("note", "\x1b[33m"),
+        (false, true) => ("MISSING", "\x1b[31m"),
+    };
+    let (colour, plain) = if is_coloured {
+        (colour, "\x1b[0m")
+    } else {
+        ("", "")
+    };
+    let mut line = format!(
+        "{colour}{word:<7}{plain}  {:<28}  {}\n",
+        check.what, check.found
+    );
+    if let Some(remedy) = check.remedy.as_ref().filter(|_| !check.is_met) {
+        line.push_str(&format!("{:<7}  {:<28}  → {remedy}\n", "", ""));
+    }
+    line
+}
+
+/// Whether the trace areas of other processes can be read.
+fn ptrace() -> Finding {
+    let has_right = has_capability(CAP_SYS_PTRACE);
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    let scope: u32 = scope
+        .ok()
+        .and_then(|scope| scope.trim().parse().ok())
+        .unwrap_or(0);
+    let is_met = has_right || scope == 0;
+    let found = if has_right {
+        "CAP_SYS_PTRACE: every process".to_owned()
+    } else if scope == 0 {
+        "the processes of this user".to_owned()
+    } else {
+        format!("Yama restricts it (kernel.yama.ptrace_scope = {scope}) to children of the tracer")
+    };
+    Finding {
+        check: Check {
+            what: "user events: right to attach",
+            is_met,
+            found,
+            remedy: Some(
+                "run with sudo, start the program by `tracer-user run --no-system`, \
+                 or: sysctl kernel.yama.ptrace_scope=0"
+                    .to_owned(),
+            ),
+        },
+        is_optional: false,
+    }
+}
+
+/// Whether emitting an event may read the cycle counter.
+fn clock() -> Finding {
+    const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let source = fs::read_to_string(SOURCE).unwrap_or_default();
+    let source = source.trim();
+    let is_met = matches!(source, "tsc" | "arch_sys_counter");
+    let found = match (source, is_met) {
+        ("", _) => "unknown".to_owned(),
+        (source, true) => format!("{source}: the cycle counter"),
+        (source, false) => {
+            format!("{source}: user events read clock_gettime(), which takes longer")
+        }
+    };
+    Finding {
+        check: Check {
+            what: "user events: clock",
+            is_met,
+            found,
+            remedy: Some(
+                "where the machine's cycle counter is stable: boot with clocksource=tsc".to_owned(),
+            ),
+        },
+        is_optional: true,
+    }
+}
+
+/// Whether programs can be linked with the library.
+fn library() -> Finding {
+    let version = said(Command::new("pkg-config").args(["--modversion", "posixtrace"]));
+    let loadable = said(Command::new("ldconfig").arg("-p"))
+        .or_else(|| said(Command::new("/sbin/ldconfig").arg("-p")))
+        .is_some_and(|list| list.contains("libposixtrace.so"));
+    let found = match (&version, loadable) {
+        (Some(version), true) => format!("libposixtrace {}", version.trim()),
+        (Some(version), false) => {
+            format!(
+                "libposixtrace {}, not in the loader's cache",
+                version.trim()
+            )
+        }
+        (None, true) => "the library is installed, and pkg-config does not know it".to_owned(),
+        (None, false) => "not installed: programs cannot be instrumented".to_owned(),
+    };
+    Finding {
+        check: Check {
+            what: "user events: libposixtrace",
+            is_met: version.is_some() && loadable,
+            found,
+            remedy: Some(
+                "cargo xtask install, then ldconfig; or set PKG_CONFIG_PATH and LD_LIBRARY_PATH"
+                    .to_owned(),
+            ),
+        },
+        is_optional: true,
+    }
+}
+
+/// What a command that succeeds says.
+fn said(command: &mut Command) -> Option<String> {
+    let output = command.stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    output.status.success().then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(is_met: bool, is_optional: bool) -> Finding {
+        Finding {
+            check: Check {
+                what: "BTF",
+                is_met,
+                found: "none".to_owned(),
+                remedy: Some("another kernel".to_owned()),
+            },
+            is_optional,
+        }
+    }
+
+    #[test]
+    fn what_is_missing_says_what_to_do() {
+        let shown = line(&finding(false, false), false);
+        assert!(shown.starts_with("MISSING  BTF "), "{shown}");
+        assert!(shown.contains("→ another kernel\n"), "{shown}");
+        assert!(is_failure(&finding(false, false)));
+    }
+
+    #[test]
+    fn what_is_there_needs_no_remedy_and_what_is_optional_is_no_failure() {
+        assert!(!line(&finding(true, false), false).contains("another kernel"));
+        assert!(line(&finding(false, true), false).starts_with("note"));
+        assert!(!is_failure(&finding(false, true)));
+    }
+}

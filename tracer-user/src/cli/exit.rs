@@ -1,0 +1,101 @@
+//! Exit codes, and the one line that goes with a failure.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
+
+use crate::trace::{Outcome, tell};
+
+/// Done, but events were lost.
+pub const EVENTS_LOST: u8 = 1;
+/// Failed.
+pub const FAILED: u8 = 2;
+
+/// The exit code of a result. A failure is told in one line.
+pub fn code(result: anyhow::Result<ExitCode>) -> ExitCode {
+    match result {
+        Ok(code) => code,
+        // `tracer-user attach 1 | head` closes the pipe: that is no failure of ours.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::debug!("{error:?}");
+            tell(&shortened(chain(&error)));
+            FAILED.into()
+        }
+    }
+}
+
+/// The exit code of a trace.
+pub fn of_outcome(outcome: Outcome) -> ExitCode {
+    match outcome {
+        Outcome::Complete => ExitCode::SUCCESS,
+        Outcome::EventsLost => EVENTS_LOST.into(),
+    }
+}
+
+/// The exit code of a command that failed, as a shell tells it: its status, or 128 and the signal
+/// that ended it. `None` for a command that did not fail.
+pub fn of_command(status: ExitStatus) -> Option<ExitCode> {
+    let number = match (status.code(), status.signal()) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => 128 + signal,
+        (None, None) => i32::from(FAILED),
+    };
+    (number != 0).then(|| u8::try_from(number).unwrap_or(FAILED).into())
+}
+
+/// The causes of an error on one line.
+fn chain(error: &anyhow::Error) -> String {
+    let line = format!("{error:#}");
+    let words: Vec<&str> = line.lines().map(str::trim).collect();
+    words.join(" ")
+}
+
+/// A line that a person still reads. The verifier of the kernel tells its whole way, and what was
+/// wrong at its end; `--verbose` shows all of it.
+fn shortened(line: String) -> String {
+    const HEAD: usize = 400;
+    const TAIL: usize = 300;
+    let length = line.chars().count();
+    if length <= HEAD + TAIL {
+        return line;
+    }
+    let head: String = line.chars().take(HEAD).collect();
+    let tail: String = line.chars().skip(length - TAIL).collect();
+    format!("{head} […] {tail}")
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_of_several_lines_is_told_in_one() {
+        let error = anyhow::anyhow!("the verifier said:\n  no\n").context("cannot load");
+        assert_eq!(chain(&error), "cannot load: the verifier said: no");
+    }
+
+    #[test]
+    fn a_line_without_end_keeps_its_start_and_its_end() {
+        let line = format!("cannot load: {} invalid access", "é".repeat(100_000));
+        let line = shortened(line);
+
+        assert!(line.starts_with("cannot load: é"), "{line}");
+        assert!(line.ends_with("é invalid access"), "{line}");
+        assert!(line.chars().count() < 1000);
+    }
+
+    #[test]
+    fn a_command_that_failed_decides() {
+        let status = |raw| of_command(ExitStatus::from_raw(raw));
+        assert_eq!(status(0), None);
+        assert_eq!(status(3 << 8), Some(ExitCode::from(3)));
+        assert_eq!(status(libc::SIGKILL), Some(ExitCode::from(137)));
+    }
+}

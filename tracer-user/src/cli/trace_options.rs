@@ -1,0 +1,218 @@
+//! The options that `attach` and `run` have in common.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+
+use super::quantity::{size, time};
+use crate::trace::{
+    Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Selection, Setup, THREAD_RING_BYTES,
+};
+
+/// Bytes of the stream: what is read, and not shown yet.
+const STREAM_BYTES: (u64, u64) = (64 << 10, 64 << 30);
+
+/// Options of a trace, as typed.
+#[derive(Debug, clap::Args)]
+pub struct TraceArgs {
+    /// Trace children that a traced process makes as well (the default)
+    #[arg(long, overrides_with = "no_inherit")]
+    inherit: bool,
+    /// Do not trace children
+    #[arg(long)]
+    no_inherit: bool,
+    /// End after so many events, or show only these: families or types, separated by commas
+    /// (fork,exec,exit,switch,wakeup,rename,user); may be given once for each. Marks of lost events
+    /// are always shown
+    #[arg(long, value_name = "NUMBER|LIST", allow_negative_numbers = true)]
+    events: Vec<String>,
+    /// Show no user events
+    #[arg(long)]
+    no_user: bool,
+    /// Trace no kernel events: needs no privileges for one's own processes
+    #[arg(long)]
+    no_system: bool,
+    /// End after this time: 10s, 500ms, 1m; a bare number is seconds
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    duration: Option<String>,
+    /// How events are shown: text, or json for one object a line
+    #[arg(long, value_enum, default_value = "text", hide_possible_values = true)]
+    format: Format,
+    /// Ring between kernel and tracer, in bytes or with K, M, G
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "8M",
+        allow_negative_numbers = true
+    )]
+    ring_size: String,
+    /// Stream of events that are not shown yet
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "16M",
+        allow_negative_numbers = true
+    )]
+    stream_size: String,
+    /// Ring of each thread that emits user events
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "512K",
+        allow_negative_numbers = true
+    )]
+    thread_ring_size: String,
+    /// Write events to this file instead of the standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Tell on the standard error what is being done
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+impl TryFrom<TraceArgs> for Setup {
+    type Error = anyhow::Error;
+
+    fn try_from(args: TraceArgs) -> anyhow::Result<Self> {
+        ensure!(
+            !(args.no_user && args.no_system),
+            "--no-user and --no-system together leave nothing to trace; give one of them"
+        );
+        let (event_limit, chosen) = split_events(&args.events)?;
+        let mut selection = chosen.unwrap_or_else(Selection::all);
+        if args.no_user {
+            selection = selection.without_user();
+        }
+        if args.no_system {
+            selection = selection.without_kernel();
+        }
+        ensure!(
+            selection.has_user() || !selection.of_kernel().is_empty(),
+            "--events {} leaves nothing to trace with {}",
+            args.events.join(","),
+            if args.no_user {
+                "--no-user"
+            } else {
+                "--no-system"
+            }
+        );
+        let ring = (MIN_KERNEL_RING_BYTES.into(), MAX_KERNEL_RING_BYTES.into());
+        let thread_ring = (THREAD_RING_BYTES.0.into(), THREAD_RING_BYTES.1.into());
+        let ring_bytes = sized("--ring-size", &args.ring_size, ring)?;
+        let stream_bytes = sized("--stream-size", &args.stream_size, STREAM_BYTES)?;
+        let thread_ring_bytes = sized("--thread-ring-size", &args.thread_ring_size, thread_ring)?;
+        let duration = args.duration.map(|typed| time("--duration", &typed));
+        Ok(Self {
+            inherit: !args.no_inherit,
+            system: !args.no_system,
+            selection,
+            event_limit,
+            duration: duration.transpose()?,
+            format: args.format,
+            ring_bytes,
+            stream_bytes,
+            thread_ring_bytes,
+            output: args.output,
+            verbose: args.verbose,
+        })
+    }
+}
+
+fn sized<T: TryFrom<u64>>(option: &str, typed: &str, bounds: (u64, u64)) -> anyhow::Result<T> {
+    let bytes = size(option, typed, bounds.0, bounds.1)?;
+    let bytes = T::try_from(bytes).ok();
+    bytes.with_context(|| format!("{option} {typed} is too large for this machine"))
+}
+
+/// Parts the numbers of `--events` from the words.
+fn split_events(typed: &[String]) -> anyhow::Result<(Option<u64>, Option<Selection>)> {
+    let mut limit = None;
+    let mut words = Vec::new();
+    for typed in typed {
+        if typed.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
+            let number: u64 = typed.parse().with_context(|| {
+                format!("--events {typed} is neither a number of events nor a list of types")
+            })?;
+            ensure!(number > 0, "--events 0 would show nothing; give at least 1");
+            ensure!(
+                limit.replace(number).is_none(),
+                "--events is given two numbers; give one"
+            );
+        } else {
+            words.extend(typed.split(',').map(str::trim));
+        }
+    }
+    if words.is_empty() {
+        return Ok((limit, None));
+    }
+    let selection = Selection::of_words(words).with_context(|| "--events")?;
+    Ok((limit, Some(selection)))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use tracer_common::event_type::EventTypeId;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        trace: TraceArgs,
+    }
+
+    fn setup(typed: &str) -> anyhow::Result<Setup> {
+        let words = std::iter::once("any").chain(typed.split_whitespace());
+        Line::try_parse_from(words)?.trace.try_into()
+    }
+
+    fn refused(typed: &str) -> String {
+        format!("{:#}", setup(typed).unwrap_err())
+    }
+
+    #[test]
+    fn without_options_everything_is_traced() {
+        let setup = setup("").unwrap();
+        assert!(setup.inherit && setup.system && setup.selection == Selection::all());
+        assert_eq!(
+            (
+                setup.ring_bytes,
+                setup.stream_bytes,
+                setup.thread_ring_bytes
+            ),
+            (8 << 20, 16 << 20, 512 << 10)
+        );
+    }
+
+    #[test]
+    fn events_are_a_number_or_a_list_or_both() {
+        let setup = setup("--events 5 --events fork,user --events exec").unwrap();
+        assert_eq!(setup.event_limit, Some(5));
+        assert!(setup.selection.has_user());
+        assert!(setup.selection.has(EventTypeId::EXEC));
+        assert!(!setup.selection.has(EventTypeId::EXIT));
+    }
+
+    #[test]
+    fn the_last_word_on_inheritance_counts() {
+        assert!(!setup("--no-inherit").unwrap().inherit);
+        assert!(!setup("--inherit --no-inherit").unwrap().inherit);
+        assert!(setup("--no-inherit --inherit").unwrap().inherit);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_option_named() {
+        assert!(refused("--events frok").contains("\"frok\"; known are user, "));
+        assert!(refused("--events 0").starts_with("--events 0"));
+        assert!(refused("--events -1").starts_with("--events -1"));
+        assert!(refused("--events 1 --events 2").starts_with("--events"));
+        assert!(refused("--no-user --no-system").contains("give one"));
+        assert!(refused("--no-user --events user").contains("nothing to trace"));
+        assert!(refused("--no-system --events fork").contains("nothing to trace"));
+        assert!(refused("--ring-size 1").starts_with("--ring-size"));
+        assert!(refused("--thread-ring-size 2G").starts_with("--thread-ring-size"));
+        assert!(refused("--stream-size lots").starts_with("--stream-size"));
+        assert!(refused("--duration -1").starts_with("--duration"));
+    }
+}

@@ -1,0 +1,148 @@
+//! Bytes that a traced program chose, made harmless: they cannot drive a terminal, break a line
+//! or a JSON string, or turn the direction of writing.
+
+use super::numbers::push_hex;
+
+/// Whether a character may reach a terminal as it is.
+fn is_harmless(character: char) -> bool {
+    !character.is_control()
+        && !matches!(character,
+            // Marks without width, marks of direction, line and paragraph separators, byte-order mark.
+            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// `data` as text, if it is text: UTF-8 of printable characters, tabs and line ends; one null at the
+/// end belongs to the string and not to the text.
+pub fn as_text(data: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(data.strip_suffix(b"\0").unwrap_or(data)).ok()?;
+    text.chars()
+        .all(|character| is_harmless(character) || matches!(character, '\t' | '\n'))
+        .then_some(text)
+}
+
+/// Appends bytes for people: what is not harmless is shown as in a string literal of Rust.
+pub fn push_for_people(out: &mut Vec<u8>, untrusted: &[u8]) {
+    if untrusted
+        .iter()
+        .all(|byte| matches!(byte, b' '..=b'~') && *byte != b'\\')
+    {
+        out.extend_from_slice(untrusted);
+        return;
+    }
+    for chunk in untrusted.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character != '\\' && is_harmless(character) {
+                push_char(out, character);
+            } else {
+                out.extend(
+                    character
+                        .escape_default()
+                        .map(|ascii| u8::try_from(ascii).unwrap_or(b'?')),
+                );
+            }
+        }
+        for byte in chunk.invalid() {
+            out.extend_from_slice(b"\\x");
+            push_hex(out, &[*byte]);
+        }
+    }
+}
+
+/// Appends bytes as a JSON string with its quotation marks. What is not UTF-8 becomes U+FFFD; what
+/// is not harmless is written as an escape, since people look at JSON on terminals too.
+pub fn push_json_string(out: &mut Vec<u8>, untrusted: &[u8]) {
+    out.push(b'"');
+    if untrusted
+        .iter()
+        .all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'\\' | b'"'))
+    {
+        out.extend_from_slice(untrusted);
+    } else {
+        for chunk in untrusted.utf8_chunks() {
+            chunk
+                .valid()
+                .chars()
+                .for_each(|character| push_json_char(out, character));
+            if !chunk.invalid().is_empty() {
+                push_char(out, char::REPLACEMENT_CHARACTER);
+            }
+        }
+    }
+    out.push(b'"');
+}
+
+fn push_json_char(out: &mut Vec<u8>, character: char) {
+    match character {
+        '"' => out.extend_from_slice(b"\\\""),
+        '\\' => out.extend_from_slice(b"\\\\"),
+        '\n' => out.extend_from_slice(b"\\n"),
+        '\t' => out.extend_from_slice(b"\\t"),
+        harmless if is_harmless(harmless) => push_char(out, harmless),
+        other => {
+            for unit in other.encode_utf16(&mut [0; 2]) {
+                out.extend_from_slice(b"\\u");
+                push_hex(out, &unit.to_be_bytes());
+            }
+        }
+    }
+}
+
+fn push_char(out: &mut Vec<u8>, character: char) {
+    out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn for_people(bytes: &[u8]) -> String {
+        let mut out = Vec::new();
+        push_for_people(&mut out, bytes);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn json(bytes: &[u8]) -> String {
+        let mut out = Vec::new();
+        push_json_string(&mut out, bytes);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_hostile_name_cannot_drive_the_terminal() {
+        assert_eq!(for_people(b"\x1b[2J\x07"), "\\u{1b}[2J\\u{7}");
+        assert_eq!(for_people("\u{9b}31m".as_bytes()), "\\u{9b}31m");
+        assert_eq!(for_people("\u{202e}gpj".as_bytes()), "\\u{202e}gpj");
+        assert_eq!(for_people(b"a\nb\xff\\"), "a\\nb\\xff\\\\");
+    }
+
+    #[test]
+    fn other_scripts_stay_readable() {
+        assert_eq!(for_people("größe 測試".as_bytes()), "größe 測試");
+    }
+
+    #[test]
+    fn every_byte_makes_a_valid_json_string() {
+        let all: Vec<u8> = (0..=255).collect();
+        let parsed: String = serde_json::from_str(&json(&all)).unwrap();
+
+        assert_eq!(parsed, String::from_utf8_lossy(&all));
+        assert_eq!(
+            json("\u{1b}\u{e0041}".as_bytes()),
+            "\"\\u001b\\udb40\\udc41\""
+        );
+    }
+
+    #[test]
+    fn text_is_what_a_person_can_read() {
+        assert_eq!(as_text(b"worker=1\0"), Some("worker=1"));
+        assert_eq!(
+            as_text(b"two\nlines\tand a tab"),
+            Some("two\nlines\tand a tab")
+        );
+        assert_eq!(as_text(b""), Some(""));
+        assert_eq!(as_text(b"A\0\0\0"), None);
+        assert_eq!(as_text(b"\x1b[0m"), None);
+        assert_eq!(as_text(b"\xff"), None);
+    }
+}

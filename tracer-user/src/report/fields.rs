@@ -1,0 +1,107 @@
+//! The fields of a system event's data, read by the one table.
+
+use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, Field, FieldKind};
+use tracer_common::kernel::COMM_BYTES;
+
+/// The value of one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// A signed number.
+    Signed(i32),
+    /// An unsigned number.
+    Unsigned(u32),
+    /// Text or a thread name, without its null.
+    Bytes(&'a [u8]),
+    /// The kernel's state bits.
+    TaskState(u32),
+    /// A truth value.
+    Flag(bool),
+    /// A signal; 0 for none.
+    Signal(u32),
+    /// The members of an event set.
+    Set(Vec<EventTypeId>),
+}
+
+/// Reads `field` out of `untrusted`, or `None` where the data does not reach so far.
+pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
+    let bytes = untrusted.get(field.offset..)?;
+    let word = || bytes.first_chunk().map(|four| u32::from_ne_bytes(*four));
+    Some(match field.kind {
+        FieldKind::I32 => Value::Signed(word()?.cast_signed()),
+        FieldKind::U32 | FieldKind::Pid => Value::Unsigned(word()?),
+        FieldKind::Comm => Value::Bytes(until_null(&bytes[..bytes.len().min(COMM_BYTES)])),
+        FieldKind::Text => Value::Bytes(until_null(bytes)),
+        FieldKind::TaskState => Value::TaskState(word()?),
+        FieldKind::Flag => Value::Flag(word()? != 0),
+        FieldKind::Signal => Value::Signal(word()?),
+        FieldKind::EventSet => Value::Set(members(bytes.get(..EVENT_SET_WORDS * 8)?)),
+    })
+}
+
+/// What stands before the first null.
+pub fn until_null(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+fn members(words: &[u8]) -> Vec<EventTypeId> {
+    let (words, _) = words.as_chunks::<8>();
+    (0_u32..)
+        .step_by(64)
+        .zip(words)
+        .flat_map(|(first, word)| {
+            let word = u64::from_ne_bytes(*word);
+            (0..64)
+                .filter(move |bit| word >> bit & 1 == 1)
+                .map(move |bit| EventTypeId(first + bit))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn field(offset: usize, kind: FieldKind) -> Field {
+        Field {
+            name: "any",
+            offset,
+            kind,
+        }
+    }
+
+    #[test]
+    fn data_that_is_too_short_has_no_value() {
+        assert_eq!(value(&field(0, FieldKind::U32), &[1, 2, 3]), None);
+        assert_eq!(value(&field(9, FieldKind::Text), b"short"), None);
+        assert_eq!(value(&field(0, FieldKind::EventSet), &[0; 8]), None);
+    }
+
+    #[test]
+    fn a_name_ends_at_its_null_or_when_it_is_full() {
+        let full = [b'x'; 20];
+        assert_eq!(
+            value(&field(0, FieldKind::Comm), b"sh\0garbage"),
+            Some(Value::Bytes(b"sh"))
+        );
+        assert_eq!(
+            value(&field(0, FieldKind::Comm), &full),
+            Some(Value::Bytes(&full[..16]))
+        );
+    }
+
+    #[test]
+    fn a_set_is_read_as_its_members() {
+        let mut bytes = [0; EVENT_SET_WORDS * 8];
+        bytes[..8].copy_from_slice(&(1_u64 << 32).to_ne_bytes());
+        bytes[8..16].copy_from_slice(&3_u64.to_ne_bytes());
+
+        assert_eq!(
+            value(&field(0, FieldKind::EventSet), &bytes),
+            Some(Value::Set(vec![
+                EventTypeId(32),
+                EventTypeId(64),
+                EventTypeId(65)
+            ]))
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! One JSON object a line, for programs.
+
+use tracer_posix::event::Truncation;
+
+use super::escape::{as_text, push_json_string};
+use super::fields::{Value, value};
+use super::numbers::{push_hex, push_number};
+use super::task_state::task_state;
+use super::{Line, Report, Summary, WallClock};
+
+/// Shows events as JSON lines.
+#[derive(Debug)]
+pub struct JsonLines {
+    clock: WallClock,
+}
+
+impl JsonLines {
+    /// JSON lines with the dates of `clock`.
+    #[must_use]
+    pub fn new(clock: WallClock) -> Self {
+        Self { clock }
+    }
+}
+
+impl Report for JsonLines {
+    fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
+        let header = &line.event.header;
+        out.extend_from_slice(b"{\"ns\":");
+        push_number(out, header.time.0);
+        out.extend_from_slice(b",\"time\":\"");
+        self.clock.push(out, header.time);
+        out.extend_from_slice(b"\",\"type\":");
+        push_json_string(out, line.name);
+        out.extend_from_slice(b",\"class\":");
+        out.extend_from_slice(if header.event_type.is_user() {
+            b"\"user\""
+        } else {
+            b"\"system\""
+        });
+        out.extend_from_slice(b",\"pid\":");
+        push_number(out, header.pid);
+        out.extend_from_slice(b",\"tid\":");
+        push_number(out, header.tid);
+        out.extend_from_slice(b",\"comm\":");
+        push_json_string(out, line.comm.unwrap_or_default());
+        out.extend_from_slice(b",\"cpu\":");
+        match header.cpu {
+            Some(cpu) => push_number(out, cpu),
+            None => out.extend_from_slice(b"null"),
+        }
+        out.extend_from_slice(b",\"data\":");
+        push_data(out, line);
+        out.extend_from_slice(b",\"truncated\":");
+        push_bool(out, header.truncation != Truncation::None);
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>, summary: &Summary) {
+        summary.push_json(out);
+    }
+}
+
+fn push_data(out: &mut Vec<u8>, line: &Line<'_>) {
+    let data = line.event.data;
+    out.push(b'{');
+    if let Some(entry) = line.entry {
+        for (place, field) in entry.fields.iter().enumerate() {
+            out.extend_from_slice(if place == 0 { b"\"" } else { b",\"" });
+            out.extend_from_slice(field.name.as_bytes());
+            out.extend_from_slice(b"\":");
+            match value(field, data) {
+                Some(value) => push_value(out, &value),
+                None => out.extend_from_slice(b"null"),
+            }
+        }
+    } else {
+        if let Some(text) = as_text(data) {
+            out.extend_from_slice(b"\"text\":");
+            push_json_string(out, text.as_bytes());
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"hex\":\"");
+        push_hex(out, data);
+        out.push(b'"');
+    }
+    out.push(b'}');
+}
+
+fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
+    match value {
+        Value::Signed(number) => push_number(out, *number),
+        Value::Unsigned(number) | Value::Signal(number) => push_number(out, *number),
+        Value::Bytes(bytes) => push_json_string(out, bytes),
+        // Whether it was preempted stands in a field of its own.
+        Value::TaskState(bits) => push_json_string(out, task_state(*bits, false).0.as_bytes()),
+        Value::Flag(flag) => push_bool(out, *flag),
+        Value::Set(members) => {
+            out.push(b'[');
+            for (place, member) in members.iter().enumerate() {
+                if place > 0 {
+                    out.push(b',');
+                }
+                push_number(out, member.0);
+            }
+            out.push(b']');
+        }
+    }
+}
+
+fn push_bool(out: &mut Vec<u8>, truth: bool) {
+    out.extend_from_slice(if truth { b"true" } else { b"false" });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES, system_event_type};
+    use tracer_posix::event::{Event, EventHeader, MonotonicNs};
+
+    use super::*;
+
+    fn parsed(event_type: EventTypeId, name: &[u8], data: &[u8]) -> serde_json::Value {
+        let header = EventHeader {
+            time: MonotonicNs(2_000_000_001),
+            event_type,
+            pid: 10,
+            tid: 11,
+            cpu: None,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        };
+        let line = Line {
+            event: Event { header, data },
+            entry: system_event_type(event_type),
+            name,
+            comm: Some(b"sh\"\x1b"),
+        };
+        let mut out = Vec::new();
+        let date = UNIX_EPOCH + Duration::from_secs(60);
+        JsonLines::new(WallClock::new(MonotonicNs(0), date)).event(&mut out, &line);
+        assert_eq!(out.last(), Some(&b'\n'));
+        assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 1);
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn a_user_event_has_its_bytes_and_its_text() {
+        assert_eq!(
+            parsed(EventTypeId(257), b"lock held", b"worker=1\0"),
+            serde_json::json!({
+                "ns": 2_000_000_001_u64, "time": "1970-01-01T00:01:02.000000001Z",
+                "type": "lock held", "class": "user", "pid": 10, "tid": 11, "comm": "sh\"\u{1b}",
+                "cpu": null, "data": {"text": "worker=1", "hex": "776f726b65723d3100"},
+                "truncated": false,
+            })
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_only_hex() {
+        let data = &parsed(EventTypeId(256), b"x", &[0xff, 0])["data"];
+        assert_eq!(*data, serde_json::json!({"hex": "ff00"}));
+    }
+
+    #[test]
+    fn a_system_event_has_the_fields_of_the_table() {
+        let mut data = Vec::new();
+        data.extend_from_slice(&5_u32.to_ne_bytes());
+        data.extend_from_slice(&6_u32.to_ne_bytes());
+        data.extend_from_slice(b"next\0\0\0\0\0\0\0\0\0\0\0\0");
+        data.extend_from_slice(&1_u32.to_ne_bytes());
+        data.extend_from_slice(&0_u32.to_ne_bytes());
+        let object = parsed(EventTypeId::SWITCH_OUT, b"linux_trace_switch_out", &data);
+
+        assert_eq!(object["class"], "system");
+        assert_eq!(
+            object["data"],
+            serde_json::json!({"next_pid": 5, "next_tid": 6, "next_comm": "next", "state": "S",
+                "preempted": false})
+        );
+    }
+
+    #[test]
+    fn data_of_any_length_makes_valid_json() {
+        for entry in SYSTEM_EVENT_TYPES {
+            for length in 0..400 {
+                let object = parsed(entry.id, entry.name.as_bytes(), &vec![0xa5; length]);
+                for field in entry.fields {
+                    assert!(object["data"].get(field.name).is_some(), "{}", field.name);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! How events are shown: text for people, JSON lines for programs.
+
+mod escape;
+mod fields;
+mod json;
+mod numbers;
+mod signals;
+mod summary;
+mod task_state;
+mod text;
+mod wall_clock;
+mod words;
+
+pub use json::JsonLines;
+pub use summary::Summary;
+pub use text::Text;
+pub use wall_clock::WallClock;
+
+use tracer_common::event_type::SystemEventType;
+use tracer_posix::event::Event;
+
+/// One event and what is known of its type and thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// The event.
+    pub event: Event<'a>,
+    /// Its entry in the table of system event types; `None` for a user event.
+    pub entry: Option<&'static SystemEventType>,
+    /// The name of its type, as the target gave it: any bytes.
+    pub name: &'a [u8],
+    /// The name of its thread at that time, where known: any bytes.
+    pub comm: Option<&'a [u8]>,
+}
+
+/// One way of showing events. People and programs never share one.
+pub trait Report {
+    /// Appends one event, with its line end.
+    fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>);
+
+    /// Appends what follows the last event.
+    fn end(&mut self, out: &mut Vec<u8>, summary: &Summary);
+}

@@ -1,0 +1,246 @@
+//! What an event carries, in words. The one place where the words of a type stand.
+
+use std::mem::offset_of;
+
+use tracer_common::event_type::{EventTypeId, SystemEventType};
+use tracer_common::kernel::{
+    ExecData, ExitData, ForkData, RenameData, SwitchInData, SwitchOutData, WakeupData,
+};
+use zerocopy::FromBytes;
+
+use super::escape::{as_text, push_for_people};
+use super::fields::{Value, until_null, value};
+use super::numbers::{push_hex, push_number};
+use super::signals::signal_name;
+use super::task_state::task_state;
+
+/// Bytes of a user event's data that are shown when they are not text.
+const HEX_BYTES: usize = 64;
+
+/// Appends what a system event carries. Data that is not as the type says is shown field by field,
+/// as far as it reaches.
+pub fn push_system(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
+    if push_known(out, entry.id, data).is_none() {
+        push_fields(out, entry, data);
+    }
+}
+
+/// Appends what a user event carries: text when it is text, or else hex.
+pub fn push_user(out: &mut Vec<u8>, data: &[u8]) {
+    if data.is_empty() {
+        return;
+    }
+    if let Some(text) = as_text(data) {
+        out.push(b'"');
+        push_for_people(out, text.as_bytes());
+        out.push(b'"');
+        return;
+    }
+    out.extend_from_slice(b"0x");
+    push_hex(out, &data[..data.len().min(HEX_BYTES)]);
+    if data.len() > HEX_BYTES {
+        out.extend_from_slice("… (".as_bytes());
+        push_number(out, data.len());
+        out.extend_from_slice(b" bytes)");
+    }
+}
+
+/// The words of the types that have their own; `None` for other types and for data that is cut.
+fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
+    match id {
+        EventTypeId::FORK => {
+            let fork = ForkData::read_from_prefix(data).ok()?.0;
+            out.extend_from_slice(b"child ");
+            push_task(out, fork.child_pid, fork.child_tid, &fork.child_comm);
+        }
+        EventTypeId::THREAD_CREATE => {
+            let fork = ForkData::read_from_prefix(data).ok()?.0;
+            out.extend_from_slice(b"thread ");
+            push_task(out, fork.child_tid, fork.child_tid, &fork.child_comm);
+        }
+        EventTypeId::EXEC => {
+            push_for_people(out, until_null(data.get(offset_of!(ExecData, file)..)?));
+        }
+        EventTypeId::EXIT | EventTypeId::THREAD_EXIT => {
+            push_exit(out, &ExitData::read_from_prefix(data).ok()?.0);
+        }
+        EventTypeId::SWITCH_IN => {
+            let switch = SwitchInData::read_from_prefix(data).ok()?.0;
+            out.extend_from_slice(b"after ");
+            push_task(out, switch.prev_pid, switch.prev_tid, &switch.prev_comm);
+        }
+        EventTypeId::SWITCH_OUT => {
+            let switch = SwitchOutData::read_from_prefix(data).ok()?.0;
+            let (letter, word) = task_state(switch.state, switch.preempted != 0);
+            out.extend_from_slice(letter.as_bytes());
+            out.push(b' ');
+            out.extend_from_slice(word.as_bytes());
+            out.extend_from_slice(" → ".as_bytes());
+            push_task(out, switch.next_pid, switch.next_tid, &switch.next_comm);
+        }
+        EventTypeId::WAKEUP => {
+            let wakeup = WakeupData::read_from_prefix(data).ok()?.0;
+            out.extend_from_slice(b"on cpu ");
+            push_number(out, wakeup.target_cpu);
+            if wakeup.new != 0 {
+                out.extend_from_slice(b", for the first time");
+            }
+        }
+        EventTypeId::RENAME => {
+            let rename = RenameData::read_from_prefix(data).ok()?.0;
+            out.extend_from_slice(b"now ");
+            push_for_people(out, until_null(&rename.comm));
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn push_exit(out: &mut Vec<u8>, exit: &ExitData) {
+    if exit.signal == 0 {
+        out.extend_from_slice(b"status ");
+        push_number(out, exit.status);
+        return;
+    }
+    out.extend_from_slice(b"killed by ");
+    match signal_name(exit.signal) {
+        Some(name) => out.extend_from_slice(name.as_bytes()),
+        None => {
+            out.extend_from_slice(b"signal ");
+            push_number(out, exit.signal);
+        }
+    }
+}
+
+/// Appends a name and a thread; the idle task, which has number 0 on every CPU, as a word.
+fn push_task(out: &mut Vec<u8>, pid: u32, tid: u32, comm: &[u8]) {
+    if tid == 0 {
+        out.extend_from_slice(b"idle");
+        return;
+    }
+    push_for_people(out, until_null(comm));
+    out.push(b' ');
+    push_number(out, pid);
+    if tid != pid {
+        out.push(b'/');
+        push_number(out, tid);
+    }
+}
+
+fn push_fields(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
+    for (place, field) in entry.fields.iter().enumerate() {
+        let Some(value) = value(field, data) else {
+            return;
+        };
+        if place > 0 {
+            out.push(b' ');
+        }
+        out.extend_from_slice(field.name.as_bytes());
+        out.push(b'=');
+        match value {
+            Value::Signed(number) => push_number(out, number),
+            Value::Unsigned(number) | Value::Signal(number) => push_number(out, number),
+            Value::Bytes(bytes) => push_for_people(out, bytes),
+            Value::TaskState(bits) => out.extend_from_slice(task_state(bits, false).0.as_bytes()),
+            Value::Flag(flag) => push_number(out, u8::from(flag)),
+            Value::Set(members) => {
+                push_number(out, members.len());
+                out.extend_from_slice(b" types");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_common::event_type::{SYSTEM_EVENT_TYPES, system_event_type};
+    use zerocopy::IntoBytes;
+
+    use super::*;
+
+    fn words(id: EventTypeId, data: &[u8]) -> String {
+        let mut out = Vec::new();
+        push_system(&mut out, system_event_type(id).unwrap(), data);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn user(data: &[u8]) -> String {
+        let mut out = Vec::new();
+        push_user(&mut out, data);
+        String::from_utf8(out).unwrap()
+    }
+
+    const COMM: [u8; 16] = *b"sh\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
+    #[test]
+    fn a_fork_names_the_child() {
+        let data = ForkData {
+            child_pid: 7,
+            child_tid: 7,
+            child_comm: COMM,
+        };
+        assert_eq!(words(EventTypeId::FORK, data.as_bytes()), "child sh 7");
+    }
+
+    #[test]
+    fn an_exec_names_the_file() {
+        let mut data = vec![0; 20];
+        data.extend_from_slice(b"/bin/\x1bls\0");
+        assert_eq!(words(EventTypeId::EXEC, &data), "/bin/\\u{1b}ls");
+    }
+
+    #[test]
+    fn an_exit_tells_how() {
+        let exit =
+            |status, signal| words(EventTypeId::EXIT, ExitData { status, signal }.as_bytes());
+        assert_eq!(exit(3, 0), "status 3");
+        assert_eq!(exit(0, 9), "killed by SIGKILL");
+        assert_eq!(exit(0, 40), "killed by signal 40");
+    }
+
+    #[test]
+    fn a_switch_tells_why_and_who_is_next() {
+        let switch = |state, preempted, next_tid| {
+            let data = SwitchOutData {
+                next_pid: 7,
+                next_tid,
+                next_comm: COMM,
+                state,
+                preempted,
+            };
+            words(EventTypeId::SWITCH_OUT, data.as_bytes())
+        };
+        assert_eq!(switch(1, 0, 8), "S sleeping → sh 7/8");
+        assert_eq!(switch(0, 1, 0), "R preempted → idle");
+    }
+
+    #[test]
+    fn a_first_wakeup_is_said() {
+        let data = WakeupData {
+            target_cpu: 3,
+            new: 1,
+        };
+        assert_eq!(
+            words(EventTypeId::WAKEUP, data.as_bytes()),
+            "on cpu 3, for the first time"
+        );
+    }
+
+    #[test]
+    fn user_data_is_text_or_hex_and_never_endless() {
+        assert_eq!(user(b""), "");
+        assert_eq!(user(b"worker=1\0"), "\"worker=1\"");
+        assert_eq!(user(b"two\nlines"), "\"two\\nlines\"");
+        assert_eq!(user(&[0xbe, 0xef]), "0xbeef");
+        assert!(user(&[0xff; 65]).ends_with("ff… (65 bytes)"));
+    }
+
+    #[test]
+    fn data_of_any_length_is_shown_without_a_panic() {
+        for entry in SYSTEM_EVENT_TYPES {
+            for length in 0..400 {
+                words(entry.id, &vec![0x9b; length]);
+            }
+        }
+    }
+}

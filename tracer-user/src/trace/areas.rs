@@ -1,0 +1,314 @@
+//! Looking for trace areas: a process may bring one along at any time after it began.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use tracer_posix::area::{Area, AreaId, AreaSource, FindError, OpenError, StreamRequest};
+use tracer_posix::event::MonotonicNs;
+use tracer_posix::source::Source;
+
+use super::setup::{later, monotonic_now};
+
+/// When to look after a fork or exec: the library makes its area while the program is being
+/// loaded, which takes a millisecond or, on a loaded machine, many.
+const LOOK_AFTER: [Duration; 9] = [
+    Duration::from_micros(500),
+    Duration::from_millis(1),
+    Duration::from_millis(2),
+    Duration::from_millis(5),
+    Duration::from_millis(10),
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(2),
+];
+
+/// How often to look at a process that was asked for by its pid.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Most processes that are looked at in one call, so that many execs do not hold the tracer up.
+const LOOKS_AT_ONCE: usize = 32;
+
+/// Why the user events of a process cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum AreaError {
+    /// Its area cannot be found.
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// No stream can be opened in it.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+/// What a look at a process found.
+pub enum Look {
+    /// It has no trace area.
+    Nothing,
+    /// Its area is being read already.
+    Known,
+    /// A new source of events.
+    New(Box<dyn Source>),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Search {
+    since: MonotonicNs,
+    looks: usize,
+    due: MonotonicNs,
+}
+
+/// Programs that began within the trace with an area of their own, and emitted, if they did, before
+/// it was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FoundLate {
+    /// How many.
+    pub programs: u32,
+    /// The longest time that went by unseen.
+    pub longest: Duration,
+}
+
+/// The areas that are read, and the processes that may bring another.
+pub struct Areas {
+    request: StreamRequest,
+    /// When the trace began.
+    start: MonotonicNs,
+    known: HashSet<(AreaId, Option<i32>)>,
+    searches: HashMap<i32, Search>,
+    /// Processes that were asked for: they are looked at for as long as they live.
+    asked_for: HashSet<i32>,
+    /// Whether an exec is told by an event. Without, what is asked for is looked at for ever.
+    has_exec_events: bool,
+    found_late: FoundLate,
+}
+
+impl Areas {
+    /// No areas yet. Streams are opened as `request` says, but for the target.
+    pub fn new(request: StreamRequest, start: MonotonicNs, has_exec_events: bool) -> Self {
+        Self {
+            request,
+            start,
+            known: HashSet::new(),
+            searches: HashMap::new(),
+            asked_for: HashSet::new(),
+            has_exec_events,
+            found_late: FoundLate::default(),
+        }
+    }
+
+    /// What was found too late to be seen from its first user event on.
+    pub fn found_late(&self) -> FoundLate {
+        self.found_late
+    }
+
+    /// Looks at a process that was asked for, now and from now on.
+    ///
+    /// # Errors
+    ///
+    /// See [`AreaError`].
+    pub fn ask_for(&mut self, pid: i32, now: MonotonicNs) -> Result<Look, AreaError> {
+        self.asked_for.insert(pid);
+        let look = self.look(pid)?;
+        if matches!(look, Look::Nothing) || !self.has_exec_events {
+            self.search(pid, now);
+        }
+        Ok(look)
+    }
+
+    /// Opens a stream in an area that was made for `pid` before it started.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open(&mut self, area: Area, pid: i32) -> Result<Look, OpenError> {
+        let id = area.id();
+        // Whoever uses an area that is younger than the trace descends from what is traced, and
+        // may have been forked before we found the area.
+        let is_of_traced = self.request.inherit && area.created() >= self.start;
+        let target = (!is_of_traced).then_some(pid);
+        let is_known = if self.asked_for.contains(&pid) {
+            self.known.contains(&(id, None)) || self.known.contains(&(id, target))
+        } else {
+            // A child is traced by the stream that traces its parent.
+            self.known.iter().any(|(known, _)| *known == id)
+        };
+        if is_known {
+            return Ok(Look::Known);
+        }
+        let request = StreamRequest {
+            target,
+            ..self.request.clone()
+        };
+        let source = AreaSource::open(area, &request)?;
+        self.known.insert((id, target));
+        tracing::debug!(pid, inode = id.inode, ?target, "trace area opened");
+        Ok(Look::New(Box::new(source)))
+    }
+
+    /// Notes that process `pid` runs a new program, or is new itself.
+    pub fn search(&mut self, pid: i32, since: MonotonicNs) {
+        let search = Search {
+            since,
+            looks: 0,
+            due: later(since, LOOK_AFTER[0]),
+        };
+        self.searches.insert(pid, search);
+    }
+
+    /// Looks at the processes whose time it is. Calls `found` with each new source.
+    pub fn look_around(&mut self, now: MonotonicNs, mut found: impl FnMut(Box<dyn Source>)) {
+        let is_due = |(pid, search): (&i32, &Search)| (search.due <= now).then_some(*pid);
+        let due: Vec<i32> = self
+            .searches
+            .iter()
+            .filter_map(is_due)
+            .take(LOOKS_AT_ONCE)
+            .collect();
+        for pid in due {
+            match self.look(pid) {
+                Ok(Look::New(source)) => {
+                    self.found(pid, now);
+                    found(source);
+                }
+                // What has its area has it until the next exec.
+                Ok(Look::Known) => self.found(pid, now),
+                Ok(Look::Nothing) => self.postpone(pid, now),
+                Err(AreaError::Find(FindError::NoSuchProcess { .. })) => {
+                    self.searches.remove(&pid);
+                }
+                Err(error) => {
+                    self.searches.remove(&pid);
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(pid, error, "no user events of this process");
+                }
+            }
+        }
+    }
+
+    /// When the next look is due.
+    pub fn next_look(&self) -> Option<MonotonicNs> {
+        self.searches.values().map(|search| search.due).min()
+    }
+
+    /// Forgets the processes for which `is_live` is false.
+    pub fn keep_only(&mut self, is_live: impl Fn(i32) -> bool) {
+        self.searches.retain(|pid, _| is_live(*pid));
+        self.asked_for.retain(|pid| is_live(*pid));
+    }
+
+    fn look(&mut self, pid: i32) -> Result<Look, AreaError> {
+        let Some(area) = Area::find(pid)? else {
+            return Ok(Look::Nothing);
+        };
+        let created = area.created();
+        let look = self.open(area, pid)?;
+        if matches!(look, Look::New(_)) && created >= self.start {
+            let unseen = Duration::from_nanos(monotonic_now().0.saturating_sub(created.0));
+            self.found_late.programs += 1;
+            self.found_late.longest = self.found_late.longest.max(unseen);
+        }
+        Ok(look)
+    }
+
+    /// Ends the search, unless no event would tell that it has to begin again.
+    fn found(&mut self, pid: i32, now: MonotonicNs) {
+        let goes_on = !self.has_exec_events && self.asked_for.contains(&pid);
+        match self.searches.get_mut(&pid) {
+            Some(search) if goes_on => {
+                search.looks = LOOK_AFTER.len();
+                search.due = later(now, LOOK_EVERY);
+            }
+            _ => {
+                self.searches.remove(&pid);
+            }
+        }
+    }
+
+    fn postpone(&mut self, pid: i32, now: MonotonicNs) {
+        let Some(search) = self.searches.get_mut(&pid) else {
+            return;
+        };
+        search.looks += 1;
+        let planned = LOOK_AFTER
+            .get(search.looks)
+            .map(|wait| later(search.since, *wait));
+        let regular = self
+            .asked_for
+            .contains(&pid)
+            .then(|| later(now, LOOK_EVERY));
+        match planned.into_iter().chain(regular).min() {
+            Some(due) => search.due = due,
+            None => {
+                self.searches.remove(&pid);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_posix::area::RingMode;
+
+    use super::*;
+
+    fn areas() -> Areas {
+        let request = StreamRequest {
+            target: None,
+            inherit: true,
+            ring_bytes: 4096,
+            mode: RingMode::OverwriteOldest,
+            max_data: 64,
+            lease: None,
+        };
+        Areas::new(request, MonotonicNs(0), true)
+    }
+
+    /// The milliseconds at which process 1 is looked at again, were it never to have an area.
+    fn looks(areas: &mut Areas, until_ms: u64) -> Vec<u64> {
+        let mut at = Vec::new();
+        for ms in 0..until_ms {
+            let now = MonotonicNs(ms * 1_000_000);
+            if areas
+                .searches
+                .get(&1)
+                .is_some_and(|search| search.due <= now)
+            {
+                at.push(ms);
+                areas.postpone(1, now);
+            }
+        }
+        at
+    }
+
+    #[test]
+    fn a_new_program_is_looked_at_less_and_less_often_and_then_no_more() {
+        let mut areas = areas();
+        areas.search(1, MonotonicNs(0));
+
+        assert_eq!(
+            looks(&mut areas, 10_000),
+            [1, 2, 3, 5, 10, 20, 100, 500, 2000]
+        );
+        assert!(areas.searches.is_empty());
+    }
+
+    #[test]
+    fn what_was_asked_for_is_looked_at_for_ever() {
+        let mut areas = areas();
+        areas.asked_for.insert(1);
+        areas.search(1, MonotonicNs(0));
+
+        assert_eq!(
+            looks(&mut areas, 3_100),
+            [1, 2, 3, 5, 10, 20, 100, 500, 1000, 1500, 2000, 2500, 3000]
+        );
+    }
+
+    #[test]
+    fn what_has_ended_is_looked_at_no_more() {
+        let mut areas = areas();
+        areas.search(1, MonotonicNs(0));
+        areas.keep_only(|pid| pid != 1);
+
+        assert!(areas.searches.is_empty());
+    }
+}

@@ -1,0 +1,195 @@
+//! A command that is started, and then waits until it is traced.
+
+use std::ffi::OsString;
+use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::thread;
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::wake::Wake;
+
+/// A command that has a pid, and has not run an instruction of its program yet. Dropped, it never will.
+pub struct Waiting {
+    pid: i32,
+    go: PipeWriter,
+}
+
+impl Waiting {
+    /// Starts `command` up to the point where it waits. The new program inherits `inherited`.
+    ///
+    /// How it ends, or that its program cannot be started, is told by `wakes` later.
+    ///
+    /// # Errors
+    ///
+    /// No process, thread or descriptor can be had.
+    pub fn start(
+        command: &[OsString],
+        inherited: Option<OwnedFd>,
+        wakes: UnboundedSender<Wake>,
+    ) -> io::Result<Self> {
+        let (mut told, tell) = pipe()?;
+        let (wait, go) = pipe()?;
+        let [program, arguments @ ..] = command else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let mut command = Command::new(program);
+        command.args(arguments);
+        let gate = Gate {
+            tell: tell.as_raw_fd(),
+            go: go.as_raw_fd(),
+            wait: wait.as_raw_fd(),
+            inherited: inherited.as_ref().map(AsRawFd::as_raw_fd),
+        };
+        // SAFETY: `Gate::pass` makes only calls that are async-signal-safe and does not allocate.
+        unsafe { command.pre_exec(move || gate.pass()) };
+        // `spawn` returns only when the program runs, so that it has a thread of its own.
+        thread::Builder::new()
+            .name("command".to_owned())
+            .spawn(move || {
+                let wake = spawn_and_wait(&mut command, (tell, wait, inherited));
+                // Nobody listens any more when the trace was ended before the command.
+                let _ = wakes.send(wake);
+            })?;
+        let mut pid = [0; 4];
+        // At the end of the pipe there is no process: `wakes` brings the reason, so that pid 0
+        // goes no further than the first wake.
+        let pid = match told.read_exact(&mut pid) {
+            Ok(()) => i32::from_ne_bytes(pid),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { pid, go })
+    }
+
+    /// Its process; `None` where it could not be started.
+    pub fn pid(&self) -> Option<i32> {
+        (self.pid != 0).then_some(self.pid)
+    }
+
+    /// Lets it run.
+    ///
+    /// # Errors
+    ///
+    /// It has ended while it waited.
+    pub fn release(mut self) -> io::Result<()> {
+        self.go.write_all(&[1])
+    }
+}
+
+fn spawn_and_wait(command: &mut Command, ends: (PipeWriter, PipeReader, Option<OwnedFd>)) -> Wake {
+    let child = command.spawn();
+    // Only now: the child needs them until its program runs. That `tell` is closed says that
+    // there is no child.
+    drop(ends);
+    match child {
+        Ok(mut child) => match child.wait() {
+            Ok(status) => Wake::CommandEnded(status),
+            Err(error) => Wake::NotStarted(error),
+        },
+        Err(error) => Wake::NotStarted(error),
+    }
+}
+
+/// Descriptors of the child, between fork and exec.
+#[derive(Clone, Copy)]
+struct Gate {
+    tell: RawFd,
+    go: RawFd,
+    wait: RawFd,
+    inherited: Option<RawFd>,
+}
+
+impl Gate {
+    /// Tells the pid, waits for the word to go on, and hands on what the program inherits.
+    fn pass(self) -> io::Result<()> {
+        // SAFETY: the call has no preconditions and cannot fail.
+        let pid = unsafe { libc::getpid() }.to_ne_bytes();
+        // SAFETY: `pid` has as many bytes as the call is told. A pipe takes four bytes whole.
+        if unsafe { libc::write(self.tell, pid.as_ptr().cast(), pid.len()) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // The child's own copy: with it open, the end of the tracer could not be seen.
+        // SAFETY: nothing in the child uses the descriptor any more.
+        unsafe { libc::close(self.go) };
+        self.wait_for_word()?;
+        let Some(fd) = self.inherited else {
+            return Ok(());
+        };
+        // SAFETY: the call takes numbers only, and the descriptor is open: the parent holds it
+        // until the program runs.
+        if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
+    fn wait_for_word(self) -> io::Result<()> {
+        let mut word = 0_u8;
+        loop {
+            // SAFETY: `word` is valid for the one byte that the call is told.
+            match unsafe { libc::read(self.wait, (&raw mut word).cast(), 1) } {
+                1 => return Ok(()),
+                // The tracer is gone.
+                0 => return Err(io::Error::from_raw_os_error(libc::ECANCELED)),
+                _ => {
+                    let error = io::Error::last_os_error();
+                    if error.kind() != io::ErrorKind::Interrupted {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+
+    fn started(words: &[&str]) -> (Waiting, tokio::sync::mpsc::UnboundedReceiver<Wake>) {
+        let (wakes, woken) = unbounded_channel();
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        (Waiting::start(&words, None, wakes).unwrap(), woken)
+    }
+
+    #[test]
+    fn a_command_runs_when_it_is_released_and_tells_its_end() {
+        let (waiting, mut woken) = started(&["sh", "-c", "exit 3"]);
+        assert!(waiting.pid().is_some());
+        waiting.release().unwrap();
+
+        let Some(Wake::CommandEnded(status)) = woken.blocking_recv() else {
+            panic!("the command was not run");
+        };
+        assert_eq!(status.into_raw() >> 8, 3);
+    }
+
+    #[test]
+    fn a_command_that_is_not_there_is_told() {
+        let (waiting, mut woken) = started(&["/no/such/program"]);
+        waiting.release().unwrap();
+
+        let Some(Wake::NotStarted(error)) = woken.blocking_recv() else {
+            panic!("there is no such program");
+        };
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_command_that_is_not_released_never_runs() {
+        let (waiting, mut woken) = started(&["true"]);
+        drop(waiting);
+
+        let Some(Wake::NotStarted(error)) = woken.blocking_recv() else {
+            panic!("the command was run");
+        };
+        assert_eq!(error.raw_os_error(), Some(libc::ECANCELED));
+    }
+}

@@ -1,0 +1,110 @@
+//! Following to the end, and what is told then.
+
+use std::io::{self, Write};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::runtime::{Builder, Runtime};
+
+use super::follow::{End, Follow};
+use super::setup::monotonic_now;
+use super::wake::Wake;
+use super::{Format, Outcome, Setup};
+
+/// How a trace ended.
+pub struct Ended {
+    /// Whether everything was shown.
+    pub outcome: Outcome,
+    /// The status of the command, when there was one and it has ended.
+    pub status: Option<ExitStatus>,
+    /// Why the command could not be started.
+    pub not_started: Option<io::Error>,
+}
+
+/// Follows to the end, writes what is left, and tells what was shown and lost.
+///
+/// # Errors
+///
+/// The lines cannot be written. A closed pipe is no failure.
+pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
+    let end = follow
+        .run()
+        .await
+        .context("cannot wait for the kernel's events")?;
+    if let End::NotStarted(error) = end {
+        return Ok(Ended {
+            outcome: Outcome::Complete,
+            status: None,
+            not_started: Some(error),
+        });
+    }
+    let status = follow.status().await;
+    let end_time = monotonic_now();
+    let elapsed = Duration::from_nanos(end_time.0.saturating_sub(follow.start.0));
+    let summary = follow.tracer.end(elapsed);
+    let last = std::mem::take(follow.tracer.lines());
+    let unseen = follow.tracer.unseen();
+    // Traced no more from here on, however long the last lines take.
+    drop(follow.tracer);
+    if !matches!(end, End::AtOnce) {
+        let written = tokio::select! {
+            biased;
+            written = follow.writer.finish(last) => written,
+            () = next_signal(&mut follow.wakes) => Ok(()),
+        };
+        match written {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                let output = setup.output.as_ref();
+                let place =
+                    output.map_or("the standard output".into(), |path| path.to_string_lossy());
+                return Err(error).with_context(|| format!("cannot write to {place}"));
+            }
+            _ => {}
+        }
+    }
+    if setup.format == Format::Text {
+        summary.for_people().lines().for_each(tell);
+    }
+    if let Some(line) = unseen {
+        tell(&line);
+    }
+    let outcome = if summary.lost_in_all() == 0 {
+        Outcome::Complete
+    } else {
+        Outcome::EventsLost
+    };
+    Ok(Ended {
+        outcome,
+        status,
+        not_started: None,
+    })
+}
+
+/// Tells the user something that is no event. Who has closed the standard error wants to be told
+/// nothing.
+pub fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "tracer-user: {line}");
+}
+
+/// What waits for everything, in this thread.
+///
+/// # Errors
+///
+/// The kernel has no descriptor for it.
+pub fn runtime() -> anyhow::Result<Runtime> {
+    Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot wait for events")
+}
+
+async fn next_signal(wakes: &mut tokio::sync::mpsc::UnboundedReceiver<Wake>) {
+    loop {
+        match wakes.recv().await {
+            Some(Wake::Signal(_)) => return,
+            Some(_) => {}
+            None => return std::future::pending().await,
+        }
+    }
+}

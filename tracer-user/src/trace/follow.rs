@@ -1,0 +1,275 @@
+//! The loop: waits for whatever comes next and does a round.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{MissedTickBehavior, interval};
+use tracer_posix::event::MonotonicNs;
+
+use super::pidfd::{PidFd, wait_for_input};
+use super::setup::monotonic_now;
+use super::tracer::Tracer;
+use super::wake::Wake;
+use super::writer::{Offer, Writer};
+use crate::kernel::KernelTracer;
+
+/// How often the sources are asked when nothing wakes us: the most that an event is late.
+const TICK: Duration = Duration::from_millis(10);
+
+/// How often `/proc` is looked at.
+const TIDY_EVERY: Duration = Duration::from_secs(1);
+
+/// How long the last events are waited for.
+const GIVE_UP_AFTER: Duration = Duration::from_millis(500);
+
+/// How long the status of a command is waited for after its process has ended.
+const STATUS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Another descriptor of the kernel's ring, so that it stays open as long as it is waited for.
+///
+/// # Errors
+///
+/// No descriptor is free.
+pub fn ring_of(kernel: Option<&KernelTracer>) -> io::Result<Option<OwnedFd>> {
+    let Some(ring) = kernel.map(KernelTracer::ring_fd).filter(|ring| *ring >= 0) else {
+        return Ok(None);
+    };
+    // SAFETY: the kernel source, which owns the ring, lives as long as the tracer that lent us
+    // the number, and this borrow ends with the call.
+    let ring = unsafe { BorrowedFd::borrow_raw(ring) };
+    ring.try_clone_to_owned().map(Some)
+}
+
+/// A command that was started by us.
+pub struct Command {
+    /// Its process.
+    pub pid: i32,
+    /// The same, for signals.
+    pub process: PidFd,
+    /// Its status, once it has ended.
+    pub status: Option<ExitStatus>,
+    /// Whether a signal was left to it.
+    pub was_signalled: bool,
+}
+
+/// Why the loop ended.
+#[derive(Debug)]
+pub enum End {
+    /// What was asked for has been shown.
+    Done,
+    /// The user does not want to wait for the last lines.
+    AtOnce,
+    /// The lines can go nowhere; the writer tells why.
+    OutputClosed,
+    /// The command could not be started.
+    NotStarted(io::Error),
+}
+
+enum Phase {
+    Following,
+    /// The trace ends at `until`; what happened before is still to be shown.
+    Draining {
+        until: MonotonicNs,
+        give_up: Instant,
+        /// It ends because no process lives, and goes on when one turns up.
+        is_for_lack_of_processes: bool,
+    },
+}
+
+/// Everything that the loop looks after.
+pub struct Follow {
+    /// The trace.
+    pub tracer: Tracer,
+    /// Where the lines go.
+    pub writer: Writer,
+    /// What happens outside of the stream.
+    pub wakes: UnboundedReceiver<Wake>,
+    /// The kernel's ring.
+    pub ring: Option<OwnedFd>,
+    /// The command, when we started one.
+    pub command: Option<Command>,
+    /// When the trace began.
+    pub start: MonotonicNs,
+    /// When it ends.
+    pub until: Option<MonotonicNs>,
+}
+
+impl Follow {
+    /// Follows until the end.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's ring cannot be waited for.
+    pub async fn run(&mut self) -> io::Result<End> {
+        let ring = self.ring.take().map(wait_for_input).transpose()?;
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut phase = Phase::Following;
+        let mut tidied = Instant::now();
+        let (mut has_more, mut is_blocked) = (false, false);
+        loop {
+            tokio::select! {
+                biased;
+                wake = self.wakes.recv() => {
+                    if let Some(wake) = wake
+                        && let Some(end) = self.woken(wake, &mut phase)
+                    {
+                        return Ok(end);
+                    }
+                }
+                () = self.writer.ready(), if is_blocked => {}
+                () = tokio::task::yield_now(), if has_more && !is_blocked => {}
+                () = readable(ring.as_ref()), if !is_blocked => {}
+                () = after(self.tracer.next_look(monotonic_now())) => {}
+                _ = tick.tick() => {}
+            }
+            let now = monotonic_now();
+            if let Some(until) = self.until
+                && now >= until
+                && !matches!(
+                    phase,
+                    Phase::Draining {
+                        is_for_lack_of_processes: false,
+                        ..
+                    }
+                )
+            {
+                phase = draining(until, false);
+            }
+            let until = match phase {
+                Phase::Draining {
+                    until,
+                    is_for_lack_of_processes: false,
+                    ..
+                } => until,
+                _ => MonotonicNs(u64::MAX),
+            };
+            let round = self.tracer.round(until, now);
+            let offer = self.writer.offer(self.tracer.lines());
+            if offer == Offer::Closed {
+                return Ok(End::OutputClosed);
+            }
+            if self.tracer.is_done() {
+                return Ok(End::Done);
+            }
+            (has_more, is_blocked) = (round.has_more, offer == Offer::Full);
+            if tidied.elapsed() >= TIDY_EVERY {
+                tidied = Instant::now();
+                self.tracer.tidy(now);
+            }
+            match phase {
+                Phase::Following if self.tracer.have_all_ended() => phase = draining(now, true),
+                Phase::Draining {
+                    is_for_lack_of_processes: true,
+                    ..
+                } if !self.tracer.have_all_ended() => {
+                    phase = Phase::Following;
+                }
+                Phase::Draining { until, give_up, .. } if !has_more => {
+                    if round.watermark >= until {
+                        return Ok(End::Done);
+                    }
+                    if Instant::now() >= give_up {
+                        tracing::warn!("the trace may lack the events of its last moments");
+                        return Ok(End::Done);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The status of the command, which may be told a little after its last event.
+    pub async fn status(&mut self) -> Option<ExitStatus> {
+        let command = self.command.as_mut()?;
+        if command.status.is_none() && command.process.has_ended() {
+            let status = async {
+                while let Some(wake) = self.wakes.recv().await {
+                    if let Wake::CommandEnded(status) = wake {
+                        return Some(status);
+                    }
+                }
+                None
+            };
+            command.status = tokio::time::timeout(STATUS_WITHIN, status)
+                .await
+                .ok()
+                .flatten();
+        }
+        command.status
+    }
+
+    fn woken(&mut self, wake: Wake, phase: &mut Phase) -> Option<End> {
+        match wake {
+            Wake::ProcessEnded(pid) => self.tracer.process_ended(pid, monotonic_now()),
+            Wake::NotStarted(error) => return Some(End::NotStarted(error)),
+            Wake::CommandEnded(status) => {
+                if let Some(command) = &mut self.command {
+                    command.status = Some(status);
+                    self.tracer.process_ended(command.pid, monotonic_now());
+                }
+            }
+            Wake::Signal(number) => return self.signalled(number, phase),
+        }
+        None
+    }
+
+    /// The first signal is for the command: Ctrl-C reaches it from the terminal, the others are
+    /// handed on. Without a command, or the next time, it ends the trace; and once more, at once.
+    fn signalled(&mut self, number: i32, phase: &mut Phase) -> Option<End> {
+        if matches!(
+            phase,
+            Phase::Draining {
+                is_for_lack_of_processes: false,
+                ..
+            }
+        ) {
+            return Some(End::AtOnce);
+        }
+        let running = self
+            .command
+            .as_mut()
+            .filter(|command| command.status.is_none());
+        if let Some(command) = running
+            && !command.was_signalled
+        {
+            command.was_signalled = true;
+            if number != libc::SIGINT {
+                command.process.signal(number);
+            }
+            return None;
+        }
+        *phase = draining(monotonic_now(), false);
+        None
+    }
+}
+
+fn draining(until: MonotonicNs, is_for_lack_of_processes: bool) -> Phase {
+    Phase::Draining {
+        until,
+        give_up: Instant::now() + GIVE_UP_AFTER,
+        is_for_lack_of_processes,
+    }
+}
+
+async fn after(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => tokio::time::sleep(wait).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn readable(ring: Option<&AsyncFd<OwnedFd>>) {
+    let Some(ring) = ring else {
+        return std::future::pending().await;
+    };
+    match ring.readable().await {
+        Ok(mut guard) => guard.clear_ready(),
+        // The tick goes on without it.
+        Err(_) => std::future::pending().await,
+    }
+}

@@ -1,0 +1,132 @@
+//! Tracing a command from its first instruction.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitStatus;
+
+use anyhow::Context;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tracer_posix::area::Area;
+
+use super::command::Waiting;
+use super::ending::{end, runtime};
+use super::follow::{Command, Follow, ring_of};
+use super::pidfd::PidFd;
+use super::wake::{Wake, watch_signals};
+use super::{Outcome, Setup};
+
+/// Why a command was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// `ENOENT`.
+    #[error("no command is called {command:?}")]
+    NotFound {
+        /// What was asked for.
+        command: OsString,
+    },
+    /// The program cannot be executed.
+    #[error("cannot start {command:?}")]
+    NotExecutable {
+        /// What was asked for.
+        command: OsString,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// Starts a command and traces it, and with inheritance its children, until all have ended.
+///
+/// The status is that of the command; `None` where it runs on.
+///
+/// # Errors
+///
+/// [`StartError`] when the command cannot be started; or it cannot be traced, or the lines cannot
+/// be written.
+pub fn launch(
+    command: &[OsString],
+    setup: &Setup,
+) -> anyhow::Result<(Outcome, Option<ExitStatus>)> {
+    runtime()?.block_on(start_and_follow(command, setup))
+}
+
+async fn start_and_follow(
+    words: &[OsString],
+    setup: &Setup,
+) -> anyhow::Result<(Outcome, Option<ExitStatus>)> {
+    let (wakes, mut woken) = unbounded_channel();
+    let mut begun = setup.begin()?;
+    let writer = setup.writer()?;
+    let (area, inherited) = if setup.selection.has_user() {
+        let area = Area::for_command().context("cannot make a trace area")?;
+        let inherited: OwnedFd = area.as_fd().try_clone_to_owned()?;
+        (Some(area), Some(inherited))
+    } else {
+        (None, None)
+    };
+    // Before signals are watched: until then they do to the command what they do to any.
+    let waiting =
+        Waiting::start(words, inherited, wakes.clone()).context("cannot make a process")?;
+    let Some(pid) = waiting.pid() else {
+        return Err(not_started(words, &mut woken).await);
+    };
+    let process = PidFd::open(pid).with_context(|| format!("cannot open process {pid}"))?;
+    watch_signals(&wakes).context("cannot watch for signals")?;
+    if let Some(kernel) = &mut begun.kernel {
+        kernel
+            .trace(pid, setup.inherit)
+            .with_context(|| format!("cannot trace process {pid}"))?;
+    }
+    begun.tracer.add_command(pid, begun.kernel.is_some());
+    if let Some(area) = area {
+        begun
+            .tracer
+            .open_area(area, pid)
+            .context("cannot trace user events")?;
+    }
+    // When it has ended while it waited, its end is told as any other.
+    let _ = waiting.release();
+    let follow = Follow {
+        tracer: begun.tracer,
+        writer,
+        wakes: woken,
+        ring: ring_of(begun.kernel.as_ref()).context("cannot wait for kernel events")?,
+        command: Some(Command {
+            pid,
+            process,
+            status: None,
+            was_signalled: false,
+        }),
+        start: begun.start,
+        until: begun.until,
+    };
+    let ended = end(follow, setup).await?;
+    if let Some(error) = ended.not_started {
+        return Err(start_error(words, error));
+    }
+    if ended.status.is_none() {
+        super::ending::tell(&format!("the command, process {pid}, runs on"));
+    }
+    Ok((ended.outcome, ended.status))
+}
+
+async fn not_started(words: &[OsString], woken: &mut UnboundedReceiver<Wake>) -> anyhow::Error {
+    while let Some(wake) = woken.recv().await {
+        if let Wake::NotStarted(error) = wake {
+            return start_error(words, error);
+        }
+    }
+    anyhow::anyhow!("the command was not started")
+}
+
+fn start_error(words: &[OsString], error: io::Error) -> anyhow::Error {
+    let command = words.first().cloned().unwrap_or_default();
+    anyhow::Error::new(if error.kind() == io::ErrorKind::NotFound {
+        StartError::NotFound { command }
+    } else {
+        StartError::NotExecutable {
+            command,
+            source: error,
+        }
+    })
+}

@@ -1,0 +1,40 @@
+//! Following processes: the sources joined in one stream, the stream drained to a report.
+//!
+//! - [`Setup`] is what the command line asks for; [`attach`] and [`launch`] begin a trace with it;
+//! - `tracer` holds the stream and does one round at a time, without waiting for anything;
+//! - `follow` waits: for the kernel's ring, a tick, signals, the ends of processes, the writer;
+//! - `processes` knows who is traced and what threads are called; it lives on the stream's events;
+//! - `areas` looks for the trace areas that processes bring along;
+//! - `writer` writes in a thread of its own, so that a reader that is slow holds nothing else up.
+
+mod areas;
+mod attach;
+mod command;
+mod ending;
+mod follow;
+mod launch;
+mod pidfd;
+mod printer;
+mod proc_fs;
+mod processes;
+mod selection;
+mod setup;
+mod tracer;
+mod wake;
+mod writer;
+
+pub use attach::attach;
+pub use ending::tell;
+pub use launch::{StartError, launch};
+pub use proc_fs::has_capability;
+pub use selection::{Selection, UnknownEventType};
+pub use setup::{Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES};
+
+/// How a trace ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every event that was asked for was shown.
+    Complete,
+    /// Events were lost, and the closing line told how many.
+    EventsLost,
+}

@@ -1,0 +1,191 @@
+//! From events to lines: choosing, counting, naming.
+
+use std::time::Duration;
+
+use tracer_common::event_type::{
+    EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, SystemEventType, system_event_type,
+};
+use tracer_posix::engine::EventTypes;
+use tracer_posix::event::Event;
+use tracer_posix::source::LossCause;
+
+use super::Selection;
+use crate::report::{Line, Report, Summary};
+
+/// One event type, looked up once.
+#[derive(Clone, Debug, Default)]
+struct Row {
+    /// `None` until the name is known.
+    name: Option<Box<[u8]>>,
+    entry: Option<&'static SystemEventType>,
+    is_shown: bool,
+    count: u64,
+}
+
+/// Turns the chosen events into lines and counts them.
+pub struct Printer {
+    report: Box<dyn Report>,
+    /// A row an identifier.
+    rows: Vec<Row>,
+    left: Option<u64>,
+    lines: Vec<u8>,
+}
+
+impl Printer {
+    /// Shows what `selection` chooses by `report`, but at most `limit` events.
+    pub fn new(report: Box<dyn Report>, selection: &Selection, limit: Option<u64>) -> Self {
+        let row = |id| {
+            let id = EventTypeId(id);
+            let entry = system_event_type(id);
+            Row {
+                name: entry.map(|entry| entry.name.as_bytes().into()),
+                entry,
+                is_shown: selection.has(id),
+                count: 0,
+            }
+        };
+        Self {
+            report,
+            rows: (0..EVENT_ID_LIMIT).map(row).collect(),
+            left: limit,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Whether as many events were shown as were asked for.
+    pub fn is_done(&self) -> bool {
+        self.left == Some(0)
+    }
+
+    /// Whether events of a type are shown.
+    pub fn shows(&self, id: EventTypeId) -> bool {
+        self.row_of(id).is_some_and(|row| row.is_shown) && !self.is_done()
+    }
+
+    /// Whether the name of a type is still to be [learnt](Self::learn_name).
+    pub fn lacks_name(&self, id: EventTypeId) -> bool {
+        self.row_of(id).is_some_and(|row| row.name.is_none())
+    }
+
+    /// Learns the name of a type from the stream.
+    pub fn learn_name(&mut self, id: EventTypeId, types: &EventTypes) {
+        let name = types.name(id).map(Box::from);
+        let nameless = || format!("event_type_{}", id.0).into_bytes().into();
+        if let Some(row) = self.row_of_mut(id) {
+            row.name = Some(name.unwrap_or_else(nameless));
+        }
+    }
+
+    /// Adds the line of an event.
+    pub fn print(&mut self, event: &Event<'_>, comm: Option<&[u8]>) {
+        let id = event.header.event_type;
+        let Some(row) = usize::try_from(id.0)
+            .ok()
+            .and_then(|at| self.rows.get_mut(at))
+        else {
+            return;
+        };
+        row.count += 1;
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(1);
+        }
+        let line = Line {
+            event: *event,
+            entry: row.entry,
+            name: row.name.as_deref().unwrap_or(b"?"),
+            comm,
+        };
+        self.report.event(&mut self.lines, &line);
+    }
+
+    /// The lines so far, to be taken away.
+    pub fn lines(&mut self) -> &mut Vec<u8> {
+        &mut self.lines
+    }
+
+    /// Adds what follows the last event, and says what people are told.
+    pub fn end(&mut self, lost: impl Fn(LossCause) -> u64, elapsed: Duration) -> Summary {
+        let counted = self.rows.iter().filter(|row| row.count > 0);
+        let events = counted
+            .map(|row| (row.name.as_deref().unwrap_or(b"?").to_vec(), row.count))
+            .collect();
+        let lost = LossCause::ALL.map(|cause| (cause, lost(cause))).to_vec();
+        let summary = Summary::new(events, lost, elapsed);
+        self.report.end(&mut self.lines, &summary);
+        summary
+    }
+
+    fn row_of(&self, id: EventTypeId) -> Option<&Row> {
+        self.rows.get(usize::try_from(id.0).ok()?)
+    }
+
+    fn row_of_mut(&mut self, id: EventTypeId) -> Option<&mut Row> {
+        self.rows.get_mut(usize::try_from(id.0).ok()?)
+    }
+}
+
+const _: () = assert!(
+    FIRST_USER_EVENT < EVENT_ID_LIMIT,
+    "user events have rows too"
+);
+
+#[cfg(test)]
+mod tests {
+    use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
+
+    use super::*;
+    use crate::report::Text;
+
+    fn event(event_type: EventTypeId) -> Event<'static> {
+        let header = EventHeader {
+            time: MonotonicNs(1),
+            event_type,
+            pid: 1,
+            tid: 1,
+            cpu: None,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        };
+        Event { header, data: b"" }
+    }
+
+    fn printer(words: &str, limit: Option<u64>) -> Printer {
+        let selection = Selection::of_words([words]).unwrap();
+        Printer::new(
+            Box::new(Text::new(MonotonicNs(0), false)),
+            &selection,
+            limit,
+        )
+    }
+
+    #[test]
+    fn only_what_was_chosen_is_shown() {
+        let printer = printer("fork", None);
+        assert!(printer.shows(EventTypeId::FORK));
+        assert!(!printer.shows(EventTypeId::EXIT));
+        assert!(!printer.shows(EventTypeId(FIRST_USER_EVENT)));
+        assert!(!printer.shows(EventTypeId(u32::MAX)));
+    }
+
+    #[test]
+    fn after_the_limit_nothing_is_shown() {
+        let mut printer = printer("fork", Some(2));
+        printer.print(&event(EventTypeId::FORK), None);
+        assert!(!printer.is_done());
+        printer.print(&event(EventTypeId::FORK), None);
+        assert!(printer.is_done());
+        assert!(!printer.shows(EventTypeId::FORK));
+    }
+
+    #[test]
+    fn every_cause_of_loss_is_summed_up() {
+        let mut printer = printer("user", None);
+        printer.print(&event(EventTypeId(FIRST_USER_EVENT)), None);
+        let summary = printer.end(|cause| u64::from(cause == LossCause::Late), Duration::ZERO);
+
+        assert_eq!(summary.events, [(b"?".to_vec(), 1)]);
+        assert_eq!(summary.lost.len(), LossCause::ALL.len());
+        assert_eq!(summary.lost_in_all(), 1);
+    }
+}

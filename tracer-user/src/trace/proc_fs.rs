@@ -1,0 +1,141 @@
+//! What `/proc` tells of processes that existed before we looked.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use super::processes::Comm;
+
+/// Facts of `/proc/<pid>/stat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// The letter of its state.
+    pub state: u8,
+    /// The process that made it.
+    pub parent: i32,
+    /// Its threads, the ended first one included.
+    pub threads: u32,
+    /// When it was started, in the kernel's ticks after boot. With the pid it names a process for good.
+    pub start_ticks: u64,
+}
+
+impl Stat {
+    /// Reads the facts of process `pid`, or `None` where there is no such process.
+    pub fn read(pid: i32) -> Option<Self> {
+        Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// The name, the second field, may hold anything: what counts is what follows its last bracket.
+    fn parse(stat: &[u8]) -> Option<Self> {
+        let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+        let rest = std::str::from_utf8(stat.get(name_end + 1..)?).ok()?;
+        // Numbered as in proc(5), where the state is field 3.
+        let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3);
+        Some(Self {
+            state: *field(3)?.as_bytes().first()?,
+            parent: field(4)?.parse().ok()?,
+            threads: field(20)?.parse().ok()?,
+            start_ticks: field(22)?.parse().ok()?,
+        })
+    }
+
+    /// Whether all its threads have ended. The first thread may end before the others and is then
+    /// shown as a zombie although the process lives.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, b'Z' | b'X' | b'x') && self.threads <= 1
+    }
+}
+
+/// The name of a thread.
+pub fn comm(pid: i32, tid: i32) -> Option<Comm> {
+    let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+    Some(Comm::new(name.strip_suffix(b"\n").unwrap_or(&name)))
+}
+
+/// The threads of a process.
+pub fn threads(pid: i32) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// The file a process executes.
+pub fn executable(pid: i32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/exe")).ok()
+}
+
+/// The process that a thread belongs to, or `None` where there is no such thread.
+///
+/// # Errors
+///
+/// `/proc` cannot be read, for another reason than that the thread is not there.
+pub fn process_of(tid: i32) -> io::Result<Option<i32>> {
+    match fs::read_to_string(format!("/proc/{tid}/status")) {
+        Ok(status) => Ok(line_of(&status, "Tgid:").and_then(|pid| pid.parse().ok())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether this process has a capability, by its number.
+#[must_use]
+pub fn has_capability(number: u32) -> bool {
+    fs::read_to_string("/proc/self/status")
+        .ok()
+        .and_then(|status| u64::from_str_radix(line_of(&status, "CapEff:")?, 16).ok())
+        .is_some_and(|effective| effective >> number & 1 == 1)
+}
+
+fn line_of<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(comm: &str, state: char, threads: u32) -> Stat {
+        let fields = format!(
+            "7 ({comm}) {state} 3 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 {threads} 0 9876 0 0 more"
+        );
+        Stat::parse(fields.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_name_with_brackets_and_blanks_does_not_shift_the_fields() {
+        let stat = stat("a) Z 1 (", 'S', 2);
+        assert_eq!(
+            (stat.state, stat.parent, stat.threads, stat.start_ticks),
+            (b'S', 3, 2, 9876)
+        );
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_ended_lives_on() {
+        assert!(!stat("x", 'Z', 3).has_ended());
+        assert!(stat("x", 'Z', 1).has_ended());
+        assert!(!stat("x", 'R', 1).has_ended());
+    }
+
+    #[test]
+    fn cut_facts_are_no_facts() {
+        assert_eq!(Stat::parse(b"7 (x) S 3"), None);
+        assert_eq!(Stat::parse(b""), None);
+    }
+
+    #[test]
+    fn this_process_is_found() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        assert_eq!(process_of(pid).unwrap(), Some(pid));
+        assert!(threads(pid).contains(&pid));
+        assert!(!Stat::read(pid).unwrap().has_ended());
+        assert!(comm(pid, pid).is_some());
+    }
+}

@@ -1,0 +1,338 @@
+//! Who is traced, and what threads are called: kept up by the events of the stream.
+
+use std::collections::HashMap;
+use std::mem::offset_of;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{COMM_BYTES, ExecData, ForkData, RenameData};
+use tracer_posix::event::{Event, MonotonicNs};
+use zerocopy::FromBytes;
+
+/// The name of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Comm([u8; COMM_BYTES]);
+
+impl Comm {
+    /// The name in `bytes`, up to a null and to what the kernel keeps.
+    pub fn new(bytes: &[u8]) -> Self {
+        let mut comm = [0; COMM_BYTES];
+        for (to, from) in comm
+            .iter_mut()
+            .zip(bytes.iter().take_while(|byte| **byte != 0))
+        {
+            *to = *from;
+        }
+        Self(comm)
+    }
+
+    /// Its bytes, without nulls.
+    pub fn bytes(&self) -> &[u8] {
+        let length = self.0.iter().position(|byte| *byte == 0);
+        &self.0[..length.unwrap_or(COMM_BYTES)]
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Thread {
+    pid: i32,
+    comm: Comm,
+    ended: Option<MonotonicNs>,
+}
+
+/// Traced processes and their threads.
+///
+/// A process or thread that has ended stays known for a while ([`forget`](Self::forget)), since its
+/// last switch away comes after its end.
+#[derive(Debug, Default)]
+pub struct Processes {
+    follows_children: bool,
+    /// Traced processes that live, with their threads.
+    live: HashMap<i32, Vec<i32>>,
+    ended: HashMap<i32, MonotonicNs>,
+    threads: HashMap<i32, Thread>,
+}
+
+impl Processes {
+    /// No processes. With `follows_children` a child of a traced process is one too.
+    pub fn new(follows_children: bool) -> Self {
+        Self {
+            follows_children,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a traced process.
+    pub fn add(&mut self, pid: i32) {
+        self.ended.remove(&pid);
+        self.live.entry(pid).or_default();
+    }
+
+    /// Gives a thread its name.
+    pub fn name(&mut self, pid: i32, tid: i32, comm: Comm) {
+        let before = self.threads.insert(
+            tid,
+            Thread {
+                pid,
+                comm,
+                ended: None,
+            },
+        );
+        // The same number may have been that of a thread of another process before.
+        let is_listed = before.is_some_and(|before| before.pid == pid && before.ended.is_none());
+        if !is_listed && let Some(threads) = self.live.get_mut(&pid) {
+            threads.push(tid);
+        }
+    }
+
+    /// The name of a thread, where known.
+    pub fn comm(&self, tid: i32) -> Option<&Comm> {
+        self.threads.get(&tid).map(|thread| &thread.comm)
+    }
+
+    /// Whether a process is traced, or was until it ended.
+    pub fn knows(&self, pid: i32) -> bool {
+        self.live.contains_key(&pid) || self.ended.contains_key(&pid)
+    }
+
+    /// Whether a process is traced and has not ended.
+    pub fn is_live(&self, pid: i32) -> bool {
+        self.live.contains_key(&pid)
+    }
+
+    /// The traced processes that have not ended.
+    pub fn live(&self) -> impl Iterator<Item = i32> {
+        self.live.keys().copied()
+    }
+
+    /// The known threads of processes that have not ended, each after its process.
+    pub fn live_threads(&self) -> impl Iterator<Item = (i32, i32)> {
+        self.live
+            .iter()
+            .flat_map(|(pid, threads)| threads.iter().map(|tid| (*pid, *tid)))
+    }
+
+    /// Whether children are traced too.
+    pub fn follows_children(&self) -> bool {
+        self.follows_children
+    }
+
+    /// Whether every traced process has ended.
+    pub fn have_all_ended(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// Notes that a process has ended.
+    pub fn end(&mut self, pid: i32, at: MonotonicNs) {
+        if let Some(threads) = self.live.remove(&pid) {
+            self.ended.insert(pid, at);
+            for tid in threads {
+                self.end_thread(pid, tid, at);
+            }
+        }
+    }
+
+    /// Learns from an event.
+    pub fn learn(&mut self, event: &Event<'_>) {
+        let (header, data) = (&event.header, event.data);
+        let (pid, tid) = (header.pid, header.tid);
+        match header.event_type {
+            EventTypeId::FORK | EventTypeId::THREAD_CREATE => {
+                let Ok((fork, _)) = ForkData::read_from_prefix(data) else {
+                    return;
+                };
+                let child = fork.child_pid.cast_signed();
+                if self.follows_children && child != pid {
+                    self.add(child);
+                }
+                if self.is_live(child) {
+                    self.name(
+                        child,
+                        fork.child_tid.cast_signed(),
+                        Comm::new(&fork.child_comm),
+                    );
+                }
+            }
+            EventTypeId::EXEC => {
+                let name = &data[..data.len().min(offset_of!(ExecData, old_tid))];
+                self.keep_only_first_thread(pid, header.time);
+                self.name(pid, tid, Comm::new(name));
+            }
+            EventTypeId::RENAME => {
+                if let Ok((rename, _)) = RenameData::read_from_prefix(data) {
+                    self.name(pid, tid, Comm::new(&rename.comm));
+                }
+            }
+            EventTypeId::EXIT => self.end(pid, header.time),
+            EventTypeId::THREAD_EXIT => {
+                if let Some(threads) = self.live.get_mut(&pid) {
+                    threads.retain(|thread| *thread != tid);
+                }
+                self.end_thread(pid, tid, header.time);
+            }
+            _ => {}
+        }
+    }
+
+    /// Forgets what ended before `time`.
+    pub fn forget(&mut self, time: MonotonicNs) {
+        self.ended.retain(|_, ended| *ended >= time);
+        let (live, ended) = (&self.live, &self.ended);
+        self.threads.retain(|_, thread| match thread.ended {
+            Some(ended) => ended >= time,
+            // Met when its process had ended already.
+            None => live.contains_key(&thread.pid) || ended.contains_key(&thread.pid),
+        });
+    }
+
+    fn keep_only_first_thread(&mut self, pid: i32, at: MonotonicNs) {
+        let threads = self.live.get_mut(&pid).map(std::mem::take);
+        for tid in threads.into_iter().flatten() {
+            self.end_thread(pid, tid, at);
+        }
+    }
+
+    fn end_thread(&mut self, pid: i32, tid: i32, at: MonotonicNs) {
+        if let Some(thread) = self.threads.get_mut(&tid)
+            && thread.pid == pid
+        {
+            thread.ended = Some(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_posix::event::{EventHeader, Truncation};
+    use zerocopy::IntoBytes;
+
+    use super::*;
+
+    /// What process 10 has told, an event a nanosecond.
+    struct Story {
+        processes: Processes,
+        now: u64,
+    }
+
+    impl Story {
+        fn of_process_10(follows_children: bool) -> Self {
+            let mut processes = Processes::new(follows_children);
+            processes.add(10);
+            processes.name(10, 10, Comm::new(b"shell"));
+            Self { processes, now: 0 }
+        }
+
+        fn told(mut self, event_type: EventTypeId, pid: i32, tid: i32, data: &[u8]) -> Self {
+            self.now += 1;
+            let header = EventHeader {
+                time: MonotonicNs(self.now),
+                event_type,
+                pid,
+                tid,
+                cpu: None,
+                thread_id: 0,
+                program_address: 0,
+                truncation: Truncation::None,
+            };
+            self.processes.learn(&Event { header, data });
+            self
+        }
+
+        fn forked(self, parent: i32, child: u32) -> Self {
+            let data = ForkData {
+                child_pid: child,
+                child_tid: child,
+                child_comm: Comm::new(b"shell").0,
+            };
+            self.told(EventTypeId::FORK, parent, parent, data.as_bytes())
+        }
+
+        fn with_thread(self, pid: u32, tid: u32) -> Self {
+            let data = ForkData {
+                child_pid: pid,
+                child_tid: tid,
+                child_comm: Comm::new(b"thread").0,
+            };
+            let pid = pid.cast_signed();
+            self.told(EventTypeId::THREAD_CREATE, pid, pid, data.as_bytes())
+        }
+
+        fn comm(&self, tid: i32) -> Option<&str> {
+            let comm = self.processes.comm(tid)?;
+            std::str::from_utf8(comm.bytes()).ok()
+        }
+    }
+
+    #[test]
+    fn children_are_followed_and_outlive_their_parent() {
+        let story = Story::of_process_10(true).forked(10, 11).forked(11, 12);
+        let story =
+            story
+                .told(EventTypeId::EXIT, 10, 10, &[0; 8])
+                .told(EventTypeId::EXIT, 11, 11, &[0; 8]);
+        assert!(!story.processes.have_all_ended());
+        assert_eq!(story.comm(12), Some("shell"));
+
+        let story = story.told(EventTypeId::EXIT, 12, 12, &[0; 8]);
+        assert!(story.processes.have_all_ended());
+    }
+
+    #[test]
+    fn without_inheritance_children_are_none_of_ours() {
+        let story = Story::of_process_10(false).forked(10, 11);
+        assert!(!story.processes.knows(11));
+    }
+
+    #[test]
+    fn an_exec_names_the_process_and_ends_its_other_threads() {
+        let mut data = b"make\0\0\0\0\0\0\0\0\0\0\0\0".to_vec();
+        data.extend_from_slice(&[0; 8]);
+        let mut story =
+            Story::of_process_10(true)
+                .with_thread(10, 20)
+                .told(EventTypeId::EXEC, 10, 10, &data);
+        assert_eq!(story.comm(10), Some("make"));
+
+        story.processes.forget(MonotonicNs(3));
+        assert_eq!(story.comm(20), None);
+        assert_eq!(story.comm(10), Some("make"));
+    }
+
+    #[test]
+    fn names_outlive_the_end_until_they_are_forgotten() {
+        let mut story = Story::of_process_10(true)
+            .with_thread(10, 20)
+            .told(EventTypeId::THREAD_EXIT, 10, 20, &[0; 8])
+            .told(EventTypeId::EXIT, 10, 10, &[0; 8]);
+        assert_eq!(
+            (story.comm(10), story.comm(20)),
+            (Some("shell"), Some("thread"))
+        );
+        assert!(story.processes.knows(10) && !story.processes.is_live(10));
+
+        story.processes.forget(MonotonicNs(3));
+        assert_eq!((story.comm(10), story.comm(20)), (Some("shell"), None));
+        story.processes.forget(MonotonicNs(4));
+        assert!(!story.processes.knows(10));
+    }
+
+    #[test]
+    fn a_pid_that_is_used_again_is_another_process() {
+        let mut story = Story::of_process_10(true)
+            .forked(10, 11)
+            .told(EventTypeId::EXIT, 11, 11, &[0; 8])
+            .forked(10, 11);
+        story.processes.forget(MonotonicNs(100));
+
+        assert!(story.processes.is_live(11));
+        assert_eq!(story.comm(11), Some("shell"));
+    }
+
+    #[test]
+    fn data_that_is_cut_changes_nothing() {
+        let story = Story::of_process_10(true)
+            .told(EventTypeId::FORK, 10, 10, &[1, 2])
+            .told(EventTypeId::RENAME, 10, 10, b"short");
+        assert_eq!(story.processes.live().count(), 1);
+        assert_eq!(story.comm(10), Some("shell"));
+    }
+}

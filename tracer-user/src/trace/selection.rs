@@ -1,0 +1,223 @@
+//! Which types of events are shown.
+
+use tracer_common::event_type::{
+    EventTypeId, Origin, SYSTEM_EVENT_TYPES, SystemEventType, system_event_type,
+};
+use tracer_posix::engine::EventSet;
+
+/// The word that chooses every user event.
+const USER: &str = "user";
+
+/// Types that the process table lives on: they flow through the stream even when they are not shown.
+const LIFE_CYCLE: [EventTypeId; 6] = [
+    EventTypeId::FORK,
+    EventTypeId::THREAD_CREATE,
+    EventTypeId::EXEC,
+    EventTypeId::EXIT,
+    EventTypeId::THREAD_EXIT,
+    EventTypeId::RENAME,
+];
+
+/// Types that tell that something is missing: always shown.
+const LOSS: [EventTypeId; 3] = [
+    EventTypeId::ERROR,
+    EventTypeId::OVERFLOW,
+    EventTypeId::RESUME,
+];
+
+/// The event types that are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selection {
+    system: Vec<EventTypeId>,
+    has_user: bool,
+}
+
+/// A word that names no event type.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("no event type is called \"{word}\"; known are {}", known_words().join(", "))]
+pub struct UnknownEventType {
+    /// The word.
+    pub word: String,
+}
+
+impl Selection {
+    /// Everything that the kernel and the program bring forth.
+    #[must_use]
+    pub fn all() -> Self {
+        let kernel = SYSTEM_EVENT_TYPES
+            .iter()
+            .filter(|entry| entry.origin == Origin::Kernel);
+        Self {
+            system: kernel.map(|entry| entry.id).chain(LOSS).collect(),
+            has_user: true,
+        }
+    }
+
+    /// What the words name: families, types, or `user`.
+    ///
+    /// # Errors
+    ///
+    /// A word names none of them.
+    pub fn of_words<'a>(
+        words: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, UnknownEventType> {
+        let mut selection = Self {
+            system: LOSS.to_vec(),
+            has_user: false,
+        };
+        for word in words {
+            if word == USER {
+                selection.has_user = true;
+                continue;
+            }
+            let known = selection.system.len();
+            let named = SYSTEM_EVENT_TYPES
+                .iter()
+                .filter(|entry| is_named(entry, word));
+            selection.system.extend(named.map(|entry| entry.id));
+            if selection.system.len() == known {
+                return Err(UnknownEventType {
+                    word: word.to_owned(),
+                });
+            }
+        }
+        Ok(selection)
+    }
+
+    /// The same without user events.
+    #[must_use]
+    pub fn without_user(self) -> Self {
+        Self {
+            has_user: false,
+            ..self
+        }
+    }
+
+    /// The same without the kernel's events.
+    #[must_use]
+    pub fn without_kernel(mut self) -> Self {
+        self.system.retain(|id| !is_of_kernel(*id));
+        self
+    }
+
+    /// Whether user events are shown.
+    #[must_use]
+    pub fn has_user(&self) -> bool {
+        self.has_user
+    }
+
+    /// Whether a type is shown.
+    #[must_use]
+    pub fn has(&self, id: EventTypeId) -> bool {
+        if id.is_user() {
+            self.has_user
+        } else {
+            self.system.contains(&id)
+        }
+    }
+
+    /// The kernel's types that are shown.
+    #[must_use]
+    pub fn of_kernel(&self) -> Vec<EventTypeId> {
+        let shown = self.system.iter().copied();
+        shown.filter(|id| is_of_kernel(*id)).collect()
+    }
+
+    /// What the stream need not record.
+    #[must_use]
+    pub fn filter(&self) -> EventSet {
+        let mut filter = EventSet::EMPTY;
+        for entry in SYSTEM_EVENT_TYPES {
+            if !self.has(entry.id) && !LIFE_CYCLE.contains(&entry.id) {
+                filter.insert(entry.id);
+            }
+        }
+        filter
+    }
+}
+
+fn is_of_kernel(id: EventTypeId) -> bool {
+    system_event_type(id).is_some_and(|entry| entry.origin == Origin::Kernel)
+}
+
+/// Whether a word names a type: by family, by name, or by the short name of the text output.
+fn is_named(entry: &SystemEventType, word: &str) -> bool {
+    let short = entry.name.strip_prefix("linux_trace_");
+    word == entry.family
+        || word == entry.name
+        || short.is_some_and(|short| short == word.replace('-', "_"))
+}
+
+fn known_words() -> Vec<&'static str> {
+    let families = SYSTEM_EVENT_TYPES.iter().map(|entry| entry.family);
+    let names = SYSTEM_EVENT_TYPES.iter().map(|entry| entry.name);
+    let mut words = vec![USER];
+    for word in families.chain(names) {
+        if !words.contains(&word) {
+            words.push(word);
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_names_all_its_types() {
+        let selection = Selection::of_words(["switch"]).unwrap();
+
+        assert_eq!(
+            selection.of_kernel(),
+            [EventTypeId::SWITCH_IN, EventTypeId::SWITCH_OUT]
+        );
+        assert!(!selection.has(EventTypeId(300)));
+    }
+
+    #[test]
+    fn a_type_is_named_in_full_or_as_it_is_shown() {
+        for word in ["linux_trace_thread_exit", "thread-exit", "thread_exit"] {
+            let selection = Selection::of_words([word]).unwrap();
+            assert_eq!(selection.of_kernel(), [EventTypeId::THREAD_EXIT]);
+        }
+    }
+
+    #[test]
+    fn losses_are_shown_whatever_was_chosen() {
+        assert!(
+            Selection::of_words(["user"])
+                .unwrap()
+                .has(EventTypeId::OVERFLOW)
+        );
+        assert!(Selection::all().without_kernel().has(EventTypeId::RESUME));
+    }
+
+    #[test]
+    fn an_unknown_word_is_told_what_is_known() {
+        let error = Selection::of_words(["fork", "frok"])
+            .unwrap_err()
+            .to_string();
+
+        assert!(
+            error.starts_with("no event type is called \"frok\"; known are user, "),
+            "{error}"
+        );
+        for word in [
+            "fork",
+            "exec",
+            "exit",
+            "switch",
+            "wakeup",
+            "rename",
+            "linux_trace_switch_in",
+        ] {
+            assert!(error.contains(&format!(", {word}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_known_word_is_accepted() {
+        assert!(Selection::of_words(known_words()).is_ok());
+    }
+}

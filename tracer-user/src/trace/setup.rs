@@ -1,0 +1,184 @@
+//! What a trace is set up with.
+
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use tracer_common::area::{MAX_DATA_BYTES, MAX_RING_BYTES, MIN_RING_BYTES};
+use tracer_posix::area::{RingMode, StreamRequest};
+use tracer_posix::engine::{ActiveStream, Filtering, Origin, StreamFullPolicy};
+use tracer_posix::event::MonotonicNs;
+
+use super::Selection;
+use super::areas::Areas;
+use super::printer::Printer;
+use super::processes::Processes;
+use super::tracer::Tracer;
+use super::writer::{PatientFile, Writer};
+use crate::kernel::{KernelOptions, KernelTracer};
+use crate::report::{JsonLines, Report, Text, WallClock};
+
+/// Without a sign of life from us for so long, targets refuse events and count them.
+const LEASE: Duration = Duration::from_secs(2);
+
+/// Least bytes of the BPF ring: a page.
+pub const MIN_KERNEL_RING_BYTES: u32 = 4096;
+/// Most bytes of the BPF ring.
+pub const MAX_KERNEL_RING_BYTES: u32 = 1 << 30;
+/// Least and most bytes of a thread's ring.
+pub const THREAD_RING_BYTES: (u32, u32) = (MIN_RING_BYTES, MAX_RING_BYTES);
+
+/// How events are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Aligned columns, for people.
+    Text,
+    /// One JSON object a line, for programs.
+    Json,
+}
+
+/// What a trace is set up with, checked.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Whether children that a traced process makes are traced too.
+    pub inherit: bool,
+    /// Whether the kernel's events are traced.
+    pub system: bool,
+    /// The types that are shown.
+    pub selection: Selection,
+    /// End after so many events.
+    pub event_limit: Option<u64>,
+    /// End after this time.
+    pub duration: Option<Duration>,
+    /// How events are shown.
+    pub format: Format,
+    /// Bytes of the BPF ring.
+    pub ring_bytes: u32,
+    /// Bytes of the stream.
+    pub stream_bytes: usize,
+    /// Bytes of each thread's ring of user events.
+    pub thread_ring_bytes: usize,
+    /// Where events are written; `None` for the standard output.
+    pub output: Option<PathBuf>,
+    /// Whether the eBPF programs tell what they do.
+    pub verbose: bool,
+}
+
+impl Setup {
+    /// Loads what the kernel's events need and makes the stream, and starts it. Nothing is traced
+    /// yet. What fails here fails before the target is touched.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's events cannot be had.
+    pub fn begin(&self) -> anyhow::Result<Begun> {
+        let policy = StreamFullPolicy::Loop;
+        let mut stream = ActiveStream::new(policy, self.stream_bytes, monotonic_now);
+        stream.set_filter(&self.selection.filter(), Filtering::Set, Origin::NONE);
+        let kernel = if self.system {
+            let options = KernelOptions {
+                ring_bytes: self.ring_bytes,
+                wanted: self.selection.of_kernel(),
+                verbose: self.verbose,
+            };
+            let (tracer, source) = KernelTracer::load(&options)
+                .context("cannot trace kernel events (--no-system traces user events alone)")?;
+            stream.add_source(Box::new(source));
+            Some(tracer)
+        } else {
+            None
+        };
+        let start = monotonic_now();
+        stream.start(Origin::NONE);
+        let request = StreamRequest {
+            target: None,
+            inherit: self.inherit,
+            ring_bytes: self.thread_ring_bytes,
+            mode: RingMode::OverwriteOldest,
+            max_data: usize::try_from(MAX_DATA_BYTES).unwrap_or(usize::MAX),
+            lease: Some(LEASE),
+        };
+        let areas = self
+            .selection
+            .has_user()
+            .then(|| Areas::new(request, start, self.system));
+        let printer = Printer::new(self.report(start), &self.selection, self.event_limit);
+        let processes = Processes::new(self.inherit);
+        Ok(Begun {
+            tracer: Tracer::new(stream, processes, areas, printer, self.system),
+            kernel,
+            start,
+            until: self.duration.map(|duration| later(start, duration)),
+        })
+    }
+
+    /// Starts writing to where the lines go.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be made.
+    pub fn writer(&self) -> anyhow::Result<Writer> {
+        let file = match &self.output {
+            Some(path) => {
+                File::create(path).with_context(|| format!("cannot write to {}", path.display()))?
+            }
+            None => {
+                let stdout = io::stdout().as_fd().try_clone_to_owned();
+                File::from(stdout.context("cannot write to the standard output")?)
+            }
+        };
+        Writer::start(PatientFile(file)).context("cannot start the writing thread")
+    }
+
+    fn report(&self, start: MonotonicNs) -> Box<dyn Report> {
+        match self.format {
+            Format::Text => Box::new(Text::new(start, self.is_coloured())),
+            Format::Json => {
+                let date = SystemTime::now();
+                Box::new(JsonLines::new(WallClock::new(monotonic_now(), date)))
+            }
+        }
+    }
+
+    /// Colours are for terminals, and for people who have not said that they want none.
+    fn is_coloured(&self) -> bool {
+        let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        self.output.is_none() && io::stdout().is_terminal() && !is_unwanted
+    }
+}
+
+/// A trace that has been started, and traces nothing yet.
+pub struct Begun {
+    /// The trace. It owns the kernel's ring, and is dropped first.
+    pub tracer: Tracer,
+    /// The eBPF programs, when the kernel's events are wanted.
+    pub kernel: Option<KernelTracer>,
+    /// When it was started.
+    pub start: MonotonicNs,
+    /// When it ends.
+    pub until: Option<MonotonicNs>,
+}
+
+/// The time now.
+pub fn monotonic_now() -> MonotonicNs {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is valid for a write, and the clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let ns = u64::try_from(time.tv_nsec).unwrap_or(0);
+    MonotonicNs(seconds * 1_000_000_000 + ns)
+}
+
+/// The time `wait` after `time`.
+pub fn later(time: MonotonicNs, wait: Duration) -> MonotonicNs {
+    MonotonicNs(
+        time.0
+            .saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)),
+    )
+}

@@ -1,0 +1,566 @@
+//! The stream and what lives on its events. One round at a time, without waiting for anything.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_posix::area::Area;
+use tracer_posix::engine::{ActiveStream, Origin};
+use tracer_posix::event::{Event, MonotonicNs};
+use tracer_posix::source::LossCause;
+
+use super::areas::{AreaError, Areas, Look};
+use super::printer::Printer;
+use super::proc_fs::{self, Stat};
+use super::processes::{Comm, Processes};
+use super::writer::CHUNK_BYTES;
+use crate::report::Summary;
+
+/// Events that are shown between two collections: about 10 ms of formatting.
+const EVENTS_A_ROUND: usize = 8192;
+
+/// How long what has ended stays known: its last events may come that late.
+const KEEP_ENDED: Duration = Duration::from_secs(1);
+
+/// What a round did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// Up to here everything was collected.
+    pub watermark: MonotonicNs,
+    /// Whether events are left that are to be shown.
+    pub has_more: bool,
+}
+
+/// A running trace.
+pub struct Tracer {
+    stream: ActiveStream,
+    processes: Processes,
+    /// When live processes were started, as seen at a look into `/proc`.
+    start_ticks: HashMap<i32, u64>,
+    /// `None` when user events are not wanted.
+    areas: Option<Areas>,
+    printer: Printer,
+    /// Whether the kernel tells of forks, names and ends; else `/proc` is asked.
+    has_kernel: bool,
+    /// A command that has not run an instruction of its program yet.
+    unstarted: Option<i32>,
+    watermark: MonotonicNs,
+    /// The data of the event at hand.
+    data: Vec<u8>,
+}
+
+impl Tracer {
+    /// A trace of the events of `stream`, which has been started.
+    pub fn new(
+        stream: ActiveStream,
+        processes: Processes,
+        areas: Option<Areas>,
+        printer: Printer,
+        has_kernel: bool,
+    ) -> Self {
+        Self {
+            stream,
+            processes,
+            start_ticks: HashMap::new(),
+            areas,
+            printer,
+            has_kernel,
+            unstarted: None,
+            watermark: MonotonicNs(0),
+            data: Vec::new(),
+        }
+    }
+
+    /// Adds a process that was asked for, with the names of its threads. Returns whether its user
+    /// events are traced, as far as they are wanted.
+    ///
+    /// # Errors
+    ///
+    /// See [`AreaError`].
+    pub fn ask_for(&mut self, pid: i32, now: MonotonicNs) -> Result<bool, AreaError> {
+        self.add(pid);
+        let Some(areas) = &mut self.areas else {
+            return Ok(true);
+        };
+        match areas.ask_for(pid, now)? {
+            Look::Nothing => Ok(false),
+            Look::Known => Ok(true),
+            Look::New(source) => {
+                self.stream.add_source(source);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Adds a process with the names of its threads.
+    fn add(&mut self, pid: i32) {
+        self.processes.add(pid);
+        for tid in proc_fs::threads(pid) {
+            if let Some(comm) = proc_fs::comm(pid, tid) {
+                self.processes.name(pid, tid, comm);
+            }
+        }
+        if let Some(stat) = Stat::read(pid) {
+            self.start_ticks.insert(pid, stat.start_ticks);
+            let executable = proc_fs::executable(pid);
+            tracing::info!(
+                pid,
+                ?executable,
+                parent = stat.parent,
+                threads = stat.threads,
+                "traced"
+            );
+        }
+    }
+
+    /// Adds a process that waits to become a command, and with `is_exec_told` shows nothing of it
+    /// before it does: until then its doings are ours.
+    pub fn add_command(&mut self, pid: i32, is_exec_told: bool) {
+        // Its name is ours as well. Its own comes with the exec, or is read when it is needed.
+        self.processes.add(pid);
+        self.unstarted = is_exec_told.then_some(pid);
+    }
+
+    /// Reads the user events of an area that was made for `pid` before it started.
+    ///
+    /// # Errors
+    ///
+    /// See [`AreaError`].
+    pub fn open_area(&mut self, area: Area, pid: i32) -> Result<(), AreaError> {
+        if let Some(areas) = &mut self.areas
+            && let Look::New(source) = areas.open(area, pid)?
+        {
+            self.stream.add_source(source);
+        }
+        Ok(())
+    }
+
+    /// Collects, and shows events up to the time `until` as long as there is room for their lines.
+    pub fn round(&mut self, until: MonotonicNs, now: MonotonicNs) -> Round {
+        self.watermark = self.stream.sync();
+        let mut has_more = true;
+        for _ in 0..EVENTS_A_ROUND {
+            if self.printer.lines().len() >= CHUNK_BYTES || self.printer.is_done() {
+                break;
+            }
+            if !self.next(until) {
+                has_more = false;
+                break;
+            }
+        }
+        if let Some(areas) = &mut self.areas {
+            areas.look_around(now, |source| self.stream.add_source(source));
+        }
+        Round {
+            watermark: self.watermark,
+            has_more,
+        }
+    }
+
+    /// What is to be done once a second: the ends of processes that no event told, new names that no
+    /// event told, forgetting.
+    pub fn tidy(&mut self, now: MonotonicNs) {
+        let live: Vec<i32> = self.processes.live().collect();
+        for pid in live {
+            if !self.lives_still(pid) {
+                self.processes.end(pid, now);
+            }
+        }
+        if !self.has_kernel {
+            self.read_names_again();
+        }
+        let keep_ns = u64::try_from(KEEP_ENDED.as_nanos()).unwrap_or(u64::MAX);
+        let oldest = MonotonicNs(self.watermark.0.min(now.0).saturating_sub(keep_ns));
+        self.processes.forget(oldest);
+        let processes = &self.processes;
+        self.start_ticks.retain(|pid, _| processes.is_live(*pid));
+        if let Some(areas) = &mut self.areas {
+            areas.keep_only(|pid| processes.is_live(pid));
+        }
+    }
+
+    /// How long until a process is to be looked at again, if one is.
+    pub fn next_look(&self, now: MonotonicNs) -> Option<Duration> {
+        let due = self.areas.as_ref()?.next_look()?;
+        Some(Duration::from_nanos(due.0.saturating_sub(now.0)))
+    }
+
+    /// What a user must know of user events that nobody could count, if there may be any.
+    pub fn unseen(&self) -> Option<String> {
+        let late = self.areas.as_ref()?.found_late();
+        (late.programs > 0).then(|| {
+            format!(
+                "{} programs were found to emit user events only after they had begun, at most \
+                 {:.1} ms late: what they emitted before is not in the trace (start them by \
+                 `tracer-user run`, or from a traced program that has the library)",
+                late.programs,
+                late.longest.as_secs_f64() * 1000.0
+            )
+        })
+    }
+
+    /// Notes that a process was seen to end.
+    pub fn process_ended(&mut self, pid: i32, at: MonotonicNs) {
+        self.processes.end(pid, at);
+    }
+
+    /// Whether every traced process has ended, as far as the events seen tell.
+    pub fn have_all_ended(&self) -> bool {
+        self.processes.have_all_ended()
+    }
+
+    /// Whether as many events were shown as were asked for.
+    pub fn is_done(&self) -> bool {
+        self.printer.is_done()
+    }
+
+    /// The lines so far, to be taken away.
+    pub fn lines(&mut self) -> &mut Vec<u8> {
+        self.printer.lines()
+    }
+
+    /// Adds what follows the last event, and says what people are told.
+    pub fn end(&mut self, elapsed: Duration) -> Summary {
+        // Some losses are counted only now and then: once the stream has been stopped, the sources
+        // tell all of them.
+        self.stream.stop(Origin::NONE);
+        self.stream.sync();
+        let ledger = self.stream.ledger();
+        self.printer
+            .end(|cause: LossCause| ledger.lost(cause), elapsed)
+    }
+
+    /// Takes the next event; false when there is none.
+    fn next(&mut self, until: MonotonicNs) -> bool {
+        let Some(event) = self.stream.next_event() else {
+            return false;
+        };
+        let header = event.header;
+        self.data.clear();
+        self.data.extend_from_slice(event.data);
+        let data = std::mem::take(&mut self.data);
+        let event = Event {
+            header,
+            data: &data,
+        };
+        let id = header.event_type;
+        self.meet(&event);
+        // A thread is shown by the name it had when the event happened. The kernel tells of a
+        // rename before it, and of an exec after it.
+        if id == EventTypeId::RENAME {
+            self.show(&event, until);
+            self.processes.learn(&event);
+        } else {
+            self.processes.learn(&event);
+            self.show(&event, until);
+        }
+        self.data = data;
+        true
+    }
+
+    fn show(&mut self, event: &Event<'_>, until: MonotonicNs) {
+        let id = event.header.event_type;
+        if self.unstarted == Some(event.header.pid) {
+            if matches!(
+                id,
+                EventTypeId::SWITCH_IN
+                    | EventTypeId::SWITCH_OUT
+                    | EventTypeId::WAKEUP
+                    | EventTypeId::RENAME
+                    // A command that cannot be started: the caller says so.
+                    | EventTypeId::EXIT
+            ) {
+                return;
+            }
+            // Whatever else comes first: its exec, or what follows it when that was lost.
+            self.unstarted = None;
+        }
+        if event.header.time > until || !self.printer.shows(id) {
+            return;
+        }
+        if self.printer.lacks_name(id) {
+            self.printer.learn_name(id, self.stream.event_types());
+        }
+        let comm = self.processes.comm(event.header.tid).map(Comm::bytes);
+        self.printer
+            .print(event, comm.filter(|comm| !comm.is_empty()));
+    }
+
+    /// Makes the acquaintance of the event's process and thread, and of what its process will run.
+    fn meet(&mut self, event: &Event<'_>) {
+        let (pid, tid, id) = (event.header.pid, event.header.tid, event.header.event_type);
+        if pid == 0 {
+            return;
+        }
+        // Its fork was lost, or there is no kernel to tell of it. The pid of a user event may be one
+        // of another pid namespace; where the kernel tells of forks we need not rely on it.
+        let may_be_foreign = self.has_kernel && id.is_user();
+        if !self.processes.knows(pid) && !may_be_foreign {
+            self.processes.add(pid);
+        }
+        if tid != 0 && self.processes.comm(tid).is_none() {
+            let unknown = Comm::new(b"");
+            let comm = proc_fs::comm(pid, tid).unwrap_or(unknown);
+            self.processes.name(pid, tid, comm);
+        }
+        let Some(areas) = &mut self.areas else {
+            return;
+        };
+        match id {
+            EventTypeId::EXEC => areas.search(pid, event.header.time),
+            EventTypeId::FORK => {
+                if let Some(child) = event.data.first_chunk().map(|pid| i32::from_ne_bytes(*pid)) {
+                    self.searched_later(child, event.header.time);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn searched_later(&mut self, child: i32, since: MonotonicNs) {
+        if self.processes.follows_children()
+            && let Some(areas) = &mut self.areas
+        {
+            areas.search(child, since);
+        }
+    }
+
+    fn lives_still(&mut self, pid: i32) -> bool {
+        let Some(stat) = Stat::read(pid) else {
+            return false;
+        };
+        let first_seen = *self.start_ticks.entry(pid).or_insert(stat.start_ticks);
+        first_seen == stat.start_ticks && !stat.has_ended()
+    }
+
+    fn read_names_again(&mut self) {
+        let threads: Vec<(i32, i32)> = self.processes.live_threads().collect();
+        for (pid, tid) in threads {
+            if let Some(comm) = proc_fs::comm(pid, tid) {
+                self.processes.name(pid, tid, comm);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use tracer_common::event_type::FIRST_USER_EVENT;
+    use tracer_common::kernel::ForkData;
+    use tracer_posix::engine::{Filtering, StreamFullPolicy};
+    use tracer_posix::event::{EventHeader, Truncation};
+    use tracer_posix::source::{Batch, Control, Loss, Source};
+    use zerocopy::IntoBytes;
+
+    use super::super::Selection;
+    use super::*;
+    use crate::report::JsonLines;
+    use crate::report::WallClock;
+
+    /// No process has this pid: it is above the most that a kernel gives out.
+    const PID: i32 = 5_000_000;
+
+    /// What a test tells its source to hand over.
+    enum Told {
+        Event(EventHeader, Vec<u8>),
+        Loss(Loss),
+    }
+
+    /// Hands over what it is told and knows everything up to the time of the last event.
+    struct Script(mpsc::Receiver<Told>, MonotonicNs);
+
+    impl Source for Script {
+        fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
+            for told in self.0.try_iter() {
+                match told {
+                    Told::Event(header, data) => {
+                        self.1 = MonotonicNs(header.time.0 + 1);
+                        let mut header = header;
+                        if header.event_type.is_user() {
+                            header.event_type =
+                                batch.user_event_type(b"lock held", header.event_type);
+                        }
+                        batch.push(header, &data);
+                    }
+                    Told::Loss(loss) => batch.lose(loss),
+                }
+            }
+            self.1
+        }
+
+        fn control(&mut self, _: &Control) {}
+    }
+
+    struct Scene {
+        tracer: Tracer,
+        told: mpsc::Sender<Told>,
+        now: u64,
+    }
+
+    impl Scene {
+        /// A trace of process `PID` that shows what `words` choose.
+        fn showing(words: &[&str], limit: Option<u64>) -> Self {
+            let selection = Selection::of_words(words.iter().copied()).unwrap();
+            let clock = || MonotonicNs(0);
+            let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 1 << 20, clock);
+            stream.set_filter(&selection.filter(), Filtering::Set, Origin::NONE);
+            let (told, script) = mpsc::channel();
+            stream.add_source(Box::new(Script(script, MonotonicNs(0))));
+            stream.start(Origin::NONE);
+            let epoch = WallClock::new(MonotonicNs(0), std::time::UNIX_EPOCH);
+            let printer = Printer::new(Box::new(JsonLines::new(epoch)), &selection, limit);
+            let mut processes = Processes::new(true);
+            processes.add(PID);
+            processes.name(PID, PID, Comm::new(b"shell"));
+            Self {
+                tracer: Tracer::new(stream, processes, None, printer, true),
+                told,
+                now: 0,
+            }
+        }
+
+        fn tell(&mut self, event_type: EventTypeId, pid: i32, data: &[u8]) {
+            self.now += 1;
+            let header = EventHeader {
+                time: MonotonicNs(self.now),
+                event_type,
+                pid,
+                tid: pid,
+                cpu: Some(0),
+                thread_id: 0,
+                program_address: 0,
+                truncation: Truncation::None,
+            };
+            self.told.send(Told::Event(header, data.to_vec())).unwrap();
+        }
+
+        /// Type and thread name of each line since the last call.
+        fn lines(&mut self) -> Vec<(String, String)> {
+            let until = MonotonicNs(u64::MAX);
+            while self.tracer.round(until, MonotonicNs(0)).has_more && !self.tracer.is_done() {}
+            let lines = std::mem::take(self.tracer.lines());
+            let lines = lines
+                .split(|byte| *byte == b'\n')
+                .filter(|line| !line.is_empty());
+            let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+            lines
+                .map(|line| {
+                    let line: serde_json::Value = serde_json::from_slice(line).unwrap();
+                    (text(&line["type"]), text(&line["comm"]))
+                })
+                .collect()
+        }
+    }
+
+    fn line(event_type: &str, comm: &str) -> (String, String) {
+        (event_type.to_owned(), comm.to_owned())
+    }
+
+    fn fork(child: u32) -> Vec<u8> {
+        let mut child_comm = [0; 16];
+        child_comm[..5].copy_from_slice(b"child");
+        let data = ForkData {
+            child_pid: child,
+            child_tid: child,
+            child_comm,
+        };
+        data.as_bytes().to_vec()
+    }
+
+    #[test]
+    fn what_is_not_shown_still_names_what_is() {
+        let mut scene = Scene::showing(&["user"], None);
+        scene.tell(EventTypeId::FORK, PID, &fork(5_000_001));
+        scene.tell(EventTypeId(FIRST_USER_EVENT + 1), 5_000_001, b"x");
+
+        assert_eq!(scene.lines(), [line("lock held", "child")]);
+    }
+
+    #[test]
+    fn a_thread_is_shown_by_the_name_it_had() {
+        let mut scene = Scene::showing(&["rename", "exec", "exit"], None);
+        scene.tell(EventTypeId::RENAME, PID, b"renamed\0\0\0\0\0\0\0\0\0");
+        scene.tell(
+            EventTypeId::EXEC,
+            PID,
+            b"make\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0/bin/make\0",
+        );
+        scene.tell(EventTypeId::EXIT, PID, &[0; 8]);
+
+        assert_eq!(
+            scene.lines(),
+            [
+                line("linux_trace_rename", "shell"),
+                line("linux_trace_exec", "make"),
+                line("linux_trace_exit", "make"),
+            ]
+        );
+        assert!(scene.tracer.have_all_ended());
+    }
+
+    #[test]
+    fn no_more_is_shown_than_was_asked_for() {
+        let mut scene = Scene::showing(&["user"], Some(2));
+        for _ in 0..5 {
+            scene.tell(EventTypeId(FIRST_USER_EVENT + 1), PID, b"");
+        }
+        assert_eq!(scene.lines().len(), 2);
+        assert!(scene.tracer.is_done());
+        let summary = scene.tracer.end(Duration::ZERO);
+        assert_eq!(summary.events, [(b"lock held".to_vec(), 2)]);
+    }
+
+    #[test]
+    fn a_command_is_shown_from_its_exec_on() {
+        let mut scene = Scene::showing(&["switch", "wakeup", "exec"], None);
+        scene.tracer.add_command(PID, true);
+        scene.tell(EventTypeId::WAKEUP, PID, &[0; 8]);
+        scene.tell(EventTypeId::SWITCH_IN, PID, &[0; 24]);
+        scene.tell(EventTypeId::EXEC, PID, &[b'x'; 30]);
+        scene.tell(EventTypeId::SWITCH_OUT, PID, &[0; 32]);
+        let types: Vec<String> = scene.lines().into_iter().map(|(name, _)| name).collect();
+
+        assert_eq!(types, ["linux_trace_exec", "linux_trace_switch_out"]);
+    }
+
+    #[test]
+    fn a_process_whose_end_was_lost_is_found_to_have_ended() {
+        let mut scene = Scene::showing(&["exit"], None);
+        assert!(!scene.tracer.have_all_ended());
+        scene.tracer.tidy(MonotonicNs(1));
+
+        assert!(scene.tracer.have_all_ended());
+    }
+
+    #[test]
+    fn what_happens_after_the_end_is_not_shown() {
+        let mut scene = Scene::showing(&["user"], None);
+        scene.tell(EventTypeId(FIRST_USER_EVENT + 1), PID, b"");
+        scene.tell(EventTypeId(FIRST_USER_EVENT + 1), PID, b"");
+        scene.tracer.round(MonotonicNs(1), MonotonicNs(0));
+
+        assert_eq!(scene.lines().len(), 1);
+    }
+
+    #[test]
+    fn losses_are_marked_and_summed_up() {
+        let mut scene = Scene::showing(&["exit"], None);
+        let loss = Loss {
+            cause: LossCause::KernelRingFull,
+            count: 3,
+            since: MonotonicNs(1),
+        };
+        scene.told.send(Told::Loss(loss)).unwrap();
+        scene.tell(EventTypeId::EXIT, PID, &[0; 8]);
+        scene.tell(EventTypeId::EXIT, PID, &[0; 8]);
+        let types: Vec<String> = scene.lines().into_iter().map(|(name, _)| name).collect();
+
+        assert!(
+            types.contains(&"posix_trace_overflow".to_owned()),
+            "{types:?}"
+        );
+        assert_eq!(scene.tracer.end(Duration::ZERO).lost_in_all(), 3);
+    }
+}

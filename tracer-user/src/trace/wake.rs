@@ -1,0 +1,75 @@
+//! What wakes the tracer besides events: signals and the ends of processes.
+
+use std::io;
+use std::process::ExitStatus;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::pidfd::PidFd;
+
+/// Something that happened outside of the stream.
+#[derive(Debug)]
+pub enum Wake {
+    /// Somebody wants the trace to end, by this signal.
+    Signal(i32),
+    /// A process that was asked for has ended.
+    ProcessEnded(i32),
+    /// The command could not be started.
+    NotStarted(io::Error),
+    /// The command has ended and its status was taken.
+    CommandEnded(ExitStatus),
+}
+
+/// Tells of the signals that end a trace, from now on.
+///
+/// # Errors
+///
+/// A handler cannot be installed.
+pub fn watch_signals(wakes: &UnboundedSender<Wake>) -> io::Result<()> {
+    for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // `nohup` says that the end of the terminal is none of our business.
+        if number == libc::SIGHUP && is_ignored(number) {
+            continue;
+        }
+        let mut signals = signal(SignalKind::from_raw(number))?;
+        let wakes = wakes.clone();
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                if wakes.send(Wake::Signal(number)).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Tells of the end of process `pid`.
+///
+/// # Errors
+///
+/// The descriptor cannot be waited for.
+pub fn watch_process(wakes: &UnboundedSender<Wake>, pid: i32, process: PidFd) -> io::Result<()> {
+    let process = process.into_waited_for()?;
+    let wakes = wakes.clone();
+    tokio::spawn(async move {
+        if process.readable().await.is_ok() {
+            // Nobody listens any more when the trace has ended.
+            let _ = wakes.send(Wake::ProcessEnded(pid));
+        }
+    });
+    Ok(())
+}
+
+fn is_ignored(number: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: a null pointer leaves the action as it is; the other is valid for a write.
+    let failed = unsafe { libc::sigaction(number, std::ptr::null(), action.as_mut_ptr()) };
+    if failed != 0 {
+        return false;
+    }
+    // SAFETY: all-zero bytes are a valid `sigaction`, and the kernel has written it.
+    let action = unsafe { action.assume_init() };
+    action.sa_sigaction == libc::SIG_IGN
+}

@@ -1,0 +1,202 @@
+//! Writing in a thread of its own: whoever reads slowly holds up nothing but his own lines.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::sync::mpsc as std_mpsc;
+use std::thread;
+
+use tokio::sync::{mpsc, oneshot};
+
+/// Bytes that are handed over at once when there is much to write.
+pub const CHUNK_BYTES: usize = 256 * 1024;
+
+/// Chunks on their way: 8 of 256 KiB let a reader pause for some milliseconds unnoticed.
+const CHUNKS: usize = 8;
+
+/// The near end of the writing thread.
+pub struct Writer {
+    chunks: mpsc::Sender<Vec<u8>>,
+    /// Written buffers come back, so that their memory is used again.
+    spare: std_mpsc::Receiver<Vec<u8>>,
+    result: oneshot::Receiver<io::Result<()>>,
+}
+
+/// What became of an offered buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// It is on its way, and an empty one has taken its place.
+    Taken,
+    /// There is no room; it is as it was.
+    Full,
+    /// Nothing can be written any more; [`Writer::finish`] tells why.
+    Closed,
+}
+
+impl Writer {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be had.
+    pub fn start(target: impl Write + Send + 'static) -> io::Result<Self> {
+        let (chunks, to_write) = mpsc::channel(CHUNKS);
+        let (give_back, spare) = std_mpsc::channel();
+        let (tell, result) = oneshot::channel();
+        thread::Builder::new()
+            .name("writer".to_owned())
+            .spawn(move || {
+                // Nobody listens any more when the trace was ended at once.
+                let _ = tell.send(write_all(target, to_write, &give_back));
+            })?;
+        Ok(Self {
+            chunks,
+            spare,
+            result,
+        })
+    }
+
+    /// Hands over the buffer, unless it is empty or there is no room.
+    pub fn offer(&mut self, buffer: &mut Vec<u8>) -> Offer {
+        if buffer.is_empty() {
+            return if self.chunks.is_closed() {
+                Offer::Closed
+            } else {
+                Offer::Taken
+            };
+        }
+        match self.chunks.try_reserve() {
+            Ok(place) => {
+                let empty = self.spare.try_recv().unwrap_or_default();
+                place.send(std::mem::replace(buffer, empty));
+                Offer::Taken
+            }
+            Err(mpsc::error::TrySendError::Full(())) => Offer::Full,
+            Err(mpsc::error::TrySendError::Closed(())) => Offer::Closed,
+        }
+    }
+
+    /// Waits until a buffer can be handed over, or never again.
+    pub async fn ready(&self) {
+        // The result is told by the next offer.
+        let _ = self.chunks.reserve().await;
+    }
+
+    /// Writes the last bytes and waits until everything is written.
+    ///
+    /// # Errors
+    ///
+    /// What the first failed write said.
+    pub async fn finish(self, last: Vec<u8>) -> io::Result<()> {
+        // When the thread has ended before, its result tells why.
+        let _ = self.chunks.send(last).await;
+        drop(self.chunks);
+        self.result.await.unwrap_or(Ok(()))
+    }
+}
+
+fn write_all(
+    mut target: impl Write,
+    mut to_write: mpsc::Receiver<Vec<u8>>,
+    give_back: &std_mpsc::Sender<Vec<u8>>,
+) -> io::Result<()> {
+    while let Some(mut chunk) = to_write.blocking_recv() {
+        target.write_all(&chunk)?;
+        chunk.clear();
+        // Nobody takes it back at the end.
+        let _ = give_back.send(chunk);
+    }
+    target.flush()
+}
+
+/// A file that is written to even when somebody who shares it has made it non-blocking, as some
+/// shells and terminals do.
+pub struct PatientFile(pub File);
+
+impl Write for PatientFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.0.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(),
+                result => return result,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl PatientFile {
+    fn wait(&self) {
+        let mut poll = libc::pollfd {
+            fd: self.0.as_raw_fd(),
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: `poll` is one valid `pollfd`, as the second argument says.
+        // Whatever it returns, the next write tells more.
+        unsafe { libc::poll(&raw mut poll, 1, 1000) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct ClosedPipe;
+
+    impl Write for ClosedPipe {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn everything_is_written_in_order() {
+        let written = Shared::default();
+        let mut writer = Writer::start(written.clone()).unwrap();
+        for number in 0..100_u8 {
+            let mut buffer = vec![number];
+            while writer.offer(&mut buffer) == Offer::Full {
+                writer.ready().await;
+            }
+            assert!(buffer.is_empty());
+        }
+        writer.finish(vec![100]).await.unwrap();
+
+        assert_eq!(*written.0.lock().unwrap(), (0..=100).collect::<Vec<u8>>());
+    }
+
+    #[tokio::test]
+    async fn a_closed_pipe_is_noticed() {
+        let mut writer = Writer::start(ClosedPipe).unwrap();
+        while writer.offer(&mut vec![1]) != Offer::Closed {
+            writer.ready().await;
+        }
+
+        let error = writer.finish(Vec::new()).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+}

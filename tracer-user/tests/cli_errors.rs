@@ -1,0 +1,137 @@
+//! What cannot work is refused in one line that says what to do, with exit code 2.
+
+use std::process::{Command, Output, Stdio};
+
+fn tracer(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tracer-user"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("it can be run")
+}
+
+/// The line that goes with a refusal.
+fn refused(arguments: &[&str]) -> String {
+    let output = tracer(arguments);
+    let line = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {line}");
+    assert_eq!(output.stdout, b"", "{arguments:?}");
+    assert_eq!(line.lines().count(), 1, "{arguments:?}: {line}");
+    assert!(line.starts_with("tracer-user: "), "{arguments:?}: {line}");
+    line
+}
+
+#[test]
+fn what_is_no_pid_is_refused() {
+    for pid in ["0", "-1", "me", "", "99999999999"] {
+        let line = refused(&["attach", "--", pid]);
+        assert!(line.contains("is no pid"), "{line}");
+    }
+}
+
+#[test]
+fn a_pid_of_no_process_is_refused() {
+    // Above the most that a kernel gives out.
+    let line = refused(&["attach", "--no-system", "4194305"]);
+    assert!(line.contains("no process has pid 4194305"), "{line}");
+}
+
+#[test]
+fn a_process_that_has_ended_is_refused() {
+    let mut child = Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    let pid = child.id().to_string();
+    let line = refused(&["attach", "--no-system", &pid]);
+    assert!(
+        line.contains(&format!("no process has pid {pid}")),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_thread_is_refused_and_its_process_is_named() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let (keep, kept) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        let link = std::fs::read_link("/proc/thread-self").unwrap();
+        tell.send(link.file_name().unwrap().to_str().unwrap().to_owned())
+            .unwrap();
+        // Until the sender is dropped.
+        let _ = kept.recv();
+    });
+    let line = refused(&["attach", "--no-system", &told.recv().unwrap()]);
+    assert!(
+        line.contains(&format!("attach to {}", std::process::id())),
+        "{line}"
+    );
+    drop(keep);
+    thread.join().unwrap();
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused_by_name() {
+    let pid = std::process::id().to_string();
+    for options in [
+        ["--duration", "soon"],
+        ["--duration", "-1"],
+        ["--events", "no-such-event"],
+        ["--events", ""],
+        ["--events", "0"],
+        ["--format", "no-such-format"],
+        ["--ring-size", "1"],
+        ["--ring-size", "8X"],
+        ["--thread-ring-size", "2G"],
+        ["--stream-size", "-8"],
+        ["--no-user", "--no-system"],
+        ["--output", "/no/such/folder/file"],
+        ["--no-such-option", "x"],
+    ] {
+        let mut arguments = vec!["attach", "--no-system", &pid];
+        arguments.extend(options.iter().filter(|word| **word != "--no-system"));
+        let line = refused(&arguments);
+        let names_it = options
+            .iter()
+            .any(|word| !word.is_empty() && line.contains(word));
+        let is_about_output = options[0] == "--output" && line.contains("/no/such/folder");
+        assert!(names_it || is_about_output, "{line}");
+    }
+}
+
+#[test]
+fn an_unknown_event_type_is_told_the_known_ones() {
+    let line = refused(&["attach", "1", "--events", "fork,frok"]);
+    for word in [
+        "\"frok\"", "fork", "exec", "exit", "switch", "wakeup", "rename", "user",
+    ] {
+        assert!(line.contains(word), "{line}");
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_started_is_refused_by_name() {
+    for command in ["/no/such/program", "/etc/passwd"] {
+        let line = refused(&["run", "--no-system", "--", command]);
+        assert!(line.contains(command), "{line}");
+    }
+}
+
+#[test]
+fn missing_arguments_are_refused() {
+    assert!(refused(&["attach"]).contains("<PID>"));
+    assert!(refused(&["run"]).contains("<COMMAND>"));
+    assert_eq!(tracer(&[]).status.code(), Some(2));
+}
+
+#[test]
+fn help_and_version_are_no_failures() {
+    for arguments in [
+        &["--help"][..],
+        &["--version"],
+        &["attach", "--help"],
+        &["run", "--help"],
+    ] {
+        let output = tracer(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert!(!output.stdout.is_empty(), "{arguments:?}");
+    }
+}
