@@ -1,3 +1,58 @@
 //! `cargo xtask`: builds, tests and installs the project.
+//!
+//! Every task sets up what it needs first, so each of them works on a machine that has the
+//! toolchain and nothing else.
 
-fn main() {}
+mod bpf_linker;
+mod packages;
+mod privilege;
+mod process;
+mod tasks;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Builds, tests and installs the project.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Task {
+    /// Installs what building needs and is missing (the other tasks do so too)
+    Setup(tasks::setup::Args),
+    /// Builds only the eBPF object, to target/ebpf/tracer-ebpf.o
+    BuildEbpf,
+    /// Builds everything: the eBPF object, then the workspace
+    Build,
+    /// Builds, and puts library, header, pkg-config file and binary into target/dist
+    Dist,
+    /// Installs library, header, pkg-config file and binary
+    Install(tasks::install::Args),
+    /// Attaches to a small instrumented program and prints its timeline
+    Demo(tasks::demo::Args),
+    /// Runs every test, those that load eBPF included
+    Test(tasks::test::Args),
+    /// Checks formatting and lints
+    Lint,
+}
+
+fn main() -> ExitCode {
+    let task = Task::parse();
+    let result = match task {
+        Task::Setup(args) => tasks::setup::run(&args),
+        Task::BuildEbpf => tasks::build_ebpf::run().map(drop),
+        Task::Build => tasks::build::run(),
+        Task::Dist => tasks::dist::run().map(drop),
+        Task::Install(args) => tasks::install::run(&args),
+        Task::Demo(args) => tasks::demo::run(&args),
+        Task::Test(args) => tasks::test::run(&args),
+        Task::Lint => tasks::lint::run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

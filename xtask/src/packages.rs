@@ -1,0 +1,120 @@
+//! What the system's package manager has to bring.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+
+use crate::{privilege, process};
+
+/// Something that is there or not, and the Debian packages that bring it.
+pub struct Need {
+    /// What it is, for people.
+    pub what: &'static str,
+    /// Tells whether it is there.
+    pub is_met: fn() -> bool,
+    /// What brings it.
+    pub packages: &'static [&'static str],
+}
+
+/// What building needs, the eBPF linker apart.
+pub const TO_BUILD: &[Need] = &[Need {
+    what: "a C compiler",
+    is_met: || process::find("cc").is_some() && Path::new("/usr/include/stdio.h").exists(),
+    packages: &["gcc", "libc6-dev"],
+}];
+
+/// What C programs need to be compiled with the library.
+pub const FOR_C_PROGRAMS: &[Need] = &[Need {
+    what: "pkg-config",
+    is_met: || process::find("pkg-config").is_some(),
+    packages: &["pkg-config"],
+}];
+
+/// What the tests compare with.
+pub const TO_TEST: &[Need] = &[
+    Need {
+        what: "strace",
+        is_met: || process::find("strace").is_some(),
+        packages: &["strace"],
+    },
+    Need {
+        what: "make",
+        is_met: || process::find("make").is_some(),
+        packages: &["make"],
+    },
+    Need {
+        what: "setpriv",
+        is_met: || process::find("setpriv").is_some(),
+        packages: &["util-linux"],
+    },
+];
+
+/// Installs the packages of the needs that are not met.
+///
+/// Only where that can be done without asking: as root, or by a `sudo` that wants no password.
+/// Everyone else is told what to run.
+pub fn install_missing<'a>(needs: impl IntoIterator<Item = &'a Need>) -> anyhow::Result<()> {
+    let missing: Vec<&Need> = needs.into_iter().filter(|need| !(need.is_met)()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let what: Vec<_> = missing.iter().map(|need| need.what).collect();
+    let packages: Vec<_> = missing
+        .iter()
+        .flat_map(|need| need.packages.iter().copied())
+        .collect();
+    let what = what.join(", ");
+    if process::find("apt-get").is_none() {
+        bail!(
+            "missing: {what}; this is no Debian-like system, so please install what its packages \
+             {} are called here",
+            packages.join(", ")
+        );
+    }
+    if !privilege::is_root() && !privilege::has_silent_sudo() {
+        bail!(
+            "missing: {what}; please run: sudo apt-get install {}",
+            packages.join(" ")
+        );
+    }
+    eprintln!("Installing {} for {what}", packages.join(" "));
+    if !packages.iter().all(|package| is_known(package)) {
+        process::run(apt_get()?.args(["update", "--quiet"]))?;
+    }
+    install(&packages).or_else(|_| {
+        // The lists may be older than the archive, which no longer has what they name.
+        process::run(apt_get()?.args(["update", "--quiet"]))?;
+        install(&packages)
+    })?;
+    if let Some(need) = missing.iter().find(|need| !(need.is_met)()) {
+        bail!(
+            "{} is still missing although {} is installed",
+            need.what,
+            need.packages.join(" ")
+        );
+    }
+    Ok(())
+}
+
+fn install(packages: &[&str]) -> anyhow::Result<()> {
+    process::run(
+        apt_get()?
+            .args(["install", "--yes", "--quiet", "--no-install-recommends"])
+            .args(packages),
+    )
+    .with_context(|| format!("the packages {} cannot be installed", packages.join(", ")))
+}
+
+fn apt_get() -> anyhow::Result<Command> {
+    // `env` and not the environment of the command: sudo would drop it.
+    let mut command = privilege::as_root("env", "install packages")?;
+    command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+    command.stdin(std::process::Stdio::null());
+    Ok(command)
+}
+
+/// Whether the package lists on this machine name the package.
+fn is_known(package: &str) -> bool {
+    process::succeeds(Command::new("apt-cache").args(["show", "--no-all-versions", package]))
+}

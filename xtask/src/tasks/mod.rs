@@ -1,0 +1,10 @@
+//! One file per task.
+
+pub mod build;
+pub mod build_ebpf;
+pub mod demo;
+pub mod dist;
+pub mod install;
+pub mod lint;
+pub mod setup;
+pub mod test;

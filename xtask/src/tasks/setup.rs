@@ -1,0 +1,106 @@
+//! Installs what is missing: a quick look when nothing is.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+
+use crate::{bpf_linker, packages, process, workspace};
+
+/// What to set up beside what building needs.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Also what the tests need
+    #[arg(long)]
+    test: bool,
+}
+
+/// A part of the toolchain, and the file in the toolchain's folder that shows it is there.
+struct Component {
+    name: &'static str,
+    sign: &'static str,
+}
+
+const RUST_SRC: Component = Component {
+    name: "rust-src",
+    sign: "lib/rustlib/src/rust/library/core/Cargo.toml",
+};
+
+const LINTERS: [Component; 2] = [
+    Component {
+        name: "clippy",
+        sign: "bin/cargo-clippy",
+    },
+    Component {
+        name: "rustfmt",
+        sign: "bin/cargo-fmt",
+    },
+];
+
+/// Sets up everything.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    for_ebpf()?;
+    for_linting()?;
+    for_c_programs()?;
+    if args.test {
+        for_tests()?;
+    }
+    eprintln!("Everything needed is there.");
+    Ok(())
+}
+
+/// Sets up what building the eBPF object needs, and returns its linker.
+pub fn for_ebpf() -> anyhow::Result<PathBuf> {
+    packages::install_missing(packages::TO_BUILD)?;
+    add_components(&[RUST_SRC])?;
+    bpf_linker::find_or_install()
+}
+
+/// Sets up what linting needs; eBPF code is linted without its linker.
+pub fn for_linting() -> anyhow::Result<()> {
+    add_components(&[RUST_SRC])?;
+    add_components(&LINTERS)
+}
+
+/// Sets up what compiling C programs with the library needs.
+pub fn for_c_programs() -> anyhow::Result<()> {
+    packages::install_missing(packages::TO_BUILD.iter().chain(packages::FOR_C_PROGRAMS))
+}
+
+/// Sets up what the tests need beside the build.
+pub fn for_tests() -> anyhow::Result<()> {
+    for_c_programs()?;
+    packages::install_missing(packages::TO_TEST)
+}
+
+/// Adds parts of the toolchain. Where rustup installs by itself they are there already; where it
+/// is told not to, `rust-toolchain.toml` naming them is not enough.
+fn add_components(components: &[Component]) -> anyhow::Result<()> {
+    let sysroot = process::output(
+        Command::new("rustc")
+            .current_dir(workspace::root())
+            .args(["--print", "sysroot"]),
+    )?;
+    let is_missing = |component: &&Component| !Path::new(&sysroot).join(component.sign).exists();
+    let missing: Vec<_> = components
+        .iter()
+        .filter(is_missing)
+        .map(|component| component.name)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if process::find("rustup").is_none() {
+        bail!(
+            "the toolchain lacks {}, and there is no rustup to add it",
+            missing.join(", ")
+        );
+    }
+    process::run(
+        Command::new("rustup")
+            .current_dir(workspace::root())
+            .args(["component", "add"])
+            .args(&missing),
+    )
+    .with_context(|| format!("the toolchain's {} cannot be added", missing.join(", ")))
+}

@@ -1,0 +1,118 @@
+//! The test executables: built without rights, run with them.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+
+use crate::tasks::test::totals::{self, Totals};
+use crate::{privilege, process, workspace};
+
+/// The crates whose tests run on the host.
+pub const SELECTION: [&str; 2] = ["--workspace", "--exclude=tracer-ebpf"];
+
+/// One executable that libtest made.
+pub struct TestBinary {
+    executable: PathBuf,
+    /// Folder of its crate: tests expect to run there.
+    folder: PathBuf,
+}
+
+/// Builds all of them; quick when `cargo test` has just done so.
+pub fn build() -> anyhow::Result<Vec<TestBinary>> {
+    let output = workspace::cargo_for_host("test")
+        .args(SELECTION)
+        .args(["--no-run", "--quiet", "--message-format=json"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot run cargo")?;
+    ensure!(output.status.success(), "the tests cannot be built");
+    let mut binaries = Vec::new();
+    for line in output.stdout.split(|&byte| byte == b'\n') {
+        // Tests' own output never comes here, but a compiler plugin's might: only objects count.
+        let Ok(message) = serde_json::from_slice::<Value>(line) else {
+            continue;
+        };
+        binaries.extend(test_binary(&message));
+    }
+    Ok(binaries)
+}
+
+fn test_binary(message: &Value) -> Option<TestBinary> {
+    let is_test = message.pointer("/profile/test")?.as_bool()?;
+    let executable = PathBuf::from(message.get("executable")?.as_str()?);
+    let manifest = PathBuf::from(message.get("manifest_path")?.as_str()?);
+    let folder = manifest.parent()?.to_owned();
+    is_test.then_some(TestBinary { executable, folder })
+}
+
+impl TestBinary {
+    /// How many tests in it need rights.
+    pub fn count_privileged(&self, filter: Option<&str>) -> anyhow::Result<u64> {
+        let listed = process::output(
+            Command::new(&self.executable)
+                .current_dir(&self.folder)
+                .args(["--ignored", "--list", "--format=terse"])
+                .args(filter),
+        )?;
+        let count = listed.lines().filter(|line| line.ends_with(": test"));
+        Ok(u64::try_from(count.count())?)
+    }
+
+    /// Runs those tests as root, one after the other: they share the machine's processors and the
+    /// kernel's list of programs.
+    pub fn run_privileged(
+        &self,
+        filter: Option<&str>,
+        variables: &[(&str, OsString)],
+    ) -> anyhow::Result<Totals> {
+        println!("\n     Running {} as root", self.executable.display());
+        // `env` and not the environment of the command: sudo would drop it.
+        let mut command = privilege::as_root("env", "run the tests that load eBPF")?;
+        for (name, value) in variables {
+            let mut assignment = OsString::from(name);
+            assignment.push("=");
+            assignment.push(value);
+            command.arg(assignment);
+        }
+        command
+            .arg(&self.executable)
+            .args(["--ignored", "--test-threads=1"])
+            .args(filter)
+            .current_dir(&self.folder);
+        let (totals, succeeded) = totals::of(&mut command)?;
+        ensure!(
+            succeeded || totals.failed > 0,
+            "{} ended without saying how its tests went",
+            self.executable.display()
+        );
+        Ok(totals)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::test_binary;
+
+    #[test]
+    fn only_executables_with_tests_in_them_are_run() {
+        let of = |test: bool, executable: Value| {
+            test_binary(&json!({
+                "manifest_path": "/repository/crate/Cargo.toml",
+                "profile": { "test": test },
+                "executable": executable,
+            }))
+        };
+        use serde_json::Value;
+
+        let binary = of(true, json!("/repository/target/debug/deps/x")).unwrap();
+        assert_eq!(binary.folder.to_str(), Some("/repository/crate"));
+        assert!(of(false, json!("/repository/target/debug/x")).is_none());
+        assert!(of(true, Value::Null).is_none());
+    }
+}

@@ -1,0 +1,107 @@
+//! The whole test suite.
+
+mod binaries;
+mod totals;
+
+use std::env;
+
+use anyhow::{bail, ensure};
+
+use crate::tasks::{dist, setup};
+use crate::{privilege, workspace};
+use binaries::TestBinary;
+use totals::Totals;
+
+/// What to run.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Leave out the tests that load eBPF
+    #[arg(long)]
+    unprivileged: bool,
+    /// Only tests whose name contains this
+    filter: Option<String>,
+}
+
+/// Builds everything, runs everything, and says the totals in the last line.
+///
+/// A test that loads eBPF is marked `#[ignore]`, so that a plain `cargo test` works without
+/// rights; here they run as root. In CI (`CI=true`) it is a failure when they cannot.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    setup::for_tests()?;
+    dist::run()?;
+
+    let mut totals = unprivileged(args)?;
+    if !args.unprivileged {
+        totals.add(privileged(args)?);
+    }
+    println!("\n{totals}");
+    ensure!(totals.failed == 0, "{} tests failed", totals.failed);
+    Ok(())
+}
+
+fn is_ci() -> bool {
+    env::var_os("CI").is_some_and(|value| value == "true")
+}
+
+/// What every test is told: where the programs and libraries under test are.
+fn environment() -> Vec<(&'static str, std::ffi::OsString)> {
+    let mut variables = vec![("TRACER_DIST", workspace::target("dist").into_os_string())];
+    if is_ci() {
+        variables.push(("TRACER_REQUIRE_PRIVILEGED", "1".into()));
+    }
+    variables
+}
+
+fn unprivileged(args: &Args) -> anyhow::Result<Totals> {
+    let mut command = workspace::cargo_for_host("test");
+    command
+        .args(binaries::SELECTION)
+        .arg("--no-fail-fast")
+        .envs(environment());
+    if let Some(filter) = &args.filter {
+        command.arg(filter);
+    }
+    let (mut totals, succeeded) = totals::of(&mut command)?;
+    if !succeeded && totals.failed == 0 {
+        bail!("the tests cannot be built or run");
+    }
+    // Those are the privileged ones: they are counted where they run, or do not.
+    totals.ignored = 0;
+    Ok(totals)
+}
+
+fn privileged(args: &Args) -> anyhow::Result<Totals> {
+    let all = binaries::build()?;
+    let mut binaries: Vec<(TestBinary, u64)> = Vec::new();
+    for binary in all {
+        match binary.count_privileged(args.filter.as_deref())? {
+            0 => {}
+            count => binaries.push((binary, count)),
+        }
+    }
+    let expected: u64 = binaries.iter().map(|(_, count)| count).sum();
+    ensure!(
+        expected > 0 || args.filter.is_some(),
+        "no test that loads eBPF was found: they must not go missing"
+    );
+    if let Err(error) = privilege::check("run the tests that load eBPF") {
+        if is_ci() {
+            return Err(error.context("in CI the privileged tests must run"));
+        }
+        println!("\nskipped {expected} tests that load eBPF: {error}");
+        return Ok(Totals {
+            ignored: expected,
+            ..Totals::default()
+        });
+    }
+    let mut totals = Totals::default();
+    for (binary, _) in &binaries {
+        totals.add(binary.run_privileged(args.filter.as_deref(), &environment())?);
+    }
+    ensure!(
+        totals.passed + totals.failed == expected,
+        "{expected} privileged tests were to run and {} did",
+        totals.passed + totals.failed
+    );
+    Ok(totals)
+}
