@@ -1,0 +1,119 @@
+//! What is under test: the command line and the library as they are distributed.
+
+use std::env;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+
+/// The distribution's folder, as `cargo xtask dist` lays it out.
+///
+/// # Errors
+///
+/// It is not there.
+pub fn folder() -> anyhow::Result<PathBuf> {
+    let folder = env::var_os("TRACER_DIST").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist"),
+        PathBuf::from,
+    );
+    ensure!(
+        folder.join("bin/tracer-user").exists(),
+        "nothing to test in {}; run: cargo xtask dist",
+        folder.display()
+    );
+    Ok(folder.canonicalize()?)
+}
+
+/// The command line's path.
+///
+/// # Errors
+///
+/// It is not there.
+pub fn tracer_user() -> anyhow::Result<PathBuf> {
+    Ok(folder()?.join("bin/tracer-user"))
+}
+
+/// Compiles `tests/programs/NAME.c` into `into` as a user of the library would, and returns the
+/// program.
+///
+/// # Errors
+///
+/// What the compiler or pkg-config said.
+pub fn compile(name: &str, into: &Path) -> anyhow::Result<PathBuf> {
+    compile_with(name, into, &flags(&[])?)
+}
+
+/// As [`compile`], with the library inside the program.
+///
+/// # Errors
+///
+/// What the compiler or pkg-config said.
+pub fn compile_static(name: &str, into: &Path) -> anyhow::Result<PathBuf> {
+    let flags = flags(&["--static"])?;
+    compile_with(
+        name,
+        into,
+        &flags.replace("-lposixtrace", "-l:libposixtrace.a"),
+    )
+}
+
+fn flags(options: &[&str]) -> anyhow::Result<String> {
+    let lib = folder()?.join("lib");
+    let flags = Command::new("pkg-config")
+        .args(["--cflags", "--libs", "posixtrace"])
+        .args(options)
+        .env("PKG_CONFIG_PATH", lib.join("pkgconfig"))
+        .output()
+        .context("cannot run pkg-config")?;
+    ensure!(
+        flags.status.success(),
+        "pkg-config: {}",
+        String::from_utf8_lossy(&flags.stderr)
+    );
+    Ok(String::from_utf8(flags.stdout)?)
+}
+
+fn compile_with(name: &str, into: &Path, flags: &str) -> anyhow::Result<PathBuf> {
+    let lib = folder()?.join("lib");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("programs")
+        .join(name)
+        .with_extension("c");
+    let program = into.join(name);
+    let compiled = Command::new("cc")
+        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+        .arg(&program)
+        .arg(&source)
+        // A program that uses nothing of the library is to be one without it.
+        .arg("-Wl,--as-needed")
+        .args(flags.split_whitespace())
+        .arg(format!("-Wl,-rpath,{}", lib.display()))
+        .output()
+        .context("cannot run cc")?;
+    ensure!(
+        compiled.status.success(),
+        "{}: {}",
+        source.display(),
+        String::from_utf8_lossy(&compiled.stderr)
+    );
+    Ok(program)
+}
+
+/// A copy of the distribution in `folder` that every user may read and run: the original may be
+/// in a folder that is closed to others.
+///
+/// # Errors
+///
+/// It cannot be copied.
+pub fn copy_for_everyone(folder: &Path) -> anyhow::Result<PathBuf> {
+    fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+    let copied = Command::new("cp")
+        .arg("-r")
+        .args([self::folder()?, folder.join("dist")])
+        .status()
+        .context("cannot run cp")?;
+    ensure!(copied.success(), "cannot copy the distribution");
+    Ok(folder.join("dist"))
+}

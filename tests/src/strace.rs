@@ -1,0 +1,74 @@
+//! Counts of forks and execs as `strace` sees them.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+
+/// Processes that a command and its descendants made, and programs they started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Successful fork, vfork, clone and clone3 calls. The command must have no threads.
+    pub forks: u64,
+    /// Successful exec calls, the command's own start counted.
+    pub execs: u64,
+}
+
+/// Runs `command` (program and arguments) under strace.
+///
+/// # Errors
+///
+/// strace or the command failed.
+pub fn count(command: &[&str]) -> anyhow::Result<Counts> {
+    let folder = tempfile::tempdir()?;
+    let log = folder.path().join("log");
+    let status = Command::new("strace")
+        .args(["-f", "-qq", "-o"])
+        .arg(&log)
+        .args(["-e", "trace=execve,execveat,fork,vfork,clone,clone3"])
+        .args(["-e", "signal=none", "--"])
+        .args(command)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .context("cannot run strace")?;
+    ensure!(status.success(), "{command:?} failed under strace");
+    Ok(count_in(&fs::read_to_string(log)?))
+}
+
+fn count_in(log: &str) -> Counts {
+    let mut counts = Counts::default();
+    for line in log.lines() {
+        // "123 execve(…) = 0", or its two halves "… <unfinished ...>", "<... execve resumed>) = 0".
+        let call = line.split_once(' ').map_or("", |(_, call)| call).trim();
+        let result = call.rsplit_once(" = ").map(|(_, result)| result);
+        let Some(result) = result.and_then(|result| result.parse::<i64>().ok()) else {
+            continue;
+        };
+        let call = call.strip_prefix("<... ").unwrap_or(call);
+        if call.starts_with("execve") {
+            counts.execs += u64::from(result == 0);
+        } else {
+            counts.forks += u64::from(result > 0);
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, count_in};
+
+    #[test]
+    fn failed_calls_and_first_halves_are_not_counted() {
+        let log = "10 execve(\"/bin/sh\", [\"sh\"], 0x7ffd /* 9 vars */) = 0\n\
+                   10 vfork( <unfinished ...>\n\
+                   11 execve(\"/nowhere/ls\", [\"ls\"], 0x1) = -1 ENOENT (No such file)\n\
+                   11 execve(\"/bin/ls\", [\"ls\"], 0x1 <unfinished ...>\n\
+                   10 <... vfork resumed>) = 11\n\
+                   11 <... execve resumed>) = 0\n\
+                   10 clone(child_stack=NULL, flags=SIGCHLD) = 12\n";
+        let counts = Counts { forks: 2, execs: 2 };
+        assert_eq!(count_in(log), counts);
+    }
+}

@@ -1,0 +1,237 @@
+//! The command line as a user runs it.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use tempfile::TempDir;
+
+use crate::dist;
+use crate::event::{Event, Line, Summary};
+
+/// How long it may take to attach, or to end once told to.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running `tracer-user` that prints JSON into a file. Killed when dropped.
+///
+/// A file and not a pipe: a test that is slow to read must not slow the tracer down.
+pub struct Tracer {
+    child: Child,
+    folder: TempDir,
+}
+
+impl Tracer {
+    /// Starts `tracer-user SUBCOMMAND --format json ARGUMENTS…`.
+    ///
+    /// # Errors
+    ///
+    /// It could not be started.
+    pub fn start<A: AsRef<OsStr>>(
+        subcommand: &str,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> anyhow::Result<Self> {
+        let mut command = Command::new(dist::tracer_user()?);
+        command.args([subcommand, "--format", "json"]);
+        command.args(arguments);
+        Self::start_command(&mut command)
+    }
+
+    /// Attaches to a process.
+    ///
+    /// # Errors
+    ///
+    /// It could not be started.
+    pub fn attach(pid: i32, options: &[&str]) -> anyhow::Result<Self> {
+        let pid = pid.to_string();
+        Self::start("attach", options.iter().copied().chain([pid.as_str()]))
+    }
+
+    /// Starts a command that runs `tracer-user` with JSON output.
+    ///
+    /// # Errors
+    ///
+    /// It could not be started.
+    pub fn start_command(command: &mut Command) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(File::create(folder.path().join("out"))?)
+            .stderr(File::create(folder.path().join("err"))?)
+            .spawn()
+            .with_context(|| format!("cannot start {command:?}"))?;
+        Ok(Self { child, folder })
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap_or(-1)
+    }
+
+    /// Waits until it has printed an event of which `is_wanted` is true.
+    ///
+    /// # Errors
+    ///
+    /// It ends, or prints none in time.
+    pub fn wait_for(&mut self, is_wanted: impl Fn(&Event) -> bool) -> anyhow::Result<Event> {
+        let mut output = File::open(self.output())?;
+        let mut pending = String::new();
+        let errors = self.errors();
+        super::wait_until("an event of the tracer", PATIENCE, || {
+            let status = self.child.try_wait()?;
+            output.read_to_string(&mut pending)?;
+            while let Some(end) = pending.find('\n') {
+                let line: String = pending.drain(..=end).collect();
+                if let Line::Event(event) = Line::parse(line.trim_end())?
+                    && is_wanted(&event)
+                {
+                    return Ok(Some(event));
+                }
+            }
+            match status {
+                None => Ok(None),
+                Some(status) => bail!(
+                    "the tracer ended ({status}): {}",
+                    std::fs::read_to_string(&errors)?
+                ),
+            }
+        })
+    }
+
+    /// Ends it as Ctrl-C does, and returns what it printed.
+    ///
+    /// # Errors
+    ///
+    /// It does not end.
+    pub fn stop(self) -> anyhow::Result<Trace> {
+        self.signal(libc::SIGINT)?;
+        self.finish()
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    ///
+    /// It is gone.
+    pub fn signal(&self, signal: i32) -> anyhow::Result<()> {
+        // SAFETY: `kill` takes numbers only; the process is our child and not reaped.
+        let result = unsafe { libc::kill(self.pid(), signal) };
+        ensure!(result == 0, "the tracer is gone");
+        Ok(())
+    }
+
+    /// Waits until it is dead, whatever it printed.
+    ///
+    /// # Errors
+    ///
+    /// It lives on.
+    pub fn wait_for_death(mut self) -> anyhow::Result<ExitStatus> {
+        super::wait_until("the tracer's end", PATIENCE, || {
+            Ok(self.child.try_wait()?)
+        })
+    }
+
+    /// Waits for its end, and returns what it printed.
+    ///
+    /// # Errors
+    ///
+    /// It does not end.
+    pub fn finish(mut self) -> anyhow::Result<Trace> {
+        let status = super::wait_until("the tracer's end", 2 * PATIENCE, || {
+            Ok(self.child.try_wait()?)
+        })?;
+        let stderr = std::fs::read_to_string(self.errors())?;
+        let summary = summary_of(&self.output())?;
+        Ok(Trace {
+            status,
+            stderr,
+            summary,
+            tracer: self,
+        })
+    }
+
+    fn output(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+
+    fn errors(&self) -> PathBuf {
+        self.folder.path().join("err")
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a tracer that has ended printed.
+pub struct Trace {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it said beside the events.
+    pub stderr: String,
+    summary: Option<Summary>,
+    tracer: Tracer,
+}
+
+impl Trace {
+    /// Its last line.
+    ///
+    /// # Errors
+    ///
+    /// It printed none.
+    pub fn summary(&self) -> anyhow::Result<&Summary> {
+        let no_summary = || format!("no summary ({}): {}", self.status, self.stderr);
+        self.summary.as_ref().with_context(no_summary)
+    }
+
+    /// All events.
+    ///
+    /// # Errors
+    ///
+    /// A line is not as documented.
+    pub fn events(&self) -> anyhow::Result<Vec<Event>> {
+        let mut events = Vec::new();
+        for line in self.lines()? {
+            if let Line::Event(event) = Line::parse(&line?)? {
+                events.push(event);
+            }
+        }
+        Ok(events)
+    }
+
+    /// Every line, to be looked at one by one where there are millions.
+    ///
+    /// # Errors
+    ///
+    /// The output is gone.
+    pub fn lines(&self) -> anyhow::Result<impl Iterator<Item = std::io::Result<String>> + use<>> {
+        let file = File::open(self.tracer.output())?;
+        Ok(BufReader::with_capacity(1 << 20, file).lines())
+    }
+}
+
+/// The summary, from the end of the output.
+fn summary_of(path: &Path) -> anyhow::Result<Option<Summary>> {
+    /// More than the summary's line can have.
+    const TAIL: u64 = 64 * 1024;
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail)?;
+    let tail = String::from_utf8_lossy(&tail);
+    match tail.lines().next_back() {
+        Some(line) if line.starts_with("{\"summary\"") => match Line::parse(line)? {
+            Line::Summary(summary) => Ok(Some(summary)),
+            Line::Event(_) => Ok(None),
+        },
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,105 @@
+//! What remains after a tracer was killed: nothing.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::Duration;
+
+use tests::bpf::{self, Kind};
+use tests::event::{Event, two_numbers};
+use tests::rights::missing_right;
+use tests::target::Target;
+use tests::tracer::Tracer;
+use tests::{dist, wait_until};
+
+fn is_marker(event: &Event) -> bool {
+    event.is_user("marker")
+}
+
+fn pinned() -> BTreeSet<String> {
+    let entries = std::fs::read_dir("/sys/fs/bpf").into_iter().flatten();
+    entries
+        .flatten()
+        .map(|entry| entry.path().display().to_string())
+        .collect()
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_killed_tracer_leaves_nothing_in_the_kernel_and_the_target_can_be_traced_again() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("flood", folder.path()).unwrap();
+    let (mut target, _) = Target::start(Command::new(program).args(["2", "20000", "1"])).unwrap();
+    let pinned_before = pinned();
+
+    // More often than an area has places for streams: a killed tracer's are given back.
+    for _ in 0..10 {
+        let mut tracer = Tracer::attach(target.pid(), &[]).unwrap();
+        tracer.wait_for(is_marker).unwrap();
+        let objects = bpf::objects_of(tracer.pid()).unwrap();
+        for kind in [Kind::Program, Kind::Map] {
+            assert!(objects.iter().any(|object| object.kind == kind));
+        }
+        tracer.signal(libc::SIGKILL).unwrap();
+        let status = tracer.wait_for_death().unwrap();
+        assert!(!status.success());
+        // The kernel lets go of them a little later than of the process.
+        wait_until("the kernel to let go", Duration::from_secs(10), || {
+            let mut still = Vec::new();
+            for object in &objects {
+                if object.exists()? {
+                    still.push(object);
+                }
+            }
+            Ok(still.is_empty().then_some(()))
+        })
+        .unwrap();
+        assert!(target.is_running().unwrap());
+    }
+    assert_eq!(pinned(), pinned_before);
+
+    let mut tracer = Tracer::attach(target.pid(), &[]).unwrap();
+    tracer.wait_for(is_marker).unwrap();
+    target.go().unwrap();
+    target.wait_until_done().unwrap();
+    let trace = tracer.stop().unwrap();
+    let events = trace.events().unwrap();
+    assert_eq!(trace.summary().unwrap().all_lost(), 0);
+    let flood = events.iter().filter(|event| event.is_user("flood"));
+    assert_eq!(flood.count(), 20_000);
+    // Those since the first that was seen, without a gap.
+    let markers: Vec<_> = events.iter().filter(|event| is_marker(event)).collect();
+    let numbers: Vec<_> = markers.iter().map(|e| two_numbers(&e.line)).collect();
+    let first = numbers[0].unwrap().1;
+    for (number, expected) in numbers.into_iter().zip(first..) {
+        assert_eq!(number, Some((0, expected)));
+    }
+    assert!(target.end().unwrap().success());
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn the_target_runs_on_when_the_tracer_ends_by_itself() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("flood", folder.path()).unwrap();
+    let (mut target, _) = Target::start(Command::new(program).args(["2", "20000", "1"])).unwrap();
+    let descriptors = || {
+        let folder = format!("/proc/{}/fd", target.pid());
+        std::fs::read_dir(folder).map(Iterator::count)
+    };
+    let before = descriptors().unwrap();
+    let trace = Tracer::attach(target.pid(), &["--duration", "1"])
+        .and_then(Tracer::finish)
+        .unwrap();
+    assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
+    assert!(trace.events().unwrap().iter().any(is_marker));
+    assert_eq!(descriptors().unwrap(), before);
+    target.go().unwrap();
+    target.wait_until_done().unwrap();
+    assert!(target.end().unwrap().success());
+}

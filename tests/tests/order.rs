@@ -1,0 +1,116 @@
+//! Order: every cause before its effect, and time never goes back.
+
+use std::collections::{HashMap, HashSet};
+use std::process::Command;
+
+use tests::dist;
+use tests::event::Event;
+use tests::rights::missing_right;
+use tests::target::Target;
+use tests::tracer::Tracer;
+
+const ROUNDS: usize = 1000;
+
+/// The timeline of `family.c`, from before its first round until after its last.
+fn timeline() -> anyhow::Result<Vec<Event>> {
+    let folder = tempfile::tempdir()?;
+    let program = dist::compile("family", folder.path())?;
+    let (mut target, _) = Target::start(Command::new(program).arg(ROUNDS.to_string()))?;
+    let mut tracer = Tracer::attach(target.pid(), &[])?;
+    tracer.wait_for(|event| event.is_user("marker"))?;
+    tracer.wait_for(|event| event.is_system("switch_in"))?;
+    target.go()?;
+    target.wait_until_done()?;
+    let trace = tracer.stop()?;
+    assert_eq!(trace.summary()?.all_lost(), 0);
+    trace.events()
+}
+
+/// Where in the timeline the user events `name` are, by round.
+fn places_of(events: &[Event], name: &str) -> HashMap<usize, usize> {
+    let mut places = HashMap::new();
+    for (place, event) in events.iter().enumerate() {
+        if event.is_user(name) {
+            let round = event.text().and_then(|text| text.parse().ok());
+            let earlier = places.insert(round.expect("a round"), place);
+            assert!(earlier.is_none(), "{name} came twice: {}", event.line);
+        }
+    }
+    assert_eq!(places.len(), ROUNDS, "{name}");
+    places
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn every_cause_comes_before_its_effect_a_thousand_times() {
+    if missing_right().is_some() {
+        return;
+    }
+    let events = timeline().unwrap();
+
+    let times = events.iter().map(|event| event.ns);
+    assert!(times.is_sorted(), "time went back");
+
+    let (before, in_child, after) = (
+        places_of(&events, "before"),
+        places_of(&events, "in child"),
+        places_of(&events, "after"),
+    );
+    let mut forks = HashMap::new();
+    let mut exits = HashMap::new();
+    for (place, event) in events.iter().enumerate() {
+        if event.is_system("fork") {
+            forks.insert(event.number("child_pid").unwrap(), place);
+        } else if event.is_system("exit") {
+            exits.insert(i64::from(event.pid), place);
+        }
+    }
+    for round in 0..ROUNDS {
+        let child = i64::from(events[in_child[&round]].pid);
+        let steps = [
+            before[&round],
+            forks[&child],
+            in_child[&round],
+            exits[&child],
+            after[&round],
+        ];
+        let lines = steps.map(|place| events[place].line.as_str());
+        assert!(steps.is_sorted(), "round {round}:\n{}", lines.join("\n"));
+        let status = i64::try_from(round % 100).unwrap();
+        assert_eq!(events[exits[&child]].number("status"), Some(status));
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_thread_that_slept_is_woken_before_it_runs_again() {
+    if missing_right().is_some() {
+        return;
+    }
+    let events = timeline().unwrap();
+
+    let (mut asleep, mut running) = (HashSet::new(), HashSet::new());
+    let mut woken = 0;
+    for event in &events {
+        if event.is_system("switch_out") {
+            running.remove(&event.tid);
+            if event.number("preempted") == Some(0) && !is_runnable(event) {
+                asleep.insert(event.tid);
+            }
+        } else if event.is_system("wakeup") {
+            woken += u32::from(asleep.remove(&event.tid));
+        } else if event.is_system("switch_in") {
+            assert!(!asleep.contains(&event.tid), "not woken: {}", event.line);
+            assert!(running.insert(event.tid), "runs already: {}", event.line);
+        }
+    }
+    assert!(woken > 100, "{woken}");
+}
+
+/// Whether the thread that leaves the CPU could go on: its state is shown as a number, or as a
+/// letter or word of which R stands for running.
+fn is_runnable(switch_out: &Event) -> bool {
+    let state = &switch_out.data["state"];
+    let word = state.as_str().unwrap_or_default();
+    state.as_i64() == Some(0) || word.starts_with(['R', 'r'])
+}

@@ -1,0 +1,60 @@
+//! Commands that the tracer starts.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+
+use tests::dist;
+use tests::rights::missing_right;
+use tests::tracer::Tracer;
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_commands_first_event_is_its_exec() {
+    if missing_right().is_some() {
+        return;
+    }
+    let trace = Tracer::start("run", ["--", "/bin/true"])
+        .and_then(Tracer::finish)
+        .unwrap();
+    let events = trace.events().unwrap();
+    let first = &events[0];
+    assert!(first.is_system("exec"), "{}", first.line);
+    assert_eq!(first.data["file"], "/bin/true");
+    let last = events.iter().rfind(|event| event.is_system("exit"));
+    assert_eq!(last.expect("its exit").pid, first.pid);
+    assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn what_a_command_and_its_children_emit_at_once_is_all_there() {
+    if missing_right().is_some() {
+        return;
+    }
+    const EVENTS: usize = 1000;
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("burst", folder.path()).unwrap();
+    let events = EVENTS.to_string();
+    let arguments = [
+        OsStr::new("--"),
+        program.as_os_str(),
+        OsStr::new(&events),
+        OsStr::new("3"),
+    ];
+    let trace = Tracer::start("run", arguments)
+        .and_then(Tracer::finish)
+        .unwrap();
+
+    assert_eq!(trace.summary().unwrap().all_lost(), 0);
+    let mut seen: BTreeMap<i32, usize> = BTreeMap::new();
+    for event in trace.events().unwrap() {
+        if event.is_user("burst") {
+            let next = seen.entry(event.pid).or_default();
+            assert_eq!(event.text(), Some(&*format!("{} {next}", event.pid)));
+            *next += 1;
+        }
+    }
+    // Each runs itself twice, three times over: 1 + 2 + 4 + 8.
+    assert_eq!(seen.len(), 15);
+    assert!(seen.values().all(|count| *count == EVENTS), "{seen:?}");
+}

@@ -1,0 +1,106 @@
+//! Context switches against the kernel's own counters.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+use tests::event::Event;
+use tests::processes::{switches, switches_at_rest};
+use tests::rights::missing_right;
+use tests::target::{Target, numbers_after};
+use tests::tracer::Tracer;
+use tests::{dist, wait_until};
+
+fn is_switch(event: &Event) -> bool {
+    event.is_system("switch_out") || event.is_system("switch_in")
+}
+
+/// The program of `switches.c`, and its threads but for the main one.
+fn start(folder: &tempfile::TempDir, arguments: &[&str]) -> anyhow::Result<(Target, Vec<i32>)> {
+    let program = dist::compile("switches", folder.path())?;
+    let (target, said) = Target::start(Command::new(program).args(arguments))?;
+    let threads = numbers_after(&said, "thread")?.concat();
+    let threads = threads.into_iter().map(i32::try_from);
+    Ok((target, threads.collect::<Result<_, _>>()?))
+}
+
+fn growth(before: &BTreeMap<i32, u64>, after: &BTreeMap<i32, u64>) -> BTreeMap<i32, u64> {
+    let of_thread = |(tid, count): (&i32, &u64)| (*tid, count - before[tid]);
+    after.iter().map(of_thread).collect()
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn each_threads_switches_are_as_many_as_the_kernel_counted() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (mut target, threads) = start(&folder, &["300", "200"]).unwrap();
+    let pid = target.pid();
+    let mut tracer = Tracer::attach(pid, &[]).unwrap();
+    tracer.wait_for(is_switch).unwrap();
+
+    // The workers have been blocked since before the tracer came, and are again at the end.
+    let before = switches_at_rest(pid, &threads).unwrap();
+    target.go().unwrap();
+    target.wait_until_done().unwrap();
+    let after = switches_at_rest(pid, &threads).unwrap();
+    let trace = tracer.stop().unwrap();
+
+    assert_eq!(trace.summary().unwrap().all_lost(), 0);
+    let mut seen: BTreeMap<i32, u64> = threads.iter().map(|tid| (*tid, 0)).collect();
+    for event in trace.events().unwrap() {
+        if event.is_system("switch_out")
+            && let Some(count) = seen.get_mut(&event.tid)
+        {
+            *count += 1;
+        }
+    }
+    assert_eq!(seen, growth(&before, &after));
+    assert!(seen.values().all(|count| *count > 300), "{seen:?}");
+    assert_eq!(trace.status.code(), Some(0));
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_stopped_reader_counts_the_switches_that_the_kernel_could_not_record() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // Some 25,000 switches of each thread, in a second or two: far more than the ring holds.
+    let (mut target, threads) = start(&folder, &["3000", "1"]).unwrap();
+    let pid = target.pid();
+    // Only one side of each switch, the one that the kernel counts as well.
+    let only = ["--events", "linux_trace_switch_out", "--ring-size", "1M"];
+    let mut tracer = Tracer::attach(pid, &only).unwrap();
+    tracer.wait_for(is_switch).unwrap();
+
+    let before = switches_at_rest(pid, &threads).unwrap();
+    tracer.signal(libc::SIGSTOP).unwrap();
+    target.go().unwrap();
+    // Most of it while nobody reads, and the end of it while somebody does again: what the main
+    // thread does then is not lost, so all that is lost is the workers'.
+    let most = |now: &BTreeMap<i32, u64>| now.values().all(|count| *count > 15_000);
+    wait_until("most of the switches", Duration::from_secs(60), || {
+        let mut now = switches(pid)?;
+        now.retain(|tid, _| threads.contains(tid));
+        Ok(most(&now).then_some(()))
+    })
+    .unwrap();
+    tracer.signal(libc::SIGCONT).unwrap();
+    target.wait_until_done().unwrap();
+    let after = switches_at_rest(pid, &threads).unwrap();
+    let trace = tracer.stop().unwrap();
+
+    let events = trace.events().unwrap();
+    let seen = events
+        .iter()
+        .filter(|event| event.is_system("switch_out") && threads.contains(&event.tid));
+    let seen = u64::try_from(seen.count()).unwrap();
+    let lost = trace.summary().unwrap().all_lost();
+    assert!(lost > 0, "the ring was never full: seen {seen}");
+    assert_eq!(seen + lost, growth(&before, &after).values().sum::<u64>());
+    assert_eq!(trace.status.code(), Some(1), "events were lost");
+}

@@ -1,0 +1,62 @@
+//! What needs no rights: the user events of one's own process.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tests::dist;
+use tests::rights::is_root;
+use tests::target::Target;
+use tests::tracer::{Trace, Tracer};
+
+/// A command that runs `program` as somebody without rights.
+fn as_nobody(program: &Path) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    command.arg(program);
+    command
+}
+
+/// Traces `flood.c` as compiled by `compile`, both without rights.
+fn trace_flood(compile: impl Fn(&str, &Path) -> anyhow::Result<PathBuf>) -> anyhow::Result<Trace> {
+    let folder = tempfile::tempdir()?;
+    let everyones = dist::copy_for_everyone(folder.path())?;
+    let program = compile("flood", folder.path())?;
+    let mut flood = as_nobody(&program);
+    flood.args(["2", "20000", "1"]);
+    flood.env("LD_LIBRARY_PATH", everyones.join("lib"));
+    let (mut target, _) = Target::start(&mut flood)?;
+
+    let mut command = as_nobody(&everyones.join("bin/tracer-user"));
+    command.args(["attach", "--format", "json", "--no-system"]);
+    command.arg(target.pid().to_string());
+    let mut tracer = Tracer::start_command(&mut command)?;
+    tracer.wait_for(|event| event.is_user("marker"))?;
+    target.go()?;
+    target.wait_until_done()?;
+    tracer.stop()
+}
+
+#[test]
+fn a_program_with_the_library_inside_is_traced_like_any_other() {
+    let trace = trace_flood(dist::compile_static).unwrap();
+
+    assert_eq!(trace.summary().unwrap().all_lost(), 0);
+    let events = trace.events().unwrap();
+    let flood = events.iter().filter(|event| event.is_user("flood"));
+    assert_eq!(flood.count(), 20_000);
+}
+
+#[test]
+fn the_user_events_of_ones_own_process_can_be_traced_without_rights() {
+    let trace = trace_flood(dist::compile).unwrap();
+
+    assert_eq!(trace.summary().unwrap().all_lost(), 0);
+    let events = trace.events().unwrap();
+    assert!(events.iter().all(|event| event.class == "user"));
+    let flood = events.iter().filter(|event| event.is_user("flood"));
+    assert_eq!(flood.count(), 20_000);
+    assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
+}
