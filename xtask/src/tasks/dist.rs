@@ -3,11 +3,12 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Context as _;
 
 use crate::tasks::build;
-use crate::workspace;
+use crate::{process, workspace};
 
 /// A file of the distribution.
 pub struct Piece {
@@ -21,6 +22,13 @@ pub struct Piece {
 pub enum Content {
     /// A copy of a file of the repository or build.
     Copy {
+        /// Path from the top folder.
+        from: &'static str,
+        /// File mode.
+        mode: u32,
+    },
+    /// A copy of a program or library, without what only a debugger needs.
+    Compiled {
         /// Path from the top folder.
         from: &'static str,
         /// File mode.
@@ -43,14 +51,14 @@ pub enum Content {
 pub const PIECES: &[Piece] = &[
     Piece {
         path: "bin/tracer-user",
-        content: Content::Copy {
+        content: Content::Compiled {
             from: "target/release/tracer-user",
             mode: 0o755,
         },
     },
     Piece {
         path: "lib/libposixtrace.so.0",
-        content: Content::Copy {
+        content: Content::Compiled {
             from: "target/release/libtracer_posix.so",
             mode: 0o644,
         },
@@ -63,7 +71,7 @@ pub const PIECES: &[Piece] = &[
     },
     Piece {
         path: "lib/libposixtrace.a",
-        content: Content::Copy {
+        content: Content::Compiled {
             from: "target/release/libtracer_posix.a",
             mode: 0o644,
         },
@@ -101,9 +109,10 @@ fn lay(piece: &Piece, to: &Path) -> anyhow::Result<()> {
     // A program that runs from the old file keeps it: the new one is another file.
     let _ = fs::remove_file(to);
     match piece.content {
-        Content::Copy { from, mode } => {
-            fs::copy(workspace::root().join(from), to).with_context(|| from.to_owned())?;
-            fs::set_permissions(to, Permissions::from_mode(mode))?;
+        Content::Copy { from, mode } => copy(from, to, mode)?,
+        Content::Compiled { from, mode } => {
+            copy(from, to, mode)?;
+            strip(to)?;
         }
         Content::Template { from } => {
             let template = fs::read_to_string(workspace::root().join(from))
@@ -113,4 +122,15 @@ fn lay(piece: &Piece, to: &Path) -> anyhow::Result<()> {
         Content::Link { to: target } => symlink(target, to)?,
     }
     Ok(())
+}
+
+fn copy(from: &str, to: &Path, mode: u32) -> anyhow::Result<()> {
+    fs::copy(workspace::root().join(from), to).with_context(|| from.to_owned())?;
+    fs::set_permissions(to, Permissions::from_mode(mode))?;
+    Ok(())
+}
+
+/// Takes the debugger's part out: nine tenths of a library. `strip` comes with every C compiler.
+fn strip(file: &Path) -> anyhow::Result<()> {
+    process::run(Command::new("strip").arg("--strip-debug").arg(file))
 }

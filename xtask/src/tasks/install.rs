@@ -35,7 +35,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     for piece in dist::PIECES {
         let (from, to) = (dist.join(piece.path), folder.join(piece.path));
         let mut command = match piece.content {
-            Content::Copy { mode, .. } => install_file(&from, &to, mode)?,
+            Content::Copy { mode, .. } | Content::Compiled { mode, .. } => {
+                install_file(&from, &to, mode)?
+            }
             Content::Template { .. } => install_file(&from, &to, 0o644)?,
             Content::Link { to: target } => {
                 let mut command = writer("ln", &to)?;
