@@ -12,6 +12,7 @@ use crate::trace::{self, Setup};
 /// Ends when the command and the children that are traced have ended, with the status of the command
 /// when that is not 0 (128 and the signal's number when a signal ended it), or else as `attach` does.
 /// A command that cannot be started: 2. Ctrl-C goes to the command; a second one ends the trace.
+/// The command writes to the same standard output as the trace: `--output` keeps them apart.
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
     #[command(flatten)]
