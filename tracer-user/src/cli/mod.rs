@@ -9,6 +9,8 @@ mod trace_options;
 
 use std::process::ExitCode;
 
+use std::io::IsTerminal;
+
 use clap::Parser;
 use clap::error::ErrorKind;
 use tracing_subscriber::EnvFilter;
@@ -87,6 +89,7 @@ fn observe(is_verbose: bool) {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .try_init();
 }
