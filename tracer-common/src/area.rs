@@ -65,7 +65,8 @@ pub mod clock {
     pub const MONOTONIC: u32 = 2;
 }
 
-/// Head of an area. Written when the area is made, before its descriptor can be found.
+/// Head of an area. Written when the area is made, `magic` last; until then it is 0, and whoever
+/// finds the area already takes it for one that is not there yet.
 #[repr(C)]
 pub struct AreaHeader {
     /// [`MAGIC`].

@@ -139,6 +139,17 @@ fn play() {
             say("done");
             wait_for_a_word();
         }
+        "emit when told, with another area half made" => {
+            // SAFETY: the name is a string ended by a null.
+            let half = unsafe { libc::memfd_create(c"posix_trace_area".as_ptr(), 0) };
+            assert!(half >= 0);
+            let event = UserEvent::open("told").unwrap();
+            say("ready");
+            wait_for_a_word();
+            event.emit(b"despite it");
+            say("done");
+            wait_for_a_word();
+        }
         "emit at once" => {
             UserEvent::open("at once").unwrap().emit(b"first");
             say("ready");
@@ -190,6 +201,53 @@ fn a_running_process_is_found_and_its_events_come_once() {
         .collect();
     assert_eq!(events, expected);
     assert_eq!(stream.ledger().lost_in_all(), 0);
+}
+
+#[test]
+fn an_area_that_is_just_being_made_is_no_damaged_one() {
+    let _alone = alone();
+    let role = "emit when told, with another area half made";
+    let (mut child, mut output) = started(&mut player(role));
+    let area = Area::find(pid_of(&child)).unwrap().expect("the whole one");
+    let source = AreaSource::open(area, &request(Some(pid_of(&child)))).unwrap();
+    let mut stream = stream_over(source);
+
+    child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    wait_for(&mut output, "done");
+    let events = user_events(&mut stream);
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert_eq!(events.len(), 1);
+}
+
+#[test]
+fn a_source_that_may_retire_ends_when_it_has_brought_nothing_for_a_while() {
+    let _alone = alone();
+    let event = UserEvent::open("before retiring").unwrap();
+    let mut source = AreaSource::open(Area::own().unwrap(), &request(None)).unwrap();
+    let retirement = source.retirement();
+    source.control(&tracer_posix::source::Control {
+        running: true,
+        filter: tracer_posix::engine::EventSet::EMPTY,
+    });
+    let mut stream = stream_over(source);
+    retirement.allow(true);
+    let begin = Instant::now();
+    let mut seen = 0;
+    while begin.elapsed() < Duration::from_millis(1500) {
+        event.emit(b"still here");
+        seen += user_events(&mut stream).len();
+        assert!(!retirement.has_ended(), "events still came");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(seen > 10);
+    let begin = Instant::now();
+    while !retirement.has_ended() {
+        assert!(begin.elapsed() < Duration::from_secs(10), "it never ends");
+        stream.sync();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(begin.elapsed() > Duration::from_millis(500), "too soon");
 }
 
 #[test]

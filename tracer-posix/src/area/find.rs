@@ -84,20 +84,27 @@ impl Area {
         if pid == super::names::own_pid() {
             return Ok(Self::own());
         }
-        let Some(path) = descriptor(pid)?.or_else(|| mapped_file(pid)) else {
-            return Ok(None);
-        };
-        let file = match OpenOptions::new().read(true).write(true).open(path) {
-            Ok(file) => file,
-            // Closed, or the process ended, since we looked.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(FindError::NotPermitted { pid, source }),
-        };
-        match Self::open(file.into()) {
-            Ok(Some(area)) => Ok(Some(area)),
-            Ok(None) => Err(FindError::Unreadable { pid }),
-            Err(source) => Err(FindError::Map { pid, source }),
+        let mut is_any_foreign = false;
+        let mapped = std::iter::once_with(|| mapped_file(pid)).flatten();
+        for path in descriptors(pid)?.into_iter().chain(mapped) {
+            let file = match OpenOptions::new().read(true).write(true).open(path) {
+                Ok(file) => OwnedFd::from(file),
+                // Closed, or the process ended, since we looked.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(source) => return Err(FindError::NotPermitted { pid, source }),
+            };
+            match Self::open(file) {
+                Ok(Some(area)) => return Ok(Some(area)),
+                Ok(None) => is_any_foreign = true,
+                // What is just being made will be there the next time.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(source) => return Err(FindError::Map { pid, source }),
+            }
         }
+        if is_any_foreign {
+            return Err(FindError::Unreadable { pid });
+        }
+        Ok(None)
     }
 
     /// Makes an area to hand to a command that is about to be started: the descriptor is
@@ -132,11 +139,13 @@ impl Area {
         TickClock::new(self.ticks).time_of(created)
     }
 
-    /// Maps the area behind a descriptor; `None` when it is not one that can be trusted to stay
-    /// as large as it is, or of another version.
+    /// Maps the area behind a descriptor; `None` when it is none, or of another version;
+    /// `WouldBlock` when it is just being made.
     fn open(file: OwnedFd) -> io::Result<Option<Self>> {
-        if readable_area_created(&file).is_none() {
-            return Ok(None);
+        match kind(&file) {
+            Kind::Area { .. } => {}
+            Kind::Unfinished => return Err(io::ErrorKind::WouldBlock.into()),
+            Kind::Foreign => return Ok(None),
         }
         let facts = mapping::facts(file.as_raw_fd())?;
         let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET)?;
@@ -195,34 +204,59 @@ impl AsFd for Area {
     }
 }
 
-/// When the area was made, in its ticks, if the file is an area of a version that we know, and
-/// sealed so that it can be mapped whoever made it.
-pub(super) fn readable_area_created(file: &OwnedFd) -> Option<u64> {
-    let bytes = mapping::facts(file.as_raw_fd()).ok()?.bytes;
-    if bytes < DATA_OFFSET as u64 || !mapping::is_sealed(file) {
-        return None;
-    }
-    let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET).ok()?;
-    let header = Parts::new(fixed.words())?.header();
-    let is_ours = header.magic.load(Acquire) == MAGIC && header.version.load(Relaxed) == VERSION;
-    is_ours.then(|| header.created.load(Relaxed))
+/// What a file is, as far as an area is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// An area of a version that we know, sealed so that it can be mapped whoever made it.
+    Area {
+        /// When it was made, in its ticks.
+        created: u64,
+    },
+    /// An area that is just being made: its descriptor can be seen from the first moment on.
+    Unfinished,
+    /// Something else, or an area of another version.
+    Foreign,
 }
 
-/// The path of the area's descriptor among those of the process.
-fn descriptor(pid: i32) -> Result<Option<PathBuf>, FindError> {
+/// Looks what a file is.
+pub(super) fn kind(file: &OwnedFd) -> Kind {
+    if !mapping::is_sealed(file) {
+        return Kind::Unfinished;
+    }
+    let is_long_enough =
+        mapping::facts(file.as_raw_fd()).is_ok_and(|facts| facts.bytes >= DATA_OFFSET as u64);
+    let fixed = is_long_enough
+        .then(|| Mapping::new(file.as_fd(), 0, DATA_OFFSET).ok())
+        .flatten();
+    let Some(header) = fixed
+        .as_ref()
+        .and_then(|fixed| Parts::new(fixed.words()))
+        .map(Parts::header)
+    else {
+        return Kind::Foreign;
+    };
+    match header.magic.load(Acquire) {
+        0 => Kind::Unfinished,
+        MAGIC if header.version.load(Relaxed) == VERSION => Kind::Area {
+            created: header.created.load(Relaxed),
+        },
+        _ => Kind::Foreign,
+    }
+}
+
+/// The paths of what may be the area's descriptor among those of the process.
+fn descriptors(pid: i32) -> Result<Vec<PathBuf>, FindError> {
     let directory = format!("/proc/{pid}/fd");
     let entries = match fs::read_dir(&directory) {
         Ok(entries) => entries,
         Err(_) if pid <= 0 || !Path::new(&format!("/proc/{pid}")).exists() => {
             return Err(FindError::NoSuchProcess { pid });
         }
-        Err(_) if is_zombie(pid) => return Ok(None),
+        Err(_) if is_zombie(pid) => return Ok(Vec::new()),
         Err(source) => return Err(FindError::NotPermitted { pid, source }),
     };
-    Ok(entries
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
-        .find(|path| is_area_link(path)))
+    let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
+    Ok(paths.filter(|path| is_area_link(path)).collect())
 }
 
 fn is_area_link(path: &Path) -> bool {

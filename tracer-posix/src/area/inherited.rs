@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use super::find::readable_area_created;
+use super::find::{Kind, kind};
 use super::mapping;
 
 /// How the kernel shows an area's descriptor.
@@ -93,7 +93,9 @@ fn area_behind(raw: RawFd) -> Option<(u64, OwnedFd)> {
     // a wrong guess is an error of `fcntl`.
     let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(raw) };
     let file = borrowed.try_clone_to_owned().ok()?;
-    let created = readable_area_created(&file)?;
+    let Kind::Area { created } = kind(&file) else {
+        return None;
+    };
     // SAFETY: it is an area's descriptor, which only this library opens: nobody else uses it.
     drop(unsafe { OwnedFd::from_raw_fd(raw) });
     Some((created, file))

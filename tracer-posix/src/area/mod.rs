@@ -29,7 +29,7 @@ pub use find::{Area, AreaId, FindError};
 pub use late::{TargetError, TargetSource};
 pub use names::NameTooLong;
 pub use slot::{OpenError, RingMode, StreamRequest};
-pub use source::AreaSource;
+pub use source::{AreaSource, Retirement};
 pub use ticks::monotonic_now;
 
 use tracer_common::event_type::EventTypeId;

@@ -1,6 +1,8 @@
 //! A trace area as a source of a stream: reads its rings up to a moment that it can vouch for.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
@@ -27,6 +29,33 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Looks at a thread's marks before it is left for the next round.
 const LOOKS: usize = 200;
 
+/// How long a source that may retire has to bring nothing before it does.
+const IDLE_BEFORE_RETIRING: Duration = Duration::from_secs(1);
+
+/// Lets a source end, for whoever knows whether its area is still used.
+#[derive(Clone, Debug, Default)]
+pub struct Retirement(Arc<RetirementState>);
+
+#[derive(Debug, Default)]
+struct RetirementState {
+    is_asked: AtomicBool,
+    has_ended: AtomicBool,
+}
+
+impl Retirement {
+    /// Whether the source may end. It does once it has brought nothing for a second; while events
+    /// still come, it goes on.
+    pub fn allow(&self, may_end: bool) {
+        self.0.is_asked.store(may_end, Relaxed);
+    }
+
+    /// Whether the source has ended: it will bring nothing again, whatever is allowed now.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.0.has_ended.load(Relaxed)
+    }
+}
+
 /// One stream's user events from one area. Ends the stream in the area when dropped.
 #[derive(Debug)]
 pub struct AreaSource {
@@ -40,6 +69,9 @@ pub struct AreaSource {
     types: TypeNumbers,
     refused_no_ring: u64,
     refused_nesting: u64,
+    retirement: Retirement,
+    /// When it last brought an event.
+    last_brought: Instant,
 }
 
 /// Where the reading of one ring is.
@@ -81,6 +113,8 @@ impl AreaSource {
             types: TypeNumbers::default(),
             refused_no_ring: 0,
             refused_nesting: 0,
+            retirement: Retirement::default(),
+            last_brought: Instant::now(),
             area,
         };
         source.renew_lease();
@@ -91,6 +125,12 @@ impl AreaSource {
     #[must_use]
     pub fn area(&self) -> &Area {
         &self.area
+    }
+
+    /// What lets this source end.
+    #[must_use]
+    pub fn retirement(&self) -> Retirement {
+        self.retirement.clone()
     }
 
     fn renew_lease(&mut self) {
@@ -108,6 +148,12 @@ impl AreaSource {
     /// The stream's control words in the area.
     fn control_words(&self) -> Option<&StreamControl> {
         self.area.parts()?.stream(self.slot.index)
+    }
+
+    /// Whether there is something to read in a ring.
+    fn has_more(&self, round: &Round<'_>) -> bool {
+        let cursor = self.cursors.get(&round.index);
+        cursor.is_some_and(|cursor| !cursor.consumer.is_at(round.head))
     }
 
     fn lost_in_ring(&self) -> LossCause {
@@ -194,6 +240,9 @@ impl Source for AreaSource {
         // All that is read now was stamped before this anchor, and lies between two.
         self.clock.advance();
         let cause = self.lost_in_ring();
+        if rounds.iter().any(|round| self.has_more(round)) {
+            self.last_brought = Instant::now();
+        }
         for round in rounds {
             let Some(cursor) = self.cursors.get_mut(&round.index) else {
                 continue;
@@ -211,6 +260,12 @@ impl Source for AreaSource {
             self.watermark = self.watermark.max(self.clock.time_of(now));
         }
         self.apply_filter();
+        let is_idle = self.last_brought.elapsed() > IDLE_BEFORE_RETIRING;
+        let retirement = &self.retirement.0;
+        if is_idle && retirement.is_asked.load(Relaxed) {
+            retirement.has_ended.store(true, Relaxed);
+            return MonotonicNs(u64::MAX);
+        }
         self.watermark
     }
 

@@ -6,6 +6,9 @@ use crate::source::{Batch, Loss, Pending, Source};
 use super::EventTypes;
 use super::stream::StreamCore;
 
+/// The watermark of a source that will never bring anything again.
+const NOTHING_MORE: MonotonicNs = MonotonicNs(u64::MAX);
+
 /// Events that came and cannot be fed yet: an older one may still come.
 #[derive(Default)]
 pub(super) struct Merge {
@@ -15,21 +18,23 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    /// Collects from all sources and feeds what is certain to be in order. Returns the time up to
+    /// Collects from all sources, drops those that have ended, and feeds what is certain to be in order. Returns the time up to
     /// which it is: no source will bring anything older. `now` serves where no source has a say.
     pub(super) fn round(
         &mut self,
-        sources: &mut [Box<dyn Source>],
+        sources: &mut Vec<Box<dyn Source>>,
         types: &mut EventTypes,
         core: &mut StreamCore,
         now: impl FnOnce() -> MonotonicNs,
     ) -> MonotonicNs {
-        let mut watermark = MonotonicNs(u64::MAX);
-        for source in sources {
+        let mut watermark = NOTHING_MORE;
+        sources.retain_mut(|source| {
             let mut batch = Batch::new(types, &mut self.events, &mut self.data, &mut self.losses);
-            watermark = watermark.min(source.collect(&mut batch));
-        }
-        if watermark == MonotonicNs(u64::MAX) {
+            let stated = source.collect(&mut batch);
+            watermark = watermark.min(stated);
+            stated != NOTHING_MORE
+        });
+        if watermark == NOTHING_MORE {
             // None will bring anything again: all that is there may go.
             watermark = now();
             self.feed(MonotonicNs(u64::MAX), core);

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use tracer_posix::area::{Area, AreaId, AreaSource, FindError, OpenError, StreamRequest};
+use tracer_posix::area::{
+    Area, AreaId, AreaSource, FindError, OpenError, Retirement, StreamRequest,
+};
 use tracer_posix::event::MonotonicNs;
 use tracer_posix::source::Source;
 
@@ -67,12 +69,20 @@ pub struct FoundLate {
     pub longest: Duration,
 }
 
+/// An area that is read.
+#[derive(Debug)]
+struct Known {
+    /// Processes that are known to use it.
+    users: HashSet<i32>,
+    retirement: Retirement,
+}
+
 /// The areas that are read, and the processes that may bring another.
 pub struct Areas {
     request: StreamRequest,
     /// When the trace began.
     start: MonotonicNs,
-    known: HashSet<(AreaId, Option<i32>)>,
+    known: HashMap<(AreaId, Option<i32>), Known>,
     searches: HashMap<i32, Search>,
     /// Processes that were asked for: they are looked at for as long as they live.
     asked_for: HashSet<i32>,
@@ -87,7 +97,7 @@ impl Areas {
         Self {
             request,
             start,
-            known: HashSet::new(),
+            known: HashMap::new(),
             searches: HashMap::new(),
             asked_for: HashSet::new(),
             has_exec_events,
@@ -121,17 +131,23 @@ impl Areas {
     /// See [`OpenError`].
     pub fn open(&mut self, area: Area, pid: i32) -> Result<Look, OpenError> {
         let id = area.id();
+        self.known.retain(|_, known| !known.retirement.has_ended());
         // Whoever uses an area that is younger than the trace descends from what is traced, and
         // may have been forked before we found the area.
         let is_of_traced = self.request.inherit && area.created() >= self.start;
         let target = (!is_of_traced).then_some(pid);
         let is_known = if self.asked_for.contains(&pid) {
-            self.known.contains(&(id, None)) || self.known.contains(&(id, target))
+            self.known.contains_key(&(id, None)) || self.known.contains_key(&(id, target))
         } else {
             // A child is traced by the stream that traces its parent.
-            self.known.iter().any(|(known, _)| *known == id)
+            self.known.keys().any(|(known, _)| *known == id)
         };
         if is_known {
+            let of_area = self.known.iter_mut().filter(|((known, _), _)| *known == id);
+            of_area.for_each(|(_, known)| {
+                known.users.insert(pid);
+                known.retirement.allow(false);
+            });
             return Ok(Look::Known);
         }
         let request = StreamRequest {
@@ -139,7 +155,11 @@ impl Areas {
             ..self.request.clone()
         };
         let source = AreaSource::open(area, &request)?;
-        self.known.insert((id, target));
+        let known = Known {
+            users: HashSet::from([pid]),
+            retirement: source.retirement(),
+        };
+        self.known.insert((id, target), known);
         tracing::debug!(pid, inode = id.inode, ?target, "trace area opened");
         Ok(Look::New(Box::new(source)))
     }
@@ -193,6 +213,19 @@ impl Areas {
     pub fn keep_only(&mut self, is_live: impl Fn(i32) -> bool) {
         self.searches.retain(|pid, _| is_live(*pid));
         self.asked_for.retain(|pid| is_live(*pid));
+        if self.has_exec_events {
+            self.give_up(is_live);
+        }
+    }
+
+    /// Gives up the areas whose users have all ended: a trace may see thousands. Without events that
+    /// tell of forks not all users are known.
+    fn give_up(&mut self, is_live: impl Fn(i32) -> bool) {
+        for known in self.known.values_mut() {
+            known.users.retain(|pid| is_live(*pid));
+            known.retirement.allow(known.users.is_empty());
+        }
+        self.known.retain(|_, known| !known.retirement.has_ended());
     }
 
     fn look(&mut self, pid: i32) -> Result<Look, AreaError> {
