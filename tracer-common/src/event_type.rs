@@ -175,6 +175,19 @@ const fn kernel(
 
 const SET_BYTES: usize = EVENT_SET_WORDS * 8;
 
+/// Of [`ForkData`](crate::kernel::ForkData).
+const FORK_FIELDS: &[Field] = &[
+    field("child_pid", 0, FieldKind::Pid),
+    field("child_tid", 4, FieldKind::Pid),
+    field("child_comm", 8, FieldKind::Comm),
+];
+
+/// Of [`ExitData`](crate::kernel::ExitData).
+const EXIT_FIELDS: &[Field] = &[
+    field("status", 0, FieldKind::I32),
+    field("signal", 4, FieldKind::Signal),
+];
+
 /// Every system event type, in order of identifier.
 pub const SYSTEM_EVENT_TYPES: &[SystemEventType] = &[
     stream(
@@ -241,11 +254,7 @@ pub const SYSTEM_EVENT_TYPES: &[SystemEventType] = &[
         "LINUX_TRACE_FORK",
         "linux_trace_fork",
         "fork",
-        &[
-            field("child_pid", 0, FieldKind::Pid),
-            field("child_tid", 4, FieldKind::Pid),
-            field("child_comm", 8, FieldKind::Comm),
-        ],
+        FORK_FIELDS,
         "a process was created",
     ),
     kernel(
@@ -253,11 +262,7 @@ pub const SYSTEM_EVENT_TYPES: &[SystemEventType] = &[
         "LINUX_TRACE_THREAD_CREATE",
         "linux_trace_thread_create",
         "fork",
-        &[
-            field("child_pid", 0, FieldKind::Pid),
-            field("child_tid", 4, FieldKind::Pid),
-            field("child_comm", 8, FieldKind::Comm),
-        ],
+        FORK_FIELDS,
         "a thread was created",
     ),
     kernel(
@@ -277,10 +282,7 @@ pub const SYSTEM_EVENT_TYPES: &[SystemEventType] = &[
         "LINUX_TRACE_EXIT",
         "linux_trace_exit",
         "exit",
-        &[
-            field("status", 0, FieldKind::I32),
-            field("signal", 4, FieldKind::Signal),
-        ],
+        EXIT_FIELDS,
         "a process ended",
     ),
     kernel(
@@ -288,10 +290,7 @@ pub const SYSTEM_EVENT_TYPES: &[SystemEventType] = &[
         "LINUX_TRACE_THREAD_EXIT",
         "linux_trace_thread_exit",
         "exit",
-        &[
-            field("status", 0, FieldKind::I32),
-            field("signal", 4, FieldKind::Signal),
-        ],
+        EXIT_FIELDS,
         "a thread ended and others of its process remain",
     ),
     kernel(

@@ -17,19 +17,22 @@ mod late;
 mod mapping;
 mod names;
 mod process;
+mod retirement;
 mod ring;
 mod slot;
 mod source;
 mod thread;
 mod ticks;
 mod tls;
+mod type_numbers;
 
 pub(crate) use errno::ErrnoKept;
 pub use find::{Area, AreaId, FindError};
 pub use late::{TargetError, TargetSource};
 pub use names::NameTooLong;
+pub use retirement::Retirement;
 pub use slot::{OpenError, RingMode, StreamRequest};
-pub use source::{AreaSource, Retirement};
+pub use source::AreaSource;
 pub use ticks::monotonic_now;
 
 use tracer_common::event_type::EventTypeId;

@@ -1,22 +1,21 @@
 //! A trace area as a source of a stream: reads its rings up to a moment that it can vouch for.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 use tracer_common::area::{RingEntry, StreamControl, ring_state};
-use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
+use tracer_common::event_type::EventTypeId;
 
 use super::directory::{self, generation_of, state_of};
 use super::find::Area;
 use super::mapping::{Mapping, Parts};
 use super::names;
+use super::retirement::Retirement;
 use super::ring::{Consumer, Found, Ring, UntrustedRecord};
 use super::slot::{self, OpenError, Slot, StreamRequest};
 use super::ticks::TickClock;
-use crate::engine::EventSet;
+use super::type_numbers::TypeNumbers;
 use crate::event::{EventHeader, MonotonicNs, Truncation};
 use crate::source::{Batch, Control, Loss, LossCause, Source};
 
@@ -31,30 +30,6 @@ const LOOKS: usize = 200;
 
 /// How long a source that may retire has to bring nothing before it does.
 const IDLE_BEFORE_RETIRING: Duration = Duration::from_secs(1);
-
-/// Lets a source end, for whoever knows whether its area is still used.
-#[derive(Clone, Debug, Default)]
-pub struct Retirement(Arc<RetirementState>);
-
-#[derive(Debug, Default)]
-struct RetirementState {
-    is_asked: AtomicBool,
-    has_ended: AtomicBool,
-}
-
-impl Retirement {
-    /// Whether the source may end. It does once it has brought nothing for a second; while events
-    /// still come, it goes on.
-    pub fn allow(&self, may_end: bool) {
-        self.0.is_asked.store(may_end, Relaxed);
-    }
-
-    /// Whether the source has ended: it will bring nothing again, whatever is allowed now.
-    #[must_use]
-    pub fn has_ended(&self) -> bool {
-        self.0.has_ended.load(Relaxed)
-    }
-}
 
 /// One stream's user events from one area. Ends the stream in the area when dropped.
 #[derive(Debug)]
@@ -82,16 +57,6 @@ struct Cursor {
     last_time: MonotonicNs,
     /// The record that was found begun and not ended, and since when.
     stuck: Option<(u64, Instant)>,
-}
-
-/// The stream's numbers for the area's user event types.
-#[derive(Debug, Default)]
-struct TypeNumbers {
-    /// By the area's number less `FIRST_USER_EVENT`; 0 for one not asked for yet.
-    numbers: Vec<u32>,
-    filter: Option<EventSet>,
-    /// Whether the area's copy of the filter lags behind.
-    is_changed: bool,
 }
 
 impl AreaSource {
@@ -261,9 +226,8 @@ impl Source for AreaSource {
         }
         self.apply_filter();
         let is_idle = self.last_brought.elapsed() > IDLE_BEFORE_RETIRING;
-        let retirement = &self.retirement.0;
-        if is_idle && retirement.is_asked.load(Relaxed) {
-            retirement.has_ended.store(true, Relaxed);
+        if is_idle && self.retirement.is_allowed() {
+            self.retirement.end();
             return MonotonicNs(u64::MAX);
         }
         self.watermark
@@ -470,40 +434,4 @@ struct Identity {
     pid: i32,
     tid: i32,
     thread_id: u64,
-}
-
-impl TypeNumbers {
-    /// The stream's number for the area's type `own`, if it was asked for before.
-    fn known(&self, own: EventTypeId) -> Option<EventTypeId> {
-        if own == EventTypeId::UNNAMED_USEREVENT {
-            return Some(own);
-        }
-        let index = own.0.checked_sub(EventTypeId::UNNAMED_USEREVENT.0)?;
-        let number = *self.numbers.get(usize::try_from(index).ok()?)?;
-        (number != 0).then_some(EventTypeId(number))
-    }
-
-    /// The stream's number for the area's type `untrusted`; `None` when the area has no such type.
-    fn number(
-        &mut self,
-        parts: Parts<'_>,
-        untrusted: EventTypeId,
-        batch: &mut Batch<'_>,
-    ) -> Option<EventTypeId> {
-        if let Some(number) = self.known(untrusted) {
-            return Some(number);
-        }
-        if !untrusted.is_user() || untrusted.0 >= EVENT_ID_LIMIT {
-            return None;
-        }
-        let name = names::name(parts, untrusted)?;
-        let number = batch.user_event_type(&name, untrusted);
-        let index = usize::try_from(untrusted.0 - EventTypeId::UNNAMED_USEREVENT.0).ok()?;
-        if self.numbers.len() <= index {
-            self.numbers.resize(index + 1, 0);
-        }
-        *self.numbers.get_mut(index)? = number.0;
-        self.is_changed = true;
-        Some(number)
-    }
 }
