@@ -234,6 +234,7 @@ extern "C" fn before_fork() {
 
 /// Hands the area's descriptor on over exec, or not, as the streams that trace us want.
 pub(super) fn share_over_exec(parts: Parts<'_>) {
+    let _errno = ErrnoKept::new();
     let is_shared = parts.streams().any(|(slot, control)| {
         control.state.load(Acquire) == stream_state::LIVE
             && (control.inherit.load(Relaxed) == 1 || control.target_pid.load(Relaxed) == 0)

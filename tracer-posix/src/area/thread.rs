@@ -160,6 +160,10 @@ impl Nested {
         // a handler that interrupts us included.
         let place = unsafe { &mut *place };
         let generation = control.generation.load(Acquire);
+        if generation == 0 {
+            // The stream has ended since we saw it run: no ring is made for it.
+            return None;
+        }
         if place.generation != generation {
             // SAFETY: the thread's own state; the field never changes.
             let tid = unsafe { (*self.state.as_ptr()).tid };
