@@ -9,9 +9,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use tracer_common::area::{
-    AreaHeader, DATA_OFFSET, NAMES_OFFSET, RINGS_OFFSET, RingEntry, STREAMS_OFFSET, StreamControl,
-    ring_state,
+    AreaHeader, DATA_OFFSET, NAME_SLOTS, NAMES_OFFSET, NameEntry, RINGS_OFFSET, RingEntry,
+    STREAMS_OFFSET, StreamControl, name_state, ring_state,
 };
+use tracer_common::event_type::EventTypeId;
 use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_posix::engine::{EventSet, EventTypes};
 use tracer_posix::source::{Batch, Control, Source};
@@ -177,6 +178,23 @@ fn a_thread_amid_an_emission_holds_the_watermark_up_and_not_for_ever() {
         begin.elapsed() > Duration::from_millis(100),
         "not waited for"
     );
+}
+
+#[test]
+fn names_that_are_claimed_and_never_written_hold_nobody_up() {
+    let (source, hostile, _) = reader_and_hostile();
+    for index in 0..NAME_SLOTS - 1 {
+        let entry = NAMES_OFFSET + index * size_of::<NameEntry>();
+        // State and writer share a word: claimed, by a process that lives.
+        let claimed = u64::from(std::process::id()) << 32 | u64::from(name_state::CLAIMED);
+        hostile.set(entry, claimed);
+    }
+    let begin = Instant::now();
+    let id = source.area().define_name(b"mine").unwrap();
+
+    assert!(begin.elapsed() < Duration::from_secs(10), "held up");
+    assert_ne!(id, EventTypeId::UNNAMED_USEREVENT, "one entry is free");
+    assert_eq!(source.area().define_name(b"mine").unwrap(), id);
 }
 
 #[test]

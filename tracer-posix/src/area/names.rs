@@ -12,7 +12,8 @@ use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT, TRACE_EVENT_NAME_
 
 use super::mapping::Parts;
 
-/// How long to wait for another process to finish an entry, before it is taken for stuck.
+/// How long to wait for others to finish their entries, all of them together, before they are taken
+/// for stuck: a hostile process may claim every entry and write none.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The name is longer than `{TRACE_EVENT_NAME_MAX}` (`ENAMETOOLONG`).
@@ -29,6 +30,7 @@ pub(super) fn define(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameT
     if name.len() > TRACE_EVENT_NAME_MAX {
         return Err(NameTooLong { length: name.len() });
     }
+    let give_up = Instant::now() + PATIENCE;
     for index in 0..NAME_SLOTS {
         let Some(entry) = parts.name(index) else {
             break;
@@ -38,7 +40,7 @@ pub(super) fn define(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameT
             raise_count(parts, index + 1);
             return Ok(identifier(index));
         }
-        match settled(entry, name) {
+        match settled(entry, name, give_up) {
             Settled::Same => return Ok(identifier(index)),
             Settled::Taken => {
                 raise_count(parts, index + 1);
@@ -84,8 +86,7 @@ enum Settled {
 }
 
 /// Waits until `entry` is written.
-fn settled(entry: &NameEntry, wanted: &[u8]) -> Settled {
-    let begin = Instant::now();
+fn settled(entry: &NameEntry, wanted: &[u8], give_up: Instant) -> Settled {
     while entry.state.load(Acquire) != name_state::READY {
         let writer = entry.writer.load(Relaxed);
         let is_writer_gone = writer > 0 && !process_exists(writer);
@@ -98,7 +99,7 @@ fn settled(entry: &NameEntry, wanted: &[u8]) -> Settled {
             write(entry, wanted);
             return Settled::Taken;
         }
-        if begin.elapsed() > PATIENCE {
+        if Instant::now() > give_up {
             return Settled::Other;
         }
         std::thread::yield_now();
