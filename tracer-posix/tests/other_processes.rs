@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
+use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_posix::emit::UserEvent;
 use tracer_posix::engine::{ActiveStream, Origin, StreamFullPolicy};
 use tracer_posix::event::MonotonicNs;
@@ -85,18 +85,8 @@ fn request(target: Option<i32>) -> StreamRequest {
     }
 }
 
-fn now() -> MonotonicNs {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: a valid place to write to.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    MonotonicNs(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
-}
-
 fn stream_over(source: AreaSource) -> ActiveStream {
-    let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 16 << 20, now);
+    let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 16 << 20, monotonic_now);
     stream.add_source(Box::new(source));
     stream.start(Origin::NONE);
     stream

@@ -3,6 +3,7 @@
 use std::sync::atomic::{Ordering, fence};
 
 use tracer_common::kernel::wanted;
+use tracer_posix::area::monotonic_now;
 use tracer_posix::event::MonotonicNs;
 use tracer_posix::source::{Batch, Control, Loss, LossCause, Source};
 
@@ -110,16 +111,4 @@ impl Source for KernelSource {
         // A stream that ends collects once more: that must bring the final counts.
         self.losses.ask_soon();
     }
-}
-
-fn monotonic_now() -> MonotonicNs {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `now` is a `timespec` to write to; this clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    let nanoseconds = u64::try_from(now.tv_nsec).unwrap_or(0);
-    MonotonicNs(seconds * 1_000_000_000 + nanoseconds)
 }

@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use tracer_posix::area::{
-    Area, AreaId, AreaSource, FindError, OpenError, Retirement, StreamRequest,
+    Area, AreaId, AreaSource, FindError, OpenError, Retirement, StreamRequest, monotonic_now,
 };
 use tracer_posix::event::MonotonicNs;
 use tracer_posix::source::Source;
 
-use super::setup::{later, monotonic_now};
+use super::setup::later;
 
 /// When to look after a fork or exec: the library makes its area while the program is being
 /// loaded, which takes a millisecond or, on a loaded machine, many.

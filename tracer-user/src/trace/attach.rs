@@ -6,11 +6,12 @@ use anyhow::{Context, bail, ensure};
 use tokio::sync::mpsc::unbounded_channel;
 use tracer_posix::area::FindError;
 
+use tracer_posix::area::monotonic_now;
+
 use super::areas::AreaError;
 use super::ending::{end, runtime};
 use super::follow::{Follow, ring_of};
 use super::pidfd::PidFd;
-use super::setup::monotonic_now;
 use super::wake::{watch_process, watch_signals};
 use super::{Outcome, Setup, proc_fs};
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 
+use tracer_posix::area::monotonic_now;
+
 use super::follow::{End, Follow};
-use super::setup::monotonic_now;
 use super::wake::Wake;
 use super::{Format, Outcome, Setup};
 

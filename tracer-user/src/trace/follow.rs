@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{MissedTickBehavior, interval};
+use tracer_posix::area::monotonic_now;
 use tracer_posix::event::MonotonicNs;
 
 use super::pidfd::{PidFd, wait_for_input};
-use super::setup::monotonic_now;
 use super::tracer::Tracer;
 use super::wake::Wake;
 use super::writer::{Offer, Writer};

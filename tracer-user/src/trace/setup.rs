@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use tracer_common::area::{MAX_DATA_BYTES, MAX_RING_BYTES, MIN_RING_BYTES};
-use tracer_posix::area::{RingMode, StreamRequest};
+use tracer_posix::area::{RingMode, StreamRequest, monotonic_now};
 use tracer_posix::engine::{ActiveStream, Filtering, Origin, StreamFullPolicy};
 use tracer_posix::event::MonotonicNs;
 
@@ -160,19 +160,6 @@ pub struct Begun {
     pub start: MonotonicNs,
     /// When it ends.
     pub until: Option<MonotonicNs>,
-}
-
-/// The time now.
-pub fn monotonic_now() -> MonotonicNs {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is valid for a write, and the clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let ns = u64::try_from(time.tv_nsec).unwrap_or(0);
-    MonotonicNs(seconds * 1_000_000_000 + ns)
 }
 
 /// The time `wait` after `time`.
