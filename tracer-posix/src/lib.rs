@@ -10,6 +10,7 @@ pub mod capi;
 pub mod emit;
 pub mod engine;
 pub mod event;
+pub mod log;
 pub mod source;
 
 pub use tracer_common::event_type::EventTypeId;

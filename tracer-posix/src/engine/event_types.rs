@@ -57,6 +57,12 @@ impl EventTypes {
         }
     }
 
+    /// The number of a user type that has this name.
+    #[must_use]
+    pub fn number(&self, name: &[u8]) -> Option<EventTypeId> {
+        self.numbers.get(name).copied()
+    }
+
     fn is_free(&self, index: usize) -> bool {
         self.names.get(index).is_none_or(Option::is_none)
     }

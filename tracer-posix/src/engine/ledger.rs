@@ -46,7 +46,7 @@ impl Ledger {
         self.recorded == gone + held
     }
 
-    pub(super) fn lose(&mut self, cause: LossCause, count: u64) {
+    pub(crate) fn lose(&mut self, cause: LossCause, count: u64) {
         if let Some(lost) = self.lost.get_mut(index(cause)) {
             *lost = lost.saturating_add(count);
         }

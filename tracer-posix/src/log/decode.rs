@@ -1,0 +1,283 @@
+//! The bytes of a packet to events.
+
+use tracer_common::event_type::EventTypeId;
+
+use super::dictionary::Site;
+use super::encode::flags;
+use super::layout::{ALIGNMENT, PACKET_HEADER_BYTES};
+use super::losses::LossCounts;
+use super::packet_header::PacketHeader;
+use super::preamble;
+use super::varint::Cursor;
+use crate::engine::EventTypes;
+use crate::event::{Event, EventHeader, MonotonicNs, Truncation};
+
+/// A packet whose events are being read. Its bytes come from a file that may hold anything.
+#[derive(Debug, Default)]
+pub(super) struct Packet {
+    bytes: Vec<u8>,
+    threads: Vec<ThreadEntry>,
+    sites: Vec<Site>,
+    common_data: Vec<Span>,
+    events: Vec<EventEntry>,
+    next: usize,
+}
+
+/// A piece of the packet's bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    start: u32,
+    length: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ThreadEntry {
+    pid: i32,
+    tid: i32,
+    thread_id: u64,
+    comm: Span,
+    last_cpu: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct EventEntry {
+    time: u64,
+    thread: u32,
+    site: u32,
+    cpu: Option<u32>,
+    data: Span,
+    truncation: Truncation,
+}
+
+/// Something in a packet is not as it has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Malformed;
+
+impl Packet {
+    /// Room for a packet's bytes, for the caller to fill; the events that were there are gone.
+    pub fn room(&mut self, length: usize) -> &mut [u8] {
+        self.forget();
+        self.bytes.resize(length, 0);
+        &mut self.bytes
+    }
+
+    /// Forgets all events.
+    pub fn forget(&mut self) {
+        self.threads.clear();
+        self.sites.clear();
+        self.common_data.clear();
+        self.events.clear();
+        self.next = 0;
+    }
+
+    /// Checks and decodes the bytes, which have to begin with `header`; new event types come to `types`. Either all
+    /// events are there afterwards, or none.
+    pub fn decode(
+        &mut self,
+        header: &PacketHeader,
+        types: &mut EventTypes,
+    ) -> Result<LossCounts, Malformed> {
+        self.forget();
+        let result = self.decode_all(header, types);
+        if result.is_none() {
+            self.forget();
+        }
+        result.ok_or(Malformed)
+    }
+
+    fn decode_all(&mut self, header: &PacketHeader, types: &mut EventTypes) -> Option<LossCounts> {
+        let bytes = std::mem::take(&mut self.bytes);
+        let losses = self.decode_bytes(&bytes, header, types);
+        self.bytes = bytes;
+        losses
+    }
+
+    fn decode_bytes(
+        &mut self,
+        bytes: &[u8],
+        header: &PacketHeader,
+        types: &mut EventTypes,
+    ) -> Option<LossCounts> {
+        let preamble = bytes.get(PACKET_HEADER_BYTES..header.events_offset)?;
+        let events = bytes.get(header.events_offset..header.length)?;
+        if crc32c::crc32c(preamble) != header.preamble_crc
+            || crc32c::crc32c(events) != header.events_crc
+        {
+            return None;
+        }
+        let mut cursor = Cursor::new(bytes, header.events_offset);
+        let mut state = State {
+            time: header.first_time,
+            thread: None,
+        };
+        self.events
+            .reserve(usize::try_from(header.events).unwrap_or(0));
+        for number in 0..header.events {
+            let event = self.event(&mut cursor, &mut state)?;
+            if number == 0 && event.time != header.first_time {
+                return None;
+            }
+            self.events.push(event);
+        }
+        let rest = cursor.rest();
+        let is_filled_up = rest.len() < ALIGNMENT && rest.iter().all(|&byte| byte == 0);
+        if !is_filled_up || state.time != header.last_time {
+            return None;
+        }
+        preamble::read(preamble, types)
+    }
+
+    #[inline]
+    fn event(&mut self, cursor: &mut Cursor<'_>, state: &mut State) -> Option<EventEntry> {
+        let bits = cursor.byte()?;
+        if bits & !flags::ALL != 0 {
+            return None;
+        }
+        state.time = state.time.checked_add(cursor.number()?)?;
+        if bits & flags::THREAD != 0 {
+            state.thread = Some(self.thread(cursor)?);
+        }
+        let thread = state.thread?;
+        let site = self.site(cursor)?;
+        let cpu = self.cpu(cursor, bits, thread)?;
+        let data = self.data(cursor, bits)?;
+        Some(EventEntry {
+            time: state.time,
+            thread,
+            site,
+            cpu,
+            data,
+            truncation: if bits & flags::TRUNCATED == 0 {
+                Truncation::None
+            } else {
+                Truncation::Record
+            },
+        })
+    }
+
+    #[inline]
+    fn thread(&mut self, cursor: &mut Cursor<'_>) -> Option<u32> {
+        let index = cursor.number32()?;
+        if is_new(index, self.threads.len())? {
+            let entry = ThreadEntry {
+                pid: cursor.number32()?.cast_signed(),
+                tid: cursor.number32()?.cast_signed(),
+                thread_id: cursor.number()?,
+                comm: counted_span(cursor)?,
+                last_cpu: None,
+            };
+            self.threads.push(entry);
+        }
+        Some(index)
+    }
+
+    #[inline]
+    fn site(&mut self, cursor: &mut Cursor<'_>) -> Option<u32> {
+        let index = cursor.number32()?;
+        if is_new(index, self.sites.len())? {
+            let site = Site {
+                event_type: EventTypeId(cursor.number32()?),
+                program_address: cursor.number()?,
+            };
+            self.sites.push(site);
+        }
+        Some(index)
+    }
+
+    #[inline]
+    #[expect(
+        clippy::option_option,
+        reason = "the outer one says whether the bytes are right, the inner one is the event's"
+    )]
+    fn cpu(&mut self, cursor: &mut Cursor<'_>, bits: u8, thread: u32) -> Option<Option<u32>> {
+        match bits & (flags::SAME_CPU | flags::CPU) {
+            0 => Some(None),
+            flags::SAME_CPU => {
+                let entry = self.threads.get(to_usize(thread))?;
+                entry.last_cpu.map(Some)
+            }
+            flags::CPU => {
+                let cpu = cursor.number32()?;
+                self.threads.get_mut(to_usize(thread))?.last_cpu = Some(cpu);
+                Some(Some(cpu))
+            }
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn data(&mut self, cursor: &mut Cursor<'_>, bits: u8) -> Option<Span> {
+        if bits & flags::COMMON_DATA == 0 {
+            return counted_span(cursor);
+        }
+        let index = cursor.number32()?;
+        if is_new(index, self.common_data.len())? {
+            self.common_data.push(counted_span(cursor)?);
+        }
+        self.common_data.get(to_usize(index)).copied()
+    }
+
+    /// Whether an event is left.
+    #[inline]
+    pub fn has_next(&self) -> bool {
+        self.next < self.events.len()
+    }
+
+    /// The next event and the name of its thread.
+    #[inline]
+    pub fn take_next(&mut self) -> Option<(Event<'_>, &[u8])> {
+        let entry = self.events.get(self.next)?;
+        self.next += 1;
+        let thread = self.threads.get(to_usize(entry.thread))?;
+        let site = self.sites.get(to_usize(entry.site))?;
+        let header = EventHeader {
+            time: MonotonicNs(entry.time),
+            event_type: site.event_type,
+            pid: thread.pid,
+            tid: thread.tid,
+            cpu: entry.cpu,
+            thread_id: thread.thread_id,
+            program_address: site.program_address,
+            truncation: entry.truncation,
+        };
+        let event = Event {
+            header,
+            data: self.bytes_of(entry.data),
+        };
+        Some((event, self.bytes_of(thread.comm)))
+    }
+
+    #[inline]
+    fn bytes_of(&self, span: Span) -> &[u8] {
+        let start = to_usize(span.start);
+        self.bytes
+            .get(start..start.saturating_add(to_usize(span.length)))
+            .unwrap_or_default()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct State {
+    time: u64,
+    thread: Option<u32>,
+}
+
+/// Whether an index is that of a new entry; `None` when it is of none at all.
+#[inline]
+fn is_new(index: u32, length: usize) -> Option<bool> {
+    let index = to_usize(index);
+    (index <= length).then_some(index == length)
+}
+
+#[inline]
+fn counted_span(cursor: &mut Cursor<'_>) -> Option<Span> {
+    let length = cursor.number32()?;
+    let start = u32::try_from(cursor.position()).ok()?;
+    cursor.bytes(to_usize(length))?;
+    Some(Span { start, length })
+}
+
+#[inline]
+fn to_usize(value: u32) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}

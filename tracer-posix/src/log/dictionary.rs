@@ -1,0 +1,241 @@
+//! What the events of one packet have in common: written once, and by its number from then on.
+
+use std::hash::{BuildHasher, Hash};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::COMM_BYTES;
+
+/// A thread, as a packet tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Thread {
+    pub pid: i32,
+    pub tid: i32,
+    pub thread_id: u64,
+    pub comm: Comm,
+}
+
+/// The name of a thread, as long as the kernel lets it be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Comm {
+    bytes: [u8; COMM_BYTES],
+    length: u8,
+}
+
+impl Comm {
+    /// The start of `name`; no thread's name is longer.
+    pub fn cut_from(name: &[u8]) -> Self {
+        let mut bytes = [0; COMM_BYTES];
+        let mut length = 0;
+        for (kept, given) in bytes.iter_mut().zip(name) {
+            *kept = *given;
+            length += 1;
+        }
+        Self { bytes, length }
+    }
+
+    /// The name.
+    pub fn as_bytes(&self) -> &[u8] {
+        let length = usize::from(self.length);
+        self.bytes.get(..length).unwrap_or_default()
+    }
+}
+
+/// Where in which program an event arises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Site {
+    pub event_type: EventTypeId,
+    pub program_address: u64,
+}
+
+/// Things in order of their first use, each once.
+#[derive(Debug)]
+pub(super) struct Dictionary<T> {
+    entries: Vec<T>,
+    by_hash: HashTable<u32>,
+    hasher: RandomState,
+    last: u32,
+}
+
+impl<T> Default for Dictionary<T> {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+            by_hash: HashTable::new(),
+            hasher: RandomState::default(),
+            last: 0,
+        }
+    }
+}
+
+/// The number of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// It was there.
+    Known(u32),
+    /// It came just now: its number is the one that the dictionary had as its length.
+    New(u32),
+}
+
+impl Entry {
+    /// The number.
+    pub fn index(self) -> u32 {
+        match self {
+            Self::Known(index) | Self::New(index) => index,
+        }
+    }
+}
+
+impl<T: Copy + Eq + Hash> Dictionary<T> {
+    /// The number of `thing`, which gets one if it has none.
+    #[inline]
+    pub fn enter(&mut self, thing: &T) -> Entry {
+        // Threads and sites come in runs.
+        if at(&self.entries, self.last) == Some(thing) {
+            return Entry::Known(self.last);
+        }
+        let hash = self.hasher.hash_one(thing);
+        let entries = &self.entries;
+        let known = self
+            .by_hash
+            .find(hash, |&index| at(entries, index) == Some(thing));
+        if let Some(&index) = known {
+            self.last = index;
+            return Entry::Known(index);
+        }
+        self.last = next_index(entries.len());
+        self.entries.push(*thing);
+        let (entries, hasher) = (&self.entries, &self.hasher);
+        self.by_hash.insert_unique(hash, self.last, |&index| {
+            at(entries, index).map_or(0, |entry| hasher.hash_one(entry))
+        });
+        Entry::New(self.last)
+    }
+
+    /// Forgets everything and keeps the room.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.by_hash.clear();
+        self.last = 0;
+    }
+}
+
+/// Runs of bytes in a buffer that grows, each once.
+#[derive(Debug, Default)]
+pub(super) struct DataDictionary {
+    /// Start and length in the buffer.
+    spans: Vec<(u32, u32)>,
+    by_hash: HashTable<u32>,
+    hasher: RandomState,
+}
+
+impl DataDictionary {
+    /// The number of `data`, of which those with a number lie in `buffer`. New data has to be put there, and
+    /// [`placed`](Self::placed) then says where.
+    pub fn enter(&mut self, data: &[u8], buffer: &[u8]) -> Entry {
+        let hash = self.hasher.hash_one(data);
+        let spans = &self.spans;
+        let known = self
+            .by_hash
+            .find(hash, |&index| span(spans, buffer, index) == data);
+        if let Some(&index) = known {
+            return Entry::Known(index);
+        }
+        let index = next_index(spans.len());
+        let hasher = &self.hasher;
+        self.by_hash.insert_unique(hash, index, |&index| {
+            hasher.hash_one(span(spans, buffer, index))
+        });
+        Entry::New(index)
+    }
+
+    /// Says where the data that got a number just now lies.
+    pub fn placed(&mut self, start: usize, length: usize) {
+        // A packet's length fits into 32 bits.
+        let place = |value| u32::try_from(value).unwrap_or(u32::MAX);
+        self.spans.push((place(start), place(length)));
+    }
+
+    /// Forgets everything and keeps the room.
+    pub fn clear(&mut self) {
+        self.spans.clear();
+        self.by_hash.clear();
+    }
+}
+
+fn at<T>(entries: &[T], index: u32) -> Option<&T> {
+    entries.get(usize::try_from(index).ok()?)
+}
+
+fn next_index(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+fn span<'a>(spans: &[(u32, u32)], buffer: &'a [u8], index: u32) -> &'a [u8] {
+    at(spans, index)
+        .and_then(|&(start, length)| {
+            let rest = buffer.get(usize::try_from(start).ok()?..)?;
+            rest.get(..usize::try_from(length).ok()?)
+        })
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn things_are_numbered_in_order_of_their_first_use() {
+        let mut dictionary = Dictionary::default();
+
+        let entries = [7, 7, 9, 7, 8, 9].map(|thing| dictionary.enter(&thing));
+
+        assert_eq!(
+            entries,
+            [
+                Entry::New(0),
+                Entry::Known(0),
+                Entry::New(1),
+                Entry::Known(0),
+                Entry::New(2),
+                Entry::Known(1),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_cleared_dictionary_knows_nothing() {
+        let mut dictionary = Dictionary::default();
+        dictionary.enter(&7);
+
+        dictionary.clear();
+
+        assert_eq!(dictionary.enter(&7), Entry::New(0));
+    }
+
+    #[test]
+    fn a_thousand_runs_of_bytes_keep_their_numbers() {
+        let mut dictionary = DataDictionary::default();
+        let mut buffer = Vec::new();
+        for round in 0..2 {
+            for number in 0..1000_u32 {
+                let data = number.to_le_bytes();
+                match dictionary.enter(&data, &buffer) {
+                    Entry::New(index) => {
+                        assert_eq!((round, index), (0, number));
+                        dictionary.placed(buffer.len(), data.len());
+                        buffer.extend_from_slice(&data);
+                    }
+                    Entry::Known(index) => assert_eq!((round, index), (1, number)),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_is_cut_where_the_kernel_cuts_it() {
+        assert_eq!(Comm::cut_from(&[b'x'; 40]).as_bytes(), [b'x'; 16]);
+        assert_eq!(Comm::cut_from(b"").as_bytes(), b"");
+    }
+}

@@ -1,0 +1,322 @@
+//! Events to the bytes of a packet.
+
+use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
+
+use super::dictionary::{Comm, DataDictionary, Dictionary, Entry, Site, Thread};
+use super::layout::{ALIGNMENT, LogId, PACKET_HEADER_BYTES};
+use super::losses::LossCounts;
+use super::packet_header::PacketHeader;
+use super::preamble::{self, Definitions};
+use super::varint::Scratch;
+use crate::engine::{EventSet, EventTypes};
+use crate::event::{EventHeader, MonotonicNs, Truncation};
+
+/// Bits of an event's first byte.
+pub(super) mod flags {
+    /// The data was cut when the event was recorded.
+    pub const TRUNCATED: u8 = 1;
+    /// The event is not of the same thread as the one before.
+    pub const THREAD: u8 = 2;
+    /// It was on the CPU that this thread named last.
+    pub const SAME_CPU: u8 = 4;
+    /// Its CPU follows.
+    pub const CPU: u8 = 8;
+    /// Its data is in the dictionary.
+    pub const COMMON_DATA: u8 = 16;
+    /// Bits that have a meaning.
+    pub const ALL: u8 = 31;
+}
+
+/// The longest data that is looked for in the dictionary. Only system events have data that comes again and again.
+const LONGEST_COMMON_DATA: usize = 64;
+
+/// Most bytes of an event beside its data: flags, time, thread (index, pid, tid, `pthread_t`, name), site (index, type,
+/// address), cpu, data (index, length).
+const MAX_EVENT_OVERHEAD: usize = 1 + 10 + (5 + 5 + 5 + 10 + 1 + 16) + (5 + 5 + 10) + 5 + (5 + 5);
+
+/// Bytes of a packet that are there whatever is in it.
+const fn packet_bytes(definitions: usize, events: usize) -> usize {
+    PACKET_HEADER_BYTES + preamble::max_bytes(definitions) + events + ALIGNMENT
+}
+
+/// Most bytes of a packet with one event that has `data_length` bytes of data, its type defined.
+pub(super) fn single_event_packet(data_length: usize, name: Option<&[u8]>) -> usize {
+    let definition = name.map_or(0, preamble::max_definition_bytes);
+    packet_bytes(definition, MAX_EVENT_OVERHEAD.saturating_add(data_length))
+}
+
+/// A packet that events can still be added to.
+#[derive(Debug)]
+pub(super) struct PacketBuilder {
+    events: Vec<u8>,
+    count: u32,
+    first_time: MonotonicNs,
+    last_time: MonotonicNs,
+    definitions: Definitions,
+    defined: EventSet,
+    threads: Dictionary<Thread>,
+    /// The CPU that each thread named last.
+    cpus: Vec<Option<u32>>,
+    last_thread: Option<u32>,
+    sites: Dictionary<Site>,
+    data: DataDictionary,
+}
+
+impl Default for PacketBuilder {
+    fn default() -> Self {
+        Self {
+            events: Vec::new(),
+            count: 0,
+            first_time: MonotonicNs(0),
+            last_time: MonotonicNs(0),
+            definitions: Definitions::default(),
+            defined: EventSet::EMPTY,
+            threads: Dictionary::default(),
+            cpus: Vec::new(),
+            last_thread: None,
+            sites: Dictionary::default(),
+            data: DataDictionary::default(),
+        }
+    }
+}
+
+impl PacketBuilder {
+    /// Events in it.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Most bytes that it would take with an event more.
+    #[inline]
+    pub fn size_with(&self, event_type: EventTypeId, data: &[u8], types: &EventTypes) -> usize {
+        let definition = match self.new_name(event_type, types) {
+            Some(name) => preamble::max_definition_bytes(name),
+            None => 0,
+        };
+        packet_bytes(
+            self.definitions.len() + definition,
+            self.events.len() + MAX_EVENT_OVERHEAD + data.len(),
+        )
+    }
+
+    /// The name of a user type that this packet has not defined yet.
+    #[inline]
+    fn new_name<'a>(&self, id: EventTypeId, types: &'a EventTypes) -> Option<&'a [u8]> {
+        if !id.is_user() || id == EventTypeId::UNNAMED_USEREVENT || self.defined.contains(id) {
+            return None;
+        }
+        types.name(id).filter(|_| id.0 < EVENT_ID_LIMIT)
+    }
+
+    /// Adds an event, which is not older than the one before.
+    pub fn push(&mut self, header: &EventHeader, data: &[u8], comm: &[u8], types: &EventTypes) {
+        if let Some(name) = self.new_name(header.event_type, types) {
+            self.definitions.add(header.event_type, name);
+            self.defined.insert(header.event_type);
+        }
+        if self.count == 0 {
+            self.first_time = header.time;
+            self.last_time = header.time;
+        }
+        let delta = header.time.0.saturating_sub(self.last_time.0);
+        self.last_time = header.time;
+        self.count += 1;
+
+        let mut bytes = Scratch::default();
+        let mut flags = match header.truncation {
+            Truncation::None => 0,
+            Truncation::Record => flags::TRUNCATED,
+        };
+        bytes.put_byte(0); // the flags, once they are known
+        bytes.put(delta);
+        let thread = self.put_thread(&mut bytes, &mut flags, header, comm);
+        self.put_site(&mut bytes, header);
+        self.put_cpu(&mut bytes, &mut flags, thread, header.cpu);
+        self.put_data(bytes, flags, header.event_type, data);
+    }
+
+    /// Returns the thread's number.
+    #[inline]
+    fn put_thread(
+        &mut self,
+        bytes: &mut Scratch,
+        flags: &mut u8,
+        header: &EventHeader,
+        comm: &[u8],
+    ) -> u32 {
+        let thread = Thread {
+            pid: header.pid,
+            tid: header.tid,
+            thread_id: header.thread_id,
+            comm: Comm::cut_from(comm),
+        };
+        let entry = self.threads.enter(&thread);
+        let index = entry.index();
+        if self.last_thread == Some(index) {
+            return index;
+        }
+        self.last_thread = Some(index);
+        *flags |= flags::THREAD;
+        bytes.put(u64::from(index));
+        if let Entry::New(_) = entry {
+            self.cpus.push(None);
+            bytes.put(u64::from(thread.pid.cast_unsigned()));
+            bytes.put(u64::from(thread.tid.cast_unsigned()));
+            bytes.put(thread.thread_id);
+            let name = thread.comm.as_bytes();
+            bytes.put(name.len() as u64);
+            bytes.put_bytes(name);
+        }
+        index
+    }
+
+    #[inline]
+    fn put_site(&mut self, bytes: &mut Scratch, header: &EventHeader) {
+        let site = Site {
+            event_type: header.event_type,
+            program_address: header.program_address,
+        };
+        let entry = self.sites.enter(&site);
+        bytes.put(u64::from(entry.index()));
+        if let Entry::New(_) = entry {
+            bytes.put(u64::from(site.event_type.0));
+            bytes.put(site.program_address);
+        }
+    }
+
+    #[inline]
+    fn put_cpu(&mut self, bytes: &mut Scratch, flags: &mut u8, thread: u32, cpu: Option<u32>) {
+        let Some(cpu) = cpu else {
+            return;
+        };
+        let place = usize::try_from(thread)
+            .ok()
+            .and_then(|thread| self.cpus.get_mut(thread));
+        if let Some(last) = place {
+            if *last == Some(cpu) {
+                *flags |= flags::SAME_CPU;
+                return;
+            }
+            *last = Some(cpu);
+        }
+        *flags |= flags::CPU;
+        bytes.put(u64::from(cpu));
+    }
+
+    #[inline]
+    fn put_data(&mut self, mut bytes: Scratch, mut flags: u8, id: EventTypeId, data: &[u8]) {
+        let may_be_common = !id.is_user() && (1..=LONGEST_COMMON_DATA).contains(&data.len());
+        let entry = may_be_common.then(|| self.data.enter(data, &self.events));
+        if let Some(entry) = entry {
+            flags |= flags::COMMON_DATA;
+            bytes.put(u64::from(entry.index()));
+        }
+        let is_inline = !matches!(entry, Some(Entry::Known(_)));
+        if is_inline {
+            bytes.put(data.len() as u64);
+        }
+        bytes.set_first(flags);
+        self.events.extend_from_slice(bytes.as_bytes());
+        if is_inline {
+            if entry.is_some() {
+                self.data.placed(self.events.len(), data.len());
+            }
+            self.events.extend_from_slice(data);
+        }
+    }
+
+    /// Takes the packet out; `room` is reused for the next one.
+    pub fn seal(&mut self, mut room: Vec<u8>) -> SealedPacket {
+        room.clear();
+        let sealed = SealedPacket {
+            events: std::mem::replace(&mut self.events, room),
+            count: self.count,
+            first_time: self.first_time,
+            last_time: self.last_time,
+            definitions: std::mem::take(&mut self.definitions),
+        };
+        self.clear();
+        sealed
+    }
+
+    /// Forgets all events.
+    pub fn clear(&mut self) {
+        self.events.clear();
+        self.count = 0;
+        self.definitions.clear();
+        self.defined = EventSet::EMPTY;
+        self.threads.clear();
+        self.cpus.clear();
+        self.last_thread = None;
+        self.sites.clear();
+        self.data.clear();
+    }
+}
+
+/// A packet that takes no more events and has no place yet.
+#[derive(Clone, Debug)]
+pub(super) struct SealedPacket {
+    pub events: Vec<u8>,
+    pub count: u32,
+    pub first_time: MonotonicNs,
+    pub last_time: MonotonicNs,
+    definitions: Definitions,
+}
+
+/// What a packet says that is known only when it gets its place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placing<'a> {
+    pub log_id: LogId,
+    pub sequence: u64,
+    pub oldest_sequence: u64,
+    pub realtime_offset: i64,
+    pub losses: &'a LossCounts,
+}
+
+impl SealedPacket {
+    /// Most bytes that it takes, whatever the losses are.
+    pub fn max_length(&self) -> usize {
+        packet_bytes(self.definitions.len(), self.events.len())
+    }
+
+    /// Bytes that it takes; the losses count only by which causes there are.
+    pub fn length(&self, losses: &LossCounts) -> usize {
+        let mut preamble = Vec::with_capacity(preamble::max_bytes(self.definitions.len()));
+        preamble::put(&mut preamble, &self.definitions, losses);
+        aligned(PACKET_HEADER_BYTES + preamble.len() + self.events.len())
+    }
+
+    /// Writes the whole packet to `bytes`.
+    pub fn write_to(&self, bytes: &mut Vec<u8>, placing: &Placing<'_>) {
+        bytes.clear();
+        bytes.resize(PACKET_HEADER_BYTES, 0);
+        preamble::put(bytes, &self.definitions, placing.losses);
+        let events_offset = bytes.len();
+        bytes.extend_from_slice(&self.events);
+        bytes.resize(aligned(bytes.len()), 0);
+        let (before, events) = bytes.split_at(events_offset);
+        let header = PacketHeader {
+            length: bytes.len(),
+            events_offset,
+            events: self.count,
+            preamble_crc: crc32c::crc32c(before.split_at(PACKET_HEADER_BYTES).1),
+            sequence: placing.sequence,
+            oldest_sequence: placing.oldest_sequence,
+            first_time: self.first_time.0,
+            last_time: self.last_time.0,
+            realtime_offset: placing.realtime_offset,
+            events_crc: crc32c::crc32c(events),
+        };
+        let header = header.to_bytes(placing.log_id);
+        for (place, byte) in bytes.iter_mut().zip(header) {
+            *place = byte;
+        }
+    }
+}
+
+/// Up to the next multiple of the alignment.
+pub(super) fn aligned(length: usize) -> usize {
+    length.next_multiple_of(ALIGNMENT)
+}
+
+const _: () = assert!(MAX_EVENT_OVERHEAD <= Scratch::CAPACITY);

@@ -1,0 +1,73 @@
+//! What a log says of the stream that it was made from.
+
+use std::time::SystemTime;
+
+use crate::area::monotonic_now;
+use crate::engine::{Attributes, LogFullPolicy};
+use crate::event::{MonotonicNs, RealtimeNs};
+
+/// One moment on both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockAnchor {
+    /// On `CLOCK_MONOTONIC`.
+    pub monotonic: MonotonicNs,
+    /// The same moment on `CLOCK_REALTIME`.
+    pub realtime: RealtimeNs,
+}
+
+impl ClockAnchor {
+    /// Now.
+    #[must_use]
+    pub fn now() -> Self {
+        let before = monotonic_now().0;
+        let realtime = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |since| {
+                u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+            });
+        let after = monotonic_now().0;
+        Self {
+            monotonic: MonotonicNs(before + after.saturating_sub(before) / 2),
+            realtime: RealtimeNs(realtime),
+        }
+    }
+
+    /// What has to be added to a time on `CLOCK_MONOTONIC` to have it on `CLOCK_REALTIME`.
+    #[must_use]
+    pub fn realtime_offset(self) -> i64 {
+        self.realtime.0.wrapping_sub(self.monotonic.0).cast_signed()
+    }
+}
+
+/// How a log is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// What the log does when it is full.
+    pub policy: LogFullPolicy,
+    /// Most bytes for events; ignored with [`LogFullPolicy::Append`].
+    pub max_size: u64,
+}
+
+/// What the start of a log tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogHeader {
+    /// The attributes of the stream, creation time included.
+    pub attributes: Attributes,
+    /// The clocks when the log was made.
+    pub anchor: ClockAnchor,
+}
+
+/// The status of the stream and the log when the log was completed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FinalStatus {
+    /// The stream was full.
+    pub is_full: bool,
+    /// Events of the stream were lost since the controller last asked.
+    pub is_overrun: bool,
+    /// The first error of a flush since the controller last asked; 0 for none.
+    pub flush_error: i32,
+    /// The log was full.
+    pub is_log_full: bool,
+    /// Events of the log were overwritten or discarded since the controller last asked.
+    pub is_log_overrun: bool,
+}

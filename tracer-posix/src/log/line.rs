@@ -1,0 +1,138 @@
+//! Going through packets that follow one another (`APPEND`, `UNTIL_FULL`).
+
+use std::io;
+
+use super::layout::{ALIGNMENT, REGION_START};
+use super::probe::{Found, Probe};
+use super::track::{Damage, Rejected, View};
+
+/// A way through packets that follow one another.
+#[derive(Debug)]
+pub(super) struct Line {
+    position: u64,
+    /// The sequence number that the next packet should have.
+    next: u64,
+    /// Damage that has been passed.
+    damage: Damage,
+    /// What cannot be read at the end, so far: it may still be written.
+    at_end: Damage,
+    /// Damage before the packet that was found is counted already.
+    has_skipped: bool,
+    /// From here to there nothing was found.
+    searched: Option<(u64, u64)>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            position: REGION_START,
+            next: 0,
+            damage: Damage::default(),
+            at_end: Damage::default(),
+            has_skipped: false,
+            searched: None,
+        }
+    }
+}
+
+impl Line {
+    pub fn find(&mut self, probe: &Probe, view: &View) -> io::Result<Option<Found>> {
+        let end = self.end(probe, view)?;
+        let here = probe.packet_at(self.position, view.log_id)?;
+        if let Some(found) = here.filter(|found| self.is_next(found, end)) {
+            self.at_end = Damage::default();
+            return Ok(Some(found));
+        }
+        self.at_end = view.missing_at_end(self.next);
+        let is_at_end =
+            self.position >= end || probe.trailer_end(self.position, view.log_id)?.is_some();
+        if is_at_end {
+            return Ok(None);
+        }
+        if let Some(found) = self.search(probe, view, end)? {
+            self.at_end = Damage::default();
+            self.damage.add(Damage {
+                places: 1,
+                bytes: found.offset - self.position,
+                packets_missing: 0,
+            });
+            self.has_skipped = true;
+            self.position = found.offset;
+            return Ok(Some(found));
+        }
+        self.at_end.places = 1;
+        self.at_end.bytes = end - self.position;
+        Ok(None)
+    }
+
+    fn end(&self, probe: &Probe, view: &View) -> io::Result<u64> {
+        let length = probe.file_length()?;
+        let is_possible = (self.position..=length).contains(&view.trailer);
+        Ok(if is_possible { view.trailer } else { length })
+    }
+
+    fn is_next(&self, found: &Found, end: u64) -> bool {
+        found.header.sequence >= self.next && found.end() <= end
+    }
+
+    fn search(&mut self, probe: &Probe, view: &View, end: u64) -> io::Result<Option<Found>> {
+        if self.searched == Some((self.position, end)) {
+            return Ok(None);
+        }
+        let mut from = self.position + ALIGNMENT as u64;
+        while let Some(found) = probe.search(from, end, view.log_id)? {
+            if self.is_next(&found, end) {
+                return Ok(Some(found));
+            }
+            from = found.offset + ALIGNMENT as u64;
+        }
+        self.searched = Some((self.position, end));
+        Ok(None)
+    }
+
+    pub fn accept(&mut self, found: &Found) {
+        let missing = found.header.sequence.saturating_sub(self.next);
+        self.damage.add(Damage {
+            places: u64::from(missing > 0 && !self.has_skipped),
+            bytes: 0,
+            packets_missing: missing,
+        });
+        self.go_past(found);
+    }
+
+    fn go_past(&mut self, found: &Found) {
+        self.next = found.header.sequence + 1;
+        self.position = found.end();
+        self.has_skipped = false;
+        self.searched = None;
+    }
+
+    pub fn reject(&mut self, found: &Found, probe: &Probe, view: &View) -> io::Result<Rejected> {
+        let is_last = found.end() >= self.end(probe, view)?;
+        let bytes = found.header.length as u64;
+        if is_last && view.packets.is_none() {
+            self.at_end = Damage {
+                places: 1,
+                bytes,
+                packets_missing: 1,
+            };
+            return Ok(Rejected::Perhaps);
+        }
+        let missing = found.header.sequence.saturating_sub(self.next);
+        self.damage.add(Damage {
+            places: u64::from(!self.has_skipped),
+            bytes,
+            packets_missing: missing.saturating_add(1),
+        });
+        self.go_past(found);
+        Ok(Rejected::Skipped)
+    }
+
+    pub fn damage(&self) -> Damage {
+        self.damage.and(self.at_end)
+    }
+
+    pub fn passed(&self) -> u64 {
+        self.position - REGION_START
+    }
+}

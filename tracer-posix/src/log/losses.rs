@@ -1,0 +1,245 @@
+//! Where events were lost, by numbers that never change.
+
+use super::layout::{HEADER_LOSSES, RawLoss};
+use super::varint::{self, Cursor};
+use crate::engine::Ledger;
+use crate::source::LossCause;
+
+/// The number that stands for a cause in a log. New causes get new numbers; none is ever used again.
+const fn number(cause: LossCause) -> u32 {
+    match cause {
+        LossCause::KernelRingFull => 1,
+        LossCause::KernelMissed => 2,
+        LossCause::ThreadRingOverwritten => 3,
+        LossCause::ThreadRingFull => 4,
+        LossCause::NoThreadRing => 5,
+        LossCause::NestedTooDeeply => 6,
+        LossCause::Damaged => 7,
+        LossCause::Late => 8,
+        LossCause::StreamOverwritten => 9,
+        LossCause::StreamFull => 10,
+    }
+}
+
+/// Causes that the reader does not know, when a log is continued.
+const OTHER: u32 = 0;
+/// The log overwrote its oldest events.
+const LOG_OVERWRITTEN: u32 = 64;
+/// The log was full and took no more.
+const LOG_FULL: u32 = 65;
+/// Events could not be written.
+const LOG_UNWRITTEN: u32 = 66;
+
+/// Causes of a stream.
+const STREAM_CAUSES: usize = LossCause::ALL.len();
+
+/// Most causes that are told in one place.
+const MAX_CAUSES: usize = STREAM_CAUSES + 4;
+
+/// Most bytes that the losses take in a preamble.
+pub(super) const MAX_BYTES: usize = varint::MAX_BYTES + MAX_CAUSES * (varint::MAX_BYTES + 8);
+
+/// Events lost so far, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct LossCounts {
+    /// Before they came into the log, in the order of `LossCause::ALL`.
+    pub stream: [u64; STREAM_CAUSES],
+    /// In the log: overwritten by newer ones.
+    pub overwritten: u64,
+    /// In the log: discarded because it was full.
+    pub discarded: u64,
+    /// In the log: could not be written.
+    pub unwritten: u64,
+    /// For causes that this reader does not know.
+    pub other: u64,
+}
+
+impl LossCounts {
+    /// Events lost for a cause before they came into the log.
+    pub fn lost(&self, cause: LossCause) -> u64 {
+        let position = LossCause::ALL.iter().position(|known| *known == cause);
+        position
+            .and_then(|position| self.stream.get(position).copied())
+            .unwrap_or(0)
+    }
+
+    /// Events lost in the log.
+    pub fn in_log(&self) -> u64 {
+        self.overwritten
+            .saturating_add(self.discarded)
+            .saturating_add(self.unwritten)
+    }
+
+    /// Takes what a stream lost by now, on top of what was lost `before` it began.
+    pub fn set_stream(&mut self, before: &Self, ledger: &Ledger) {
+        for (cause, count) in LossCause::ALL.into_iter().zip(&mut self.stream) {
+            *count = before.lost(cause).saturating_add(ledger.lost(cause));
+        }
+    }
+
+    /// Takes whatever is larger: counts only grow.
+    pub fn raise_to(&mut self, other: &Self) {
+        for (mine, theirs) in self.stream.iter_mut().zip(other.stream) {
+            *mine = theirs.max(*mine);
+        }
+        self.overwritten = self.overwritten.max(other.overwritten);
+        self.discarded = self.discarded.max(other.discarded);
+        self.unwritten = self.unwritten.max(other.unwritten);
+        self.other = self.other.max(other.other);
+    }
+
+    /// Number and count of every cause that something was lost for.
+    fn numbered(&self) -> impl Iterator<Item = (u32, u64)> {
+        let stream = LossCause::ALL.into_iter().map(number).zip(self.stream);
+        stream
+            .chain([
+                (LOG_OVERWRITTEN, self.overwritten),
+                (LOG_FULL, self.discarded),
+                (LOG_UNWRITTEN, self.unwritten),
+                (OTHER, self.other),
+            ])
+            .filter(|(_, count)| *count > 0)
+    }
+
+    fn add(&mut self, number_of_cause: u32, count: u64) {
+        let known = LossCause::ALL
+            .into_iter()
+            .zip(&mut self.stream)
+            .find(|(cause, _)| number(*cause) == number_of_cause)
+            .map(|(_, count)| count);
+        let place = match (known, number_of_cause) {
+            (Some(place), _) => place,
+            (None, LOG_OVERWRITTEN) => &mut self.overwritten,
+            (None, LOG_FULL) => &mut self.discarded,
+            (None, LOG_UNWRITTEN) => &mut self.unwritten,
+            (None, _) => &mut self.other,
+        };
+        *place = place.saturating_add(count);
+    }
+
+    /// Appends the counts as a preamble has them. All of them, so that the length is known before the last count is.
+    pub fn put(&self, bytes: &mut Vec<u8>) {
+        let numbers = LossCause::ALL.into_iter().map(number).zip(self.stream);
+        let used = numbers.filter(|(_, count)| *count > 0);
+        let log = [
+            (LOG_OVERWRITTEN, self.overwritten),
+            (LOG_FULL, self.discarded),
+            (LOG_UNWRITTEN, self.unwritten),
+            (OTHER, self.other),
+        ];
+        let all = used.clone().chain(log);
+        varint::put(bytes, all.clone().count() as u64);
+        for (number, count) in all {
+            varint::put(bytes, u64::from(number));
+            bytes.extend_from_slice(&count.to_le_bytes());
+        }
+    }
+
+    /// Reads what [`put`](Self::put) wrote, or a later version.
+    pub fn read(cursor: &mut Cursor<'_>) -> Option<Self> {
+        let mut counts = Self::default();
+        for _ in 0..cursor.number()? {
+            let number = cursor.number32()?;
+            counts.add(number, cursor.fixed64()?);
+        }
+        Some(counts)
+    }
+
+    /// As the file's header has them, and how many there are.
+    pub fn to_header(self) -> ([RawLoss; HEADER_LOSSES], u32) {
+        let mut losses = [RawLoss::default(); HEADER_LOSSES];
+        let mut used = 0;
+        for (place, (number, count)) in losses.iter_mut().zip(self.numbered()) {
+            place.cause = number.into();
+            place.count = count.into();
+            used += 1;
+        }
+        (losses, used)
+    }
+
+    /// Reads what [`to_header`](Self::to_header) made, or a later version.
+    pub fn from_header(untrusted: &[RawLoss], used: u32) -> Self {
+        let mut counts = Self::default();
+        let used = usize::try_from(used).unwrap_or(usize::MAX);
+        for loss in untrusted.iter().take(used) {
+            counts.add(loss.cause.get(), loss.count.get());
+        }
+        counts
+    }
+}
+
+const _: () = assert!(MAX_CAUSES <= HEADER_LOSSES);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn one_of_each() -> LossCounts {
+        let mut ledger = Ledger::default();
+        for (count, cause) in LossCause::ALL.into_iter().enumerate() {
+            ledger.lose(cause, count as u64 + 1);
+        }
+        let mut counts = LossCounts {
+            overwritten: 1 << 40,
+            discarded: 21,
+            unwritten: 22,
+            other: 23,
+            ..LossCounts::default()
+        };
+        counts.set_stream(&LossCounts::default(), &ledger);
+        counts
+    }
+
+    #[test]
+    fn every_cause_has_a_number_of_its_own() {
+        let counts = one_of_each();
+        let numbers: BTreeSet<_> = counts.numbered().map(|(number, _)| number).collect();
+
+        assert_eq!(numbers.len(), MAX_CAUSES);
+    }
+
+    #[test]
+    fn counts_come_back_from_a_preamble_and_from_the_header() {
+        let counts = one_of_each();
+        let mut bytes = Vec::new();
+        counts.put(&mut bytes);
+        let (losses, used) = counts.to_header();
+
+        assert_eq!(LossCounts::read(&mut Cursor::new(&bytes, 0)), Some(counts));
+        assert!(bytes.len() <= MAX_BYTES);
+        assert_eq!(LossCounts::from_header(&losses, used), counts);
+    }
+
+    #[test]
+    fn a_cause_that_is_not_known_is_counted_all_the_same() {
+        let mut bytes = vec![2, 99];
+        bytes.extend_from_slice(&5_u64.to_le_bytes());
+        bytes.push(98);
+        bytes.extend_from_slice(&6_u64.to_le_bytes());
+
+        let counts = LossCounts::read(&mut Cursor::new(&bytes, 0)).unwrap();
+
+        assert_eq!(counts.other, 11);
+    }
+
+    #[test]
+    fn what_an_earlier_stream_lost_is_kept() {
+        let before = one_of_each();
+        let mut ledger = Ledger::default();
+        ledger.lose(LossCause::Late, 100);
+        let mut counts = before;
+
+        counts.set_stream(&before, &ledger);
+
+        assert_eq!(
+            counts.lost(LossCause::Late),
+            before.lost(LossCause::Late) + 100
+        );
+        assert_eq!(
+            counts.lost(LossCause::KernelMissed),
+            before.lost(LossCause::KernelMissed)
+        );
+    }
+}

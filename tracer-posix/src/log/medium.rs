@@ -1,0 +1,75 @@
+//! What a log is written to, and everything that writing it takes from outside.
+
+use std::fmt;
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::info::ClockAnchor;
+use super::layout::LogId;
+use super::sys;
+use crate::area::monotonic_now;
+
+/// What a log is written to. A test takes one that fails.
+pub(super) trait Medium: fmt::Debug {
+    /// Writes all bytes at a place, or says why it could not; it may then have written some.
+    fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Cuts the file off, or makes it longer.
+    fn set_len(&mut self, length: u64) -> io::Result<()>;
+
+    /// Reserves room up to `length` without making the file longer.
+    fn reserve(&mut self, length: u64) -> io::Result<()>;
+
+    /// Both clocks now.
+    fn clocks(&mut self) -> ClockAnchor;
+}
+
+/// A file.
+#[derive(Debug)]
+pub(super) struct LogFile(pub File);
+
+impl Medium for LogFile {
+    fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        // Beyond the process's limit the kernel would send SIGXFSZ, which ends a process that is not prepared for it.
+        let end = offset.saturating_add(bytes.len() as u64);
+        if end > sys::file_size_limit() {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn set_len(&mut self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+
+    fn reserve(&mut self, length: u64) -> io::Result<()> {
+        sys::reserve(&self.0, length)
+    }
+
+    fn clocks(&mut self) -> ClockAnchor {
+        ClockAnchor::now()
+    }
+}
+
+/// An id that no other log has, as far as chance allows. It keeps packets of different logs apart; it is no secret.
+pub(super) fn new_log_id() -> LogId {
+    let keys = RandomState::new();
+    let salt = (std::process::id(), monotonic_now().0);
+    let mut id = [0; 16];
+    let (low, high) = id.split_at_mut(8);
+    low.copy_from_slice(&keys.hash_one((salt, 1)).to_le_bytes());
+    high.copy_from_slice(&keys.hash_one((salt, 2)).to_le_bytes());
+    LogId(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_log_has_an_id_of_its_own() {
+        assert_ne!(new_log_id(), new_log_id());
+    }
+}

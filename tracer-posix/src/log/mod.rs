@@ -1,0 +1,39 @@
+//! The trace log: events of a stream in a file (option TRL).
+//!
+//! `docs/log-format.md` describes the file byte by byte. From below:
+//!
+//! - `layout`: the fixed parts, as they lie in the file; `varint`, `losses`, `preamble`: the variable ones.
+//! - `encode`, `decode`: events to the bytes of a packet, and back.
+//! - `region`: where the next packet goes, and what gives way, for each policy.
+//! - `writer`: [`LogWriter`]; all its effects go through `medium`.
+//! - `probe`, `line`, `ring`: finding packets in a file that may hold anything; `reader`: [`LogReader`].
+
+#![deny(unsafe_code)]
+
+mod decode;
+mod dictionary;
+mod encode;
+mod error;
+mod file_header;
+mod info;
+mod layout;
+mod line;
+mod losses;
+mod medium;
+mod packet_header;
+mod preamble;
+mod probe;
+mod reader;
+mod region;
+mod ring;
+mod sys;
+mod track;
+mod trailer;
+mod varint;
+mod writer;
+
+pub use error::{OpenError, WriteError};
+pub use info::{ClockAnchor, FinalStatus, LogHeader, LogOptions};
+pub use reader::{LogReader, LogRecord};
+pub use track::Damage;
+pub use writer::LogWriter;

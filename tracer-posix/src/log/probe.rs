@@ -1,0 +1,127 @@
+//! Looking for packets in a file that may hold anything.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use super::layout::{
+    ALIGNMENT, LogId, MAX_PACKET_BYTES, PACKET_HEADER_BYTES, PACKET_MAGIC, REGION_START,
+};
+use super::packet_header::PacketHeader;
+use super::trailer::{self, TRAILER_HEADER_BYTES};
+
+/// Bytes that a search reads at a time.
+const SEARCH_BYTES: usize = 64 * 1024;
+
+/// Reads a log's file. Never more than one packet at a time.
+#[derive(Debug)]
+pub(super) struct Probe {
+    file: File,
+}
+
+/// A packet whose header is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub offset: u64,
+    pub header: PacketHeader,
+}
+
+impl Found {
+    /// Just past its last byte.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.header.length as u64)
+    }
+}
+
+impl Probe {
+    pub fn new(file: File) -> Self {
+        Self { file }
+    }
+
+    /// Its file again.
+    pub fn into_file(self) -> File {
+        self.file
+    }
+
+    /// Bytes of the file now.
+    pub fn file_length(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// Reads as much as there is, up to what fits.
+    pub fn read_at<'a>(&self, room: &'a mut [u8], offset: u64) -> io::Result<&'a [u8]> {
+        let mut length = 0;
+        while let Some(rest) = room.get_mut(length..).filter(|rest| !rest.is_empty()) {
+            match self
+                .file
+                .read_at(rest, offset.saturating_add(length as u64))
+            {
+                Ok(0) => break,
+                Ok(read) => length += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(room.get(..length).unwrap_or_default())
+    }
+
+    /// The packet that begins at `offset`, if its header is whole.
+    pub fn packet_at(&self, offset: u64, log_id: LogId) -> io::Result<Option<Found>> {
+        let mut room = [0; PACKET_HEADER_BYTES];
+        let untrusted = self.read_at(&mut room, offset)?;
+        let header = PacketHeader::from_bytes(untrusted, log_id);
+        Ok(header.map(|header| Found { offset, header }))
+    }
+
+    /// Just past the trailer that begins at `offset`, if one does.
+    pub fn trailer_end(&self, offset: u64, log_id: LogId) -> io::Result<Option<u64>> {
+        let mut room = [0; TRAILER_HEADER_BYTES];
+        let untrusted = self.read_at(&mut room, offset)?;
+        let length = trailer::length_of(untrusted, log_id);
+        Ok(length.and_then(|length| offset.checked_add(length as u64)))
+    }
+
+    /// A whole trailer's bytes, and whatever follows it.
+    pub fn trailer_at(&self, offset: u64) -> io::Result<Vec<u8>> {
+        if offset < REGION_START {
+            return Ok(Vec::new());
+        }
+        let length = self.file_length()?.saturating_sub(offset);
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let mut room = vec![0; length.min(MAX_PACKET_BYTES)];
+        let read = self.read_at(&mut room, offset)?.len();
+        room.truncate(read);
+        Ok(room)
+    }
+
+    /// The first packet with a whole header that begins in `from..end`, at a multiple of the alignment.
+    pub fn search(&self, from: u64, end: u64, log_id: LogId) -> io::Result<Option<Found>> {
+        let mut room = vec![0; SEARCH_BYTES];
+        let Some(mut offset) = from.checked_next_multiple_of(ALIGNMENT as u64) else {
+            return Ok(None);
+        };
+        while offset < end {
+            let untrusted = self.read_at(&mut room, offset)?;
+            if untrusted.len() < PACKET_HEADER_BYTES {
+                return Ok(None);
+            }
+            let places = (0..=untrusted.len() - PACKET_HEADER_BYTES).step_by(ALIGNMENT);
+            let last = places.clone().last().unwrap_or(0);
+            for place in places {
+                let candidate = untrusted.get(place..).unwrap_or_default();
+                if !candidate.starts_with(&PACKET_MAGIC) {
+                    continue;
+                }
+                let offset = offset + place as u64;
+                if offset >= end {
+                    return Ok(None);
+                }
+                if let Some(header) = PacketHeader::from_bytes(candidate, log_id) {
+                    return Ok(Some(Found { offset, header }));
+                }
+            }
+            offset += (last + ALIGNMENT) as u64;
+        }
+        Ok(None)
+    }
+}

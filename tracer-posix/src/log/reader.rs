@@ -1,0 +1,347 @@
+//! Reading a log.
+
+use std::fs::File;
+use std::io;
+
+use super::decode::Packet;
+use super::error::OpenError;
+use super::file_header::{COPY_BYTES, FileHeader, HeaderFault};
+use super::layout::{HEADER_COPIES, PACKET_HEADER_BYTES, REGION_START, VERSION};
+use super::losses::LossCounts;
+use super::packet_header::PacketHeader;
+use super::probe::{Found, Probe};
+use super::track::{Damage, Rejected, Track, View};
+use super::{FinalStatus, LogHeader, preamble, trailer};
+use crate::engine::{EventTypes, LogFullPolicy};
+use crate::event::{Event, MonotonicNs, RealtimeNs};
+use crate::source::LossCause;
+
+/// An event of a log.
+#[derive(Clone, Copy, Debug)]
+pub struct LogRecord<'a> {
+    /// The event.
+    pub event: Event<'a>,
+    /// The name of its thread at that time; empty where unknown.
+    pub comm: &'a [u8],
+    /// Its time on `CLOCK_REALTIME`; never decreases within a log.
+    pub realtime: RealtimeNs,
+}
+
+/// Reads a log, event by event, while it is written or afterwards.
+///
+/// The file may hold anything. What is reported has passed every check of its packet before the packet's first event is;
+/// what has not is skipped, and told by [`damage`](Self::damage). Memory does not grow with the log.
+#[derive(Debug)]
+pub struct LogReader {
+    probe: Probe,
+    header: FileHeader,
+    types: EventTypes,
+    track: Track,
+    packet: Packet,
+    place: Place,
+    losses: LossCounts,
+    skip_before: MonotonicNs,
+}
+
+/// Where in time reading is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// The end of the last packet: none may begin before.
+    last_time: u64,
+    realtime_offset: i64,
+    last_realtime: u64,
+    /// The packet at hand.
+    found: Option<Found>,
+}
+
+impl LogReader {
+    /// Opens the log that `file` holds from offset 0 on. Reads at places only: the file's position does not matter and is
+    /// not moved.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open(file: File) -> Result<Self, OpenError> {
+        let probe = Probe::new(file);
+        let header = read_header(&probe)?.map_err(open_error)?;
+        let track = Track::new(header.options.policy);
+        let mut reader = Self {
+            probe,
+            header,
+            types: EventTypes::default(),
+            track,
+            packet: Packet::default(),
+            place: Place::default(),
+            losses: LossCounts::default(),
+            skip_before: MonotonicNs(0),
+        };
+        reader.learn_types()?;
+        Ok(reader)
+    }
+
+    /// What the start of the log tells.
+    #[must_use]
+    pub fn header(&self) -> &LogHeader {
+        &self.header.info
+    }
+
+    /// What the log does when it is full.
+    #[must_use]
+    pub fn policy(&self) -> LogFullPolicy {
+        self.header.options.policy
+    }
+
+    /// Its event types: all of them where the log was completed, else those of the packets that are there.
+    #[must_use]
+    pub fn event_types(&self) -> &EventTypes {
+        &self.types
+    }
+
+    /// The status at the end; `None` when the log was never completed, or is being written.
+    #[must_use]
+    pub fn final_status(&self) -> Option<FinalStatus> {
+        self.header.content.status
+    }
+
+    /// Events that the log holds, if it was completed: as many can be read where nothing is damaged.
+    #[must_use]
+    pub fn events_at_end(&self) -> Option<u64> {
+        let content = &self.header.content;
+        content.status.map(|_| content.events)
+    }
+
+    /// The next event, oldest first; `None` at the end of what is there now. Called again later, it goes on with what was
+    /// written since. A log that was cleared meanwhile is read from its new start.
+    ///
+    /// # Errors
+    ///
+    /// The file could not be read.
+    #[inline]
+    pub fn next_record(&mut self) -> io::Result<Option<LogRecord<'_>>> {
+        while !self.packet.has_next() {
+            if !self.load_packet()? {
+                return Ok(None);
+            }
+        }
+        let place = &mut self.place;
+        Ok(self.packet.take_next().map(|(event, comm)| {
+            let time = event.header.time.0;
+            let realtime = time.saturating_add_signed(place.realtime_offset);
+            place.last_realtime = place.last_realtime.max(realtime);
+            LogRecord {
+                event,
+                comm,
+                realtime: RealtimeNs(place.last_realtime),
+            }
+        }))
+    }
+
+    /// Makes the oldest event the next one.
+    pub fn rewind(&mut self) {
+        self.track = Track::new(self.header.options.policy);
+        self.packet.forget();
+        self.place = Place::default();
+        self.losses = LossCounts::default();
+        self.skip_before = MonotonicNs(0);
+    }
+
+    /// Skips packets that end before `time` without decoding them; events before it may still follow.
+    pub fn skip_to(&mut self, time: MonotonicNs) {
+        self.skip_before = time;
+        if self.place.last_time < time.0 {
+            self.packet.forget();
+        }
+    }
+
+    /// What could not be read, up to the event at hand.
+    #[must_use]
+    pub fn damage(&self) -> Damage {
+        self.track.damage()
+    }
+
+    /// Events that the trace lost for this cause, up to the packet at hand: lost before they came into the log.
+    #[must_use]
+    pub fn lost(&self, cause: LossCause) -> u64 {
+        self.losses.lost(cause)
+    }
+
+    /// Events that the trace lost for causes that only a later version knows.
+    #[must_use]
+    pub fn lost_for_other_causes(&self) -> u64 {
+        self.losses.other
+    }
+
+    /// Events that the log had to overwrite or discard because it was full or could not be written.
+    #[must_use]
+    pub fn lost_in_log(&self) -> u64 {
+        self.losses.in_log()
+    }
+
+    /// Of the events lost in the log, those that newer ones have overwritten (`LOOP`).
+    #[must_use]
+    pub fn overwritten_in_log(&self) -> u64 {
+        self.losses.overwritten
+    }
+
+    /// Bytes of the log up to the event at hand, and of the whole log as it is now: for a progress bar.
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        let length = self.probe.file_length().unwrap_or(0);
+        let all = length
+            .min(View::of(&self.header).region_end)
+            .saturating_sub(REGION_START);
+        (self.track.passed().min(all), all)
+    }
+
+    /// The file's header, as it was read last.
+    pub(super) fn file_header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    /// What was lost, up to the packet at hand.
+    pub(super) fn losses(&self) -> LossCounts {
+        self.losses
+    }
+
+    /// Goes to the next packet that is whole, and decodes it. It may be without events. Returns whether there is one.
+    #[cold]
+    pub(super) fn load_packet(&mut self) -> io::Result<bool> {
+        self.packet.forget();
+        loop {
+            let view = View::of(&self.header);
+            let Some(found) = self.track.find(&self.probe, &view)? else {
+                if self.look_at_header()? {
+                    continue;
+                }
+                return Ok(false);
+            };
+            let is_in_order = found.header.first_time >= self.place.last_time;
+            let is_skipped = found.header.last_time < self.skip_before.0;
+            if is_in_order && (is_skipped || self.decode(&found)?) {
+                self.track.accept(&found);
+                self.place.last_time = found.header.last_time;
+                self.place.realtime_offset = found.header.realtime_offset;
+                self.place.found = Some(found);
+                if !is_skipped {
+                    return Ok(true);
+                }
+            } else if self.track.reject(&found, &self.probe, &view)? == Rejected::Perhaps
+                && !self.look_at_header()?
+            {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// The packet that was loaded last.
+    pub(super) fn packet_at_hand(&self) -> Option<Found> {
+        self.place.found
+    }
+
+    /// Whether the packet is whole: then its events are there to be taken.
+    fn decode(&mut self, found: &Found) -> io::Result<bool> {
+        let length = found.header.length;
+        let room = self.packet.room(length);
+        let read = self.probe.read_at(room, found.offset)?;
+        // It may have been overwritten since its header was read.
+        let header = PacketHeader::from_bytes(read, self.header.log_id);
+        if read.len() != length || header != Some(found.header) {
+            self.packet.forget();
+            return Ok(false);
+        }
+        match self.packet.decode(&found.header, &mut self.types) {
+            Ok(losses) => {
+                self.losses.raise_to(&losses);
+                Ok(true)
+            }
+            Err(_malformed) => Ok(false),
+        }
+    }
+
+    /// At the end of what is there: has the log been completed or cleared meanwhile? Returns whether it is worth looking
+    /// for packets again.
+    fn look_at_header(&mut self) -> io::Result<bool> {
+        let newer = read_header(&self.probe)?
+            .ok()
+            .filter(|header| header.generation > self.header.generation);
+        let Some(header) = newer else {
+            self.losses.raise_to(&self.header.content.losses);
+            return Ok(false);
+        };
+        let is_cleared = header.log_id != self.header.log_id;
+        self.header = header;
+        if is_cleared {
+            self.rewind();
+            self.types = EventTypes::default();
+        }
+        if is_cleared || self.header.content.status.is_some() {
+            self.learn_types()?;
+        }
+        Ok(true)
+    }
+
+    /// Takes the types from the trailer; where there is none, from the packets.
+    fn learn_types(&mut self) -> io::Result<()> {
+        let view = View::of(&self.header);
+        if view.trailer != 0 {
+            let untrusted = self.probe.trailer_at(view.trailer)?;
+            if let Some(types) = trailer::types_of(&untrusted, view.log_id) {
+                self.types = types;
+                return Ok(());
+            }
+        }
+        let mut track = Track::new(self.header.options.policy);
+        while let Some(found) = track.find(&self.probe, &view)? {
+            self.learn_types_of(&found)?;
+            track.accept(&found);
+        }
+        Ok(())
+    }
+
+    fn learn_types_of(&mut self, found: &Found) -> io::Result<()> {
+        let length = found
+            .header
+            .events_offset
+            .saturating_sub(PACKET_HEADER_BYTES);
+        let room = self.packet.room(length);
+        let start = found.offset + PACKET_HEADER_BYTES as u64;
+        let untrusted = self.probe.read_at(room, start)?;
+        if crc32c::crc32c(untrusted) == found.header.preamble_crc {
+            // A preamble that defines types otherwise than those before makes its packet unreadable, later.
+            let _ = preamble::read(untrusted, &mut self.types);
+        }
+        Ok(())
+    }
+
+    /// Gives the file back.
+    pub(super) fn into_file(self) -> File {
+        self.probe.into_file()
+    }
+}
+
+/// The newer of the file's headers that are whole.
+fn read_header(probe: &Probe) -> io::Result<Result<FileHeader, HeaderFault>> {
+    let mut rooms = [[0; COPY_BYTES]; HEADER_COPIES.len()];
+    let [one, other] = &mut rooms;
+    let one = probe.read_at(one, HEADER_COPIES[0])?;
+    let other = probe.read_at(other, HEADER_COPIES[1])?;
+    Ok(FileHeader::newest([one, other]))
+}
+
+fn open_error(fault: HeaderFault) -> OpenError {
+    match fault {
+        HeaderFault::NoMagic => OpenError::NotALog,
+        HeaderFault::Damaged => OpenError::HeaderDamaged,
+        HeaderFault::TooNew { needed } => OpenError::TooNew {
+            needed,
+            known: VERSION,
+        },
+        HeaderFault::Foreign {
+            byte_order,
+            word_bytes,
+        } => OpenError::Foreign {
+            is_big_endian: byte_order == super::file_header::BIG,
+            word_bits: u32::from(word_bytes) * 8,
+        },
+    }
+}

@@ -1,0 +1,102 @@
+//! What the kernel knows of a log's file, and what the standard library does not ask it.
+
+#![expect(unsafe_code, reason = "calls of the C library")]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// How a file was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Opened {
+    /// For reading.
+    pub for_reading: bool,
+    /// For writing.
+    pub for_writing: bool,
+    /// Every write goes to the end (`O_APPEND`), also those that name a place.
+    pub appending: bool,
+}
+
+/// How `file` was opened.
+pub(super) fn opened(file: &File) -> io::Result<Opened> {
+    // SAFETY: `F_GETFL` takes no argument and `file` is open.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    if flags < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mode = flags & libc::O_ACCMODE;
+    let is_path_only = flags & libc::O_PATH != 0;
+    Ok(Opened {
+        for_reading: !is_path_only && matches!(mode, libc::O_RDONLY | libc::O_RDWR),
+        for_writing: !is_path_only && matches!(mode, libc::O_WRONLY | libc::O_RDWR),
+        appending: flags & libc::O_APPEND != 0,
+    })
+}
+
+/// The largest file that this process may make, in bytes.
+pub(super) fn file_size_limit() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: `limit` is a valid place.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    limit.rlim_cur
+}
+
+/// Reserves room for the first `length` bytes of `file`, which does not become longer by that.
+pub(super) fn reserve(file: &File, length: u64) -> io::Result<()> {
+    let length = libc::off_t::try_from(length)
+        .map_err(|_too_large| io::Error::from_raw_os_error(libc::EFBIG))?;
+    loop {
+        // SAFETY: `file` is open; the call touches no memory of ours.
+        let result =
+            unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, length) };
+        if result == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+
+    use super::*;
+
+    #[test]
+    fn it_is_known_how_a_file_was_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let mut options = OpenOptions::new();
+        let appending = options.append(true).create(true).open(&path).unwrap();
+        let reading = File::open(&path).unwrap();
+
+        let opened_for = |file| {
+            let Opened {
+                for_reading,
+                for_writing,
+                appending,
+            } = opened(file).unwrap();
+            (for_reading, for_writing, appending)
+        };
+        assert_eq!(opened_for(&appending), (false, true, true));
+        assert_eq!(opened_for(&reading), (true, false, false));
+    }
+
+    #[test]
+    fn reserved_room_does_not_make_a_file_longer() {
+        let file = tempfile::tempfile().unwrap();
+
+        // Not every file system can.
+        if let Err(error) = reserve(&file, 1 << 20) {
+            assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP));
+        }
+
+        assert_eq!(file.metadata().unwrap().len(), 0);
+    }
+}

@@ -1,0 +1,147 @@
+//! What the two ways of going through a log have in common.
+
+use std::io;
+
+use super::file_header::FileHeader;
+use super::layout::{LogId, REGION_START};
+use super::line::Line;
+use super::probe::{Found, Probe};
+use super::ring::Ring;
+use crate::engine::LogFullPolicy;
+
+/// What of a log could not be read so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// Places where a packet was damaged, cut short or missing.
+    pub places: u64,
+    /// Bytes that were skipped there.
+    pub bytes: u64,
+    /// Packets known to be missing, by the gaps in their sequence numbers.
+    pub packets_missing: u64,
+}
+
+impl Damage {
+    /// Both together.
+    #[must_use]
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            places: self.places.saturating_add(other.places),
+            bytes: self.bytes.saturating_add(other.bytes),
+            packets_missing: self.packets_missing.saturating_add(other.packets_missing),
+        }
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        *self = self.and(other);
+    }
+}
+
+/// What going through a log needs to know of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    pub log_id: LogId,
+    /// Just past the region, where it has a limit.
+    pub region_end: u64,
+    /// Where the trailer lies, of a complete log; 0 for nowhere.
+    pub trailer: u64,
+    /// The number of packets ever written, of a complete log.
+    pub packets: Option<u64>,
+}
+
+impl View {
+    pub fn of(header: &FileHeader) -> Self {
+        let content = &header.content;
+        Self {
+            log_id: header.log_id,
+            region_end: match header.options.policy {
+                LogFullPolicy::Append => u64::MAX,
+                LogFullPolicy::Loop | LogFullPolicy::UntilFull => {
+                    REGION_START.saturating_add(header.options.max_size)
+                }
+            },
+            trailer: content.trailer,
+            packets: content.status.map(|_| content.packets),
+        }
+    }
+
+    /// What is known to be missing when a log ends and packet `next` was to come.
+    pub fn missing_at_end(&self, next: u64) -> Damage {
+        let packets_missing = self
+            .packets
+            .map_or(0, |packets| packets.saturating_sub(next));
+        Damage {
+            places: u64::from(packets_missing > 0),
+            bytes: 0,
+            packets_missing,
+        }
+    }
+}
+
+/// What became of a packet that was found but could not be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rejected {
+    /// It was skipped and counted.
+    Skipped,
+    /// It may be in the middle of being written: it will be looked at again.
+    Perhaps,
+}
+
+/// A way through a log, from its oldest packet to its newest.
+#[derive(Debug)]
+pub(super) enum Track {
+    /// Packets that follow one another.
+    Line(Line),
+    /// Packets that go round.
+    Ring(Ring),
+}
+
+impl Track {
+    /// A way from the start.
+    pub fn new(policy: LogFullPolicy) -> Self {
+        match policy {
+            LogFullPolicy::Loop => Self::Ring(Ring::default()),
+            LogFullPolicy::UntilFull | LogFullPolicy::Append => Self::Line(Line::default()),
+        }
+    }
+
+    /// The next packet whose header is whole; the same again until it is accepted or rejected. `None` at the end of what
+    /// is there now.
+    pub fn find(&mut self, probe: &Probe, view: &View) -> io::Result<Option<Found>> {
+        match self {
+            Self::Line(line) => line.find(probe, view),
+            Self::Ring(ring) => ring.find(probe, view),
+        }
+    }
+
+    /// Goes on after a packet.
+    pub fn accept(&mut self, found: &Found) {
+        match self {
+            Self::Line(line) => line.accept(found),
+            Self::Ring(ring) => ring.accept(found),
+        }
+    }
+
+    /// Says that the packet found last cannot be used.
+    pub fn reject(&mut self, found: &Found, probe: &Probe, view: &View) -> io::Result<Rejected> {
+        match self {
+            Self::Line(line) => line.reject(found, probe, view),
+            Self::Ring(ring) => ring.reject(found, probe, view),
+        }
+    }
+
+    /// What could not be read up to here.
+    pub fn damage(&self) -> Damage {
+        match self {
+            Self::Line(line) => line.damage(),
+            Self::Ring(ring) => ring.damage(),
+        }
+    }
+
+    /// Bytes of packets that were passed.
+    pub fn passed(&self) -> u64 {
+        match self {
+            Self::Line(line) => line.passed(),
+            Self::Ring(ring) => ring.passed(),
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! What a writer does, over any medium.
+
+use tracer_common::event_type::{EventTypeId, TRACE_EVENT_NAME_MAX};
+
+use super::pending::Pending;
+use crate::engine::{EventTypes, Ledger, LogFullPolicy, sizes};
+use crate::event::{EventHeader, MonotonicNs, Truncation};
+use crate::log::encode::{PacketBuilder, Placing, single_event_packet};
+use crate::log::error::WriteError;
+use crate::log::file_header::{Content, FileHeader};
+use crate::log::layout::{HEADER_COPIES, MAX_PACKET_BYTES, REGION_START};
+use crate::log::losses::LossCounts;
+use crate::log::medium::{Medium, new_log_id};
+use crate::log::region::Region;
+use crate::log::{FinalStatus, LogHeader, LogOptions, trailer};
+
+/// What packets are filled up to: large enough that the header does not count, small enough that a damaged one is no great
+/// loss.
+const PACKET_TARGET: usize = 64 * 1024;
+
+/// A packet of a `LOOP` log is at most this part of it: so much is overwritten in one go.
+const LOOP_PARTS: u64 = 8;
+
+/// `auto` of the STOP that ends a full log.
+const AUTOMATIC: i32 = 1;
+
+/// Room that an `UNTIL_FULL` log keeps for its STOP.
+const STOP_RESERVE: usize = 1024;
+
+/// The smallest limit of a log whose events have at most `max_data_size` bytes of user data.
+pub(super) fn least_size(max_data_size: usize) -> u64 {
+    let data = max_data_size.max(sizes::MAX_SYSTEM_DATA);
+    let event = single_event_packet(data, Some(&[0; TRACE_EVENT_NAME_MAX]));
+    event.saturating_add(STOP_RESERVE) as u64
+}
+
+/// A log that is being written.
+#[derive(Debug)]
+pub(super) struct WriterCore<M> {
+    pub medium: M,
+    pub header: FileHeader,
+    /// The file's header is not what `header` is.
+    pub is_header_stale: bool,
+    pub builder: PacketBuilder,
+    /// Most bytes that the packet at hand should get.
+    pub packet_limit: usize,
+    pub pending: Pending,
+    /// The last write failed: only a flush tries again.
+    pub is_stalled: bool,
+    pub region: Region,
+    pub sequence: u64,
+    pub losses: LossCounts,
+    /// The losses that the file tells.
+    pub losses_told: LossCounts,
+    /// The losses of the log's earlier streams.
+    pub losses_before: LossCounts,
+    /// `UNTIL_FULL`, and the STOP has been added.
+    pub is_closed: bool,
+    pub is_overrun: bool,
+    pub last_time: MonotonicNs,
+    /// Added to every time, so that a log that is continued goes on after its end.
+    pub time_shift: u64,
+    /// The end of the last packet that was written.
+    pub last_realtime: u64,
+    pub packet: Vec<u8>,
+}
+
+impl<M: Medium> WriterCore<M> {
+    pub fn create(
+        mut medium: M,
+        info: &LogHeader,
+        options: LogOptions,
+    ) -> Result<Self, WriteError> {
+        let max_size = options.max_size;
+        if options.policy != LogFullPolicy::Append {
+            let least = least_size(info.attributes.max_data_size());
+            if max_size < least {
+                return Err(WriteError::TooSmall { max_size, least });
+            }
+            let end = REGION_START
+                .saturating_add(max_size)
+                .saturating_add(MAX_PACKET_BYTES as u64);
+            if end > i64::MAX as u64 {
+                return Err(WriteError::TooLarge { max_size });
+            }
+        }
+        medium.set_len(0)?;
+        let header = FileHeader {
+            generation: 0,
+            log_id: new_log_id(),
+            info: info.clone(),
+            options,
+            content: Content::default(),
+        };
+        let region = Region::new(options.policy, max_size);
+        let mut core = Self::with_header(medium, header, region);
+        if let Err(error) = core.reserve() {
+            // Some file systems keep what they had found so far.
+            core.medium.set_len(0)?;
+            return Err(error);
+        }
+        core.write_header()?;
+        Ok(core)
+    }
+
+    /// A writer that has written nothing yet.
+    pub fn with_header(medium: M, header: FileHeader, region: Region) -> Self {
+        let mut core = Self {
+            medium,
+            header,
+            is_header_stale: true,
+            builder: PacketBuilder::default(),
+            packet_limit: 0,
+            pending: Pending::default(),
+            is_stalled: false,
+            region,
+            sequence: 0,
+            losses: LossCounts::default(),
+            losses_told: LossCounts::default(),
+            losses_before: LossCounts::default(),
+            is_closed: false,
+            is_overrun: false,
+            last_time: MonotonicNs(0),
+            time_shift: 0,
+            last_realtime: 0,
+            packet: Vec::new(),
+        };
+        core.set_packet_limit();
+        core
+    }
+
+    /// Reserves room for the whole region, where the file system can.
+    pub fn reserve(&mut self) -> Result<(), WriteError> {
+        let Some(bytes) = self.region.capacity() else {
+            return Ok(());
+        };
+        let Err(source) = self.medium.reserve(REGION_START + bytes) else {
+            return Ok(());
+        };
+        match source.raw_os_error() {
+            Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => {
+                Err(WriteError::NoRoom { bytes, source })
+            }
+            // It cannot be done here; a write will tell if there is no room.
+            _ => Ok(()),
+        }
+    }
+
+    pub fn append(
+        &mut self,
+        header: &EventHeader,
+        data: &[u8],
+        comm: &[u8],
+        types: &EventTypes,
+    ) -> Result<(), WriteError> {
+        if self.is_closed {
+            self.count_discarded();
+            return Ok(());
+        }
+        let time = MonotonicNs(header.time.0.saturating_add(self.time_shift));
+        let header = &EventHeader { time, ..*header };
+        if time < self.last_time {
+            self.count_unwritten(1);
+            let late_ns = self.last_time.0 - time.0;
+            return Err(WriteError::OutOfOrder { late_ns });
+        }
+        let mut result = Ok(());
+        if self.builder.size_with(header.event_type, data, types) > self.packet_limit {
+            let fits;
+            (fits, result) = self.make_room(header, data, types);
+            if !fits {
+                return result;
+            }
+        }
+        self.builder.push(header, data, comm, types);
+        self.last_time = time;
+        result
+    }
+
+    /// Ends the packet at hand and finds out whether the event fits into a new one. When it does not, it is counted.
+    #[cold]
+    fn make_room(
+        &mut self,
+        header: &EventHeader,
+        data: &[u8],
+        types: &EventTypes,
+    ) -> (bool, Result<(), WriteError>) {
+        if self.builder.count() > 0 {
+            if self.pending.is_full() {
+                // The flush that failed has told why.
+                self.count_unwritten(1);
+                return (false, Ok(()));
+            }
+            self.seal();
+        }
+        let mut result = Ok(());
+        if !self.is_stalled {
+            result = self.write_pending();
+        }
+        self.set_packet_limit();
+        let needed = self.builder.size_with(header.event_type, data, types);
+        if needed <= self.longest_packet(self.pending.bytes()) {
+            return (true, result);
+        }
+        let policy = self.header.options.policy;
+        if policy == LogFullPolicy::UntilFull && needed <= self.longest_packet_of_empty_log() {
+            self.count_discarded();
+            let stopped = self.stop(header.time, types);
+            return (false, result.and(stopped));
+        }
+        self.count_unwritten(1);
+        let max = self.longest_packet_of_empty_log();
+        let max = max.saturating_sub(needed.saturating_sub(data.len()));
+        let length = data.len();
+        (false, Err(WriteError::EventTooLong { length, max }))
+    }
+
+    /// Most bytes of a packet that can be written once `pending` bytes of others are.
+    fn longest_packet(&self, pending: usize) -> usize {
+        self.without_reserve(self.region.room(pending))
+            .min(MAX_PACKET_BYTES)
+    }
+
+    fn longest_packet_of_empty_log(&self) -> usize {
+        let capacity = self.region.capacity().unwrap_or(u64::MAX);
+        self.without_reserve(usize::try_from(capacity).unwrap_or(usize::MAX))
+            .min(MAX_PACKET_BYTES)
+    }
+
+    fn without_reserve(&self, room: usize) -> usize {
+        match self.header.options.policy {
+            LogFullPolicy::UntilFull => room.saturating_sub(STOP_RESERVE),
+            LogFullPolicy::Loop | LogFullPolicy::Append => room,
+        }
+    }
+
+    /// Ends the log with a STOP: it is full.
+    fn stop(&mut self, time: MonotonicNs, types: &EventTypes) -> Result<(), WriteError> {
+        let header = EventHeader {
+            time,
+            event_type: EventTypeId::STOP,
+            pid: 0,
+            tid: 0,
+            cpu: None,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        };
+        self.is_closed = true;
+        self.last_time = time;
+        self.builder
+            .push(&header, &AUTOMATIC.to_ne_bytes(), b"", types);
+        self.seal();
+        if self.is_stalled {
+            Ok(())
+        } else {
+            self.write_pending()
+        }
+    }
+
+    fn seal(&mut self) {
+        let room = self.pending.room();
+        self.pending.push(self.builder.seal(room));
+    }
+
+    pub fn set_packet_limit(&mut self) {
+        let part = match (self.header.options.policy, self.region.capacity()) {
+            (LogFullPolicy::Loop, Some(capacity)) => {
+                usize::try_from(capacity / LOOP_PARTS).unwrap_or(usize::MAX)
+            }
+            _ => usize::MAX,
+        };
+        self.packet_limit = PACKET_TARGET
+            .min(part)
+            .min(self.longest_packet(self.pending.bytes()));
+    }
+
+    fn count_discarded(&mut self) {
+        self.losses.discarded = self.losses.discarded.saturating_add(1);
+        self.is_overrun = true;
+    }
+
+    fn count_unwritten(&mut self, events: u64) {
+        self.losses.unwritten = self.losses.unwritten.saturating_add(events);
+        self.is_overrun |= events > 0;
+    }
+
+    pub fn flush(&mut self, lost: &Ledger) -> Result<(), WriteError> {
+        self.losses.set_stream(&self.losses_before, lost);
+        self.write_pending()?;
+        if self.builder.count() > 0 {
+            self.seal();
+            self.write_pending()?;
+        }
+        self.set_packet_limit();
+        if self.losses != self.losses_told {
+            self.header.content.losses = self.losses;
+            self.write_header()?;
+            self.losses_told = self.losses;
+        }
+        Ok(())
+    }
+
+    /// Writes what is sealed. After an error the rest waits for the next flush.
+    fn write_pending(&mut self) -> Result<(), WriteError> {
+        self.is_stalled = true;
+        if self.is_header_stale {
+            self.write_header()?;
+        }
+        while self.write_first_pending()? {}
+        self.is_stalled = false;
+        Ok(())
+    }
+
+    /// Returns whether there was something to be written.
+    fn write_first_pending(&mut self) -> Result<bool, WriteError> {
+        let Some(packet) = self.pending.first() else {
+            return Ok(false);
+        };
+        let length = packet.length(&self.losses);
+        let (offset, overwritten) = self.region.place(length);
+        self.losses.overwritten = self.losses.overwritten.saturating_add(overwritten);
+        self.is_overrun |= overwritten > 0;
+        let realtime_offset = self.realtime_offset(packet.first_time);
+        let Some(packet) = self.pending.first() else {
+            return Ok(false);
+        };
+        let placing = Placing {
+            log_id: self.header.log_id,
+            sequence: self.sequence,
+            oldest_sequence: self.region.oldest_sequence(self.sequence),
+            realtime_offset,
+            losses: &self.losses,
+        };
+        packet.write_to(&mut self.packet, &placing);
+        // A write that was torn is overwritten by the next attempt: the place stays the same.
+        self.medium.write_all_at(&self.packet, offset)?;
+        self.region
+            .written(self.packet.len(), packet.count, self.sequence);
+        self.last_realtime = packet.last_time.0.saturating_add_signed(realtime_offset);
+        self.sequence = self.sequence.saturating_add(1);
+        self.losses_told = self.losses;
+        self.pending.pop();
+        Ok(true)
+    }
+
+    /// What is added to the times of a packet to have them on `CLOCK_REALTIME`. Where that clock was set back, time stands
+    /// still between two packets rather than going back.
+    fn realtime_offset(&mut self, first_time: MonotonicNs) -> i64 {
+        let clocks = self.medium.clocks();
+        let now = clocks
+            .realtime_offset()
+            .saturating_sub_unsigned(self.time_shift);
+        let missing = self
+            .last_realtime
+            .saturating_sub(first_time.0.saturating_add_signed(now));
+        now.saturating_add_unsigned(missing)
+    }
+
+    pub fn write_header(&mut self) -> Result<(), WriteError> {
+        self.is_header_stale = true;
+        self.header.generation = self.header.generation.saturating_add(1);
+        let bytes = self.header.to_bytes();
+        // The second copy first: one of them is whole at any moment.
+        for offset in HEADER_COPIES.into_iter().rev() {
+            self.medium.write_all_at(&bytes, offset)?;
+        }
+        self.is_header_stale = false;
+        Ok(())
+    }
+
+    pub fn clear(&mut self) -> Result<(), WriteError> {
+        let options = self.header.options;
+        self.builder.clear();
+        self.pending.clear();
+        self.region = Region::new(options.policy, options.max_size);
+        self.set_packet_limit();
+        self.sequence = 0;
+        self.losses = LossCounts::default();
+        self.losses_told = LossCounts::default();
+        self.losses_before = LossCounts::default();
+        self.is_closed = false;
+        self.is_stalled = false;
+        self.is_overrun = false;
+        self.header.log_id = new_log_id();
+        self.header.content = Content::default();
+        self.write_header()?;
+        self.medium.set_len(REGION_START)?;
+        self.reserve()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.is_closed || self.region.is_overwriting()
+    }
+
+    pub fn take_overrun(&mut self) -> bool {
+        std::mem::take(&mut self.is_overrun)
+    }
+
+    pub fn lost_in_log(&self) -> u64 {
+        self.losses.in_log()
+    }
+
+    pub fn complete(
+        mut self,
+        types: &EventTypes,
+        lost: &Ledger,
+        mut status: FinalStatus,
+    ) -> Result<(), WriteError> {
+        let mut result = self.flush(lost);
+        if let Err(error) = &result {
+            if status.flush_error == 0 {
+                status.flush_error = error.error_number();
+            }
+            self.give_up_pending();
+        }
+        status.is_log_full |= self.is_full();
+        status.is_log_overrun |= self.is_overrun;
+        let trailer = self.write_trailer(types, status);
+        self.header.content = Content {
+            status: Some(status),
+            packets: self.sequence,
+            events: self.region.events(),
+            trailer: *trailer.as_ref().unwrap_or(&0),
+            losses: self.losses,
+        };
+        result = result.and(trailer.map(|_offset| ()));
+        result.and(self.write_header())
+    }
+
+    /// What could not be written to the end is lost. What it has left in the file goes, and makes room.
+    fn give_up_pending(&mut self) {
+        self.count_unwritten(self.pending.events() + u64::from(self.builder.count()));
+        self.pending.clear();
+        self.builder.clear();
+        // If this fails, readers skip what is there.
+        let _ = self.medium.set_len(self.region.end());
+    }
+
+    /// Returns where it lies.
+    fn write_trailer(
+        &mut self,
+        types: &EventTypes,
+        status: FinalStatus,
+    ) -> Result<u64, WriteError> {
+        let bytes = trailer::to_bytes(types, status, self.header.log_id);
+        let offset = self.region.trailer();
+        self.medium.write_all_at(&bytes, offset)?;
+        // Room that was reserved and not used goes back.
+        self.medium.set_len(offset + bytes.len() as u64)?;
+        Ok(offset)
+    }
+}

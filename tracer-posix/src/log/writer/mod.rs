@@ -1,0 +1,144 @@
+//! Writing a log.
+
+mod core;
+mod pending;
+mod resume;
+
+use std::fs::File;
+
+use self::core::WriterCore;
+use super::error::WriteError;
+use super::medium::LogFile;
+use super::{FinalStatus, LogHeader, LogOptions, sys};
+use crate::engine::{EventTypes, Ledger};
+use crate::event::EventHeader;
+
+/// Writes a log.
+///
+/// Events are gathered into packets of up to 64 KiB and written when a packet is full or [`flush`](Self::flush) is called.
+/// A write that fails loses nothing at first: what could not be written is kept, and tried again by the next flush, up to
+/// a bound; beyond it events are counted as lost in the log.
+///
+/// A writer that is dropped without [`complete`](Self::complete) leaves a log that can be read, without what was not
+/// flushed.
+#[derive(Debug)]
+pub struct LogWriter {
+    core: WriterCore<LogFile>,
+}
+
+impl LogWriter {
+    /// Makes a log in `file`, from offset 0 on; what the file held is dropped. Only written, never read, so that a file
+    /// that is open for writing only will do. Room for the whole log is reserved where the file system can.
+    ///
+    /// # Errors
+    ///
+    /// See [`WriteError`].
+    pub fn create(file: File, header: &LogHeader, options: LogOptions) -> Result<Self, WriteError> {
+        check(&file)?;
+        let core = WriterCore::create(LogFile(file), header, options)?;
+        Ok(Self { core })
+    }
+
+    /// Goes on with the log that `file` holds already, after its last whole packet; its policy and size stay what they
+    /// are. Returns its event types too: new events must use their numbers. `file` has to be open for reading and writing.
+    ///
+    /// The log says that it is incomplete until it is completed again. When the machine was started anew since, the times
+    /// of new events go on from the last one of the log.
+    ///
+    /// # Errors
+    ///
+    /// See [`WriteError`].
+    pub fn append_to(file: File) -> Result<(Self, EventTypes), WriteError> {
+        check(&file)?;
+        if !sys::opened(&file)?.for_reading {
+            return Err(WriteError::NotReadable);
+        }
+        let (core, types) = resume::resume(file)?;
+        Ok((Self { core }, types))
+    }
+
+    /// Adds an event, whose thread is named `comm` (empty where unknown; cut at 16 bytes). `types` knows the name of its
+    /// type. It is kept or counted, also when this fails.
+    ///
+    /// # Errors
+    ///
+    /// See [`WriteError`].
+    pub fn append(
+        &mut self,
+        header: &EventHeader,
+        data: &[u8],
+        comm: &[u8],
+        types: &EventTypes,
+    ) -> Result<(), WriteError> {
+        self.core.append(header, data, comm, types)
+    }
+
+    /// Writes what was added and is not in the file yet; `lost` is where the stream's events went so far.
+    ///
+    /// # Errors
+    ///
+    /// See [`WriteError`].
+    pub fn flush(&mut self, lost: &Ledger) -> Result<(), WriteError> {
+        self.core.flush(lost)
+    }
+
+    /// Empties the log (`posix_trace_clear`): as it was when it was made, under a new id.
+    ///
+    /// # Errors
+    ///
+    /// See [`WriteError`]. What is added from then on counts as the log's first events all the same.
+    pub fn clear(&mut self) -> Result<(), WriteError> {
+        self.core.clear()
+    }
+
+    /// Whether the log is full (`posix_log_full_status`): with `UNTIL_FULL` it takes no more, with `LOOP` it has begun to
+    /// overwrite its oldest events.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.core.is_full()
+    }
+
+    /// Whether events of the log were overwritten, discarded or could not be written since this was last asked
+    /// (`posix_log_overrun_status`).
+    pub fn take_overrun(&mut self) -> bool {
+        self.core.take_overrun()
+    }
+
+    /// Events that the log had to overwrite or discard because it was full or could not be written.
+    #[must_use]
+    pub fn lost_in_log(&self) -> u64 {
+        self.core.lost_in_log()
+    }
+
+    /// Writes what is left, all event types and the final status, and marks the log as complete. What this writer knows
+    /// of the log itself (full, overrun, an error of this very flush) is added to `status`.
+    ///
+    /// It is not forced to the disk: whoever needs it to outlive a power failure calls `sync_all` on the file.
+    ///
+    /// # Errors
+    ///
+    /// See [`WriteError`]. The log is then as complete as could be, and says what is missing.
+    pub fn complete(
+        self,
+        types: &EventTypes,
+        lost: &Ledger,
+        status: FinalStatus,
+    ) -> Result<(), WriteError> {
+        self.core.complete(types, lost, status)
+    }
+}
+
+/// What a file has to be for a log.
+fn check(file: &File) -> Result<(), WriteError> {
+    let opened = sys::opened(file)?;
+    if !opened.for_writing {
+        return Err(WriteError::NotWritable);
+    }
+    if !file.metadata()?.is_file() {
+        return Err(WriteError::NotARegularFile);
+    }
+    if opened.appending {
+        return Err(WriteError::Appending);
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! Going on with a log that is there already.
+
+use std::fs::File;
+
+use super::core::WriterCore;
+use crate::engine::{EventTypes, LogFullPolicy};
+use crate::event::MonotonicNs;
+use crate::log::encode::single_event_packet;
+use crate::log::error::WriteError;
+use crate::log::file_header::Content;
+use crate::log::medium::{LogFile, Medium};
+use crate::log::probe::Found;
+use crate::log::reader::LogReader;
+use crate::log::region::Region;
+
+/// Reads the log to its last whole packet, and makes a writer that goes on there.
+pub(super) fn resume(file: File) -> Result<(WriterCore<LogFile>, EventTypes), WriteError> {
+    let mut reader = LogReader::open(file)?;
+    let header = reader.file_header().clone();
+    let options = header.options;
+    let mut region = Region::new(options.policy, options.max_size);
+    let mut last: Option<Found> = None;
+    while reader.load_packet()? {
+        if let Some(found) = reader.packet_at_hand() {
+            let packet = found.header;
+            let is_overwritten = packet.oldest_sequence > 0;
+            if options.policy == LogFullPolicy::Loop && is_overwritten {
+                return Err(WriteError::Overwritten);
+            }
+            region.found(found.offset, packet.length, packet.events, packet.sequence);
+            last = Some(found);
+        }
+    }
+    let losses = reader.losses();
+    let was_full = reader
+        .final_status()
+        .is_some_and(|status| status.is_log_full);
+    let types = reader.event_types().clone();
+
+    let medium = LogFile(reader.into_file());
+    let mut core = WriterCore::with_header(medium, header, region);
+    core.losses = losses;
+    core.losses_told = losses;
+    core.losses_before = losses;
+    if let Some(last) = last {
+        core.sequence = last.header.sequence.saturating_add(1);
+        core.go_on_after(&last);
+    }
+    let is_full = core.packet_limit < single_event_packet(0, None);
+    if options.policy == LogFullPolicy::UntilFull && (was_full || is_full) {
+        return Err(WriteError::Full);
+    }
+    core.header.content = Content {
+        losses,
+        ..Content::default()
+    };
+    core.write_header()?;
+    let end = core.region.end();
+    core.medium.set_len(end)?;
+    core.reserve()?;
+    Ok((core, types))
+}
+
+impl<M: Medium> WriterCore<M> {
+    /// Makes the times of new events follow those of the log.
+    fn go_on_after(&mut self, last: &Found) {
+        let packet = &last.header;
+        let realtime_offset = packet.realtime_offset;
+        self.last_time = MonotonicNs(packet.last_time);
+        self.last_realtime = packet.last_time.saturating_add_signed(realtime_offset);
+        let now = self.medium.clocks();
+        if now.monotonic.0 < packet.last_time {
+            // The machine was started anew, and its clock with it. The log's own goes on as if it had run on.
+            let as_if = now
+                .realtime
+                .0
+                .saturating_add_signed(realtime_offset.saturating_neg());
+            let goes_on_at = as_if.max(packet.last_time);
+            self.time_shift = goes_on_at - now.monotonic.0;
+        }
+    }
+}

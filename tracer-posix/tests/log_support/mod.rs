@@ -1,0 +1,137 @@
+//! What the tests of logs share: events to write, and what a reader has to say of them.
+
+#![allow(dead_code, reason = "each test uses its part of this")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_posix::engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
+use tracer_posix::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
+use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, LogWriter};
+
+/// An event with everything that a log keeps of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    pub header: EventHeader,
+    pub data: Vec<u8>,
+    pub comm: Vec<u8>,
+}
+
+/// The first user event type with a name.
+pub const FIRST_NAMED: EventTypeId = EventTypeId(257);
+
+pub fn types() -> EventTypes {
+    let mut types = EventTypes::default();
+    for (number, name) in ["request", "answer", "a longer name of an event"]
+        .iter()
+        .enumerate()
+    {
+        types.define_user(
+            name.as_bytes(),
+            Some(EventTypeId(FIRST_NAMED.0 + u32::try_from(number).unwrap())),
+        );
+    }
+    types
+}
+
+pub fn log_header() -> LogHeader {
+    LogHeader {
+        attributes: Attributes::default().with_name("a test"),
+        anchor: ClockAnchor {
+            monotonic: MonotonicNs(1_000_000),
+            realtime: RealtimeNs(1_700_000_000_000_000_000),
+        },
+    }
+}
+
+pub fn event(number: u64) -> Recorded {
+    let thread = i32::try_from(number % 3).unwrap();
+    Recorded {
+        header: EventHeader {
+            time: MonotonicNs(1_000_000 + number * 500),
+            event_type: EventTypeId(FIRST_NAMED.0 + u32::try_from(number % 2).unwrap()),
+            pid: 4711,
+            tid: 4711 + thread,
+            cpu: (number % 5 != 0).then_some(u32::try_from(number / 7 % 4).unwrap()),
+            thread_id: 0x7fff_1234_0000 + thread.unsigned_abs() as u64,
+            program_address: 0x5555_0000 + number % 2,
+            truncation: if number % 11 == 0 {
+                Truncation::Record
+            } else {
+                Truncation::None
+            },
+        },
+        data: number.to_le_bytes().repeat(4),
+        comm: format!("worker {thread}").into_bytes(),
+    }
+}
+
+/// A file in memory.
+pub fn file() -> File {
+    tempfile::tempfile_in("/dev/shm").unwrap()
+}
+
+pub fn options(policy: LogFullPolicy, max_size: u64) -> LogOptions {
+    LogOptions { policy, max_size }
+}
+
+/// Writes a log with these events; `flush_every` so many.
+pub fn write_log(
+    file: &File,
+    options: LogOptions,
+    events: &[Recorded],
+    flush_every: usize,
+) -> LogWriter {
+    let mut writer = LogWriter::create(file.try_clone().unwrap(), &log_header(), options).unwrap();
+    add(&mut writer, events, flush_every);
+    writer
+}
+
+pub fn add(writer: &mut LogWriter, events: &[Recorded], flush_every: usize) {
+    let types = types();
+    for (number, event) in events.iter().enumerate() {
+        writer
+            .append(&event.header, &event.data, &event.comm, &types)
+            .unwrap();
+        if (number + 1) % flush_every == 0 {
+            writer.flush(&Ledger::default()).unwrap();
+        }
+    }
+}
+
+pub fn complete(writer: LogWriter) {
+    writer
+        .complete(&types(), &Ledger::default(), FinalStatus::default())
+        .unwrap();
+}
+
+pub fn open(file: &File) -> LogReader {
+    LogReader::open(file.try_clone().unwrap()).unwrap()
+}
+
+/// All events that are left.
+pub fn rest_of(reader: &mut LogReader) -> Vec<Recorded> {
+    let mut events = Vec::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        events.push(Recorded {
+            header: record.event.header,
+            data: record.event.data.to_vec(),
+            comm: record.comm.to_vec(),
+        });
+    }
+    events
+}
+
+pub fn contents(file: &File) -> Vec<u8> {
+    let mut bytes = vec![0; usize::try_from(file.metadata().unwrap().len()).unwrap()];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+/// Makes a file hold just these bytes.
+pub fn overwrite(file: &File, bytes: &[u8]) {
+    file.set_len(bytes.len() as u64).unwrap();
+    file.write_all_at(bytes, 0).unwrap();
+}
