@@ -7,6 +7,8 @@ use hashbrown::HashTable;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::COMM_BYTES;
 
+use crate::event::EventHeader;
+
 /// A thread, as a packet tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Thread {
@@ -14,6 +16,18 @@ pub(super) struct Thread {
     pub tid: i32,
     pub thread_id: u64,
     pub comm: Comm,
+}
+
+impl Thread {
+    /// Whether this is the thread of an event, and has this name.
+    #[inline]
+    pub fn is(&self, header: &EventHeader, comm: &[u8]) -> bool {
+        let kept = comm.get(..COMM_BYTES).unwrap_or(comm);
+        self.tid == header.tid
+            && self.pid == header.pid
+            && self.thread_id == header.thread_id
+            && self.comm.as_bytes() == kept
+    }
 }
 
 /// The name of a thread, as long as the kernel lets it be.
@@ -92,7 +106,7 @@ impl<T: Copy + Eq + Hash> Dictionary<T> {
     #[inline]
     pub fn enter(&mut self, thing: &T) -> Entry {
         // Threads and sites come in runs.
-        if at(&self.entries, self.last) == Some(thing) {
+        if self.last() == Some(thing) {
             return Entry::Known(self.last);
         }
         let hash = self.hasher.hash_one(thing);
@@ -111,6 +125,12 @@ impl<T: Copy + Eq + Hash> Dictionary<T> {
             at(entries, index).map_or(0, |entry| hasher.hash_one(entry))
         });
         Entry::New(self.last)
+    }
+
+    /// What was entered last.
+    #[inline]
+    pub fn last(&self) -> Option<&T> {
+        at(&self.entries, self.last)
     }
 
     /// Forgets everything and keeps the room.

@@ -144,6 +144,15 @@ impl PacketBuilder {
         header: &EventHeader,
         comm: &[u8],
     ) -> u32 {
+        // Before a key is put together: threads come in runs.
+        if let Some(last) = self.last_thread
+            && self
+                .threads
+                .last()
+                .is_some_and(|thread| thread.is(header, comm))
+        {
+            return last;
+        }
         let thread = Thread {
             pid: header.pid,
             tid: header.tid,

@@ -1,10 +1,8 @@
 //! What each policy keeps of a log's events.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod log_support;
-
-use log_support::{Recorded, add, complete, event, file, open, options, rest_of, types, write_log};
+use crate::support::{
+    Recorded, add, complete, event, file, open, options, rest_of, types, write_log,
+};
 use tracer_common::event_type::EventTypeId;
 use tracer_posix::engine::{Ledger, LogFullPolicy};
 use tracer_posix::log::{Damage, FinalStatus};

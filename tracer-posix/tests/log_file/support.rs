@@ -1,8 +1,5 @@
 //! What the tests of logs share: events to write, and what a reader has to say of them.
 
-#![allow(dead_code, reason = "each test uses its part of this")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -54,10 +51,10 @@ pub fn event(number: u64) -> Recorded {
             event_type: EventTypeId(FIRST_NAMED.0 + u32::try_from(number % 2).unwrap()),
             pid: 4711,
             tid: 4711 + thread,
-            cpu: (number % 5 != 0).then_some(u32::try_from(number / 7 % 4).unwrap()),
+            cpu: (!number.is_multiple_of(5)).then_some(u32::try_from(number / 7 % 4).unwrap()),
             thread_id: 0x7fff_1234_0000 + thread.unsigned_abs() as u64,
             program_address: 0x5555_0000 + number % 2,
-            truncation: if number % 11 == 0 {
+            truncation: if number.is_multiple_of(11) {
                 Truncation::Record
             } else {
                 Truncation::None

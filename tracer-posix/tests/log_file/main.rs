@@ -1,0 +1,6 @@
+//! Logs as files: written, read, damaged, followed, continued.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod policies;
+mod support;
