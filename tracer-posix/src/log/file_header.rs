@@ -27,6 +27,8 @@ pub(super) struct Content {
     pub status: Option<FinalStatus>,
     /// Packets written since the log began, overwritten ones included.
     pub packets: u64,
+    /// The oldest packet that counts.
+    pub oldest: u64,
     /// Events in the log.
     pub events: u64,
     /// Where the trailer lies; 0 for nowhere.
@@ -118,7 +120,8 @@ impl FileHeader {
             events: content.events.into(),
             flush_error: status.flush_error.into(),
             losses_used: losses_used.into(),
-            reserved: [0; 64],
+            oldest_sequence: content.oldest.into(),
+            reserved: [0; 56],
             losses,
         };
         raw.crc = crc32c::crc32c(raw.as_bytes()).into();
@@ -174,6 +177,7 @@ impl FileHeader {
                 status: (raw.is_complete != 0)
                     .then(|| status_from(raw.status, raw.flush_error.get())),
                 packets: raw.packets.get(),
+                oldest: raw.oldest_sequence.get(),
                 events: raw.events.get(),
                 trailer: raw.trailer_offset.get(),
                 losses: LossCounts::from_header(&raw.losses, raw.losses_used.get()),
@@ -305,6 +309,7 @@ mod tests {
                     is_log_overrun: true,
                 }),
                 packets: 3,
+                oldest: 1,
                 events: 99,
                 trailer: 12_000,
                 losses: LossCounts {

@@ -48,6 +48,15 @@ pub struct LogOptions {
     pub max_size: u64,
 }
 
+impl LogOptions {
+    /// The smallest limit of a log with `LOOP` or `UNTIL_FULL` for a stream with these attributes: it holds a packet with
+    /// one event of max-data-size, and a STOP.
+    #[must_use]
+    pub fn least_size(attributes: &Attributes) -> u64 {
+        super::writer::least_size(attributes.max_data_size())
+    }
+}
+
 /// What the start of a log tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogHeader {

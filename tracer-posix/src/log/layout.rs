@@ -101,7 +101,8 @@ pub(super) struct RawFileHeader {
     pub events: U64,
     pub flush_error: I32,
     pub losses_used: U32,
-    pub reserved: [u8; 64],
+    pub oldest_sequence: U64,
+    pub reserved: [u8; 56],
     pub losses: [RawLoss; HEADER_LOSSES],
 }
 

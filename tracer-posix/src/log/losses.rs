@@ -36,8 +36,8 @@ const STREAM_CAUSES: usize = LossCause::ALL.len();
 /// Most causes that are told in one place.
 const MAX_CAUSES: usize = STREAM_CAUSES + 4;
 
-/// Most bytes that the losses take in a preamble.
-pub(super) const MAX_BYTES: usize = varint::MAX_BYTES + MAX_CAUSES * (varint::MAX_BYTES + 8);
+/// Most bytes that the losses take in a preamble: every number is below 128.
+pub(super) const MAX_BYTES: usize = 1 + MAX_CAUSES * (1 + 8);
 
 /// Events lost so far, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

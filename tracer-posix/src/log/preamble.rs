@@ -8,12 +8,14 @@ use crate::engine::EventTypes;
 
 /// Most bytes of a preamble whose definitions take `definitions` bytes.
 pub(super) const fn max_bytes(definitions: usize) -> usize {
-    varint::MAX_BYTES + definitions + losses::MAX_BYTES
+    // There are fewer types than two bytes count.
+    2 + definitions + losses::MAX_BYTES
 }
 
 /// Most bytes that the definition of a type named `name` takes.
 pub(super) fn max_definition_bytes(name: &[u8]) -> usize {
-    2 * varint::MAX_BYTES + name.len()
+    // The number, which is below EVENT_ID_LIMIT, and the length.
+    2 + varint::MAX_BYTES + name.len()
 }
 
 /// The definitions of event types, one after the other.
@@ -98,6 +100,8 @@ pub(super) fn can_be_defined(types: &EventTypes, id: EventTypeId, name: &[u8]) -
     let name_fits = types.number(name).is_none_or(|known| known == id);
     is_named_user_type && number_fits && name_fits
 }
+
+const _: () = assert!(EVENT_ID_LIMIT < 1 << 14);
 
 #[cfg(test)]
 mod tests {

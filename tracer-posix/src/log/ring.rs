@@ -121,6 +121,7 @@ impl Ring {
             }
         })?;
         let oldest = newest.map_or(0, |newest| newest.header.oldest_sequence);
+        let oldest = oldest.max(view.oldest);
         // What was overwritten before reading began was not missed.
         let next = self.next.unwrap_or(oldest);
         let least = next.max(oldest);
@@ -142,7 +143,7 @@ impl Ring {
             head,
             start,
         });
-        self.next = newest.map(|_| next);
+        self.next = Some(next);
         self.position = first.map_or(head, |first| first.offset);
         self.has_wrapped = false;
         if let Some(first) = first.filter(|first| first.header.sequence > next) {

@@ -46,6 +46,8 @@ pub(super) struct View {
     pub trailer: u64,
     /// The number of packets ever written, of a complete log.
     pub packets: Option<u64>,
+    /// The oldest packet that counts, of a complete log.
+    pub oldest: u64,
 }
 
 impl View {
@@ -61,6 +63,7 @@ impl View {
             },
             trailer: content.trailer,
             packets: content.status.map(|_| content.packets),
+            oldest: content.status.map_or(0, |_| content.oldest),
         }
     }
 

@@ -2,5 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod damage;
+mod follow;
+mod model;
 mod policies;
 mod support;

@@ -1,11 +1,19 @@
 //! What each policy keeps of a log's events.
 
+use std::fs::{File, OpenOptions};
+use std::os::fd::OwnedFd;
+
 use crate::support::{
-    Recorded, add, complete, event, file, open, options, rest_of, types, write_log,
+    Recorded, add, complete, contents, event, file, log_header, open, options, overwrite, rest_of,
+    types, write_log,
 };
 use tracer_common::event_type::EventTypeId;
-use tracer_posix::engine::{Ledger, LogFullPolicy};
-use tracer_posix::log::{Damage, FinalStatus};
+use tracer_posix::engine::{LogFullPolicy, StreamCore, StreamFullPolicy};
+use tracer_posix::event::MonotonicNs;
+use tracer_posix::log::{
+    ClockAnchor, Damage, FinalStatus, LogOptions, LogWriter, OpenError, WriteError,
+};
+use tracer_posix::source::{Loss, LossCause};
 
 fn events(count: u64) -> Vec<Recorded> {
     (0..count).map(event).collect()
@@ -158,8 +166,7 @@ fn a_log_is_continued_after_its_end() {
             77,
         ));
 
-        let (mut writer, types) =
-            tracer_posix::log::LogWriter::append_to(file.try_clone().unwrap()).unwrap();
+        let (mut writer, types) = LogWriter::append_to(file.try_clone().unwrap()).unwrap();
         assert_eq!(types.name(EventTypeId(257)), Some(&b"request"[..]));
         assert_eq!(open(&file).final_status(), None);
         add(&mut writer, &events[1_000..], 50);
@@ -173,12 +180,261 @@ fn a_log_is_continued_after_its_end() {
 
 #[test]
 fn losses_of_the_stream_are_told() {
+    let mut stream = StreamCore::new(StreamFullPolicy::Loop, 10_000);
+    stream.feed_loss(Loss {
+        cause: LossCause::ThreadRingFull,
+        count: 5,
+        since: MonotonicNs(0),
+    });
+    let early = stream.ledger().clone();
+    stream.feed_loss(Loss {
+        cause: LossCause::Late,
+        count: 2,
+        since: MonotonicNs(0),
+    });
     let file = file();
-    let mut writer = write_log(&file, options(LogFullPolicy::Append, 0), &[event(1)], 1);
-    writer.flush(&Ledger::default()).unwrap();
-    writer.append(&event(2).header, b"", b"", &types()).unwrap();
+    let mut writer = write_log(&file, options(LogFullPolicy::Append, 0), &[event(1)], 10);
+    writer.flush(&early).unwrap();
+    let mut reader = open(&file);
+    assert_eq!(rest_of(&mut reader).len(), 1);
+    assert_eq!(reader.lost(LossCause::ThreadRingFull), 5);
+
+    // Without an event, too.
+    writer.flush(stream.ledger()).unwrap();
+    assert_eq!(rest_of(&mut reader).len(), 0);
+
+    assert_eq!(reader.lost(LossCause::ThreadRingFull), 5);
+    assert_eq!(reader.lost(LossCause::Late), 2);
+    assert_eq!(reader.lost_in_log(), 0);
+}
+
+#[test]
+fn a_looping_log_keeps_its_promise_whatever_the_size_of_packets() {
+    let attributes = log_header().attributes;
+    let max_size = LogOptions::least_size(&attributes) + 700;
+    for length in (0..=1024).step_by(5) {
+        let file = file();
+        let mut events = events(60);
+        for event in &mut events {
+            event.data = vec![7; length];
+        }
+        complete(write_log(
+            &file,
+            options(LogFullPolicy::Loop, max_size),
+            &events,
+            1,
+        ));
+
+        let mut reader = open(&file);
+        let read = rest_of(&mut reader);
+
+        assert!(!read.is_empty() && events.ends_with(&read), "{length}");
+        assert_eq!(read.len() as u64 + reader.lost_in_log(), 60);
+        assert_eq!(reader.damage(), Damage::default());
+    }
+}
+
+#[test]
+fn a_limit_that_cannot_hold_an_event_and_a_stop_is_refused() {
+    let header = log_header();
+    let least = LogOptions::least_size(&header.attributes);
+    for policy in [LogFullPolicy::Loop, LogFullPolicy::UntilFull] {
+        let create = |max_size| LogWriter::create(file(), &header, options(policy, max_size));
+
+        let error = create(least - 1).unwrap_err();
+
+        assert_eq!(error.error_number(), libc::EINVAL);
+        assert!(create(least).is_ok());
+    }
+    let huge = LogWriter::create(file(), &header, options(LogFullPolicy::Loop, u64::MAX));
+    assert_eq!(huge.unwrap_err().error_number(), libc::EINVAL);
+}
+
+#[test]
+fn the_least_log_until_full_holds_the_largest_event() {
+    let header = log_header();
+    let least = LogOptions::least_size(&header.attributes);
+    let file = file();
+    let mut large = event(0);
+    large.data = vec![9; 1024];
+    let events = [large.clone(), large];
+    complete(write_log(
+        &file,
+        options(LogFullPolicy::UntilFull, least),
+        &events,
+        1,
+    ));
+
+    let mut reader = open(&file);
+    let read = rest_of(&mut reader);
+
+    assert!(read[0] == events[0]);
+    assert_eq!((read.len(), reader.lost_in_log()), (2, 1));
+    assert_eq!(read[1].header.event_type, EventTypeId::STOP);
+}
+
+#[test]
+fn an_event_that_no_packet_holds_is_refused_and_counted() {
+    let file = file();
+    let mut writer = write_log(&file, options(LogFullPolicy::Append, 0), &[event(1)], 10);
+    let long = vec![0; 1 << 20];
+
+    let error = writer.append(&event(2).header, &long, b"", &types());
+
+    assert_eq!(error.unwrap_err().error_number(), libc::EINVAL);
+    assert_eq!(writer.lost_in_log(), 1);
+    add(&mut writer, &[event(3)], 1);
+    complete(writer);
+    assert!(rest_of(&mut open(&file)) == [event(1), event(3)]);
+}
+
+#[test]
+fn an_event_from_the_past_is_refused_and_counted() {
+    let file = file();
+    let mut writer = write_log(&file, options(LogFullPolicy::Append, 0), &[event(9)], 10);
+
+    let error = writer.append(&event(8).header, b"", b"", &types());
+
+    assert!(error.unwrap_err().to_string().contains("500 ns too late"));
     complete(writer);
     let mut reader = open(&file);
+    assert!(rest_of(&mut reader) == [event(9)]);
+    assert_eq!(reader.lost_in_log(), 1);
+}
 
-    assert_eq!(rest_of(&mut reader).len(), 2);
+#[test]
+fn only_a_regular_file_that_is_open_for_writing_anywhere_takes_a_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    File::create(&path).unwrap();
+    let number = |file| {
+        let options = options(LogFullPolicy::Append, 0);
+        let created = LogWriter::create(file, &log_header(), options);
+        created.map_or_else(|error| error.error_number(), |_| 0)
+    };
+
+    assert_eq!(number(File::open(&path).unwrap()), libc::EBADF);
+    let appending = OpenOptions::new().append(true).open(&path).unwrap();
+    assert_eq!(number(appending), libc::EINVAL);
+    let (_reading, writing) = std::io::pipe().unwrap();
+    assert_eq!(number(File::from(OwnedFd::from(writing))), libc::EINVAL);
+    let null = OpenOptions::new().write(true).open("/dev/null").unwrap();
+    assert_eq!(number(null), libc::EINVAL);
+    assert_eq!(
+        number(OpenOptions::new().write(true).open(&path).unwrap()),
+        0
+    );
+}
+
+#[test]
+fn what_cannot_be_continued_is_told() {
+    let again = |file: &File| LogWriter::append_to(file.try_clone().unwrap());
+    let text = file();
+    overwrite(&text, b"some text that is no log");
+    assert!(matches!(
+        again(&text),
+        Err(WriteError::Unreadable(OpenError::NotALog))
+    ));
+
+    let (wrapped, events) = (file(), events(3_000));
+    complete(write_log(
+        &wrapped,
+        options(LogFullPolicy::Loop, 20_000),
+        &events,
+        10,
+    ));
+    let before = contents(&wrapped);
+    assert!(matches!(again(&wrapped), Err(WriteError::Overwritten)));
+    assert!(contents(&wrapped) == before);
+
+    let full = file();
+    complete(write_log(
+        &full,
+        options(LogFullPolicy::UntilFull, 20_000),
+        &events,
+        10,
+    ));
+    let before = contents(&full);
+    assert!(matches!(again(&full), Err(WriteError::Full)));
+    assert!(contents(&full) == before);
+}
+
+#[test]
+fn a_log_that_was_cut_off_is_continued_after_its_last_whole_packet() {
+    let (file, events) = (file(), events(1_000));
+    drop(write_log(
+        &file,
+        options(LogFullPolicy::Append, 0),
+        &events[..500],
+        100,
+    ));
+    let length = file.metadata().unwrap().len();
+    file.set_len(length - 1).unwrap();
+
+    let (mut writer, _) = LogWriter::append_to(file.try_clone().unwrap()).unwrap();
+    add(&mut writer, &events[500..], 100);
+    complete(writer);
+
+    let mut reader = open(&file);
+    let read = rest_of(&mut reader);
+    assert!(read[..400] == events[..400] && read[400..] == events[500..]);
+    assert_eq!(reader.damage(), Damage::default());
+}
+
+#[test]
+fn a_log_from_before_a_restart_of_the_machine_goes_on_in_time() {
+    let file = file();
+    let mut late = event(0);
+    late.header.time = MonotonicNs(u64::MAX / 4);
+    drop(write_log(
+        &file,
+        options(LogFullPolicy::Append, 0),
+        &[late.clone()],
+        1,
+    ));
+    let (mut writer, _) = LogWriter::append_to(file.try_clone().unwrap()).unwrap();
+    let mut now = event(1);
+    now.header.time = ClockAnchor::now().monotonic;
+    let realtime_now = ClockAnchor::now().realtime;
+    add(&mut writer, &[now], 1);
+    complete(writer);
+
+    let mut reader = open(&file);
+    let first = reader.next_record().unwrap().unwrap().realtime;
+    let second = reader.next_record().unwrap().unwrap();
+
+    assert!(second.event.header.time >= late.header.time);
+    assert!(second.realtime >= first && second.realtime >= realtime_now);
+}
+
+#[test]
+fn packets_before_a_time_are_skipped() {
+    let (file, events) = (file(), events(1_000));
+    complete(write_log(
+        &file,
+        options(LogFullPolicy::Append, 0),
+        &events,
+        10,
+    ));
+    let mut reader = open(&file);
+
+    reader.skip_to(events[505].header.time);
+
+    assert!(rest_of(&mut reader) == events[500..]);
+    assert_eq!(reader.damage(), Damage::default());
+}
+
+#[test]
+fn progress_goes_from_nothing_to_all() {
+    for policy in [LogFullPolicy::Append, LogFullPolicy::Loop] {
+        let (file, events) = (file(), events(5_000));
+        drop(write_log(&file, options(policy, 50_000), &events, 10));
+        let mut reader = open(&file);
+        let (start, _) = reader.progress();
+        rest_of(&mut reader);
+        let (end, all) = reader.progress();
+
+        assert_eq!(start, 0);
+        assert!(end > all / 2 && end <= all);
+    }
 }

@@ -28,7 +28,7 @@ const AUTOMATIC: i32 = 1;
 const STOP_RESERVE: usize = 1024;
 
 /// The smallest limit of a log whose events have at most `max_data_size` bytes of user data.
-pub(super) fn least_size(max_data_size: usize) -> u64 {
+pub(in crate::log) fn least_size(max_data_size: usize) -> u64 {
     let data = max_data_size.max(sizes::MAX_SYSTEM_DATA);
     let event = single_event_packet(data, Some(&[0; TRACE_EVENT_NAME_MAX]));
     event.saturating_add(STOP_RESERVE) as u64
@@ -417,9 +417,13 @@ impl<M: Medium> WriterCore<M> {
         status.is_log_full |= self.is_full();
         status.is_log_overrun |= self.is_overrun;
         let trailer = self.write_trailer(types, status);
+        if trailer.is_err() {
+            self.cut_off();
+        }
         self.header.content = Content {
             status: Some(status),
             packets: self.sequence,
+            oldest: self.region.oldest_sequence(self.sequence),
             events: self.region.events(),
             trailer: *trailer.as_ref().unwrap_or(&0),
             losses: self.losses,
@@ -428,12 +432,16 @@ impl<M: Medium> WriterCore<M> {
         result.and(self.write_header())
     }
 
-    /// What could not be written to the end is lost. What it has left in the file goes, and makes room.
+    /// What could not be written to the end is lost; what it has left in the file makes room.
     fn give_up_pending(&mut self) {
         self.count_unwritten(self.pending.events() + u64::from(self.builder.count()));
         self.pending.clear();
         self.builder.clear();
-        // If this fails, readers skip what is there.
+        self.cut_off();
+    }
+
+    /// Takes away what a write has left that failed. If this fails, readers skip what is there.
+    fn cut_off(&mut self) {
         let _ = self.medium.set_len(self.region.end());
     }
 

@@ -1,12 +1,15 @@
 //! Writing a log.
 
 mod core;
+#[cfg(test)]
+mod failing;
 mod pending;
 mod resume;
 
 use std::fs::File;
 
 use self::core::WriterCore;
+pub(super) use self::core::least_size;
 use super::error::WriteError;
 use super::medium::LogFile;
 use super::{FinalStatus, LogHeader, LogOptions, sys};
