@@ -14,6 +14,8 @@ mod decode;
 mod dictionary;
 mod encode;
 mod error;
+#[cfg(test)]
+mod example;
 mod file_header;
 mod info;
 mod layout;

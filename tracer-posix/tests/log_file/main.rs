@@ -4,6 +4,7 @@
 
 mod damage;
 mod follow;
+mod independent;
 mod model;
 mod policies;
 mod support;
