@@ -51,8 +51,7 @@ fn example() -> Vec<u8> {
     }
     let mut ledger = Ledger::default();
     ledger.lose(LossCause::ThreadRingFull, 3);
-    let mut losses = LossCounts::default();
-    losses.set_stream(&LossCounts::default(), &ledger);
+    let losses = LossCounts::of_stream(&ledger);
     let placing = Placing {
         log_id: LogId(*b"sixteen bytes id"),
         sequence: 7,

@@ -70,10 +70,19 @@ impl LossCounts {
             .saturating_add(self.unwritten)
     }
 
-    /// Takes what a stream lost by now, on top of what was lost `before` it began.
-    pub fn set_stream(&mut self, before: &Self, ledger: &Ledger) {
+    /// What a stream lost by now.
+    pub fn of_stream(ledger: &Ledger) -> Self {
+        Self {
+            stream: LossCause::ALL.map(|cause| ledger.lost(cause)),
+            ..Self::default()
+        }
+    }
+
+    /// Takes what a stream lost `by_now` less what it had lost `since`, on top of what was lost `before` it began.
+    pub fn set_stream(&mut self, before: &Self, since: &Self, by_now: &Self) {
         for (cause, count) in LossCause::ALL.into_iter().zip(&mut self.stream) {
-            *count = before.lost(cause).saturating_add(ledger.lost(cause));
+            let lost = by_now.lost(cause).saturating_sub(since.lost(cause));
+            *count = before.lost(cause).saturating_add(lost);
         }
     }
 
@@ -181,15 +190,13 @@ mod tests {
         for (count, cause) in LossCause::ALL.into_iter().enumerate() {
             ledger.lose(cause, count as u64 + 1);
         }
-        let mut counts = LossCounts {
+        LossCounts {
             overwritten: 1 << 40,
             discarded: 21,
             unwritten: 22,
             other: 23,
-            ..LossCounts::default()
-        };
-        counts.set_stream(&LossCounts::default(), &ledger);
-        counts
+            ..LossCounts::of_stream(&ledger)
+        }
     }
 
     #[test]
@@ -231,7 +238,11 @@ mod tests {
         ledger.lose(LossCause::Late, 100);
         let mut counts = before;
 
-        counts.set_stream(&before, &ledger);
+        counts.set_stream(
+            &before,
+            &LossCounts::default(),
+            &LossCounts::of_stream(&ledger),
+        );
 
         assert_eq!(
             counts.lost(LossCause::Late),

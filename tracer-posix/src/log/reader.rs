@@ -11,8 +11,8 @@ use super::losses::LossCounts;
 use super::packet_header::PacketHeader;
 use super::probe::{Found, Probe};
 use super::track::{Damage, Rejected, Track, View};
-use super::{FinalStatus, LogHeader, preamble, trailer};
-use crate::engine::{EventTypes, LogFullPolicy};
+use super::{FinalStatus, LogHeader, LogOptions, preamble, trailer};
+use crate::engine::EventTypes;
 use crate::event::{Event, MonotonicNs, RealtimeNs};
 use crate::source::LossCause;
 
@@ -85,10 +85,10 @@ impl LogReader {
         &self.header.info
     }
 
-    /// What the log does when it is full.
+    /// How the log is laid out: its policy and its limit.
     #[must_use]
-    pub fn policy(&self) -> LogFullPolicy {
-        self.header.options.policy
+    pub fn options(&self) -> LogOptions {
+        self.header.options
     }
 
     /// Its event types: all of them where the log was completed, else those of the packets that are there.

@@ -206,6 +206,13 @@ fn losses_of_the_stream_are_told() {
     assert_eq!(reader.lost(LossCause::ThreadRingFull), 5);
     assert_eq!(reader.lost(LossCause::Late), 2);
     assert_eq!(reader.lost_in_log(), 0);
+
+    // A cleared log counts anew.
+    writer.clear().unwrap();
+    add(&mut writer, &[event(2)], 10);
+    writer.flush(stream.ledger()).unwrap();
+    assert_eq!(rest_of(&mut reader).len(), 1);
+    assert_eq!(reader.lost(LossCause::Late), 0);
 }
 
 #[test]

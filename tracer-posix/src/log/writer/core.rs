@@ -54,6 +54,10 @@ pub(super) struct WriterCore<M> {
     pub losses_told: LossCounts,
     /// The losses of the log's earlier streams.
     pub losses_before: LossCounts,
+    /// What the stream had lost when it was last told.
+    stream_losses: LossCounts,
+    /// What it had lost when the log was cleared.
+    losses_cleared: LossCounts,
     /// `UNTIL_FULL`, and the STOP has been added.
     pub is_closed: bool,
     pub is_overrun: bool,
@@ -118,6 +122,8 @@ impl<M: Medium> WriterCore<M> {
             losses: LossCounts::default(),
             losses_told: LossCounts::default(),
             losses_before: LossCounts::default(),
+            stream_losses: LossCounts::default(),
+            losses_cleared: LossCounts::default(),
             is_closed: false,
             is_overrun: false,
             last_time: MonotonicNs(0),
@@ -286,7 +292,12 @@ impl<M: Medium> WriterCore<M> {
     }
 
     pub fn flush(&mut self, lost: &Ledger) -> Result<(), WriteError> {
-        self.losses.set_stream(&self.losses_before, lost);
+        self.stream_losses = LossCounts::of_stream(lost);
+        self.losses.set_stream(
+            &self.losses_before,
+            &self.losses_cleared,
+            &self.stream_losses,
+        );
         self.write_pending()?;
         if self.builder.count() > 0 {
             self.seal();
@@ -379,6 +390,7 @@ impl<M: Medium> WriterCore<M> {
         self.losses = LossCounts::default();
         self.losses_told = LossCounts::default();
         self.losses_before = LossCounts::default();
+        self.losses_cleared = self.stream_losses;
         self.is_closed = false;
         self.is_stalled = false;
         self.is_overrun = false;
