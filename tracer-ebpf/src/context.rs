@@ -5,6 +5,7 @@ use core::arch::asm;
 
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::bpf_probe_read_kernel;
+use aya_ebpf::helpers::generated::{bpf_get_current_task, bpf_get_current_task_btf};
 use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
 
 use tracer_common::kernel::COMM_BYTES;
@@ -47,6 +48,9 @@ pub trait Tracepoint: EbpfContext {
         self.number::<N>() as *const u8
     }
 
+    /// The running task, as an address that [`read`](Self::read) takes.
+    fn current() -> *const u8;
+
     /// Reads a value in the kernel; all zero when it cannot be read.
     ///
     /// # Safety
@@ -64,6 +68,13 @@ pub trait Tracepoint: EbpfContext {
 }
 
 impl Tracepoint for BtfTracePointContext {
+    #[inline(always)]
+    fn current() -> *const u8 {
+        // Since 5.11. Where it is not there, the program is not taken, and the raw one is.
+        // SAFETY: the helper takes no argument.
+        unsafe { bpf_get_current_task_btf() }.cast()
+    }
+
     #[inline(always)]
     unsafe fn read<T: Copy + Default>(at: *const T) -> T {
         // SAFETY: the verifier has checked that a field of this size is there, and the kernel
@@ -93,6 +104,12 @@ impl Tracepoint for BtfTracePointContext {
 
 impl Tracepoint for RawTracePointContext {
     #[inline(always)]
+    fn current() -> *const u8 {
+        // SAFETY: the helper takes no argument.
+        (unsafe { bpf_get_current_task() }) as *const u8
+    }
+
+    #[inline(always)]
     unsafe fn read<T: Copy + Default>(at: *const T) -> T {
         // SAFETY: the helper checks the address itself.
         unsafe { bpf_probe_read_kernel(at) }.unwrap_or_default()
@@ -104,3 +121,24 @@ impl Tracepoint for RawTracePointContext {
         unsafe { bpf_probe_read_kernel(at.cast::<CommWords>()) }.unwrap_or_default()
     }
 }
+
+/// The two programs of a tracepoint, made from the same code: one for it as BTF tracepoint, one
+/// for it as raw tracepoint.
+macro_rules! at_tracepoint {
+    ($tracepoint:tt: $btf:ident, $raw:ident => $run:expr) => {
+        #[doc = concat!("At the BTF tracepoint `", $tracepoint, "`.")]
+        #[aya_ebpf::macros::btf_tracepoint(function = $tracepoint)]
+        pub fn $btf(ctx: aya_ebpf::programs::BtfTracePointContext) -> i32 {
+            $run(&ctx);
+            0
+        }
+
+        #[doc = concat!("At the raw tracepoint `", $tracepoint, "`.")]
+        #[aya_ebpf::macros::raw_tracepoint(tracepoint = $tracepoint)]
+        pub fn $raw(ctx: aya_ebpf::programs::RawTracePointContext) -> i32 {
+            $run(&ctx);
+            0
+        }
+    };
+}
+pub(crate) use at_tracepoint;

@@ -4,32 +4,18 @@ use core::mem::MaybeUninit;
 
 use aya_ebpf::helpers::bpf_probe_read_kernel;
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
-use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint};
-use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
 use aya_log_ebpf::debug;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{EXEC_FILE_BYTES, ExecRecord, traced};
 
-use crate::context::Tracepoint;
+use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::offsets::BINPRM_FILENAME;
-use crate::record::{Wake, record_in_place};
+use crate::record::{Subject, Wake, record_in_place};
 use crate::task::{Address, Task, field};
 
-/// At the BTF tracepoint.
-#[btf_tracepoint(function = "sched_process_exec")]
-pub fn sched_process_exec(ctx: BtfTracePointContext) -> i32 {
-    exec(&ctx);
-    0
-}
-
-/// At the raw tracepoint.
-#[raw_tracepoint(tracepoint = "sched_process_exec")]
-pub fn sched_process_exec_raw(ctx: RawTracePointContext) -> i32 {
-    exec(&ctx);
-    0
-}
+at_tracepoint!("sched_process_exec": sched_process_exec, sched_process_exec_raw => exec);
 
 /// Runs in the new program, before its first instruction.
 #[inline(always)]
@@ -44,6 +30,7 @@ fn exec<C: Tracepoint>(ctx: &C) {
     let old_tid = ctx.number::<1>() as u32;
     // SAFETY: the argument is a `struct linux_binprm *`, and `filename` a pointer in it.
     let name: Address = unsafe { field::<C, _>(ctx.address::<2>(), BINPRM_FILENAME.load()) };
+    let program_address = maps::forget_call(task.tid());
     // A program with a trace area of its own has one in a millisecond or so: the agent looks for it.
     record_in_place(&task, EventTypeId::EXEC, Wake::Now, |room, header| {
         // The file name is by far the largest part: all is zeroed, and it is read in place.
@@ -51,6 +38,7 @@ fn exec<C: Tracepoint>(ctx: &C) {
         // SAFETY: zeroed just now, and every bit pattern is a valid record.
         let room: &mut ExecRecord = unsafe { room.assume_init_mut() };
         room.header = header;
+        room.header.program_address = program_address;
         room.data.comm = task.comm();
         room.data.old_tid = old_tid;
         room.header.truncated = read_file_name(&mut room.data.file, name);

@@ -1,31 +1,18 @@
 //! Ends of threads and processes.
 
-use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint};
-use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
 use aya_log_ebpf::debug;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{ExitData, ExitRecord, traced};
+use tracer_common::kernel::{ExitData, ExitRecord, RecordHeader, traced};
 
-use crate::context::Tracepoint;
+use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::offsets::EXIT_SAYS_LAST;
-use crate::record::record;
+use crate::record::{Subject, record};
 use crate::task::Task;
+use crate::user;
 
-/// At the BTF tracepoint.
-#[btf_tracepoint(function = "sched_process_exit")]
-pub fn sched_process_exit(ctx: BtfTracePointContext) -> i32 {
-    exit(&ctx);
-    0
-}
-
-/// At the raw tracepoint.
-#[raw_tracepoint(tracepoint = "sched_process_exit")]
-pub fn sched_process_exit_raw(ctx: RawTracePointContext) -> i32 {
-    exit(&ctx);
-    0
-}
+at_tracepoint!("sched_process_exit": sched_process_exit, sched_process_exit_raw => exit);
 
 /// Runs in the thread that exits, after it was taken off `signal_struct::live`.
 #[inline(always)]
@@ -45,10 +32,15 @@ fn exit<C: Tracepoint>(ctx: &C) {
     } else {
         EventTypeId::THREAD_EXIT
     };
+    maps::forget_call(task.tid());
+    let program_address = user::address(ctx);
     record(&task, event_type, |header| {
         let code = task.exit_code();
         ExitRecord {
-            header,
+            header: RecordHeader {
+                program_address,
+                ..header
+            },
             // As `wait` takes it apart: the signal in bits 0 to 6, the status in bits 8 to 15.
             data: ExitData {
                 status: (code >> 8 & 0xff).cast_signed(),

@@ -1,32 +1,17 @@
 //! New processes and threads.
 
-use aya_ebpf::bindings::BPF_F_USER_STACK;
-use aya_ebpf::helpers::generated::bpf_get_stack;
-use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint};
-use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
 use aya_log_ebpf::debug;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{ForkData, ForkRecord, RecordHeader, traced};
 
-use crate::context::Tracepoint;
+use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
-use crate::record::record;
+use crate::record::{Subject, record};
 use crate::task::Task;
+use crate::user;
 
-/// At the BTF tracepoint.
-#[btf_tracepoint(function = "sched_process_fork")]
-pub fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
-    fork(&ctx);
-    0
-}
-
-/// At the raw tracepoint.
-#[raw_tracepoint(tracepoint = "sched_process_fork")]
-pub fn sched_process_fork_raw(ctx: RawTracePointContext) -> i32 {
-    fork(&ctx);
-    0
-}
+at_tracepoint!("sched_process_fork": sched_process_fork, sched_process_fork_raw => fork);
 
 /// Runs in the parent, before the child runs for the first time.
 #[inline(always)]
@@ -58,7 +43,7 @@ fn fork<C: Tracepoint>(ctx: &C) {
     } else {
         EventTypeId::THREAD_CREATE
     };
-    let program_address = user_address(ctx);
+    let program_address = user::address(ctx);
     record(&parent, event_type, |header| ForkRecord {
         header: RecordHeader {
             program_address,
@@ -68,17 +53,8 @@ fn fork<C: Tracepoint>(ctx: &C) {
             child_pid,
             child_tid: child.tid(),
             child_comm: child.comm(),
+            child_ns_pid: child.leader().ns_tid(),
+            child_ns_tid: child.ns_tid(),
         },
     });
-}
-
-/// Where the running thread goes on in user space: the first frame of its stack; 0 when it has
-/// none.
-#[inline(always)]
-fn user_address<C: Tracepoint>(ctx: &C) -> u64 {
-    let mut frame = 0_u64;
-    let flags = u64::from(BPF_F_USER_STACK);
-    // SAFETY: the helper writes at most the 8 bytes of `frame`.
-    let written = unsafe { bpf_get_stack(ctx.as_ptr(), (&raw mut frame).cast(), 8, flags) };
-    if written == 8 { frame } else { 0 }
 }

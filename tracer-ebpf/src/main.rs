@@ -32,16 +32,26 @@
 // For single instructions in `context` and `maps`; the toolchain is pinned.
 #![feature(asm_experimental_arch)]
 
+mod block;
 mod context;
 mod exec;
 mod exit;
+mod fault;
 mod fork;
+mod idle;
+mod irq;
 mod maps;
+mod migrate;
 mod offsets;
+mod oom;
 mod record;
 mod rename;
 mod sched;
+mod signal;
+mod softirq;
+mod syscall;
 mod task;
+mod user;
 mod wakeup;
 
 /// Tracing helpers and BTF tracepoints are for programs compatible with the GPL; the kernel

@@ -4,10 +4,10 @@ use core::arch::asm;
 
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::{Array, PerCpuArray, RingBuf};
+use aya_ebpf::maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf};
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{TRACED_PAGE, lost, wanted};
+use tracer_common::kernel::{Issuer, TRACED_PAGE, Waker, lost, syscalls, traced, wanted};
 
 /// The records. The agent sets the size.
 #[map]
@@ -20,6 +20,25 @@ static TRACED: Array<[u8; TRACED_PAGE as usize]> = Array::with_max_entries(1, BP
 /// See [`tracer_common::kernel::wanted`].
 #[map]
 static WANTED: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// See [`tracer_common::kernel::syscalls`].
+#[map]
+static SYSCALLS: Array<[u64; syscalls::WORDS]> =
+    Array::with_max_entries(syscalls::SETS, BPF_F_MMAPABLE);
+
+/// User addresses of the calls by which threads were renamed, by thread: an exec is told only
+/// after the old program's registers are gone. One that finds no room costs an older one its
+/// address.
+#[map]
+static CALLS: LruHashMap<u32, u64> = LruHashMap::with_max_entries(4096, 0);
+
+/// See [`Waker`]. What finds no room is told without its waker.
+#[map]
+static WAKERS: HashMap<u32, Waker> = HashMap::with_max_entries(4096, 0);
+
+/// See [`Issuer`]. What finds no room counts for the thread that hands it to the device.
+#[map]
+static ISSUERS: HashMap<u64, Issuer> = HashMap::with_max_entries(8192, 0);
 
 /// See [`tracer_common::kernel::lost`].
 #[map]
@@ -58,15 +77,112 @@ pub fn set_traced(pid: u32, bits: u8) {
     }
 }
 
+/// Whether process `pid` is traced.
+#[inline(always)]
+pub fn is_traced(pid: u32) -> bool {
+    traced(pid) & traced::TRACED != 0
+}
+
+/// The word of the types that are wanted.
+#[inline(always)]
+fn wanted_word() -> u64 {
+    match WANTED.get_ptr(0) {
+        // SAFETY: the look-up gave the word's address; it is read whole.
+        Some(word) => unsafe { word.read_volatile() },
+        None => 0,
+    }
+}
+
 /// Whether events of this type are wanted. Not asked for lifecycle types.
 #[inline(always)]
 pub fn is_wanted(id: EventTypeId) -> bool {
-    let Some(word) = WANTED.get_ptr(0) else {
+    wanted_word() & wanted::bit(id) != 0
+}
+
+/// Whether events of this type are wanted of this system call.
+#[inline(always)]
+pub fn is_call_wanted(id: EventTypeId, number: u32, is_compat: bool) -> bool {
+    let word = wanted_word();
+    if word & wanted::bit(id) == 0 {
+        return false;
+    }
+    let generation = (word & wanted::GENERATION) as u32;
+    let set = SYSCALLS.get_ptr(syscalls::set(generation, u32::from(is_compat)));
+    let Some(set) = set else {
         return false;
     };
-    // SAFETY: the look-up gave the word's address; it is read whole.
+    let number = number.min(syscalls::OTHERS);
+    let mut word = set.cast::<u64>();
+    // Written out because the compiler knows that no mask is needed, and the verifier does not.
+    // SAFETY: an addition, whose result is inside the set: the mask leaves less than its words.
+    unsafe {
+        asm!(
+            "{place} &= {mask}",
+            "{place} <<= 3",
+            "{word} += {place}",
+            place = inout(reg) u64::from(number / 64) => _,
+            word = inout(reg) word,
+            mask = const syscalls::WORDS - 1,
+            options(readonly, nostack),
+        )
+    };
+    // SAFETY: inside the set, as the mask sees to; the word is read whole.
     let word = unsafe { word.read_volatile() };
-    word & wanted::bit(id) != 0
+    word >> (number % 64) & 1 != 0
+}
+
+/// Remembers the user address of the call that renames a thread.
+#[inline(always)]
+pub fn remember_call(tid: u32, address: u64) {
+    // Without room, an exec is told without its address.
+    let _ = CALLS.insert(tid, address, 0);
+}
+
+/// The user address that was remembered for a thread, or 0; it is forgotten.
+#[inline(always)]
+pub fn forget_call(tid: u32) -> u64 {
+    // SAFETY: nobody else writes the entry of the thread that runs.
+    let address = unsafe { CALLS.get(tid) }.copied().unwrap_or(0);
+    if address != 0 {
+        let _ = CALLS.remove(tid);
+    }
+    address
+}
+
+/// Remembers who wakes thread `tid`.
+#[inline(always)]
+pub fn remember_waker(tid: u32, waker: &Waker) {
+    let _ = WAKERS.insert(tid, waker, 0);
+}
+
+/// Who wakes thread `tid`, all zero when it is not known; it is forgotten.
+#[inline(always)]
+pub fn forget_waker(tid: u32) -> Waker {
+    // SAFETY: a thread is woken by one waker at a time.
+    let Some(waker) = (unsafe { WAKERS.get(tid) }).copied() else {
+        return Waker::default();
+    };
+    let _ = WAKERS.remove(tid);
+    waker
+}
+
+/// Remembers who started the request at address `request`.
+#[inline(always)]
+pub fn remember_issuer(request: u64, issuer: &Issuer) {
+    let _ = ISSUERS.insert(request, issuer, 0);
+}
+
+/// Who started the request, where a traced process did.
+#[inline(always)]
+pub fn issuer(request: u64) -> Option<Issuer> {
+    // SAFETY: the entry lives from the start of the request to its end.
+    unsafe { ISSUERS.get(request) }.copied()
+}
+
+/// Forgets who started the request.
+#[inline(always)]
+pub fn forget_issuer(request: u64) {
+    let _ = ISSUERS.remove(request);
 }
 
 /// Counts an event that could not be recorded because the ring was full.

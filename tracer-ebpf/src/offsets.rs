@@ -31,12 +31,76 @@ globals! {
     TASK_CPU = NO_OFFSET;
     /// `signal_struct::live`: threads of the process that have not begun to exit.
     SIGNAL_LIVE = NO_OFFSET;
+    /// `task_struct::group_leader`.
+    TASK_LEADER = NO_OFFSET;
+    /// `task_struct::thread_pid`.
+    TASK_THREAD_PID = NO_OFFSET;
+    /// `task_struct::thread_info.status`; only on x86-64.
+    TASK_STATUS = NO_OFFSET;
+    /// `pid::level`: how deep its pid namespace is nested.
+    PID_LEVEL = NO_OFFSET;
+    /// `pid::numbers`: its number in each namespace, the outermost first.
+    PID_NUMBERS = NO_OFFSET;
+    /// `pt_regs`: where the program goes on.
+    REGS_IP = NO_OFFSET;
+    /// `pt_regs`: the number of the system call.
+    REGS_NUMBER = NO_OFFSET;
+    /// `pt_regs`: the arguments of the system call.
+    REGS_ARGUMENT_0 = NO_OFFSET;
+    /// The second one.
+    REGS_ARGUMENT_1 = NO_OFFSET;
+    /// The third one.
+    REGS_ARGUMENT_2 = NO_OFFSET;
+    /// The fourth one.
+    REGS_ARGUMENT_3 = NO_OFFSET;
+    /// The fifth one.
+    REGS_ARGUMENT_4 = NO_OFFSET;
+    /// The sixth one.
+    REGS_ARGUMENT_5 = NO_OFFSET;
+    /// `pt_regs`: the arguments of the system call of a 32-bit program.
+    REGS_COMPAT_0 = NO_OFFSET;
+    /// The second one.
+    REGS_COMPAT_1 = NO_OFFSET;
+    /// The third one.
+    REGS_COMPAT_2 = NO_OFFSET;
+    /// The fourth one.
+    REGS_COMPAT_3 = NO_OFFSET;
+    /// The fifth one.
+    REGS_COMPAT_4 = NO_OFFSET;
+    /// The sixth one.
+    REGS_COMPAT_5 = NO_OFFSET;
+    /// `kernel_siginfo::si_code`.
+    SIGINFO_CODE = NO_OFFSET;
+    /// `k_sigaction::sa.sa_handler`.
+    SIGACTION_HANDLER = NO_OFFSET;
+    /// `k_sigaction::sa.sa_flags`.
+    SIGACTION_FLAGS = NO_OFFSET;
+    /// `irqaction::name`.
+    IRQACTION_NAME = NO_OFFSET;
+    /// `request::q`.
+    REQUEST_QUEUE = NO_OFFSET;
+    /// `request::cmd_flags`.
+    REQUEST_FLAGS = NO_OFFSET;
+    /// `request::__data_len`.
+    REQUEST_BYTES = NO_OFFSET;
+    /// `request::__sector`.
+    REQUEST_SECTOR = NO_OFFSET;
+    /// `request_queue::disk`; since 5.14.
+    QUEUE_DISK = NO_OFFSET;
+    /// `gendisk::major`.
+    DISK_MAJOR = NO_OFFSET;
+    /// `gendisk::first_minor`.
+    DISK_MINOR = NO_OFFSET;
     /// `linux_binprm::filename`.
     BINPRM_FILENAME = NO_OFFSET;
     /// Which arguments `sched_switch` has: `tracer_common::kernel::globals::SWITCH_*`.
     SWITCH_ARGUMENTS = SWITCH_WITHOUT_STATE;
     /// 1 when `sched_process_exit` says whether the thread is the last one (6.16 and later).
     EXIT_SAYS_LAST = 0;
+    /// 1 when `mark_victim` says which task it is (6.8 and later), and not only its number.
+    VICTIM_IS_TASK = 0;
+    /// 1 when there is the helper `bpf_task_pt_regs` (5.15 and later).
+    HAS_TASK_PT_REGS = 0;
     /// A reader is woken once the ring holds so many bytes.
     RING_WAKE_BYTES = 0;
 }

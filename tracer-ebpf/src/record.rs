@@ -12,10 +12,8 @@ use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::RecordHeader;
 
-use crate::context::Tracepoint;
 use crate::maps::{RING, count_ring_full};
 use crate::offsets::RING_WAKE_BYTES;
-use crate::task::Task;
 
 /// Asking how full the ring is costs about as much as a quarter of a record. It is asked for one
 /// record in so many, chosen by the clock's low bits.
@@ -30,24 +28,54 @@ pub enum Wake {
     InTime,
 }
 
-/// Records an event about `task`, or counts that it could not.
+/// Whom an event is about.
+pub trait Subject {
+    /// The process, in the initial pid namespace; 0 for none.
+    fn pid(&self) -> u32;
+    /// The thread, in the initial pid namespace; 0 for none.
+    fn tid(&self) -> u32;
+    /// The thread's `pthread_t`; 0 where it is not known.
+    fn thread_id(&self) -> u64;
+}
+
+/// Whom an event of a CPU is about, which works for no process.
+pub struct NoProcess;
+
+impl Subject for NoProcess {
+    #[inline(always)]
+    fn pid(&self) -> u32 {
+        0
+    }
+
+    #[inline(always)]
+    fn tid(&self) -> u32 {
+        0
+    }
+
+    #[inline(always)]
+    fn thread_id(&self) -> u64 {
+        0
+    }
+}
+
+/// Records an event about `subject`, or counts that it could not.
 ///
 /// `make` gets the header and makes the record from it.
 #[inline(always)]
-pub fn record<C: Tracepoint, R: 'static>(
-    task: &Task<C>,
+pub fn record<R: 'static>(
+    subject: &impl Subject,
     event_type: EventTypeId,
     make: impl FnOnce(RecordHeader) -> R,
 ) {
-    record_in_place(task, event_type, Wake::InTime, |room, header| {
+    record_in_place(subject, event_type, Wake::InTime, |room, header| {
         room.write(make(header));
     });
 }
 
 /// As [`record`], for a record too large for the stack: `fill` writes every byte of it.
 #[inline(always)]
-pub fn record_in_place<C: Tracepoint, R: 'static>(
-    task: &Task<C>,
+pub fn record_in_place<R: 'static>(
+    subject: &impl Subject,
     event_type: EventTypeId,
     wake: Wake,
     fill: impl FnOnce(&mut MaybeUninit<R>, RecordHeader),
@@ -56,7 +84,7 @@ pub fn record_in_place<C: Tracepoint, R: 'static>(
         count_ring_full();
         return;
     };
-    let header = header(task, event_type);
+    let header = header(subject, event_type);
     let time_ns = header.time_ns;
     fill(&mut room, header);
     room.submit(match wake {
@@ -65,19 +93,19 @@ pub fn record_in_place<C: Tracepoint, R: 'static>(
     });
 }
 
-/// The header of an event about `task` that happens now.
+/// The header of an event about `subject` that happens now.
 #[inline(always)]
-pub fn header<C: Tracepoint>(task: &Task<C>, event_type: EventTypeId) -> RecordHeader {
+fn header(subject: &impl Subject, event_type: EventTypeId) -> RecordHeader {
     // SAFETY: the helper takes no argument and only reads the clock.
     let time_ns = unsafe { bpf_ktime_get_ns() };
     // SAFETY: the helper takes no argument.
     let cpu = unsafe { bpf_get_smp_processor_id() };
     RecordHeader {
         time_ns,
-        thread_id: task.thread_id(),
+        thread_id: subject.thread_id(),
         program_address: 0,
-        pid: task.pid(),
-        tid: task.tid(),
+        pid: subject.pid(),
+        tid: subject.tid(),
         #[expect(
             clippy::cast_possible_truncation,
             reason = "system event types are below 256"
@@ -95,7 +123,7 @@ pub fn header<C: Tracepoint>(task: &Task<C>, event_type: EventTypeId) -> RecordH
 /// How to submit a record of this time: without a wake-up, which costs several times what the
 /// record costs, until the ring holds so much that the reader should come before its timer.
 #[inline(always)]
-pub fn submit_flags(time_ns: u64) -> u64 {
+fn submit_flags(time_ns: u64) -> u64 {
     if time_ns.is_multiple_of(ASK_ONE_IN)
         && RING.query(u64::from(BPF_RB_AVAIL_DATA)) >= u64::from(RING_WAKE_BYTES.load())
     {

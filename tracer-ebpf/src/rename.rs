@@ -1,30 +1,17 @@
 //! New thread names.
 
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
-use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint};
-use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{COMM_BYTES, RenameData, RenameRecord, traced};
+use tracer_common::kernel::{COMM_BYTES, RecordHeader, RenameData, RenameRecord, traced};
 
-use crate::context::Tracepoint;
+use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
-use crate::record::record;
+use crate::record::{Subject, record};
 use crate::task::Task;
+use crate::user;
 
-/// At the BTF tracepoint.
-#[btf_tracepoint(function = "task_rename")]
-pub fn task_rename(ctx: BtfTracePointContext) -> i32 {
-    rename(&ctx);
-    0
-}
-
-/// At the raw tracepoint.
-#[raw_tracepoint(tracepoint = "task_rename")]
-pub fn task_rename_raw(ctx: RawTracePointContext) -> i32 {
-    rename(&ctx);
-    0
-}
+at_tracepoint!("task_rename": task_rename, task_rename_raw => rename);
 
 /// Runs before the name is set.
 #[inline(always)]
@@ -41,8 +28,14 @@ fn rename<C: Tracepoint>(ctx: &C) {
     // SAFETY: the helper writes at most 16 bytes into `comm`, and checks `name`, which is the
     // new name: at an exec that of the file, of any length.
     unsafe { bpf_probe_read_kernel_str(comm.as_mut_ptr().cast(), size, name.cast()) };
+    let program_address = user::address(ctx);
+    // An exec renames the thread while its registers are still those of the call.
+    maps::remember_call(task.tid(), program_address);
     record(&task, EventTypeId::RENAME, |header| RenameRecord {
-        header,
+        header: RecordHeader {
+            program_address,
+            ..header
+        },
         data: RenameData { comm },
     });
 }

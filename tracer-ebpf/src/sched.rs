@@ -1,31 +1,16 @@
 //! Context switches: the path that must cost nothing to those who are not traced.
 
-use aya_ebpf::macros::{btf_tracepoint, raw_tracepoint};
-use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
-
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::{SWITCH_STATE_LAST, SWITCH_STATE_SECOND};
 use tracer_common::kernel::{SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord, traced};
 
-use crate::context::Tracepoint;
+use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::offsets::SWITCH_ARGUMENTS;
-use crate::record::record;
+use crate::record::{Subject, record};
 use crate::task::Task;
 
-/// At the BTF tracepoint.
-#[btf_tracepoint(function = "sched_switch")]
-pub fn sched_switch(ctx: BtfTracePointContext) -> i32 {
-    switch(&ctx);
-    0
-}
-
-/// At the raw tracepoint.
-#[raw_tracepoint(tracepoint = "sched_switch")]
-pub fn sched_switch_raw(ctx: RawTracePointContext) -> i32 {
-    switch(&ctx);
-    0
-}
+at_tracepoint!("sched_switch": sched_switch, sched_switch_raw => switch);
 
 /// Runs in the scheduler with interrupts off, once for every switch that the kernel counts as a
 /// voluntary or involuntary one.

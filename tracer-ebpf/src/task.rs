@@ -2,14 +2,17 @@
 
 use core::marker::PhantomData;
 
+use aya_ebpf::helpers::bpf_probe_read_kernel;
+
 use tracer_common::kernel::COMM_BYTES;
 use tracer_common::kernel::globals::NO_OFFSET;
 
 use crate::context::Tracepoint;
 use crate::offsets::{
-    SIGNAL_LIVE, TASK_COMM, TASK_CPU, TASK_EXIT_CODE, TASK_FSBASE, TASK_PID, TASK_SIGNAL,
-    TASK_STATE, TASK_TGID,
+    PID_LEVEL, PID_NUMBERS, SIGNAL_LIVE, TASK_COMM, TASK_CPU, TASK_EXIT_CODE, TASK_FSBASE,
+    TASK_LEADER, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID,
 };
+use crate::record::Subject;
 
 /// Reads the field of type `T` that lies `offset` bytes into the struct at `base`; all zero when
 /// the kernel has no such field.
@@ -47,18 +50,13 @@ impl<C: Tracepoint> Task<C> {
         }
     }
 
-    /// The thread, in the initial pid namespace.
+    /// The task that runs.
     #[inline(always)]
-    pub fn tid(&self) -> u32 {
-        // SAFETY: `base` is a task (see `argument`), and `pid` an int of it.
-        unsafe { field::<C, _>(self.base, TASK_PID.load()) }
-    }
-
-    /// The process, in the initial pid namespace.
-    #[inline(always)]
-    pub fn pid(&self) -> u32 {
-        // SAFETY: `base` is a task (see `argument`), and `tgid` an int of it.
-        unsafe { field::<C, _>(self.base, TASK_TGID.load()) }
+    pub fn current() -> Self {
+        Self {
+            base: C::current(),
+            context: PhantomData,
+        }
     }
 
     /// The thread's name.
@@ -86,11 +84,44 @@ impl<C: Tracepoint> Task<C> {
         unsafe { field::<C, _>(self.base, TASK_EXIT_CODE.load()) }
     }
 
-    /// The thread's `pthread_t`; 0 where the kernel does not keep it.
+    /// The first thread of its process.
     #[inline(always)]
-    pub fn thread_id(&self) -> u64 {
-        // SAFETY: `base` is a task (see `argument`), and `thread.fsbase` a long of it.
-        unsafe { field::<C, _>(self.base, TASK_FSBASE.load()) }
+    pub fn leader(&self) -> Self {
+        // SAFETY: `base` is a task (see `argument`), and `group_leader` a pointer in it.
+        let leader: Address = unsafe { field::<C, _>(self.base, TASK_LEADER.load()) };
+        Self {
+            base: leader.0,
+            context: PhantomData,
+        }
+    }
+
+    /// The thread in its own pid namespace; 0 when it cannot be read.
+    #[inline(always)]
+    pub fn ns_tid(&self) -> u32 {
+        /// Bytes of `struct upid`: a number and a pointer.
+        const NUMBER_BYTES: usize = 16;
+        let (numbers, level) = (PID_NUMBERS.load(), PID_LEVEL.load());
+        if numbers == NO_OFFSET {
+            return 0;
+        }
+        // SAFETY: `base` is a task (see `argument`), and `thread_pid` a pointer in it.
+        let pid: Address = unsafe { field::<C, _>(self.base, TASK_THREAD_PID.load()) };
+        // SAFETY: it is a `struct pid *`, and `level` an int of it.
+        let level: u32 = unsafe { field::<C, _>(pid.0, level) };
+        let at = numbers as usize + level as usize * NUMBER_BYTES;
+        // A helper, because the verifier allows no computed offset.
+        // SAFETY: the helper checks the address.
+        unsafe { bpf_probe_read_kernel(pid.0.wrapping_add(at).cast()) }.unwrap_or(0)
+    }
+
+    /// Whether the thread is in a system call of a 32-bit program.
+    #[inline(always)]
+    pub fn is_in_compat_call(&self) -> bool {
+        /// `TS_COMPAT`.
+        const COMPAT: u32 = 2;
+        // SAFETY: `base` is a task (see `argument`), and `thread_info.status` an int of it.
+        let status: u32 = unsafe { field::<C, _>(self.base, TASK_STATUS.load()) };
+        status & COMPAT != 0
     }
 
     /// The CPU on whose run queue it is.
@@ -112,6 +143,26 @@ impl<C: Tracepoint> Task<C> {
         let signal = unsafe { C::read(at) };
         // SAFETY: `signal` is a `struct signal_struct *`, and `live` an int of it.
         unsafe { field::<C, _>(signal.0, SIGNAL_LIVE.load()) }
+    }
+}
+
+impl<C: Tracepoint> Subject for Task<C> {
+    #[inline(always)]
+    fn pid(&self) -> u32 {
+        // SAFETY: `base` is a task (see `argument`), and `tgid` an int of it.
+        unsafe { field::<C, _>(self.base, TASK_TGID.load()) }
+    }
+
+    #[inline(always)]
+    fn tid(&self) -> u32 {
+        // SAFETY: `base` is a task (see `argument`), and `pid` an int of it.
+        unsafe { field::<C, _>(self.base, TASK_PID.load()) }
+    }
+
+    #[inline(always)]
+    fn thread_id(&self) -> u64 {
+        // SAFETY: `base` is a task (see `argument`), and `thread.fsbase` a long of it.
+        unsafe { field::<C, _>(self.base, TASK_FSBASE.load()) }
     }
 }
 

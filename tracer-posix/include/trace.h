@@ -152,12 +152,31 @@ struct posix_trace_status_info {
 #define LINUX_TRACE_SWITCH_OUT ((trace_event_id_t)38)    /* struct linux_trace_switch_out */
 #define LINUX_TRACE_WAKEUP ((trace_event_id_t)39)        /* struct linux_trace_wakeup */
 #define LINUX_TRACE_RENAME ((trace_event_id_t)40)        /* struct linux_trace_rename */
+#define LINUX_TRACE_SIGNAL_GENERATE ((trace_event_id_t)41) /* struct linux_trace_signal_generate */
+#define LINUX_TRACE_SIGNAL_DELIVER ((trace_event_id_t)42)  /* struct linux_trace_signal_deliver */
+#define LINUX_TRACE_SYSCALL_ENTER ((trace_event_id_t)43)   /* struct linux_trace_syscall_enter */
+#define LINUX_TRACE_SYSCALL_EXIT ((trace_event_id_t)44)    /* struct linux_trace_syscall_exit */
+#define LINUX_TRACE_FAULT_USER ((trace_event_id_t)45)      /* struct linux_trace_fault */
+#define LINUX_TRACE_FAULT_KERNEL ((trace_event_id_t)46)    /* struct linux_trace_fault */
+#define LINUX_TRACE_MIGRATE ((trace_event_id_t)47)         /* struct linux_trace_migrate */
+#define LINUX_TRACE_OOM_KILL ((trace_event_id_t)54)        /* struct linux_trace_oom_kill */
+#define LINUX_TRACE_BLOCK_ISSUE ((trace_event_id_t)55)     /* struct linux_trace_block_issue */
+#define LINUX_TRACE_BLOCK_COMPLETE ((trace_event_id_t)56)  /* struct linux_trace_block_complete */
+/* What CPUs do for no process (POSIX_TRACE_WOPID_EVENTS). */
+#define LINUX_TRACE_IRQ_ENTER ((trace_event_id_t)48)     /* struct linux_trace_irq_enter */
+#define LINUX_TRACE_IRQ_EXIT ((trace_event_id_t)49)      /* struct linux_trace_irq_exit */
+#define LINUX_TRACE_SOFTIRQ_ENTER ((trace_event_id_t)50) /* struct linux_trace_softirq */
+#define LINUX_TRACE_SOFTIRQ_EXIT ((trace_event_id_t)51)  /* struct linux_trace_softirq */
+#define LINUX_TRACE_IDLE_ENTER ((trace_event_id_t)52)    /* struct linux_trace_idle */
+#define LINUX_TRACE_IDLE_EXIT ((trace_event_id_t)53)     /* no data */
 
 /* A process or a thread was created. */
 struct linux_trace_fork {
     uint32_t child_pid;
     uint32_t child_tid;
     char child_comm[16]; /* thread name, ended by a null unless full */
+    uint32_t child_ns_pid; /* child_pid in the child's own pid namespace */
+    uint32_t child_ns_tid; /* child_tid in the child's own pid namespace */
 };
 
 /* A process replaced its program. */
@@ -193,11 +212,115 @@ struct linux_trace_switch_out {
 struct linux_trace_wakeup {
     uint32_t target_cpu;
     uint32_t new_thread; /* 1: it never ran before */
+    uint32_t waker_pid;  /* who ran where the wake-up was asked for; 0: nobody, or not known */
+    uint32_t waker_tid;
+    char waker_comm[16];
 };
 
 /* A thread was given another name. */
 struct linux_trace_rename {
     char comm[16];
+};
+
+/* A signal was sent. An event of the caller where a traced process sends by a call, otherwise one of the target. */
+struct linux_trace_signal_generate {
+    uint32_t signal;
+    int32_t code; /* si_code */
+    uint32_t target_pid;
+    uint32_t target_tid;
+    char target_comm[16];
+    uint32_t sender_pid; /* 0: the kernel itself */
+    uint32_t sender_tid;
+    uint32_t group;  /* 1: to the process; 0: to one thread */
+    uint32_t result; /* 0: on its way; 1: ignored; 2: pending already; 3: lost; 4: sent without its siginfo_t */
+};
+
+/* A thread takes a signal; posix_prog_address is where it was interrupted. */
+struct linux_trace_signal_deliver {
+    uint32_t signal;
+    int32_t code;     /* si_code */
+    uint64_t handler; /* 0: SIG_DFL; 1: SIG_IGN */
+    uint64_t flags;   /* sa_flags */
+};
+
+/* A thread entered a system call; posix_prog_address is that of the call. */
+struct linux_trace_syscall_enter {
+    int32_t number;
+    uint32_t compat; /* 1: a number of the table for 32-bit programs */
+    uint64_t args[6];
+};
+
+/* A thread left a system call. */
+struct linux_trace_syscall_exit {
+    int32_t number; /* -1: no longer known, after a return from a signal handler */
+    uint32_t compat;
+    int64_t ret; /* -4095 to -1: an error number */
+};
+
+/* A page fault of the program, or of the kernel while it served the thread. */
+struct linux_trace_fault {
+    uint64_t address;    /* 0: one of the kernel's own */
+    uint32_t write;      /* 1: by a write */
+    uint32_t fetch;      /* 1: by the fetch of an instruction */
+    uint32_t protection; /* 1: there is a page, which may not be accessed so */
+    uint32_t reserved;
+};
+
+/* A thread was moved to another CPU. */
+struct linux_trace_migrate {
+    uint32_t from_cpu;
+    uint32_t to_cpu;
+};
+
+/* The process was chosen to be killed for want of memory. */
+struct linux_trace_oom_kill {
+    char comm[16];
+    uint32_t uid;
+    uint32_t reserved;
+};
+
+/* A request went to a block device. */
+struct linux_trace_block_issue {
+    uint32_t operation; /* enum req_op of the kernel: 0 read, 1 write, 2 flush, 3 discard ... */
+    uint32_t major;
+    uint32_t minor;
+    uint32_t bytes;
+    uint64_t sector; /* of 512 bytes */
+};
+
+/* A block device completed a request, or a part of it. */
+struct linux_trace_block_complete {
+    uint32_t operation;
+    uint32_t major;
+    uint32_t minor;
+    uint32_t bytes;
+    uint64_t sector;
+    int32_t status; /* 0: done */
+    uint32_t reserved;
+};
+
+/* A handler of a device's interrupt began. */
+struct linux_trace_irq_enter {
+    uint32_t irq;  /* as in /proc/interrupts */
+    char name[28]; /* ended by a null */
+};
+
+/* A handler of a device's interrupt ended. */
+struct linux_trace_irq_exit {
+    uint32_t irq;
+    uint32_t handled; /* 1: it was this handler's */
+};
+
+/* A soft interrupt began or ended. */
+struct linux_trace_softirq {
+    uint32_t vector; /* row of /proc/softirqs, from 0 */
+    uint32_t reserved;
+};
+
+/* A CPU has nothing to do. */
+struct linux_trace_idle {
+    uint32_t state; /* how deeply it sleeps */
+    uint32_t reserved;
 };
 
 /* Trace points. */

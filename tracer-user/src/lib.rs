@@ -3,9 +3,11 @@
 //! - [`kernel`] loads the eBPF programs and is the kernel's source of events;
 //! - [`trace`] follows processes: it joins the sources in one stream and drains it;
 //! - [`report`] shows events, to people as text and to programs as JSON lines;
+//! - [`syscall_names`] knows the names of system calls;
 //! - [`cli`] is what was typed, checked.
 
 pub mod cli;
 pub mod kernel;
 pub mod report;
+pub mod syscall_names;
 pub mod trace;

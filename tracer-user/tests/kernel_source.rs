@@ -18,7 +18,9 @@ use tracer_common::event_type::EventTypeId;
 use tracer_posix::engine::{EventSet, EventTypes};
 use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_posix::source::{Batch, Control, Loss, LossCause, Pending, Source};
-use tracer_user::kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, checks};
+use tracer_user::kernel::{
+    KernelOptions, KernelSource, KernelTracer, LoadError, SyscallSet, checks,
+};
 
 const SWITCHES: &[EventTypeId] = &[EventTypeId::SWITCH_IN, EventTypeId::SWITCH_OUT];
 const ALL: &[EventTypeId] = &[
@@ -51,6 +53,7 @@ impl Tracing {
         Self::load_with(&KernelOptions {
             ring_bytes,
             wanted: wanted.to_vec(),
+            syscalls: SyscallSet::all(),
             verbose: false,
         })
     }
@@ -111,28 +114,11 @@ impl Tracing {
         assert_eq!(self.losses, []);
     }
 
-    /// Each event with its data. The batch appends data in the order of its events; how long
-    /// each one is follows from its type.
+    /// Each event with its data.
     fn with_data(&self) -> Vec<(EventHeader, &[u8])> {
-        let mut rest = self.data.as_slice();
-        self.headers()
-            .map(|header| {
-                let length = match header.event_type {
-                    EventTypeId::FORK | EventTypeId::THREAD_CREATE => 24,
-                    EventTypeId::EXEC => {
-                        let name = &rest[20..];
-                        20 + name.iter().position(|byte| *byte == 0).unwrap() + 1
-                    }
-                    EventTypeId::EXIT | EventTypeId::THREAD_EXIT | EventTypeId::WAKEUP => 8,
-                    EventTypeId::SWITCH_IN => 24,
-                    EventTypeId::SWITCH_OUT => 32,
-                    EventTypeId::RENAME => 16,
-                    other => panic!("{other:?}"),
-                };
-                let (data, after) = rest.split_at(length);
-                rest = after;
-                (*header, data)
-            })
+        let events = self.events.iter();
+        events
+            .map(|event| (event.header, event.data(&self.data)))
             .collect()
     }
 }
@@ -633,6 +619,7 @@ fn the_programs_own_diagnostics_reach_tracing() {
     let Some(mut tracing) = Tracing::load_with(&KernelOptions {
         ring_bytes: MIB,
         wanted: Vec::new(),
+        syscalls: SyscallSet::all(),
         verbose: true,
     }) else {
         return;
@@ -664,7 +651,7 @@ fn no_program_remains_after_drop() {
         return;
     };
     let loaded = own_programs();
-    assert_eq!(loaded.len(), 7);
+    assert_eq!(loaded.len(), 8);
     assert!(loaded.is_subset(&all_programs()));
     let Tracing {
         tracer,

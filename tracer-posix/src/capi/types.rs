@@ -184,7 +184,9 @@ pub const LAYOUTS: &[Layout] = &[
     layout!("struct linux_trace_fork" is kernel::ForkData {
         "child_pid" is child_pid,
         "child_tid" is child_tid,
-        "child_comm" is child_comm
+        "child_comm" is child_comm,
+        "child_ns_pid" is child_ns_pid,
+        "child_ns_tid" is child_ns_tid
     }),
     layout!("struct linux_trace_exec" is kernel::ExecData {
         "comm" is comm,
@@ -209,10 +211,88 @@ pub const LAYOUTS: &[Layout] = &[
     }),
     layout!("struct linux_trace_wakeup" is kernel::WakeupData {
         "target_cpu" is target_cpu,
-        "new_thread" is new
+        "new_thread" is new,
+        "waker_pid" is waker_pid,
+        "waker_tid" is waker_tid,
+        "waker_comm" is waker_comm
     }),
     layout!("struct linux_trace_rename" is kernel::RenameData {
         "comm" is comm
+    }),
+    layout!("struct linux_trace_signal_generate" is kernel::SignalGenerateData {
+        "signal" is signal,
+        "code" is code,
+        "target_pid" is target_pid,
+        "target_tid" is target_tid,
+        "target_comm" is target_comm,
+        "sender_pid" is sender_pid,
+        "sender_tid" is sender_tid,
+        "group" is group,
+        "result" is result
+    }),
+    layout!("struct linux_trace_signal_deliver" is kernel::SignalDeliverData {
+        "signal" is signal,
+        "code" is code,
+        "handler" is handler,
+        "flags" is flags
+    }),
+    layout!("struct linux_trace_syscall_enter" is kernel::SyscallEnterData {
+        "number" is number,
+        "compat" is compat,
+        "args" is args
+    }),
+    layout!("struct linux_trace_syscall_exit" is kernel::SyscallExitData {
+        "number" is number,
+        "compat" is compat,
+        "ret" is ret
+    }),
+    layout!("struct linux_trace_fault" is kernel::FaultData {
+        "address" is address,
+        "write" is write,
+        "fetch" is fetch,
+        "protection" is protection,
+        "reserved" is reserved
+    }),
+    layout!("struct linux_trace_migrate" is kernel::MigrateData {
+        "from_cpu" is from_cpu,
+        "to_cpu" is to_cpu
+    }),
+    layout!("struct linux_trace_oom_kill" is kernel::OomKillData {
+        "comm" is comm,
+        "uid" is uid,
+        "reserved" is reserved
+    }),
+    layout!("struct linux_trace_block_issue" is kernel::BlockIssueData {
+        "operation" is operation,
+        "major" is major,
+        "minor" is minor,
+        "bytes" is bytes,
+        "sector" is sector
+    }),
+    layout!("struct linux_trace_block_complete" is kernel::BlockCompleteData {
+        "operation" is operation,
+        "major" is major,
+        "minor" is minor,
+        "bytes" is bytes,
+        "sector" is sector,
+        "status" is status,
+        "reserved" is reserved
+    }),
+    layout!("struct linux_trace_irq_enter" is kernel::IrqEnterData {
+        "irq" is irq,
+        "name" is name
+    }),
+    layout!("struct linux_trace_irq_exit" is kernel::IrqExitData {
+        "irq" is irq,
+        "handled" is handled
+    }),
+    layout!("struct linux_trace_softirq" is kernel::SoftirqData {
+        "vector" is vector,
+        "reserved" is reserved
+    }),
+    layout!("struct linux_trace_idle" is kernel::IdleData {
+        "state" is state,
+        "reserved" is reserved
     }),
 ];
 

@@ -1,6 +1,8 @@
 //! Sets of event types (`trace_event_set_t`).
 
-use tracer_common::event_type::{EVENT_ID_LIMIT, EVENT_SET_WORDS, EventTypeId, FIRST_USER_EVENT};
+use tracer_common::event_type::{
+    EVENT_ID_LIMIT, EVENT_SET_WORDS, EventTypeId, FIRST_USER_EVENT, SYSTEM_EVENT_TYPES,
+};
 
 use crate::engine::sizes::SET_BYTES;
 
@@ -21,16 +23,6 @@ pub enum SetKind {
     /// Every possible type (`POSIX_TRACE_ALL_EVENTS`).
     All,
 }
-
-/// What the trace system reports by itself and without being asked. No type of the kernel's is
-/// without a process.
-const WITHOUT_PROCESS: [EventTypeId; 5] = [
-    EventTypeId::ERROR,
-    EventTypeId::OVERFLOW,
-    EventTypeId::RESUME,
-    EventTypeId::FLUSH_START,
-    EventTypeId::FLUSH_STOP,
-];
 
 impl EventSet {
     /// The set without members.
@@ -56,7 +48,10 @@ impl EventSet {
     pub fn filled(kind: SetKind) -> Self {
         let mut set = Self::EMPTY;
         match kind {
-            SetKind::WithoutProcess => WITHOUT_PROCESS.iter().for_each(|id| set.insert(*id)),
+            SetKind::WithoutProcess => SYSTEM_EVENT_TYPES
+                .iter()
+                .filter(|entry| !entry.has_process)
+                .for_each(|entry| set.insert(entry.id)),
             SetKind::System => (0..FIRST_USER_EVENT).for_each(|id| set.insert(EventTypeId(id))),
             SetKind::All => set.words = [u64::MAX; EVENT_SET_WORDS],
         }
@@ -166,7 +161,6 @@ impl FromIterator<EventTypeId> for EventSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tracer_common::event_type::SYSTEM_EVENT_TYPES;
 
     #[test]
     fn adding_and_removing_twice_is_as_once() {
@@ -213,7 +207,10 @@ mod tests {
     fn types_without_a_process_are_system_types() {
         let set = EventSet::filled(SetKind::WithoutProcess);
 
-        assert_eq!(set.iter().count(), 5);
+        // What the trace system tells by itself, and what CPUs do for nobody.
+        assert_eq!(set.iter().count(), 5 + 6);
+        assert!(set.contains(EventTypeId::OVERFLOW) && set.contains(EventTypeId::IDLE_EXIT));
+        assert!(!set.contains(EventTypeId::FAULT_KERNEL));
         assert_eq!(
             set.difference(&EventSet::filled(SetKind::System)),
             EventSet::EMPTY

@@ -2,6 +2,7 @@
 
 mod attach;
 mod doctor;
+mod events;
 mod exit;
 mod quantity;
 mod run;
@@ -33,6 +34,7 @@ enum Command {
     Attach(attach::AttachArgs),
     Run(run::RunArgs),
     Doctor(doctor::DoctorArgs),
+    Events(events::EventsArgs),
 }
 
 /// The program: reads the command line and does what it says.
@@ -49,6 +51,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Attach(args) => attach::run(&args.try_into()?),
         Command::Run(args) => run::run(&args.try_into()?),
         Command::Doctor(args) => doctor::run(&args.into()),
+        Command::Events(args) => events::run(&args.into()),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, ensure};
 
 use super::quantity::{size, time};
+use crate::kernel::SyscallSet;
 use crate::trace::{
     Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Selection, Setup, THREAD_RING_BYTES,
 };
@@ -22,10 +23,13 @@ pub struct TraceArgs {
     #[arg(long)]
     no_inherit: bool,
     /// End after so many events, or show only these: families or types, separated by commas
-    /// (fork,exec,exit,switch,wakeup,rename,user); may be given once for each. Marks of lost events
-    /// are always shown
+    /// (`tracer-user events` lists them, and which are shown without this option); may be given once
+    /// for each. Marks of lost events are always shown
     #[arg(long, value_name = "NUMBER|LIST", allow_negative_numbers = true)]
     events: Vec<String>,
+    /// Show these system calls too: names separated by commas, or all
+    #[arg(long, value_name = "LIST")]
+    syscalls: Option<String>,
     /// Show no user events
     #[arg(long)]
     no_user: bool,
@@ -79,7 +83,15 @@ impl TryFrom<TraceArgs> for Setup {
             "--no-user and --no-system together leave nothing to trace; give one of them"
         );
         let (event_limit, chosen) = split_events(&args.events)?;
-        let mut selection = chosen.unwrap_or_else(Selection::all);
+        let mut selection = chosen.unwrap_or_else(Selection::usual);
+        let syscalls = chosen_syscalls(args.syscalls.as_deref())?;
+        if args.syscalls.is_some() {
+            ensure!(
+                !args.no_system,
+                "--syscalls and --no-system exclude each other; give one of them"
+            );
+            selection = selection.with_syscalls();
+        }
         if args.no_user {
             selection = selection.without_user();
         }
@@ -106,6 +118,7 @@ impl TryFrom<TraceArgs> for Setup {
             inherit: !args.no_inherit,
             system: !args.no_system,
             selection,
+            syscalls,
             event_limit,
             duration: duration.transpose()?,
             format: args.format,
@@ -122,6 +135,16 @@ fn sized<T: TryFrom<u64>>(option: &str, typed: &str, bounds: (u64, u64)) -> anyh
     let bytes = size(option, typed, bounds.0, bounds.1)?;
     let bytes = T::try_from(bytes).ok();
     bytes.with_context(|| format!("{option} {typed} is too large for this machine"))
+}
+
+/// The system calls that are named; all of them where nothing is said.
+fn chosen_syscalls(typed: Option<&str>) -> anyhow::Result<SyscallSet> {
+    match typed {
+        None | Some("all") => Ok(SyscallSet::all()),
+        Some(names) => {
+            SyscallSet::of_names(names.split(',').map(str::trim)).with_context(|| "--syscalls")
+        }
+    }
 }
 
 /// Parts the numbers of `--events` from the words.
@@ -172,9 +195,9 @@ mod tests {
     }
 
     #[test]
-    fn without_options_everything_is_traced() {
+    fn without_options_the_usual_is_traced() {
         let setup = setup("").unwrap();
-        assert!(setup.inherit && setup.system && setup.selection == Selection::all());
+        assert!(setup.inherit && setup.system && setup.selection == Selection::usual());
         assert_eq!(
             (
                 setup.ring_bytes,
@@ -192,6 +215,22 @@ mod tests {
         assert!(setup.selection.has_user());
         assert!(setup.selection.has(EventTypeId::EXEC));
         assert!(!setup.selection.has(EventTypeId::EXIT));
+    }
+
+    #[test]
+    fn system_calls_are_chosen_by_name_and_come_on_top() {
+        let chosen = setup("--syscalls openat,read").unwrap();
+        assert!(chosen.selection.has(EventTypeId::SYSCALL_ENTER));
+        assert!(chosen.selection.has(EventTypeId::SWITCH_IN));
+        assert_eq!(
+            chosen.syscalls,
+            SyscallSet::of_names(["read", "openat"]).unwrap()
+        );
+        let all = setup("--events exec --syscalls all").unwrap();
+        assert!(!all.selection.has(EventTypeId::SWITCH_IN));
+        assert_eq!(all.syscalls, SyscallSet::all());
+        assert!(refused("--syscalls opneat").contains("is openat meant?"));
+        assert!(refused("--syscalls read --no-system").contains("--syscalls"));
     }
 
     #[test]

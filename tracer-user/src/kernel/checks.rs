@@ -1,9 +1,11 @@
 //! What `tracer-user doctor` prints about the kernel's events.
 
+use tracer_common::event_type::EventTypeId;
+
 use super::btf::offsets;
 use super::error::LoadError;
 use super::object::object;
-use super::programs::tracepoint_names;
+use super::programs::{tracepoint_names, tracepoints_of};
 use super::requirements::{self, Unmet};
 
 /// One line of `tracer-user doctor`.
@@ -106,19 +108,54 @@ fn type_checks() -> Vec<Check> {
             missing if missing.is_empty() => "all there".to_owned(),
             missing => format!("recorded as 0: {}", missing.join(", ")),
         });
-    let raw: Vec<_> = tracepoint_names()
+    let missing: Vec<_> = tracepoint_names()
         .filter(|name| btf.tracepoint_arguments(name).is_none())
         .collect();
-    let tracepoints = if raw.is_empty() {
+    let tracepoints = if missing.is_empty() {
         "all there".to_owned()
     } else {
-        format!("as raw tracepoints only: {}", raw.join(", "))
+        format!(
+            "missing: {} (`tracer-user events` tells what that means)",
+            missing.join(", ")
+        )
+    };
+    let addresses = if btf.has_helper("bpf_task_pt_regs") {
+        "by the registers of the thread"
+    } else {
+        "by walking the stack, for want of bpf_task_pt_regs (5.15): slower"
     };
     vec![
         Check::met(TYPES, format!("{} bytes", bytes.len())),
         Check::of("task fields", fields),
-        Check::met("BTF tracepoints", tracepoints),
+        Check::met("tracepoints", tracepoints),
+        Check::met("addresses of calls", addresses),
     ]
+}
+
+/// Whether the kernel has a type of event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Availability {
+    /// It has.
+    There,
+    /// It has not, for want of this tracepoint.
+    Lacks(&'static str),
+    /// The kernel does not say what it has.
+    Unknown,
+}
+
+/// Tells of each of the kernel's types whether this kernel has it.
+pub fn availability() -> impl Fn(EventTypeId) -> Availability {
+    let bytes = requirements::read_btf().unwrap_or_default();
+    let known = requirements::parse_btf(&bytes).ok().map(|btf| {
+        let there = |name: &&str| btf.tracepoint_arguments(name).is_some();
+        tracepoint_names().filter(there).collect::<Vec<_>>()
+    });
+    move |id| match &known {
+        None => Availability::Unknown,
+        Some(known) => tracepoints_of(id)
+            .find(|name| !known.contains(name))
+            .map_or(Availability::There, Availability::Lacks),
+    }
 }
 
 fn with_causes(error: &dyn std::error::Error) -> String {

@@ -4,9 +4,13 @@ use std::mem::size_of;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    ExecData, ExecRecord, ExitData, ExitRecord, ForkData, ForkRecord, RecordHeader, RenameData,
-    RenameRecord, SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord, WakeupData,
-    WakeupRecord,
+    BlockCompleteData, BlockCompleteRecord, BlockIssueData, BlockIssueRecord, ExecData, ExecRecord,
+    ExitData, ExitRecord, FaultData, FaultRecord, ForkData, ForkRecord, IdleData, IdleEnterRecord,
+    IdleExitRecord, IrqEnterData, IrqEnterRecord, IrqExitData, IrqExitRecord, MigrateData,
+    MigrateRecord, OomKillData, OomKillRecord, RecordHeader, RenameData, RenameRecord,
+    SignalDeliverData, SignalDeliverRecord, SignalGenerateData, SignalGenerateRecord, SoftirqData,
+    SoftirqRecord, SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord, SyscallEnterData,
+    SyscallEnterRecord, SyscallExitData, SyscallExitRecord, WakeupData, WakeupRecord,
 };
 use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
 use zerocopy::FromBytes;
@@ -79,18 +83,34 @@ pub fn decode(untrusted: &[u8]) -> Result<(EventHeader, &[u8]), RecordError> {
 
 /// Bytes of a record of this type, and of the data in it.
 fn sizes(id: EventTypeId) -> Option<(usize, usize)> {
+    /// Of a record type and its data type.
+    const fn of<Record, Data>() -> (usize, usize) {
+        (size_of::<Record>(), size_of::<Data>())
+    }
     Some(match id {
-        EventTypeId::FORK | EventTypeId::THREAD_CREATE => {
-            (size_of::<ForkRecord>(), size_of::<ForkData>())
+        EventTypeId::FORK | EventTypeId::THREAD_CREATE => of::<ForkRecord, ForkData>(),
+        EventTypeId::EXEC => of::<ExecRecord, ExecData>(),
+        EventTypeId::EXIT | EventTypeId::THREAD_EXIT => of::<ExitRecord, ExitData>(),
+        EventTypeId::SWITCH_IN => of::<SwitchInRecord, SwitchInData>(),
+        EventTypeId::SWITCH_OUT => of::<SwitchOutRecord, SwitchOutData>(),
+        EventTypeId::WAKEUP => of::<WakeupRecord, WakeupData>(),
+        EventTypeId::RENAME => of::<RenameRecord, RenameData>(),
+        EventTypeId::SIGNAL_GENERATE => of::<SignalGenerateRecord, SignalGenerateData>(),
+        EventTypeId::SIGNAL_DELIVER => of::<SignalDeliverRecord, SignalDeliverData>(),
+        EventTypeId::SYSCALL_ENTER => of::<SyscallEnterRecord, SyscallEnterData>(),
+        EventTypeId::SYSCALL_EXIT => of::<SyscallExitRecord, SyscallExitData>(),
+        EventTypeId::FAULT_USER | EventTypeId::FAULT_KERNEL => of::<FaultRecord, FaultData>(),
+        EventTypeId::MIGRATE => of::<MigrateRecord, MigrateData>(),
+        EventTypeId::IRQ_ENTER => of::<IrqEnterRecord, IrqEnterData>(),
+        EventTypeId::IRQ_EXIT => of::<IrqExitRecord, IrqExitData>(),
+        EventTypeId::SOFTIRQ_ENTER | EventTypeId::SOFTIRQ_EXIT => {
+            of::<SoftirqRecord, SoftirqData>()
         }
-        EventTypeId::EXEC => (size_of::<ExecRecord>(), size_of::<ExecData>()),
-        EventTypeId::EXIT | EventTypeId::THREAD_EXIT => {
-            (size_of::<ExitRecord>(), size_of::<ExitData>())
-        }
-        EventTypeId::SWITCH_IN => (size_of::<SwitchInRecord>(), size_of::<SwitchInData>()),
-        EventTypeId::SWITCH_OUT => (size_of::<SwitchOutRecord>(), size_of::<SwitchOutData>()),
-        EventTypeId::WAKEUP => (size_of::<WakeupRecord>(), size_of::<WakeupData>()),
-        EventTypeId::RENAME => (size_of::<RenameRecord>(), size_of::<RenameData>()),
+        EventTypeId::IDLE_ENTER => of::<IdleEnterRecord, IdleData>(),
+        EventTypeId::IDLE_EXIT => of::<IdleExitRecord, ()>(),
+        EventTypeId::OOM_KILL => of::<OomKillRecord, OomKillData>(),
+        EventTypeId::BLOCK_ISSUE => of::<BlockIssueRecord, BlockIssueData>(),
+        EventTypeId::BLOCK_COMPLETE => of::<BlockCompleteRecord, BlockCompleteData>(),
         _ => return None,
     })
 }
@@ -149,6 +169,9 @@ mod tests {
             data: WakeupData {
                 target_cpu: 3,
                 new: 1,
+                waker_pid: 4,
+                waker_tid: 5,
+                waker_comm: [b'w'; COMM_BYTES],
             },
         };
 

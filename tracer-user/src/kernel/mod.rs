@@ -3,7 +3,7 @@
 //! - [`KernelTracer::load`] checks what the kernel must have (`requirements`), asks its BTF
 //!   where fields lie (`btf`), and loads and attaches the programs (`programs`).
 //! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
-//!   its memory.
+//!   its memory; and which system calls are (`calls`).
 //! - [`KernelSource`] hands what is recorded to a stream (`ring`, `decode`), with a watermark
 //!   and the count of what was lost (`losses`).
 //! - [`checks`] is what `tracer-user doctor` prints.
@@ -11,6 +11,7 @@
 //! Nothing is pinned: programs and maps end with the descriptors of this process.
 
 mod btf;
+mod calls;
 mod checks;
 mod decode;
 mod diagnostics;
@@ -25,7 +26,8 @@ mod ring;
 mod source;
 mod tracer;
 
-pub use checks::{Check, checks};
+pub use calls::{SyscallSet, UnknownSyscall};
+pub use checks::{Availability, Check, availability, checks};
 pub use error::LoadError;
 pub use options::KernelOptions;
 pub use requirements::Unmet;

@@ -3,6 +3,7 @@
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::wanted;
 
+use super::calls::SyscallSet;
 use super::error::LoadError;
 use super::mapping::page_bytes;
 
@@ -15,6 +16,8 @@ pub struct KernelOptions {
     /// creation, exec, exit, rename), which are always recorded. A stream's filter can take
     /// types away while it runs; it cannot add one that is not here.
     pub wanted: Vec<EventTypeId>,
+    /// The system calls that are recorded, where those types are wanted.
+    pub syscalls: SyscallSet,
     /// Whether the programs' own diagnostics are wanted. They go to `tracing`, target
     /// `tracer_ebpf`, level debug.
     pub verbose: bool,
@@ -54,6 +57,7 @@ mod tests {
         KernelOptions {
             ring_bytes,
             wanted: wanted.to_vec(),
+            syscalls: SyscallSet::all(),
             verbose: false,
         }
     }

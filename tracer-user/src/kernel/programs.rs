@@ -14,47 +14,57 @@ struct Tracepoint {
     name: &'static str,
     /// The program for it as raw tracepoint.
     raw: &'static str,
-    /// Types that it records, as bits. It is attached when one of them is wanted.
+    /// Types that it records, or helps to record, as bits. It is attached when one of them is
+    /// wanted.
     records: u64,
+    /// Without it the types are recorded all the same, with less to tell.
+    is_helper: bool,
 }
 
-/// In the order in which they are attached: who exists comes before what they do.
+macro_rules! tracepoint {
+    ($name:ident records $($id:ident),+) => {
+        Tracepoint {
+            name: stringify!($name),
+            raw: concat!(stringify!($name), "_raw"),
+            records: $(wanted::bit(EventTypeId::$id))|+,
+            is_helper: false,
+        }
+    };
+    ($name:ident helps $($id:ident),+) => {
+        Tracepoint {
+            is_helper: true,
+            ..tracepoint!($name records $($id),+)
+        }
+    };
+}
+
+/// In the order in which they are attached: who exists comes before what they do, and what helps
+/// before what it helps.
 const TRACEPOINTS: &[Tracepoint] = &[
-    Tracepoint {
-        name: "sched_process_fork",
-        raw: "sched_process_fork_raw",
-        records: wanted::LIFECYCLE,
-    },
-    Tracepoint {
-        name: "sched_process_exit",
-        raw: "sched_process_exit_raw",
-        records: wanted::LIFECYCLE,
-    },
-    Tracepoint {
-        name: "sched_process_exec",
-        raw: "sched_process_exec_raw",
-        records: wanted::LIFECYCLE,
-    },
-    Tracepoint {
-        name: "task_rename",
-        raw: "task_rename_raw",
-        records: wanted::LIFECYCLE,
-    },
-    Tracepoint {
-        name: "sched_wakeup",
-        raw: "sched_wakeup_raw",
-        records: wanted::bit(EventTypeId::WAKEUP),
-    },
-    Tracepoint {
-        name: "sched_wakeup_new",
-        raw: "sched_wakeup_new_raw",
-        records: wanted::bit(EventTypeId::WAKEUP),
-    },
-    Tracepoint {
-        name: "sched_switch",
-        raw: "sched_switch_raw",
-        records: wanted::bit(EventTypeId::SWITCH_IN) | wanted::bit(EventTypeId::SWITCH_OUT),
-    },
+    tracepoint!(sched_process_fork records FORK, THREAD_CREATE),
+    tracepoint!(sched_process_exit records EXIT, THREAD_EXIT),
+    tracepoint!(sched_process_exec records EXEC),
+    tracepoint!(task_rename records RENAME),
+    tracepoint!(sched_waking helps WAKEUP),
+    tracepoint!(sched_wakeup records WAKEUP),
+    tracepoint!(sched_wakeup_new records WAKEUP),
+    tracepoint!(sched_switch records SWITCH_IN, SWITCH_OUT),
+    tracepoint!(sched_migrate_task records MIGRATE),
+    tracepoint!(signal_generate records SIGNAL_GENERATE),
+    tracepoint!(signal_deliver records SIGNAL_DELIVER),
+    tracepoint!(mark_victim records OOM_KILL),
+    tracepoint!(page_fault_user records FAULT_USER),
+    tracepoint!(page_fault_kernel records FAULT_KERNEL),
+    tracepoint!(block_io_start helps BLOCK_ISSUE, BLOCK_COMPLETE),
+    tracepoint!(block_rq_issue records BLOCK_ISSUE, BLOCK_COMPLETE),
+    tracepoint!(block_rq_complete records BLOCK_COMPLETE, BLOCK_ISSUE),
+    tracepoint!(irq_handler_entry records IRQ_ENTER),
+    tracepoint!(irq_handler_exit records IRQ_EXIT),
+    tracepoint!(softirq_entry records SOFTIRQ_ENTER),
+    tracepoint!(softirq_exit records SOFTIRQ_EXIT),
+    tracepoint!(cpu_idle records IDLE_ENTER, IDLE_EXIT),
+    tracepoint!(sys_enter records SYSCALL_ENTER),
+    tracepoint!(sys_exit records SYSCALL_EXIT),
 ];
 
 /// The tracepoints that the programs attach to.
@@ -62,14 +72,51 @@ pub fn tracepoint_names() -> impl Iterator<Item = &'static str> {
     TRACEPOINTS.iter().map(|tracepoint| tracepoint.name)
 }
 
-/// Loads and attaches the programs that record something of `wanted_bits`. Returns their
-/// descriptors.
-pub fn attach(ebpf: &mut Ebpf, btf: &Btf, wanted_bits: u64) -> Result<Vec<ProgramFd>, LoadError> {
-    TRACEPOINTS
+/// The tracepoints without which `id` cannot be recorded.
+pub fn tracepoints_of(id: EventTypeId) -> impl Iterator<Item = &'static str> {
+    let needed = TRACEPOINTS
         .iter()
-        .filter(|tracepoint| tracepoint.records & wanted_bits != 0)
-        .map(|tracepoint| attach_one(ebpf, btf, tracepoint))
-        .collect()
+        .filter(move |tracepoint| tracepoint.records & wanted::bit(id) != 0);
+    needed
+        .filter(|tracepoint| !tracepoint.is_helper)
+        .map(|tracepoint| tracepoint.name)
+}
+
+/// What [`attach`] did.
+pub struct Attached {
+    /// The programs' descriptors.
+    pub programs: Vec<ProgramFd>,
+    /// The types of which all tracepoints are there, as bits.
+    pub recorded: u64,
+}
+
+/// Loads and attaches the programs that record something of `wanted_bits`, as far as the kernel
+/// has their tracepoints: `has` says of which it does. Types that tell which processes exist
+/// cannot be done without.
+pub fn attach(
+    ebpf: &mut Ebpf,
+    btf: &Btf,
+    wanted_bits: u64,
+    has: impl Fn(&str) -> bool,
+) -> Result<Attached, LoadError> {
+    let mut attached = Attached {
+        programs: Vec::new(),
+        recorded: wanted_bits,
+    };
+    let needed = TRACEPOINTS
+        .iter()
+        .filter(|tracepoint| tracepoint.records & wanted_bits != 0);
+    for tracepoint in needed {
+        if !has(tracepoint.name) && tracepoint.records & wanted::LIFECYCLE == 0 {
+            if !tracepoint.is_helper {
+                attached.recorded &= !tracepoint.records;
+            }
+            tracing::debug!(tracepoint.name, "not in this kernel");
+            continue;
+        }
+        attached.programs.push(attach_one(ebpf, btf, tracepoint)?);
+    }
+    Ok(attached)
 }
 
 fn attach_one(ebpf: &mut Ebpf, btf: &Btf, tracepoint: &Tracepoint) -> Result<ProgramFd, LoadError> {

@@ -9,6 +9,7 @@ use aya::sys::is_map_supported;
 
 use super::btf::offsets::{self, FieldMissing, Global};
 use super::btf::reader;
+use super::programs::tracepoint_names;
 
 const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 const LOCKDOWN_PATH: &str = "/sys/kernel/security/lockdown";
@@ -97,6 +98,8 @@ impl Unmet {
 pub struct Kernel {
     pub btf: Btf,
     pub globals: Vec<Global>,
+    /// The tracepoints that it has of those that programs are for.
+    pub tracepoints: Vec<&'static str>,
 }
 
 /// Checks everything that can be checked before loading.
@@ -106,12 +109,19 @@ pub fn examine() -> Result<Kernel, Unmet> {
     let bytes = read_btf()?;
     let btf = parse_btf(&bytes)?;
     let globals = offsets::globals(&btf).map_err(|source| Unmet::Field { source })?;
+    let tracepoints = tracepoint_names()
+        .filter(|name| btf.tracepoint_arguments(name).is_some())
+        .collect();
     locked_memory()?;
     ring_buffers()?;
     let btf = Btf::from_sys_fs().map_err(|source| Unmet::BtfUnusable {
         source: Box::new(source),
     })?;
-    Ok(Kernel { btf, globals })
+    Ok(Kernel {
+        btf,
+        globals,
+        tracepoints,
+    })
 }
 
 const CAP_SYS_ADMIN: u32 = 21;

@@ -7,10 +7,10 @@ use tracer_posix::area::monotonic_now;
 use tracer_posix::event::MonotonicNs;
 use tracer_posix::source::{Batch, Control, Loss, LossCause, Source};
 
+use super::calls::Wanted;
 use super::decode::decode;
 use super::diagnostics::Diagnostics;
 use super::losses::Losses;
-use super::mapping::Mapping;
 use super::ring::Ring;
 
 /// How far the watermark stays behind the clock.
@@ -24,8 +24,7 @@ const CLOCK_MARGIN_NS: u64 = 10_000;
 pub struct KernelSource {
     ring: Ring,
     losses: Losses,
-    /// The map `WANTED`: a word.
-    wanted: Mapping,
+    wanted: Wanted,
     /// The optional types that the programs were loaded for, as bits.
     loaded_for: u64,
     watermark: MonotonicNs,
@@ -36,7 +35,7 @@ impl KernelSource {
     pub(super) fn new(
         ring: Ring,
         losses: Losses,
-        wanted: Mapping,
+        wanted: Wanted,
         loaded_for: u64,
         diagnostics: Option<Diagnostics>,
     ) -> Self {
@@ -48,15 +47,8 @@ impl KernelSource {
             watermark: MonotonicNs(0),
             diagnostics,
         };
-        source.set_wanted(loaded_for);
+        source.wanted.set_types(loaded_for);
         source
-    }
-
-    fn set_wanted(&self, bits: u64) {
-        if let Some(word) = self.wanted.word(0) {
-            // Nothing else depends on it: a program may see it a little later.
-            word.store(bits, Ordering::Relaxed);
-        }
     }
 
     fn collect_losses(&mut self, batch: &mut Batch<'_>, damaged: u64) {
@@ -107,7 +99,8 @@ impl Source for KernelSource {
     fn control(&mut self, control: &Control) {
         let [filter, ..] = control.filter.words();
         let bits = if control.running { !filter } else { 0 };
-        self.set_wanted(bits & self.loaded_for & wanted::OPTIONAL);
+        self.wanted
+            .set_types(bits & self.loaded_for & wanted::OPTIONAL);
         // A stream that ends collects once more: that must bring the final counts.
         self.losses.ask_soon();
     }

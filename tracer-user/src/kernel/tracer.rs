@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering;
 use aya::maps::{Map, MapData, PerCpuArray, RingBuf};
 use aya::{Btf, Ebpf, EbpfLoader};
 
-use tracer_common::kernel::{TRACED_PAGE, traced, wanted};
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{TRACED_PAGE, syscalls, traced, wanted};
 
 use super::btf::offsets::Global;
+use super::calls::{SyscallSet, Wanted};
 use super::diagnostics::diagnostics;
 use super::error::LoadError;
 use super::losses::Losses;
@@ -30,7 +32,11 @@ const LOG_DEBUG: u8 = aya_log::Level::Debug as u8;
 const RING: &str = "RING";
 const TRACED: &str = "TRACED";
 const WANTED: &str = "WANTED";
+const SYSCALLS: &str = "SYSCALLS";
 const LOST: &str = "LOST";
+
+/// Bytes of the map `SYSCALLS`.
+const SYSCALLS_BYTES: usize = syscalls::SETS as usize * syscalls::WORDS * size_of::<u64>();
 
 /// The loaded and attached eBPF programs. All of it ends with the process or when this and its
 /// [`KernelSource`] are dropped.
@@ -43,6 +49,9 @@ pub struct KernelTracer {
     processes: usize,
     /// A descriptor of its own, so that it outlives the source.
     ring_fd: OwnedFd,
+    wanted: Wanted,
+    /// The types that are recorded, as bits.
+    recorded: u64,
 }
 
 impl KernelTracer {
@@ -70,7 +79,7 @@ impl KernelTracer {
         }
         .load(object, &kernel.btf)?;
         let wanted_bits = options.wanted_bits();
-        let (source, ring_fd) = {
+        let (source, ring_fd, wanted, recorded) = {
             let ring = take_ring(&mut ebpf)?;
             let ring_fd = ring.as_fd().try_clone_to_owned();
             let ring_fd = ring_fd.map_err(|source| LoadError::MapCall {
@@ -79,22 +88,27 @@ impl KernelTracer {
                 source,
             })?;
             let word = map_array(&ebpf, WANTED, size_of::<u64>())?;
+            let sets = map_array(&ebpf, SYSCALLS, SYSCALLS_BYTES)?;
+            let wanted = Wanted::new(word, sets);
+            wanted.set_syscalls(&options.syscalls);
             let lost = take_lost(&mut ebpf)?;
             let log = options.verbose.then(|| diagnostics(&mut ebpf)).flatten();
             // Last, so that the programs find everything in place when they are attached.
-            let attached = wanted::LIFECYCLE | wanted_bits;
-            let programs = programs::attach(&mut ebpf, &kernel.btf, attached)?;
-            let losses = Losses::new(lost, programs);
-            (
-                KernelSource::new(ring, losses, word, wanted_bits, log),
-                ring_fd,
-            )
+            let bits = wanted::LIFECYCLE | wanted_bits;
+            let has = |name: &str| kernel.tracepoints.contains(&name);
+            let attached = programs::attach(&mut ebpf, &kernel.btf, bits, has)?;
+            let losses = Losses::new(lost, attached.programs);
+            let recorded = attached.recorded & wanted::OPTIONAL;
+            let source = KernelSource::new(ring, losses, wanted.clone(), recorded, log);
+            (source, ring_fd, wanted, attached.recorded)
         };
         let processes = usize_of(pages) * usize_of(TRACED_PAGE);
         let tracer = Self {
             traced: map_array(&ebpf, TRACED, processes)?,
             processes,
             ring_fd,
+            wanted,
+            recorded,
             _ebpf: ebpf,
         };
         Ok((tracer, source))
@@ -125,6 +139,19 @@ impl KernelTracer {
     /// [`LoadError::NoSuchPid`]: no process can have this number.
     pub fn untrace(&mut self, pid: i32) -> Result<(), LoadError> {
         self.set_traced(pid, 0)
+    }
+
+    /// Records these system calls from now on, as far as the types are wanted. All of the change
+    /// is in force at once.
+    pub fn set_syscalls(&mut self, calls: &SyscallSet) {
+        self.wanted.set_syscalls(calls);
+    }
+
+    /// Whether events of this type are recorded where they are wanted: the kernel may have no
+    /// tracepoint for it.
+    #[must_use]
+    pub fn records(&self, id: EventTypeId) -> bool {
+        self.recorded & wanted::bit(id) != 0
     }
 
     /// Becomes readable when the ring has filled past its threshold: to be used with `AsyncFd`.

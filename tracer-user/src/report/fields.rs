@@ -3,6 +3,9 @@
 use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, Field, FieldKind};
 use tracer_common::kernel::COMM_BYTES;
 
+use super::kernel_words::{block_operation, signal_result, softirq};
+use crate::syscall_names::Table;
+
 /// The value of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
@@ -10,6 +13,18 @@ pub enum Value<'a> {
     Signed(i32),
     /// An unsigned number.
     Unsigned(u32),
+    /// A large unsigned number.
+    Large(u64),
+    /// An address; 0 for none.
+    Address(u64),
+    /// A number that has a name, and its name where it is known.
+    Named(u32, Option<&'static str>),
+    /// A system call, by its number in a table.
+    Syscall(Table, i32),
+    /// The arguments of a system call.
+    Arguments([u64; 6]),
+    /// What a system call returned.
+    Result(i64),
     /// Text or a thread name, without its null.
     Bytes(&'a [u8]),
     /// The kernel's state bits.
@@ -26,9 +41,30 @@ pub enum Value<'a> {
 pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
     let bytes = untrusted.get(field.offset..)?;
     let word = || bytes.first_chunk().map(|four| u32::from_ne_bytes(*four));
+    let long = || bytes.first_chunk().map(|eight| u64::from_ne_bytes(*eight));
+    let named = |name: fn(u32) -> Option<&'static str>| {
+        let number = word()?;
+        Some(Value::Named(number, name(number)))
+    };
     Some(match field.kind {
         FieldKind::I32 => Value::Signed(word()?.cast_signed()),
         FieldKind::U32 | FieldKind::Pid => Value::Unsigned(word()?),
+        FieldKind::U64 => Value::Large(long()?),
+        FieldKind::Address => Value::Address(long()?),
+        FieldKind::SignalResult => named(signal_result)?,
+        FieldKind::Softirq => named(softirq)?,
+        FieldKind::BlockOperation => named(block_operation)?,
+        FieldKind::Syscall => {
+            let is_compat = bytes.get(4..8)?.iter().any(|byte| *byte != 0);
+            let table = if is_compat {
+                Table::Compat
+            } else {
+                Table::Native
+            };
+            Value::Syscall(table, word()?.cast_signed())
+        }
+        FieldKind::Arguments => Value::Arguments(arguments(bytes)?),
+        FieldKind::SyscallResult => Value::Result(long()?.cast_signed()),
         FieldKind::Comm => Value::Bytes(until_null(&bytes[..bytes.len().min(COMM_BYTES)])),
         FieldKind::Text => Value::Bytes(until_null(bytes)),
         FieldKind::TaskState => Value::TaskState(word()?),
@@ -41,6 +77,12 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
 /// What stands before the first null.
 pub fn until_null(bytes: &[u8]) -> &[u8] {
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+fn arguments(bytes: &[u8]) -> Option<[u64; 6]> {
+    let (words, _) = bytes.as_chunks::<8>();
+    let words = words.first_chunk::<6>()?;
+    Some(words.map(u64::from_ne_bytes))
 }
 
 fn members(words: &[u8]) -> Vec<EventTypeId> {

@@ -4,6 +4,7 @@ use tracer_posix::event::Truncation;
 
 use super::escape::{as_text, push_json_string};
 use super::fields::{Value, value};
+use super::kernel_words::{error_of, push_syscall_name};
 use super::numbers::{push_hex, push_number};
 use super::task_state::task_state;
 use super::{Line, Report, Summary, WallClock};
@@ -90,21 +91,41 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
     match value {
         Value::Signed(number) => push_number(out, *number),
         Value::Unsigned(number) | Value::Signal(number) => push_number(out, *number),
+        Value::Large(number) | Value::Address(number) => push_number(out, *number),
+        Value::Named(_, Some(name)) => push_json_string(out, name.as_bytes()),
+        Value::Named(number, None) => push_number(out, *number),
+        Value::Syscall(table, number) => {
+            out.push(b'"');
+            push_syscall_name(out, *table, *number);
+            out.push(b'"');
+        }
+        // As signed numbers: most are small or addresses, which every reader of JSON holds
+        // exactly.
+        Value::Arguments(arguments) => push_list(out, arguments.map(u64::cast_signed)),
+        Value::Result(result) => {
+            push_number(out, *result);
+            if let Some(name) = error_of(*result) {
+                out.extend_from_slice(b",\"error\":");
+                push_json_string(out, name.as_bytes());
+            }
+        }
         Value::Bytes(bytes) => push_json_string(out, bytes),
         // Whether it was preempted stands in a field of its own.
         Value::TaskState(bits) => push_json_string(out, task_state(*bits, false).0.as_bytes()),
         Value::Flag(flag) => push_bool(out, *flag),
-        Value::Set(members) => {
-            out.push(b'[');
-            for (place, member) in members.iter().enumerate() {
-                if place > 0 {
-                    out.push(b',');
-                }
-                push_number(out, member.0);
-            }
-            out.push(b']');
-        }
+        Value::Set(members) => push_list(out, members.iter().map(|member| member.0)),
     }
+}
+
+fn push_list<N: itoa::Integer>(out: &mut Vec<u8>, numbers: impl IntoIterator<Item = N>) {
+    out.push(b'[');
+    for (place, number) in numbers.into_iter().enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        push_number(out, number);
+    }
+    out.push(b']');
 }
 
 fn push_bool(out: &mut Vec<u8>, truth: bool) {
@@ -179,6 +200,31 @@ mod tests {
             object["data"],
             serde_json::json!({"next_pid": 5, "next_tid": 6, "next_comm": "next", "state": "S",
                 "preempted": false})
+        );
+    }
+
+    #[test]
+    fn a_system_call_has_its_name_its_arguments_and_its_result() {
+        let number = i32::try_from(libc::SYS_openat).unwrap().to_ne_bytes();
+        let mut entered = Vec::from(number);
+        entered.extend_from_slice(&[0; 4]);
+        for argument in [u64::MAX - 99, 0x7ffd_0000_0000, 0, 0, 0, 7] {
+            entered.extend_from_slice(&argument.to_ne_bytes());
+        }
+        let mut left = entered[..8].to_vec();
+        left.extend_from_slice(&(-2_i64).to_ne_bytes());
+        let enter = parsed(EventTypeId::SYSCALL_ENTER, b"x", &entered);
+        let exit = parsed(EventTypeId::SYSCALL_EXIT, b"x", &left);
+
+        assert_eq!(
+            enter["data"],
+            serde_json::json!({"name": "openat", "number": libc::SYS_openat, "compat": false,
+                "args": [-100, 0x7ffd_0000_0000_u64, 0, 0, 0, 7]})
+        );
+        assert_eq!(
+            exit["data"],
+            serde_json::json!({"name": "openat", "number": libc::SYS_openat, "compat": false,
+                "ret": -2, "error": "ENOENT"})
         );
     }
 

@@ -3,6 +3,7 @@
 mod escape;
 mod fields;
 mod json;
+mod kernel_words;
 mod numbers;
 mod signals;
 mod summary;
@@ -13,7 +14,7 @@ mod words;
 
 pub use json::JsonLines;
 pub use summary::Summary;
-pub use text::Text;
+pub use text::{Text, push_short_name};
 pub use wall_clock::WallClock;
 
 use tracer_common::event_type::SystemEventType;

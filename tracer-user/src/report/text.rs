@@ -14,8 +14,8 @@ mod width {
     pub const COMM: usize = 15;
     /// Two numbers of five digits; larger ones are rare.
     pub const IDS: usize = 11;
-    /// The longest short name of a system event type is `thread-create`.
-    pub const NAME: usize = 14;
+    /// The longest short name of a system event type is `signal-generate`.
+    pub const NAME: usize = 15;
 }
 
 const DIM: &[u8] = b"\x1b[2m";
@@ -174,6 +174,8 @@ mod tests {
             child_pid: 1300,
             child_tid: 1300,
             child_comm: *b"worker\0\0\0\0\0\0\0\0\0\0",
+            child_ns_pid: 1300,
+            child_ns_tid: 1300,
         };
         let user = EventHeader {
             tid: 1235,
@@ -193,8 +195,8 @@ mod tests {
 
         assert_eq!(
             lines.concat(),
-            "    1.002345678  worker           1234         [001]  fork            child worker 1300\n    \
-             1.002345678  größe            1234/1235    [  -]  lock held       \"worker=1\"\n    \
+            "    1.002345678  worker           1234         [001]  fork             child worker 1300\n    \
+             1.002345678  größe            1234/1235    [  -]  lock held        \"worker=1\"\n    \
              1.002345678  ?                1234/1235    [  -]  x\n"
         );
     }

@@ -10,8 +10,8 @@ use zerocopy::FromBytes;
 
 use super::escape::{as_text, push_for_people};
 use super::fields::{Value, until_null, value};
+use super::kernel_words::{push_address, push_kernel, push_signal, push_syscall_name};
 use super::numbers::{push_hex, push_number};
-use super::signals::signal_name;
 use super::task_state::task_state;
 
 /// Bytes of a user event's data that are shown when they are not text.
@@ -85,13 +85,17 @@ fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
             if wakeup.new != 0 {
                 out.extend_from_slice(b", for the first time");
             }
+            if wakeup.waker_tid != 0 {
+                out.extend_from_slice(b", by ");
+                push_task(out, wakeup.waker_pid, wakeup.waker_tid, &wakeup.waker_comm);
+            }
         }
         EventTypeId::RENAME => {
             let rename = RenameData::read_from_prefix(data).ok()?.0;
             out.extend_from_slice(b"now ");
             push_for_people(out, until_null(&rename.comm));
         }
-        _ => return None,
+        _ => return push_kernel(out, id, data),
     }
     Some(())
 }
@@ -103,17 +107,11 @@ fn push_exit(out: &mut Vec<u8>, exit: &ExitData) {
         return;
     }
     out.extend_from_slice(b"killed by ");
-    match signal_name(exit.signal) {
-        Some(name) => out.extend_from_slice(name.as_bytes()),
-        None => {
-            out.extend_from_slice(b"signal ");
-            push_number(out, exit.signal);
-        }
-    }
+    push_signal(out, exit.signal);
 }
 
 /// Appends a name and a thread; the idle task, which has number 0 on every CPU, as a word.
-fn push_task(out: &mut Vec<u8>, pid: u32, tid: u32, comm: &[u8]) {
+pub fn push_task(out: &mut Vec<u8>, pid: u32, tid: u32, comm: &[u8]) {
     if tid == 0 {
         out.extend_from_slice(b"idle");
         return;
@@ -140,6 +138,18 @@ fn push_fields(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
         match value {
             Value::Signed(number) => push_number(out, number),
             Value::Unsigned(number) | Value::Signal(number) => push_number(out, number),
+            Value::Large(number) => push_number(out, number),
+            Value::Address(address) => push_address(out, address),
+            Value::Named(_, Some(name)) => out.extend_from_slice(name.as_bytes()),
+            Value::Named(number, None) => push_number(out, number),
+            Value::Syscall(table, number) => push_syscall_name(out, table, number),
+            Value::Arguments(arguments) => {
+                arguments.iter().for_each(|argument| {
+                    push_address(out, *argument);
+                    out.push(b' ');
+                });
+            }
+            Value::Result(result) => push_number(out, result),
             Value::Bytes(bytes) => push_for_people(out, bytes),
             Value::TaskState(bits) => out.extend_from_slice(task_state(bits, false).0.as_bytes()),
             Value::Flag(flag) => push_number(out, u8::from(flag)),
@@ -178,6 +188,8 @@ mod tests {
             child_pid: 7,
             child_tid: 7,
             child_comm: COMM,
+            child_ns_pid: 7,
+            child_ns_tid: 7,
         };
         assert_eq!(words(EventTypeId::FORK, data.as_bytes()), "child sh 7");
     }
@@ -216,13 +228,20 @@ mod tests {
 
     #[test]
     fn a_first_wakeup_is_said() {
-        let data = WakeupData {
+        let data = |waker_tid| WakeupData {
             target_cpu: 3,
             new: 1,
+            waker_pid: 7,
+            waker_tid,
+            waker_comm: COMM,
         };
         assert_eq!(
-            words(EventTypeId::WAKEUP, data.as_bytes()),
+            words(EventTypeId::WAKEUP, data(0).as_bytes()),
             "on cpu 3, for the first time"
+        );
+        assert_eq!(
+            words(EventTypeId::WAKEUP, data(8).as_bytes()),
+            "on cpu 3, for the first time, by sh 7/8"
         );
     }
 

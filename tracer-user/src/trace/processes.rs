@@ -242,6 +242,8 @@ mod tests {
                 child_pid: child,
                 child_tid: child,
                 child_comm: Comm::new(b"shell").0,
+                child_ns_pid: child,
+                child_ns_tid: child,
             };
             self.told(EventTypeId::FORK, parent, parent, data.as_bytes())
         }
@@ -251,6 +253,8 @@ mod tests {
                 child_pid: pid,
                 child_tid: tid,
                 child_comm: Comm::new(b"thread").0,
+                child_ns_pid: pid,
+                child_ns_tid: tid,
             };
             let pid = pid.cast_signed();
             self.told(EventTypeId::THREAD_CREATE, pid, pid, data.as_bytes())

@@ -41,12 +41,13 @@ pub struct UnknownEventType {
 }
 
 impl Selection {
-    /// Everything that the kernel and the program bring forth.
+    /// What is shown when nobody chooses: what the program brings forth, and of what the kernel
+    /// does the types that tell much and cost little.
     #[must_use]
-    pub fn all() -> Self {
+    pub fn usual() -> Self {
         let kernel = SYSTEM_EVENT_TYPES
             .iter()
-            .filter(|entry| entry.origin == Origin::Kernel);
+            .filter(|entry| entry.origin == Origin::Kernel && entry.is_default);
         Self {
             system: kernel.map(|entry| entry.id).chain(LOSS).collect(),
             has_user: true,
@@ -82,6 +83,17 @@ impl Selection {
             }
         }
         Ok(selection)
+    }
+
+    /// The same with system calls.
+    #[must_use]
+    pub fn with_syscalls(mut self) -> Self {
+        for id in [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT] {
+            if !self.has(id) {
+                self.system.push(id);
+            }
+        }
+        self
     }
 
     /// The same without user events.
@@ -190,7 +202,22 @@ mod tests {
                 .unwrap()
                 .has(EventTypeId::OVERFLOW)
         );
-        assert!(Selection::all().without_kernel().has(EventTypeId::RESUME));
+        assert!(Selection::usual().without_kernel().has(EventTypeId::RESUME));
+    }
+
+    #[test]
+    fn what_costs_much_is_shown_only_when_it_is_named() {
+        let usual = Selection::usual();
+        assert!(usual.has(EventTypeId::SWITCH_IN) && usual.has(EventTypeId::SIGNAL_DELIVER));
+        for id in [
+            EventTypeId::SYSCALL_ENTER,
+            EventTypeId::FAULT_USER,
+            EventTypeId::SOFTIRQ_ENTER,
+            EventTypeId::BLOCK_ISSUE,
+        ] {
+            assert!(!usual.has(id), "{id:?}");
+        }
+        assert!(usual.with_syscalls().has(EventTypeId::SYSCALL_EXIT));
     }
 
     #[test]

@@ -6,19 +6,21 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use tracer_common::area::{MAX_DATA_BYTES, MAX_RING_BYTES, MIN_RING_BYTES};
+use tracer_common::event_type::system_event_type;
 use tracer_posix::area::{RingMode, StreamRequest, monotonic_now};
 use tracer_posix::engine::{ActiveStream, Filtering, Origin, StreamFullPolicy};
 use tracer_posix::event::MonotonicNs;
 
 use super::Selection;
 use super::areas::Areas;
+use super::ending::tell;
 use super::printer::Printer;
 use super::processes::Processes;
 use super::tracer::Tracer;
 use super::writer::{PatientFile, Writer};
-use crate::kernel::{KernelOptions, KernelTracer};
+use crate::kernel::{KernelOptions, KernelTracer, SyscallSet};
 use crate::report::{JsonLines, Report, Text, WallClock};
 
 /// Without a sign of life from us for so long, targets refuse events and count them.
@@ -49,6 +51,8 @@ pub struct Setup {
     pub system: bool,
     /// The types that are shown.
     pub selection: Selection,
+    /// The system calls that are traced, where those types are.
+    pub syscalls: SyscallSet,
     /// End after so many events.
     pub event_limit: Option<u64>,
     /// End after this time.
@@ -82,10 +86,12 @@ impl Setup {
             let options = KernelOptions {
                 ring_bytes: self.ring_bytes,
                 wanted: self.selection.of_kernel(),
+                syscalls: self.syscalls.clone(),
                 verbose: self.verbose,
             };
             let (tracer, source) = KernelTracer::load(&options)
                 .context("cannot trace kernel events (--no-system traces user events alone)")?;
+            self.tell_what_is_lacking(&tracer)?;
             stream.add_source(Box::new(source));
             Some(tracer)
         } else {
@@ -113,6 +119,25 @@ impl Setup {
             start,
             until: self.duration.map(|duration| later(start, duration)),
         })
+    }
+
+    /// Tells which of the chosen types this kernel does not have, and goes on with the others.
+    fn tell_what_is_lacking(&self, kernel: &KernelTracer) -> anyhow::Result<()> {
+        let chosen = self.selection.of_kernel();
+        let lacking: Vec<&str> = chosen
+            .iter()
+            .filter(|id| !kernel.records(**id))
+            .filter_map(|id| Some(system_event_type(*id)?.name))
+            .collect();
+        let what = "this kernel has no tracepoint for";
+        ensure!(
+            self.selection.has_user() || lacking.len() < chosen.len(),
+            "{what} any of the chosen types; `tracer-user events` lists what it has"
+        );
+        if !lacking.is_empty() {
+            tell(&format!("{what} {}: not traced", lacking.join(", ")));
+        }
+        Ok(())
     }
 
     /// Starts writing to where the lines go.

@@ -260,19 +260,20 @@ impl Tracer {
 
     fn show(&mut self, event: &Event<'_>, until: MonotonicNs) {
         let id = event.header.event_type;
+        if id == EventTypeId::OVERFLOW {
+            // Its exec may be among what was lost.
+            self.unstarted = None;
+        }
         if self.unstarted == Some(event.header.pid) {
-            if matches!(
+            let is_start = matches!(
                 id,
-                EventTypeId::SWITCH_IN
-                    | EventTypeId::SWITCH_OUT
-                    | EventTypeId::WAKEUP
-                    | EventTypeId::RENAME
-                    // A command that cannot be started: the caller says so.
-                    | EventTypeId::EXIT
-            ) {
+                EventTypeId::EXEC | EventTypeId::FORK | EventTypeId::THREAD_CREATE
+            );
+            // What else the kernel tells is still our doing. Its end is that of a command that
+            // cannot be started: the caller says so.
+            if !is_start && !id.is_user() {
                 return;
             }
-            // Whatever else comes first: its exec, or what follows it when that was lost.
             self.unstarted = None;
         }
         if event.header.time > until || !self.printer.shows(id) {
@@ -465,6 +466,8 @@ mod tests {
             child_pid: child,
             child_tid: child,
             child_comm,
+            child_ns_pid: child,
+            child_ns_tid: child,
         };
         data.as_bytes().to_vec()
     }

@@ -16,79 +16,194 @@ pub struct Global {
 }
 
 /// A field that programs read.
+#[derive(Clone, Copy)]
 struct Field {
     global: &'static str,
     of: &'static str,
-    /// The ways to it, the newest kernel's first: kernels have renamed and moved fields.
-    paths: &'static [&'static [&'static str]],
-    /// Without it nothing can be traced.
-    is_required: bool,
+    /// The ways to it, the newest kernel's first: kernels have renamed and moved fields, and
+    /// machines have registers of their own.
+    ways: &'static [Way],
+    need: Need,
+}
+
+/// A way to a field.
+#[derive(Clone, Copy)]
+struct Way {
+    /// The member, a member of that, and so on.
+    path: &'static [&'static str],
+    /// Bytes into the last one, where that is an array.
+    plus: u32,
+}
+
+/// What it means that a field is not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    /// Nothing can be traced.
+    Required,
+    /// Something is recorded as 0.
+    Wanted,
+    /// Nothing: not every machine has it.
+    OfSomeMachines,
+}
+
+const fn way(path: &'static [&'static str]) -> Way {
+    Way { path, plus: 0 }
+}
+
+/// Register `index` of a machine that has them in an array.
+const fn register(array: &'static [&'static str], index: u32) -> Way {
+    Way {
+        path: array,
+        plus: index * 8,
+    }
+}
+
+const fn required(global: &'static str, of: &'static str, ways: &'static [Way]) -> Field {
+    Field {
+        global,
+        of,
+        ways,
+        need: Need::Required,
+    }
+}
+
+const fn wanted(global: &'static str, of: &'static str, ways: &'static [Way]) -> Field {
+    Field {
+        need: Need::Wanted,
+        ..required(global, of, ways)
+    }
+}
+
+const fn of_some(global: &'static str, of: &'static str, ways: &'static [Way]) -> Field {
+    Field {
+        need: Need::OfSomeMachines,
+        ..required(global, of, ways)
+    }
 }
 
 const FIELDS: &[Field] = &[
-    Field {
-        global: "TASK_PID",
-        of: "task_struct",
-        paths: &[&["pid"]],
-        is_required: true,
-    },
-    Field {
-        global: "TASK_TGID",
-        of: "task_struct",
-        paths: &[&["tgid"]],
-        is_required: true,
-    },
-    Field {
-        global: "TASK_COMM",
-        of: "task_struct",
-        paths: &[&["comm"]],
-        is_required: true,
-    },
-    Field {
-        global: "TASK_STATE",
-        of: "task_struct",
-        // Renamed in 5.14.
-        paths: &[&["__state"], &["state"]],
-        is_required: false,
-    },
-    Field {
-        global: "TASK_EXIT_CODE",
-        of: "task_struct",
-        paths: &[&["exit_code"]],
-        is_required: false,
-    },
-    Field {
-        global: "TASK_SIGNAL",
-        of: "task_struct",
-        paths: &[&["signal"]],
-        is_required: true,
-    },
-    Field {
-        global: "TASK_FSBASE",
-        of: "task_struct",
-        // x86-64 only.
-        paths: &[&["thread", "fsbase"]],
-        is_required: false,
-    },
-    Field {
-        global: "TASK_CPU",
-        of: "task_struct",
-        // Moved in 5.16.
-        paths: &[&["thread_info", "cpu"], &["cpu"]],
-        is_required: false,
-    },
-    Field {
-        global: "SIGNAL_LIVE",
-        of: "signal_struct",
-        paths: &[&["live"]],
-        is_required: true,
-    },
-    Field {
-        global: "BINPRM_FILENAME",
-        of: "linux_binprm",
-        paths: &[&["filename"]],
-        is_required: false,
-    },
+    required("TASK_PID", "task_struct", &[way(&["pid"])]),
+    required("TASK_TGID", "task_struct", &[way(&["tgid"])]),
+    required("TASK_COMM", "task_struct", &[way(&["comm"])]),
+    // Renamed in 5.14.
+    wanted(
+        "TASK_STATE",
+        "task_struct",
+        &[way(&["__state"]), way(&["state"])],
+    ),
+    wanted("TASK_EXIT_CODE", "task_struct", &[way(&["exit_code"])]),
+    required("TASK_SIGNAL", "task_struct", &[way(&["signal"])]),
+    // x86-64.
+    of_some("TASK_FSBASE", "task_struct", &[way(&["thread", "fsbase"])]),
+    // Moved in 5.16.
+    wanted(
+        "TASK_CPU",
+        "task_struct",
+        &[way(&["thread_info", "cpu"]), way(&["cpu"])],
+    ),
+    wanted("TASK_LEADER", "task_struct", &[way(&["group_leader"])]),
+    wanted("TASK_THREAD_PID", "task_struct", &[way(&["thread_pid"])]),
+    // x86-64.
+    of_some(
+        "TASK_STATUS",
+        "task_struct",
+        &[way(&["thread_info", "status"])],
+    ),
+    wanted("PID_LEVEL", "pid", &[way(&["level"])]),
+    wanted("PID_NUMBERS", "pid", &[way(&["numbers"])]),
+    required("SIGNAL_LIVE", "signal_struct", &[way(&["live"])]),
+    wanted("BINPRM_FILENAME", "linux_binprm", &[way(&["filename"])]),
+    // Here and below: x86-64, Arm 64, RISC-V 64.
+    wanted(
+        "REGS_IP",
+        "pt_regs",
+        &[way(&["ip"]), way(&["pc"]), way(&["epc"])],
+    ),
+    wanted(
+        "REGS_NUMBER",
+        "pt_regs",
+        &[way(&["orig_ax"]), way(&["syscallno"]), way(&["a7"])],
+    ),
+    wanted(
+        "REGS_ARGUMENT_0",
+        "pt_regs",
+        &[way(&["di"]), way(&["orig_x0"]), way(&["orig_a0"])],
+    ),
+    wanted(
+        "REGS_ARGUMENT_1",
+        "pt_regs",
+        &[way(&["si"]), register(&["regs"], 1), way(&["a1"])],
+    ),
+    wanted(
+        "REGS_ARGUMENT_2",
+        "pt_regs",
+        &[way(&["dx"]), register(&["regs"], 2), way(&["a2"])],
+    ),
+    wanted(
+        "REGS_ARGUMENT_3",
+        "pt_regs",
+        &[way(&["r10"]), register(&["regs"], 3), way(&["a3"])],
+    ),
+    wanted(
+        "REGS_ARGUMENT_4",
+        "pt_regs",
+        &[way(&["r8"]), register(&["regs"], 4), way(&["a4"])],
+    ),
+    wanted(
+        "REGS_ARGUMENT_5",
+        "pt_regs",
+        &[way(&["r9"]), register(&["regs"], 5), way(&["a5"])],
+    ),
+    of_some(
+        "REGS_COMPAT_0",
+        "pt_regs",
+        &[way(&["bx"]), way(&["orig_x0"])],
+    ),
+    of_some(
+        "REGS_COMPAT_1",
+        "pt_regs",
+        &[way(&["cx"]), register(&["regs"], 1)],
+    ),
+    of_some(
+        "REGS_COMPAT_2",
+        "pt_regs",
+        &[way(&["dx"]), register(&["regs"], 2)],
+    ),
+    of_some(
+        "REGS_COMPAT_3",
+        "pt_regs",
+        &[way(&["si"]), register(&["regs"], 3)],
+    ),
+    of_some(
+        "REGS_COMPAT_4",
+        "pt_regs",
+        &[way(&["di"]), register(&["regs"], 4)],
+    ),
+    of_some(
+        "REGS_COMPAT_5",
+        "pt_regs",
+        &[way(&["bp"]), register(&["regs"], 5)],
+    ),
+    wanted("SIGINFO_CODE", "kernel_siginfo", &[way(&["si_code"])]),
+    wanted(
+        "SIGACTION_HANDLER",
+        "k_sigaction",
+        &[way(&["sa", "sa_handler"])],
+    ),
+    wanted(
+        "SIGACTION_FLAGS",
+        "k_sigaction",
+        &[way(&["sa", "sa_flags"])],
+    ),
+    wanted("IRQACTION_NAME", "irqaction", &[way(&["name"])]),
+    wanted("REQUEST_QUEUE", "request", &[way(&["q"])]),
+    wanted("REQUEST_FLAGS", "request", &[way(&["cmd_flags"])]),
+    wanted("REQUEST_BYTES", "request", &[way(&["__data_len"])]),
+    wanted("REQUEST_SECTOR", "request", &[way(&["__sector"])]),
+    // Since 5.14.
+    wanted("QUEUE_DISK", "request_queue", &[way(&["disk"])]),
+    wanted("DISK_MAJOR", "gendisk", &[way(&["major"])]),
+    wanted("DISK_MINOR", "gendisk", &[way(&["first_minor"])]),
 ];
 
 /// A field without which nothing can be traced is not in this kernel's BTF.
@@ -112,7 +227,7 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
         .iter()
         .map(|field| {
             let found = offset(btf, field);
-            if found.is_none() && field.is_required {
+            if found.is_none() && field.need == Need::Required {
                 return Err(FieldMissing {
                     of: field.of,
                     field: first_name(field),
@@ -129,6 +244,17 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
         value: switch_arguments(btf.tracepoint_arguments("sched_switch").as_deref()),
     });
     globals.push(Global {
+        name: "VICTIM_IS_TASK",
+        value: u32::from(
+            btf.tracepoint_arguments("mark_victim")
+                .is_some_and(|arguments| arguments.first() == Some(&Argument::Pointer)),
+        ),
+    });
+    globals.push(Global {
+        name: "HAS_TASK_PT_REGS",
+        value: u32::from(btf.has_helper("bpf_task_pt_regs")),
+    });
+    globals.push(Global {
         name: "EXIT_SAYS_LAST",
         value: u32::from(
             btf.tracepoint_arguments("sched_process_exit")
@@ -143,21 +269,23 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
 pub fn missing(btf: &Btf<'_>) -> Vec<String> {
     FIELDS
         .iter()
-        .filter(|field| offset(btf, field).is_none())
+        .filter(|field| field.need != Need::OfSomeMachines && offset(btf, field).is_none())
         .map(|field| format!("{}.{}", field.of, first_name(field)))
         .collect()
 }
 
 fn offset(btf: &Btf<'_>, field: &Field) -> Option<u32> {
-    field
-        .paths
-        .iter()
-        .find_map(|path| btf.member_offset(field.of, path))
+    field.ways.iter().find_map(|way| {
+        let offset = btf.member_offset(field.of, way.path)?;
+        offset.checked_add(way.plus)
+    })
 }
 
 fn first_name(field: &Field) -> &'static str {
-    let path = field.paths.first().copied().unwrap_or_default();
-    path.last().copied().unwrap_or_default()
+    let way = field.ways.first();
+    way.and_then(|way| way.path.last())
+        .copied()
+        .unwrap_or_default()
 }
 
 /// Which arguments `sched_switch` has. Prototypes carry no names, but the order of tasks
@@ -197,6 +325,9 @@ mod tests {
         };
         let btf = Btf::parse(&bytes).unwrap();
 
-        assert_eq!(globals(&btf).map(|globals| globals.len()), Ok(12));
+        assert_eq!(
+            globals(&btf).map(|globals| globals.len()),
+            Ok(FIELDS.len() + 4)
+        );
     }
 }

@@ -149,6 +149,13 @@ impl<'a> Btf<'a> {
         bits.is_multiple_of(8).then_some(bits / 8)
     }
 
+    /// Whether the kernel has the helper `name` for eBPF programs. Said of helpers that the kernel
+    /// defines by its macro `BPF_CALL`, which is nearly all of them.
+    #[must_use]
+    pub fn has_helper(&self, name: &str) -> bool {
+        self.find(kind::TYPEDEF, &format!("btf_{name}")).is_some()
+    }
+
     /// The arguments of the BTF tracepoint `name`, or `None` where the kernel has none.
     #[must_use]
     pub fn tracepoint_arguments(&self, name: &str) -> Option<Vec<Argument>> {

@@ -1,0 +1,215 @@
+//! What an entry of the table consists of.
+
+use super::EventTypeId;
+
+/// How one field of a system event's data is stored and shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldKind {
+    /// A signed 32-bit number.
+    I32,
+    /// An unsigned 32-bit number.
+    U32,
+    /// An unsigned 64-bit number.
+    U64,
+    /// A process or thread identifier, 32 bits.
+    Pid,
+    /// A thread name: 16 bytes, ended by a null unless full.
+    Comm,
+    /// A path or other text up to the end of the data, ended by a null.
+    Text,
+    /// `task_struct`'s state when the thread left its CPU, as the kernel's bits, 32 bits.
+    TaskState,
+    /// A truth value, 32 bits.
+    Flag,
+    /// A signal number, 32 bits; 0 for none.
+    Signal,
+    /// What became of a signal that was sent, 32 bits: see
+    /// [`signal_result`](crate::kernel::signal_result).
+    SignalResult,
+    /// An address in the process, 64 bits; 0 for none.
+    Address,
+    /// The number of a system call, 32 bits, and 32 bits that are 1 when it is one of the table
+    /// for 32-bit programs. Shown as its name.
+    Syscall,
+    /// The six arguments of a system call, 64 bits each.
+    Arguments,
+    /// What a system call returned, 64 bits: -4095 to -1 are error numbers.
+    SyscallResult,
+    /// The number of a soft interrupt, 32 bits.
+    Softirq,
+    /// What a block request asks for, 32 bits: `enum req_op` of the kernel.
+    BlockOperation,
+    /// An event set (`trace_event_set_t`).
+    EventSet,
+}
+
+impl FieldKind {
+    /// Its name, as shown to users.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::I32 => "i32",
+            Self::U32 => "u32",
+            Self::U64 => "u64",
+            Self::Pid => "pid",
+            Self::Comm => "comm",
+            Self::Text => "text",
+            Self::TaskState => "task_state",
+            Self::Flag => "flag",
+            Self::Signal => "signal",
+            Self::SignalResult => "signal_result",
+            Self::Address => "address",
+            Self::Syscall => "syscall",
+            Self::Arguments => "arguments",
+            Self::SyscallResult => "syscall_result",
+            Self::Softirq => "softirq",
+            Self::BlockOperation => "block_operation",
+            Self::EventSet => "event_set",
+        }
+    }
+}
+
+/// One field of a system event's data.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Name in JSON and in the C struct.
+    pub name: &'static str,
+    /// Offset from the start of the data, in bytes.
+    pub offset: usize,
+    /// How it is stored.
+    pub kind: FieldKind,
+}
+
+/// Who brings a type of system event forth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The trace system itself; the standard names the type.
+    Stream,
+    /// The kernel; the type is this implementation's own.
+    Kernel,
+}
+
+/// How much an event type costs who is traced, by how often it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CostClass {
+    /// A few times in the life of a process or thread: not to be noticed.
+    Rare,
+    /// Up to some ten thousand times a second: a percent or so.
+    Frequent,
+    /// Up to a million times a second: it slows the process down.
+    Heavy,
+}
+
+impl CostClass {
+    /// Its name, as shown to users.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rare => "rare",
+            Self::Frequent => "frequent",
+            Self::Heavy => "heavy",
+        }
+    }
+}
+
+/// One system event type.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemEventType {
+    /// Its identifier.
+    pub id: EventTypeId,
+    /// The constant's name in `trace.h`.
+    pub constant: &'static str,
+    /// What `posix_trace_eventid_get_name()` says, and what is printed.
+    pub name: &'static str,
+    /// The word of `--events` that chooses it; several types may share one.
+    pub family: &'static str,
+    /// Who brings it forth.
+    pub origin: Origin,
+    /// The fields of its data.
+    pub fields: &'static [Field],
+    /// What it tells, in one line.
+    pub about: &'static str,
+    /// How often it happens.
+    pub cost: CostClass,
+    /// Whether it is traced when nobody says what is to be traced.
+    pub is_default: bool,
+    /// Whether its events belong to a process. The others are those of
+    /// `POSIX_TRACE_WOPID_EVENTS`.
+    pub has_process: bool,
+}
+
+impl SystemEventType {
+    /// A type of the standard's own.
+    pub(super) const fn stream(
+        id: EventTypeId,
+        constant: &'static str,
+        name: &'static str,
+        fields: &'static [Field],
+        about: &'static str,
+    ) -> Self {
+        Self {
+            id,
+            constant,
+            name,
+            family: "stream",
+            origin: Origin::Stream,
+            fields,
+            about,
+            cost: CostClass::Rare,
+            is_default: false,
+            has_process: true,
+        }
+    }
+
+    /// A type of the kernel's, by default rare and traced without being named.
+    pub(super) const fn kernel(
+        id: EventTypeId,
+        constant: &'static str,
+        name: &'static str,
+        family: &'static str,
+        fields: &'static [Field],
+        about: &'static str,
+    ) -> Self {
+        Self {
+            id,
+            constant,
+            name,
+            family,
+            origin: Origin::Kernel,
+            fields,
+            about,
+            cost: CostClass::Rare,
+            is_default: true,
+            has_process: true,
+        }
+    }
+
+    /// The same, of another cost class.
+    pub(super) const fn costing(self, cost: CostClass) -> Self {
+        Self { cost, ..self }
+    }
+
+    /// The same, traced only where it is asked for by name.
+    pub(super) const fn when_named(self) -> Self {
+        Self {
+            is_default: false,
+            ..self
+        }
+    }
+
+    /// The same, shown whatever was chosen.
+    pub(super) const fn always(self) -> Self {
+        Self {
+            is_default: true,
+            ..self
+        }
+    }
+
+    /// The same, belonging to no process.
+    pub(super) const fn without_process(self) -> Self {
+        Self {
+            has_process: false,
+            ..self
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Data of requests to block devices.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::{RecordHeader, records};
+
+/// Data of `LINUX_TRACE_BLOCK_ISSUE`.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct BlockIssueData {
+    /// What is asked for: `enum req_op` of the kernel.
+    pub operation: u32,
+    /// Major number of the device.
+    pub major: u32,
+    /// Minor number of the device.
+    pub minor: u32,
+    /// How much is asked for.
+    pub bytes: u32,
+    /// Where: in units of 512 bytes from the start of the device.
+    pub sector: u64,
+}
+
+/// Data of `LINUX_TRACE_BLOCK_COMPLETE`.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct BlockCompleteData {
+    /// What was asked for: `enum req_op` of the kernel.
+    pub operation: u32,
+    /// Major number of the device.
+    pub major: u32,
+    /// Minor number of the device.
+    pub minor: u32,
+    /// How much was done.
+    pub bytes: u32,
+    /// Where: in units of 512 bytes from the start of the device.
+    pub sector: u64,
+    /// 0: done; otherwise why not, as the kernel's `blk_status_t` (before 5.16 an error number).
+    pub status: i32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Who started a request: value of the map `ISSUERS`, by the address of the request. It stays
+/// there until the request is completed.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Issuer {
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// The thread's `pthread_t`.
+    pub thread_id: u64,
+}
+
+records! {
+    /// Record of a request to a block device.
+    BlockIssueRecord: BlockIssueData,
+    /// Record of the end of such a request.
+    BlockCompleteRecord: BlockCompleteData,
+}

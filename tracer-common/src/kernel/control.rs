@@ -1,0 +1,91 @@
+//! What the agent tells the programs: values of maps, and constants set before loading.
+
+/// Processes in one page of the map `TRACED`: the map is an array of pages of bytes, a byte a
+/// process, found by `page = pid / 4096`, `byte = pid % 4096`.
+///
+/// The agent maps it and writes single bytes: replacing a page as a whole would undo what a fork
+/// on another CPU has just written into it.
+pub const TRACED_PAGE: u32 = 4096;
+
+/// State of one process in the map `TRACED`: bits.
+///
+/// The byte is written by the agent for the processes it is told to trace, and by the fork
+/// program for every new process, before that process runs for the first time: what an earlier
+/// process of the same number has left there never counts.
+pub mod traced {
+    /// The process is traced.
+    pub const TRACED: u8 = 1;
+    /// A child that it makes is traced too.
+    pub const INHERIT: u8 = 2;
+    /// Its last thread has exited: what follows is only the last switch away.
+    pub const DYING: u8 = 4;
+}
+
+/// The map `WANTED`: one word, in which bit *n* stands for the event type *n*.
+///
+/// Written by the agent, also while the programs run. The types of
+/// [`LIFECYCLE`](wanted::LIFECYCLE) are not looked up in it.
+pub mod wanted {
+    use crate::event_type::{EventTypeId, Origin, SYSTEM_EVENT_TYPES};
+
+    /// The bit of a system event type; 0 for a user event type, which has none.
+    #[must_use]
+    pub const fn bit(id: EventTypeId) -> u64 {
+        match 1_u64.checked_shl(id.0) {
+            Some(bit) => bit,
+            None => 0,
+        }
+    }
+
+    /// Which system calls are in force: see [`syscalls`](crate::kernel::syscalls). No event type
+    /// has the number 0.
+    pub const GENERATION: u64 = 1;
+
+    /// The types that tell which processes and threads exist. They are always recorded.
+    pub const LIFECYCLE: u64 = bit(EventTypeId::FORK)
+        | bit(EventTypeId::THREAD_CREATE)
+        | bit(EventTypeId::EXEC)
+        | bit(EventTypeId::EXIT)
+        | bit(EventTypeId::THREAD_EXIT)
+        | bit(EventTypeId::RENAME);
+
+    /// The types that are recorded only when they are wanted.
+    pub const OPTIONAL: u64 = of_kernel() & !LIFECYCLE;
+
+    const fn of_kernel() -> u64 {
+        let mut bits = 0;
+        let mut i = 0;
+        while i < SYSTEM_EVENT_TYPES.len() {
+            if matches!(SYSTEM_EVENT_TYPES[i].origin, Origin::Kernel) {
+                let bit = bit(SYSTEM_EVENT_TYPES[i].id);
+                assert!(bit != 0, "a bit for each");
+                bits |= bit;
+            }
+            i += 1;
+        }
+        bits
+    }
+}
+
+/// Slots of the per-CPU array `LOST`: events that a program could not record.
+pub mod lost {
+    /// The ring had no room.
+    pub const RING_FULL: u32 = 0;
+    /// Number of slots.
+    pub const SLOTS: u32 = 1;
+}
+
+/// What the read-only globals of the eBPF object may hold beside offsets in bytes. They are set
+/// before loading, so that the verifier knows them as constants and drops the branches that this
+/// kernel does not need.
+pub mod globals {
+    /// The kernel has no such field.
+    pub const NO_OFFSET: u32 = u32::MAX;
+
+    /// Arguments of `sched_switch`: `preempt, prev, next`; the state is read from the task.
+    pub const SWITCH_WITHOUT_STATE: u32 = 0;
+    /// Arguments of `sched_switch`: `preempt, prev, next, prev_state`.
+    pub const SWITCH_STATE_LAST: u32 = 1;
+    /// Arguments of `sched_switch`: `preempt, prev_state, prev, next`, as in early 5.18.
+    pub const SWITCH_STATE_SECOND: u32 = 2;
+}

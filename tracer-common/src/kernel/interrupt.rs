@@ -1,0 +1,67 @@
+//! Data of what CPUs do for no process: interrupts and idling.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::{RecordHeader, records};
+
+/// Bytes kept of the name of an interrupt's handler, its null counted.
+pub const IRQ_NAME_BYTES: usize = 28;
+
+/// Data of `LINUX_TRACE_IRQ_ENTER`.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct IrqEnterData {
+    /// Number of the interrupt, as in `/proc/interrupts`.
+    pub irq: u32,
+    /// Name of the handler, as there; ended by a null.
+    pub name: [u8; IRQ_NAME_BYTES],
+}
+
+/// Data of `LINUX_TRACE_IRQ_EXIT`.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct IrqExitData {
+    /// Number of the interrupt.
+    pub irq: u32,
+    /// 1: it was this handler's.
+    pub handled: u32,
+}
+
+/// Data of `LINUX_TRACE_SOFTIRQ_ENTER` and `LINUX_TRACE_SOFTIRQ_EXIT`.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SoftirqData {
+    /// Which one: the row of `/proc/softirqs`, from 0.
+    pub vector: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Data of `LINUX_TRACE_IDLE_ENTER`.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct IdleData {
+    /// How deeply the CPU sleeps, as its driver numbers it.
+    pub state: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+records! {
+    /// Record of the start of an interrupt's handler.
+    IrqEnterRecord: IrqEnterData,
+    /// Record of the end of an interrupt's handler.
+    IrqExitRecord: IrqExitData,
+    /// Record of the start or end of a soft interrupt.
+    SoftirqRecord: SoftirqData,
+    /// Record of a CPU that begins to idle.
+    IdleEnterRecord: IdleData,
+}
+
+/// Record of a CPU that ends to idle: it has no data.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct IdleExitRecord {
+    /// What every record has.
+    pub header: RecordHeader,
+}

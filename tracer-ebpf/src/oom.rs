@@ -1,0 +1,63 @@
+//! Processes that are killed for want of memory.
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{COMM_BYTES, OomKillData, OomKillRecord};
+
+use crate::context::{Tracepoint, at_tracepoint};
+use crate::maps;
+use crate::offsets::VICTIM_IS_TASK;
+use crate::record::{Subject, record};
+use crate::task::Task;
+
+at_tracepoint!("mark_victim": mark_victim, mark_victim_raw => victim);
+
+/// Runs in whoever wanted the memory.
+#[inline(always)]
+fn victim<C: Tracepoint>(ctx: &C) {
+    if VICTIM_IS_TASK.load() == 0 {
+        #[expect(clippy::cast_possible_truncation, reason = "the thread is an int")]
+        let number = ctx.number::<0>() as u32;
+        kill(&Numbered(number), [0; COMM_BYTES], 0);
+        return;
+    }
+    // SAFETY: the arguments are `struct task_struct *, uid_t`.
+    let task = unsafe { Task::argument::<0>(ctx) };
+    #[expect(clippy::cast_possible_truncation, reason = "the user is an int")]
+    let uid = ctx.number::<1>() as u32;
+    kill(&task, task.comm(), uid);
+}
+
+#[inline(always)]
+fn kill(subject: &impl Subject, comm: [u8; COMM_BYTES], uid: u32) {
+    if !maps::is_traced(subject.pid()) || !maps::is_wanted(EventTypeId::OOM_KILL) {
+        return;
+    }
+    record(subject, EventTypeId::OOM_KILL, |header| OomKillRecord {
+        header,
+        data: OomKillData {
+            comm,
+            uid,
+            reserved: 0,
+        },
+    });
+}
+
+/// A process of which only the number is known: that of its first thread.
+struct Numbered(u32);
+
+impl Subject for Numbered {
+    #[inline(always)]
+    fn pid(&self) -> u32 {
+        self.0
+    }
+
+    #[inline(always)]
+    fn tid(&self) -> u32 {
+        self.0
+    }
+
+    #[inline(always)]
+    fn thread_id(&self) -> u64 {
+        0
+    }
+}

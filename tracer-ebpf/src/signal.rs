@@ -1,0 +1,156 @@
+//! Signals.
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{
+    RecordHeader, SignalDeliverData, SignalDeliverRecord, SignalGenerateData, SignalGenerateRecord,
+};
+
+use crate::context::{Tracepoint, at_tracepoint};
+use crate::maps;
+use crate::offsets::{SIGACTION_FLAGS, SIGACTION_HANDLER, SIGINFO_CODE};
+use crate::record::{Subject, record};
+use crate::task::{Address, Task, field};
+use crate::user;
+
+at_tracepoint!("signal_generate": signal_generate, signal_generate_raw => generate);
+at_tracepoint!("signal_deliver": signal_deliver, signal_deliver_raw => deliver);
+
+/// `SIGCHLD`.
+const CHILD: u32 = 17;
+
+/// Values of `si_code`.
+mod code {
+    /// By `kill`.
+    pub const USER: i32 = 0;
+    /// By `sigqueue`.
+    pub const QUEUE: i32 = -1;
+    /// By `tkill`.
+    pub const TKILL: i32 = -6;
+    /// By the kernel.
+    pub const KERNEL: i32 = 0x80;
+}
+
+/// Runs in whoever sends the signal; where the kernel does, in whoever runs.
+#[inline(always)]
+fn generate<C: Tracepoint>(ctx: &C) {
+    // SAFETY: the arguments are `int sig, struct kernel_siginfo *, struct task_struct *target,
+    // int group, int result`.
+    let target = unsafe { Task::argument::<2>(ctx) };
+    let current = Task::<C>::current();
+    let is_target_traced = maps::is_traced(target.pid());
+    let is_current_traced = maps::is_traced(current.pid());
+    if !is_target_traced && !is_current_traced || !maps::is_wanted(EventTypeId::SIGNAL_GENERATE) {
+        return;
+    }
+    let code = code(ctx);
+    let is_call = matches!(code, code::USER | code::QUEUE | code::TKILL);
+    if is_call && is_current_traced {
+        let call = user::address(ctx);
+        record_generate(ctx, &current, &target, &current, code, call);
+    } else if is_target_traced {
+        #[expect(clippy::cast_possible_truncation, reason = "the signal is an int")]
+        let is_end_of_child = ctx.number::<0>() as u32 == CHILD;
+        if is_call || is_end_of_child {
+            record_generate(ctx, &target, &target, &current, code, 0);
+        } else {
+            record_generate(ctx, &target, &target, &Kernel, code, 0);
+        }
+    }
+}
+
+/// Who sends what no process sends.
+struct Kernel;
+
+/// Who sends a signal.
+trait Sender {
+    fn ids(&self) -> (u32, u32);
+}
+
+impl Sender for Kernel {
+    #[inline(always)]
+    fn ids(&self) -> (u32, u32) {
+        (0, 0)
+    }
+}
+
+impl<C: Tracepoint> Sender for Task<C> {
+    #[inline(always)]
+    fn ids(&self) -> (u32, u32) {
+        (self.pid(), self.tid())
+    }
+}
+
+#[inline(always)]
+fn record_generate<C: Tracepoint>(
+    ctx: &C,
+    subject: &Task<C>,
+    target: &Task<C>,
+    sender: &impl Sender,
+    code: i32,
+    program_address: u64,
+) {
+    record(subject, EventTypeId::SIGNAL_GENERATE, |header| {
+        let (sender_pid, sender_tid) = sender.ids();
+        #[expect(clippy::cast_possible_truncation, reason = "all are ints")]
+        SignalGenerateRecord {
+            header: RecordHeader {
+                program_address,
+                ..header
+            },
+            data: SignalGenerateData {
+                signal: ctx.number::<0>() as u32,
+                code,
+                target_pid: target.pid(),
+                target_tid: target.tid(),
+                target_comm: target.comm(),
+                sender_pid,
+                sender_tid,
+                group: u32::from(ctx.number::<3>() as u32 != 0),
+                result: ctx.number::<4>() as u32,
+            },
+        }
+    });
+}
+
+/// The `si_code` of the signal; the kernel has two numbers for signals without a `siginfo_t`.
+#[inline(always)]
+fn code<C: Tracepoint>(ctx: &C) -> i32 {
+    /// `SEND_SIG_NOINFO`, by `kill` as it were, and `SEND_SIG_PRIV`, by the kernel.
+    const BY_CALL: u64 = 0;
+    const BY_KERNEL: u64 = 1;
+    match ctx.number::<1>() {
+        BY_CALL => code::USER,
+        BY_KERNEL => code::KERNEL,
+        // SAFETY: the argument is a `struct kernel_siginfo *`, and `si_code` an int of it.
+        _ => unsafe { field::<C, _>(ctx.address::<1>(), SIGINFO_CODE.load()) },
+    }
+}
+
+/// Runs in the thread that takes the signal, on its way back to user space.
+#[inline(always)]
+fn deliver<C: Tracepoint>(ctx: &C) {
+    let task = Task::<C>::current();
+    if !maps::is_traced(task.pid()) || !maps::is_wanted(EventTypeId::SIGNAL_DELIVER) {
+        return;
+    }
+    let program_address = user::address(ctx);
+    // SAFETY: the third argument is a `struct k_sigaction *`, and the handler a pointer in it.
+    let handler: Address = unsafe { field::<C, _>(ctx.address::<2>(), SIGACTION_HANDLER.load()) };
+    // SAFETY: as above, and the flags are a long of it.
+    let flags = unsafe { field::<C, u64>(ctx.address::<2>(), SIGACTION_FLAGS.load()) };
+    record(&task, EventTypeId::SIGNAL_DELIVER, |header| {
+        #[expect(clippy::cast_possible_truncation, reason = "the signal is an int")]
+        SignalDeliverRecord {
+            header: RecordHeader {
+                program_address,
+                ..header
+            },
+            data: SignalDeliverData {
+                signal: ctx.number::<0>() as u32,
+                code: code(ctx),
+                handler: handler.0 as u64,
+                flags,
+            },
+        }
+    });
+}

@@ -1,0 +1,39 @@
+//! Soft interrupts: what the kernel puts off until an interrupt's handler has ended.
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{SoftirqData, SoftirqRecord};
+
+use crate::context::{Tracepoint, at_tracepoint};
+use crate::maps;
+use crate::record::{NoProcess, record};
+
+at_tracepoint!("softirq_entry": softirq_entry, softirq_entry_raw => enter);
+at_tracepoint!("softirq_exit": softirq_exit, softirq_exit_raw => exit);
+
+#[inline(always)]
+fn enter<C: Tracepoint>(ctx: &C) {
+    softirq(ctx, EventTypeId::SOFTIRQ_ENTER);
+}
+
+#[inline(always)]
+fn exit<C: Tracepoint>(ctx: &C) {
+    softirq(ctx, EventTypeId::SOFTIRQ_EXIT);
+}
+
+/// Runs before and after it.
+#[inline(always)]
+fn softirq<C: Tracepoint>(ctx: &C, id: EventTypeId) {
+    if !maps::is_wanted(id) {
+        return;
+    }
+    // The argument is `unsigned int vec_nr`.
+    #[expect(clippy::cast_possible_truncation, reason = "the number is an int")]
+    let vector = ctx.number::<0>() as u32;
+    record(&NoProcess, id, |header| SoftirqRecord {
+        header,
+        data: SoftirqData {
+            vector,
+            reserved: 0,
+        },
+    });
+}

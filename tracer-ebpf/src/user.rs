@@ -1,0 +1,102 @@
+//! Where the running thread is in user space.
+
+use core::marker::PhantomData;
+
+use aya_ebpf::bindings::BPF_F_USER_STACK;
+use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_get_stack, bpf_task_pt_regs};
+
+use crate::context::Tracepoint;
+use crate::offsets::{
+    HAS_TASK_PT_REGS, REGS_ARGUMENT_0, REGS_ARGUMENT_1, REGS_ARGUMENT_2, REGS_ARGUMENT_3,
+    REGS_ARGUMENT_4, REGS_ARGUMENT_5, REGS_COMPAT_0, REGS_COMPAT_1, REGS_COMPAT_2, REGS_COMPAT_3,
+    REGS_COMPAT_4, REGS_COMPAT_5, REGS_IP, REGS_NUMBER,
+};
+use crate::task::field;
+
+/// Where the running thread goes on in user space: behind its system call, or where it was
+/// interrupted. 0 when it has no user space.
+#[inline(always)]
+pub fn address<C: Tracepoint>(ctx: &C) -> u64 {
+    if HAS_TASK_PT_REGS.load() == 0 {
+        return first_frame(ctx);
+    }
+    // SAFETY: the helper takes no argument.
+    let task = unsafe { bpf_get_current_task_btf() };
+    // SAFETY: the helper takes the running task.
+    let registers = unsafe { bpf_task_pt_regs(task) } as *const u8;
+    // SAFETY: the helper returns a `struct pt_regs *`, and the field is a long of it.
+    unsafe { field::<C, _>(registers, REGS_IP.load()) }
+}
+
+/// The first frame of its stack: the same, and takes longer.
+#[inline(always)]
+fn first_frame<C: Tracepoint>(ctx: &C) -> u64 {
+    let mut frame = 0_u64;
+    let flags = u64::from(BPF_F_USER_STACK);
+    // SAFETY: the helper writes at most the 8 bytes of `frame`.
+    let written = unsafe { bpf_get_stack(ctx.as_ptr(), (&raw mut frame).cast(), 8, flags) };
+    if written == 8 { frame } else { 0 }
+}
+
+/// The registers of the program, as a system call or a fault left them.
+pub struct Registers<C> {
+    base: *const u8,
+    context: PhantomData<C>,
+}
+
+impl<C: Tracepoint> Registers<C> {
+    /// The registers that are the tracepoint's `N`th argument.
+    ///
+    /// # Safety
+    ///
+    /// The `N`th argument is a `struct pt_regs *`.
+    #[inline(always)]
+    pub unsafe fn argument<const N: usize>(context: &C) -> Self {
+        Self {
+            base: context.address::<N>(),
+            context: PhantomData,
+        }
+    }
+
+    /// Where the program goes on.
+    #[inline(always)]
+    pub fn address(&self) -> u64 {
+        self.long(REGS_IP.load())
+    }
+
+    /// The number of the system call; -1 for none.
+    #[inline(always)]
+    pub fn number(&self) -> u64 {
+        self.long(REGS_NUMBER.load())
+    }
+
+    /// The arguments of the system call, as registers of this machine hold them or, where
+    /// `is_compat`, as those of a 32-bit program do.
+    #[inline(always)]
+    pub fn arguments(&self, is_compat: bool) -> [u64; 6] {
+        if is_compat {
+            return [
+                self.long(REGS_COMPAT_0.load()),
+                self.long(REGS_COMPAT_1.load()),
+                self.long(REGS_COMPAT_2.load()),
+                self.long(REGS_COMPAT_3.load()),
+                self.long(REGS_COMPAT_4.load()),
+                self.long(REGS_COMPAT_5.load()),
+            ];
+        }
+        [
+            self.long(REGS_ARGUMENT_0.load()),
+            self.long(REGS_ARGUMENT_1.load()),
+            self.long(REGS_ARGUMENT_2.load()),
+            self.long(REGS_ARGUMENT_3.load()),
+            self.long(REGS_ARGUMENT_4.load()),
+            self.long(REGS_ARGUMENT_5.load()),
+        ]
+    }
+
+    #[inline(always)]
+    fn long(&self, offset: u32) -> u64 {
+        // SAFETY: `base` is a `struct pt_regs *` (see `argument`), and the field a long of it.
+        unsafe { field::<C, _>(self.base, offset) }
+    }
+}

@@ -1,0 +1,169 @@
+//! `tracer-user events`: every type of event, and whether this kernel has it.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tracer_common::event_type::{Origin, SYSTEM_EVENT_TYPES, SystemEventType};
+
+use crate::kernel::{Availability, availability};
+use crate::report::push_short_name;
+
+/// List the types of system events: fields, cost, and whether this kernel has them
+///
+/// A type is chosen by its name or by its family (`--events switch,syscall`). Those that are marked
+/// with a star are shown without being chosen. User event types are those that programs define.
+#[derive(Debug, clap::Args)]
+pub struct EventsArgs {
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `events` does, checked.
+#[derive(Clone, Debug)]
+pub struct EventsConfig {
+    is_json: bool,
+}
+
+impl From<EventsArgs> for EventsConfig {
+    fn from(args: EventsArgs) -> Self {
+        Self { is_json: args.json }
+    }
+}
+
+/// Prints the list.
+///
+/// # Errors
+///
+/// It cannot be printed.
+pub fn run(config: &EventsConfig) -> anyhow::Result<ExitCode> {
+    let kernel = availability();
+    let mut out = Vec::new();
+    if !config.is_json {
+        writeln!(
+            out,
+            "  {:<16} {:<9} {:<9} {:<8} CARRIES",
+            "TYPE", "FAMILY", "COST", "HERE"
+        )?;
+    }
+    for entry in SYSTEM_EVENT_TYPES {
+        let is_here = match entry.origin {
+            // The trace system needs no kernel for them.
+            Origin::Stream => Availability::There,
+            Origin::Kernel => kernel(entry.id),
+        };
+        if config.is_json {
+            serde_json::to_writer(&mut out, &object(entry, is_here))?;
+            out.push(b'\n');
+        } else {
+            out.extend_from_slice(line(entry, is_here).as_bytes());
+        }
+    }
+    io::stdout().lock().write_all(&out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A type as an object.
+#[derive(Serialize)]
+struct Object {
+    name: &'static str,
+    family: &'static str,
+    about: &'static str,
+    cost: &'static str,
+    /// Whether it is shown without being chosen.
+    default: bool,
+    /// Whether its events belong to a process.
+    process: bool,
+    /// Whether this kernel has it; null where nobody can say.
+    available: Option<bool>,
+    /// The tracepoint that this kernel lacks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    missing: Option<&'static str>,
+    fields: Vec<ObjectField>,
+}
+
+#[derive(Serialize)]
+struct ObjectField {
+    name: &'static str,
+    kind: &'static str,
+}
+
+fn object(entry: &SystemEventType, is_here: Availability) -> Object {
+    let (available, missing) = match is_here {
+        Availability::There => (Some(true), None),
+        Availability::Lacks(tracepoint) => (Some(false), Some(tracepoint)),
+        Availability::Unknown => (None, None),
+    };
+    let fields = entry.fields.iter().map(|field| ObjectField {
+        name: field.name,
+        kind: field.kind.name(),
+    });
+    Object {
+        name: entry.name,
+        family: entry.family,
+        about: entry.about,
+        cost: entry.cost.name(),
+        default: entry.is_default,
+        process: entry.has_process,
+        available,
+        missing,
+        fields: fields.collect(),
+    }
+}
+
+/// A type as lines for people: the second one tells what it is.
+fn line(entry: &SystemEventType, is_here: Availability) -> String {
+    let here = match is_here {
+        Availability::There => "yes".to_owned(),
+        Availability::Lacks(tracepoint) => format!("no: the kernel has no {tracepoint}"),
+        Availability::Unknown => "unknown".to_owned(),
+    };
+    let fields: Vec<&str> = entry.fields.iter().map(|field| field.name).collect();
+    let mut short = Vec::new();
+    push_short_name(&mut short, entry.name);
+    let short = String::from_utf8_lossy(&short);
+    let star = if entry.is_default { '*' } else { ' ' };
+    let first = format!(
+        "{star} {short:<16} {:<9} {:<9} {here:<8} {}",
+        entry.family,
+        entry.cost.name(),
+        fields.join(" ")
+    );
+    format!("{}\n{:>4}{}\n", first.trim_end(), "", entry.about)
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_common::event_type::{EventTypeId, system_event_type};
+
+    use super::*;
+
+    #[test]
+    fn a_line_tells_name_cost_fields_and_what_is_lacking() {
+        let entry = system_event_type(EventTypeId::FAULT_USER).unwrap();
+        let there = line(entry, Availability::There);
+        let lacking = line(entry, Availability::Lacks("page_fault_user"));
+
+        assert!(there.starts_with("  fault-user "), "{there}");
+        for word in ["heavy", "yes", "address write fetch", "a page fault of"] {
+            assert!(there.contains(word), "{there}");
+        }
+        assert!(lacking.contains("has no page_fault_user"), "{lacking}");
+    }
+
+    #[test]
+    fn an_object_tells_what_is_not_known_by_null() {
+        let entry = system_event_type(EventTypeId::EXIT).unwrap();
+        let object = serde_json::to_value(object(entry, Availability::Unknown)).unwrap();
+
+        assert_eq!(object["available"], serde_json::Value::Null);
+        assert_eq!(object["default"], true);
+        assert_eq!(
+            object["fields"],
+            serde_json::json!([
+                {"name": "status", "kind": "i32"}, {"name": "signal", "kind": "signal"}
+            ])
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! Which system calls are wanted, and how the programs are told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracer_common::kernel::{syscalls, wanted};
+
+use super::mapping::Mapping;
+use crate::syscall_names::{Table, names, number};
+
+/// A set of system calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyscallSet {
+    /// As [`syscalls`] describes: the table of the machine, that for 32-bit programs.
+    sets: [[u64; syscalls::WORDS]; 2],
+}
+
+/// No system call has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no system call is called {name:?}{}", similar(name).map_or(String::new(), |name| format!(" (is {name} meant?)")))]
+pub struct UnknownSyscall {
+    /// The name.
+    pub name: String,
+}
+
+impl SyscallSet {
+    /// Every call, those without a name included.
+    #[must_use]
+    pub fn all() -> Self {
+        Self {
+            sets: [[u64::MAX; syscalls::WORDS]; 2],
+        }
+    }
+
+    /// The calls of these names, for programs of both kinds.
+    ///
+    /// # Errors
+    ///
+    /// A name is none of a system call.
+    pub fn of_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownSyscall> {
+        let mut set = Self {
+            sets: [[0; syscalls::WORDS]; 2],
+        };
+        for name in names {
+            let numbers = [Table::Native, Table::Compat].map(|table| number(table, name));
+            if numbers == [None, None] {
+                return Err(UnknownSyscall {
+                    name: name.to_owned(),
+                });
+            }
+            for (words, number) in set.sets.iter_mut().zip(numbers) {
+                let Some(number) = number else { continue };
+                let place = number.min(syscalls::OTHERS);
+                if let Some(word) = words.get_mut((place / 64) as usize) {
+                    *word |= 1 << (place % 64);
+                }
+            }
+        }
+        Ok(set)
+    }
+}
+
+/// A name that a mistyped one may stand for: it has the same letters, or begins with them.
+fn similar(typed: &str) -> Option<&'static str> {
+    let sorted = |name: &str| {
+        let mut letters: Vec<char> = name.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    let typed_letters = sorted(typed);
+    names()
+        .find(|name| sorted(name) == typed_letters)
+        .or_else(|| names().find(|name| !typed.is_empty() && name.starts_with(typed)))
+}
+
+/// What the programs are to record: the maps `WANTED` and `SYSCALLS`, shared by whoever changes
+/// them.
+#[derive(Clone)]
+pub struct Wanted(Arc<Maps>);
+
+struct Maps {
+    /// A word.
+    wanted: Mapping,
+    syscalls: Mapping,
+}
+
+impl Wanted {
+    pub fn new(wanted: Mapping, syscalls: Mapping) -> Self {
+        Self(Arc::new(Maps { wanted, syscalls }))
+    }
+
+    /// Changes the event types that are recorded. In force at once.
+    pub fn set_types(&self, bits: u64) {
+        self.change(|word| word & wanted::GENERATION | bits & !wanted::GENERATION);
+    }
+
+    /// Changes the system calls that are recorded, all of them at once. To be called by one
+    /// thread at a time.
+    pub fn set_syscalls(&self, calls: &SyscallSet) {
+        let Some(word) = self.word() else { return };
+        let next = (word.load(Ordering::Relaxed) & wanted::GENERATION) as u32 ^ 1;
+        for (compat, words) in (0..).zip(&calls.sets) {
+            let set = syscalls::set(next, compat) as usize;
+            for (place, bits) in words.iter().enumerate() {
+                let at = (set * syscalls::WORDS + place) * 8;
+                if let Some(word) = self.0.syscalls.word(at) {
+                    word.store(*bits, Ordering::Relaxed);
+                }
+            }
+        }
+        // Release: who sees the new generation sees its sets.
+        self.change(|word| word & !wanted::GENERATION | u64::from(next));
+    }
+
+    fn change(&self, new: impl Fn(u64) -> u64) {
+        if let Some(word) = self.word() {
+            let order = (Ordering::Release, Ordering::Relaxed);
+            // Never refused: the closure has always an answer.
+            let _ = word.fetch_update(order.0, order.1, |word| Some(new(word)));
+        }
+    }
+
+    fn word(&self) -> Option<&AtomicU64> {
+        self.0.wanted.word(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_chosen_by_name_in_both_tables() {
+        let set = SyscallSet::of_names(["openat", "getpid"]).unwrap();
+        let count = |words: &[u64]| words.iter().map(|word| word.count_ones()).sum::<u32>();
+
+        assert_eq!(count(&set.sets[0]), 2);
+        let number = usize::try_from(libc::SYS_openat).unwrap();
+        assert_eq!(set.sets[0][number / 64] >> (number % 64) & 1, 1);
+        if cfg!(target_arch = "x86_64") {
+            assert_eq!(set.sets[1][295 / 64] >> (295 % 64) & 1, 1);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_told_what_may_be_meant() {
+        let error = |name| SyscallSet::of_names([name]).unwrap_err().to_string();
+
+        assert_eq!(
+            error("opneat"),
+            "no system call is called \"opneat\" (is openat meant?)"
+        );
+        assert_eq!(
+            error("frobnicate"),
+            "no system call is called \"frobnicate\""
+        );
+        assert_eq!(error(""), "no system call is called \"\"");
+    }
+}

@@ -1,0 +1,421 @@
+//! Words for what the kernel numbers, and for the event types that are made of them.
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{
+    BlockCompleteData, BlockIssueData, FaultData, IdleData, IrqEnterData, IrqExitData, MigrateData,
+    OomKillData, SignalDeliverData, SignalGenerateData, SoftirqData, SyscallEnterData,
+    SyscallExitData, signal_result,
+};
+use zerocopy::FromBytes;
+
+use super::escape::push_for_people;
+use super::fields::until_null;
+use super::numbers::push_number;
+use super::signals::signal_name;
+use super::words::push_task;
+use crate::syscall_names::{self, Table};
+
+/// What became of a signal.
+pub fn signal_result(result: u32) -> Option<&'static str> {
+    Some(match result {
+        signal_result::DELIVERED => "delivered",
+        signal_result::IGNORED => "ignored",
+        signal_result::PENDING => "pending already",
+        signal_result::OVERFLOW => "lost",
+        signal_result::WITHOUT_INFO => "without siginfo",
+        _ => return None,
+    })
+}
+
+/// The name of a soft interrupt, as in `/proc/softirqs`.
+pub fn softirq(vector: u32) -> Option<&'static str> {
+    const NAMES: [&str; 10] = [
+        "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER",
+        "RCU",
+    ];
+    NAMES.get(usize::try_from(vector).ok()?).copied()
+}
+
+/// What a block request asks for.
+pub fn block_operation(operation: u32) -> Option<&'static str> {
+    Some(match operation {
+        0 => "read",
+        1 => "write",
+        2 => "flush",
+        3 => "discard",
+        5 => "secure erase",
+        7 => "zone append",
+        9 => "write zeroes",
+        _ => return None,
+    })
+}
+
+/// The name of the error that a system call returned, if it did.
+pub fn error_of(result: i64) -> Option<&'static str> {
+    /// The last error number that the kernel can return so.
+    const LAST: i64 = 4095;
+    if !(-LAST..0).contains(&result) {
+        return None;
+    }
+    syscall_names::error_name(i32::try_from(-result).ok()?)
+}
+
+/// Appends the name of a system call; of an unknown one, its number.
+pub fn push_syscall_name(out: &mut Vec<u8>, table: Table, number: i32) {
+    match syscall_names::name(table, number) {
+        Some(name) => out.extend_from_slice(name.as_bytes()),
+        None => {
+            out.extend_from_slice(b"syscall_");
+            push_number(out, number);
+        }
+    }
+}
+
+/// Appends the name of a signal.
+pub fn push_signal(out: &mut Vec<u8>, signal: u32) {
+    match signal_name(signal) {
+        Some(name) => out.extend_from_slice(name.as_bytes()),
+        None => {
+            out.extend_from_slice(b"signal ");
+            push_number(out, signal);
+        }
+    }
+}
+
+/// Appends a number as addresses and flags are read: in hexadecimal, unless it is a digit.
+pub fn push_address(out: &mut Vec<u8>, address: u64) {
+    if address < 10 {
+        push_number(out, address);
+        return;
+    }
+    out.extend_from_slice(b"0x");
+    let digits = 16 - address.leading_zeros() / 4;
+    out.extend((0..digits).rev().map(|place| {
+        let digit = (address >> (4 * place) & 15) as u8;
+        if digit < 10 {
+            b'0' + digit
+        } else {
+            b'a' + digit - 10
+        }
+    }));
+}
+
+/// Appends the words of the types that are here; `None` for other types and for data that is cut.
+pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
+    match id {
+        EventTypeId::SIGNAL_GENERATE => {
+            push_generate(out, &SignalGenerateData::read_from_prefix(data).ok()?.0);
+        }
+        EventTypeId::SIGNAL_DELIVER => {
+            push_deliver(out, &SignalDeliverData::read_from_prefix(data).ok()?.0);
+        }
+        EventTypeId::SYSCALL_ENTER => {
+            push_call(out, &SyscallEnterData::read_from_prefix(data).ok()?.0);
+        }
+        EventTypeId::SYSCALL_EXIT => {
+            push_return(out, &SyscallExitData::read_from_prefix(data).ok()?.0);
+        }
+        EventTypeId::FAULT_USER | EventTypeId::FAULT_KERNEL => {
+            push_fault(out, &FaultData::read_from_prefix(data).ok()?.0);
+        }
+        EventTypeId::MIGRATE => {
+            let migrate = MigrateData::read_from_prefix(data).ok()?.0;
+            out.extend_from_slice(b"cpu ");
+            push_number(out, migrate.from_cpu);
+            out.extend_from_slice(" → ".as_bytes());
+            push_number(out, migrate.to_cpu);
+        }
+        EventTypeId::IRQ_ENTER => {
+            let irq = IrqEnterData::read_from_prefix(data).ok()?.0;
+            push_number(out, irq.irq);
+            out.push(b' ');
+            push_for_people(out, until_null(&irq.name));
+        }
+        EventTypeId::IRQ_EXIT => {
+            let irq = IrqExitData::read_from_prefix(data).ok()?.0;
+            push_number(out, irq.irq);
+            if irq.handled == 0 {
+                out.extend_from_slice(b" not handled");
+            }
+        }
+        EventTypeId::SOFTIRQ_ENTER | EventTypeId::SOFTIRQ_EXIT => {
+            let vector = SoftirqData::read_from_prefix(data).ok()?.0.vector;
+            push_named(out, vector, softirq(vector));
+        }
+        EventTypeId::IDLE_ENTER => {
+            out.extend_from_slice(b"state ");
+            push_number(out, IdleData::read_from_prefix(data).ok()?.0.state);
+        }
+        EventTypeId::OOM_KILL => {
+            let kill = OomKillData::read_from_prefix(data).ok()?.0;
+            push_for_people(out, until_null(&kill.comm));
+            out.extend_from_slice(b" of user ");
+            push_number(out, kill.uid);
+        }
+        EventTypeId::BLOCK_ISSUE => {
+            push_block(out, &BlockIssueData::read_from_prefix(data).ok()?.0);
+        }
+        EventTypeId::BLOCK_COMPLETE => {
+            // It begins as the other does.
+            push_block(out, &BlockIssueData::read_from_prefix(data).ok()?.0);
+            let status = BlockCompleteData::read_from_prefix(data).ok()?.0.status;
+            if status != 0 {
+                out.extend_from_slice(b", failed with status ");
+                push_number(out, status);
+            }
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn push_named(out: &mut Vec<u8>, number: u32, name: Option<&str>) {
+    match name {
+        Some(name) => out.extend_from_slice(name.as_bytes()),
+        None => push_number(out, number),
+    }
+}
+
+fn push_generate(out: &mut Vec<u8>, signal: &SignalGenerateData) {
+    push_signal(out, signal.signal);
+    out.extend_from_slice(b" to ");
+    push_task(
+        out,
+        signal.target_pid,
+        signal.target_tid,
+        &signal.target_comm,
+    );
+    if signal.sender_pid == 0 {
+        out.extend_from_slice(b" from the kernel");
+    } else if signal.sender_pid != signal.target_pid {
+        out.extend_from_slice(b" from ");
+        push_number(out, signal.sender_pid);
+    }
+    if signal.result != signal_result::DELIVERED {
+        out.extend_from_slice(b", ");
+        push_named(out, signal.result, signal_result(signal.result));
+    }
+}
+
+fn push_deliver(out: &mut Vec<u8>, signal: &SignalDeliverData) {
+    push_signal(out, signal.signal);
+    match signal.handler {
+        0 => out.extend_from_slice(b" by default"),
+        1 => out.extend_from_slice(b" ignored"),
+        handler => {
+            out.extend_from_slice(b" to handler ");
+            push_address(out, handler);
+        }
+    }
+}
+
+fn table(compat: u32) -> Table {
+    if compat == 0 {
+        Table::Native
+    } else {
+        Table::Compat
+    }
+}
+
+fn push_call(out: &mut Vec<u8>, call: &SyscallEnterData) {
+    push_syscall_name(out, table(call.compat), call.number);
+    for (place, argument) in call.args.iter().enumerate() {
+        out.extend_from_slice(if place == 0 { b"(" } else { b", " });
+        push_address(out, *argument);
+    }
+    out.push(b')');
+}
+
+fn push_return(out: &mut Vec<u8>, call: &SyscallExitData) {
+    push_syscall_name(out, table(call.compat), call.number);
+    out.extend_from_slice(b" = ");
+    match u64::try_from(call.ret) {
+        // An address, for people.
+        Ok(address) if address > u64::from(u32::MAX) => push_address(out, address),
+        _ => push_number(out, call.ret),
+    }
+    if let Some(error) = error_of(call.ret) {
+        out.push(b' ');
+        out.extend_from_slice(error.as_bytes());
+    }
+}
+
+fn push_fault(out: &mut Vec<u8>, fault: &FaultData) {
+    let access: &[u8] = match (fault.fetch, fault.write) {
+        (0, 0) => b"read of ",
+        (0, _) => b"write to ",
+        _ => b"fetch from ",
+    };
+    out.extend_from_slice(access);
+    push_address(out, fault.address);
+    if fault.protection != 0 {
+        out.extend_from_slice(b", protected");
+    }
+}
+
+fn push_block(out: &mut Vec<u8>, request: &BlockIssueData) {
+    push_named(out, request.operation, block_operation(request.operation));
+    out.push(b' ');
+    push_number(out, request.bytes);
+    out.extend_from_slice(b" bytes at sector ");
+    push_number(out, request.sector);
+    out.extend_from_slice(b" of ");
+    push_number(out, request.major);
+    out.push(b':');
+    push_number(out, request.minor);
+}
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::IntoBytes;
+
+    use super::*;
+
+    fn words(id: EventTypeId, data: &impl AsBytes) -> String {
+        let mut out = Vec::new();
+        push_kernel(&mut out, id, data.bytes()).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    trait AsBytes {
+        fn bytes(&self) -> &[u8];
+    }
+
+    impl<T: IntoBytes + zerocopy::Immutable> AsBytes for T {
+        fn bytes(&self) -> &[u8] {
+            self.as_bytes()
+        }
+    }
+
+    fn number_of_openat() -> i32 {
+        i32::try_from(libc::SYS_openat).unwrap()
+    }
+
+    #[test]
+    fn a_system_call_is_shown_as_strace_shows_raw_ones() {
+        let call = SyscallEnterData {
+            number: number_of_openat(),
+            compat: 0,
+            args: [0xffff_ff9c, 0x7ffd_0010, 0x80000, 0, 9, 10],
+        };
+        assert_eq!(
+            words(EventTypeId::SYSCALL_ENTER, &call),
+            "openat(0xffffff9c, 0x7ffd0010, 0x80000, 0, 9, 0xa)"
+        );
+    }
+
+    #[test]
+    fn a_result_is_a_number_an_error_or_an_address() {
+        let result = |ret| {
+            let call = SyscallExitData {
+                number: number_of_openat(),
+                compat: 0,
+                ret,
+            };
+            words(EventTypeId::SYSCALL_EXIT, &call)
+        };
+        assert_eq!(result(3), "openat = 3");
+        assert_eq!(result(-2), "openat = -2 ENOENT");
+        assert_eq!(result(-5000), "openat = -5000");
+        assert_eq!(result(0x7f00_dead_b000), "openat = 0x7f00deadb000");
+    }
+
+    #[test]
+    fn an_unknown_call_is_shown_by_its_number() {
+        let call = SyscallExitData {
+            number: -1,
+            compat: 0,
+            ret: 0,
+        };
+        assert_eq!(words(EventTypeId::SYSCALL_EXIT, &call), "syscall_-1 = 0");
+    }
+
+    #[test]
+    fn a_signal_names_the_other_side() {
+        let mut signal = SignalGenerateData {
+            signal: 15,
+            code: 0,
+            target_pid: 7,
+            target_tid: 7,
+            target_comm: *b"sh\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+            sender_pid: 3,
+            sender_tid: 3,
+            group: 1,
+            result: 0,
+        };
+        assert_eq!(
+            words(EventTypeId::SIGNAL_GENERATE, &signal),
+            "SIGTERM to sh 7 from 3"
+        );
+        signal.sender_pid = 0;
+        signal.result = 2;
+        assert_eq!(
+            words(EventTypeId::SIGNAL_GENERATE, &signal),
+            "SIGTERM to sh 7 from the kernel, pending already"
+        );
+    }
+
+    #[test]
+    fn a_taken_signal_tells_what_is_done() {
+        let deliver = |handler| {
+            let data = SignalDeliverData {
+                signal: 10,
+                code: 0,
+                handler,
+                flags: 0,
+            };
+            words(EventTypeId::SIGNAL_DELIVER, &data)
+        };
+        assert_eq!(deliver(0), "SIGUSR1 by default");
+        assert_eq!(deliver(1), "SIGUSR1 ignored");
+        assert_eq!(deliver(0x40_11d6), "SIGUSR1 to handler 0x4011d6");
+    }
+
+    #[test]
+    fn a_fault_tells_the_access() {
+        let fault = |write, fetch, protection| {
+            let data = FaultData {
+                address: 0x1000,
+                write,
+                fetch,
+                protection,
+                reserved: 0,
+            };
+            words(EventTypeId::FAULT_USER, &data)
+        };
+        assert_eq!(fault(0, 0, 0), "read of 0x1000");
+        assert_eq!(fault(1, 0, 1), "write to 0x1000, protected");
+        assert_eq!(fault(0, 1, 0), "fetch from 0x1000");
+    }
+
+    #[test]
+    fn a_request_tells_what_where_and_how_it_went() {
+        let mut data = BlockCompleteData {
+            operation: 1,
+            major: 254,
+            minor: 16,
+            bytes: 4096,
+            sector: 99,
+            status: 0,
+            reserved: 0,
+        };
+        let done = "write 4096 bytes at sector 99 of 254:16";
+        assert_eq!(words(EventTypeId::BLOCK_COMPLETE, &data), done);
+        data.status = 10;
+        assert_eq!(
+            words(EventTypeId::BLOCK_COMPLETE, &data),
+            format!("{done}, failed with status 10")
+        );
+    }
+
+    #[test]
+    fn a_soft_interrupt_is_named_as_the_kernel_names_it() {
+        // Every kernel has this file.
+        let text = std::fs::read_to_string("/proc/softirqs").unwrap();
+        let rows = text.lines().skip(1);
+        for (vector, row) in (0..).zip(rows) {
+            let name = row.trim_start().split(':').next();
+            assert_eq!(softirq(vector), name, "{row}");
+        }
+    }
+}
