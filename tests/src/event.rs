@@ -18,6 +18,12 @@ pub struct Event {
     pub pid: i32,
     /// Thread.
     pub tid: i32,
+    /// The CPU, where it is told.
+    pub cpu: Option<u64>,
+    /// The thread's `pthread_t`, where it is told.
+    pub thread_id: Option<u64>,
+    /// User address of what caused it, where it is told.
+    pub prog_address: Option<u64>,
     /// What it carries.
     pub data: Value,
     /// The whole line.
@@ -86,6 +92,9 @@ fn event_from(line: &str, value: &Value) -> anyhow::Result<Event> {
         class: class.to_owned(),
         pid: id("pid")?,
         tid: id("tid")?,
+        cpu: value.get("cpu").and_then(Value::as_u64),
+        thread_id: value.get("thread_id").and_then(Value::as_u64),
+        prog_address: value.get("prog_address").and_then(Value::as_u64),
         data: value.get("data").cloned().context("no data")?,
         line: line.to_owned(),
     })
@@ -127,6 +136,12 @@ impl Event {
         let field = self.data.get(name)?;
         let truth = field.as_bool().map(i64::from);
         field.as_i64().or(truth)
+    }
+
+    /// A text among its data.
+    #[must_use]
+    pub fn word(&self, name: &str) -> Option<&str> {
+        self.data.get(name)?.as_str()
     }
 
     /// Its data as text.

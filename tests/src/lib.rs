@@ -7,6 +7,7 @@
 //! Those that load eBPF are `#[ignore]`d; `cargo xtask test` runs them as root.
 
 pub mod bpf;
+pub mod cgroup;
 pub mod dist;
 pub mod event;
 pub mod processes;
@@ -19,6 +20,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+
+/// The kernel's monotonic clock, as events show it.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is a `timespec` to write to; this clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    // It begins at 0 when the machine starts.
+    let part = |part: i64| u64::try_from(part).unwrap_or(0);
+    part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec)
+}
 
 /// Looks again and again until `look` finds something, for at most `patience`.
 ///

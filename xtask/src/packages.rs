@@ -39,6 +39,16 @@ pub const TO_TEST: &[Need] = &[
         packages: &["strace"],
     },
     Need {
+        what: "perf",
+        is_met: || process::find("perf").is_some(),
+        packages: &["linux-perf"],
+    },
+    Need {
+        what: "bpftrace",
+        is_met: || process::find("bpftrace").is_some(),
+        packages: &["bpftrace"],
+    },
+    Need {
         what: "make",
         is_met: || process::find("make").is_some(),
         packages: &["make"],

@@ -1,4 +1,7 @@
 //! One JSON object a line, for programs.
+//!
+//! `thread_id` (the thread's `pthread_t`) and `prog_address` (the user address of the trace point
+//! or system call) are there where they are known.
 
 use tracer_posix::event::Truncation;
 
@@ -53,6 +56,14 @@ impl Report for JsonLines {
         push_data(out, line);
         out.extend_from_slice(b",\"truncated\":");
         push_bool(out, header.truncation != Truncation::None);
+        if header.thread_id != 0 {
+            out.extend_from_slice(b",\"thread_id\":");
+            push_number(out, header.thread_id);
+        }
+        if header.program_address != 0 {
+            out.extend_from_slice(b",\"prog_address\":");
+            push_number(out, header.program_address);
+        }
         out.extend_from_slice(b"}\n");
     }
 

@@ -1,0 +1,150 @@
+//! Control groups that tests make.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail, ensure};
+use tempfile::TempDir;
+
+/// A control group of version 2, or one that limits memory in either version. Removed when
+/// dropped; what runs in it must have ended.
+pub struct Cgroup {
+    path: PathBuf,
+    /// The hierarchy, where it had to be mounted.
+    _mount: Option<Mount>,
+}
+
+/// Where a hierarchy is mounted, as `/proc/mounts` tells.
+fn mounted(is_it: impl Fn(&str, &str) -> bool) -> anyhow::Result<Option<PathBuf>> {
+    let mounts = fs::read_to_string("/proc/mounts")?;
+    let found = mounts.lines().find_map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [_, place, kind, options, ..] = words[..] else {
+            return None;
+        };
+        is_it(kind, options).then(|| PathBuf::from(place))
+    });
+    Ok(found)
+}
+
+/// A hierarchy that was mounted for a test.
+struct Mount(TempDir);
+
+impl Mount {
+    fn new(options: &[&str]) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let status = Command::new("mount")
+            .args(options)
+            .arg("none")
+            .arg(folder.path())
+            .status();
+        ensure!(status?.success(), "cannot mount {options:?}");
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+fn unique_name() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("tracer-test-{}-{number}", std::process::id())
+}
+
+impl Cgroup {
+    /// A new group of version 2, whose hierarchy is mounted where it is not.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made.
+    pub fn new() -> anyhow::Result<Self> {
+        let (root, mount) = match mounted(|kind, _| kind == "cgroup2")? {
+            Some(root) => (root, None),
+            None => {
+                let mount = Mount::new(&["-t", "cgroup2"])?;
+                (mount.0.path().to_owned(), Some(mount))
+            }
+        };
+        let path = root.join(unique_name());
+        fs::create_dir(&path).with_context(|| path.display().to_string())?;
+        Ok(Self {
+            path,
+            _mount: mount,
+        })
+    }
+
+    /// A new group within this one.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made.
+    pub fn child(&self, name: &str) -> anyhow::Result<Self> {
+        let path = self.path.join(name);
+        fs::create_dir(&path)?;
+        Ok(Self { path, _mount: None })
+    }
+
+    /// A new group whose processes are killed when they take more than `bytes` of memory.
+    ///
+    /// # Errors
+    ///
+    /// The machine has no such groups.
+    pub fn with_memory(bytes: u64) -> anyhow::Result<Self> {
+        let is_old = |kind: &str, options: &str| {
+            kind == "cgroup" && options.split(',').any(|option| option == "memory")
+        };
+        if let Some(root) = mounted(is_old)? {
+            let path = root.join(unique_name());
+            fs::create_dir(&path)?;
+            fs::write(path.join("memory.limit_in_bytes"), bytes.to_string())?;
+            return Ok(Self { path, _mount: None });
+        }
+        let Some(root) = mounted(|kind, _| kind == "cgroup2")? else {
+            bail!("no control group hierarchy is mounted");
+        };
+        fs::write(root.join("cgroup.subtree_control"), "+memory")
+            .context("no memory controller")?;
+        let path = root.join(unique_name());
+        fs::create_dir(&path)?;
+        fs::write(path.join("memory.max"), bytes.to_string())?;
+        // Else it would swap instead, where there is any.
+        let _ = fs::write(path.join("memory.swap.max"), "0");
+        Ok(Self { path, _mount: None })
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How often a process was killed in it for want of memory.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not say.
+    pub fn kills(&self) -> anyhow::Result<u64> {
+        let old = fs::read_to_string(self.path.join("memory.oom_control"));
+        let text = old.or_else(|_| fs::read_to_string(self.path.join("memory.events")))?;
+        let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        Ok(line.context("no oom_kill")?.trim().parse()?)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // The kernel lets go of what has ended a little later.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.path).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+}

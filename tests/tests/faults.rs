@@ -1,0 +1,188 @@
+//! Page faults and moves between CPUs against what the kernel counted.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::process::Command;
+
+use tests::dist;
+use tests::event::Event;
+use tests::rights::missing_right;
+use tests::target::{Target, numbers_after};
+use tests::tracer::Tracer;
+
+/// Runs `program` with `argument` while it is traced; returns what it said and its events.
+fn run(program: &str, argument: &str, events: &str) -> anyhow::Result<(Vec<String>, Vec<Event>)> {
+    let folder = tempfile::tempdir()?;
+    let program = dist::compile(program, folder.path())?;
+    let (mut target, mut said) = Target::start(Command::new(program).arg(argument))?;
+    let events = format!("{events},switch");
+    let mut tracer = Tracer::attach(target.pid(), &["--events", &events])?;
+    tracer.wait_for(|event| event.is_system("switch_in"))?;
+    target.go()?;
+    said.extend(target.wait_until_done()?);
+    let trace = tracer.stop()?;
+    assert_eq!(trace.summary()?.all_lost(), 0);
+    Ok((said, trace.events()?))
+}
+
+fn region(said: &[String], word: &str) -> Range<i64> {
+    let ends = numbers_after(said, word).expect("addresses");
+    let end = |place| i64::try_from(ends[0][place]).expect("an address of a program");
+    end(0)..end(1)
+}
+
+/// The pages of `region` that were faulted in by events of type `name`.
+fn pages(events: &[Event], name: &str, region: &Range<i64>) -> BTreeSet<i64> {
+    events
+        .iter()
+        .filter(|event| event.is_system(name))
+        .filter_map(|event| event.number("address"))
+        .filter(|address| region.contains(address))
+        .map(|address| address / 4096)
+        .collect()
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn every_first_touch_is_a_fault_and_the_kernel_counted_as_many() {
+    const PAGES: usize = 2000;
+    if missing_right().is_some() {
+        return;
+    }
+    let (said, events) = run("faults", &PAGES.to_string(), "fault").unwrap();
+    let touched = region(&said, "touched");
+    let filled = region(&said, "filled");
+    // Each page is touched by the program or filled by the kernel, and never both.
+    assert_eq!(pages(&events, "fault_user", &touched).len(), PAGES);
+    assert_eq!(pages(&events, "fault_kernel", &filled).len(), PAGES);
+    assert_eq!(pages(&events, "fault_kernel", &touched).len(), 0);
+    assert_eq!(pages(&events, "fault_user", &filled).len(), 0);
+
+    let is_ours = |event: &&Event| {
+        let address = event.number("address");
+        address.is_some_and(|at| touched.contains(&at) || filled.contains(&at))
+    };
+    let ours: Vec<_> = events.iter().filter(is_ours).collect();
+    for event in &ours {
+        assert_eq!(event.number("write"), Some(1), "{}", event.line);
+        assert_eq!(event.number("fetch"), Some(0), "{}", event.line);
+        assert!(event.prog_address.is_some(), "{}", event.line);
+    }
+    // The kernel may do one twice, when another CPU changes the tables meanwhile; and it counts
+    // the few others of the program's.
+    let counted = usize::try_from(numbers_after(&said, "faults").unwrap()[0][0]).unwrap();
+    assert!(counted >= 2 * PAGES, "{counted}");
+    assert!(
+        ours.len().abs_diff(counted) < PAGES / 100,
+        "{} {counted}",
+        ours.len()
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn every_move_to_another_cpu_that_the_kernel_counted_is_there() {
+    const ROUNDS: usize = 200;
+    if missing_right().is_some() {
+        return;
+    }
+    let (said, events) = run("migrations", &ROUNDS.to_string(), "migrate").unwrap();
+    let cpus = numbers_after(&said, "cpus").unwrap()[0][0];
+    assert!(cpus >= 2, "one CPU is too few for this test");
+    let counted = usize::try_from(numbers_after(&said, "moved").unwrap()[0][0]).unwrap();
+    assert!(counted >= ROUNDS - 1, "{counted}");
+
+    let moves: Vec<_> = events.iter().filter(|e| e.is_system("migrate")).collect();
+    // Before and after the program's own count the scheduler may move it as it likes.
+    assert!(
+        moves.len() >= counted && moves.len() < counted + 50,
+        "{} {counted}",
+        moves.len()
+    );
+    for pair in moves.windows(2) {
+        assert_ne!(pair[0].number("from_cpu"), pair[0].number("to_cpu"));
+        assert_eq!(
+            pair[0].number("to_cpu"),
+            pair[1].number("from_cpu"),
+            "{}",
+            pair[1].line
+        );
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn perf_counts_as_many_faults_switches_and_moves_of_the_same_run() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("calls", folder.path()).unwrap();
+    let report = folder.path().join("report");
+    let counters = "page-faults,context-switches,cpu-migrations";
+    let perf = [
+        "--events",
+        "fault,switch,migrate,exec,exit",
+        "--",
+        "perf",
+        "stat",
+        "-x,",
+        "-e",
+    ];
+    let words = perf.into_iter().map(Into::into);
+    let words = words.chain([
+        counters.into(),
+        "-o".into(),
+        report.clone().into_os_string(),
+    ]);
+    let words = words.chain([
+        "--no-inherit".into(),
+        "--".into(),
+        program.clone().into_os_string(),
+    ]);
+    let trace = Tracer::start("run", words.chain(["5000".into()])).unwrap();
+    let trace = trace.finish().unwrap();
+    assert_eq!(trace.summary().unwrap().all_lost(), 0, "{}", trace.stderr);
+    let events = trace.events().unwrap();
+
+    let report = std::fs::read_to_string(report).unwrap();
+    let counted = |name: &str| -> usize {
+        let row = report.lines().find(|line| line.contains(name));
+        let row = row.unwrap_or_else(|| panic!("no {name} in {report}"));
+        row.split(',').next().unwrap().parse().unwrap()
+    };
+    let file = program.to_str();
+    let exec = events
+        .iter()
+        .find(|e| e.is_system("exec") && e.word("file") == file)
+        .unwrap();
+    let own: Vec<_> = events
+        .iter()
+        .filter(|event| event.pid == exec.pid && event.ns > exec.ns)
+        .collect();
+    let end = own.iter().find(|event| event.is_system("exit")).unwrap().ns;
+    let seen = |name: &str| {
+        let of_type = own
+            .iter()
+            .filter(|event| event.is_system(name) && event.ns < end);
+        of_type.count()
+    };
+    // perf begins a little before the exec's event, and ends a little after the exit's.
+    let faults = seen("fault_user") + seen("fault_kernel");
+    assert!(
+        faults.abs_diff(counted("page-faults")) <= 25,
+        "{faults}: {report}"
+    );
+    let switches = seen("switch_out");
+    assert!(
+        switches.abs_diff(counted("context-switches")) <= 3,
+        "{switches}: {report}"
+    );
+    // It counts a move when the program runs again: two in a row are one.
+    let moves = seen("migrate");
+    let slack = 3 + moves / 10;
+    assert!(
+        moves.abs_diff(counted("cpu-migrations")) <= slack,
+        "{moves}: {report}"
+    );
+}

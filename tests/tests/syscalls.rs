@@ -1,0 +1,187 @@
+//! System calls against what strace counts for the same program.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use tests::dist;
+use tests::event::Event;
+use tests::rights::missing_right;
+use tests::tracer::Tracer;
+
+const ROUNDS: i64 = 200;
+
+fn program(folder: &tempfile::TempDir) -> anyhow::Result<[String; 2]> {
+    let program = dist::compile("calls", folder.path())?;
+    Ok([program.display().to_string(), ROUNDS.to_string()])
+}
+
+fn traced(command: &[String], options: &[&str]) -> anyhow::Result<Vec<Event>> {
+    let words = options.iter().copied().chain(["--"]);
+    let words = words.chain(command.iter().map(String::as_str));
+    let trace = Tracer::start("run", words)?.finish()?;
+    assert_eq!(trace.summary()?.all_lost(), 0);
+    trace.events()
+}
+
+fn counts<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for event in events {
+        let name = event.word("name").unwrap_or_default().to_owned();
+        *counts.entry(name).or_default() += 1;
+    }
+    counts
+}
+
+/// Calls and, of them, those that failed, by name: the table of `strace -c`.
+fn strace_counts(command: &[String]) -> anyhow::Result<BTreeMap<String, (u64, u64)>> {
+    let folder = tempfile::tempdir()?;
+    let table = folder.path().join("table");
+    let status = Command::new("strace")
+        .args(["-f", "-qq", "-c", "-U", "name,calls,errors", "-o"])
+        .arg(&table)
+        .arg("--")
+        .args(command)
+        .status()
+        .context("cannot run strace")?;
+    ensure!(status.success(), "{command:?} failed under strace");
+    let table = std::fs::read_to_string(table)?;
+    let mut counts = BTreeMap::new();
+    // A heading, a line, the rows, a line, the total.
+    for row in table
+        .lines()
+        .skip(2)
+        .take_while(|row| !row.starts_with("---"))
+    {
+        let mut words = row.split_whitespace();
+        let name = words.next().context("no name")?;
+        let calls = words.next().context("no calls")?.parse()?;
+        let errors = words.next().map_or(Ok(0), str::parse)?;
+        counts.insert(name.to_owned(), (calls, errors));
+    }
+    Ok(counts)
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn every_call_is_there_as_often_as_strace_counts_it_and_fails_as_often() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let command = program(&folder).unwrap();
+    let mut expected = strace_counts(&command).unwrap();
+    assert!(expected["getppid"].0 == 3 * 200 && expected["openat"].1 >= 3 * 200);
+
+    let events = traced(&command, &["--events", "syscall"]).unwrap();
+    let mut entered = counts(
+        events
+            .iter()
+            .filter(|event| event.is_system("syscall_enter")),
+    );
+    // The trace begins with the end of the exec that starts the program; strace does not count
+    // the calls that never return.
+    assert_eq!(expected.remove("execve"), Some((1, 0)));
+    assert_eq!(entered.remove("exit_group"), Some(2));
+    let calls = |(name, (calls, _)): (&String, &(u64, u64))| (name.clone(), *calls);
+    assert_eq!(entered, expected.iter().map(calls).collect());
+
+    let is_failure = |event: &&Event| {
+        event.is_system("syscall_exit") && event.number("ret").is_some_and(|ret| ret < 0)
+    };
+    let failed = counts(events.iter().filter(is_failure));
+    let failures = expected.iter().filter(|(_, (_, errors))| *errors > 0);
+    let errors = |(name, (_, errors)): (&String, &(u64, u64))| (name.clone(), *errors);
+    assert_eq!(failed, failures.map(errors).collect());
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn only_the_calls_that_are_named_are_there_with_arguments_results_and_errors() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let command = program(&folder).unwrap();
+    let options = ["--events", "exit", "--syscalls", "close,getppid"];
+    let events = traced(&command, &options).unwrap();
+
+    let is_call = |event: &&Event| event.event_type.starts_with("syscall_");
+    let names = counts(events.iter().filter(is_call));
+    assert_eq!(names.keys().collect::<Vec<_>>(), ["close", "getppid"]);
+    let of = |name, event_type| {
+        let events = events.iter();
+        events.filter(move |e| e.is_system(event_type) && e.word("name") == Some(name))
+    };
+    assert_eq!(of("getppid", "syscall_enter").count(), 600);
+    assert_eq!(of("getppid", "syscall_exit").count(), 600);
+    // Every file is closed twice, of which the second time fails.
+    let failed = of("close", "syscall_exit").filter(|e| e.word("error") == Some("EBADF"));
+    assert_eq!(failed.count(), 600);
+    for event in of("close", "syscall_enter") {
+        let arguments = event.data["args"].as_array().unwrap();
+        assert_eq!(arguments.len(), 6);
+        assert!(arguments[0].as_i64().unwrap() < 10, "{}", event.line);
+        assert!(event.prog_address.is_some(), "{}", event.line);
+    }
+    // The child's parent is the program.
+    let exits: Vec<i32> = events
+        .iter()
+        .filter(|e| e.is_system("exit"))
+        .map(|e| e.pid)
+        .collect();
+    assert_eq!(exits.len(), 2);
+    let parents = of("getppid", "syscall_exit").filter(|e| e.pid == exits[0]);
+    for event in parents {
+        assert_eq!(
+            event.number("ret"),
+            Some(i64::from(exits[1])),
+            "{}",
+            event.line
+        );
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn bpftrace_counts_as_many_calls_of_the_same_run() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let command = program(&folder).unwrap();
+    let program = format!("{} {}", command[0], command[1]);
+    let script = "tracepoint:syscalls:sys_enter_getppid /comm == \"calls\"/ { @ = count(); } \
+                  tracepoint:syscalls:sys_enter_openat /comm == \"calls\"/ { @opened = count(); }";
+    let report = folder.path().join("report");
+    // It says something on the standard output, which is the trace's.
+    let line = format!(
+        "exec bpftrace -q -o {} -e '{script}' -c '{program}' >/dev/null",
+        report.display()
+    );
+    let bpftrace = ["/bin/sh", "-c", &line].map(str::to_owned);
+
+    let events = traced(&bpftrace, &["--events", "syscall,exec"]).unwrap();
+    let report = std::fs::read_to_string(report).unwrap();
+    let number = |name: &str| -> u64 {
+        let line = report.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("no {name} in {report}"))
+            .trim()
+            .parse()
+            .unwrap()
+    };
+    // The program alone, from its exec on: bpftrace itself is traced as well.
+    let exec = events.iter().find(|event| {
+        event.is_system("exec") && event.word("file").is_some_and(|file| *file == command[0])
+    });
+    let exec = exec.expect("its exec");
+    let of_program = |event: &&Event| {
+        event.is_system("syscall_enter")
+            && event.ns > exec.ns
+            && event.line.contains("\"comm\":\"calls\"")
+    };
+    let seen = counts(events.iter().filter(of_program));
+    assert_eq!(seen["getppid"], number("@:"));
+    assert_eq!(seen["getppid"], 600);
+    assert_eq!(seen["openat"], number("@opened:"));
+}

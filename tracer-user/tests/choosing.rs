@@ -1,0 +1,278 @@
+//! What is chosen is chosen in the kernel: needs the eBPF object and the rights to load it.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails, in its helpers too"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracer_common::event_type::EventTypeId;
+use tracer_posix::area::monotonic_now;
+use tracer_posix::engine::{EventSet, EventTypes};
+use tracer_posix::event::EventHeader;
+use tracer_posix::source::{Batch, Control, Source};
+use tracer_user::kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, SyscallSet};
+
+/// One test at a time: they look at what this process has loaded.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+struct Tracing {
+    tracer: KernelTracer,
+    source: KernelSource,
+    types: EventTypes,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Tracing {
+    /// Loads for these types and calls, or returns `None` where this test may not run.
+    fn load(wanted: &[EventTypeId], syscalls: SyscallSet) -> Option<Self> {
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let options = KernelOptions {
+            ring_bytes: 1 << 20,
+            wanted: wanted.to_vec(),
+            syscalls,
+            verbose: false,
+        };
+        match KernelTracer::load(&options) {
+            Ok((tracer, source)) => Some(Self {
+                tracer,
+                source,
+                types: EventTypes::default(),
+                _turn: turn,
+            }),
+            Err(error @ (LoadError::Unmet { .. } | LoadError::ObjectMissing)) => {
+                let is_required =
+                    std::env::var_os("TRACER_REQUIRE_PRIVILEGED").is_some_and(|v| v == "1");
+                assert!(!is_required, "privileged test cannot run: {error}");
+                eprintln!("skipped: {error}");
+                None
+            }
+            Err(error) => panic!("{error}: {error:?}"),
+        }
+    }
+
+    fn trace_this_process(&mut self) {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        self.tracer.trace(pid, false).unwrap();
+    }
+
+    /// Everything up to now that was not collected before, of the calling thread.
+    fn own_events(&mut self) -> Vec<(EventHeader, Vec<u8>)> {
+        let (mut events, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
+        let (now, start) = (monotonic_now(), Instant::now());
+        let mut collect = || {
+            self.source.collect(&mut Batch::new(
+                &mut self.types,
+                &mut events,
+                &mut data,
+                &mut losses,
+            ))
+        };
+        while collect() < now {
+            assert!(start.elapsed() < Duration::from_secs(20), "no watermark");
+        }
+        assert_eq!(losses, []);
+        // SAFETY: `gettid` has no preconditions.
+        let tid = unsafe { libc::gettid() };
+        let own = events.iter().filter(|event| event.header.tid == tid);
+        own.map(|event| (event.header, event.data(&data).to_vec()))
+            .collect()
+    }
+}
+
+/// How often each system call was entered, by number.
+fn calls(events: &[(EventHeader, Vec<u8>)]) -> BTreeMap<i64, u32> {
+    let mut calls = BTreeMap::new();
+    for (header, data) in events {
+        if header.event_type == EventTypeId::SYSCALL_ENTER {
+            let number = i32::from_ne_bytes(data[..4].try_into().unwrap());
+            *calls.entry(i64::from(number)).or_default() += 1;
+        }
+    }
+    calls
+}
+
+fn call(number: libc::c_long, times: u32) {
+    for _ in 0..times {
+        // SAFETY: the calls that the tests name take no argument and change nothing.
+        unsafe { libc::syscall(number) };
+    }
+}
+
+/// The programs that this process has descriptors of, by name as far as the kernel keeps it.
+fn own_programs() -> Vec<String> {
+    let mut ids = Vec::new();
+    for entry in fs::read_dir("/proc/self/fdinfo").unwrap() {
+        let info = fs::read_to_string(entry.unwrap().path()).unwrap_or_default();
+        // A link's text names its program too.
+        if info.contains("prog_jited:") {
+            let id = info.lines().find_map(|line| line.strip_prefix("prog_id:"));
+            ids.push(id.unwrap().trim().parse::<u32>().unwrap());
+        }
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    let loaded = aya::programs::loaded_programs().filter_map(Result::ok);
+    let mut names: Vec<String> = loaded
+        .filter(|program| ids.contains(&program.id()))
+        .map(|program| program.name_as_str().unwrap_or_default().to_owned())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// `TASK_COMM_LEN`-like limit on the names of programs in the kernel.
+fn kept(names: &[&str]) -> Vec<String> {
+    let mut kept: Vec<String> = names
+        .iter()
+        .map(|name| name.chars().take(15).collect())
+        .collect();
+    kept.sort_unstable();
+    kept
+}
+
+const ALWAYS: [&str; 4] = [
+    "sched_process_fork",
+    "sched_process_exit",
+    "sched_process_exec",
+    "task_rename",
+];
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn a_program_that_nobody_wants_is_not_loaded() {
+    for (wanted, programs) in [
+        (&[][..], &[][..]),
+        (&[EventTypeId::SIGNAL_DELIVER], &["signal_deliver"]),
+        (
+            &[EventTypeId::SYSCALL_EXIT, EventTypeId::IDLE_ENTER],
+            &["sys_exit", "cpu_idle"],
+        ),
+        (
+            &[EventTypeId::BLOCK_COMPLETE],
+            &["block_io_start", "block_rq_issue", "block_rq_complete"],
+        ),
+    ] {
+        let Some(tracing) = Tracing::load(wanted, SyscallSet::all()) else {
+            return;
+        };
+        let expected: Vec<&str> = ALWAYS.iter().chain(programs).copied().collect();
+        assert_eq!(own_programs(), kept(&expected));
+        drop(tracing);
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn other_system_calls_are_chosen_while_the_programs_run() {
+    let wanted = [EventTypeId::SYSCALL_ENTER];
+    let set = |name| SyscallSet::of_names([name]).unwrap();
+    let Some(mut tracing) = Tracing::load(&wanted, set("getppid")) else {
+        return;
+    };
+    tracing.trace_this_process();
+    let round = |tracing: &mut Tracing| {
+        call(libc::SYS_getppid, 10);
+        call(libc::SYS_getuid, 20);
+        calls(&tracing.own_events())
+    };
+
+    assert_eq!(
+        round(&mut tracing),
+        BTreeMap::from([(libc::SYS_getppid, 10)])
+    );
+    tracing.tracer.set_syscalls(&set("getuid"));
+    assert_eq!(
+        round(&mut tracing),
+        BTreeMap::from([(libc::SYS_getuid, 20)])
+    );
+    tracing
+        .tracer
+        .set_syscalls(&SyscallSet::of_names([]).unwrap());
+    assert_eq!(round(&mut tracing), BTreeMap::new());
+    tracing.tracer.set_syscalls(&SyscallSet::all());
+    let all = round(&mut tracing);
+    assert_eq!((all[&libc::SYS_getppid], all[&libc::SYS_getuid]), (10, 20));
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn a_filter_takes_types_away_and_gives_them_back_while_the_programs_run() {
+    let wanted = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
+    let set = SyscallSet::of_names(["getppid"]).unwrap();
+    let Some(mut tracing) = Tracing::load(&wanted, set) else {
+        return;
+    };
+    tracing.trace_this_process();
+    let mut round = |filtered: &[EventTypeId]| {
+        tracing.source.control(&Control {
+            running: true,
+            filter: filtered.iter().copied().collect::<EventSet>(),
+        });
+        call(libc::SYS_getppid, 10);
+        let events = tracing.own_events();
+        let of = |id| {
+            events
+                .iter()
+                .filter(|(header, _)| header.event_type == id)
+                .count()
+        };
+        wanted.map(of)
+    };
+
+    assert_eq!(round(&[]), [10, 10]);
+    assert_eq!(round(&[EventTypeId::SYSCALL_ENTER]), [0, 10]);
+    assert_eq!(round(&wanted), [0, 0]);
+    assert_eq!(round(&[EventTypeId::SYSCALL_EXIT]), [10, 0]);
+    assert_eq!(round(&[]), [10, 10]);
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn a_system_call_carries_its_arguments_its_result_and_where_it_was_made() {
+    let wanted = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
+    let set = SyscallSet::of_names(["lseek"]).unwrap();
+    let Some(mut tracing) = Tracing::load(&wanted, set) else {
+        return;
+    };
+    tracing.trace_this_process();
+    // SAFETY: there is no such file descriptor.
+    let result = unsafe { libc::syscall(libc::SYS_lseek, -1, 0x1234_5678_9abc_i64, 2, 4, 5, 6) };
+    assert_eq!(result, -1);
+    let events = tracing.own_events();
+
+    let [(enter, entered), (exit, left)] = &events[..] else {
+        panic!("{events:?}");
+    };
+    let long = |data: &[u8], at: usize| i64::from_ne_bytes(data[at..at + 8].try_into().unwrap());
+    let arguments: Vec<i64> = (0..6).map(|i| long(entered, 8 + 8 * i)).collect();
+    // The first is an int: what the upper half of its register holds is nobody's business.
+    assert_eq!(arguments[0] & 0xffff_ffff, 0xffff_ffff);
+    assert_eq!(&arguments[1..], [0x1234_5678_9abc, 2, 4, 5, 6]);
+    assert_eq!(long(left, 8), -i64::from(libc::EBADF));
+    assert!(exit.time > enter.time);
+    // SAFETY: `pthread_self` has no preconditions.
+    let own = unsafe { libc::pthread_self() };
+    for header in [enter, exit] {
+        assert!(is_code(header.program_address), "{header:?}");
+        if cfg!(target_arch = "x86_64") {
+            assert_eq!(header.thread_id, own as u64);
+        }
+    }
+}
+
+/// Whether an address is one of code of this process.
+fn is_code(address: u64) -> bool {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    maps.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        let (range, rights) = (words.next().unwrap(), words.next().unwrap());
+        let (start, end) = range.split_once('-').unwrap();
+        let number = |hex| u64::from_str_radix(hex, 16).unwrap();
+        rights.contains('x') && (number(start)..number(end)).contains(&address)
+    })
+}
