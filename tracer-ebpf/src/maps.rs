@@ -3,15 +3,25 @@
 use core::arch::asm;
 
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
-use aya_ebpf::macros::map;
-use aya_ebpf::maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf};
+use aya_ebpf::btf_maps::{ArrayOfMaps, RingBuf};
+use aya_ebpf::helpers::bpf_ktime_get_ns;
+use aya_ebpf::macros::{btf_map, map};
+use aya_ebpf::maps::{Array, HashMap, LruHashMap};
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{Issuer, TRACED_PAGE, Waker, lost, syscalls, traced, wanted};
+use tracer_common::kernel::{
+    Issuer, LostOnCpu, MAX_RINGS, TRACED_PAGE, Waker, syscalls, traced, wanted,
+};
 
-/// The records. The agent sets the size.
-#[map]
-pub static RING: RingBuf = RingBuf::with_byte_size(4096, 0);
+use crate::offsets::RING_MASK;
+
+/// A ring of records. The agent makes those that are used, of the size that was asked for; this one
+/// is only their type, whose size every kernel takes.
+pub type Ring = RingBuf<u64, 65536>;
+
+/// The rings: as many as the agent has put in, each for some of the CPUs.
+#[btf_map]
+static RINGS: ArrayOfMaps<Ring, { MAX_RINGS as usize }> = ArrayOfMaps::new();
 
 /// A byte a process: see [`tracer_common::kernel::traced`]. The agent sets the number of pages.
 #[map]
@@ -40,9 +50,9 @@ static WAKERS: HashMap<u32, Waker> = HashMap::with_max_entries(4096, 0);
 #[map]
 static ISSUERS: HashMap<u64, Issuer> = HashMap::with_max_entries(8192, 0);
 
-/// See [`tracer_common::kernel::lost`].
+/// What each CPU could not record. The agent sets the number of CPUs.
 #[map]
-static LOST: PerCpuArray<u64> = PerCpuArray::with_max_entries(lost::SLOTS, 0);
+static LOST: Array<LostOnCpu> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// The byte of process `pid`, unless its number is beyond all that were possible at loading.
 #[inline(always)]
@@ -185,16 +195,34 @@ pub fn forget_issuer(request: u64) {
     let _ = ISSUERS.remove(request);
 }
 
-/// Counts an event that could not be recorded because the ring was full.
+/// The ring of a CPU.
 #[inline(always)]
-pub fn count_ring_full() {
-    if let Some(count) = LOST.get_ptr_mut(lost::RING_FULL) {
-        // Atomic although each CPU has its own: a program that interrupts another one on the
-        // same CPU must not undo its count. This target's atomics have no addition, so it is
-        // written out.
-        // SAFETY: the look-up gave the address of the word, which is aligned.
-        unsafe {
-            asm!("lock *(u64 *)({count} + 0) += {one}", count = in(reg) count, one = in(reg) 1_u64)
-        };
+pub fn ring(cpu: u32) -> Option<&'static Ring> {
+    RINGS.get(cpu & RING_MASK.load())
+}
+
+/// Counts an event that `cpu`, which is this one, could not record because its ring was full.
+#[inline(always)]
+pub fn count_ring_full(cpu: u32) {
+    let Some(lost) = LOST.get_ptr_mut(cpu) else {
+        return;
+    };
+    // SAFETY: the look-up gave the address of the whole; each number is read and written whole.
+    let (count, first) = unsafe { ((&raw mut (*lost).ring_full), (&raw mut (*lost).first_ns)) };
+    // SAFETY: as above.
+    let told = unsafe { (&raw const (*lost).told) };
+    // SAFETY: as above.
+    let (so_far, told) = unsafe { (count.read_volatile(), told.read_volatile()) };
+    if so_far == told {
+        // SAFETY: the helper takes no argument and only reads the clock.
+        let now = unsafe { bpf_ktime_get_ns() };
+        // SAFETY: as above.
+        unsafe { first.write_volatile(now) };
     }
+    // Atomic although each CPU has its own: a program that interrupts another one on the same CPU
+    // must not undo its count. This target's atomics have no addition, so it is written out.
+    // SAFETY: as above, and the word is aligned.
+    unsafe {
+        asm!("lock *(u64 *)({count} + 0) += {one}", count = in(reg) count, one = in(reg) 1_u64)
+    };
 }

@@ -101,6 +101,8 @@ globals! {
     VICTIM_IS_TASK = 0;
     /// 1 when there is the helper `bpf_task_pt_regs` (5.15 and later).
     HAS_TASK_PT_REGS = 0;
+    /// The number of rings, a power of two, less one.
+    RING_MASK = 0;
     /// A reader is woken once the ring holds so many bytes.
     RING_WAKE_BYTES = 0;
 }

@@ -7,12 +7,14 @@
 use core::mem::MaybeUninit;
 
 use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
-use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
+use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_ringbuf_query};
+
+use aya_ebpf::maps::ring_buf::RingBufEntry;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::RecordHeader;
 
-use crate::maps::{RING, count_ring_full};
+use crate::maps::{Ring, count_ring_full, ring};
 use crate::offsets::RING_WAKE_BYTES;
 
 /// Asking how full the ring is costs about as much as a quarter of a record. It is asked for one
@@ -80,26 +82,33 @@ pub fn record_in_place<R: 'static>(
     wake: Wake,
     fill: impl FnOnce(&mut MaybeUninit<R>, RecordHeader),
 ) {
-    let Some(mut room) = RING.reserve::<R>(0) else {
-        count_ring_full();
+    // SAFETY: the helper takes no argument. A program stays on its CPU.
+    let cpu = unsafe { bpf_get_smp_processor_id() };
+    let Some((ring, mut room)) = reserve::<R>(cpu) else {
+        count_ring_full(cpu);
         return;
     };
-    let header = header(subject, event_type);
+    let header = header(subject, event_type, cpu);
     let time_ns = header.time_ns;
     fill(&mut room, header);
     room.submit(match wake {
         Wake::Now => u64::from(BPF_RB_FORCE_WAKEUP),
-        Wake::InTime => submit_flags(time_ns),
+        Wake::InTime => submit_flags(ring, time_ns),
     });
+}
+
+/// Room for a record in the ring of this CPU, or `None` when the ring is full.
+#[inline(always)]
+fn reserve<R: 'static>(cpu: u32) -> Option<(&'static Ring, RingBufEntry<R>)> {
+    let ring = ring(cpu)?;
+    Some((ring, ring.reserve_untyped::<R>(0)?))
 }
 
 /// The header of an event about `subject` that happens now.
 #[inline(always)]
-fn header(subject: &impl Subject, event_type: EventTypeId) -> RecordHeader {
+fn header(subject: &impl Subject, event_type: EventTypeId, cpu: u32) -> RecordHeader {
     // SAFETY: the helper takes no argument and only reads the clock.
     let time_ns = unsafe { bpf_ktime_get_ns() };
-    // SAFETY: the helper takes no argument.
-    let cpu = unsafe { bpf_get_smp_processor_id() };
     RecordHeader {
         time_ns,
         thread_id: subject.thread_id(),
@@ -123,12 +132,18 @@ fn header(subject: &impl Subject, event_type: EventTypeId) -> RecordHeader {
 /// How to submit a record of this time: without a wake-up, which costs several times what the
 /// record costs, until the ring holds so much that the reader should come before its timer.
 #[inline(always)]
-fn submit_flags(time_ns: u64) -> u64 {
-    if time_ns.is_multiple_of(ASK_ONE_IN)
-        && RING.query(u64::from(BPF_RB_AVAIL_DATA)) >= u64::from(RING_WAKE_BYTES.load())
-    {
+fn submit_flags(ring: &Ring, time_ns: u64) -> u64 {
+    if time_ns.is_multiple_of(ASK_ONE_IN) && fill(ring) >= u64::from(RING_WAKE_BYTES.load()) {
         u64::from(BPF_RB_FORCE_WAKEUP)
     } else {
         u64::from(BPF_RB_NO_WAKEUP)
     }
+}
+
+/// Bytes that wait in the ring to be read.
+#[inline(always)]
+fn fill(ring: &Ring) -> u64 {
+    let ring = core::ptr::from_ref(ring).cast_mut().cast();
+    // SAFETY: the helper takes a ring.
+    unsafe { bpf_ringbuf_query(ring, u64::from(BPF_RB_AVAIL_DATA)) }
 }

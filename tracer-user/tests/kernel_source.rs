@@ -192,6 +192,15 @@ impl Workload {
         self.wait_line("done");
     }
 
+    /// Keeps all its threads on one CPU.
+    fn run_only_on(&self, cpu: u32) {
+        let mask = format!("{:x}", 1_u64 << cpu);
+        let pid = self.pid().to_string();
+        let mut taskset = Command::new("taskset");
+        let output = taskset.args(["-a", "-p", &mask, &pid]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
     fn wait_line(&mut self, expected: &str) {
         let mut line = String::new();
         while line.trim() != expected {
@@ -492,7 +501,60 @@ fn what_a_full_ring_refuses_is_counted_exactly() {
     let lost = tracing.lost(LossCause::KernelRingFull);
     assert!(lost > 1000, "{lost}");
     assert_eq!(tracing.count(EventTypeId::SWITCH_OUT) + lost, expected);
-    assert_eq!(tracing.losses.len(), 1, "{:?}", tracing.losses);
+    // One for each CPU; what stands in the CPU's ring happened before the ring was full.
+    let cpus = thread::available_parallelism().unwrap().get();
+    assert!(tracing.losses.len() <= cpus, "{:?}", tracing.losses);
+    for loss in &tracing.losses {
+        let is_of = |cpu| {
+            let mut on_cpu = tracing.headers().filter(|h| h.cpu == Some(cpu));
+            on_cpu.all(|header| header.time <= loss.since)
+        };
+        let cpus = u32::try_from(cpus).unwrap();
+        assert!((0..cpus).any(is_of), "{loss:?}");
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn each_cpu_has_its_ring_and_loses_for_itself() {
+    let Some(mut tracing) = Tracing::load(1, &[EventTypeId::SWITCH_OUT]) else {
+        return;
+    };
+    let cpus = thread::available_parallelism().unwrap().get();
+    assert!(cpus >= 2, "one CPU is too few for this test");
+    let mut workload = Workload::start();
+    tracing.collect_all();
+    tracing.tracer.trace(workload.pid(), false).unwrap();
+
+    // A page of switches on the first CPU, and then some on the second: its ring has room.
+    workload.run_only_on(0);
+    let before = workload.settled_switches();
+    workload.begin(500);
+    workload.wait_done();
+    let first: u64 = growth(&before, &workload.settled_switches()).values().sum();
+    tracing.collect_all();
+    let lost_on_first = tracing.lost(LossCause::KernelRingFull);
+    let kept: Vec<_> = tracing.headers().map(|header| header.cpu).collect();
+    assert!(lost_on_first > 100, "{lost_on_first} of {first}");
+    assert!(kept.contains(&Some(0)));
+    assert_eq!(kept.len() as u64 + lost_on_first, first);
+
+    // What is lost is lost on both: neither counts for the other.
+    workload.run_only_on(1);
+    let before = workload.settled_switches();
+    tracing.collect_all();
+    tracing.events.clear();
+    tracing.losses.clear();
+    workload.begin(500);
+    workload.wait_done();
+    let second: u64 = growth(&before, &workload.settled_switches()).values().sum();
+    tracing.collect_all();
+    let kept = tracing
+        .headers()
+        .filter(|header| header.cpu == Some(1))
+        .count() as u64;
+    assert!(kept > 0);
+    assert_eq!(kept + tracing.lost(LossCause::KernelRingFull), second);
 }
 
 #[test]

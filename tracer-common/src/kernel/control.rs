@@ -1,4 +1,9 @@
-//! What the agent tells the programs: values of maps, and constants set before loading.
+//! What the agent tells the programs, and they it: values of maps, and constants set before
+//! loading.
+
+use core::mem::size_of;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Processes in one page of the map `TRACED`: the map is an array of pages of bytes, a byte a
 /// process, found by `page = pid / 4096`, `byte = pid % 4096`.
@@ -67,13 +72,29 @@ pub mod wanted {
     }
 }
 
-/// Slots of the per-CPU array `LOST`: events that a program could not record.
-pub mod lost {
-    /// The ring had no room.
-    pub const RING_FULL: u32 = 0;
-    /// Number of slots.
-    pub const SLOTS: u32 = 1;
+/// Most rings: places in the map `RINGS`.
+///
+/// A CPU writes to the ring whose place is the CPU's number modulo the number of rings, which is a
+/// power of two. A ring takes one record at a time from all its CPUs.
+pub const MAX_RINGS: u32 = 8;
+
+/// What one CPU could not record: an entry of the map `LOST`, which the agent maps.
+///
+/// As long as a cache line, so that CPUs do not disturb each other.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct LostOnCpu {
+    /// Events for which the ring had no room. Only grows; written by the programs.
+    pub ring_full: u64,
+    /// When the first of those was that were not told yet; written by the programs.
+    pub first_ns: u64,
+    /// How many were told; written by the agent.
+    pub told: u64,
+    /// Zero.
+    pub reserved: [u64; 5],
 }
+
+const _: () = assert!(size_of::<LostOnCpu>() == 64);
 
 /// What the read-only globals of the eBPF object may hold beside offsets in bytes. They are set
 /// before loading, so that the verifier knows them as constants and drops the branches that this

@@ -42,7 +42,8 @@ pub struct TraceArgs {
     /// How events are shown: text, or json for one object a line
     #[arg(long, value_enum, default_value = "text", hide_possible_values = true)]
     format: Format,
-    /// Ring between kernel and tracer, in bytes or with K, M, G
+    /// Each ring between kernel and tracer, in bytes or with K, M, G; there is one for every few CPUs,
+    /// and at most eight
     #[arg(
         long,
         value_name = "SIZE",

@@ -1,13 +1,17 @@
 //! What the programs could not record.
 
 use std::fs;
+use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use aya::maps::{MapData, PerCpuArray};
 use aya::programs::ProgramFd;
 
-use tracer_common::kernel::lost;
+use tracer_common::kernel::LostOnCpu;
+use tracer_posix::event::MonotonicNs;
+
+use super::mapping::Mapping;
 
 /// How often to ask for missed runs: a few system calls a program, for what hardly ever happens.
 const MISSES_EVERY: Duration = Duration::from_millis(100);
@@ -25,33 +29,62 @@ impl Told {
     }
 }
 
+/// Events that one CPU could not record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostOnOneCpu {
+    /// The CPU.
+    pub cpu: usize,
+    /// How many.
+    pub count: u64,
+    /// Not later than the first of them.
+    pub since: MonotonicNs,
+}
+
 /// Reads the counts of lost events.
 pub struct Losses {
-    lost: PerCpuArray<MapData, u64>,
-    ring_full: Told,
+    /// The map `LOST`: an entry a CPU.
+    lost: Mapping,
+    cpus: usize,
     programs: Vec<ProgramFd>,
     missed: Told,
     missed_read: Option<Instant>,
 }
 
 impl Losses {
-    pub fn new(lost: PerCpuArray<MapData, u64>, programs: Vec<ProgramFd>) -> Self {
+    pub fn new(lost: Mapping, cpus: usize, programs: Vec<ProgramFd>) -> Self {
         Self {
             lost,
-            ring_full: Told::default(),
+            cpus,
             programs,
             missed: Told::default(),
             missed_read: None,
         }
     }
 
-    /// Events that found the ring full since the last call, on all CPUs.
-    pub fn ring_full(&mut self) -> u64 {
-        match self.lost.get(&lost::RING_FULL, 0) {
-            Ok(counts) => self.ring_full.growth(counts.iter().sum()),
-            // The count is kept in the kernel: a later call brings what this one could not.
-            Err(_) => 0,
+    /// Events that found a ring full since the last call, by CPU. Those that did not are left out.
+    pub fn ring_full(&self) -> impl Iterator<Item = LostOnOneCpu> {
+        (0..self.cpus).filter_map(|cpu| self.ring_full_on(cpu))
+    }
+
+    fn ring_full_on(&self, cpu: usize) -> Option<LostOnOneCpu> {
+        let at = cpu * size_of::<LostOnCpu>();
+        let word = |offset| self.lost.word(at + offset);
+        let told = word(offset_of!(LostOnCpu, told))?;
+        // Acquire: the programs write the time before they count.
+        let so_far = word(offset_of!(LostOnCpu, ring_full))?.load(Ordering::Acquire);
+        let count = so_far.saturating_sub(told.load(Ordering::Relaxed));
+        if count == 0 {
+            return None;
         }
+        // While events are counted between our look and our word that they were told, the time
+        // stays that of an earlier one.
+        let first_ns = word(offset_of!(LostOnCpu, first_ns))?.load(Ordering::Relaxed);
+        told.store(so_far, Ordering::Release);
+        Some(LostOnOneCpu {
+            cpu,
+            count,
+            since: MonotonicNs(first_ns),
+        })
     }
 
     /// Runs that the kernel skipped because the program was running on that CPU already, since

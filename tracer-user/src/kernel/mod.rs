@@ -4,7 +4,7 @@
 //!   where fields lie (`btf`), and loads and attaches the programs (`programs`).
 //! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
 //!   its memory; and which system calls are (`calls`).
-//! - [`KernelSource`] hands what is recorded to a stream (`ring`, `decode`), with a watermark
+//! - [`KernelSource`] hands what is recorded to a stream (`rings`, `decode`), with a watermark
 //!   and the count of what was lost (`losses`).
 //! - [`checks`] is what `tracer-user doctor` prints.
 //!
@@ -23,6 +23,7 @@ mod options;
 mod programs;
 mod requirements;
 mod ring;
+mod rings;
 mod source;
 mod tracer;
 

@@ -10,7 +10,8 @@ use super::mapping::page_bytes;
 /// What to load the eBPF programs with.
 #[derive(Clone, Debug)]
 pub struct KernelOptions {
-    /// Bytes of the BPF ring; rounded up to a power of two of pages.
+    /// Bytes of each BPF ring; rounded up to a power of two of pages. There is one for every few
+    /// CPUs.
     pub ring_bytes: u32,
     /// Types that are wanted beside those that tell which processes exist (fork, thread
     /// creation, exec, exit, rename), which are always recorded. A stream's filter can take

@@ -179,7 +179,7 @@ mod tests {
         for is_verbose in [false, true] {
             let mut ebpf = Parameters {
                 globals: &kernel.globals,
-                ring_bytes: 4096,
+                cpus: 1,
                 pages: 1,
                 is_verbose,
             }

@@ -232,6 +232,14 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
+/// CPUs that the machine may have: their numbers are below this.
+pub fn cpus() -> u32 {
+    let possible = aya::util::nr_cpus().ok();
+    let possible = possible.and_then(|cpus| u32::try_from(cpus).ok());
+    // The most that any kernel is built for.
+    possible.unwrap_or(8192).max(1)
+}
+
 /// Process numbers are below this.
 pub fn pid_max() -> u32 {
     // What a 64-bit kernel allows at most (`PID_MAX_LIMIT`): a byte each is 4 MiB.

@@ -40,7 +40,7 @@ impl Ring {
             Mapping::new(records.as_fd(), 2 * page_bytes, Access::Read).map_err(|source| {
                 LoadError::MapCall {
                     call: "mmap",
-                    name: "RING",
+                    name: "RINGS",
                     source,
                 }
             })?;

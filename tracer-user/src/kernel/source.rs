@@ -11,7 +11,7 @@ use super::calls::Wanted;
 use super::decode::decode;
 use super::diagnostics::Diagnostics;
 use super::losses::Losses;
-use super::ring::Ring;
+use super::rings::Rings;
 
 /// How far the watermark stays behind the clock.
 ///
@@ -22,7 +22,7 @@ const CLOCK_MARGIN_NS: u64 = 10_000;
 
 /// The kernel's events as a source of a stream.
 pub struct KernelSource {
-    ring: Ring,
+    rings: Rings,
     losses: Losses,
     wanted: Wanted,
     /// The optional types that the programs were loaded for, as bits.
@@ -33,14 +33,14 @@ pub struct KernelSource {
 
 impl KernelSource {
     pub(super) fn new(
-        ring: Ring,
+        rings: Rings,
         losses: Losses,
         wanted: Wanted,
         loaded_for: u64,
         diagnostics: Option<Diagnostics>,
     ) -> Self {
         let source = Self {
-            ring,
+            rings,
             losses,
             wanted,
             loaded_for,
@@ -52,9 +52,16 @@ impl KernelSource {
     }
 
     fn collect_losses(&mut self, batch: &mut Batch<'_>, damaged: u64) {
+        for lost in self.losses.ring_full() {
+            tracing::debug!(cpu = lost.cpu, count = lost.count, "a ring was full");
+            batch.lose(Loss {
+                cause: LossCause::KernelRingFull,
+                count: lost.count,
+                since: lost.since,
+            });
+        }
         let since = self.watermark;
         for (cause, count) in [
-            (LossCause::KernelRingFull, self.losses.ring_full()),
             (LossCause::KernelMissed, self.losses.missed()),
             (LossCause::Damaged, damaged),
         ] {
@@ -68,15 +75,15 @@ impl KernelSource {
 }
 
 impl Source for KernelSource {
-    /// A record gets its time after its room. So whatever is reserved beyond the end that is
-    /// read here, after the clock, has a later time than the clock showed.
+    /// A record gets its time after its room. So whatever is reserved beyond the end of its ring
+    /// that is read here, after the clock, has a later time than the clock showed.
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
         let now = monotonic_now();
-        // The clock is read before the ring's end is: the proof above hangs on it.
+        // The clock is read before the rings' ends are: the proof above hangs on it.
         fence(Ordering::SeqCst);
-        let end = self.ring.end();
+        self.rings.look_at_ends();
         let mut damaged = 0;
-        let is_whole = self.ring.drain(end, |record| match decode(record) {
+        let is_whole = self.rings.drain(|record| match decode(record) {
             Ok((header, data)) => batch.push(header, data),
             Err(error) => {
                 damaged += 1;

@@ -3,11 +3,11 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering;
 
-use aya::maps::{Map, MapData, PerCpuArray, RingBuf};
+use aya::maps::Map;
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{TRACED_PAGE, syscalls, traced, wanted};
+use tracer_common::kernel::{LostOnCpu, TRACED_PAGE, syscalls, traced, wanted};
 
 use super::btf::offsets::Global;
 use super::calls::{SyscallSet, Wanted};
@@ -19,17 +19,16 @@ use super::object::object;
 use super::options::KernelOptions;
 use super::programs;
 use super::requirements;
-use super::ring::Ring;
+use super::rings::{self, Rings};
 use super::source::KernelSource;
 
-/// The ring may be filled to this part, one in so many, before its reader is woken.
+/// A ring may be filled to this part, one in so many, before its reader is woken.
 const WAKE_AT_ONE_IN: u32 = 4;
 
 /// The programs' own log: its size, and the number of the level `debug`.
 const LOG_BYTES: u32 = 128 * 1024;
 const LOG_DEBUG: u8 = aya_log::Level::Debug as u8;
 
-const RING: &str = "RING";
 const TRACED: &str = "TRACED";
 const WANTED: &str = "WANTED";
 const SYSCALLS: &str = "SYSCALLS";
@@ -47,7 +46,7 @@ pub struct KernelTracer {
     traced: Mapping,
     /// Processes in `traced`.
     processes: usize,
-    /// A descriptor of its own, so that it outlives the source.
+    /// Readable when one of the rings is.
     ring_fd: OwnedFd,
     wanted: Wanted,
     /// The types that are recorded, as bits.
@@ -71,35 +70,41 @@ impl KernelTracer {
             name: "RING_WAKE_BYTES",
             value: ring_bytes / WAKE_AT_ONE_IN,
         });
+        let cpus = requirements::cpus();
+        let ring_count = rings::count_for(cpus);
+        globals.push(Global {
+            name: "RING_MASK",
+            value: ring_count.saturating_sub(1),
+        });
         let mut ebpf = Parameters {
             globals: &globals,
-            ring_bytes,
+            cpus,
             pages,
             is_verbose: options.verbose,
         }
         .load(object, &kernel.btf)?;
         let wanted_bits = options.wanted_bits();
         let (source, ring_fd, wanted, recorded) = {
-            let ring = take_ring(&mut ebpf)?;
-            let ring_fd = ring.as_fd().try_clone_to_owned();
+            let rings = Rings::make(&mut ebpf, ring_count, ring_bytes)?;
+            let ring_fd = rings.any_readable();
             let ring_fd = ring_fd.map_err(|source| LoadError::MapCall {
-                call: "dup",
-                name: RING,
+                call: "epoll",
+                name: "RINGS",
                 source,
             })?;
             let word = map_array(&ebpf, WANTED, size_of::<u64>())?;
             let sets = map_array(&ebpf, SYSCALLS, SYSCALLS_BYTES)?;
             let wanted = Wanted::new(word, sets);
             wanted.set_syscalls(&options.syscalls);
-            let lost = take_lost(&mut ebpf)?;
+            let lost = map_array(&ebpf, LOST, usize_of(cpus) * size_of::<LostOnCpu>())?;
             let log = options.verbose.then(|| diagnostics(&mut ebpf)).flatten();
             // Last, so that the programs find everything in place when they are attached.
             let bits = wanted::LIFECYCLE | wanted_bits;
             let has = |name: &str| kernel.tracepoints.contains(&name);
             let attached = programs::attach(&mut ebpf, &kernel.btf, bits, has)?;
-            let losses = Losses::new(lost, attached.programs);
+            let losses = Losses::new(lost, usize_of(cpus), attached.programs);
             let recorded = attached.recorded & wanted::OPTIONAL;
-            let source = KernelSource::new(ring, losses, wanted.clone(), recorded, log);
+            let source = KernelSource::new(rings, losses, wanted.clone(), recorded, log);
             (source, ring_fd, wanted, attached.recorded)
         };
         let processes = usize_of(pages) * usize_of(TRACED_PAGE);
@@ -154,7 +159,7 @@ impl KernelTracer {
         self.recorded & wanted::bit(id) != 0
     }
 
-    /// Becomes readable when the ring has filled past its threshold: to be used with `AsyncFd`.
+    /// Becomes readable when a ring has filled past its threshold: to be used with `AsyncFd`.
     /// Valid as long as this lives.
     #[must_use]
     pub fn ring_fd(&self) -> RawFd {
@@ -179,7 +184,8 @@ impl KernelTracer {
 /// What the object is loaded with.
 pub(super) struct Parameters<'a> {
     pub globals: &'a [Global],
-    pub ring_bytes: u32,
+    /// CPUs that the machine may have.
+    pub cpus: u32,
     /// Pages of the map `TRACED`.
     pub pages: u32,
     pub is_verbose: bool,
@@ -196,7 +202,7 @@ impl Parameters<'_> {
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(btf))
-            .map_max_entries(RING, self.ring_bytes)
+            .map_max_entries(LOST, self.cpus)
             .map_max_entries(TRACED, self.pages)
             .map_max_entries("AYA_LOGS", log_bytes)
             .override_global(aya_log::LEVEL, &log_level, true);
@@ -207,25 +213,6 @@ impl Parameters<'_> {
             source: Box::new(source),
         })
     }
-}
-
-fn take_map(ebpf: &mut Ebpf, name: &'static str) -> Result<Map, LoadError> {
-    ebpf.take_map(name).ok_or(LoadError::PartMissing { name })
-}
-
-fn take_ring(ebpf: &mut Ebpf) -> Result<Ring, LoadError> {
-    let records = RingBuf::try_from(take_map(ebpf, RING)?);
-    Ring::new(records.map_err(|source| LoadError::Map {
-        name: RING,
-        source: Box::new(source),
-    })?)
-}
-
-fn take_lost(ebpf: &mut Ebpf) -> Result<PerCpuArray<MapData, u64>, LoadError> {
-    PerCpuArray::try_from(take_map(ebpf, LOST)?).map_err(|source| LoadError::Map {
-        name: LOST,
-        source: Box::new(source),
-    })
 }
 
 /// Maps the first `length` bytes of an array into this process.

@@ -26,9 +26,9 @@ use crate::report::{JsonLines, Report, Text, WallClock};
 /// Without a sign of life from us for so long, targets refuse events and count them.
 const LEASE: Duration = Duration::from_secs(2);
 
-/// Least bytes of the BPF ring: a page.
+/// Least bytes of a BPF ring: a page.
 pub const MIN_KERNEL_RING_BYTES: u32 = 4096;
-/// Most bytes of the BPF ring.
+/// Most bytes of a BPF ring.
 pub const MAX_KERNEL_RING_BYTES: u32 = 1 << 30;
 /// Least and most bytes of a thread's ring.
 pub const THREAD_RING_BYTES: (u32, u32) = (MIN_RING_BYTES, MAX_RING_BYTES);
@@ -59,7 +59,7 @@ pub struct Setup {
     pub duration: Option<Duration>,
     /// How events are shown.
     pub format: Format,
-    /// Bytes of the BPF ring.
+    /// Bytes of each BPF ring.
     pub ring_bytes: u32,
     /// Bytes of the stream.
     pub stream_bytes: usize,
