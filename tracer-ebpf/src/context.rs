@@ -11,7 +11,7 @@ use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
 use tracer_common::kernel::COMM_BYTES;
 
 /// A thread name as two words: as bytes it would be moved byte by byte.
-type CommWords = [u64; COMM_BYTES / 8];
+pub type CommWords = [u64; COMM_BYTES / 8];
 
 /// The context of a program at a tracepoint: both kinds hold the arguments as 64-bit words.
 pub trait Tracepoint: EbpfContext {

@@ -1,6 +1,7 @@
 //! The maps, and what is asked of them on every event.
 
 use core::arch::asm;
+use core::mem::offset_of;
 
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::btf_maps::{ArrayOfMaps, RingBuf};
@@ -10,9 +11,11 @@ use aya_ebpf::maps::{Array, HashMap, LruHashMap};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    Issuer, LostOnCpu, MAX_RINGS, TRACED_PAGE, Waker, syscalls, traced, wanted,
+    COMM_BYTES, Issuer, LostOnCpu, MAX_RINGS, TRACED_PAGE, WAKER_PLACES, Waker, syscalls, traced,
+    wanted,
 };
 
+use crate::context::CommWords;
 use crate::offsets::RING_MASK;
 
 /// A ring of records. The agent makes those that are used, of the size that was asked for; this one
@@ -42,9 +45,10 @@ static SYSCALLS: Array<[u64; syscalls::WORDS]> =
 #[map]
 static CALLS: LruHashMap<u32, u64> = LruHashMap::with_max_entries(4096, 0);
 
-/// See [`Waker`]. What finds no room is told without its waker.
+/// See [`Waker`]. The agent sets the number of places, or leaves it at 1 where nobody wants
+/// wake-ups.
 #[map]
-static WAKERS: HashMap<u32, Waker> = HashMap::with_max_entries(4096, 0);
+static WAKERS: Array<Waker> = Array::with_max_entries(1, 0);
 
 /// See [`Issuer`]. What finds no room counts for the thread that hands it to the device.
 #[map]
@@ -159,21 +163,54 @@ pub fn forget_call(tid: u32) -> u64 {
     address
 }
 
+/// Bits of [`Waker::who`] for the number of a thread or process: the kernel has at most 22.
+const TASK_BITS: u32 = 24;
+
 /// Remembers who wakes thread `tid`.
 #[inline(always)]
-pub fn remember_waker(tid: u32, waker: &Waker) {
-    let _ = WAKERS.insert(tid, waker, 0);
+pub fn remember_waker(tid: u32, waker_pid: u32, waker_tid: u32, comm: [u8; COMM_BYTES]) {
+    let Some(place) = WAKERS.get_ptr_mut(tid % WAKER_PLACES) else {
+        return;
+    };
+    let rest = u64::from(tid / WAKER_PLACES);
+    let pid = u64::from(waker_pid);
+    let who = rest << (2 * TASK_BITS) | pid << TASK_BITS | u64::from(waker_tid);
+    let word = place.cast::<u64>();
+    // Until the name is there, nobody asks.
+    // SAFETY: inside the entry that the look-up gave; the word is written whole.
+    unsafe { word.write_volatile(0) };
+    let name: CommWords = zerocopy::transmute!(comm);
+    // SAFETY: as above.
+    unsafe { word.wrapping_add(1).write_volatile(name[0]) };
+    // SAFETY: as above.
+    unsafe { word.wrapping_add(2).write_volatile(name[1]) };
+    // SAFETY: as above.
+    unsafe { word.write_volatile(who) };
 }
 
-/// Who wakes thread `tid`, all zero when it is not known; it is forgotten.
+/// Process, thread and name of who wakes thread `tid`; all zero when it is not known.
 #[inline(always)]
-pub fn forget_waker(tid: u32) -> Waker {
-    // SAFETY: a thread is woken by one waker at a time.
-    let Some(waker) = (unsafe { WAKERS.get(tid) }).copied() else {
-        return Waker::default();
+pub fn waker(tid: u32) -> (u32, u32, [u8; COMM_BYTES]) {
+    const TASK: u64 = (1 << TASK_BITS) - 1;
+    let unknown = (0, 0, [0; COMM_BYTES]);
+    let Some(place) = WAKERS.get_ptr_mut(tid % WAKER_PLACES) else {
+        return unknown;
     };
-    let _ = WAKERS.remove(tid);
-    waker
+    let word = place.cast::<u64>();
+    // SAFETY: inside the entry that the look-up gave; the word is read whole.
+    let who = unsafe { word.read_volatile() };
+    // SAFETY: as above.
+    let first = unsafe { word.wrapping_add(1).read_volatile() };
+    // SAFETY: as above.
+    let second = unsafe { word.wrapping_add(2).read_volatile() };
+    // SAFETY: as above.
+    let still = unsafe { word.read_volatile() };
+    if who == 0 || still != who || who >> (2 * TASK_BITS) != u64::from(tid / WAKER_PLACES) {
+        return unknown;
+    }
+    let name: CommWords = [first, second];
+    let (pid, tid) = ((who >> TASK_BITS & TASK) as u32, (who & TASK) as u32);
+    (pid, tid, zerocopy::transmute!(name))
 }
 
 /// Remembers who started the request at address `request`.
@@ -207,17 +244,17 @@ pub fn count_ring_full(cpu: u32) {
     let Some(lost) = LOST.get_ptr_mut(cpu) else {
         return;
     };
-    // SAFETY: the look-up gave the address of the whole; each number is read and written whole.
-    let (count, first) = unsafe { ((&raw mut (*lost).ring_full), (&raw mut (*lost).first_ns)) };
+    let at = |offset: usize| lost.cast::<u8>().wrapping_add(offset).cast::<u64>();
+    let count = at(offset_of!(LostOnCpu, ring_full));
+    // SAFETY: inside the entry that the look-up gave; the number is read whole.
+    let so_far = unsafe { count.read_volatile() };
     // SAFETY: as above.
-    let told = unsafe { (&raw const (*lost).told) };
-    // SAFETY: as above.
-    let (so_far, told) = unsafe { (count.read_volatile(), told.read_volatile()) };
+    let told = unsafe { at(offset_of!(LostOnCpu, told)).read_volatile() };
     if so_far == told {
         // SAFETY: the helper takes no argument and only reads the clock.
         let now = unsafe { bpf_ktime_get_ns() };
-        // SAFETY: as above.
-        unsafe { first.write_volatile(now) };
+        // SAFETY: as above, and the number is written whole.
+        unsafe { at(offset_of!(LostOnCpu, first_ns)).write_volatile(now) };
     }
     // Atomic although each CPU has its own: a program that interrupts another one on the same CPU
     // must not undo its count. This target's atomics have no addition, so it is written out.

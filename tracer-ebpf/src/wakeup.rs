@@ -4,7 +4,7 @@
 //! runnable on another CPU, in an interrupt (`sched_wakeup`). What is known is handed on by a map.
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{Waker, WakeupData, WakeupRecord};
+use tracer_common::kernel::{COMM_BYTES, WakeupData, WakeupRecord};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
@@ -21,7 +21,8 @@ fn waking<C: Tracepoint>(ctx: &C) {
     // SAFETY: the argument is `struct task_struct *`.
     let task = unsafe { Task::argument::<0>(ctx) };
     if maps::is_traced(task.pid()) && maps::is_wanted(EventTypeId::WAKEUP) {
-        maps::remember_waker(task.tid(), &running::<C>());
+        let (pid, tid, comm) = running::<C>();
+        maps::remember_waker(task.tid(), pid, tid, comm);
     }
 }
 
@@ -31,7 +32,7 @@ fn woken<C: Tracepoint>(ctx: &C) {
     // SAFETY: the argument is `struct task_struct *`.
     let task = unsafe { Task::argument::<0>(ctx) };
     if maps::is_traced(task.pid()) && maps::is_wanted(EventTypeId::WAKEUP) {
-        wakeup(&task, false, maps::forget_waker(task.tid()));
+        wakeup(&task, false, maps::waker(task.tid()));
     }
 }
 
@@ -45,26 +46,24 @@ fn woken_first<C: Tracepoint>(ctx: &C) {
     }
 }
 
+/// Process, thread and name of who runs.
 #[inline(always)]
-fn running<C: Tracepoint>() -> Waker {
+fn running<C: Tracepoint>() -> (u32, u32, [u8; COMM_BYTES]) {
     let waker = Task::<C>::current();
-    Waker {
-        pid: waker.pid(),
-        tid: waker.tid(),
-        comm: waker.comm(),
-    }
+    (waker.pid(), waker.tid(), waker.comm())
 }
 
 #[inline(always)]
-fn wakeup<C: Tracepoint>(task: &Task<C>, is_new: bool, waker: Waker) {
+fn wakeup<C: Tracepoint>(task: &Task<C>, is_new: bool, waker: (u32, u32, [u8; COMM_BYTES])) {
+    let (waker_pid, waker_tid, waker_comm) = waker;
     record(task, EventTypeId::WAKEUP, |header| WakeupRecord {
         header,
         data: WakeupData {
             target_cpu: task.cpu(),
             new: u32::from(is_new),
-            waker_pid: waker.pid,
-            waker_tid: waker.tid,
-            waker_comm: waker.comm,
+            waker_pid,
+            waker_tid,
+            waker_comm,
         },
     });
 }

@@ -79,8 +79,12 @@ impl Tracing {
         // SAFETY: `gettid` has no preconditions.
         let tid = unsafe { libc::gettid() };
         let own = events.iter().filter(|event| event.header.tid == tid);
-        own.map(|event| (event.header, event.data(&data).to_vec()))
-            .collect()
+        let mut own: Vec<_> = own
+            .map(|event| (event.header, event.data(&data).to_vec()))
+            .collect();
+        // Each ring brings its own in one piece.
+        own.sort_by_key(|(header, _)| header.time);
+        own
     }
 }
 

@@ -114,12 +114,14 @@ impl Tracing {
         assert_eq!(self.losses, []);
     }
 
-    /// Each event with its data.
+    /// Each event with its data, in order of time: each ring brings its own in one piece.
     fn with_data(&self) -> Vec<(EventHeader, &[u8])> {
         let events = self.events.iter();
-        events
+        let mut events: Vec<_> = events
             .map(|event| (event.header, event.data(&self.data)))
-            .collect()
+            .collect();
+        events.sort_by_key(|(header, _)| header.time);
+        events
     }
 }
 
@@ -338,9 +340,7 @@ fn switches_of_a_thread_alternate_and_tell_the_other_side() {
 
     let mut is_running = BTreeMap::new();
     let (mut outs, mut outs_in_a_row) = (0, 0);
-    let mut events = tracing.with_data();
-    events.sort_by_key(|(header, _)| header.time);
-    for (header, data) in events {
+    for (header, data) in tracing.with_data() {
         let is_in = header.event_type == EventTypeId::SWITCH_IN;
         let before = is_running.insert(header.tid, is_in);
         assert!(before != Some(true) || !is_in, "it ran already");

@@ -31,7 +31,7 @@ pub use process::{
 };
 pub use sched::{
     MigrateData, MigrateRecord, SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord,
-    Waker, WakeupData, WakeupRecord,
+    WAKER_PLACES, Waker, WakeupData, WakeupRecord,
 };
 pub use signal::{
     SignalDeliverData, SignalDeliverRecord, SignalGenerateData, SignalGenerateRecord, signal_result,

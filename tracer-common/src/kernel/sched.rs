@@ -61,17 +61,26 @@ pub struct MigrateData {
     pub to_cpu: u32,
 }
 
-/// Who asked for a wake-up: value of the map `WAKERS`, by the thread that is woken. It stays
-/// there from the request until the thread is runnable.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+/// Places in the map `WAKERS`: a power of two.
+pub const WAKER_PLACES: u32 = 16384;
+
+/// Who asked for a wake-up: an entry of the map `WAKERS`, whose place is the number of the thread
+/// that is woken modulo [`WAKER_PLACES`].
+///
+/// Written where the wake-up is asked for, read where the thread becomes runnable. Where two
+/// threads of one place are woken at the same time, one of them is told without its waker. A hash
+/// map would tell both, and take longer than recording the event does.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Waker {
-    /// Process.
-    pub pid: u32,
-    /// Thread.
-    pub tid: u32,
-    /// Its name.
+    /// From the lowest bit: thread and process that ask, 24 bits each, and what is left of the
+    /// number of the thread that is woken. One word, so that it is never half of one and half
+    /// of another. 0: nobody.
+    pub who: u64,
+    /// The name of the thread that asks.
     pub comm: [u8; COMM_BYTES],
+    /// Zero.
+    pub reserved: u64,
 }
 
 records! {

@@ -11,6 +11,8 @@
 //! Nothing is pinned: programs and maps end with the descriptors of this process.
 
 mod btf;
+#[cfg(test)]
+mod budget;
 mod calls;
 mod checks;
 mod decode;

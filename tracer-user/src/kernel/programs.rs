@@ -163,32 +163,79 @@ fn attach_raw(ebpf: &mut Ebpf, tracepoint: &Tracepoint) -> Result<ProgramFd, Pro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::budget::{BUDGETS, Budget};
     use crate::kernel::object::object;
     use crate::kernel::requirements;
     use crate::kernel::tracer::Parameters;
 
-    #[test]
-    #[ignore = "loads eBPF: run by cargo xtask test"]
-    fn the_kernel_takes_every_program_in_both_forms() {
+    /// The object as loaded without anything attached, or `None` where this test may not run.
+    fn load(is_verbose: bool) -> Option<(Ebpf, Btf)> {
         let (Some(object), Ok(kernel)) = (object(), requirements::examine()) else {
             let is_required =
                 std::env::var_os("TRACER_REQUIRE_PRIVILEGED").is_some_and(|v| v == "1");
             assert!(!is_required, "the object or a right is missing");
-            return;
+            return None;
         };
+        let parameters = Parameters {
+            globals: &kernel.globals,
+            cpus: 1,
+            pages: 1,
+            wanted: u64::MAX,
+            is_verbose,
+        };
+        let ebpf = parameters.load(object, &kernel.btf).unwrap();
+        Some((ebpf, kernel.btf))
+    }
+
+    #[test]
+    #[ignore = "loads eBPF: run by cargo xtask test"]
+    fn the_kernel_takes_every_program_in_both_forms() {
         for is_verbose in [false, true] {
-            let mut ebpf = Parameters {
-                globals: &kernel.globals,
-                cpus: 1,
-                pages: 1,
-                is_verbose,
-            }
-            .load(object, &kernel.btf)
-            .unwrap();
+            let Some((mut ebpf, btf)) = load(is_verbose) else {
+                return;
+            };
             for tracepoint in TRACEPOINTS {
-                attach_btf(&mut ebpf, &kernel.btf, tracepoint.name).unwrap();
+                attach_btf(&mut ebpf, &btf, tracepoint.name).unwrap();
                 attach_raw(&mut ebpf, tracepoint).unwrap();
             }
         }
+    }
+
+    #[test]
+    #[ignore = "loads eBPF: run by cargo xtask test"]
+    fn no_program_takes_the_verifier_longer_than_its_budget_says() {
+        let Some((mut ebpf, btf)) = load(false) else {
+            return;
+        };
+        let mut used = Vec::new();
+        for tracepoint in TRACEPOINTS {
+            let program = ebpf.program_mut(tracepoint.name).unwrap();
+            let program: &mut BtfTracePoint = program.try_into().unwrap();
+            program.load(tracepoint.name, &btf).unwrap();
+            let instructions = program.info().unwrap().verified_instruction_count();
+            let program = ebpf.program_mut(tracepoint.raw).unwrap();
+            let program: &mut RawTracePoint = program.try_into().unwrap();
+            program.load().unwrap();
+            let raw_instructions = program.info().unwrap().verified_instruction_count();
+            used.push(Budget {
+                program: tracepoint.name,
+                // Kernels before 5.16 do not say.
+                instructions: instructions.unwrap_or(0),
+                raw_instructions: raw_instructions.unwrap_or(0),
+            });
+        }
+
+        let programs =
+            |table: &[Budget]| -> Vec<_> { table.iter().map(|row| row.program).collect() };
+        assert_eq!(programs(&used), programs(BUDGETS), "a row for each program");
+        let is_above = |(used, budget): &(&Budget, &Budget)| {
+            used.instructions > budget.instructions
+                || used.raw_instructions > budget.raw_instructions
+        };
+        let above: Vec<_> = used.iter().zip(BUDGETS).filter(is_above).collect();
+        assert!(
+            above.is_empty(),
+            "above their budgets: {above:#?}\nall: {used:?}"
+        );
     }
 }

@@ -7,7 +7,7 @@ use aya::maps::Map;
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{LostOnCpu, TRACED_PAGE, syscalls, traced, wanted};
+use tracer_common::kernel::{LostOnCpu, TRACED_PAGE, WAKER_PLACES, syscalls, traced, wanted};
 
 use super::btf::offsets::Global;
 use super::calls::{SyscallSet, Wanted};
@@ -80,6 +80,7 @@ impl KernelTracer {
             globals: &globals,
             cpus,
             pages,
+            wanted: options.wanted_bits(),
             is_verbose: options.verbose,
         }
         .load(object, &kernel.btf)?;
@@ -188,6 +189,8 @@ pub(super) struct Parameters<'a> {
     pub cpus: u32,
     /// Pages of the map `TRACED`.
     pub pages: u32,
+    /// The types that are wanted, as bits.
+    pub wanted: u64,
     pub is_verbose: bool,
 }
 
@@ -199,10 +202,16 @@ impl Parameters<'_> {
         } else {
             (0_u8, 1)
         };
+        let waker_places = if self.wanted & wanted::bit(EventTypeId::WAKEUP) == 0 {
+            1
+        } else {
+            WAKER_PLACES
+        };
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(btf))
             .map_max_entries(LOST, self.cpus)
+            .map_max_entries("WAKERS", waker_places)
             .map_max_entries(TRACED, self.pages)
             .map_max_entries("AYA_LOGS", log_bytes)
             .override_global(aya_log::LEVEL, &log_level, true);
