@@ -7,8 +7,9 @@ use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
 use aya_log_ebpf::debug;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{EXEC_FILE_BYTES, ExecRecord, traced};
+use tracer_common::kernel::{EXEC_FILE_BYTES, ExecRecord};
 
+use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::offsets::BINPRM_FILENAME;
@@ -23,8 +24,12 @@ fn exec<C: Tracepoint>(ctx: &C) {
     // SAFETY: the arguments are `struct task_struct *, pid_t, struct linux_binprm *`.
     let task = unsafe { Task::argument::<0>(ctx) };
     let pid = task.pid();
-    if maps::traced(pid) & traced::TRACED == 0 {
-        return;
+    if !maps::is_traced(pid) {
+        let bits = choice::bits(&task, task.comm());
+        if bits == 0 {
+            return;
+        }
+        maps::set_traced(pid, bits);
     }
     #[expect(clippy::cast_possible_truncation, reason = "the thread is an int")]
     let old_tid = ctx.number::<1>() as u32;

@@ -5,6 +5,7 @@ use aya_log_ebpf::debug;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{ForkData, ForkRecord, RecordHeader, traced};
 
+use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::record::{Subject, record};
@@ -27,7 +28,12 @@ fn fork<C: Tracepoint>(ctx: &C) {
     if is_process {
         let inherits = state & (traced::TRACED | traced::INHERIT);
         let is_added = inherits == traced::TRACED | traced::INHERIT;
-        maps::set_traced(child_pid, if is_added { inherits } else { 0 });
+        let bits = if is_added {
+            inherits
+        } else {
+            choice::bits(&child, child.comm())
+        };
+        maps::set_traced(child_pid, bits);
         if is_added {
             debug!(
                 ctx,

@@ -11,8 +11,8 @@ use aya_ebpf::maps::{Array, HashMap, LruHashMap};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    COMM_BYTES, Issuer, LostOnCpu, MAX_RINGS, TRACED_PAGE, WAKER_PLACES, Waker, syscalls, traced,
-    wanted,
+    COMM_BYTES, Choice, Issuer, LostOnCpu, MAX_RINGS, TRACED_PAGE, WAKER_PLACES, Waker, syscalls,
+    traced, wanted,
 };
 
 use crate::context::CommWords;
@@ -29,6 +29,10 @@ static RINGS: ArrayOfMaps<Ring, { MAX_RINGS as usize }> = ArrayOfMaps::new();
 /// A byte a process: see [`tracer_common::kernel::traced`]. The agent sets the number of pages.
 #[map]
 static TRACED: Array<[u8; TRACED_PAGE as usize]> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// See [`Choice`].
+#[map]
+static CHOICE: Array<Choice> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// See [`tracer_common::kernel::wanted`].
 #[map]
@@ -89,6 +93,13 @@ pub fn set_traced(pid: u32, bits: u8) {
         // SAFETY: inside the page; a byte is written whole.
         unsafe { byte.write_volatile(bits) };
     }
+}
+
+/// Which processes are chosen by what they are.
+#[inline(always)]
+pub fn choice() -> Option<Choice> {
+    // SAFETY: nobody writes it once the programs are attached.
+    CHOICE.get(0).copied()
 }
 
 /// Whether process `pid` is traced.

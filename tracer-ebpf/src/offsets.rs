@@ -37,6 +37,20 @@ globals! {
     TASK_THREAD_PID = NO_OFFSET;
     /// `task_struct::thread_info.status`; only on x86-64.
     TASK_STATUS = NO_OFFSET;
+    /// `task_struct::cgroups`.
+    TASK_CGROUPS = NO_OFFSET;
+    /// `css_set::dfl_cgrp`: the control group of version 2.
+    CGROUPS_DEFAULT = NO_OFFSET;
+    /// `cgroup::level`: how deep it is nested.
+    CGROUP_LEVEL = NO_OFFSET;
+    /// `cgroup::ancestors`: pointers, the outermost first; since 6.1.
+    CGROUP_ANCESTORS = NO_OFFSET;
+    /// `cgroup::ancestor_ids`: numbers, the outermost first; before 6.1.
+    CGROUP_ANCESTOR_IDS = NO_OFFSET;
+    /// `cgroup::kn`.
+    CGROUP_NODE = NO_OFFSET;
+    /// `kernfs_node::id`.
+    NODE_ID = NO_OFFSET;
     /// `pid::level`: how deep its pid namespace is nested.
     PID_LEVEL = NO_OFFSET;
     /// `pid::numbers`: its number in each namespace, the outermost first.
@@ -101,6 +115,8 @@ globals! {
     VICTIM_IS_TASK = 0;
     /// 1 when there is the helper `bpf_task_pt_regs` (5.15 and later).
     HAS_TASK_PT_REGS = 0;
+    /// 1 when processes are chosen by what they are: `tracer_common::kernel::Choice`.
+    CHOOSES = 0;
     /// The number of rings, a power of two, less one.
     RING_MASK = 0;
     /// A reader is woken once the ring holds so many bytes.

@@ -3,10 +3,12 @@
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{COMM_BYTES, RecordHeader, RenameData, RenameRecord, traced};
+use tracer_common::kernel::{COMM_BYTES, RecordHeader, RenameData, RenameRecord};
 
+use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
+use crate::offsets::CHOOSES;
 use crate::record::{Subject, record};
 use crate::task::Task;
 use crate::user;
@@ -18,7 +20,10 @@ at_tracepoint!("task_rename": task_rename, task_rename_raw => rename);
 fn rename<C: Tracepoint>(ctx: &C) {
     // SAFETY: the first argument is `struct task_struct *`.
     let task = unsafe { Task::argument::<0>(ctx) };
-    if maps::traced(task.pid()) & traced::TRACED == 0 {
+    let (pid, tid) = (task.pid(), task.tid());
+    let is_traced = maps::is_traced(pid);
+    // A process goes by the name of its first thread.
+    if !is_traced && (CHOOSES.load() == 0 || tid != pid) {
         return;
     }
     let name = ctx.number::<1>() as *const u8;
@@ -28,9 +33,16 @@ fn rename<C: Tracepoint>(ctx: &C) {
     // SAFETY: the helper writes at most 16 bytes into `comm`, and checks `name`, which is the
     // new name: at an exec that of the file, of any length.
     unsafe { bpf_probe_read_kernel_str(comm.as_mut_ptr().cast(), size, name.cast()) };
+    if !is_traced {
+        let bits = choice::bits(&task, comm);
+        if bits == 0 {
+            return;
+        }
+        maps::set_traced(pid, bits);
+    }
     let program_address = user::address(ctx);
     // An exec renames the thread while its registers are still those of the call.
-    maps::remember_call(task.tid(), program_address);
+    maps::remember_call(tid, program_address);
     record(&task, EventTypeId::RENAME, |header| RenameRecord {
         header: RecordHeader {
             program_address,

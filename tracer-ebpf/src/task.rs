@@ -9,8 +9,9 @@ use tracer_common::kernel::globals::NO_OFFSET;
 
 use crate::context::Tracepoint;
 use crate::offsets::{
-    PID_LEVEL, PID_NUMBERS, SIGNAL_LIVE, TASK_COMM, TASK_CPU, TASK_EXIT_CODE, TASK_FSBASE,
-    TASK_LEADER, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID,
+    CGROUPS_DEFAULT, PID_LEVEL, PID_NUMBERS, SIGNAL_LIVE, TASK_CGROUPS, TASK_COMM, TASK_CPU,
+    TASK_EXIT_CODE, TASK_FSBASE, TASK_LEADER, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS,
+    TASK_TGID, TASK_THREAD_PID,
 };
 use crate::record::Subject;
 
@@ -112,6 +113,15 @@ impl<C: Tracepoint> Task<C> {
         // A helper, because the verifier allows no computed offset.
         // SAFETY: the helper checks the address.
         unsafe { bpf_probe_read_kernel(pid.0.wrapping_add(at).cast()) }.unwrap_or(0)
+    }
+
+    /// Its control group of version 2.
+    #[inline(always)]
+    pub fn control_group(&self) -> Address {
+        // SAFETY: `base` is a task (see `argument`), and `cgroups` a pointer in it.
+        let groups: Address = unsafe { field::<C, _>(self.base, TASK_CGROUPS.load()) };
+        // SAFETY: it is a `struct css_set *`, and the group a pointer in it.
+        unsafe { field::<C, _>(groups.0, CGROUPS_DEFAULT.load()) }
     }
 
     /// Whether the thread is in a system call of a 32-bit program.

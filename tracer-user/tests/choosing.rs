@@ -15,7 +15,9 @@ use tracer_posix::area::monotonic_now;
 use tracer_posix::engine::{EventSet, EventTypes};
 use tracer_posix::event::EventHeader;
 use tracer_posix::source::{Batch, Control, Source};
-use tracer_user::kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, SyscallSet};
+use tracer_user::kernel::{
+    KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, SyscallSet,
+};
 
 /// One test at a time: they look at what this process has loaded.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -35,6 +37,8 @@ impl Tracing {
             ring_bytes: 1 << 20,
             wanted: wanted.to_vec(),
             syscalls,
+            choice: ProcessChoice::Given,
+            inherit: true,
             verbose: false,
         };
         match KernelTracer::load(&options) {

@@ -19,7 +19,7 @@ use tracer_posix::engine::{EventSet, EventTypes};
 use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_posix::source::{Batch, Control, Loss, LossCause, Pending, Source};
 use tracer_user::kernel::{
-    KernelOptions, KernelSource, KernelTracer, LoadError, SyscallSet, checks,
+    KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, SyscallSet, checks,
 };
 
 const SWITCHES: &[EventTypeId] = &[EventTypeId::SWITCH_IN, EventTypeId::SWITCH_OUT];
@@ -54,6 +54,8 @@ impl Tracing {
             ring_bytes,
             wanted: wanted.to_vec(),
             syscalls: SyscallSet::all(),
+            choice: ProcessChoice::Given,
+            inherit: true,
             verbose: false,
         })
     }
@@ -682,6 +684,8 @@ fn the_programs_own_diagnostics_reach_tracing() {
         ring_bytes: MIB,
         wanted: Vec::new(),
         syscalls: SyscallSet::all(),
+        choice: ProcessChoice::Given,
+        inherit: true,
         verbose: true,
     }) else {
         return;

@@ -5,6 +5,8 @@ use core::mem::size_of;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use super::COMM_BYTES;
+
 /// Processes in one page of the map `TRACED`: the map is an array of pages of bytes, a byte a
 /// process, found by `page = pid / 4096`, `byte = pid % 4096`.
 ///
@@ -24,6 +26,24 @@ pub mod traced {
     pub const INHERIT: u8 = 2;
     /// Its last thread has exited: what follows is only the last switch away.
     pub const DYING: u8 = 4;
+}
+
+/// Which processes are chosen by what they are, and not by their number: the one entry of the map
+/// `CHOICE`. Written by the agent before the programs are attached.
+///
+/// The programs that see processes begin, run another program, be renamed or be moved look whether
+/// such a process is chosen, and write its byte of `TRACED`. Nothing is asked on any other event.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Choice {
+    /// The control group (version 2) whose processes are chosen, those of groups within it
+    /// included; 0 for none.
+    pub cgroup: u64,
+    /// The name of the processes that are chosen, as a thread's name is stored; all zero for
+    /// none.
+    pub comm: [u8; COMM_BYTES],
+    /// The [`traced`] bits that a chosen process gets.
+    pub bits: u64,
 }
 
 /// The map `WANTED`: one word, in which bit *n* stands for the event type *n*.

@@ -22,12 +22,13 @@ const fn budget(program: &'static str, instructions: u32, raw_instructions: u32)
 
 /// A row for each program, in the order in which they are attached.
 pub const BUDGETS: &[Budget] = &[
-    budget("sched_process_fork", 350, 730),
+    budget("sched_process_fork", 4300, 12660),
     budget("sched_process_exit", 230, 400),
-    budget("sched_process_exec", 1700, 1830),
-    budget("task_rename", 310, 750),
-    budget("sched_waking", 90, 250),
-    budget("sched_wakeup", 290, 490),
+    budget("sched_process_exec", 5950, 10510),
+    budget("cgroup_attach_task", 3890, 3980),
+    budget("task_rename", 4670, 14300),
+    budget("sched_waking", 100, 200),
+    budget("sched_wakeup", 240, 410),
     budget("sched_wakeup_new", 200, 400),
     budget("sched_switch", 450, 770),
     budget("sched_migrate_task", 170, 300),

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Bytes of a page.
 pub fn page_bytes() -> usize {
@@ -71,6 +71,15 @@ impl Mapping {
         let byte = unsafe { self.base.add(at) };
         // SAFETY: mapped while `self` lives, and everybody reads and writes whole bytes.
         Some(unsafe { AtomicU8::from_ptr(byte.as_ptr()) })
+    }
+
+    /// Writes bytes from the start on, as far as there is room.
+    pub fn write(&self, bytes: &[u8]) {
+        for (at, byte) in bytes.iter().enumerate() {
+            if let Some(place) = self.byte(at) {
+                place.store(*byte, Ordering::Relaxed);
+            }
+        }
     }
 
     /// The 64-bit word at offset `at`, a multiple of 8. It may be stored to only where the

@@ -3,7 +3,8 @@
 //! - [`KernelTracer::load`] checks what the kernel must have (`requirements`), asks its BTF
 //!   where fields lie (`btf`), and loads and attaches the programs (`programs`).
 //! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
-//!   its memory; and which system calls are (`calls`).
+//!   its memory; which processes are chosen by what they are (`choice`); and
+//!   which system calls are recorded (`calls`).
 //! - [`KernelSource`] hands what is recorded to a stream (`rings`, `decode`), with a watermark
 //!   and the count of what was lost (`losses`).
 //! - [`checks`] is what `tracer-user doctor` prints.
@@ -15,6 +16,7 @@ mod btf;
 mod budget;
 mod calls;
 mod checks;
+mod choice;
 mod decode;
 mod diagnostics;
 mod error;
@@ -31,6 +33,7 @@ mod tracer;
 
 pub use calls::{SyscallSet, UnknownSyscall};
 pub use checks::{Availability, Check, availability, checks};
+pub use choice::ProcessChoice;
 pub use error::LoadError;
 pub use options::KernelOptions;
 pub use requirements::Unmet;

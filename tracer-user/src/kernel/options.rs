@@ -4,6 +4,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::wanted;
 
 use super::calls::SyscallSet;
+use super::choice::ProcessChoice;
 use super::error::LoadError;
 use super::mapping::page_bytes;
 
@@ -19,6 +20,10 @@ pub struct KernelOptions {
     pub wanted: Vec<EventTypeId>,
     /// The system calls that are recorded, where those types are wanted.
     pub syscalls: SyscallSet,
+    /// Which processes are traced without being given by number.
+    pub choice: ProcessChoice,
+    /// Whether a child that a chosen process makes is traced too.
+    pub inherit: bool,
     /// Whether the programs' own diagnostics are wanted. They go to `tracing`, target
     /// `tracer_ebpf`, level debug.
     pub verbose: bool,
@@ -59,6 +64,8 @@ mod tests {
             ring_bytes,
             wanted: wanted.to_vec(),
             syscalls: SyscallSet::all(),
+            choice: ProcessChoice::Given,
+            inherit: true,
             verbose: false,
         }
     }

@@ -21,6 +21,10 @@ struct Tracepoint {
     is_helper: bool,
 }
 
+/// Beside the bits of types: what is needed when processes are chosen by control group. No type has
+/// the number 0.
+pub const CONTROL_GROUPS: u64 = 1;
+
 macro_rules! tracepoint {
     ($name:ident records $($id:ident),+) => {
         Tracepoint {
@@ -44,6 +48,12 @@ const TRACEPOINTS: &[Tracepoint] = &[
     tracepoint!(sched_process_fork records FORK, THREAD_CREATE),
     tracepoint!(sched_process_exit records EXIT, THREAD_EXIT),
     tracepoint!(sched_process_exec records EXEC),
+    Tracepoint {
+        name: "cgroup_attach_task",
+        raw: "cgroup_attach_task_raw",
+        records: CONTROL_GROUPS,
+        is_helper: true,
+    },
     tracepoint!(task_rename records RENAME),
     tracepoint!(sched_waking helps WAKEUP),
     tracepoint!(sched_wakeup records WAKEUP),
@@ -163,6 +173,7 @@ fn attach_raw(ebpf: &mut Ebpf, tracepoint: &Tracepoint) -> Result<ProgramFd, Pro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::btf::offsets::Global;
     use crate::kernel::budget::{BUDGETS, Budget};
     use crate::kernel::object::object;
     use crate::kernel::requirements;
@@ -170,12 +181,17 @@ mod tests {
 
     /// The object as loaded without anything attached, or `None` where this test may not run.
     fn load(is_verbose: bool) -> Option<(Ebpf, Btf)> {
-        let (Some(object), Ok(kernel)) = (object(), requirements::examine()) else {
+        let (Some(object), Ok(mut kernel)) = (object(), requirements::examine()) else {
             let is_required =
                 std::env::var_os("TRACER_REQUIRE_PRIVILEGED").is_some_and(|v| v == "1");
             assert!(!is_required, "the object or a right is missing");
             return None;
         };
+        // With what adds most to the programs.
+        kernel.globals.push(Global {
+            name: "CHOOSES",
+            value: 1,
+        });
         let parameters = Parameters {
             globals: &kernel.globals,
             cpus: 1,

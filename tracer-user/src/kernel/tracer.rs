@@ -7,17 +7,20 @@ use aya::maps::Map;
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{LostOnCpu, TRACED_PAGE, WAKER_PLACES, syscalls, traced, wanted};
+use zerocopy::IntoBytes;
+
+use tracer_common::kernel::{Choice, LostOnCpu, TRACED_PAGE, WAKER_PLACES, syscalls, wanted};
 
 use super::btf::offsets::Global;
 use super::calls::{SyscallSet, Wanted};
+use super::choice;
 use super::diagnostics::diagnostics;
 use super::error::LoadError;
 use super::losses::Losses;
 use super::mapping::{Access, Mapping};
 use super::object::object;
 use super::options::KernelOptions;
-use super::programs;
+use super::programs::{self, CONTROL_GROUPS};
 use super::requirements;
 use super::rings::{self, Rings};
 use super::source::KernelSource;
@@ -33,6 +36,7 @@ const TRACED: &str = "TRACED";
 const WANTED: &str = "WANTED";
 const SYSCALLS: &str = "SYSCALLS";
 const LOST: &str = "LOST";
+const CHOICE: &str = "CHOICE";
 
 /// Bytes of the map `SYSCALLS`.
 const SYSCALLS_BYTES: usize = syscalls::SETS as usize * syscalls::WORDS * size_of::<u64>();
@@ -76,6 +80,11 @@ impl KernelTracer {
             name: "RING_MASK",
             value: ring_count.saturating_sub(1),
         });
+        let chosen = options.choice.for_programs(options.inherit);
+        globals.push(Global {
+            name: "CHOOSES",
+            value: u32::from(chosen.is_some()),
+        });
         let mut ebpf = Parameters {
             globals: &globals,
             cpus,
@@ -100,7 +109,14 @@ impl KernelTracer {
             let lost = map_array(&ebpf, LOST, usize_of(cpus) * size_of::<LostOnCpu>())?;
             let log = options.verbose.then(|| diagnostics(&mut ebpf)).flatten();
             // Last, so that the programs find everything in place when they are attached.
-            let bits = wanted::LIFECYCLE | wanted_bits;
+            let mut bits = wanted::LIFECYCLE | wanted_bits;
+            if let Some(chosen) = chosen {
+                let choice = map_array(&ebpf, CHOICE, size_of::<Choice>())?;
+                choice.write(chosen.as_bytes());
+                if chosen.cgroup != 0 {
+                    bits |= CONTROL_GROUPS;
+                }
+            }
             let has = |name: &str| kernel.tracepoints.contains(&name);
             let attached = programs::attach(&mut ebpf, &kernel.btf, bits, has)?;
             let losses = Losses::new(lost, usize_of(cpus), attached.programs);
@@ -130,12 +146,22 @@ impl KernelTracer {
     ///
     /// [`LoadError::NoSuchPid`]: no process can have this number.
     pub fn trace(&mut self, pid: i32, inherit: bool) -> Result<(), LoadError> {
-        let bits = if inherit {
-            traced::TRACED | traced::INHERIT
-        } else {
-            traced::TRACED
-        };
-        self.set_traced(pid, bits)
+        self.set_traced(pid, choice::bits(inherit))
+    }
+
+    /// Traces every process but this one and those that it makes from now on.
+    pub fn trace_everything(&mut self, inherit: bool) {
+        let own = usize::try_from(std::process::id()).unwrap_or(0);
+        let bits = choice::bits(inherit);
+        // A process that is made while its parent is not marked yet may get a number that was
+        // passed already: the second time round every parent is marked, and with it what it makes.
+        for _ in 0..2 {
+            for pid in (1..self.processes).filter(|pid| *pid != own) {
+                if let Some(byte) = self.traced.byte(pid) {
+                    byte.store(bits, Ordering::Relaxed);
+                }
+            }
+        }
     }
 
     /// Traces process `pid` no longer. Children that are traced already stay so.

@@ -1,7 +1,8 @@
 //! One JSON object a line, for programs.
 //!
 //! `thread_id` (the thread's `pthread_t`) and `prog_address` (the user address of the trace point
-//! or system call) are there where they are known.
+//! or system call) are there where they are known; `ns_pid` and `ns_tid` where the process is
+//! numbered otherwise in its own pid namespace.
 
 use tracer_posix::event::Truncation;
 
@@ -56,6 +57,12 @@ impl Report for JsonLines {
         push_data(out, line);
         out.extend_from_slice(b",\"truncated\":");
         push_bool(out, header.truncation != Truncation::None);
+        if let Some(inside) = line.inside {
+            out.extend_from_slice(b",\"ns_pid\":");
+            push_number(out, inside.pid);
+            out.extend_from_slice(b",\"ns_tid\":");
+            push_number(out, inside.tid);
+        }
         if header.thread_id != 0 {
             out.extend_from_slice(b",\"thread_id\":");
             push_number(out, header.thread_id);
@@ -168,6 +175,7 @@ mod tests {
             entry: system_event_type(event_type),
             name,
             comm: Some(b"sh\"\x1b"),
+            inside: None,
         };
         let mut out = Vec::new();
         let date = UNIX_EPOCH + Duration::from_secs(60);

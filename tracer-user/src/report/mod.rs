@@ -31,6 +31,17 @@ pub struct Line<'a> {
     pub name: &'a [u8],
     /// The name of its thread at that time, where known: any bytes.
     pub comm: Option<&'a [u8]>,
+    /// Its process and thread in their own pid namespace, where those are other numbers.
+    pub inside: Option<NamespaceIds>,
+}
+
+/// A process and a thread of it, as they are numbered in their own pid namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamespaceIds {
+    /// The process.
+    pub pid: i32,
+    /// The thread.
+    pub tid: i32,
 }
 
 /// One way of showing events. People and programs never share one.

@@ -162,6 +162,7 @@ mod tests {
             entry: system_event_type(header.event_type),
             name,
             comm,
+            inside: None,
         };
         let mut out = Vec::new();
         Text::new(MonotonicNs(4_000_000_000), false).event(&mut out, &line);
@@ -233,6 +234,7 @@ mod tests {
             entry: None,
             name: b"x",
             comm: None,
+            inside: None,
         };
         let mut out = Vec::new();
         Text::new(MonotonicNs(0), true).event(&mut out, &line);

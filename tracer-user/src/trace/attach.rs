@@ -3,24 +3,31 @@
 use std::io;
 
 use anyhow::{Context, bail, ensure};
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracer_posix::area::FindError;
 
 use tracer_posix::area::monotonic_now;
 
 use super::areas::AreaError;
-use super::ending::{end, runtime};
+use super::ending::{end, runtime, tell};
 use super::follow::{Follow, ring_of};
 use super::pidfd::PidFd;
-use super::wake::{watch_process, watch_signals};
-use super::{Outcome, Setup, proc_fs};
+use super::setup::Begun;
+use super::wake::{Wake, watch_process, watch_signals};
+use super::writer::Writer;
+use super::{Outcome, Setup, Targets, proc_fs};
+use crate::kernel::ProcessChoice;
 
-/// Traces the processes until they end, or until the setup or the user says so.
+/// Traces the targets: processes that are given by number until they end, others until the setup
+/// or the user says so.
 ///
 /// # Errors
 ///
 /// A process cannot be traced, or the lines cannot be written.
-pub fn attach(pids: &[i32], setup: &Setup) -> anyhow::Result<Outcome> {
+pub fn attach(targets: &Targets, setup: &Setup) -> anyhow::Result<Outcome> {
+    let Targets::Pids(pids) = targets else {
+        return runtime()?.block_on(attach_to_all(targets, setup));
+    };
     let processes: Vec<(i32, PidFd)> = pids
         .iter()
         .map(|pid| Ok((*pid, open(*pid)?)))
@@ -30,7 +37,7 @@ pub fn attach(pids: &[i32], setup: &Setup) -> anyhow::Result<Outcome> {
 
 async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Result<Outcome> {
     let (wakes, woken) = unbounded_channel();
-    let mut begun = setup.begin()?;
+    let mut begun = setup.begin(ProcessChoice::Given)?;
     let writer = setup.writer()?;
     watch_signals(&wakes).context("cannot watch for signals")?;
     for (pid, process) in processes {
@@ -45,7 +52,7 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
             "process {pid} ended while it was being attached to"
         );
         if !has_area.map_err(|error| with_remedy(error, setup))? {
-            super::ending::tell(&format!(
+            tell(&format!(
                 "process {pid} has no trace area (not linked with libposixtrace): \
                  no user events until it loads it"
             ));
@@ -53,16 +60,63 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
         watch_process(&wakes, pid, process)
             .with_context(|| format!("cannot wait for the end of process {pid}"))?;
     }
+    follow(begun, writer, woken, false, setup).await
+}
+
+/// Traces what is chosen by what it is: the programs in the kernel see to what begins from now on,
+/// and what is there already is found after that.
+async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outcome> {
+    ensure!(
+        setup.system,
+        "--no-system goes with pids only: the kernel's events tell which processes are chosen"
+    );
+    let (wakes, woken) = unbounded_channel();
+    let mut begun = setup.begin(targets.choice())?;
+    let writer = setup.writer()?;
+    watch_signals(&wakes).context("cannot watch for signals")?;
+    let is_everything = *targets == Targets::Everything;
+    if let Some(kernel) = begun.kernel.as_mut().filter(|_| is_everything) {
+        kernel.trace_everything(setup.inherit);
+    }
+    let there = targets.there_now();
+    for pid in &there {
+        if let Some(kernel) = begun.kernel.as_mut().filter(|_| !is_everything) {
+            kernel
+                .trace(*pid, setup.inherit)
+                .with_context(|| format!("cannot trace process {pid}"))?;
+        }
+        begun.tracer.add_found(*pid, monotonic_now());
+    }
+    tell(&format!(
+        "tracing {}, of which {} are there now, until Ctrl-C",
+        targets.in_words(),
+        there.len()
+    ));
+    follow(begun, writer, woken, true, setup).await
+}
+
+/// Follows to the end.
+async fn follow(
+    begun: Begun,
+    writer: Writer,
+    wakes: UnboundedReceiver<Wake>,
+    is_open: bool,
+    setup: &Setup,
+) -> anyhow::Result<Outcome> {
     let follow = Follow {
         tracer: begun.tracer,
         writer,
-        wakes: woken,
+        wakes,
         ring: ring_of(begun.kernel.as_ref()).context("cannot wait for kernel events")?,
         command: None,
         start: begun.start,
         until: begun.until,
+        is_open,
     };
-    Ok(end(follow, setup).await?.outcome)
+    let outcome = end(follow, setup).await?.outcome;
+    // Until here the programs stay attached.
+    drop(begun.kernel);
+    Ok(outcome)
 }
 
 /// Opens a process, or says why it is none that can be attached to.

@@ -96,6 +96,8 @@ pub struct Follow {
     pub start: MonotonicNs,
     /// When it ends.
     pub until: Option<MonotonicNs>,
+    /// Whether it goes on when no process lives: others may come.
+    pub is_open: bool,
 }
 
 impl Follow {
@@ -162,7 +164,9 @@ impl Follow {
                 self.tracer.tidy(now);
             }
             match phase {
-                Phase::Following if self.tracer.have_all_ended() => phase = draining(now, true),
+                Phase::Following if !self.is_open && self.tracer.have_all_ended() => {
+                    phase = draining(now, true)
+                }
                 Phase::Draining {
                     is_for_lack_of_processes: true,
                     ..

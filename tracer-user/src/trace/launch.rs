@@ -15,6 +15,7 @@ use super::follow::{Command, Follow, ring_of};
 use super::pidfd::PidFd;
 use super::wake::{Wake, watch_signals};
 use super::{Outcome, Setup};
+use crate::kernel::ProcessChoice;
 
 /// Why a command was not started.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +56,7 @@ async fn start_and_follow(
     setup: &Setup,
 ) -> anyhow::Result<(Outcome, Option<ExitStatus>)> {
     let (wakes, mut woken) = unbounded_channel();
-    let mut begun = setup.begin()?;
+    let mut begun = setup.begin(ProcessChoice::Given)?;
     let writer = setup.writer()?;
     let (area, inherited) = if setup.selection.has_user() {
         let area = Area::for_command().context("cannot make a trace area")?;
@@ -99,6 +100,7 @@ async fn start_and_follow(
         }),
         start: begun.start,
         until: begun.until,
+        is_open: false,
     };
     let ended = end(follow, setup).await?;
     if let Some(error) = ended.not_started {

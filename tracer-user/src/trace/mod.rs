@@ -10,6 +10,7 @@
 mod areas;
 mod attach;
 mod command;
+mod control_group;
 mod ending;
 mod follow;
 mod launch;
@@ -19,16 +20,19 @@ mod proc_fs;
 mod processes;
 mod selection;
 mod setup;
+mod targets;
 mod tracer;
 mod wake;
 mod writer;
 
 pub use attach::attach;
+pub use control_group::ControlGroup;
 pub use ending::tell;
 pub use launch::{StartError, launch};
 pub use proc_fs::has_capability;
 pub use selection::{Selection, UnknownEventType};
 pub use setup::{Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES};
+pub use targets::Targets;
 
 /// How a trace ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

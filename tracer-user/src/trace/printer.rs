@@ -10,7 +10,7 @@ use tracer_posix::event::Event;
 use tracer_posix::source::LossCause;
 
 use super::Selection;
-use crate::report::{Line, Report, Summary};
+use crate::report::{Line, NamespaceIds, Report, Summary};
 
 /// One event type, looked up once.
 #[derive(Clone, Debug, Default)]
@@ -76,8 +76,9 @@ impl Printer {
         }
     }
 
-    /// Adds the line of an event.
-    pub fn print(&mut self, event: &Event<'_>, comm: Option<&[u8]>) {
+    /// Adds the line of an event of a thread with this name, and with these numbers in its own pid
+    /// namespace.
+    pub fn print(&mut self, event: &Event<'_>, comm: Option<&[u8]>, inside: Option<NamespaceIds>) {
         let id = event.header.event_type;
         let Some(row) = usize::try_from(id.0)
             .ok()
@@ -94,6 +95,7 @@ impl Printer {
             entry: row.entry,
             name: row.name.as_deref().unwrap_or(b"?"),
             comm,
+            inside,
         };
         self.report.event(&mut self.lines, &line);
     }
@@ -171,9 +173,9 @@ mod tests {
     #[test]
     fn after_the_limit_nothing_is_shown() {
         let mut printer = printer("fork", Some(2));
-        printer.print(&event(EventTypeId::FORK), None);
+        printer.print(&event(EventTypeId::FORK), None, None);
         assert!(!printer.is_done());
-        printer.print(&event(EventTypeId::FORK), None);
+        printer.print(&event(EventTypeId::FORK), None, None);
         assert!(printer.is_done());
         assert!(!printer.shows(EventTypeId::FORK));
     }
@@ -181,7 +183,7 @@ mod tests {
     #[test]
     fn every_cause_of_loss_is_summed_up() {
         let mut printer = printer("user", None);
-        printer.print(&event(EventTypeId(FIRST_USER_EVENT)), None);
+        printer.print(&event(EventTypeId(FIRST_USER_EVENT)), None, None);
         let summary = printer.end(|cause| u64::from(cause == LossCause::Late), Duration::ZERO);
 
         assert_eq!(summary.events, [(b"?".to_vec(), 1)]);

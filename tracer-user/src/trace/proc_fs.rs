@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::processes::Comm;
+use crate::report::NamespaceIds;
 
 /// Facts of `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,23 @@ impl Stat {
 pub fn comm(pid: i32, tid: i32) -> Option<Comm> {
     let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
     Some(Comm::new(name.strip_suffix(b"\n").unwrap_or(&name)))
+}
+
+/// A process and a thread of it as they are numbered in their own pid namespace.
+pub fn inside(pid: i32, tid: i32) -> Option<NamespaceIds> {
+    let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    // From our namespace inwards: the last number is the thread's own.
+    let innermost = |name| {
+        line_of(&status, name)?
+            .split_ascii_whitespace()
+            .last()?
+            .parse()
+            .ok()
+    };
+    Some(NamespaceIds {
+        pid: innermost("NStgid:")?,
+        tid: innermost("NSpid:")?,
+    })
 }
 
 /// The threads of a process.
@@ -137,5 +155,6 @@ mod tests {
         assert!(threads(pid).contains(&pid));
         assert!(!Stat::read(pid).unwrap().has_ended());
         assert!(comm(pid, pid).is_some());
+        assert!(inside(pid, pid).is_some_and(|inside| inside.pid > 0 && inside.pid == inside.tid));
     }
 }

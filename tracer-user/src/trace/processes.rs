@@ -8,6 +8,8 @@ use tracer_common::kernel::{COMM_BYTES, ExecData, ForkData, RenameData};
 use tracer_posix::event::{Event, MonotonicNs};
 use zerocopy::FromBytes;
 
+use crate::report::NamespaceIds;
+
 /// The name of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comm([u8; COMM_BYTES]);
@@ -36,6 +38,8 @@ impl Comm {
 struct Thread {
     pid: i32,
     comm: Comm,
+    /// Process and thread as the thread itself sees them, where they are known.
+    inside: Option<NamespaceIds>,
     ended: Option<MonotonicNs>,
 }
 
@@ -69,11 +73,35 @@ impl Processes {
 
     /// Gives a thread its name.
     pub fn name(&mut self, pid: i32, tid: i32, comm: Comm) {
+        let known = self.threads.get(&tid).filter(|thread| thread.pid == pid);
+        let inside = known.and_then(|thread| thread.inside);
+        self.put(pid, tid, comm, inside);
+    }
+
+    /// Notes how a thread that has a name is numbered in its own pid namespace.
+    pub fn number(&mut self, tid: i32, inside: NamespaceIds) {
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.inside = Some(inside);
+        }
+    }
+
+    /// Process and thread as the thread itself sees them, where that is another number than ours.
+    pub fn inside(&self, tid: i32) -> Option<NamespaceIds> {
+        let thread = self.threads.get(&tid)?;
+        let ours = NamespaceIds {
+            pid: thread.pid,
+            tid,
+        };
+        thread.inside.filter(|inside| *inside != ours)
+    }
+
+    fn put(&mut self, pid: i32, tid: i32, comm: Comm, inside: Option<NamespaceIds>) {
         let before = self.threads.insert(
             tid,
             Thread {
                 pid,
                 comm,
+                inside,
                 ended: None,
             },
         );
@@ -145,11 +173,14 @@ impl Processes {
                     self.add(child);
                 }
                 if self.is_live(child) {
-                    self.name(
-                        child,
-                        fork.child_tid.cast_signed(),
-                        Comm::new(&fork.child_comm),
-                    );
+                    let inside = NamespaceIds {
+                        pid: fork.child_ns_pid.cast_signed(),
+                        tid: fork.child_ns_tid.cast_signed(),
+                    };
+                    let is_known = inside.pid != 0 && inside.tid != 0;
+                    let comm = Comm::new(&fork.child_comm);
+                    let tid = fork.child_tid.cast_signed();
+                    self.put(child, tid, comm, is_known.then_some(inside));
                 }
             }
             EventTypeId::EXEC => {
@@ -329,6 +360,34 @@ mod tests {
 
         assert!(story.processes.is_live(11));
         assert_eq!(story.comm(11), Some("shell"));
+    }
+
+    #[test]
+    fn what_a_thread_is_to_itself_is_told_where_it_differs_and_outlives_an_exec() {
+        let mut data = ForkData {
+            child_pid: 11,
+            child_tid: 11,
+            child_comm: Comm::new(b"init").0,
+            child_ns_pid: 1,
+            child_ns_tid: 1,
+        };
+        let story = Story::of_process_10(true).told(EventTypeId::FORK, 10, 10, data.as_bytes());
+        let inside = NamespaceIds { pid: 1, tid: 1 };
+        assert_eq!(story.processes.inside(11), Some(inside));
+        assert_eq!(story.processes.inside(10), None);
+
+        let story = story.told(EventTypeId::EXEC, 11, 11, b"make\0\0\0\0\0\0\0\0\0\0\0\0");
+        assert_eq!(story.processes.inside(11), Some(inside));
+
+        // The number is used again, outside.
+        (data.child_ns_pid, data.child_ns_tid) = (11, 11);
+        let story = story.told(EventTypeId::EXIT, 11, 11, &[0; 8]).told(
+            EventTypeId::FORK,
+            10,
+            10,
+            data.as_bytes(),
+        );
+        assert_eq!(story.processes.inside(11), None);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::printer::Printer;
 use super::processes::Processes;
 use super::tracer::Tracer;
 use super::writer::{PatientFile, Writer};
-use crate::kernel::{KernelOptions, KernelTracer, SyscallSet};
+use crate::kernel::{KernelOptions, KernelTracer, ProcessChoice, SyscallSet};
 use crate::report::{JsonLines, Report, Text, WallClock};
 
 /// Without a sign of life from us for so long, targets refuse events and count them.
@@ -73,12 +73,12 @@ pub struct Setup {
 
 impl Setup {
     /// Loads what the kernel's events need and makes the stream, and starts it. Nothing is traced
-    /// yet. What fails here fails before the target is touched.
+    /// yet but what begins from now on and `choice` chooses. What fails here fails before the target is touched.
     ///
     /// # Errors
     ///
     /// The kernel's events cannot be had.
-    pub fn begin(&self) -> anyhow::Result<Begun> {
+    pub fn begin(&self, choice: ProcessChoice) -> anyhow::Result<Begun> {
         let policy = StreamFullPolicy::Loop;
         let mut stream = ActiveStream::new(policy, self.stream_bytes, monotonic_now);
         stream.set_filter(&self.selection.filter(), Filtering::Set, Origin::NONE);
@@ -87,6 +87,8 @@ impl Setup {
                 ring_bytes: self.ring_bytes,
                 wanted: self.selection.of_kernel(),
                 syscalls: self.syscalls.clone(),
+                choice,
+                inherit: self.inherit,
                 verbose: self.verbose,
             };
             let (tracer, source) = KernelTracer::load(&options)

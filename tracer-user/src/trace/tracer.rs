@@ -92,12 +92,24 @@ impl Tracer {
         }
     }
 
+    /// Adds a process that was found to be one that is chosen, with the names of its threads. Its
+    /// user events are looked for when there is time.
+    pub fn add_found(&mut self, pid: i32, now: MonotonicNs) {
+        self.add(pid);
+        if let Some(areas) = &mut self.areas {
+            areas.search(pid, now);
+        }
+    }
+
     /// Adds a process with the names of its threads.
     fn add(&mut self, pid: i32) {
         self.processes.add(pid);
         for tid in proc_fs::threads(pid) {
             if let Some(comm) = proc_fs::comm(pid, tid) {
                 self.processes.name(pid, tid, comm);
+                if let Some(inside) = proc_fs::inside(pid, tid) {
+                    self.processes.number(tid, inside);
+                }
             }
         }
         if let Some(stat) = Stat::read(pid) {
@@ -283,8 +295,9 @@ impl Tracer {
             self.printer.learn_name(id, self.stream.event_types());
         }
         let comm = self.processes.comm(event.header.tid).map(Comm::bytes);
+        let inside = self.processes.inside(event.header.tid);
         self.printer
-            .print(event, comm.filter(|comm| !comm.is_empty()));
+            .print(event, comm.filter(|comm| !comm.is_empty()), inside);
     }
 
     /// Makes the acquaintance of the event's process and thread, and of what its process will run.
@@ -298,11 +311,19 @@ impl Tracer {
         let may_be_foreign = self.has_kernel && id.is_user();
         if !self.processes.knows(pid) && !may_be_foreign {
             self.processes.add(pid);
+            if self.has_kernel
+                && let Some(areas) = &mut self.areas
+            {
+                areas.search(pid, event.header.time);
+            }
         }
         if tid != 0 && self.processes.comm(tid).is_none() {
             let unknown = Comm::new(b"");
             let comm = proc_fs::comm(pid, tid).unwrap_or(unknown);
             self.processes.name(pid, tid, comm);
+            if let Some(inside) = proc_fs::inside(pid, tid) {
+                self.processes.number(tid, inside);
+            }
         }
         let Some(areas) = &mut self.areas else {
             return;

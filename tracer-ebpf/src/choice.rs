@@ -1,0 +1,114 @@
+//! Processes that are chosen by what they are: by name, or by control group.
+
+use aya_ebpf::helpers::bpf_probe_read_kernel;
+use aya_log_ebpf::debug;
+
+use tracer_common::kernel::globals::NO_OFFSET;
+use tracer_common::kernel::{COMM_BYTES, Choice, traced};
+
+use crate::context::{Tracepoint, at_tracepoint};
+use crate::maps;
+use crate::offsets::{
+    CGROUP_ANCESTOR_IDS, CGROUP_ANCESTORS, CGROUP_LEVEL, CGROUP_NODE, CHOOSES, NODE_ID,
+};
+use crate::record::Subject;
+use crate::task::{Address, Task, field};
+
+at_tracepoint!("cgroup_attach_task": cgroup_attach_task, cgroup_attach_task_raw => moved);
+
+/// Groups are looked for so deep, from the outermost.
+const DEPTH: u32 = 24;
+
+/// The [`traced`] bits of a process that is chosen for its name, `comm`, or for the control group
+/// of `task`; 0 for one that is not.
+#[inline(always)]
+pub fn bits<C: Tracepoint>(task: &Task<C>, comm: [u8; COMM_BYTES]) -> u8 {
+    if CHOOSES.load() == 0 {
+        return 0;
+    }
+    let Some(choice) = maps::choice() else {
+        return 0;
+    };
+    if is_named(&choice, comm) || choice.cgroup != 0 && is_in_group(task, choice.cgroup) {
+        #[expect(clippy::cast_possible_truncation, reason = "bits of a byte")]
+        let bits = choice.bits as u8;
+        bits
+    } else {
+        0
+    }
+}
+
+/// Whether `comm` is the chosen name. What stands behind the null does not count: before 6.1 it is
+/// left from an earlier name.
+#[inline(always)]
+fn is_named(choice: &Choice, comm: [u8; COMM_BYTES]) -> bool {
+    if choice.comm[0] == 0 {
+        return false;
+    }
+    for (chosen, byte) in choice.comm.iter().zip(comm) {
+        if *chosen != byte {
+            return false;
+        }
+        if byte == 0 {
+            return true;
+        }
+    }
+    true
+}
+
+/// Runs wherever a process is moved to another control group, after that.
+#[inline(always)]
+fn moved<C: Tracepoint>(ctx: &C) {
+    // SAFETY: the arguments are `struct cgroup *, const char *path, struct task_struct *, bool`.
+    let task = unsafe { Task::argument::<2>(ctx) };
+    // Of which hierarchy the group is does not matter: it is looked up in the task.
+    let bits = bits(&task, [0; COMM_BYTES]);
+    let pid = task.pid();
+    let state = maps::traced(pid);
+    let is_traced = state & traced::TRACED != 0;
+    if is_traced != (bits != 0) {
+        maps::set_traced(pid, state & traced::DYING | bits);
+        debug!(ctx, "process {} was moved: traced {}", pid, bits);
+    }
+}
+
+/// Whether the task is in the group with number `id`, or in one within it.
+#[inline(always)]
+fn is_in_group<C: Tracepoint>(task: &Task<C>, id: u64) -> bool {
+    let group = task.control_group();
+    // SAFETY: it is a `struct cgroup *`, and `level` an int of it.
+    let level: u32 = unsafe { field::<C, _>(group.0, CGROUP_LEVEL.load()) };
+    for depth in 0..DEPTH {
+        if depth > level {
+            break;
+        }
+        if ancestor(group, depth) == id {
+            return true;
+        }
+    }
+    false
+}
+
+/// The number of the group in which `group` is at this depth.
+#[inline(always)]
+fn ancestor(group: Address, depth: u32) -> u64 {
+    let step = depth as usize * 8;
+    if CGROUP_ANCESTORS.load() == NO_OFFSET {
+        return read(group, CGROUP_ANCESTOR_IDS.load(), step);
+    }
+    // The helper and not a load, because the verifier allows no computed offset.
+    let ancestor = Address(read(group, CGROUP_ANCESTORS.load(), step) as *const u8);
+    let node = Address(read(ancestor, CGROUP_NODE.load(), 0) as *const u8);
+    read(node, NODE_ID.load(), 0)
+}
+
+/// The 64 bits `step` bytes into the field at `offset`.
+#[inline(always)]
+fn read(base: Address, offset: u32, step: usize) -> u64 {
+    if offset == NO_OFFSET {
+        return 0;
+    }
+    let at = base.0.wrapping_add(offset as usize + step);
+    // SAFETY: the helper checks the address.
+    unsafe { bpf_probe_read_kernel(at.cast::<u64>()) }.unwrap_or(0)
+}

@@ -1,0 +1,49 @@
+//! Which processes are traced.
+
+use tracer_common::kernel::{COMM_BYTES, Choice, traced};
+
+/// Which processes are traced beside those that are given by number. The programs choose them as
+/// they begin; those that run already are given by number too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProcessChoice {
+    /// None.
+    #[default]
+    Given,
+    /// Those of this name: bytes up to a null, or all.
+    Named([u8; COMM_BYTES]),
+    /// Those in the control group (version 2) of this number, or in one within it. One that leaves
+    /// is traced no longer.
+    InGroup(u64),
+    /// All but this one.
+    Everything,
+}
+
+impl ProcessChoice {
+    /// As the programs read it; `None` where they have nothing to choose.
+    pub(super) fn for_programs(self, inherit: bool) -> Option<Choice> {
+        let bits = bits(inherit).into();
+        match self {
+            // Everything is chosen by marking every number there can be.
+            Self::Given | Self::Everything => None,
+            Self::Named(comm) => Some(Choice {
+                comm,
+                bits,
+                cgroup: 0,
+            }),
+            Self::InGroup(cgroup) => Some(Choice {
+                cgroup,
+                bits,
+                comm: [0; COMM_BYTES],
+            }),
+        }
+    }
+}
+
+/// The byte of a traced process.
+pub(super) fn bits(inherit: bool) -> u8 {
+    if inherit {
+        traced::TRACED | traced::INHERIT
+    } else {
+        traced::TRACED
+    }
+}
