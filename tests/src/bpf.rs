@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use anyhow::Context as _;
 
@@ -56,35 +57,102 @@ pub fn objects_of(pid: i32) -> anyhow::Result<BTreeSet<Object>> {
     Ok(objects)
 }
 
+/// How many entries the map `name` of process `pid` has. The map is one with keys of at most 8
+/// bytes.
+///
+/// # Errors
+///
+/// The process has no such map, or the kernel does not say.
+pub fn entries(pid: i32, name: &str) -> anyhow::Result<usize> {
+    let objects = objects_of(pid)?;
+    for map in objects.iter().filter(|object| object.kind == Kind::Map) {
+        let Some(map) = map.open()? else { continue };
+        if map_name(&map)? == name {
+            return count_keys(&map);
+        }
+    }
+    anyhow::bail!("process {pid} has no map {name}")
+}
+
+/// `bpf(2)`.
+fn bpf(command: libc::c_int, attributes: &mut [u64]) -> io::Result<i64> {
+    // SAFETY: the attributes are initialised, live until after the call, and are as long as the
+    // size says; where they hold addresses, the callers see to what is there.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            attributes.as_mut_ptr(),
+            size_of_val(attributes),
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
+fn map_name(map: &OwnedFd) -> anyhow::Result<String> {
+    const GET_INFO_BY_FD: libc::c_int = 15;
+    /// Of the fields of `struct bpf_map_info` up to the name, which has 16 bytes.
+    const NAME: usize = 24;
+    let mut info = [0_u8; 40];
+    let fd = u64::try_from(map.as_raw_fd())?;
+    // bpf_fd and info_len, both 32 bits, and the address.
+    let length = u64::try_from(info.len())?;
+    let mut attributes = [
+        fd | length << 32,
+        info.as_mut_ptr().expose_provenance() as u64,
+    ];
+    bpf(GET_INFO_BY_FD, &mut attributes).context("no information on a map")?;
+    let name = info[NAME..].split(|byte| *byte == 0).next();
+    Ok(String::from_utf8_lossy(name.unwrap_or_default()).into_owned())
+}
+
+fn count_keys(map: &OwnedFd) -> anyhow::Result<usize> {
+    const GET_NEXT_KEY: libc::c_int = 4;
+    let (mut key, mut next) = (0_u64, 0_u64);
+    let fd = u64::try_from(map.as_raw_fd())?;
+    let mut count = 0;
+    loop {
+        // No key before the first.
+        let before = if count == 0 {
+            std::ptr::null_mut()
+        } else {
+            &raw mut key
+        };
+        let addresses = [before, &raw mut next].map(|at| at.expose_provenance() as u64);
+        let mut attributes = [fd, addresses[0], addresses[1]];
+        match bpf(GET_NEXT_KEY, &mut attributes) {
+            Ok(_) => (count, key) = (count + 1, next),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(count),
+            Err(error) => return Err(error).context("the keys of a map"),
+        }
+    }
+}
+
 impl Object {
+    /// A descriptor of it, or `None` where the kernel no longer has it.
+    fn open(self) -> io::Result<Option<OwnedFd>> {
+        // The identifier, and `next_id`; then `open_flags`.
+        match bpf(self.kind.get_fd_by_id(), &mut [self.id.into(), 0]) {
+            Ok(fd) => {
+                let fd = i32::try_from(fd).map_err(io::Error::other)?;
+                // SAFETY: the call made this descriptor for us; nobody else has it.
+                Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }))
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Whether the kernel still has it.
     ///
     /// # Errors
     ///
     /// The kernel does not say.
     pub fn exists(self) -> io::Result<bool> {
-        // The first two fields of `union bpf_attr` for the BPF_*_GET_FD_BY_ID commands:
-        // the identifier, and `next_id`; 16 bytes hold them and `open_flags`.
-        let attributes: [u32; 4] = [self.id, 0, 0, 0];
-        // SAFETY: the attributes are initialised, live until after the call, and are as long as
-        // the size says; the kernel takes commands with fewer bytes than it knows.
-        let fd = unsafe {
-            libc::syscall(
-                libc::SYS_bpf,
-                self.kind.get_fd_by_id(),
-                attributes.as_ptr(),
-                size_of_val(&attributes),
-            )
-        };
-        if let Ok(fd @ 0..) = i32::try_from(fd) {
-            // SAFETY: the call above made this descriptor for us; nobody else has it.
-            unsafe { libc::close(fd) };
-            return Ok(true);
-        }
-        match io::Error::last_os_error() {
-            error if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
-            error => Err(error),
-        }
+        Ok(self.open()?.is_some())
     }
 }
 

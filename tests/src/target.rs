@@ -110,7 +110,12 @@ impl Target {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    fn wait_for(&self, word: &str) -> anyhow::Result<Vec<String>> {
+    /// Waits until it says `word`, and returns what it said before.
+    ///
+    /// # Errors
+    ///
+    /// It has ended, or does not get there.
+    pub fn wait_for(&self, word: &str) -> anyhow::Result<Vec<String>> {
         let mut said = Vec::new();
         loop {
             match self.lines.recv_timeout(PATIENCE) {

@@ -1,0 +1,58 @@
+/*
+ * Makes processes that only start a program and end: two at a time, with the ends of its own numbered.
+ *
+ * bomb COUNT FOLDER; the program is FOLDER/bomb-N for N from 0 to 9, which are this one. Prints
+ * "ended COUNT" with what it waited for, and "quarter" when a quarter is done.
+ */
+#include "gate.h"
+#include <sys/wait.h>
+
+enum { AT_ONCE = 2 };
+
+static void start(int number, const char *folder)
+{
+    char program[4096], argument[16];
+    pid_t child = fork();
+
+    if (child < 0)
+        must("fork", errno);
+    if (child > 0)
+        return;
+    snprintf(program, sizeof program, "%s/bomb-%d", folder, number % 10);
+    snprintf(argument, sizeof argument, "%d", number % 100);
+    execl(program, program, argument, (char *)NULL);
+    _exit(111);
+}
+
+int main(int argc, char **argv)
+{
+    int count, running = 0, ended = 0;
+
+    if (argc == 2)
+        return atoi(argv[1]);
+    if (argc != 3)
+        return EXIT_FAILURE;
+    count = atoi(argv[1]);
+    puts("ready");
+    wait_for_go(NULL);
+    for (int number = 0; number < count; number++) {
+        if (running == AT_ONCE) {
+            if (wait(NULL) < 0)
+                must("wait", errno);
+            running--;
+            ended++;
+        }
+        start(number, argv[2]);
+        running++;
+        if (number == count / 4) {
+            puts("quarter");
+            fflush(stdout);
+        }
+    }
+    for (; running > 0; running--, ended++)
+        if (wait(NULL) < 0)
+            must("wait", errno);
+    printf("ended %d\n", ended);
+    wait_for_end();
+    return EXIT_SUCCESS;
+}
