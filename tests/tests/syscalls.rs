@@ -144,6 +144,39 @@ fn only_the_calls_that_are_named_are_there_with_arguments_results_and_errors() {
 
 #[test]
 #[ignore = "loads eBPF"]
+#[cfg(target_arch = "x86_64")]
+fn calls_of_32_bit_programs_are_chosen_and_shown_by_their_own_table() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("compat", folder.path()).unwrap();
+    let command = [program.display().to_string()];
+    let events = traced(&command, &["--events", "exit", "--syscalls", "getpid"]).unwrap();
+
+    let entered = |compat| {
+        let events = events.iter();
+        events.filter(move |event| {
+            event.is_system("syscall_enter") && event.number("compat") == Some(compat)
+        })
+    };
+    // The same call in both ways, by two numbers.
+    assert_eq!(entered(1).count(), 50);
+    assert_eq!(entered(0).count(), 50);
+    for event in entered(1) {
+        assert_eq!(
+            (event.word("name"), event.number("number")),
+            (Some("getpid"), Some(20))
+        );
+        let arguments = event.data["args"].as_array().unwrap();
+        assert_eq!(arguments[..5], [11, 12, 13, 14, 15], "{}", event.line);
+    }
+    let exit = events.iter().find(|event| event.is_system("exit")).unwrap();
+    assert_eq!(exit.number("status"), Some(0));
+}
+
+#[test]
+#[ignore = "loads eBPF"]
 fn bpftrace_counts_as_many_calls_of_the_same_run() {
     if missing_right().is_some() {
         return;
