@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context as _, bail, ensure};
-use tempfile::TempDir;
+use anyhow::{Context as _, bail};
+
+use crate::mount::{Mount, mounted};
 
 /// A control group of version 2, or one that limits memory in either version. Removed when
 /// dropped; what runs in it must have ended.
@@ -13,41 +13,6 @@ pub struct Cgroup {
     path: PathBuf,
     /// The hierarchy, where it had to be mounted.
     _mount: Option<Mount>,
-}
-
-/// Where a hierarchy is mounted, as `/proc/mounts` tells.
-fn mounted(is_it: impl Fn(&str, &str) -> bool) -> anyhow::Result<Option<PathBuf>> {
-    let mounts = fs::read_to_string("/proc/mounts")?;
-    let found = mounts.lines().find_map(|line| {
-        let words: Vec<&str> = line.split(' ').collect();
-        let [_, place, kind, options, ..] = words[..] else {
-            return None;
-        };
-        is_it(kind, options).then(|| PathBuf::from(place))
-    });
-    Ok(found)
-}
-
-/// A hierarchy that was mounted for a test.
-struct Mount(TempDir);
-
-impl Mount {
-    fn new(options: &[&str]) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let status = Command::new("mount")
-            .args(options)
-            .arg("none")
-            .arg(folder.path())
-            .status();
-        ensure!(status?.success(), "cannot mount {options:?}");
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
 }
 
 fn unique_name() -> String {
@@ -67,8 +32,8 @@ impl Cgroup {
         let (root, mount) = match mounted(|kind, _| kind == "cgroup2")? {
             Some(root) => (root, None),
             None => {
-                let mount = Mount::new(&["-t", "cgroup2"])?;
-                (mount.0.path().to_owned(), Some(mount))
+                let mount = Mount::new("cgroup2")?;
+                (mount.path().to_owned(), Some(mount))
             }
         };
         let path = root.join(unique_name());

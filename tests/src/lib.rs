@@ -10,6 +10,7 @@ pub mod bpf;
 pub mod cgroup;
 pub mod dist;
 pub mod event;
+pub mod mount;
 pub mod processes;
 pub mod rights;
 pub mod strace;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
-use tests::dist;
 use tests::event::Event;
 use tests::rights::missing_right;
 use tests::tracer::Tracer;
+use tests::{dist, mount};
 
 const ROUNDS: i64 = 200;
 
@@ -181,6 +181,7 @@ fn bpftrace_counts_as_many_calls_of_the_same_run() {
     if missing_right().is_some() {
         return;
     }
+    let _tracefs = mount::tracefs().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let command = program(&folder).unwrap();
     let program = format!("{} {}", command[0], command[1]);
