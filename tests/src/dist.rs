@@ -38,11 +38,44 @@ pub fn tracer_user() -> anyhow::Result<PathBuf> {
 /// Compiles `tests/programs/NAME.c` into `into` as a user of the library would, and returns the
 /// program.
 ///
+/// Where `TRACER_PROGRAMS` names a folder, the program is taken from there instead: a virtual
+/// machine has no compiler.
+///
 /// # Errors
 ///
-/// What the compiler or pkg-config said.
+/// What the compiler or pkg-config said, or that the program is not in that folder.
 pub fn compile(name: &str, into: &Path) -> anyhow::Result<PathBuf> {
+    if let Some(folder) = env::var_os("TRACER_PROGRAMS") {
+        let program = into.join(name);
+        let compiled = Path::new(&folder).join(name);
+        fs::copy(&compiled, &program).with_context(|| compiled.display().to_string())?;
+        return Ok(program);
+    }
     compile_with(name, into, &flags(&[])?)
+}
+
+/// What [`compile`] can compile, by name.
+///
+/// # Errors
+///
+/// The folder cannot be read.
+pub fn program_names() -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(programs()).context("tests/programs")? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "c") {
+            names.extend(
+                path.file_stem()
+                    .and_then(|name| name.to_str())
+                    .map(str::to_owned),
+            );
+        }
+    }
+    Ok(names)
+}
+
+fn programs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("programs")
 }
 
 /// As [`compile`], with the library inside the program.
@@ -77,10 +110,7 @@ fn flags(options: &[&str]) -> anyhow::Result<String> {
 
 fn compile_with(name: &str, into: &Path, flags: &str) -> anyhow::Result<PathBuf> {
     let lib = folder()?.join("lib");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("programs")
-        .join(name)
-        .with_extension("c");
+    let source = programs().join(name).with_extension("c");
     let program = into.join(name);
     let compiled = Command::new("cc")
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])

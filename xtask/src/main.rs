@@ -32,6 +32,8 @@ enum Task {
     Demo(tasks::demo::Args),
     /// Runs every test, those that load eBPF included
     Test(tasks::test::Args),
+    /// Runs the tests that load eBPF on older kernels, in virtual machines
+    Vmtest(tasks::vmtest::Args),
     /// Checks formatting and lints
     Lint,
 }
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Task::Install(args) => tasks::install::run(&args),
         Task::Demo(args) => tasks::demo::run(&args),
         Task::Test(args) => tasks::test::run(&args),
+        Task::Vmtest(args) => tasks::vmtest::run(&args),
         Task::Lint => tasks::lint::run(),
     };
     match result {

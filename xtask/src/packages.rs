@@ -60,6 +60,28 @@ pub const TO_TEST: &[Need] = &[
     },
 ];
 
+/// What virtual machines need.
+pub const FOR_VIRTUAL_MACHINES: &[Need] = &[
+    Need {
+        what: "qemu-system-x86_64",
+        is_met: || process::find("qemu-system-x86_64").is_some(),
+        packages: &["qemu-system-x86"],
+    },
+    Need {
+        what: "a static busybox",
+        is_met: || Path::new(BUSYBOX).exists(),
+        packages: &["busybox-static"],
+    },
+    Need {
+        what: "dpkg-deb",
+        is_met: || process::find("dpkg-deb").is_some(),
+        packages: &["dpkg"],
+    },
+];
+
+/// Where Debian puts busybox.
+pub const BUSYBOX: &str = "/bin/busybox";
+
 /// Installs the packages of the needs that are not met.
 ///
 /// Only where that can be done without asking: as root, or by a `sudo` that wants no password.

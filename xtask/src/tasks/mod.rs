@@ -8,3 +8,4 @@ pub mod install;
 pub mod lint;
 pub mod setup;
 pub mod test;
+pub mod vmtest;

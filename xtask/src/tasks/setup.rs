@@ -73,6 +73,12 @@ pub fn for_tests() -> anyhow::Result<()> {
     packages::install_missing(packages::TO_TEST)
 }
 
+/// Sets up what tests in virtual machines need.
+pub fn for_virtual_machines() -> anyhow::Result<()> {
+    for_tests()?;
+    packages::install_missing(packages::FOR_VIRTUAL_MACHINES)
+}
+
 /// Adds parts of the toolchain. Where rustup installs by itself they are there already; where it
 /// is told not to, `rust-toolchain.toml` naming them is not enough.
 fn add_components(components: &[Component]) -> anyhow::Result<()> {

@@ -1,7 +1,7 @@
 //! The test executables: built without rights, run with them.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
@@ -50,16 +50,32 @@ fn test_binary(message: &Value) -> Option<TestBinary> {
 }
 
 impl TestBinary {
+    /// The file.
+    pub fn executable(&self) -> &Path {
+        &self.executable
+    }
+
+    /// The tests in it that need rights, by name.
+    pub fn privileged(&self) -> anyhow::Result<Vec<String>> {
+        self.list_privileged(None)
+    }
+
     /// How many tests in it need rights.
     pub fn count_privileged(&self, filter: Option<&str>) -> anyhow::Result<u64> {
+        Ok(u64::try_from(self.list_privileged(filter)?.len())?)
+    }
+
+    fn list_privileged(&self, filter: Option<&str>) -> anyhow::Result<Vec<String>> {
         let listed = process::output(
             Command::new(&self.executable)
                 .current_dir(&self.folder)
                 .args(["--ignored", "--list", "--format=terse"])
                 .args(filter),
         )?;
-        let count = listed.lines().filter(|line| line.ends_with(": test"));
-        Ok(u64::try_from(count.count())?)
+        let names = listed
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"));
+        Ok(names.map(str::to_owned).collect())
     }
 
     /// Runs those tests as root, one after the other: they share the machine's processors and the

@@ -1,7 +1,7 @@
 //! The whole test suite.
 
-mod binaries;
-mod totals;
+pub mod binaries;
+pub mod totals;
 
 use std::env;
 

@@ -29,7 +29,7 @@ impl Totals {
     }
 
     /// The results in a line that closes a test executable's output, or `None` for another line.
-    fn of_line(line: &str) -> Option<Self> {
+    pub fn of_line(line: &str) -> Option<Self> {
         let (_, results) = line.strip_prefix("test result: ")?.split_once(". ")?;
         let number_of = |word: &str| {
             let part = results

@@ -1,0 +1,32 @@
+#!/busybox/busybox sh
+# The first program of the virtual machine: mounts, runs the tests, says how they went, ends it all.
+# The lines that begin with "vmtest:" are read by the task that has booted this.
+export PATH=/usr/bin:/usr/sbin:/busybox
+/busybox/busybox --install -s /busybox
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mount -t tmpfs tmpfs /tmp
+mount -t securityfs securityfs /sys/kernel/security
+mount -t tracefs tracefs /sys/kernel/tracing
+mount -t debugfs debugfs /sys/kernel/debug
+mount -t bpf bpf /sys/fs/bpf
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+ln -s /proc/self/fd /dev/fd
+ip link set lo up
+ulimit -l unlimited
+
+. /environment
+echo "vmtest: kernel $(uname -r), $(uname -v)"
+echo "vmtest: clock $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
+"$TRACER_DIST/bin/tracer-user" doctor 2>&1 | cat
+
+while IFS= read -r test; do
+    echo "vmtest: begin $test"
+    # Line by line, so that the kernel's own messages come between lines and not into them.
+    /tests/"$test" --ignored --test-threads=1 $SKIPPED 2>&1 </dev/null |
+        while IFS= read -r line; do printf '%s\n' "$line"; done
+done </tests/list
+echo "vmtest: taint $(cat /proc/sys/kernel/tainted)"
+echo "vmtest: done"
+poweroff -f

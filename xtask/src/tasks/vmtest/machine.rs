@@ -1,0 +1,158 @@
+//! A virtual machine, from its start to its end.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+
+use super::console::Console;
+use crate::process;
+
+/// How the guest's processors are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processors {
+    /// By the host's own: about as fast as the host.
+    Hardware,
+    /// In software: some ten times slower.
+    Software,
+}
+
+impl Processors {
+    /// What this machine can do. `/dev/kvm` alone does not tell: where this is a virtual machine
+    /// itself it may be there and still not run a whole machine.
+    pub fn of_this_machine() -> Self {
+        let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let is_openable = File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/kvm")
+            .is_ok();
+        if is_openable && has_virtualisation(&flags) {
+            Self::Hardware
+        } else {
+            Self::Software
+        }
+    }
+
+    /// In words.
+    pub fn for_people(self) -> &'static str {
+        match self {
+            Self::Hardware => "with KVM",
+            Self::Software => "without KVM: some ten times slower",
+        }
+    }
+}
+
+fn has_virtualisation(cpuinfo: &str) -> bool {
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|flags| flags.split(' ').any(|flag| flag == "vmx" || flag == "svm"))
+}
+
+/// Boots the kernel with the root file system, lets it run to its end or until `limit`, and
+/// returns what it said. All of it also goes into `log`.
+pub fn run(
+    kernel: &Path,
+    initramfs: &Path,
+    processors: Processors,
+    log: &Path,
+    limit: Duration,
+) -> anyhow::Result<Console> {
+    let mut command = command(kernel, initramfs, processors);
+    let shown = process::shown(&command);
+    let mut machine = command
+        .spawn()
+        .with_context(|| format!("cannot run: {shown}"))?;
+    let output = machine.stdout.take().context("no console")?;
+    let mut machine = EndsWithUs(machine);
+    let mut log = File::create(log).with_context(|| log.display().to_string())?;
+    let lines = lines_of(output);
+    let deadline = Instant::now() + limit;
+    let mut console = Console::default();
+    loop {
+        match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => {
+                writeln!(log, "{line}")?;
+                println!("    {line}");
+                console.line(&line);
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                println!("    (ended by force after {} s)", limit.as_secs());
+                return Ok(console);
+            }
+        }
+    }
+    let status = machine.0.wait()?;
+    ensure!(status.success(), "failed ({status}): {shown}");
+    Ok(console)
+}
+
+fn command(kernel: &Path, initramfs: &Path, processors: Processors) -> Command {
+    let mut command = Command::new("qemu-system-x86_64");
+    command.args(["-machine", "q35", "-smp", "2", "-m", "1G", "-cpu", "max"]);
+    command.args(match processors {
+        Processors::Hardware => ["-accel", "kvm"],
+        Processors::Software => ["-accel", "tcg,thread=multi"],
+    });
+    command
+        .args([
+            "-nodefaults",
+            "-display",
+            "none",
+            "-nic",
+            "none",
+            "-no-reboot",
+        ])
+        .args(["-serial", "stdio", "-kernel"])
+        .arg(kernel)
+        .arg("-initrd")
+        .arg(initramfs)
+        // A fault ends the machine (`-no-reboot`) instead of being one line among many.
+        .args(["-append", "console=ttyS0 quiet oops=panic panic=-1"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    command
+}
+
+fn lines_of(output: ChildStdout) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line);
+            if sender.send(line.trim_end().to_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// A machine that is ended when we leave, however we leave.
+struct EndsWithUs(Child);
+
+impl Drop for EndsWithUs {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_processor_that_virtualises_is_taken_for_one() {
+        assert!(has_virtualisation("model\t: x\nflags\t\t: fpu vmx sse\n"));
+        assert!(has_virtualisation("flags\t\t: fpu sse svm\n"));
+        assert!(!has_virtualisation(
+            "flags\t\t: fpu vmxish sse\nbugs: vmx\n"
+        ));
+        assert!(!has_virtualisation(""));
+    }
+}

@@ -1,0 +1,138 @@
+//! Which tests run in the virtual machine: those that load eBPF.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+
+use super::machine::Processors;
+use crate::tasks::test::binaries;
+
+/// A test that processors made in software are too slow for.
+struct TooSlow {
+    /// Part of its name.
+    test: &'static str,
+    why: &'static str,
+}
+
+const TOO_SLOW: &[TooSlow] = &[
+    TooSlow {
+        test: "two_hundred_thousand_events_a_second",
+        why: "the reader must be as fast as that",
+    },
+    TooSlow {
+        test: "a_stopped_reader_counts_the_switches",
+        why: "it waits for 60,000 switches, and for a minute at most",
+    },
+];
+
+/// The tests.
+pub struct Tests {
+    /// By name, without the part that Cargo adds.
+    executables: Vec<(String, PathBuf)>,
+    /// How many will run.
+    pub count: u64,
+    left_out: &'static [TooSlow],
+}
+
+impl Tests {
+    /// Builds them, and chooses those that the processors are fast enough for.
+    pub fn build(processors: Processors) -> anyhow::Result<Self> {
+        let left_out = match processors {
+            Processors::Hardware => &[],
+            Processors::Software => TOO_SLOW,
+        };
+        let mut tests = Self {
+            executables: Vec::new(),
+            count: 0,
+            left_out,
+        };
+        let mut all = Vec::new();
+        for binary in binaries::build()? {
+            let names = binary.privileged()?;
+            tests.add(binary.executable(), &names)?;
+            all.extend(names);
+        }
+        for TooSlow { test, .. } in TOO_SLOW {
+            let is_there = all.iter().any(|name| name.contains(test));
+            ensure!(is_there, "no test is called {test} any more");
+        }
+        Ok(tests)
+    }
+
+    fn add(&mut self, executable: &Path, names: &[String]) -> anyhow::Result<()> {
+        let is_left_out = |name: &str| self.left_out.iter().any(|slow| name.contains(slow.test));
+        let count = names.iter().filter(|name| !is_left_out(name)).count();
+        if count == 0 {
+            return Ok(());
+        }
+        let name = name(executable)?;
+        ensure!(
+            self.executables.iter().all(|(other, _)| *other != name),
+            "two test executables are called {name}"
+        );
+        self.count += u64::try_from(count)?;
+        self.executables.push((name, executable.to_owned()));
+        Ok(())
+    }
+
+    /// Name and file of each executable.
+    pub fn executables(&self) -> impl Iterator<Item = (&str, &Path)> {
+        let executables = self.executables.iter();
+        executables.map(|(name, path)| (name.as_str(), path.as_path()))
+    }
+
+    /// What tells an executable which tests to leave out.
+    pub fn skip_arguments(&self) -> String {
+        let arguments = self.left_out.iter();
+        let arguments = arguments.map(|slow| format!("--skip {}", slow.test));
+        arguments.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Says what will not run, and why.
+    pub fn say_left_out(&self) {
+        for TooSlow { test, why } in self.left_out {
+            println!("left out, as processors in software are too slow: {test}…: {why}");
+        }
+    }
+}
+
+/// `order` of `…/order-0123456789abcdef`.
+fn name(executable: &Path) -> anyhow::Result<String> {
+    let file = executable.file_name().and_then(|name| name.to_str());
+    let file = file.with_context(|| format!("{} has no name", executable.display()))?;
+    Ok(file
+        .rsplit_once('-')
+        .map_or(file, |(name, _)| name)
+        .to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_that_are_left_out_are_not_counted() {
+        let mut tests = Tests {
+            executables: Vec::new(),
+            count: 0,
+            left_out: TOO_SLOW,
+        };
+        let slow = format!("{}_x", TOO_SLOW[0].test);
+        tests
+            .add(Path::new("/t/a-01"), &["one".into(), slow.clone()])
+            .unwrap();
+        tests.add(Path::new("/t/b-01"), &[slow]).unwrap();
+        tests.add(Path::new("/t/c-01"), &[]).unwrap();
+
+        assert_eq!(tests.count, 1);
+        let names: Vec<_> = tests.executables().map(|(name, _)| name).collect();
+        assert_eq!(names, ["a"]);
+        assert!(tests.add(Path::new("/u/a-02"), &["two".into()]).is_err());
+    }
+
+    #[test]
+    fn an_executable_is_called_what_its_test_is_called() {
+        let path = Path::new("/t/debug/deps/user_events-0123456789abcdef");
+        assert_eq!(name(path).unwrap(), "user_events");
+    }
+}
