@@ -45,6 +45,7 @@ mod maps;
 mod migrate;
 mod offsets;
 mod oom;
+mod probe;
 mod record;
 mod rename;
 mod sched;

@@ -8,6 +8,7 @@
 
 pub mod cli;
 pub mod kernel;
+pub mod probes;
 pub mod report;
 pub mod syscall_names;
 pub mod trace;

@@ -453,14 +453,15 @@ fn a_process_that_is_killed_exits_once_and_its_other_threads_too() {
 #[test]
 #[ignore = "loads eBPF: run by cargo xtask test"]
 fn nothing_is_older_than_a_watermark_stated_before() {
-    let Some(mut tracing) = Tracing::load(4 * MIB, ALL) else {
+    // Large enough for a machine whose reader is far slower than its kernel.
+    let Some(mut tracing) = Tracing::load(32 * MIB, ALL) else {
         return;
     };
     let mut workload = Workload::start();
     tracing.tracer.trace(workload.pid(), true).unwrap();
     workload.begin(200_000);
 
-    let mut watermark = MonotonicNs(0);
+    let (mut watermark, mut asked) = (MonotonicNs(0), MonotonicNs(0));
     let (mut seen, mut advances) = (0, 0);
     let start = Instant::now();
     // Two seconds, and as long as a busy machine needs for enough of it.
@@ -470,6 +471,7 @@ fn nothing_is_older_than_a_watermark_stated_before() {
     {
         tracing.events.clear();
         tracing.data.clear();
+        asked = monotonic_now();
         let next = tracing.collect();
         for header in tracing.headers() {
             assert!(header.time >= watermark, "{header:?} after {watermark:?}");
@@ -480,7 +482,7 @@ fn nothing_is_older_than_a_watermark_stated_before() {
         watermark = next;
     }
     assert!(is_enough(seen, advances), "{seen} {advances}");
-    assert!(monotonic_now().0 - watermark.0 < 1_000_000_000);
+    assert!(asked.0.saturating_sub(watermark.0) < 1_000_000_000);
     tracing.assert_nothing_lost();
 }
 
@@ -635,10 +637,10 @@ fn a_reader_is_woken_once_the_ring_has_filled_past_its_threshold() {
         };
         let start = Instant::now();
         // SAFETY: `ring` is the one descriptor to wait for.
-        assert_eq!(unsafe { libc::poll(&raw mut ring, 1, 10_000) }, 1);
+        assert_eq!(unsafe { libc::poll(&raw mut ring, 1, 60_000) }, 1);
         start.elapsed()
     });
-    assert!(woken_after < Duration::from_secs(8), "{woken_after:?}");
+    assert!(woken_after < Duration::from_secs(50), "{woken_after:?}");
     tracing.collect();
 
     let bytes: usize = tracing.events.len() * 72;

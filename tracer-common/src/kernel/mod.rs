@@ -9,6 +9,7 @@ mod block;
 mod control;
 mod fault;
 mod interrupt;
+mod probe;
 mod process;
 mod sched;
 mod signal;
@@ -24,6 +25,10 @@ pub use fault::{FaultData, FaultRecord};
 pub use interrupt::{
     IRQ_NAME_BYTES, IdleData, IdleEnterRecord, IdleExitRecord, IrqEnterData, IrqEnterRecord,
     IrqExitData, IrqExitRecord, SoftirqData, SoftirqRecord,
+};
+pub use probe::{
+    PROBE_ARGUMENTS, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeArgument, ProbeData, ProbeRecord,
+    ProbeSite, probe_kind, probe_source,
 };
 pub use process::{
     ExecData, ExecRecord, ExitData, ExitRecord, ForkData, ForkRecord, OomKillData, OomKillRecord,

@@ -21,11 +21,24 @@ echo "vmtest: kernel $(uname -r), $(uname -v)"
 echo "vmtest: clock $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
 "$TRACER_DIST/bin/tracer-user" doctor 2>&1 | cat
 
+# Says what everybody waits for when a test takes too long, and ends it.
+watch() {
+    sleep "$PATIENCE"
+    echo "vmtest: late $1"
+    ps -o pid,ppid,stat,time,args
+    echo w >/proc/sysrq-trigger
+    echo l >/proc/sysrq-trigger
+    sleep 5
+    killall -9 "$1"
+}
+
 while IFS= read -r test; do
     echo "vmtest: begin $test"
+    watch "$test" &
     # Line by line, so that the kernel's own messages come between lines and not into them.
-    /tests/"$test" --ignored --test-threads=1 $SKIPPED 2>&1 </dev/null |
+    /tests/"$test" --ignored --test-threads=1 $CHOSEN 2>&1 </dev/null |
         while IFS= read -r line; do printf '%s\n' "$line"; done
+    kill $!
 done </tests/list
 echo "vmtest: taint $(cat /proc/sys/kernel/tainted)"
 echo "vmtest: done"

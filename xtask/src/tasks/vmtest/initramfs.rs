@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Context as _;
 
@@ -25,6 +26,9 @@ const PROGRAMS: &[&str] = &[
 const FOLDERS: &[&str] = &[
     "/proc", "/sys", "/dev", "/tmp", "/run", "/etc", "/root", "/busybox",
 ];
+
+/// How long one test executable may take.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Where the compiled C programs are.
 const C_PROGRAMS: &str = "/programs";
@@ -127,9 +131,10 @@ impl Root {
         self.archive.file("/tests/list", 0o644, list)?;
         let environment = format!(
             "export TRACER_DIST='{}' TRACER_PROGRAMS={C_PROGRAMS} TRACER_REQUIRE_PRIVILEGED=1\n\
-             SKIPPED='{}'\n",
+             CHOSEN='{}'\nPATIENCE={}\n",
             workspace::target("dist").display(),
-            tests.skip_arguments()
+            tests.arguments(),
+            PATIENCE.as_secs()
         );
         self.archive.file("/environment", 0o644, environment)
     }

@@ -32,6 +32,8 @@ pub struct Args {
     /// End a virtual machine that runs for longer
     #[arg(long, value_name = "SECONDS", default_value = "1800")]
     limit: u64,
+    /// Only tests whose name contains this
+    filter: Option<String>,
 }
 
 fn names() -> Vec<&'static str> {
@@ -54,7 +56,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     setup::for_virtual_machines()?;
     dist::run()?;
     let processors = Processors::of_this_machine();
-    let tests = Tests::build(processors)?;
+    let tests = Tests::build(processors, args.filter.as_deref())?;
     let initramfs = workspace::target("vm/initramfs.cpio");
     fs::create_dir_all(workspace::target("vm"))?;
     fs::write(&initramfs, initramfs::build(&tests)?)

@@ -32,11 +32,13 @@ pub struct Tests {
     /// How many will run.
     pub count: u64,
     left_out: &'static [TooSlow],
+    /// Only those whose name contains this.
+    filter: Option<String>,
 }
 
 impl Tests {
     /// Builds them, and chooses those that the processors are fast enough for.
-    pub fn build(processors: Processors) -> anyhow::Result<Self> {
+    pub fn build(processors: Processors, filter: Option<&str>) -> anyhow::Result<Self> {
         let left_out = match processors {
             Processors::Hardware => &[],
             Processors::Software => TOO_SLOW,
@@ -45,6 +47,7 @@ impl Tests {
             executables: Vec::new(),
             count: 0,
             left_out,
+            filter: filter.map(str::to_owned),
         };
         let mut all = Vec::new();
         for binary in binaries::build()? {
@@ -56,12 +59,21 @@ impl Tests {
             let is_there = all.iter().any(|name| name.contains(test));
             ensure!(is_there, "no test is called {test} any more");
         }
+        ensure!(
+            tests.count > 0,
+            "no test that loads eBPF is called {}",
+            filter.unwrap_or_default()
+        );
         Ok(tests)
     }
 
     fn add(&mut self, executable: &Path, names: &[String]) -> anyhow::Result<()> {
-        let is_left_out = |name: &str| self.left_out.iter().any(|slow| name.contains(slow.test));
-        let count = names.iter().filter(|name| !is_left_out(name)).count();
+        let filter = self.filter.as_deref().unwrap_or_default();
+        let is_run = |name: &&String| {
+            let is_left_out = self.left_out.iter().any(|slow| name.contains(slow.test));
+            name.contains(filter) && !is_left_out
+        };
+        let count = names.iter().filter(is_run).count();
         if count == 0 {
             return Ok(());
         }
@@ -81,10 +93,11 @@ impl Tests {
         executables.map(|(name, path)| (name.as_str(), path.as_path()))
     }
 
-    /// What tells an executable which tests to leave out.
-    pub fn skip_arguments(&self) -> String {
-        let arguments = self.left_out.iter();
-        let arguments = arguments.map(|slow| format!("--skip {}", slow.test));
+    /// What tells an executable which of its tests to run.
+    pub fn arguments(&self) -> String {
+        let left_out = self.left_out.iter();
+        let skipped = left_out.map(|slow| format!("--skip {}", slow.test));
+        let arguments = skipped.chain(self.filter.clone());
         arguments.collect::<Vec<_>>().join(" ")
     }
 
@@ -116,6 +129,7 @@ mod tests {
             executables: Vec::new(),
             count: 0,
             left_out: TOO_SLOW,
+            filter: None,
         };
         let slow = format!("{}_x", TOO_SLOW[0].test);
         tests

@@ -1,0 +1,112 @@
+//! Probes: points of programs that have nothing of this library. Their events are user events.
+
+use core::mem::{offset_of, size_of};
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::{RecordHeader, records};
+
+/// Arguments that a probe records at most.
+pub const PROBE_ARGUMENTS: usize = 6;
+
+/// Added to the number of the probe in a record's event type: no event type has such a number, and
+/// the agent puts the one in its place that the stream has given.
+pub const PROBE_RECORDS: u16 = 0x8000;
+
+/// Data of an event of a probe. Ends after as many arguments as there are.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ProbeData {
+    /// What it is: see [`probe_kind`].
+    pub kind: u16,
+    /// Arguments that follow.
+    pub count: u16,
+    /// Bit *n*: argument *n* is a signed number.
+    pub signed: u16,
+    /// Bit *n*: argument *n* could not be read, and is 0 here.
+    pub unread: u16,
+    /// The arguments, each extended to 64 bits.
+    pub args: [u64; PROBE_ARGUMENTS],
+}
+
+/// Bytes of [`ProbeData`] before the arguments.
+pub const PROBE_DATA_BYTES: usize = offset_of!(ProbeData, args);
+
+/// What a probe is.
+pub mod probe_kind {
+    /// A static probe of the program; the arguments are those that it states.
+    pub const USDT: u16 = 1;
+    /// Somewhere in a function; at its start, the registers hold the arguments.
+    pub const FUNCTION: u16 = 2;
+    /// The return of a function; the one argument is what it returns.
+    pub const RETURN: u16 = 3;
+}
+
+/// How one argument is found: an entry of [`ProbeSite`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ProbeArgument {
+    /// The constant, or what is added to the register.
+    pub value: u64,
+    /// Offset of the register in the saved registers (`struct pt_regs`), in bytes.
+    pub register: u16,
+    /// As `register`, of the register that is shifted and added.
+    pub index: u16,
+    /// See [`probe_source`].
+    pub source: u8,
+    /// Bytes of the argument: 1, 2, 4 or 8.
+    pub size: u8,
+    /// How far the index is shifted to the left.
+    pub shift: u8,
+    /// Zero.
+    pub reserved: u8,
+}
+
+/// Where an argument is.
+pub mod probe_source {
+    /// Nowhere that can be read.
+    pub const NONE: u8 = 0;
+    /// It is the value.
+    pub const CONSTANT: u8 = 1;
+    /// In the register.
+    pub const REGISTER: u8 = 2;
+    /// In memory, at the register plus the value.
+    pub const MEMORY: u8 = 3;
+    /// In memory, at the register plus the shifted index plus the value.
+    pub const INDEXED: u8 = 4;
+}
+
+/// A place in a program where a probe is: the value of the map `PROBE_SITES`. Which one it is, the
+/// kernel tells the program as the cookie of the attachment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ProbeSite {
+    /// The number of the probe: several places may be one probe.
+    pub probe: u16,
+    /// As in [`ProbeData`].
+    pub kind: u16,
+    /// As in [`ProbeData`].
+    pub count: u16,
+    /// As in [`ProbeData`].
+    pub signed: u16,
+    /// Offset of the instruction's address in the saved registers, in bytes.
+    pub address: u16,
+    /// 1: it has more arguments than are recorded.
+    pub truncated: u16,
+    /// Zero.
+    pub reserved: u32,
+    /// The arguments.
+    pub args: [ProbeArgument; PROBE_ARGUMENTS],
+}
+
+records! {
+    /// Record of a probe that was passed.
+    ProbeRecord: ProbeData,
+}
+
+const _: () = {
+    assert!(PROBE_DATA_BYTES == 8);
+    assert!(size_of::<ProbeData>() == 56);
+    assert!(size_of::<ProbeArgument>() == 16);
+    assert!(size_of::<ProbeSite>() == 112);
+};

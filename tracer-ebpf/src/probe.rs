@@ -1,0 +1,167 @@
+//! Probes: points of programs that have nothing of this library.
+
+use aya_ebpf::EbpfContext;
+use aya_ebpf::helpers::bpf_probe_read_kernel;
+use aya_ebpf::helpers::generated::{
+    bpf_get_attach_cookie, bpf_get_current_pid_tgid, bpf_get_current_task, bpf_probe_read_user,
+};
+use aya_ebpf::macros::{map, uprobe};
+use aya_ebpf::maps::Array;
+use aya_ebpf::programs::ProbeContext;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::globals::NO_OFFSET;
+use tracer_common::kernel::{
+    PROBE_ARGUMENTS, PROBE_RECORDS, ProbeArgument, ProbeData, ProbeRecord, ProbeSite, RecordHeader,
+    probe_source,
+};
+
+use crate::maps;
+use crate::offsets::TASK_FSBASE;
+use crate::record::{Subject, record};
+
+/// Where the probes are, by the cookie of the attachment. The agent sets the size.
+#[map]
+static PROBE_SITES: Array<ProbeSite> = Array::with_max_entries(1, 0);
+
+/// Attached wherever a probe is, to entries and returns alike.
+#[uprobe]
+pub fn probe(ctx: ProbeContext) -> u32 {
+    passed(&ctx);
+    0
+}
+
+/// The running thread.
+struct Current {
+    pid: u32,
+    tid: u32,
+}
+
+/// Runs in the thread that passes the probe, whoever it belongs to: a probe is in a file, and every
+/// process that runs it stops there.
+#[inline(always)]
+fn passed(ctx: &ProbeContext) {
+    // SAFETY: the helper takes no argument.
+    let ids = unsafe { bpf_get_current_pid_tgid() };
+    #[expect(clippy::cast_possible_truncation, reason = "two numbers in one word")]
+    let thread = Current {
+        pid: (ids >> 32) as u32,
+        tid: ids as u32,
+    };
+    if !maps::is_traced(thread.pid) {
+        return;
+    }
+    // SAFETY: the helper reads what the attachment was made with.
+    let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
+    #[expect(clippy::cast_possible_truncation, reason = "the number of a place")]
+    let Some(site) = PROBE_SITES.get(cookie as u32) else {
+        return;
+    };
+    let event_type = EventTypeId(u32::from(PROBE_RECORDS | site.probe));
+    record(&thread, event_type, |header| {
+        let mut data = ProbeData {
+            kind: site.kind,
+            count: site.count,
+            signed: site.signed,
+            unread: 0,
+            args: [0; PROBE_ARGUMENTS],
+        };
+        let arguments = site.args.iter().zip(&mut data.args);
+        for (number, (argument, room)) in arguments.enumerate() {
+            if number >= usize::from(site.count) {
+                break;
+            }
+            let is_signed = site.signed >> number & 1 != 0;
+            match value(ctx, argument) {
+                Some(value) => *room = extended(value, argument.size, is_signed),
+                None => data.unread |= 1 << number,
+            }
+        }
+        ProbeRecord {
+            header: RecordHeader {
+                program_address: register(ctx, site.address).unwrap_or(0),
+                truncated: u32::from(site.truncated),
+                ..header
+            },
+            data,
+        }
+    });
+}
+
+/// The argument, with what is beyond its size undefined.
+#[inline(always)]
+fn value(ctx: &ProbeContext, argument: &ProbeArgument) -> Option<u64> {
+    match argument.source {
+        probe_source::CONSTANT => Some(argument.value),
+        probe_source::REGISTER => register(ctx, argument.register),
+        probe_source::MEMORY => {
+            let address = register(ctx, argument.register)?;
+            user_memory(address.wrapping_add(argument.value), argument.size)
+        }
+        probe_source::INDEXED => {
+            let address = register(ctx, argument.register)?;
+            let index = register(ctx, argument.index)? << (argument.shift & 3);
+            let address = address.wrapping_add(index).wrapping_add(argument.value);
+            user_memory(address, argument.size)
+        }
+        _ => None,
+    }
+}
+
+/// A register as it was where the probe is.
+#[inline(always)]
+fn register(ctx: &ProbeContext, offset: u16) -> Option<u64> {
+    let at = ctx.as_ptr().wrapping_byte_add(usize::from(offset));
+    // Not loaded directly: the verifier takes only constant offsets there.
+    // SAFETY: the helper checks the address.
+    unsafe { bpf_probe_read_kernel(at.cast::<u64>().cast_const()) }.ok()
+}
+
+/// At most eight bytes of the program, where they are in memory.
+#[inline(always)]
+fn user_memory(address: u64, size: u8) -> Option<u64> {
+    let mut word = 0_u64;
+    let size = u32::from(size & 15);
+    if size > 8 {
+        return None;
+    }
+    // SAFETY: the helper writes at most the 8 bytes of `word`, and checks the address.
+    let failed = unsafe { bpf_probe_read_user((&raw mut word).cast(), size, address as *const _) };
+    (failed == 0).then_some(word)
+}
+
+/// The lowest `size` bytes as a whole word.
+#[inline(always)]
+fn extended(value: u64, size: u8, is_signed: bool) -> u64 {
+    let unused = (64 - u32::from(size) * 8) & 63;
+    let high = value << unused;
+    if is_signed {
+        (high.cast_signed() >> unused).cast_unsigned()
+    } else {
+        high >> unused
+    }
+}
+
+impl Subject for Current {
+    #[inline(always)]
+    fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    #[inline(always)]
+    fn tid(&self) -> u32 {
+        self.tid
+    }
+
+    #[inline(always)]
+    fn thread_id(&self) -> u64 {
+        let offset = TASK_FSBASE.load();
+        if offset == NO_OFFSET {
+            return 0;
+        }
+        // SAFETY: the helper takes no argument.
+        let task = (unsafe { bpf_get_current_task() }) as *const u8;
+        // SAFETY: the helper checks the address.
+        unsafe { bpf_probe_read_kernel(task.wrapping_add(offset as usize).cast()) }.unwrap_or(0)
+    }
+}

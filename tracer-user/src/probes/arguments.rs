@@ -1,0 +1,276 @@
+//! How static probes describe their arguments: `-4@%edi 8@-8(%rbp) 8@$5`, a size and an operand of
+//! the assembler each.
+
+use tracer_common::kernel::{ProbeArgument, probe_source};
+
+use super::registers::{Register, named};
+
+/// One argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// How it is found.
+    pub place: ProbeArgument,
+    /// Whether it is a signed number.
+    pub is_signed: bool,
+}
+
+impl Argument {
+    /// A register as a whole.
+    pub fn in_register(register: Register) -> Self {
+        let place = ProbeArgument {
+            register: register.offset,
+            source: probe_source::REGISTER,
+            ..nowhere(8)
+        };
+        Self {
+            place,
+            is_signed: false,
+        }
+    }
+}
+
+/// The arguments that `described` tells of. What cannot be read on this machine (a floating-point
+/// register, an address relative to the instruction) is an argument without a place.
+pub fn parse(described: &str) -> Vec<Argument> {
+    split(described).iter().map(|word| argument(word)).collect()
+}
+
+/// An operand may have spaces (`8@[sp, 16]`): each argument starts with its size.
+fn split(described: &str) -> Vec<String> {
+    let mut arguments: Vec<String> = Vec::new();
+    for word in described.split_ascii_whitespace() {
+        let size = word.split_once('@').map(|(size, _)| size);
+        let is_start = size.is_some_and(|size| size_and_sign(size).is_some());
+        match arguments.last_mut() {
+            Some(last) if !is_start => last.push_str(word),
+            _ => arguments.push(word.to_owned()),
+        }
+    }
+    arguments
+}
+
+fn argument(word: &str) -> Argument {
+    // Old assemblers left the size out.
+    let (typed, operand) = word.split_once('@').unwrap_or(("8", word));
+    let Some((size, is_signed)) = size_and_sign(typed) else {
+        return Argument {
+            place: nowhere(8),
+            is_signed: false,
+        };
+    };
+    let place = match typed.ends_with('f') {
+        true => None,
+        false => operand_place(operand, size),
+    };
+    Argument {
+        place: place.unwrap_or_else(|| nowhere(size)),
+        is_signed,
+    }
+}
+
+/// `-4`, `8`, or `8f` for a floating-point number.
+fn size_and_sign(typed: &str) -> Option<(u8, bool)> {
+    let number: i8 = typed.strip_suffix('f').unwrap_or(typed).parse().ok()?;
+    let size = number.unsigned_abs();
+    matches!(size, 1 | 2 | 4 | 8).then_some((size, number < 0))
+}
+
+fn operand_place(operand: &str, size: u8) -> Option<ProbeArgument> {
+    if cfg!(target_arch = "aarch64") {
+        arm_place(operand, size)
+    } else {
+        x86_place(operand, size)
+    }
+}
+
+/// `$5`, `%eax`, `-8(%rbp)`, `16(%rax,%rbx,4)`.
+fn x86_place(operand: &str, size: u8) -> Option<ProbeArgument> {
+    if let Some(constant) = operand.strip_prefix('$') {
+        return Some(constant_of(number(constant)?, size));
+    }
+    if let Some(register) = operand.strip_prefix('%') {
+        return Some(ProbeArgument {
+            register: named(register)?.offset,
+            source: probe_source::REGISTER,
+            ..nowhere(size)
+        });
+    }
+    let (displacement, rest) = operand.split_once('(')?;
+    let inside = rest.strip_suffix(')')?;
+    let value = match displacement {
+        "" => 0,
+        typed => number(typed)?,
+    };
+    let mut parts = inside.split(',').map(str::trim);
+    let register = |part: &str| named(part.strip_prefix('%')?).map(|register| register.offset);
+    let memory = ProbeArgument {
+        value,
+        register: register(parts.next()?)?,
+        source: probe_source::MEMORY,
+        ..nowhere(size)
+    };
+    let Some(index) = parts.next() else {
+        return Some(memory);
+    };
+    let scale: u8 = parts.next().unwrap_or("1").parse().ok()?;
+    if !matches!(scale, 1 | 2 | 4 | 8) {
+        return None;
+    }
+    Some(ProbeArgument {
+        index: register(index)?,
+        source: probe_source::INDEXED,
+        shift: u8::try_from(scale.trailing_zeros()).ok()?,
+        ..memory
+    })
+}
+
+/// `5`, `x1`, `[sp]`, `[x0,16]`.
+fn arm_place(operand: &str, size: u8) -> Option<ProbeArgument> {
+    if let Some(inside) = operand.strip_prefix('[') {
+        let inside = inside.strip_suffix(']')?;
+        let (register, value) = match inside.split_once(',') {
+            Some((register, value)) => (register, number(value.trim())?),
+            None => (inside, 0),
+        };
+        return Some(ProbeArgument {
+            value,
+            register: named(register.trim())?.offset,
+            source: probe_source::MEMORY,
+            ..nowhere(size)
+        });
+    }
+    if let Some(register) = named(operand) {
+        return Some(ProbeArgument {
+            register: register.offset,
+            source: probe_source::REGISTER,
+            ..nowhere(size)
+        });
+    }
+    Some(constant_of(number(operand)?, size))
+}
+
+fn constant_of(value: u64, size: u8) -> ProbeArgument {
+    ProbeArgument {
+        value,
+        source: probe_source::CONSTANT,
+        ..nowhere(size)
+    }
+}
+
+/// What has no place that can be read.
+const fn nowhere(size: u8) -> ProbeArgument {
+    ProbeArgument {
+        value: 0,
+        register: 0,
+        index: 0,
+        source: probe_source::NONE,
+        size,
+        shift: 0,
+        reserved: 0,
+    }
+}
+
+/// A number as the assembler writes it, wrapped to 64 bits.
+fn number(typed: &str) -> Option<u64> {
+    let (is_negative, digits) = match typed.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, typed.strip_prefix('+').unwrap_or(typed)),
+    };
+    let number = match digits.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok()?,
+        None => digits.parse().ok()?,
+    };
+    Some(if is_negative {
+        number.wrapping_neg()
+    } else {
+        number
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources(described: &str) -> Vec<u8> {
+        let arguments = parse(described);
+        arguments.iter().map(|found| found.place.source).collect()
+    }
+
+    #[test]
+    fn sizes_and_signs_are_read() {
+        let arguments = parse("-4@$5 8@$0x10 -1@$-3");
+        let shown: Vec<_> = arguments
+            .iter()
+            .map(|found| (found.place.size, found.is_signed, found.place.value))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                (4, true, 5),
+                (8, false, 16),
+                (1, true, 3_u64.wrapping_neg())
+            ]
+        );
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn operands_of_the_x86_assembler_are_read() {
+        use super::super::registers::named;
+        let offset = |name| named(name).unwrap().offset;
+
+        let arguments = parse("8@%rax -4@-20(%rbp) 8@8(%rax,%rbx,4) 1@(%rcx,%rdx)");
+        let [register, memory, indexed, unscaled] = &arguments[..] else {
+            panic!("{arguments:?}");
+        };
+        assert_eq!(register.place.register, offset("rax"));
+        assert_eq!(memory.place.value.cast_signed(), -20);
+        assert_eq!(memory.place.register, offset("rbp"));
+        assert_eq!(
+            (
+                indexed.place.index,
+                indexed.place.shift,
+                indexed.place.value
+            ),
+            (offset("rbx"), 2, 8)
+        );
+        assert_eq!(
+            (unscaled.place.source, unscaled.place.shift),
+            (probe_source::INDEXED, 0)
+        );
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn what_cannot_be_read_is_an_argument_all_the_same() {
+        const NONE: u8 = probe_source::NONE;
+        let described = "8f@%xmm0 8@counter(%rip) 4@%nosuch 8@ junk 8@(%rax,%rbx,3) 8@%rax";
+        assert_eq!(
+            sources(described),
+            [NONE, NONE, NONE, NONE, NONE, probe_source::REGISTER]
+        );
+        assert!(sources("").is_empty());
+        // Bytes that a damaged file may hold.
+        for junk in [
+            "@",
+            "@@@",
+            "-@-",
+            "99@%rax",
+            "8@$",
+            "8@(",
+            "8@)(",
+            "4@-(%rax)",
+        ] {
+            assert!(sources(junk).iter().all(|source| *source == NONE), "{junk}");
+        }
+    }
+
+    #[test]
+    fn operands_of_the_arm_assembler_are_read_with_their_spaces() {
+        assert_eq!(split("8@[sp, 16] -4@x1"), ["8@[sp,16]", "-4@x1"]);
+        assert_eq!(
+            arm_place("7", 4).map(|place| (place.source, place.value)),
+            Some((probe_source::CONSTANT, 7))
+        );
+    }
+}

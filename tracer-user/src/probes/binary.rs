@@ -1,0 +1,391 @@
+//! A program or library, as a file: its functions, its static probes, and where in the file they are.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC};
+use object::read::ReadCache;
+use object::{
+    Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolFlags,
+};
+
+use super::notes::{self, Note};
+
+/// Which file it is, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+/// A program or library. The file stays open: what is read and what is probed is the same one, even
+/// if another takes its name.
+#[derive(Debug)]
+pub struct Binary {
+    path: PathBuf,
+    file: File,
+    identity: Identity,
+    /// Where symbols of a stripped file may be found: the root that its path starts from.
+    root: PathBuf,
+}
+
+/// Why a file cannot be probed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BinaryError {
+    /// It cannot be opened or read.
+    #[error("{} cannot be read", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no program or library, or a damaged one.
+    #[error("{} is no program or library", path.display())]
+    NotOne {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: object::Error,
+    },
+    /// It is for other processors, or for programs of 32 bits.
+    #[error("{} is a {found:?} program; only programs of this machine's own kind can be probed", path.display())]
+    OtherMachine {
+        /// The file.
+        path: PathBuf,
+        /// What it is for.
+        found: Architecture,
+    },
+}
+
+/// A function of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// Bytes of it; 0 where nobody says.
+    pub size: u64,
+    /// Where in the file it starts.
+    pub offset: u64,
+    /// Whether it only chooses one of several functions, once.
+    pub is_indirect: bool,
+}
+
+/// A static probe of a file, at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaticProbe {
+    /// Who it says it is from.
+    pub provider: String,
+    /// What it is called.
+    pub name: String,
+    /// How its arguments are found.
+    pub arguments: String,
+    /// Where in the file it is.
+    pub offset: u64,
+    /// Where in the file its semaphore is: a counter that is not 0 while somebody listens.
+    pub semaphore: Option<u64>,
+}
+
+type Parsed<'a> = object::File<'a, &'a ReadCache<&'a File>>;
+
+impl Binary {
+    /// Opens the file at `place`, which people know as `path`. `root` is where absolute paths start
+    /// for who uses it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened, or is none.
+    pub fn open(place: &Path, path: &Path, root: &Path) -> Result<Self, BinaryError> {
+        let unreadable = |source| BinaryError::Unreadable {
+            path: path.to_owned(),
+            source,
+        };
+        let file = File::open(place).map_err(unreadable)?;
+        let metadata = file.metadata().map_err(unreadable)?;
+        if !metadata.is_file() {
+            return Err(unreadable(io::ErrorKind::InvalidInput.into()));
+        }
+        let binary = Self {
+            path: path.to_owned(),
+            identity: Identity {
+                device: metadata.dev(),
+                inode: metadata.ino(),
+            },
+            file,
+            root: root.to_owned(),
+        };
+        let found = binary.read(|parsed| (parsed.architecture(), parsed.is_64()))?;
+        if found != (native(), true) {
+            return Err(BinaryError::OtherMachine {
+                path: binary.path,
+                found: found.0,
+            });
+        }
+        Ok(binary)
+    }
+
+    /// What people know it as.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Which file it is.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Whether it has symbols beside those that it exports.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn has_symbols(&self) -> Result<bool, BinaryError> {
+        self.read(|parsed| parsed.symbols().next().is_some())
+    }
+
+    /// Its functions, those from a file with its debugger's part too, each once.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn functions(&self) -> Result<Vec<Function>, BinaryError> {
+        let mut functions = self.read(|parsed| functions(parsed, &Segments::of(parsed)))?;
+        if !self.has_symbols()? {
+            functions.extend(self.functions_for_debuggers());
+        }
+        functions.sort_by(|one, other| (one.offset, &one.name).cmp(&(other.offset, &other.name)));
+        functions.dedup_by(|one, other| one.offset == other.offset && one.name == other.name);
+        Ok(functions)
+    }
+
+    /// Functions from where distributions put the debugger's part of this very file, if it is there.
+    fn functions_for_debuggers(&self) -> Vec<Function> {
+        let found = self.read(|parsed| {
+            let id = parsed.build_id().ok().flatten()?.to_vec();
+            Some((id, Segments::of(parsed)))
+        });
+        let Ok(Some((id, segments))) = found else {
+            return Vec::new();
+        };
+        let Some((first, rest)) = id.split_first() else {
+            return Vec::new();
+        };
+        let hex = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect::<String>()
+        };
+        let path = self
+            .root
+            .join("usr/lib/debug/.build-id")
+            .join(hex(&[*first]))
+            .join(format!("{}.debug", hex(rest)));
+        let Ok(file) = File::open(path) else {
+            return Vec::new();
+        };
+        let cache = ReadCache::new(&file);
+        match object::File::parse(&cache) {
+            // Addresses are those of the file itself, whose segments the other has only in name.
+            Ok(parsed) => functions(&parsed, &segments),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// Its static probes, each place of each.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn static_probes(&self) -> Result<Vec<StaticProbe>, BinaryError> {
+        self.read(|parsed| {
+            let section = parsed.section_by_name(".note.stapsdt");
+            let bytes = section.and_then(|section| section.data().ok());
+            let base = parsed.section_by_name(".stapsdt.base");
+            let base = base.map(|section| section.address());
+            let segments = Segments::of(parsed);
+            let notes = notes::parse(bytes.unwrap_or_default()).into_iter();
+            notes
+                .filter_map(|note| static_probe(note, base, &segments))
+                .collect()
+        })
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Parsed<'_>) -> T) -> Result<T, BinaryError> {
+        let cache = ReadCache::new(&self.file);
+        match object::File::parse(&cache) {
+            Ok(parsed) => Ok(look(&parsed)),
+            Err(source) => Err(BinaryError::NotOne {
+                path: self.path.clone(),
+                source,
+            }),
+        }
+    }
+}
+
+/// What this machine's own programs are for.
+const fn native() -> Architecture {
+    if cfg!(target_arch = "aarch64") {
+        Architecture::Aarch64
+    } else {
+        Architecture::X86_64
+    }
+}
+
+/// A part of the file that is mapped.
+struct Segment {
+    address: u64,
+    offset: u64,
+    /// Bytes of it that are in the file.
+    bytes: u64,
+    is_executable: bool,
+}
+
+struct Segments(Vec<Segment>);
+
+impl Segments {
+    fn of(parsed: &Parsed<'_>) -> Self {
+        let segments = parsed.segments().map(|segment| {
+            let (offset, bytes) = segment.file_range();
+            let flags = match segment.flags() {
+                SegmentFlags::Elf { p_flags } => p_flags,
+                _ => 0,
+            };
+            Segment {
+                address: segment.address(),
+                offset,
+                bytes,
+                is_executable: flags & PF_X != 0,
+            }
+        });
+        Self(segments.collect())
+    }
+
+    /// Where in the file an address of its address space is.
+    fn offset(&self, address: u64, is_executable: bool) -> Option<u64> {
+        let segment = self.0.iter().find(|segment| {
+            let inside = address.checked_sub(segment.address);
+            (segment.is_executable || !is_executable)
+                && inside.is_some_and(|inside| inside < segment.bytes)
+        })?;
+        (address - segment.address).checked_add(segment.offset)
+    }
+}
+
+fn functions(parsed: &Parsed<'_>, segments: &Segments) -> Vec<Function> {
+    let symbols = parsed.symbols().chain(parsed.dynamic_symbols());
+    let functions = symbols.filter_map(|symbol| {
+        let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
+            return None;
+        };
+        let kind = st_info & 15;
+        if !matches!(kind, STT_FUNC | STT_GNU_IFUNC) || symbol.is_undefined() {
+            return None;
+        }
+        let name = String::from_utf8_lossy(symbol.name_bytes().ok()?);
+        // The symbol table appends versions, as the assembler writes them.
+        let name = name.split('@').next().filter(|name| !name.is_empty())?;
+        Some(Function {
+            name: name.to_owned(),
+            size: symbol.size(),
+            offset: segments.offset(symbol.address(), true)?,
+            is_indirect: kind == STT_GNU_IFUNC,
+        })
+    });
+    functions.collect()
+}
+
+fn static_probe(note: Note, base: Option<u64>, segments: &Segments) -> Option<StaticProbe> {
+    // What has moved the section since has moved everything else with it.
+    let moved = |address: u64| match base {
+        Some(base) => address.wrapping_add(base.wrapping_sub(note.base)),
+        None => address,
+    };
+    let semaphore = match note.semaphore {
+        0 => None,
+        address => Some(segments.offset(moved(address), false)?),
+    };
+    Some(StaticProbe {
+        offset: segments.offset(moved(note.address), true)?,
+        semaphore,
+        provider: note.provider,
+        name: note.name,
+        arguments: note.arguments,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> Binary {
+        let path = std::env::current_exe().unwrap();
+        Binary::open(&path, &path, Path::new("/")).unwrap()
+    }
+
+    #[test]
+    fn functions_of_a_program_are_found_where_their_bytes_are() {
+        use std::os::unix::fs::FileExt;
+
+        let binary = own();
+        assert!(binary.has_symbols().unwrap());
+        let functions = binary.functions().unwrap();
+        let found = functions.iter().find(|function| function.name == "main");
+        let found = found.expect("every program has one");
+        let mut bytes = [0; 8];
+        binary
+            .file()
+            .read_exact_at(&mut bytes, found.offset)
+            .unwrap();
+
+        // The same bytes as in memory: `main` is linked into this program.
+        unsafe extern "C" {
+            fn main();
+        }
+        let in_memory = main as *const () as *const [u8; 8];
+        // SAFETY: the code of a function is readable, and `main` has more than eight bytes.
+        let in_memory = unsafe { in_memory.read_unaligned() };
+        assert_eq!(bytes, in_memory);
+    }
+
+    #[test]
+    fn what_is_no_program_is_said_to_be_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("text");
+        std::fs::write(&path, "#!/bin/sh\n").unwrap();
+        let error = |path: &Path| {
+            let opened = Binary::open(path, path, Path::new("/"));
+            opened
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default()
+        };
+        assert!(error(&path).ends_with("text is no program or library"));
+        assert!(error(folder.path()).ends_with("cannot be read"));
+        assert!(error(Path::new("/nowhere/at/all")).contains("/nowhere/at/all"));
+    }
+
+    #[test]
+    fn addresses_outside_of_the_file_have_no_place_in_it() {
+        let segments = Segments(vec![Segment {
+            address: 0x1000,
+            offset: 0x200,
+            bytes: 0x100,
+            is_executable: true,
+        }]);
+        assert_eq!(segments.offset(0x1010, true), Some(0x210));
+        assert_eq!(segments.offset(0xfff, true), None);
+        assert_eq!(segments.offset(0x1100, true), None);
+        assert_eq!(segments.offset(u64::MAX, false), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! The files that a process has mapped, and those that a command will.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::binary::{Binary, BinaryError};
+
+/// Scripts may be interpreted by scripts; the kernel follows so many.
+const MAX_INTERPRETERS: usize = 4;
+
+/// A program or library that a process uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// What the process knows it as.
+    pub path: PathBuf,
+    /// Where we find it: the very file, in whatever mount namespace.
+    place: PathBuf,
+    root: PathBuf,
+}
+
+impl Used {
+    /// Opens it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened, or is no program or library.
+    pub fn open(&self) -> Result<Binary, BinaryError> {
+        let by_name = self
+            .root
+            .join(self.path.strip_prefix("/").unwrap_or(&self.path));
+        match Binary::open(&self.place, &self.path, &self.root) {
+            // The links to mapped files need a capability that the name does not.
+            Err(BinaryError::Unreadable { .. }) => Binary::open(&by_name, &self.path, &self.root),
+            opened => opened,
+        }
+    }
+}
+
+/// Where absolute paths start for a process.
+pub fn root_of(pid: i32) -> PathBuf {
+    format!("/proc/{pid}/root").into()
+}
+
+/// The files of which process `pid` has code mapped.
+///
+/// # Errors
+///
+/// There is no such process, or it may not be looked at.
+pub fn of_process(pid: i32) -> io::Result<Vec<Used>> {
+    let maps = fs::read(format!("/proc/{pid}/maps"))?;
+    let mut used: Vec<Used> = Vec::new();
+    for line in maps.split(|byte| *byte == b'\n') {
+        let Some((range, path)) = code_mapping(line) else {
+            continue;
+        };
+        if used.iter().all(|known| known.path != path) {
+            used.push(Used {
+                path: path.to_owned(),
+                place: format!("/proc/{pid}/map_files/{range}").into(),
+                root: root_of(pid),
+            });
+        }
+    }
+    Ok(used)
+}
+
+/// Range and path in a line of `maps`, where it is of a file's code.
+fn code_mapping(line: &[u8]) -> Option<(&str, &Path)> {
+    let mut fields = line.splitn(6, |byte| *byte == b' ');
+    let range = std::str::from_utf8(fields.next()?).ok()?;
+    let is_code = fields.next()?.contains(&b'x');
+    // Offset, device, inode.
+    let path = fields.nth(3)?.trim_ascii_start();
+    // Others are in brackets, or have no name.
+    (is_code && path.starts_with(b"/")).then(|| (range, Path::new(OsStr::from_bytes(path))))
+}
+
+/// The files that `command` will have mapped when it has been started: itself, or what interprets it,
+/// and its libraries. What it loads later nobody knows.
+///
+/// # Errors
+///
+/// There is no such command, or it is no program.
+pub fn of_command(command: &OsStr) -> Result<Vec<Used>, BinaryError> {
+    let mut path = on_path(command).unwrap_or_else(|| command.into());
+    for _ in 0..MAX_INTERPRETERS {
+        match interpreter_of_script(&path) {
+            Some(interpreter) => path = interpreter,
+            None => break,
+        }
+    }
+    let program = here(path);
+    let mut used = libraries_of(&program.path);
+    // An unreadable program is an error; it comes first.
+    program.open()?;
+    used.insert(0, program);
+    Ok(used)
+}
+
+/// A file of ours.
+pub fn here(path: PathBuf) -> Used {
+    Used {
+        place: path.clone(),
+        path,
+        root: "/".into(),
+    }
+}
+
+/// The command as the kernel is asked to run it.
+fn on_path(command: &OsStr) -> Option<PathBuf> {
+    if command.as_bytes().contains(&b'/') {
+        return None;
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders)
+        .map(|folder| folder.join(command))
+        .find(|path| path.is_file())
+}
+
+/// What the first line of a script names.
+fn interpreter_of_script(path: &Path) -> Option<PathBuf> {
+    let mut start = [0; 256];
+    let length = fs::File::open(path).ok()?.read(&mut start).ok()?;
+    let line = start.get(..length)?.split(|byte| *byte == b'\n').next()?;
+    let words = line.strip_prefix(b"#!")?.trim_ascii_start();
+    let word = words.split(u8::is_ascii_whitespace).next()?;
+    (!word.is_empty()).then(|| OsStr::from_bytes(word).into())
+}
+
+/// The libraries that the dynamic linker of a program says it will load.
+fn libraries_of(program: &Path) -> Vec<Used> {
+    let Some(linker) = linker_of(program) else {
+        return Vec::new();
+    };
+    let program = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
+    let listed = Command::new(&linker)
+        .arg("--list")
+        .arg(&program)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output();
+    let listed = listed.map(|output| output.stdout).unwrap_or_default();
+    let lines = listed.split(|byte| *byte == b'\n');
+    lines.filter_map(listed_library).map(here).collect()
+}
+
+/// The program that loads a program's libraries.
+fn linker_of(program: &Path) -> Option<PathBuf> {
+    use object::read::elf::{ElfFile64, ProgramHeader};
+
+    let cache = object::read::ReadCache::new(fs::File::open(program).ok()?);
+    let parsed = ElfFile64::<object::NativeEndian, _>::parse(&cache).ok()?;
+    let endian = parsed.endian();
+    let mut headers = parsed.elf_program_headers().iter();
+    let path = headers.find_map(|header| header.interpreter(endian, &cache).ok()?)?;
+    Some(OsStr::from_bytes(path).into())
+}
+
+/// The path in `libc.so.6 => /lib/libc.so.6 (0x7f…)`.
+fn listed_library(line: &[u8]) -> Option<PathBuf> {
+    let line = String::from_utf8_lossy(line);
+    let place = line.split_once(" => ").map_or(&*line, |(_, place)| place);
+    let path = place.trim().split(" (").next()?;
+    path.starts_with('/').then(|| path.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lines_of_code_from_files_count() {
+        let of = |line: &str| {
+            code_mapping(line.as_bytes()).map(|(range, path)| format!("{range} {}", path.display()))
+        };
+        assert_eq!(
+            of("55d0-55d1 r-xp 00001000 08:01 42                         /usr/bin/a b").as_deref(),
+            Some("55d0-55d1 /usr/bin/a b")
+        );
+        assert_eq!(of("55d0-55d1 r--p 00001000 08:01 42   /usr/bin/cat"), None);
+        assert_eq!(of("7ff0-7ff1 r-xp 00000000 00:00 0    [vdso]"), None);
+        assert_eq!(of("7ff0-7ff1 rwxp 00000000 00:00 0"), None);
+        assert_eq!(of(""), None);
+    }
+
+    #[test]
+    fn a_process_uses_its_program() {
+        let own = std::env::current_exe().unwrap();
+        let used = of_process(i32::try_from(std::process::id()).unwrap()).unwrap();
+        let program = used.iter().find(|used| used.path == own).unwrap();
+        assert_eq!(program.open().unwrap().path(), own);
+    }
+
+    #[test]
+    fn a_command_will_use_its_program_and_its_libraries() {
+        let used = of_command(OsStr::new("sh")).unwrap();
+        let named = |word: &str| {
+            used.iter()
+                .any(|used| used.path.to_string_lossy().contains(word))
+        };
+        assert!(named("/sh"), "{used:?}");
+        assert!(named("libc"), "{used:?}");
+        assert!(of_command(OsStr::new("no such command")).is_err());
+    }
+
+    #[test]
+    fn a_script_uses_its_interpreter() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("script");
+        fs::write(&script, "#! /bin/sh -e\nexit\n").unwrap();
+        let used = of_command(script.as_os_str()).unwrap();
+        assert_eq!(used[0].path, Path::new("/bin/sh"));
+    }
+}

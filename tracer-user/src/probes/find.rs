@@ -1,0 +1,495 @@
+//! From what was asked for to places in files.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tracer_common::kernel::{PROBE_ARGUMENTS, ProbeArgument, ProbeSite, probe_kind};
+use zerocopy::FromZeros;
+
+use super::arguments::{self, Argument};
+use super::binary::{Binary, BinaryError, Function, StaticProbe};
+use super::files::{self, Used};
+use super::registers;
+use super::spec::ProbeSpec;
+
+/// The number of probes that may be asked for: one more would not fit into a record's type.
+pub const MAX_PROBES: usize = 512;
+
+/// Who is to be probed.
+#[derive(Clone, Copy, Debug)]
+pub enum Subject<'a> {
+    /// Processes that run.
+    Processes(&'a [i32]),
+    /// A command that is to be started.
+    Command(&'a OsStr),
+}
+
+/// A place that is to be probed.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The file.
+    pub binary: Arc<Binary>,
+    /// Where in it.
+    pub offset: u64,
+    /// Where in the file the semaphore is.
+    pub semaphore: Option<u64>,
+    /// Whether the return is probed of the function that starts there.
+    pub is_return: bool,
+    /// What the eBPF program is told.
+    pub site: ProbeSite,
+}
+
+/// What is to be probed.
+#[derive(Clone, Debug, Default)]
+pub struct Probes {
+    /// The names of the event types, by the number of the probe.
+    pub names: Vec<String>,
+    /// The places, each of which belongs to one probe.
+    pub places: Vec<Place>,
+    /// The processes that are to be stopped there; `None` for all, of which the traced ones are
+    /// recorded.
+    pub only: Option<Vec<i32>>,
+}
+
+/// Why a probe cannot be set.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FindError {
+    /// A process's files cannot be looked at.
+    #[error("the files of process {pid} cannot be looked at (run as root, or give CAP_SYS_PTRACE)")]
+    Maps {
+        /// The process.
+        pid: i32,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file is no use.
+    #[error(transparent)]
+    Binary(#[from] BinaryError),
+    /// No file has this static probe.
+    #[error(
+        "no static probe {provider}:{name} in {}{}; `tracer-user probes PID` lists those of a process",
+        files_text(*files),
+        similar.as_ref().map_or_else(String::new, |name| format!(" (is {name} meant?)"))
+    )]
+    NoUsdt {
+        /// Who it was to be from.
+        provider: String,
+        /// Its name.
+        name: String,
+        /// Files that were looked at.
+        files: usize,
+        /// One that is there and nearly so called.
+        similar: Option<String>,
+    },
+    /// No file is called so.
+    #[error("no file {} is mapped; give one of: {}", file.display(), mapped.join(", "))]
+    NotMapped {
+        /// What was asked for.
+        file: PathBuf,
+        /// What is there.
+        mapped: Vec<String>,
+    },
+    /// The file has no such function.
+    #[error("{} has no function {symbol}{}", file.display(), if *is_stripped {
+        "; it is stripped of all symbols but those that it exports: use the unstripped file, or \
+         install the package with its symbols (Debian: -dbgsym)"
+    } else {
+        "; `tracer-user probes PID` lists its functions"
+    })]
+    NoFunction {
+        /// The file.
+        file: PathBuf,
+        /// The function.
+        symbol: String,
+        /// Whether it lacks most symbols.
+        is_stripped: bool,
+    },
+    /// The function only chooses another.
+    #[error(
+        "{symbol} of {} is no function but chooses one when the program starts (an indirect \
+         function): probe the one it chooses, such as __{symbol}_avx2", file.display()
+    )]
+    Indirect {
+        /// The file.
+        file: PathBuf,
+        /// The function.
+        symbol: String,
+    },
+    /// The place is not in the function.
+    #[error("{symbol} of {} has {size} bytes, and {offset} is not within", file.display())]
+    Outside {
+        /// The file.
+        file: PathBuf,
+        /// The function.
+        symbol: String,
+        /// Its size.
+        size: u64,
+        /// What was asked for.
+        offset: u64,
+    },
+    /// Too many.
+    #[error("{asked} probes are more than {MAX_PROBES}, which is the most there may be")]
+    TooMany {
+        /// So many.
+        asked: usize,
+    },
+}
+
+fn files_text(files: usize) -> String {
+    match files {
+        1 => "the 1 file that is mapped".to_owned(),
+        files => format!("the {files} files that are mapped"),
+    }
+}
+
+/// Finds all that was asked for.
+///
+/// # Errors
+///
+/// One of them cannot be found.
+pub fn find(specs: &[ProbeSpec], subject: Subject<'_>) -> Result<Probes, FindError> {
+    let mut probes = Probes::default();
+    if specs.is_empty() {
+        return Ok(probes);
+    }
+    if specs.len() > MAX_PROBES {
+        return Err(FindError::TooMany { asked: specs.len() });
+    }
+    let used = used_by(subject)?;
+    let mut names: Vec<String> = Vec::new();
+    for spec in specs {
+        let name = spec.event_name();
+        let known = names.iter().position(|known| *known == name);
+        let number = known.unwrap_or_else(|| {
+            names.push(name);
+            names.len() - 1
+        });
+        // Below `MAX_PROBES`.
+        let number = u16::try_from(number).unwrap_or(u16::MAX);
+        probes
+            .places
+            .extend(places_of(spec, number, &used, subject)?);
+    }
+    probes.names = names;
+    Ok(probes)
+}
+
+/// The files, each once.
+fn used_by(subject: Subject<'_>) -> Result<Vec<Arc<Binary>>, FindError> {
+    let used: Vec<Used> = match subject {
+        Subject::Command(command) => files::of_command(command)?,
+        Subject::Processes(pids) => {
+            let mut used = Vec::new();
+            for pid in pids {
+                let maps = files::of_process(*pid);
+                used.extend(maps.map_err(|source| FindError::Maps { pid: *pid, source })?);
+            }
+            used
+        }
+    };
+    let mut binaries: Vec<Arc<Binary>> = Vec::new();
+    for used in used {
+        match used.open() {
+            Ok(binary) => {
+                let is_new = binaries
+                    .iter()
+                    .all(|known| known.identity() != binary.identity());
+                if is_new {
+                    binaries.push(Arc::new(binary));
+                }
+            }
+            // Of what is mapped, not all is a program; what was asked for and is not found is said.
+            Err(error) => {
+                tracing::debug!(error = &error as &dyn std::error::Error, "not looked at")
+            }
+        }
+    }
+    Ok(binaries)
+}
+
+fn places_of(
+    spec: &ProbeSpec,
+    number: u16,
+    used: &[Arc<Binary>],
+    subject: Subject<'_>,
+) -> Result<Vec<Place>, FindError> {
+    match spec {
+        ProbeSpec::Usdt { provider, name } => usdt(provider, name, number, used),
+        ProbeSpec::Function {
+            file,
+            symbol,
+            offset,
+        } => {
+            let binaries = named(file, used, subject)?;
+            functions(&binaries, symbol, *offset)?
+                .into_iter()
+                .map(|(binary, function)| {
+                    // Only at the start do the registers hold the arguments.
+                    let all = registers::arguments().map(Argument::in_register);
+                    let arguments = if *offset == 0 { &all[..] } else { &[] };
+                    Ok(Place {
+                        binary,
+                        offset: function.offset.saturating_add(*offset),
+                        semaphore: None,
+                        is_return: false,
+                        site: site(number, probe_kind::FUNCTION, arguments),
+                    })
+                })
+                .collect()
+        }
+        ProbeSpec::Return { file, symbol } => {
+            let binaries = named(file, used, subject)?;
+            let found = functions(&binaries, symbol, 0)?.into_iter();
+            let result = [Argument::in_register(registers::result())];
+            let places = found.map(|(binary, function)| Place {
+                binary,
+                offset: function.offset,
+                semaphore: None,
+                is_return: true,
+                site: site(number, probe_kind::RETURN, &result),
+            });
+            Ok(places.collect())
+        }
+    }
+}
+
+fn usdt(
+    provider: &str,
+    name: &str,
+    number: u16,
+    used: &[Arc<Binary>],
+) -> Result<Vec<Place>, FindError> {
+    let mut places = Vec::new();
+    let mut similar = None;
+    for binary in used {
+        for found in binary.static_probes()? {
+            if found.provider == provider && found.name == name {
+                places.push(static_place(binary, number, &found));
+            } else if found.name.eq_ignore_ascii_case(name) {
+                similar = Some(format!("{}:{}", found.provider, found.name));
+            }
+        }
+    }
+    if places.is_empty() {
+        return Err(FindError::NoUsdt {
+            provider: provider.to_owned(),
+            name: name.to_owned(),
+            files: used.len(),
+            similar,
+        });
+    }
+    Ok(places)
+}
+
+fn static_place(binary: &Arc<Binary>, number: u16, found: &StaticProbe) -> Place {
+    Place {
+        binary: Arc::clone(binary),
+        offset: found.offset,
+        semaphore: found.semaphore,
+        is_return: false,
+        site: site(
+            number,
+            probe_kind::USDT,
+            &arguments::parse(&found.arguments),
+        ),
+    }
+}
+
+/// What the eBPF program is told of a place.
+fn site(probe: u16, kind: u16, arguments: &[Argument]) -> ProbeSite {
+    let mut args = [ProbeArgument::new_zeroed(); PROBE_ARGUMENTS];
+    let mut signed = 0;
+    for (number, (room, argument)) in args.iter_mut().zip(arguments).enumerate() {
+        *room = argument.place;
+        signed |= u16::from(argument.is_signed) << number;
+    }
+    let count = arguments.len().min(PROBE_ARGUMENTS);
+    ProbeSite {
+        probe,
+        kind,
+        // At most six.
+        count: u16::try_from(count).unwrap_or(0),
+        signed,
+        address: registers::address().offset,
+        truncated: u16::from(arguments.len() > PROBE_ARGUMENTS),
+        reserved: 0,
+        args,
+    }
+}
+
+/// The files that `file` names: one by its path, or those of the mapped ones that are so called.
+fn named(
+    file: &Path,
+    used: &[Arc<Binary>],
+    subject: Subject<'_>,
+) -> Result<Vec<Arc<Binary>>, FindError> {
+    if file.as_os_str().as_bytes().contains(&b'/') {
+        return Ok(vec![Arc::new(by_path(file, subject)?)]);
+    }
+    let called: Vec<_> = used
+        .iter()
+        .filter(|binary| is_called(binary.path(), file.as_os_str()))
+        .cloned()
+        .collect();
+    if called.is_empty() {
+        let mapped = used.iter().filter_map(|binary| binary.path().file_name());
+        return Err(FindError::NotMapped {
+            file: file.to_owned(),
+            mapped: mapped
+                .map(|name| name.to_string_lossy().into_owned())
+                .collect(),
+        });
+    }
+    Ok(called)
+}
+
+/// The file of that path, as who is to be probed sees it. It need not be mapped yet.
+fn by_path(file: &Path, subject: Subject<'_>) -> Result<Binary, BinaryError> {
+    let root = match subject {
+        Subject::Processes([pid, ..]) if file.is_absolute() => files::root_of(*pid),
+        Subject::Processes(_) | Subject::Command(_) => {
+            return Binary::open(file, file, Path::new("/"));
+        }
+    };
+    let below = root.join(file.strip_prefix("/").unwrap_or(file));
+    Binary::open(&below, file, &root)
+}
+
+/// Whether a file is called so: `libc.so.6`, or `libc` for any version.
+fn is_called(path: &Path, name: &OsStr) -> bool {
+    let Some(file) = path.file_name() else {
+        return false;
+    };
+    let rest = file.as_bytes().strip_prefix(name.as_bytes());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b".so"))
+}
+
+/// The functions of that name, and the files that they are in.
+fn functions(
+    binaries: &[Arc<Binary>],
+    symbol: &str,
+    offset: u64,
+) -> Result<Vec<(Arc<Binary>, Function)>, FindError> {
+    let mut found: Vec<(Arc<Binary>, Function)> = Vec::new();
+    for binary in binaries {
+        let of_name = binary.functions()?.into_iter();
+        let of_name = of_name.filter(|function| function.name == symbol);
+        found.extend(of_name.map(|function| (Arc::clone(binary), function)));
+    }
+    for (binary, function) in &found {
+        let file = binary.path().to_owned();
+        let symbol = symbol.to_owned();
+        if function.is_indirect {
+            return Err(FindError::Indirect { file, symbol });
+        }
+        if offset >= function.size && offset > 0 {
+            return Err(FindError::Outside {
+                file,
+                symbol,
+                size: function.size,
+                offset,
+            });
+        }
+    }
+    match (found.is_empty(), binaries.first()) {
+        (true, Some(binary)) => Err(FindError::NoFunction {
+            file: binary.path().to_owned(),
+            symbol: symbol.to_owned(),
+            is_stripped: !binary.has_symbols()?,
+        }),
+        _ => Ok(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own_pid() -> i32 {
+        i32::try_from(std::process::id()).unwrap()
+    }
+
+    fn found(spec: ProbeSpec) -> Result<Probes, FindError> {
+        find(&[spec], Subject::Processes(&[own_pid()]))
+    }
+
+    fn own_name() -> String {
+        let own = std::env::current_exe().unwrap();
+        own.file_name().unwrap().to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn a_function_is_found_by_the_name_and_by_the_path_of_its_file() {
+        let own = std::env::current_exe().unwrap();
+        for file in [own_name(), own.display().to_string()] {
+            let spec = ProbeSpec::function(&format!("{file}:main")).unwrap();
+            let probes = found(spec).unwrap();
+            assert_eq!(probes.names, ["probe:main"]);
+            assert_eq!(probes.places.len(), 1);
+            assert_eq!(probes.places[0].site.count, 6);
+        }
+    }
+
+    #[test]
+    fn within_a_function_no_arguments_are_known() {
+        let spec = ProbeSpec::function(&format!("{}:main+1", own_name())).unwrap();
+        let probes = found(spec).unwrap();
+        assert_eq!(probes.places[0].site.count, 0);
+
+        let spec = ProbeSpec::function(&format!("{}:main+99999", own_name())).unwrap();
+        let error = found(spec).unwrap_err().to_string();
+        assert!(error.contains("99999 is not within"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_there_is_said_with_what_is() {
+        let spec = ProbeSpec::function("nosuchfile:main").unwrap();
+        let error = found(spec).unwrap_err().to_string();
+        assert!(error.contains(&own_name()), "{error}");
+
+        let spec = ProbeSpec::function(&format!("{}:no_such_function", own_name())).unwrap();
+        let error = found(spec).unwrap_err().to_string();
+        assert!(
+            error.contains("no function no_such_function; `tracer-user probes"),
+            "{error}"
+        );
+
+        let spec = ProbeSpec::usdt("nobody:nothing").unwrap();
+        let error = found(spec).unwrap_err().to_string();
+        assert!(
+            error.contains("no static probe nobody:nothing in the "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_same_name_twice_is_one_event_type() {
+        let spec = ProbeSpec::function(&format!("{}:main", own_name())).unwrap();
+        let twice = [spec.clone(), spec];
+        let probes = find(&twice, Subject::Processes(&[own_pid()])).unwrap();
+        assert_eq!((probes.names.len(), probes.places.len()), (1, 2));
+    }
+
+    #[test]
+    fn a_library_may_be_called_without_its_version() {
+        let path = Path::new("/usr/lib/libc.so.6");
+        for (name, is_it) in [
+            ("libc", true),
+            ("libc.so.6", true),
+            ("lib", false),
+            ("c", false),
+        ] {
+            assert_eq!(is_called(path, OsStr::new(name)), is_it, "{name}");
+        }
+    }
+
+    #[test]
+    fn more_arguments_than_are_recorded_are_said_to_be_cut() {
+        let many = arguments::parse(&["4@$1"; 8].join(" "));
+        let site = site(3, probe_kind::USDT, &many);
+        assert_eq!((site.probe, site.count, site.truncated), (3, 6, 1));
+    }
+}

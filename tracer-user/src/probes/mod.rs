@@ -1,0 +1,34 @@
+//! Points of programs that have nothing of this library: static probes that they were built with
+//! (USDT), and functions.
+//!
+//! - [`ProbeSpec`] is what a user asks for;
+//! - `files` finds the programs and libraries that a process uses, or a command will;
+//! - [`Binary`] is one of them: its functions, its static probes (`notes`) and how those describe
+//!   their arguments (`arguments`, `registers`);
+//! - [`find`] turns what was asked for into places in files, which [`crate::kernel`] attaches to.
+
+mod arguments;
+mod binary;
+mod files;
+mod find;
+mod notes;
+mod registers;
+mod spec;
+
+pub use binary::{Binary, BinaryError, Function, Identity, StaticProbe};
+pub use files::{Used, of_process};
+pub use find::{FindError, MAX_PROBES, Place, Probes, Subject, find};
+pub use spec::{NotAProbe, ProbeSpec};
+
+/// How many arguments a description tells of, and how many of those can be read on this machine.
+#[must_use]
+pub fn argument_counts(described: &str) -> (usize, usize) {
+    let arguments = arguments::parse(described);
+    let is_readable = |argument: &&arguments::Argument| {
+        argument.place.source != tracer_common::kernel::probe_source::NONE
+    };
+    (
+        arguments.len(),
+        arguments.iter().filter(is_readable).count(),
+    )
+}

@@ -1,0 +1,143 @@
+//! Static probes in the notes of a file: section `.note.stapsdt`.
+//!
+//! Every note is a probe at one place: its address, the address that section `.stapsdt.base` had when
+//! the note was written, the address of its semaphore or 0, and three texts: provider, name, arguments.
+
+/// `n_type` of these notes.
+const TYPE: u32 = 3;
+/// Their owner.
+const OWNER: &[u8] = b"stapsdt\0";
+
+/// A static probe at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Who it says it is from.
+    pub provider: String,
+    /// What it is called.
+    pub name: String,
+    /// How its arguments are found, in words of the assembler.
+    pub arguments: String,
+    /// Its address in the file's address space, as written.
+    pub address: u64,
+    /// Where `.stapsdt.base` was then.
+    pub base: u64,
+    /// The address of its semaphore, as written; 0 for none.
+    pub semaphore: u64,
+}
+
+/// The probes in a section's bytes, which anybody may have written. What is not whole is left out.
+pub fn parse(untrusted: &[u8]) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let mut rest = untrusted;
+    while let Some((note, after)) = first(rest) {
+        notes.extend(note);
+        rest = after;
+    }
+    notes
+}
+
+/// The first note, where it is such a probe, and what follows.
+fn first(bytes: &[u8]) -> Option<(Option<Note>, &[u8])> {
+    let (owner_bytes, bytes) = word(bytes)?;
+    let (content_bytes, bytes) = word(bytes)?;
+    let (kind, bytes) = word(bytes)?;
+    let (owner, bytes) = padded(bytes, owner_bytes)?;
+    let (content, bytes) = padded(bytes, content_bytes)?;
+    let is_probe = kind == TYPE && owner == OWNER;
+    Some((is_probe.then(|| probe(content)).flatten(), bytes))
+}
+
+fn probe(content: &[u8]) -> Option<Note> {
+    let (address, rest) = address(content)?;
+    let (base, rest) = self::address(rest)?;
+    let (semaphore, rest) = self::address(rest)?;
+    let mut texts = rest.split(|byte| *byte == 0);
+    let mut text = || {
+        texts
+            .next()
+            .map(|text| String::from_utf8_lossy(text).into_owned())
+    };
+    Some(Note {
+        provider: text()?,
+        name: text()?,
+        arguments: text()?,
+        address,
+        base,
+        semaphore,
+    })
+}
+
+fn word(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (word, rest) = bytes.split_first_chunk()?;
+    Some((u32::from_ne_bytes(*word), rest))
+}
+
+fn address(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (word, rest) = bytes.split_first_chunk()?;
+    Some((u64::from_ne_bytes(*word), rest))
+}
+
+/// `length` bytes, and what follows their padding to whole words.
+fn padded(bytes: &[u8], length: u32) -> Option<(&[u8], &[u8])> {
+    let length = usize::try_from(length).ok()?;
+    let (content, rest) = bytes.split_at_checked(length)?;
+    let padding = length.next_multiple_of(4) - length;
+    // The last one may end without its padding.
+    Some((content, rest.get(padding..).unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(kind: u32, content: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(content.len()).unwrap();
+        let mut bytes = Vec::new();
+        for word in [8, length, kind] {
+            bytes.extend_from_slice(&u32::to_ne_bytes(word));
+        }
+        bytes.extend_from_slice(OWNER);
+        bytes.extend_from_slice(content);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn content(texts: &[u8]) -> Vec<u8> {
+        let mut content = Vec::new();
+        for address in [0x1000_u64, 0x2000, 0x3000] {
+            content.extend_from_slice(&address.to_ne_bytes());
+        }
+        content.extend_from_slice(texts);
+        content
+    }
+
+    #[test]
+    fn probes_are_read_and_other_notes_passed_over() {
+        let mut bytes = note(1, b"something else");
+        bytes.extend(note(TYPE, &content(b"app\0start\08@%rax\0")));
+        bytes.extend(note(TYPE, &content(b"app\0end\0\0")));
+        let notes = parse(&bytes);
+
+        assert_eq!(notes.len(), 2);
+        assert_eq!(notes[0].provider, "app");
+        assert_eq!(notes[0].arguments, "8@%rax");
+        assert_eq!(notes[1].name, "end");
+        assert_eq!(
+            (notes[1].address, notes[1].base, notes[1].semaphore),
+            (0x1000, 0x2000, 0x3000)
+        );
+    }
+
+    #[test]
+    fn damaged_notes_of_any_length_are_no_trouble() {
+        let whole = note(TYPE, &content(b"app\0start\08@%rax\0"));
+        for length in 0..whole.len() {
+            assert!(parse(&whole[..length]).len() <= 1);
+        }
+        for place in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[place] = 0xff;
+            assert!(parse(&bytes).len() <= 1);
+        }
+    }
+}

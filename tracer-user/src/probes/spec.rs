@@ -1,0 +1,187 @@
+//! What a user asks to be probed.
+
+use std::path::PathBuf;
+
+use tracer_common::event_type::TRACE_EVENT_NAME_MAX;
+
+/// A probe as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProbeSpec {
+    /// `--usdt provider:name`: a static probe of the program.
+    Usdt {
+        /// Who the probe says that it is from.
+        provider: String,
+        /// What it is called.
+        name: String,
+    },
+    /// `--probe PATH:symbol[+offset]`: an instruction of a function, by default the first.
+    Function {
+        /// The program or library.
+        file: PathBuf,
+        /// The function.
+        symbol: String,
+        /// Bytes into it.
+        offset: u64,
+    },
+    /// `--retprobe PATH:symbol`: the return of a function.
+    Return {
+        /// The program or library.
+        file: PathBuf,
+        /// The function.
+        symbol: String,
+    },
+}
+
+/// A probe that was typed wrongly.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{typed:?} is no probe; give {expected}")]
+pub struct NotAProbe {
+    typed: String,
+    expected: &'static str,
+}
+
+const USDT: &str = "provider:name, as `tracer-user probes PID` lists them";
+const FUNCTION: &str = "PATH:symbol or PATH:symbol+offset, such as libc.so.6:malloc";
+const RETURN: &str = "PATH:symbol, such as libc.so.6:malloc";
+
+impl ProbeSpec {
+    /// What `--usdt` was given.
+    ///
+    /// # Errors
+    ///
+    /// It is not of that form.
+    pub fn usdt(typed: &str) -> Result<Self, NotAProbe> {
+        match typed.split_once(':') {
+            Some((provider, name)) if !provider.is_empty() && !name.is_empty() => Ok(Self::Usdt {
+                provider: provider.to_owned(),
+                name: name.to_owned(),
+            }),
+            _ => Err(no_probe(typed, USDT)),
+        }
+    }
+
+    /// What `--probe` was given.
+    ///
+    /// # Errors
+    ///
+    /// It is not of that form.
+    pub fn function(typed: &str) -> Result<Self, NotAProbe> {
+        let not_one = || no_probe(typed, FUNCTION);
+        let (file, place) = file_and_place(typed).ok_or_else(not_one)?;
+        let (symbol, offset) = match place.rsplit_once('+') {
+            None => (place, 0),
+            Some((symbol, offset)) => (symbol, number(offset).ok_or_else(not_one)?),
+        };
+        if symbol.is_empty() {
+            return Err(not_one());
+        }
+        Ok(Self::Function {
+            file,
+            symbol: symbol.to_owned(),
+            offset,
+        })
+    }
+
+    /// What `--retprobe` was given.
+    ///
+    /// # Errors
+    ///
+    /// It is not of that form.
+    pub fn on_return(typed: &str) -> Result<Self, NotAProbe> {
+        let (file, symbol) = file_and_place(typed)
+            .filter(|(_, symbol)| !symbol.contains('+'))
+            .ok_or_else(|| no_probe(typed, RETURN))?;
+        Ok(Self::Return {
+            file,
+            symbol: symbol.to_owned(),
+        })
+    }
+
+    /// The name of its event type, at most as long as such a name may be.
+    #[must_use]
+    pub fn event_name(&self) -> String {
+        let mut name = match self {
+            Self::Usdt { provider, name } => format!("usdt:{provider}:{name}"),
+            Self::Function {
+                symbol, offset: 0, ..
+            } => format!("probe:{symbol}"),
+            Self::Function { symbol, offset, .. } => format!("probe:{symbol}+{offset:#x}"),
+            Self::Return { symbol, .. } => format!("retprobe:{symbol}"),
+        };
+        let end = name.floor_char_boundary(TRACE_EVENT_NAME_MAX);
+        name.truncate(end);
+        name
+    }
+}
+
+fn no_probe(typed: &str, expected: &'static str) -> NotAProbe {
+    NotAProbe {
+        typed: typed.to_owned(),
+        expected,
+    }
+}
+
+/// The path may have colons, and the symbol has none.
+fn file_and_place(typed: &str) -> Option<(PathBuf, &str)> {
+    let (file, place) = typed.rsplit_once(':')?;
+    (!file.is_empty() && !place.is_empty()).then(|| (file.into(), place))
+}
+
+/// A decimal number, or a hexadecimal one after `0x`.
+fn number(typed: &str) -> Option<u64> {
+    match typed.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => typed.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_form_is_read_and_names_its_event_type() {
+        let usdt = ProbeSpec::usdt("libc:setjmp").unwrap();
+        assert_eq!(usdt.event_name(), "usdt:libc:setjmp");
+
+        let function = ProbeSpec::function("/usr/lib/a:b.so:run+0x10").unwrap();
+        assert_eq!(
+            function,
+            ProbeSpec::Function {
+                file: "/usr/lib/a:b.so".into(),
+                symbol: "run".into(),
+                offset: 16,
+            }
+        );
+        assert_eq!(function.event_name(), "probe:run+0x10");
+        let start = ProbeSpec::function("libc.so.6:malloc").unwrap();
+        assert_eq!(start.event_name(), "probe:malloc");
+
+        let on_return = ProbeSpec::on_return("libc.so.6:malloc").unwrap();
+        assert_eq!(on_return.event_name(), "retprobe:malloc");
+    }
+
+    #[test]
+    fn other_forms_are_refused_with_what_was_expected() {
+        for typed in ["", "x", ":x", "x:"] {
+            assert!(ProbeSpec::usdt(typed).is_err(), "{typed}");
+            assert!(ProbeSpec::function(typed).is_err(), "{typed}");
+            assert!(ProbeSpec::on_return(typed).is_err(), "{typed}");
+        }
+        for typed in ["f:x+", "f:x+y", "f:+1", "f:x+-1"] {
+            assert!(ProbeSpec::function(typed).is_err(), "{typed}");
+        }
+        let error = ProbeSpec::on_return("f:x+1").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "\"f:x+1\" is no probe; give PATH:symbol, such as libc.so.6:malloc"
+        );
+    }
+
+    #[test]
+    fn a_long_name_is_cut_to_what_an_event_type_may_be_called() {
+        let long = "ä".repeat(100);
+        let name = ProbeSpec::usdt(&format!("p:{long}")).unwrap().event_name();
+        assert!(name.len() <= TRACE_EVENT_NAME_MAX && name.len() >= 63);
+    }
+}
