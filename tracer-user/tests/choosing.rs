@@ -18,6 +18,7 @@ use tracer_posix::source::{Batch, Control, Source};
 use tracer_user::kernel::{
     KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, SyscallSet,
 };
+use tracer_user::probes::Probes;
 
 /// One test at a time: they look at what this process has loaded.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -37,6 +38,7 @@ impl Tracing {
             ring_bytes: 1 << 20,
             wanted: wanted.to_vec(),
             syscalls,
+            probes: Probes::default(),
             choice: ProcessChoice::Given,
             inherit: true,
             verbose: false,

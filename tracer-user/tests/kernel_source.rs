@@ -21,6 +21,7 @@ use tracer_posix::source::{Batch, Control, Loss, LossCause, Pending, Source};
 use tracer_user::kernel::{
     KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, SyscallSet, checks,
 };
+use tracer_user::probes::Probes;
 
 const SWITCHES: &[EventTypeId] = &[EventTypeId::SWITCH_IN, EventTypeId::SWITCH_OUT];
 const ALL: &[EventTypeId] = &[
@@ -56,6 +57,7 @@ impl Tracing {
             syscalls: SyscallSet::all(),
             choice: ProcessChoice::Given,
             inherit: true,
+            probes: Probes::default(),
             verbose: false,
         })
     }
@@ -688,6 +690,7 @@ fn the_programs_own_diagnostics_reach_tracing() {
         syscalls: SyscallSet::all(),
         choice: ProcessChoice::Given,
         inherit: true,
+        probes: Probes::default(),
         verbose: true,
     }) else {
         return;

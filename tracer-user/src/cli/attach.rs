@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context, ensure};
 
 use super::trace_options::TraceArgs;
-use super::{exit, observe};
+use super::{exit, observe, pid};
 use crate::trace::{self, ControlGroup, Setup, Targets};
 
 /// Trace running processes, instrumented or not, until they end
@@ -68,11 +68,6 @@ fn pids(typed: &[String]) -> anyhow::Result<Vec<i32>> {
     Ok(pids)
 }
 
-fn pid(typed: &str) -> anyhow::Result<i32> {
-    let pid = typed.parse().ok().filter(|pid| *pid > 0);
-    pid.with_context(|| format!("{typed:?} is no pid; give the number of a process, such as 1234"))
-}
-
 /// Traces the processes.
 ///
 /// # Errors
@@ -118,14 +113,6 @@ mod tests {
             &["--cgroup", ""],
         ] {
             assert!(config(refused).is_err(), "{refused:?}");
-        }
-    }
-
-    #[test]
-    fn only_positive_numbers_are_pids() {
-        assert_eq!(pid("1234").unwrap(), 1234);
-        for typed in ["0", "-1", "me", "", "99999999999", "12 "] {
-            assert!(pid(typed).is_err(), "{typed}");
         }
     }
 }

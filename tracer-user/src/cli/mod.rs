@@ -4,6 +4,8 @@ mod attach;
 mod doctor;
 mod events;
 mod exit;
+mod probe_options;
+mod probes;
 mod quantity;
 mod run;
 mod trace_options;
@@ -12,6 +14,7 @@ use std::process::ExitCode;
 
 use std::io::IsTerminal;
 
+use anyhow::Context;
 use clap::Parser;
 use clap::error::ErrorKind;
 use tracing_subscriber::EnvFilter;
@@ -33,6 +36,7 @@ Exit codes: 0 done; 1 done, but events were lost; 2 failed. \
 enum Command {
     Attach(attach::AttachArgs),
     Run(run::RunArgs),
+    Probes(probes::ProbesArgs),
     Doctor(doctor::DoctorArgs),
     Events(events::EventsArgs),
 }
@@ -50,6 +54,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Attach(args) => attach::run(&args.try_into()?),
         Command::Run(args) => run::run(&args.try_into()?),
+        Command::Probes(args) => probes::run(&args.try_into()?),
         Command::Doctor(args) => doctor::run(&args.into()),
         Command::Events(args) => events::run(&args.into()),
     }
@@ -84,6 +89,12 @@ fn one_line(complaint: &str) -> String {
     format!("{line} (see --help)")
 }
 
+/// The number of a process.
+fn pid(typed: &str) -> anyhow::Result<i32> {
+    let pid = typed.parse().ok().filter(|pid| *pid > 0);
+    pid.with_context(|| format!("{typed:?} is no pid; give the number of a process, such as 1234"))
+}
+
 /// Lets the tool tell what it does, on the standard error. `TRACER_LOG` chooses otherwise.
 fn observe(is_verbose: bool) {
     let level = if is_verbose { "debug" } else { "warn" };
@@ -106,6 +117,14 @@ mod tests {
     #[test]
     fn the_definitions_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn only_positive_numbers_are_pids() {
+        assert_eq!(pid("1234").unwrap(), 1234);
+        for typed in ["0", "-1", "me", "", "99999999999", "12 "] {
+            assert!(pid(typed).is_err(), "{typed}");
+        }
     }
 
     #[test]

@@ -4,14 +4,19 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 
+use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
 use crate::kernel::SyscallSet;
+use crate::probes::ProbeSpec;
 use crate::trace::{
     Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Selection, Setup, THREAD_RING_BYTES,
 };
 
 /// Bytes of the stream: what is read, and not shown yet.
 const STREAM_BYTES: (u64, u64) = (64 << 10, 64 << 30);
+
+/// The word of `--events` for probes.
+const PROBE: &str = "probe";
 
 /// Options of a trace, as typed.
 #[derive(Debug, clap::Args)]
@@ -36,6 +41,8 @@ pub struct TraceArgs {
     /// Trace no kernel events: needs no privileges for one's own processes
     #[arg(long)]
     no_system: bool,
+    #[command(flatten)]
+    probes: ProbeArgs,
     /// End after this time: 10s, 500ms, 1m; a bare number is seconds
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     duration: Option<String>,
@@ -83,7 +90,12 @@ impl TryFrom<TraceArgs> for Setup {
             !(args.no_user && args.no_system),
             "--no-user and --no-system together leave nothing to trace; give one of them"
         );
-        let (event_limit, chosen) = split_events(&args.events)?;
+        let probes: Vec<ProbeSpec> = args.probes.try_into()?;
+        ensure!(
+            probes.is_empty() || !args.no_system,
+            "probes need the kernel; leave --no-system out"
+        );
+        let (event_limit, chosen) = split_events(&args.events, !probes.is_empty())?;
         let mut selection = chosen.unwrap_or_else(Selection::usual);
         let syscalls = chosen_syscalls(args.syscalls.as_deref())?;
         if args.syscalls.is_some() {
@@ -100,7 +112,7 @@ impl TryFrom<TraceArgs> for Setup {
             selection = selection.without_kernel();
         }
         ensure!(
-            selection.has_user() || !selection.of_kernel().is_empty(),
+            selection.has_user() || !selection.of_kernel().is_empty() || !probes.is_empty(),
             "--events {} leaves nothing to trace with {}",
             args.events.join(","),
             if args.no_user {
@@ -120,6 +132,7 @@ impl TryFrom<TraceArgs> for Setup {
             system: !args.no_system,
             selection,
             syscalls,
+            probes,
             event_limit,
             duration: duration.transpose()?,
             format: args.format,
@@ -149,7 +162,10 @@ fn chosen_syscalls(typed: Option<&str>) -> anyhow::Result<SyscallSet> {
 }
 
 /// Parts the numbers of `--events` from the words.
-fn split_events(typed: &[String]) -> anyhow::Result<(Option<u64>, Option<Selection>)> {
+fn split_events(
+    typed: &[String],
+    has_probes: bool,
+) -> anyhow::Result<(Option<u64>, Option<Selection>)> {
     let mut limit = None;
     let mut words = Vec::new();
     for typed in typed {
@@ -169,6 +185,12 @@ fn split_events(typed: &[String]) -> anyhow::Result<(Option<u64>, Option<Selecti
     if words.is_empty() {
         return Ok((limit, None));
     }
+    ensure!(
+        has_probes || !words.contains(&PROBE),
+        "--events {PROBE} shows what --usdt, --probe and --retprobe name; give one of them"
+    );
+    // They are shown anyway: alone, the word chooses nothing else.
+    words.retain(|word| *word != PROBE);
     let selection = Selection::of_words(words).with_context(|| "--events")?;
     Ok((limit, Some(selection)))
 }
@@ -232,6 +254,17 @@ mod tests {
         assert_eq!(all.syscalls, SyscallSet::all());
         assert!(refused("--syscalls opneat").contains("is openat meant?"));
         assert!(refused("--syscalls read --no-system").contains("--syscalls"));
+    }
+
+    #[test]
+    fn probes_may_be_all_that_is_shown() {
+        let probed = setup("--usdt a:b --events probe").unwrap();
+        assert_eq!(probed.probes.len(), 1);
+        assert!(!probed.selection.has_user());
+        assert!(probed.selection.of_kernel().is_empty());
+
+        assert!(refused("--events probe").contains("give one of them"));
+        assert!(refused("--usdt a:b --no-system").starts_with("probes need the kernel"));
     }
 
     #[test]

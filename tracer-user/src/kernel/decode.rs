@@ -7,10 +7,11 @@ use tracer_common::kernel::{
     BlockCompleteData, BlockCompleteRecord, BlockIssueData, BlockIssueRecord, ExecData, ExecRecord,
     ExitData, ExitRecord, FaultData, FaultRecord, ForkData, ForkRecord, IdleData, IdleEnterRecord,
     IdleExitRecord, IrqEnterData, IrqEnterRecord, IrqExitData, IrqExitRecord, MigrateData,
-    MigrateRecord, OomKillData, OomKillRecord, RecordHeader, RenameData, RenameRecord,
-    SignalDeliverData, SignalDeliverRecord, SignalGenerateData, SignalGenerateRecord, SoftirqData,
-    SoftirqRecord, SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord, SyscallEnterData,
-    SyscallEnterRecord, SyscallExitData, SyscallExitRecord, WakeupData, WakeupRecord,
+    MigrateRecord, OomKillData, OomKillRecord, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeData,
+    ProbeRecord, RecordHeader, RenameData, RenameRecord, SignalDeliverData, SignalDeliverRecord,
+    SignalGenerateData, SignalGenerateRecord, SoftirqData, SoftirqRecord, SwitchInData,
+    SwitchInRecord, SwitchOutData, SwitchOutRecord, SyscallEnterData, SyscallEnterRecord,
+    SyscallExitData, SyscallExitRecord, WakeupData, WakeupRecord,
 };
 use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
 use zerocopy::FromBytes;
@@ -73,10 +74,10 @@ pub fn decode(untrusted: &[u8]) -> Result<(EventHeader, &[u8]), RecordError> {
             _ => Truncation::Record,
         },
     };
-    let data = if id == EventTypeId::EXEC {
-        without_slack(data)
-    } else {
-        data
+    let data = match id {
+        EventTypeId::EXEC => without_slack(data),
+        id if is_probe(id) => arguments_only(data),
+        _ => data,
     };
     Ok((header, data))
 }
@@ -111,8 +112,21 @@ fn sizes(id: EventTypeId) -> Option<(usize, usize)> {
         EventTypeId::OOM_KILL => of::<OomKillRecord, OomKillData>(),
         EventTypeId::BLOCK_ISSUE => of::<BlockIssueRecord, BlockIssueData>(),
         EventTypeId::BLOCK_COMPLETE => of::<BlockCompleteRecord, BlockCompleteData>(),
+        id if is_probe(id) => of::<ProbeRecord, ProbeData>(),
         _ => return None,
     })
+}
+
+/// Whether this stands for a probe, which has a number of its own and no event type yet.
+fn is_probe(id: EventTypeId) -> bool {
+    id.0 >= u32::from(PROBE_RECORDS)
+}
+
+/// The data of a probe up to its last argument.
+fn arguments_only(data: &[u8]) -> &[u8] {
+    let count = ProbeData::read_from_bytes(data).map_or(0, |data| usize::from(data.count));
+    data.get(..PROBE_DATA_BYTES + count * size_of::<u64>())
+        .unwrap_or(data)
 }
 
 /// The data of an exec up to the null that ends the file name, the null included.

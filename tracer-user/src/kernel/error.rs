@@ -6,6 +6,7 @@ use aya::EbpfError;
 use aya::maps::MapError;
 use aya::programs::ProgramError;
 
+use super::probes::ProbeError;
 use super::requirements::Unmet;
 
 /// Why the kernel's events cannot be had. Each message says what is missing and what to do.
@@ -71,6 +72,13 @@ pub enum LoadError {
         name: &'static str,
         /// Why.
         source: io::Error,
+    },
+
+    /// Probes cannot be attached.
+    #[error("no probes")]
+    Probes {
+        /// Why.
+        source: ProbeError,
     },
 
     /// No process can have this number.

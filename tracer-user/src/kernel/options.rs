@@ -7,6 +7,7 @@ use super::calls::SyscallSet;
 use super::choice::ProcessChoice;
 use super::error::LoadError;
 use super::mapping::page_bytes;
+use crate::probes::Probes;
 
 /// What to load the eBPF programs with.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub struct KernelOptions {
     pub choice: ProcessChoice,
     /// Whether a child that a chosen process makes is traced too.
     pub inherit: bool,
+    /// What is probed in programs.
+    pub probes: Probes,
     /// Whether the programs' own diagnostics are wanted. They go to `tracing`, target
     /// `tracer_ebpf`, level debug.
     pub verbose: bool,
@@ -66,6 +69,7 @@ mod tests {
             syscalls: SyscallSet::all(),
             choice: ProcessChoice::Given,
             inherit: true,
+            probes: Probes::default(),
             verbose: false,
         }
     }

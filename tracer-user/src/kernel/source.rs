@@ -11,6 +11,7 @@ use super::calls::Wanted;
 use super::decode::decode;
 use super::diagnostics::Diagnostics;
 use super::losses::Losses;
+use super::probes::ProbeNames;
 use super::rings::Rings;
 
 /// How far the watermark stays behind the clock.
@@ -27,6 +28,7 @@ pub struct KernelSource {
     wanted: Wanted,
     /// The optional types that the programs were loaded for, as bits.
     loaded_for: u64,
+    probes: ProbeNames,
     watermark: MonotonicNs,
     diagnostics: Option<Diagnostics>,
 }
@@ -37,6 +39,7 @@ impl KernelSource {
         losses: Losses,
         wanted: Wanted,
         loaded_for: u64,
+        probes: ProbeNames,
         diagnostics: Option<Diagnostics>,
     ) -> Self {
         let source = Self {
@@ -44,6 +47,7 @@ impl KernelSource {
             losses,
             wanted,
             loaded_for,
+            probes,
             watermark: MonotonicNs(0),
             diagnostics,
         };
@@ -84,7 +88,10 @@ impl Source for KernelSource {
         self.rings.look_at_ends();
         let mut damaged = 0;
         let is_whole = self.rings.drain(|record| match decode(record) {
-            Ok((header, data)) => batch.push(header, data),
+            Ok((header, data)) => match self.probes.numbered(header, batch) {
+                Some(header) => batch.push(header, data),
+                None => damaged += 1,
+            },
             Err(error) => {
                 damaged += 1;
                 tracing::debug!(error = &error as &dyn std::error::Error, "damaged record");

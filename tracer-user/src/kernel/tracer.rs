@@ -20,6 +20,7 @@ use super::losses::Losses;
 use super::mapping::{Access, Mapping};
 use super::object::object;
 use super::options::KernelOptions;
+use super::probes::{self, Attachments, ProbeNames};
 use super::programs::{self, CONTROL_GROUPS};
 use super::requirements;
 use super::rings::{self, Rings};
@@ -46,6 +47,7 @@ const SYSCALLS_BYTES: usize = syscalls::SETS as usize * syscalls::WORDS * size_o
 pub struct KernelTracer {
     /// Holds the programs and their attachments.
     _ebpf: Ebpf,
+    _probes: Attachments,
     /// The map `TRACED`: a byte a process.
     traced: Mapping,
     /// Processes in `traced`.
@@ -90,11 +92,12 @@ impl KernelTracer {
             cpus,
             pages,
             wanted: options.wanted_bits(),
+            probe_sites: options.probes.places.len(),
             is_verbose: options.verbose,
         }
         .load(object, &kernel.btf)?;
         let wanted_bits = options.wanted_bits();
-        let (source, ring_fd, wanted, recorded) = {
+        let (source, ring_fd, wanted, recorded, probes) = {
             let rings = Rings::make(&mut ebpf, ring_count, ring_bytes)?;
             let ring_fd = rings.any_readable();
             let ring_fd = ring_fd.map_err(|source| LoadError::MapCall {
@@ -119,10 +122,14 @@ impl KernelTracer {
             }
             let has = |name: &str| kernel.tracepoints.contains(&name);
             let attached = programs::attach(&mut ebpf, &kernel.btf, bits, has)?;
-            let losses = Losses::new(lost, usize_of(cpus), attached.programs);
+            let probes = probes::attach(&mut ebpf, &options.probes);
+            let mut probes = probes.map_err(|source| LoadError::Probes { source })?;
+            let programs = attached.programs.into_iter().chain(probes.program.take());
+            let losses = Losses::new(lost, usize_of(cpus), programs.collect());
             let recorded = attached.recorded & wanted::OPTIONAL;
-            let source = KernelSource::new(rings, losses, wanted.clone(), recorded, log);
-            (source, ring_fd, wanted, attached.recorded)
+            let names = ProbeNames(options.probes.names.clone());
+            let source = KernelSource::new(rings, losses, wanted.clone(), recorded, names, log);
+            (source, ring_fd, wanted, attached.recorded, probes)
         };
         let processes = usize_of(pages) * usize_of(TRACED_PAGE);
         let tracer = Self {
@@ -132,6 +139,7 @@ impl KernelTracer {
             wanted,
             recorded,
             _ebpf: ebpf,
+            _probes: probes,
         };
         Ok((tracer, source))
     }
@@ -217,6 +225,8 @@ pub(super) struct Parameters<'a> {
     pub pages: u32,
     /// The types that are wanted, as bits.
     pub wanted: u64,
+    /// Places of the map `PROBE_SITES`.
+    pub probe_sites: usize,
     pub is_verbose: bool,
 }
 
@@ -239,6 +249,10 @@ impl Parameters<'_> {
             .map_max_entries(LOST, self.cpus)
             .map_max_entries("WAKERS", waker_places)
             .map_max_entries(TRACED, self.pages)
+            .map_max_entries(
+                "PROBE_SITES",
+                u32::try_from(self.probe_sites).unwrap_or(u32::MAX).max(1),
+            )
             .map_max_entries("AYA_LOGS", log_bytes)
             .override_global(aya_log::LEVEL, &log_level, true);
         for global in self.globals {

@@ -15,7 +15,7 @@ pub struct Argument {
 }
 
 impl Argument {
-    /// A register as a whole.
+    /// A register as a whole, whatever the function takes it for.
     pub fn in_register(register: Register) -> Self {
         let place = ProbeArgument {
             register: register.offset,
@@ -24,7 +24,7 @@ impl Argument {
         };
         Self {
             place,
-            is_signed: false,
+            is_signed: true,
         }
     }
 }

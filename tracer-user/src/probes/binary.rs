@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use object::elf::{PF_X, STT_FUNC, STT_GNU_IFUNC};
@@ -144,13 +144,37 @@ impl Binary {
         &self.file
     }
 
-    /// Whether it has symbols beside those that it exports.
+    /// Whether of its functions only those that it exports can be found.
     ///
     /// # Errors
     ///
     /// It cannot be read.
-    pub fn has_symbols(&self) -> Result<bool, BinaryError> {
+    pub fn is_stripped(&self) -> Result<bool, BinaryError> {
+        Ok(!self.has_symbols()? && self.functions_for_debuggers().is_empty())
+    }
+
+    fn has_symbols(&self) -> Result<bool, BinaryError> {
         self.read(|parsed| parsed.symbols().next().is_some())
+    }
+
+    /// The code of one of its functions.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn code(&self, function: &Function) -> Result<Vec<u8>, BinaryError> {
+        let unreadable = |source| BinaryError::Unreadable {
+            path: self.path.clone(),
+            source,
+        };
+        // Not more than the file has, whatever its symbols say.
+        let bytes = self.file.metadata().map_err(unreadable)?.len();
+        let length = function.size.min(bytes.saturating_sub(function.offset));
+        let mut code = vec![0; usize::try_from(length).unwrap_or(0)];
+        self.file
+            .read_exact_at(&mut code, function.offset)
+            .map_err(unreadable)?;
+        Ok(code)
     }
 
     /// Its functions, those from a file with its debugger's part too, each once.
@@ -335,8 +359,6 @@ mod tests {
 
     #[test]
     fn functions_of_a_program_are_found_where_their_bytes_are() {
-        use std::os::unix::fs::FileExt;
-
         let binary = own();
         assert!(binary.has_symbols().unwrap());
         let functions = binary.functions().unwrap();

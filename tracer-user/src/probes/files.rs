@@ -45,6 +45,11 @@ pub fn root_of(pid: i32) -> PathBuf {
     format!("/proc/{pid}/root").into()
 }
 
+/// Whether there is such a process.
+pub fn is_there(pid: i32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
 /// The files of which process `pid` has code mapped.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ use zerocopy::FromZeros;
 use super::arguments::{self, Argument};
 use super::binary::{Binary, BinaryError, Function, StaticProbe};
 use super::files::{self, Used};
+use super::instructions;
 use super::registers;
 use super::spec::ProbeSpec;
 
@@ -130,6 +131,16 @@ pub enum FindError {
         /// What was asked for.
         offset: u64,
     },
+    /// A probe there would damage the program.
+    #[error("no instruction begins {offset} bytes into {symbol} of {}", file.display())]
+    NoInstruction {
+        /// The file.
+        file: PathBuf,
+        /// The function.
+        symbol: String,
+        /// What was asked for.
+        offset: u64,
+    },
     /// Too many.
     #[error("{asked} probes are more than {MAX_PROBES}, which is the most there may be")]
     TooMany {
@@ -184,8 +195,12 @@ fn used_by(subject: Subject<'_>) -> Result<Vec<Arc<Binary>>, FindError> {
         Subject::Processes(pids) => {
             let mut used = Vec::new();
             for pid in pids {
-                let maps = files::of_process(*pid);
-                used.extend(maps.map_err(|source| FindError::Maps { pid: *pid, source })?);
+                match files::of_process(*pid) {
+                    Ok(files) => used.extend(files),
+                    // Of many, some end meanwhile.
+                    Err(_) if pids.len() > 1 && !files::is_there(*pid) => {}
+                    Err(source) => return Err(FindError::Maps { pid: *pid, source }),
+                }
             }
             used
         }
@@ -393,12 +408,19 @@ fn functions(
                 offset,
             });
         }
+        if offset > 0 && !instructions::begins_at(&binary.code(function)?, offset) {
+            return Err(FindError::NoInstruction {
+                file,
+                symbol,
+                offset,
+            });
+        }
     }
     match (found.is_empty(), binaries.first()) {
         (true, Some(binary)) => Err(FindError::NoFunction {
             file: binary.path().to_owned(),
             symbol: symbol.to_owned(),
-            is_stripped: !binary.has_symbols()?,
+            is_stripped: binary.is_stripped()?,
         }),
         _ => Ok(found),
     }
@@ -435,9 +457,17 @@ mod tests {
 
     #[test]
     fn within_a_function_no_arguments_are_known() {
-        let spec = ProbeSpec::function(&format!("{}:main+1", own_name())).unwrap();
-        let probes = found(spec).unwrap();
-        assert_eq!(probes.places[0].site.count, 0);
+        let at = |offset: u32| {
+            let typed = format!("{}:main+{offset}", own_name());
+            found(ProbeSpec::function(&typed).unwrap())
+        };
+        let mut within = (1..16).map(at);
+        let first = within.find_map(Result::ok).expect("an instruction");
+        assert_eq!(first.places[0].site.count, 0);
+        // Not every byte of a function begins an instruction.
+        let refused = (1..16).filter_map(|offset| at(offset).err());
+        let mut refused = refused.map(|error| error.to_string());
+        assert!(refused.any(|error| error.starts_with("no instruction begins ")));
 
         let spec = ProbeSpec::function(&format!("{}:main+99999", own_name())).unwrap();
         let error = found(spec).unwrap_err().to_string();

@@ -11,6 +11,7 @@ mod arguments;
 mod binary;
 mod files;
 mod find;
+mod instructions;
 mod notes;
 mod registers;
 mod spec;

@@ -10,6 +10,7 @@ use super::escape::{as_text, push_json_string};
 use super::fields::{Value, value};
 use super::kernel_words::{error_of, push_syscall_name};
 use super::numbers::{push_hex, push_number};
+use super::probe::Arguments;
 use super::task_state::task_state;
 use super::{Line, Report, Summary, WallClock};
 
@@ -92,6 +93,8 @@ fn push_data(out: &mut Vec<u8>, line: &Line<'_>) {
                 None => out.extend_from_slice(b"null"),
             }
         }
+    } else if let Some(arguments) = Arguments::of(line.name, data) {
+        arguments.push_json(out);
     } else {
         if let Some(text) = as_text(data) {
             out.extend_from_slice(b"\"text\":");

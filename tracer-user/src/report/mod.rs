@@ -5,6 +5,7 @@ mod fields;
 mod json;
 mod kernel_words;
 mod numbers;
+mod probe;
 mod signals;
 mod summary;
 mod task_state;

@@ -5,6 +5,7 @@ use tracer_posix::event::{MonotonicNs, Truncation};
 
 use super::escape::push_for_people;
 use super::numbers::{push_filled, push_number};
+use super::probe::Arguments;
 use super::words::{push_system, push_user};
 use super::{Line, Report, Summary};
 
@@ -100,7 +101,10 @@ impl Text {
             self.colour(out, CYAN);
             column(out, width::NAME, |out| push_for_people(out, line.name));
             self.colour(out, PLAIN);
-            push_user(out, line.event.data);
+            match Arguments::of(line.name, line.event.data) {
+                Some(arguments) => arguments.push(out),
+                None => push_user(out, line.event.data),
+            }
             return;
         };
         let is_loss = matches!(entry.id, EventTypeId::OVERFLOW | EventTypeId::ERROR);

@@ -17,6 +17,7 @@ use super::wake::{Wake, watch_process, watch_signals};
 use super::writer::Writer;
 use super::{Outcome, Setup, Targets, proc_fs};
 use crate::kernel::ProcessChoice;
+use crate::probes::Subject;
 
 /// Traces the targets: processes that are given by number until they end, others until the setup
 /// or the user says so.
@@ -37,7 +38,8 @@ pub fn attach(targets: &Targets, setup: &Setup) -> anyhow::Result<Outcome> {
 
 async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Result<Outcome> {
     let (wakes, woken) = unbounded_channel();
-    let mut begun = setup.begin(ProcessChoice::Given)?;
+    let pids: Vec<i32> = processes.iter().map(|(pid, _)| *pid).collect();
+    let mut begun = setup.begin(ProcessChoice::Given, Subject::Processes(&pids))?;
     let writer = setup.writer()?;
     watch_signals(&wakes).context("cannot watch for signals")?;
     for (pid, process) in processes {
@@ -71,7 +73,12 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
         "--no-system goes with pids only: the kernel's events tell which processes are chosen"
     );
     let (wakes, woken) = unbounded_channel();
-    let mut begun = setup.begin(targets.choice())?;
+    let to_probe = if setup.probes.is_empty() {
+        Vec::new()
+    } else {
+        targets.there_now()
+    };
+    let mut begun = setup.begin(targets.choice(), Subject::Processes(&to_probe))?;
     let writer = setup.writer()?;
     watch_signals(&wakes).context("cannot watch for signals")?;
     let is_everything = *targets == Targets::Everything;

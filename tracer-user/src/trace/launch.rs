@@ -16,6 +16,7 @@ use super::pidfd::PidFd;
 use super::wake::{Wake, watch_signals};
 use super::{Outcome, Setup};
 use crate::kernel::ProcessChoice;
+use crate::probes::Subject;
 
 /// Why a command was not started.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +57,11 @@ async fn start_and_follow(
     setup: &Setup,
 ) -> anyhow::Result<(Outcome, Option<ExitStatus>)> {
     let (wakes, mut woken) = unbounded_channel();
-    let mut begun = setup.begin(ProcessChoice::Given)?;
+    let command = words.first().map(OsString::as_os_str);
+    let mut begun = setup.begin(
+        ProcessChoice::Given,
+        Subject::Command(command.unwrap_or_default()),
+    )?;
     let writer = setup.writer()?;
     let (area, inherited) = if setup.selection.has_user() {
         let area = Area::for_command().context("cannot make a trace area")?;

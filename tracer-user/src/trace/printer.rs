@@ -52,6 +52,13 @@ impl Printer {
         }
     }
 
+    /// Shows events of this type too, whatever was chosen.
+    pub fn show(&mut self, id: EventTypeId) {
+        if let Some(row) = self.row_of_mut(id) {
+            row.is_shown = true;
+        }
+    }
+
     /// Whether as many events were shown as were asked for.
     pub fn is_done(&self) -> bool {
         self.left == Some(0)

@@ -21,6 +21,7 @@ use super::processes::Processes;
 use super::tracer::Tracer;
 use super::writer::{PatientFile, Writer};
 use crate::kernel::{KernelOptions, KernelTracer, ProcessChoice, SyscallSet};
+use crate::probes::{self, ProbeSpec, Subject};
 use crate::report::{JsonLines, Report, Text, WallClock};
 
 /// Without a sign of life from us for so long, targets refuse events and count them.
@@ -53,6 +54,8 @@ pub struct Setup {
     pub selection: Selection,
     /// The system calls that are traced, where those types are.
     pub syscalls: SyscallSet,
+    /// What is probed in the programs.
+    pub probes: Vec<ProbeSpec>,
     /// End after so many events.
     pub event_limit: Option<u64>,
     /// End after this time.
@@ -73,12 +76,21 @@ pub struct Setup {
 
 impl Setup {
     /// Loads what the kernel's events need and makes the stream, and starts it. Nothing is traced
-    /// yet but what begins from now on and `choice` chooses. What fails here fails before the target is touched.
+    /// yet but what begins from now on and `choice` chooses; the probes are looked for in the files
+    /// of `subject`. What fails here fails before the target is touched.
     ///
     /// # Errors
     ///
     /// The kernel's events cannot be had.
-    pub fn begin(&self, choice: ProcessChoice) -> anyhow::Result<Begun> {
+    pub fn begin(&self, choice: ProcessChoice, subject: Subject<'_>) -> anyhow::Result<Begun> {
+        let mut probes = probes::find(&self.probes, subject).context("cannot probe")?;
+        if let (ProcessChoice::Given, Subject::Processes(pids), false) =
+            (&choice, subject, self.inherit)
+        {
+            // Nobody else who runs the same file needs to stop there.
+            probes.only = Some(pids.to_vec());
+        }
+        let names = probes.names.clone();
         let policy = StreamFullPolicy::Loop;
         let mut stream = ActiveStream::new(policy, self.stream_bytes, monotonic_now);
         stream.set_filter(&self.selection.filter(), Filtering::Set, Origin::NONE);
@@ -89,6 +101,7 @@ impl Setup {
                 syscalls: self.syscalls.clone(),
                 choice,
                 inherit: self.inherit,
+                probes,
                 verbose: self.verbose,
             };
             let (tracer, source) = KernelTracer::load(&options)
@@ -113,7 +126,10 @@ impl Setup {
             .selection
             .has_user()
             .then(|| Areas::new(request, start, self.system));
-        let printer = Printer::new(self.report(start), &self.selection, self.event_limit);
+        let mut printer = Printer::new(self.report(start), &self.selection, self.event_limit);
+        for name in names {
+            printer.show(stream.define_event_type(name.as_bytes()));
+        }
         let processes = Processes::new(self.inherit);
         Ok(Begun {
             tracer: Tracer::new(stream, processes, areas, printer, self.system),
@@ -133,7 +149,7 @@ impl Setup {
             .collect();
         let what = "this kernel has no tracepoint for";
         ensure!(
-            self.selection.has_user() || lacking.len() < chosen.len(),
+            self.selection.has_user() || !self.probes.is_empty() || lacking.len() < chosen.len(),
             "{what} any of the chosen types; `tracer-user events` lists what it has"
         );
         if !lacking.is_empty() {

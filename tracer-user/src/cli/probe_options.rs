@@ -1,0 +1,81 @@
+//! The options of `attach` and `run` that name points of programs.
+
+use anyhow::Context;
+
+use crate::probes::{NotAProbe, ProbeSpec};
+
+/// Points of programs, as typed.
+#[derive(Debug, Default, clap::Args)]
+pub struct ProbeArgs {
+    /// Record a static probe of the program (USDT) with its arguments; may be given more than once.
+    /// `tracer-user probes PID` lists those of a process
+    #[arg(long, value_name = "PROVIDER:NAME")]
+    usdt: Vec<String>,
+    /// Record each time that a function is entered, with what the registers for arguments hold; with
+    /// +BYTES, each time that the instruction there is reached
+    #[arg(long, value_name = "FILE:FUNCTION[+BYTES]")]
+    probe: Vec<String>,
+    /// Record each time that a function returns, with what it returns
+    #[arg(long, value_name = "FILE:FUNCTION")]
+    retprobe: Vec<String>,
+}
+
+/// One option: what was typed, and how it is read.
+type Named<'a> = (
+    &'static str,
+    &'a [String],
+    fn(&str) -> Result<ProbeSpec, NotAProbe>,
+);
+
+impl TryFrom<ProbeArgs> for Vec<ProbeSpec> {
+    type Error = anyhow::Error;
+
+    fn try_from(args: ProbeArgs) -> anyhow::Result<Self> {
+        let options: [Named<'_>; 3] = [
+            ("--usdt", &args.usdt, ProbeSpec::usdt),
+            ("--probe", &args.probe, ProbeSpec::function),
+            ("--retprobe", &args.retprobe, ProbeSpec::on_return),
+        ];
+        let mut specs = Self::new();
+        for (name, typed, read) in options {
+            for typed in typed {
+                let spec = read(typed).context(name)?;
+                // Asked for twice, it would be recorded twice.
+                if !specs.contains(&spec) {
+                    specs.push(spec);
+                }
+            }
+        }
+        Ok(specs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_option_may_be_given_more_than_once() {
+        let args = ProbeArgs {
+            usdt: vec!["a:b".into(), "a:c".into(), "a:b".into()],
+            probe: vec!["f:x+1".into()],
+            retprobe: vec!["f:x".into()],
+        };
+        let specs = Vec::try_from(args).unwrap();
+        let names: Vec<_> = specs.iter().map(ProbeSpec::event_name).collect();
+        assert_eq!(names, ["usdt:a:b", "usdt:a:c", "probe:x+0x1", "retprobe:x"]);
+    }
+
+    #[test]
+    fn what_is_no_probe_is_refused_with_the_option_named() {
+        let args = ProbeArgs {
+            usdt: vec!["nothing".into()],
+            ..ProbeArgs::default()
+        };
+        let error = format!("{:#}", Vec::try_from(args).unwrap_err());
+        assert!(
+            error.starts_with("--usdt: \"nothing\" is no probe"),
+            "{error}"
+        );
+    }
+}

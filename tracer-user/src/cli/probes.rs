@@ -1,0 +1,253 @@
+//! `tracer-user probes`: what could be probed in a process.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde::Serialize;
+
+use super::pid;
+use crate::probes::{Binary, Function, StaticProbe, argument_counts, of_process};
+use crate::trace::tell;
+
+/// List what could be probed in a process: static probes and functions
+///
+/// A line is what `--usdt` or `--probe` (or `--retprobe`) takes. A program and its libraries may have
+/// some ten thousand functions: give a part of what is searched for.
+#[derive(Debug, clap::Args)]
+pub struct ProbesArgs {
+    /// Process to look at
+    #[arg(value_name = "PID")]
+    pid: String,
+    /// Show only those in whose FILE:FUNCTION or FILE:PROVIDER:NAME this occurs
+    #[arg(value_name = "TEXT")]
+    filter: Option<String>,
+    /// One JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `probes` does, checked.
+#[derive(Clone, Debug)]
+pub struct ProbesConfig {
+    pid: i32,
+    filter: String,
+    is_json: bool,
+}
+
+impl TryFrom<ProbesArgs> for ProbesConfig {
+    type Error = anyhow::Error;
+
+    fn try_from(args: ProbesArgs) -> anyhow::Result<Self> {
+        Ok(Self {
+            pid: pid(&args.pid)?,
+            filter: args.filter.unwrap_or_default(),
+            is_json: args.json,
+        })
+    }
+}
+
+/// Prints the list.
+///
+/// # Errors
+///
+/// The process cannot be looked at, or the list not be printed.
+pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
+    let pid = config.pid;
+    let used = of_process(pid).with_context(|| {
+        format!("the files of process {pid} cannot be looked at (another user's need root)")
+    })?;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for used in used {
+        // What is mapped and no program has no probes.
+        let Ok(binary) = used.open() else { continue };
+        for point in points(&binary)? {
+            if !point.has(&config.filter) {
+                continue;
+            }
+            if config.is_json {
+                serde_json::to_writer(&mut out, &point)?;
+                writeln!(out)?;
+            } else {
+                writeln!(out, "{point}")?;
+            }
+        }
+        if binary.is_stripped()? && !config.is_json {
+            tell(&format!(
+                "{} is stripped: of its functions, only those that it exports are listed",
+                binary.path().display()
+            ));
+        }
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Something that can be probed.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Point<'a> {
+    Usdt {
+        provider: String,
+        name: String,
+        file: &'a Path,
+        /// Places in the file that are this probe.
+        places: usize,
+        /// How the arguments are found, at the first place.
+        arguments: String,
+        /// Whether the program looks if anybody listens.
+        semaphore: bool,
+    },
+    Function {
+        symbol: String,
+        file: &'a Path,
+        bytes: u64,
+    },
+}
+
+fn points(binary: &Binary) -> anyhow::Result<Vec<Point<'_>>> {
+    let mut points = static_points(binary.path(), binary.static_probes()?);
+    let functions = binary.functions()?.into_iter();
+    let functions = functions.filter(|function| !function.is_indirect);
+    points.extend(
+        functions.map(|Function { name, size, .. }| Point::Function {
+            symbol: name,
+            file: binary.path(),
+            bytes: size,
+        }),
+    );
+    Ok(points)
+}
+
+/// The places of one probe as one point.
+fn static_points(file: &Path, probes: Vec<StaticProbe>) -> Vec<Point<'_>> {
+    let mut points: Vec<Point<'_>> = Vec::new();
+    for probe in probes {
+        let known = points.iter_mut().find_map(|point| match point {
+            Point::Usdt {
+                provider,
+                name,
+                places,
+                ..
+            } if *provider == probe.provider && *name == probe.name => Some(places),
+            _ => None,
+        });
+        match known {
+            Some(places) => *places += 1,
+            None => points.push(Point::Usdt {
+                provider: probe.provider,
+                name: probe.name,
+                file,
+                places: 1,
+                arguments: probe.arguments,
+                semaphore: probe.semaphore.is_some(),
+            }),
+        }
+    }
+    points
+}
+
+impl Point<'_> {
+    /// Whether `text` occurs in what it is called or in its file.
+    fn has(&self, text: &str) -> bool {
+        let (name, file) = match self {
+            Self::Usdt {
+                provider,
+                name,
+                file,
+                ..
+            } => (&format!("{provider}:{name}"), file),
+            Self::Function { symbol, file, .. } => (symbol, file),
+        };
+        format!("{}:{name}", file.display()).contains(text)
+    }
+}
+
+impl std::fmt::Display for Point<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Usdt {
+                provider,
+                name,
+                file,
+                places,
+                arguments,
+                ..
+            } => {
+                let (all, readable) = argument_counts(arguments);
+                let probe = printable(&format!("{provider}:{name}"));
+                write!(f, "--usdt {probe:<40} # {all} arguments")?;
+                if readable < all {
+                    write!(f, ", {} of them unreadable", all - readable)?;
+                }
+                if *places > 1 {
+                    write!(f, ", at {places} places")?;
+                }
+                write!(f, ", in {}", printable(&file.to_string_lossy()))
+            }
+            Self::Function { symbol, file, .. } => {
+                let file = printable(&file.to_string_lossy());
+                write!(f, "--probe {file}:{}", printable(symbol))
+            }
+        }
+    }
+}
+
+/// The text on one line and without a terminal's commands: files are named by anybody.
+fn printable(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { '?' } else { c };
+    text.chars().map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(name: &str, arguments: &str) -> StaticProbe {
+        StaticProbe {
+            provider: "app".into(),
+            name: name.into(),
+            arguments: arguments.into(),
+            offset: 0,
+            semaphore: None,
+        }
+    }
+
+    #[test]
+    fn the_places_of_a_probe_are_one_line() {
+        let probes = vec![
+            probe("start", "8@%rax 8f@%xmm0"),
+            probe("end", ""),
+            probe("start", "8@%rbx 8f@%xmm0"),
+        ];
+        let points = static_points(Path::new("/bin/app"), probes);
+        let lines: Vec<_> = points.iter().map(ToString::to_string).collect();
+
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].starts_with("--usdt app:start "), "{}", lines[0]);
+        assert!(
+            lines[0].ends_with("# 2 arguments, 1 of them unreadable, at 2 places, in /bin/app"),
+            "{}",
+            lines[0]
+        );
+    }
+
+    #[test]
+    fn names_that_command_a_terminal_are_made_harmless() {
+        let points = static_points(Path::new("/bin/a\nb"), vec![probe("x\x1b[2J", "")]);
+        assert!(!points[0].to_string().contains(|c: char| c.is_control()));
+    }
+
+    #[test]
+    fn json_tells_the_kind_of_each_point() {
+        let point = Point::Function {
+            symbol: "main".into(),
+            file: Path::new("/bin/app"),
+            bytes: 7,
+        };
+        let json = serde_json::to_value(&point).unwrap();
+        let expected = serde_json::json!({"kind": "function", "symbol": "main", "file": "/bin/app", "bytes": 7});
+        assert_eq!(json, expected);
+    }
+}

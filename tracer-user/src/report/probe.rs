@@ -1,0 +1,171 @@
+//! What an event of a probe carries: its arguments.
+
+use tracer_common::kernel::{PROBE_ARGUMENTS, PROBE_DATA_BYTES, ProbeData, probe_kind};
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::numbers::push_number;
+
+/// Numbers beyond this are shown to people as hexadecimal: most are addresses.
+const LARGE: u64 = 1 << 32;
+
+/// One argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// It could not be read.
+    Unread,
+    /// A number.
+    Unsigned(u64),
+    /// A signed number.
+    Signed(i64),
+}
+
+/// The arguments of a probe.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments(ProbeData);
+
+impl Arguments {
+    /// The arguments in `data`, where the type is called as those of probes are and the data is as
+    /// they have it; `None` for the event of another kind.
+    pub fn of(name: &[u8], untrusted: &[u8]) -> Option<Self> {
+        let kind = kind_of(name)?;
+        let mut data = ProbeData::new_zeroed();
+        data.as_mut_bytes()
+            .get_mut(..untrusted.len())?
+            .copy_from_slice(untrusted);
+        let count = usize::from(data.count);
+        let is_whole = count <= PROBE_ARGUMENTS
+            && untrusted.len() == PROBE_DATA_BYTES + count * size_of::<u64>();
+        (data.kind == kind && is_whole).then_some(Self(data))
+    }
+
+    /// Each argument with what it is called.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, Argument)> {
+        const NAMES: [&str; PROBE_ARGUMENTS] = ["arg0", "arg1", "arg2", "arg3", "arg4", "arg5"];
+        let Self(data) = *self;
+        let names = match data.kind {
+            probe_kind::RETURN => &["ret"][..],
+            _ => &NAMES[..],
+        };
+        let values = data.args.into_iter().take(usize::from(data.count));
+        let arguments = values.enumerate().map(move |(number, value)| {
+            let has = |bits: u16| bits >> number & 1 != 0;
+            match (has(data.unread), has(data.signed)) {
+                (true, _) => Argument::Unread,
+                (false, true) => Argument::Signed(value.cast_signed()),
+                (false, false) => Argument::Unsigned(value),
+            }
+        });
+        names.iter().copied().zip(arguments)
+    }
+
+    /// Appends the arguments for people.
+    pub fn push(&self, out: &mut Vec<u8>) {
+        for (place, (name, argument)) in self.iter().enumerate() {
+            if place > 0 {
+                out.push(b' ');
+            }
+            out.extend_from_slice(name.as_bytes());
+            out.push(b'=');
+            match argument {
+                Argument::Unread => out.push(b'?'),
+                Argument::Unsigned(number) => push_readable(out, number),
+                Argument::Signed(number) if number < 0 && number.unsigned_abs() < LARGE => {
+                    push_number(out, number);
+                }
+                Argument::Signed(number) => push_readable(out, number.cast_unsigned()),
+            }
+        }
+    }
+
+    /// Appends the arguments as members of a JSON object.
+    pub fn push_json(&self, out: &mut Vec<u8>) {
+        for (place, (name, argument)) in self.iter().enumerate() {
+            out.extend_from_slice(if place == 0 { b"\"" } else { b",\"" });
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"\":");
+            match argument {
+                Argument::Unread => out.extend_from_slice(b"null"),
+                Argument::Unsigned(number) => push_number(out, number),
+                Argument::Signed(number) => push_number(out, number),
+            }
+        }
+    }
+}
+
+fn push_readable(out: &mut Vec<u8>, number: u64) {
+    if number < LARGE {
+        push_number(out, number);
+    } else {
+        out.extend_from_slice(format!("{number:#x}").as_bytes());
+    }
+}
+
+/// What a type of this name is the probe of.
+fn kind_of(name: &[u8]) -> Option<u16> {
+    let kinds = [
+        (&b"usdt:"[..], probe_kind::USDT),
+        (b"probe:", probe_kind::FUNCTION),
+        (b"retprobe:", probe_kind::RETURN),
+    ];
+    let kind = kinds.iter().find(|(prefix, _)| name.starts_with(prefix));
+    kind.map(|(_, kind)| *kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(kind: u16, args: &[u64]) -> Vec<u8> {
+        let mut data = ProbeData {
+            kind,
+            count: u16::try_from(args.len()).unwrap(),
+            signed: 0b10,
+            unread: 0b100,
+            args: [0; PROBE_ARGUMENTS],
+        };
+        data.args[..args.len()].copy_from_slice(args);
+        data.as_bytes()[..PROBE_DATA_BYTES + args.len() * 8].to_vec()
+    }
+
+    fn shown(name: &[u8], data: &[u8]) -> Option<(String, String)> {
+        let arguments = Arguments::of(name, data)?;
+        let (mut text, mut json) = (Vec::new(), Vec::new());
+        arguments.push(&mut text);
+        arguments.push_json(&mut json);
+        let utf8 = |bytes| String::from_utf8(bytes).unwrap();
+        Some((utf8(text), utf8(json)))
+    }
+
+    #[test]
+    fn arguments_are_shown_by_number_with_their_signs() {
+        let minus_three = (-3_i64).cast_unsigned();
+        let data = data(probe_kind::USDT, &[5, minus_three, 0, 0x7fff_1234_5678]);
+        let (text, json) = shown(b"usdt:app:start", &data).unwrap();
+        assert_eq!(text, "arg0=5 arg1=-3 arg2=? arg3=0x7fff12345678");
+        assert_eq!(
+            json,
+            "\"arg0\":5,\"arg1\":-3,\"arg2\":null,\"arg3\":140733498807928"
+        );
+    }
+
+    #[test]
+    fn a_result_is_called_so() {
+        let data = data(probe_kind::RETURN, &[7]);
+        assert_eq!(shown(b"retprobe:f", &data).unwrap().0, "ret=7");
+    }
+
+    #[test]
+    fn a_program_that_calls_its_own_events_so_cannot_pretend() {
+        let whole = data(probe_kind::USDT, &[1, 2]);
+        assert!(shown(b"usdt:a:b", &whole).is_some());
+        assert!(shown(b"other", &whole).is_none());
+        assert!(shown(b"probe:a", &whole).is_none());
+        for length in 0..whole.len() {
+            assert!(shown(b"usdt:a:b", &whole[..length]).is_none(), "{length}");
+        }
+        let mut many = whole;
+        many[2] = 0xff;
+        assert!(shown(b"usdt:a:b", &many).is_none());
+        assert!(shown(b"usdt:a:b", &[0xff; 57]).is_none());
+    }
+}
