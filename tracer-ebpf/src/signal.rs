@@ -1,5 +1,7 @@
 //! Signals.
 
+use aya_ebpf::programs::RawTracePointContext;
+
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     RecordHeader, SignalDeliverData, SignalDeliverRecord, SignalGenerateData, SignalGenerateRecord,
@@ -121,8 +123,10 @@ fn code<C: Tracepoint>(ctx: &C) -> i32 {
     match ctx.number::<1>() {
         BY_CALL => code::USER,
         BY_KERNEL => code::KERNEL,
+        // By the helper in both programs: the verifier of 6.12 takes the argument for a number,
+        // since it may be one of the two above.
         // SAFETY: the argument is a `struct kernel_siginfo *`, and `si_code` an int of it.
-        _ => unsafe { field::<C, _>(ctx.address::<1>(), SIGINFO_CODE.load()) },
+        _ => unsafe { field::<RawTracePointContext, _>(ctx.address::<1>(), SIGINFO_CODE.load()) },
     }
 }
 

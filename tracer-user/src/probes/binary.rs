@@ -12,6 +12,7 @@ use object::{
 };
 
 use super::notes::{self, Note};
+use super::relative;
 
 /// Which file it is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -240,7 +241,7 @@ impl Binary {
             let segments = Segments::of(parsed);
             let notes = notes::parse(bytes.unwrap_or_default()).into_iter();
             notes
-                .filter_map(|note| static_probe(note, base, &segments))
+                .filter_map(|note| static_probe(parsed, note, base, &segments))
                 .collect()
         })
     }
@@ -329,7 +330,23 @@ fn functions(parsed: &Parsed<'_>, segments: &Segments) -> Vec<Function> {
     functions.collect()
 }
 
-fn static_probe(note: Note, base: Option<u64>, segments: &Segments) -> Option<StaticProbe> {
+/// The address of a variable. Static ones of several sources may have one name: then nobody knows
+/// which is meant.
+fn variable(parsed: &Parsed<'_>, name: &str) -> Option<u64> {
+    let symbols = parsed.symbols().chain(parsed.dynamic_symbols());
+    let called = symbols
+        .filter(|symbol| !symbol.is_undefined() && symbol.name_bytes() == Ok(name.as_bytes()));
+    let mut addresses = called.map(|symbol| symbol.address());
+    let first = addresses.next()?;
+    addresses.all(|other| other == first).then_some(first)
+}
+
+fn static_probe(
+    parsed: &Parsed<'_>,
+    note: Note,
+    base: Option<u64>,
+    segments: &Segments,
+) -> Option<StaticProbe> {
     // What has moved the section since has moved everything else with it.
     let moved = |address: u64| match base {
         Some(base) => address.wrapping_add(base.wrapping_sub(note.base)),
@@ -344,7 +361,9 @@ fn static_probe(note: Note, base: Option<u64>, segments: &Segments) -> Option<St
         semaphore,
         provider: note.provider,
         name: note.name,
-        arguments: note.arguments,
+        arguments: relative::resolved(&note.arguments, moved(note.address), |name| {
+            variable(parsed, name)
+        }),
     })
 }
 

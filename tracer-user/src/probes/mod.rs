@@ -14,6 +14,7 @@ mod find;
 mod instructions;
 mod notes;
 mod registers;
+mod relative;
 mod spec;
 
 pub use binary::{Binary, BinaryError, Function, Identity, StaticProbe};

@@ -29,7 +29,8 @@ mod machine {
     pub const RESULT: usize = offset_of!(Saved, rax);
 
     /// Name of the whole register, of its lower half, quarter and eighth.
-    const NAMES: [([&str; 4], usize); 16] = [
+    const NAMES: [([&str; 4], usize); 17] = [
+        (["rip", "eip", "ip", ""], ADDRESS),
         (["rax", "eax", "ax", "al"], offset_of!(Saved, rax)),
         (["rbx", "ebx", "bx", "bl"], offset_of!(Saved, rbx)),
         (["rcx", "ecx", "cx", "cl"], offset_of!(Saved, rcx)),
@@ -57,6 +58,9 @@ mod machine {
     ];
 
     pub fn offset(name: &str) -> Option<usize> {
+        if name.is_empty() {
+            return None;
+        }
         let whole = NAMES.iter().find(|(names, _)| names.contains(&name));
         let whole = whole.map(|(_, offset)| *offset);
         whole.or_else(|| {
@@ -126,6 +130,7 @@ mod tests {
         assert_eq!(named("ah").unwrap().offset, result().offset + 1);
         assert_eq!(named("r9d"), Some(arguments()[5]));
         assert_eq!(named("xmm0"), None);
-        assert_eq!(named("rip"), None);
+        assert_eq!(named("rip"), Some(address()));
+        assert_eq!(named(""), None);
     }
 }
