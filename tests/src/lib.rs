@@ -7,6 +7,7 @@
 //! Those that load eBPF are `#[ignore]`d; `cargo xtask test` runs them as root.
 
 pub mod bpf;
+pub mod bpftrace;
 pub mod cgroup;
 pub mod dist;
 pub mod event;

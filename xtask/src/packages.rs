@@ -54,9 +54,22 @@ pub const TO_TEST: &[Need] = &[
         packages: &["make"],
     },
     Need {
-        what: "setpriv",
-        is_met: || process::find("setpriv").is_some(),
+        what: "setpriv and unshare",
+        is_met: || process::find("setpriv").is_some() && process::find("unshare").is_some(),
         packages: &["util-linux"],
+    },
+    Need {
+        what: "sys/sdt.h",
+        is_met: || {
+            process::succeeds(Command::new("cc").args([
+                "-fsyntax-only",
+                "-include",
+                "sys/sdt.h",
+                "-xc",
+                "/dev/null",
+            ]))
+        },
+        packages: &["systemtap-sdt-dev"],
     },
 ];
 

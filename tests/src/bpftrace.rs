@@ -1,0 +1,88 @@
+//! A program under `bpftrace`, which counts the same probes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use tempfile::TempDir;
+
+use crate::target::Target;
+
+/// A program that talks by `gate.h`, started by bpftrace when its probes are in place.
+pub struct Counted {
+    bpftrace: Target,
+    folder: TempDir,
+    pid: i32,
+}
+
+impl Counted {
+    /// Starts `program` with one argument, and counts by `script`.
+    ///
+    /// # Errors
+    ///
+    /// bpftrace is not there, or does not take the script.
+    pub fn start(program: &Path, argument: &str, script: &str) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let mut command = Command::new("bpftrace");
+        command
+            .args(["-q", "-o"])
+            .arg(report(&folder))
+            .args(["-e", script, "-c"])
+            .arg(format!("{} {argument}", program.display()));
+        // It says that it is ready only when it runs, and it runs only when the probes are there.
+        let (bpftrace, _) = Target::start(&mut command).context("bpftrace")?;
+        let pid = child_of(bpftrace.pid())?;
+        Ok(Self {
+            bpftrace,
+            folder,
+            pid,
+        })
+    }
+
+    /// The program's process.
+    #[must_use]
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// The program, as it talks.
+    pub fn target(&mut self) -> &mut Target {
+        &mut self.bpftrace
+    }
+
+    /// Lets the program and bpftrace end, and returns the numbers of the script by name.
+    ///
+    /// # Errors
+    ///
+    /// bpftrace fails.
+    pub fn end(self) -> anyhow::Result<BTreeMap<String, i64>> {
+        let status = self.bpftrace.end()?;
+        ensure!(status.success(), "bpftrace failed: {status}");
+        let report = fs::read_to_string(report(&self.folder))?;
+        let numbers = report.lines().filter_map(|line| {
+            let (name, number) = line.strip_prefix('@')?.split_once(": ")?;
+            Some((name.to_owned(), number.parse().ok()?))
+        });
+        Ok(numbers.collect())
+    }
+}
+
+fn report(folder: &TempDir) -> PathBuf {
+    folder.path().join("report")
+}
+
+/// The one process that `pid` has made.
+fn child_of(pid: i32) -> anyhow::Result<i32> {
+    let mut children = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let text = fs::read_to_string(entry?.path().join("children"))?;
+        children.extend(text.split_whitespace().map(str::to_owned));
+    }
+    ensure!(
+        children.len() == 1,
+        "bpftrace has the children {children:?}"
+    );
+    Ok(children.concat().parse()?)
+}

@@ -1,0 +1,409 @@
+//! Probes of programs that have nothing of the library.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tests::bpftrace::Counted;
+use tests::dist;
+use tests::event::Event;
+use tests::rights::missing_right;
+use tests::target::{Target, numbers_after};
+use tests::tracer::{Trace, Tracer};
+
+const ROUNDS: i64 = 1000;
+
+fn start(program: &Path, rounds: i64) -> anyhow::Result<(Target, Vec<String>)> {
+    Target::start(Command::new(program).arg(rounds.to_string()))
+}
+
+/// Attaches and waits until the program's switches are seen: then its probes are in place too.
+fn attach(pid: i32, probes: &[&str]) -> anyhow::Result<Tracer> {
+    let options = [&["--events", "switch"], probes].concat();
+    let mut tracer = Tracer::attach(pid, &options)?;
+    tracer.wait_for(|event| event.is_system("switch_in"))?;
+    Ok(tracer)
+}
+
+/// The events of a type in one process, in order.
+fn of<'a>(events: &'a [Event], event_type: &str, pid: i32) -> Vec<&'a Event> {
+    let events = events.iter();
+    let of_type = events.filter(|event| event.is_user(event_type) && event.pid == pid);
+    of_type.collect()
+}
+
+fn sum(events: &[&Event], argument: &str) -> i64 {
+    let numbers = events.iter().map(|event| event.number(argument));
+    numbers.map(|number| number.expect("a number")).sum()
+}
+
+fn at(program: &Path, function: &str) -> String {
+    format!("{}:{function}", program.display())
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn bpftrace_counts_the_same_probes_as_often() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("probed", folder.path()).unwrap();
+    let path = program.display();
+    let script = format!(
+        "usdt:{path}:probed:plain {{ @plain[pid] = count(); }} \
+         usdt:{path}:probed:arguments {{ \
+             @arguments[pid] = count(); @round[pid] = sum(arg0); @last[pid] = sum(arg3); }} \
+         uprobe:{path}:work {{ @work[pid] = count(); @first[pid] = sum(arg0); }} \
+         uretprobe:{path}:work {{ @returned[pid] = sum(retval); }}"
+    );
+    let mut counted = Counted::start(&program, &ROUNDS.to_string(), &script).unwrap();
+    let pid = counted.pid();
+    let (work, result) = (at(&program, "work"), "probed:work");
+    let probes = [
+        "--usdt",
+        "probed:plain",
+        "--usdt",
+        "probed:arguments",
+        "--probe",
+        &work,
+        "--retprobe",
+        result,
+    ];
+    let tracer = attach(pid, &probes).unwrap();
+    counted.target().go().unwrap();
+    counted.target().wait_until_done().unwrap();
+    let trace = tracer.stop().unwrap();
+    let numbers = counted.end().unwrap();
+
+    assert_eq!(trace.summary().unwrap().all_lost(), 0);
+    let events = trace.events().unwrap();
+    let number = |name: &str| numbers.get(&format!("{name}[{pid}]")).copied();
+    let seen = |event_type| of(&events, event_type, pid);
+    let count = |event_type| i64::try_from(seen(event_type).len()).ok();
+    assert_eq!(count("usdt:probed:plain"), number("plain"));
+    assert_eq!(count("usdt:probed:arguments"), number("arguments"));
+    assert_eq!(count("probe:work"), number("work"));
+    let arguments = seen("usdt:probed:arguments");
+    assert_eq!(Some(sum(&arguments, "arg0")), number("round"));
+    assert_eq!(Some(sum(&arguments, "arg3")), number("last"));
+    assert_eq!(Some(sum(&seen("probe:work"), "arg0")), number("first"));
+    let results = seen("retprobe:work");
+    assert_eq!(Some(sum(&results, "ret")), number("returned"));
+    assert_eq!(number("plain"), Some(ROUNDS));
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn arguments_are_those_of_the_program_and_of_its_child() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("probed", folder.path()).unwrap();
+    let (mut target, _) = start(&program, ROUNDS).unwrap();
+    let pid = target.pid();
+    let probes = [
+        "--events",
+        "fork",
+        "--usdt",
+        "probed:arguments",
+        "--usdt",
+        "probed:memory",
+        "--probe",
+        "probed:work",
+    ];
+    let tracer = attach(pid, &probes).unwrap();
+    target.go().unwrap();
+    target.wait_until_done().unwrap();
+    let trace = tracer.stop().unwrap();
+
+    assert_eq!(trace.summary().unwrap().all_lost(), 0);
+    let events = trace.events().unwrap();
+    assert!(events.iter().map(|event| event.ns).is_sorted());
+    let fork = events.iter().find(|event| event.is_system("fork"));
+    let child = fork
+        .and_then(|fork| fork.number("child_pid"))
+        .expect("a child");
+    for process in [pid, i32::try_from(child).unwrap()] {
+        let arguments = of(&events, "usdt:probed:arguments", process);
+        let memory = of(&events, "usdt:probed:memory", process);
+        let calls = of(&events, "probe:work", process);
+        assert_eq!(arguments.len(), usize::try_from(ROUNDS).unwrap());
+        assert_eq!(
+            (memory.len(), calls.len()),
+            (arguments.len(), arguments.len())
+        );
+        for (round, ((arguments, memory), call)) in
+            (0..).zip(arguments.into_iter().zip(memory).zip(calls))
+        {
+            let numbers = |event: &Event, names: &[&str]| -> Vec<Option<i64>> {
+                names.iter().map(|name| event.number(name)).collect()
+            };
+            assert_eq!(
+                numbers(arguments, &["arg0", "arg1", "arg2", "arg3"]),
+                [round, -round, round << 40, 7].map(Some),
+                "{}",
+                arguments.line
+            );
+            let listed = [10, 20, 30, 65535][usize::try_from(round % 4).unwrap()];
+            assert_eq!(
+                numbers(memory, &["arg0", "arg1", "arg2"]),
+                [-5, -5_000_000_000, listed].map(Some),
+                "{}",
+                memory.line
+            );
+            assert_eq!(numbers(call, &["arg0", "arg2"]), [round, 1 << 50].map(Some));
+            // One cause after the other, in one thread.
+            assert!(arguments.ns < memory.ns && memory.ns < call.ns);
+        }
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_child_that_is_not_followed_is_not_recorded() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("probed", folder.path()).unwrap();
+    let (mut target, _) = start(&program, ROUNDS).unwrap();
+    let pid = target.pid();
+    let tracer = attach(pid, &["--no-inherit", "--usdt", "probed:plain"]).unwrap();
+    target.go().unwrap();
+    target.wait_until_done().unwrap();
+    let trace = tracer.stop().unwrap();
+
+    let events = trace.events().unwrap();
+    let passed = events
+        .iter()
+        .filter(|event| event.is_user("usdt:probed:plain"));
+    assert_eq!(passed.clone().count(), usize::try_from(ROUNDS).unwrap());
+    assert!(passed.into_iter().all(|event| event.pid == pid));
+}
+
+/// How often the program says that it found its semaphore set.
+fn armed(said: &[String]) -> anyhow::Result<u64> {
+    let numbers = numbers_after(said, "armed")?;
+    numbers
+        .concat()
+        .pop()
+        .ok_or_else(|| anyhow::anyhow!("{said:?}"))
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_semaphore_is_set_while_the_trace_lasts_and_not_longer() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("armed", folder.path()).unwrap();
+    let (mut target, said) = start(&program, ROUNDS).unwrap();
+    assert_eq!(armed(&said).unwrap(), 0, "nobody listens yet");
+    let tracer = attach(target.pid(), &["--usdt", "armed:watched"]).unwrap();
+    target.go().unwrap();
+    let said = target.wait_until_done().unwrap();
+    let trace = tracer.stop().unwrap();
+
+    let rounds = u64::try_from(ROUNDS).unwrap();
+    assert_eq!(armed(&said).unwrap(), rounds);
+    let events = trace.events().unwrap();
+    let passed = of(&events, "usdt:armed:watched", target.pid());
+    let numbers = passed.iter().map(|event| event.number("arg0"));
+    assert!(numbers.eq((0..ROUNDS).map(Some)));
+    let (_, said) = start(&program, ROUNDS).unwrap();
+    assert_eq!(armed(&said).unwrap(), 0, "nobody listens any more");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_commands_library_is_probed_from_its_start() {
+    if missing_right().is_some() {
+        return;
+    }
+    // A command that sets its locale once, and prints nothing.
+    let probes = ["--probe", "libc:setlocale", "--retprobe", "libc:setlocale"];
+    let command = ["--events", "exit,probe", "--", "/bin/cat", "/dev/null"];
+    let trace = Tracer::start("run", probes.iter().chain(&command))
+        .and_then(Tracer::finish)
+        .unwrap();
+
+    assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
+    let events = trace.events().unwrap();
+    let types: Vec<_> = events
+        .iter()
+        .map(|event| event.event_type.as_str())
+        .collect();
+    assert_eq!(types, ["probe:setlocale", "retprobe:setlocale", "exit"]);
+    assert_eq!(events[0].number("arg0"), Some(i64::from(libc::LC_ALL)));
+    assert_ne!(events[1].number("ret"), Some(0), "the locale's name");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_program_that_only_its_mount_namespace_has_is_probed() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("probed", folder.path()).unwrap();
+    let inner = folder.path().join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    let script = "mount -t tmpfs tmpfs \"$1\" && cp \"$0\" \"$1/hidden\" && exec \"$1/hidden\" 100";
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", script])
+        .args([&program, &inner]);
+    let (mut target, _) = Target::start(&mut command).unwrap();
+    let hidden = inner.join("hidden");
+    assert!(
+        !hidden.exists(),
+        "it is to be seen in its own namespace only"
+    );
+    let work = at(&hidden, "work");
+    let probes = [
+        "--usdt",
+        "probed:plain",
+        "--probe",
+        &work,
+        "--retprobe",
+        "hidden:work",
+    ];
+    let tracer = attach(target.pid(), &probes).unwrap();
+    target.go().unwrap();
+    target.wait_until_done().unwrap();
+    let trace = tracer.stop().unwrap();
+
+    let events = trace.events().unwrap();
+    for event_type in ["usdt:probed:plain", "probe:work", "retprobe:work"] {
+        assert_eq!(
+            of(&events, event_type, target.pid()).len(),
+            100,
+            "{event_type}"
+        );
+    }
+}
+
+/// What `attach` says to a probe that it cannot set, in one line.
+fn refused(pid: i32, probe: [&str; 2]) -> String {
+    let trace: Trace = Tracer::attach(pid, &probe)
+        .and_then(Tracer::finish)
+        .expect("a tracer");
+    assert_eq!(trace.status.code(), Some(2), "{}", trace.stderr);
+    assert_eq!(trace.stderr.lines().count(), 1, "{}", trace.stderr);
+    trace.stderr
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn what_cannot_be_probed_is_said_and_does_no_harm() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("probed", folder.path()).unwrap();
+    let stripped = folder.path().join("stripped");
+    let strip = Command::new("strip")
+        .arg("-o")
+        .args([&stripped, &program])
+        .status();
+    assert!(strip.unwrap().success());
+    let (mut target, _) = start(&stripped, ROUNDS).unwrap();
+    let pid = target.pid();
+
+    let line = refused(pid, ["--probe", "stripped:work"]);
+    assert!(line.contains("stripped of all symbols"), "{line}");
+    let line = refused(pid, ["--usdt", "probed:nothing"]);
+    assert!(line.contains("no static probe probed:nothing"), "{line}");
+    let line = refused(pid, ["--usdt", "app:PLAIN"]);
+    assert!(line.contains("is probed:plain meant?"), "{line}");
+    let line = refused(pid, ["--probe", "nosuchlibrary:work"]);
+    assert!(line.contains("libc.so.6"), "{line}");
+    // Another program with symbols: a byte inside of its first instruction.
+    let work = at(&program, "work+1");
+    let line = refused(pid, ["--probe", &work]);
+    assert!(
+        line.contains("no instruction begins 1 bytes into work"),
+        "{line}"
+    );
+    let line = refused(pid, ["--probe", "/etc/passwd:work"]);
+    assert!(line.contains("/etc/passwd is no program"), "{line}");
+
+    // Its static probes need no symbols.
+    let tracer = attach(pid, &["--usdt", "probed:plain"]).unwrap();
+    target.go().unwrap();
+    target.wait_until_done().unwrap();
+    let events = tracer.stop().unwrap().events().unwrap();
+    let passed = of(&events, "usdt:probed:plain", pid);
+    assert_eq!(passed.len(), usize::try_from(ROUNDS).unwrap());
+    assert!(target.end().unwrap().success());
+}
+
+/// The lines of `tracer-user probes`.
+fn listed(pid: i32, filter: &Path) -> Vec<Value> {
+    let mut command = Command::new(dist::tracer_user().expect("an answer"));
+    let output = command
+        .args(["probes", "--json", &pid.to_string()])
+        .arg(filter)
+        .output()
+        .expect("an answer");
+    assert!(output.status.success(), "{output:?}");
+    let lines = output
+        .stdout
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty());
+    lines
+        .map(|line| serde_json::from_slice(line).expect("an answer"))
+        .collect()
+}
+
+/// What `readelf` or `nm` print of the program.
+fn said_of(program: &Path, command: &[&str]) -> String {
+    let output = Command::new(command[0])
+        .args(&command[1..])
+        .arg(program)
+        .output()
+        .expect("an answer");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("an answer")
+}
+
+#[test]
+fn the_probes_that_are_listed_are_those_that_readelf_and_nm_find() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["probed", "armed"] {
+        let program: PathBuf = dist::compile(name, folder.path()).unwrap();
+        let (target, _) = start(&program, 1).unwrap();
+        let points = listed(target.pid(), &program);
+        let of_kind = |kind: &str, member: &str| -> BTreeSet<String> {
+            let of_kind = points.iter().filter(|point| point["kind"] == kind);
+            of_kind
+                .map(|point| point[member].as_str().unwrap().to_owned())
+                .collect()
+        };
+
+        let notes = said_of(&program, &["readelf", "--notes"]);
+        let after = |word: &str| -> BTreeSet<String> {
+            let lines = notes.lines().map(str::trim);
+            lines
+                .filter_map(|line| line.strip_prefix(word))
+                .map(str::to_owned)
+                .collect()
+        };
+        assert_eq!(of_kind("usdt", "name"), after("Name: "));
+        assert_eq!(of_kind("usdt", "provider"), after("Provider: "));
+        let code = said_of(&program, &["nm", "--defined-only", "--format=posix"]);
+        let code = code.lines().filter_map(|line| {
+            let mut words = line.split(' ');
+            let name = words.next()?;
+            words
+                .next()
+                .filter(|kind| matches!(*kind, "t" | "T"))
+                .map(|_| name.to_owned())
+        });
+        assert_eq!(of_kind("function", "symbol"), code.collect());
+    }
+}
