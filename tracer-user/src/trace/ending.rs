@@ -23,6 +23,16 @@ pub struct Ended {
     pub not_started: Option<io::Error>,
 }
 
+impl Ended {
+    fn not_started(error: io::Error) -> Self {
+        Self {
+            outcome: Outcome::Complete,
+            status: None,
+            not_started: Some(error),
+        }
+    }
+}
+
 /// Follows to the end, writes what is left, and tells what was shown and lost.
 ///
 /// # Errors
@@ -34,13 +44,12 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
         .await
         .context("cannot wait for the kernel's events")?;
     if let End::NotStarted(error) = end {
-        return Ok(Ended {
-            outcome: Outcome::Complete,
-            status: None,
-            not_started: Some(error),
-        });
+        return Ok(Ended::not_started(error));
     }
-    let status = follow.status().await;
+    let status = match follow.status().await {
+        Ok(status) => status,
+        Err(error) => return Ok(Ended::not_started(error)),
+    };
     let end_time = monotonic_now();
     let elapsed = Duration::from_nanos(end_time.0.saturating_sub(follow.start.0));
     let summary = follow.tracer.end(elapsed);

@@ -188,23 +188,19 @@ impl Follow {
     }
 
     /// The status of the command, which may be told a little after its last event.
-    pub async fn status(&mut self) -> Option<ExitStatus> {
-        let command = self.command.as_mut()?;
+    ///
+    /// # Errors
+    ///
+    /// The command could not be started, which may be told as late.
+    pub async fn status(&mut self) -> io::Result<Option<ExitStatus>> {
+        let Some(command) = self.command.as_mut() else {
+            return Ok(None);
+        };
         if command.status.is_none() && command.process.has_ended() {
-            let status = async {
-                while let Some(wake) = self.wakes.recv().await {
-                    if let Wake::CommandEnded(status) = wake {
-                        return Some(status);
-                    }
-                }
-                None
-            };
-            command.status = tokio::time::timeout(STATUS_WITHIN, status)
-                .await
-                .ok()
-                .flatten();
+            let told = tokio::time::timeout(STATUS_WITHIN, end_of_command(&mut self.wakes));
+            command.status = told.await.unwrap_or(Ok(None))?;
         }
-        command.status
+        Ok(command.status)
     }
 
     fn woken(&mut self, wake: Wake, phase: &mut Phase) -> Option<End> {
@@ -252,6 +248,18 @@ impl Follow {
     }
 }
 
+/// Waits until the end of the command is told, or that it never began.
+async fn end_of_command(wakes: &mut UnboundedReceiver<Wake>) -> io::Result<Option<ExitStatus>> {
+    while let Some(wake) = wakes.recv().await {
+        match wake {
+            Wake::CommandEnded(status) => return Ok(Some(status)),
+            Wake::NotStarted(error) => return Err(error),
+            Wake::ProcessEnded(_) | Wake::Signal(_) => {}
+        }
+    }
+    Ok(None)
+}
+
 fn draining(until: MonotonicNs, is_for_lack_of_processes: bool) -> Phase {
     Phase::Draining {
         until,
@@ -275,5 +283,43 @@ async fn readable(ring: Option<&AsyncFd<OwnedFd>>) {
         Ok(mut guard) => guard.clear_ready(),
         // The tick goes on without it.
         Err(_) => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+
+    /// What is found out when these are told one after the other.
+    fn found_out(told: impl IntoIterator<Item = Wake>) -> io::Result<Option<ExitStatus>> {
+        let (wakes, mut woken) = unbounded_channel();
+        for wake in told {
+            wakes.send(wake).unwrap();
+        }
+        drop(wakes);
+        super::super::ending::runtime()
+            .unwrap()
+            .block_on(end_of_command(&mut woken))
+    }
+
+    #[test]
+    fn that_a_command_was_not_started_may_be_told_after_its_process_has_ended() {
+        // A program that is no executable: the process that was to become it ends by itself.
+        let error = io::Error::from_raw_os_error(libc::EACCES);
+        let told = [Wake::ProcessEnded(1), Wake::NotStarted(error)];
+        let error = found_out(told).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EACCES));
+    }
+
+    #[test]
+    fn the_status_of_a_command_may_be_told_late() {
+        let status = ExitStatus::from_raw(3 << 8);
+        let told = [Wake::ProcessEnded(1), Wake::CommandEnded(status)];
+        assert_eq!(found_out(told).unwrap(), Some(status));
+        assert_eq!(found_out([]).unwrap(), None);
     }
 }

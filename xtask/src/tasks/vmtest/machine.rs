@@ -94,10 +94,12 @@ pub fn run(
 
 fn command(kernel: &Path, initramfs: &Path, processors: Processors) -> Command {
     let mut command = Command::new("qemu-system-x86_64");
-    command.args(["-machine", "q35", "-smp", "2", "-m", "1G", "-cpu", "max"]);
+    command.args(["-machine", "q35", "-smp", "2", "-m", "2G", "-cpu", "max"]);
     command.args(match processors {
         Processors::Hardware => ["-accel", "kvm"],
-        Processors::Software => ["-accel", "tcg,thread=multi"],
+        // One after the other in one thread: with a thread for each, a processor may run what
+        // another has just patched in the kernel's code as it was before, and falls over it.
+        Processors::Software => ["-accel", "tcg,thread=single"],
     });
     command
         .args([
