@@ -48,7 +48,12 @@ pub fn run(config: &DoctorConfig) -> anyhow::Result<ExitCode> {
         check,
         is_optional: false,
     });
-    let findings: Vec<Finding> = of_kernel.chain([ptrace(), clock(), library()]).collect();
+    let probes = Finding {
+        check: kernel::probe_check(),
+        is_optional: true,
+    };
+    let others = [probes, ptrace(), clock(), library()];
+    let findings: Vec<Finding> = of_kernel.chain(others).collect();
     let mut out = io::stdout().lock();
     for finding in &findings {
         out.write_all(line(finding, config.is_coloured).as_bytes())?;

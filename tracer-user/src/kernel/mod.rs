@@ -37,7 +37,7 @@ pub use checks::{Availability, Check, availability, checks};
 pub use choice::ProcessChoice;
 pub use error::LoadError;
 pub use options::KernelOptions;
-pub use probes::ProbeError;
+pub use probes::{ProbeError, probe_check};
 pub use requirements::Unmet;
 pub use source::KernelSource;
 pub use tracer::KernelTracer;

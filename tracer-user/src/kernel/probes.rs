@@ -20,6 +20,7 @@ use tracer_posix::event::EventHeader;
 use tracer_posix::source::Batch;
 use zerocopy::IntoBytes;
 
+use super::checks::Check;
 use crate::probes::{Place, Probes};
 
 const PROGRAM: &str = "probe";
@@ -95,14 +96,9 @@ pub fn attach(ebpf: &mut Ebpf, probes: &Probes) -> Result<Attachments, ProbeErro
     if probes.places.is_empty() {
         return Ok(Attachments::default());
     }
-    if let Ok(false) =
-        is_helper_supported(ProgramType::KProbe, BpfHelper::BPF_FUNC_get_attach_cookie)
-    {
-        return Err(ProbeError::NoCookies);
-    }
+    let pmu = examine()?;
     tell_sites(ebpf, &probes.places)?;
     let program = load(ebpf)?;
-    let pmu = pmu().map_err(|source| ProbeError::NoUprobes { source })?;
     let mut links = Vec::new();
     for (number, place) in (0..).zip(&probes.places) {
         let scopes = match &probes.only {
@@ -151,10 +147,32 @@ fn load(ebpf: &mut Ebpf) -> Result<ProgramFd, ProbeError> {
     })
 }
 
-/// The number by which the kernel knows this kind of perf event.
-fn pmu() -> io::Result<u32> {
-    let text = std::fs::read_to_string(PMU)?;
-    text.trim().parse().map_err(io::Error::other)
+/// Checks that the kernel has what probes need. Returns the number by which it knows this kind of
+/// perf event.
+fn examine() -> Result<u32, ProbeError> {
+    let cookies = is_helper_supported(ProgramType::KProbe, BpfHelper::BPF_FUNC_get_attach_cookie);
+    // Without rights the kernel does not even let us ask.
+    if let Ok(false) = cookies {
+        return Err(ProbeError::NoCookies);
+    }
+    let pmu = std::fs::read_to_string(PMU);
+    let number = pmu.and_then(|text| text.trim().parse().map_err(io::Error::other));
+    number.map_err(|source| ProbeError::NoUprobes { source })
+}
+
+/// What `tracer-user doctor` prints about probes.
+#[must_use]
+pub fn probe_check() -> Check {
+    let result = examine();
+    Check {
+        what: "probes of programs",
+        is_met: result.is_ok(),
+        found: match &result {
+            Ok(_) => "there".to_owned(),
+            Err(error) => error.to_string(),
+        },
+        remedy: None,
+    }
 }
 
 fn attach_place(
