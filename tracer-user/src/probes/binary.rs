@@ -11,6 +11,7 @@ use object::{
     Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolFlags,
 };
 
+use super::bounded::Bounded;
 use super::notes::{self, Note};
 use super::relative;
 
@@ -90,7 +91,7 @@ pub struct StaticProbe {
     pub semaphore: Option<u64>,
 }
 
-type Parsed<'a> = object::File<'a, &'a ReadCache<&'a File>>;
+type Parsed<'a> = object::File<'a, Bounded<&'a ReadCache<&'a File>>>;
 
 impl Binary {
     /// Opens the file at `place`, which people know as `path`. `root` is where absolute paths start
@@ -158,23 +159,30 @@ impl Binary {
         self.read(|parsed| parsed.symbols().next().is_some())
     }
 
-    /// The code of one of its functions.
+    /// The first bytes of one of its functions, at most `length`.
     ///
     /// # Errors
     ///
     /// It cannot be read.
-    pub fn code(&self, function: &Function) -> Result<Vec<u8>, BinaryError> {
-        let unreadable = |source| BinaryError::Unreadable {
-            path: self.path.clone(),
-            source,
-        };
-        // Not more than the file has, whatever its symbols say.
-        let bytes = self.file.metadata().map_err(unreadable)?.len();
-        let length = function.size.min(bytes.saturating_sub(function.offset));
-        let mut code = vec![0; usize::try_from(length).unwrap_or(0)];
-        self.file
-            .read_exact_at(&mut code, function.offset)
-            .map_err(unreadable)?;
+    pub fn code(&self, function: &Function, length: usize) -> Result<Vec<u8>, BinaryError> {
+        let size = usize::try_from(function.size).unwrap_or(usize::MAX);
+        let mut code = vec![0; length.min(size)];
+        let mut filled = 0;
+        while let Some(rest) = code.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            let offset = function.offset.saturating_add(filled as u64);
+            match self.file.read_at(rest, offset) {
+                // A damaged file may end before its functions do.
+                Ok(0) => break,
+                Ok(bytes) => filled += bytes,
+                Err(source) => {
+                    return Err(BinaryError::Unreadable {
+                        path: self.path.clone(),
+                        source,
+                    });
+                }
+            }
+        }
+        code.truncate(filled);
         Ok(code)
     }
 
@@ -220,7 +228,7 @@ impl Binary {
             return Vec::new();
         };
         let cache = ReadCache::new(&file);
-        match object::File::parse(&cache) {
+        match object::File::parse(Bounded(&cache)) {
             // Addresses are those of the file itself, whose segments the other has only in name.
             Ok(parsed) => functions(&parsed, &segments),
             Err(_) => Vec::new(),
@@ -248,7 +256,7 @@ impl Binary {
 
     fn read<T>(&self, look: impl FnOnce(&Parsed<'_>) -> T) -> Result<T, BinaryError> {
         let cache = ReadCache::new(&self.file);
-        match object::File::parse(&cache) {
+        match object::File::parse(Bounded(&cache)) {
             Ok(parsed) => Ok(look(&parsed)),
             Err(source) => Err(BinaryError::NotOne {
                 path: self.path.clone(),

@@ -408,7 +408,7 @@ fn functions(
                 offset,
             });
         }
-        if offset > 0 && !instructions::begins_at(&binary.code(function)?, offset) {
+        if offset > 0 && !begins_at(binary, function, offset)? {
             return Err(FindError::NoInstruction {
                 file,
                 symbol,
@@ -423,6 +423,19 @@ fn functions(
             is_stripped: binary.is_stripped()?,
         }),
         _ => Ok(found),
+    }
+}
+
+/// Whether an instruction begins there. Nobody means one that is megabytes into a function.
+fn begins_at(binary: &Binary, function: &Function, offset: u64) -> Result<bool, BinaryError> {
+    const FARTHEST: usize = 16 << 20;
+    const LONGEST_INSTRUCTION: usize = 16;
+    match usize::try_from(offset) {
+        Ok(offset @ ..=FARTHEST) => {
+            let code = binary.code(function, offset + LONGEST_INSTRUCTION)?;
+            Ok(instructions::begins_at(&code, offset))
+        }
+        _ => Ok(false),
     }
 }
 

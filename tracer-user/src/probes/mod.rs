@@ -9,6 +9,7 @@
 
 mod arguments;
 mod binary;
+mod bounded;
 mod files;
 mod find;
 mod instructions;
