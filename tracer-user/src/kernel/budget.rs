@@ -33,7 +33,7 @@ pub const BUDGETS: &[Budget] = &[
     budget("sched_switch", 450, 770),
     budget("sched_migrate_task", 170, 300),
     budget("signal_generate", 790, 2790),
-    budget("signal_deliver", 230, 470),
+    budget("signal_deliver", 275, 470),
     budget("mark_victim", 170, 300),
     budget("page_fault_user", 220, 400),
     budget("page_fault_kernel", 220, 400),
