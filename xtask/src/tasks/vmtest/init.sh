@@ -32,11 +32,11 @@ watch() {
     killall -9 "$1"
 }
 
-while IFS= read -r test; do
+while read -r test names; do
     echo "vmtest: begin $test"
     watch "$test" &
     # Line by line, so that the kernel's own messages come between lines and not into them.
-    /tests/"$test" --ignored --test-threads=1 $CHOSEN 2>&1 </dev/null |
+    /tests/"$test" --ignored --test-threads=1 --exact $names 2>&1 </dev/null |
         while IFS= read -r line; do printf '%s\n' "$line"; done
     kill $!
 done </tests/list

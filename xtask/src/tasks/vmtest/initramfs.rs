@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use super::archive::Archive;
 use super::libraries;
-use super::selection::Tests;
+use super::selection::Selection;
 use crate::tasks::dist::{self, Content};
 use crate::{packages, process, workspace};
 
@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const C_PROGRAMS: &str = "/programs";
 
 /// Makes the root file system: the distribution, which is laid out already, and the tests.
-pub fn build(tests: &Tests) -> anyhow::Result<Vec<u8>> {
+pub fn build(tests: &Selection) -> anyhow::Result<Vec<u8>> {
     let mut root = Root {
         archive: Archive::new(),
         libraries: BTreeSet::new(),
@@ -113,28 +113,24 @@ impl Root {
     }
 
     /// The test executables, what to run of them, and what they are told.
-    fn tests(&mut self, tests: &Tests) -> anyhow::Result<()> {
+    fn tests(&mut self, tests: &Selection) -> anyhow::Result<()> {
         let stripped = workspace::target("vm/tests");
         fs::create_dir_all(&stripped)?;
-        let mut list = String::new();
-        for (name, executable) in tests.executables() {
-            let small = stripped.join(name);
+        for file in &tests.executables {
+            let small = stripped.join(&file.name);
             process::run(
                 Command::new("strip")
                     .args(["--strip-debug", "-o"])
                     .arg(&small)
-                    .arg(executable),
+                    .arg(&file.path),
             )?;
-            self.program(&small, &Path::new("/tests").join(name))?;
-            list.push_str(name);
-            list.push('\n');
+            self.program(&small, &Path::new("/tests").join(&file.name))?;
         }
-        self.archive.file("/tests/list", 0o644, list)?;
+        self.archive.file("/tests/list", 0o644, tests.list())?;
         let environment = format!(
             "export TRACER_DIST='{}' TRACER_PROGRAMS={C_PROGRAMS} TRACER_REQUIRE_PRIVILEGED=1\n\
-             CHOSEN='{}'\nPATIENCE={}\n",
+             PATIENCE={}\n",
             workspace::target("dist").display(),
-            tests.arguments(),
             PATIENCE.as_secs()
         );
         self.archive.file("/environment", 0o644, environment)

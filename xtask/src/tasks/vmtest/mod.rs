@@ -21,7 +21,7 @@ use crate::tasks::{dist, setup};
 use crate::workspace;
 use kernels::{KERNELS, Kernel};
 use machine::Processors;
-use selection::Tests;
+use selection::Selection;
 
 /// Which kernels to boot.
 #[derive(clap::Args)]
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     setup::for_virtual_machines()?;
     dist::run()?;
     let processors = Processors::of_this_machine();
-    let tests = Tests::build(processors, args.filter.as_deref())?;
+    let tests = Selection::build(processors, args.filter.as_deref())?;
     let initramfs = workspace::target("vm/initramfs.cpio");
     fs::create_dir_all(workspace::target("vm"))?;
     fs::write(&initramfs, initramfs::build(&tests)?)
@@ -95,7 +95,7 @@ fn chosen(typed: &[String]) -> impl Iterator<Item = (&'static str, Kernel)> {
 fn boot(
     name: &'static str,
     kernel: Kernel,
-    tests: &Tests,
+    tests: &Selection,
     processors: Processors,
     limit: Duration,
 ) -> anyhow::Result<Outcome> {
@@ -116,7 +116,7 @@ fn boot(
         clock: console.clock.clone().unwrap_or_default(),
         passed: console.totals.passed,
         seconds: begin.elapsed().as_secs(),
-        fault: console.fault(tests.count),
+        fault: console.fault(u64::try_from(tests.count())?),
     })
 }
 

@@ -9,7 +9,7 @@ use crate::tasks::test::binaries;
 
 /// A test that virtual machines cannot run.
 struct LeftOut {
-    /// Part of its name.
+    /// Its name.
     test: &'static str,
     why: &'static str,
     /// Whether it runs where the host's own processors do the work.
@@ -23,99 +23,103 @@ const LEFT_OUT: &[LeftOut] = &[
         is_for_slowness: false,
     },
     LeftOut {
-        test: "requests_to_the_disk_are_as_many",
+        test: "requests_to_the_disk_are_as_many_bytes_as_the_kernel_counted_for_the_process",
         why: "there is no disk",
         is_for_slowness: false,
     },
     LeftOut {
-        test: "two_hundred_thousand_events_a_second",
+        test: "two_hundred_thousand_events_a_second_beside_a_switching_neighbour_all_arrive_once",
         why: "the reader must be as fast as that",
         is_for_slowness: true,
     },
     LeftOut {
-        test: "a_stopped_reader_counts_the_switches",
+        test: "a_stopped_reader_counts_the_switches_that_the_kernel_could_not_record",
         why: "it waits for 60,000 switches, and for a minute at most",
         is_for_slowness: true,
     },
 ];
 
-/// The tests.
-pub struct Tests {
-    /// By name, without the part that Cargo adds.
-    executables: Vec<(String, PathBuf)>,
-    /// How many will run.
-    pub count: u64,
-    left_out: Vec<&'static LeftOut>,
-    /// Only those whose name contains this.
-    filter: Option<String>,
+/// A test executable and those of its tests that run.
+pub struct Executable {
+    /// What it is called, without the part that Cargo adds.
+    pub name: String,
+    /// The file.
+    pub path: PathBuf,
+    /// The tests, by their whole names.
+    pub tests: Vec<String>,
 }
 
-impl Tests {
-    /// Builds them, and chooses those that the processors are fast enough for.
+/// What runs.
+pub struct Selection {
+    /// The executables.
+    pub executables: Vec<Executable>,
+    left_out: Vec<&'static LeftOut>,
+}
+
+impl Selection {
+    /// Builds the tests, and chooses those whose name contains `filter` and that the processors are
+    /// fast enough for.
     pub fn build(processors: Processors, filter: Option<&str>) -> anyhow::Result<Self> {
+        let filter = filter.unwrap_or_default();
+        let mut selection = Self::leaving_out(processors);
+        let mut all = Vec::new();
+        for binary in binaries::build()? {
+            let names = binary.privileged()?;
+            all.extend(names.iter().cloned());
+            selection.add(binary.executable(), names, filter)?;
+        }
+        for LeftOut { test, .. } in LEFT_OUT {
+            let is_there = all.iter().any(|name| name == test);
+            ensure!(is_there, "no test is called {test} any more");
+        }
+        ensure!(
+            selection.count() > 0,
+            "no test that loads eBPF is called {filter}"
+        );
+        Ok(selection)
+    }
+
+    fn leaving_out(processors: Processors) -> Self {
         let is_left_out = |test: &&LeftOut| match processors {
             Processors::Hardware => !test.is_for_slowness,
             Processors::Software => true,
         };
-        let mut tests = Self {
+        Self {
             executables: Vec::new(),
-            count: 0,
             left_out: LEFT_OUT.iter().filter(is_left_out).collect(),
-            filter: filter.map(str::to_owned),
-        };
-        let mut all = Vec::new();
-        for binary in binaries::build()? {
-            let names = binary.privileged()?;
-            tests.add(binary.executable(), &names)?;
-            all.extend(names);
         }
-        for LeftOut { test, .. } in LEFT_OUT {
-            let is_there = all.iter().any(|name| name.contains(test));
-            ensure!(is_there, "no test is called {test} any more");
-        }
-        ensure!(
-            tests.count > 0,
-            "no test that loads eBPF is called {}",
-            filter.unwrap_or_default()
-        );
-        Ok(tests)
     }
 
-    fn add(&mut self, executable: &Path, names: &[String]) -> anyhow::Result<()> {
-        let filter = self.filter.as_deref().unwrap_or_default();
-        let is_run = |name: &&String| {
-            let is_left_out = self
-                .left_out
-                .iter()
-                .any(|left_out| name.contains(left_out.test));
+    fn add(&mut self, path: &Path, mut tests: Vec<String>, filter: &str) -> anyhow::Result<()> {
+        tests.retain(|name| {
+            let is_left_out = self.left_out.iter().any(|left_out| left_out.test == name);
             name.contains(filter) && !is_left_out
-        };
-        let count = names.iter().filter(is_run).count();
-        if count == 0 {
+        });
+        if tests.is_empty() {
             return Ok(());
         }
-        let name = name(executable)?;
+        let name = name(path)?;
         ensure!(
-            self.executables.iter().all(|(other, _)| *other != name),
+            self.executables.iter().all(|other| other.name != name),
             "two test executables are called {name}"
         );
-        self.count += u64::try_from(count)?;
-        self.executables.push((name, executable.to_owned()));
+        self.executables.push(Executable {
+            name,
+            path: path.to_owned(),
+            tests,
+        });
         Ok(())
     }
 
-    /// Name and file of each executable.
-    pub fn executables(&self) -> impl Iterator<Item = (&str, &Path)> {
-        let executables = self.executables.iter();
-        executables.map(|(name, path)| (name.as_str(), path.as_path()))
+    /// How many tests run.
+    pub fn count(&self) -> usize {
+        self.executables.iter().map(|file| file.tests.len()).sum()
     }
 
-    /// What tells an executable which of its tests to run.
-    pub fn arguments(&self) -> String {
-        let left_out = self.left_out.iter();
-        let skipped = left_out.map(|left_out| format!("--skip {}", left_out.test));
-        let arguments = skipped.chain(self.filter.clone());
-        arguments.collect::<Vec<_>>().join(" ")
+    /// A line for each executable: its name, and then its tests.
+    pub fn list(&self) -> String {
+        let line = |file: &Executable| format!("{} {}\n", file.name, file.tests.join(" "));
+        self.executables.iter().map(line).collect()
     }
 
     /// Says what will not run, and why.
@@ -141,24 +145,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_that_are_left_out_are_not_counted() {
-        let mut tests = Tests {
-            executables: Vec::new(),
-            count: 0,
-            left_out: LEFT_OUT.iter().collect(),
-            filter: None,
-        };
-        let slow = format!("{}_x", LEFT_OUT[0].test);
-        tests
-            .add(Path::new("/t/a-01"), &["one".into(), slow.clone()])
+    fn tests_that_are_left_out_do_not_run_and_those_of_similar_names_do() {
+        let left_out = LEFT_OUT[0].test.to_owned();
+        let similar = format!("soft_{left_out}");
+        let mut selection = Selection::leaving_out(Processors::Hardware);
+        let both = vec![left_out.clone(), similar.clone()];
+        selection.add(Path::new("/t/a-01"), both, "").unwrap();
+        selection
+            .add(Path::new("/t/b-01"), vec![left_out], "")
             .unwrap();
-        tests.add(Path::new("/t/b-01"), &[slow]).unwrap();
-        tests.add(Path::new("/t/c-01"), &[]).unwrap();
+        selection.add(Path::new("/t/c-01"), Vec::new(), "").unwrap();
 
-        assert_eq!(tests.count, 1);
-        let names: Vec<_> = tests.executables().map(|(name, _)| name).collect();
-        assert_eq!(names, ["a"]);
-        assert!(tests.add(Path::new("/u/a-02"), &["two".into()]).is_err());
+        assert_eq!(selection.list(), format!("a {similar}\n"));
+        assert_eq!(selection.count(), 1);
+        let again = selection.add(Path::new("/u/a-02"), vec!["two".into()], "");
+        assert!(again.is_err(), "two executables of one name");
+    }
+
+    #[test]
+    fn what_is_only_slow_runs_where_it_is_not() {
+        let slow = LEFT_OUT.iter().find(|test| test.is_for_slowness).unwrap();
+        let tests = || vec![slow.test.to_owned(), "x::y".to_owned()];
+        let mut fast = Selection::leaving_out(Processors::Hardware);
+        fast.add(Path::new("/t/a-01"), tests(), "").unwrap();
+        let mut slow = Selection::leaving_out(Processors::Software);
+        slow.add(Path::new("/t/a-01"), tests(), "").unwrap();
+
+        assert_eq!((fast.count(), slow.count()), (2, 1));
+        let mut filtered = Selection::leaving_out(Processors::Hardware);
+        filtered.add(Path::new("/t/a-01"), tests(), "x::").unwrap();
+        assert_eq!(filtered.list(), "a x::y\n");
     }
 
     #[test]
