@@ -529,12 +529,11 @@ fn each_cpu_has_its_ring_and_loses_for_itself() {
     let cpus = thread::available_parallelism().unwrap().get();
     assert!(cpus >= 2, "one CPU is too few for this test");
     let mut workload = Workload::start();
-    tracing.collect_all();
-    tracing.tracer.trace(workload.pid(), false).unwrap();
-
     // A page of switches on the first CPU, and then some on the second: its ring has room.
     workload.run_only_on(0);
     let before = workload.settled_switches();
+    tracing.collect_all();
+    tracing.tracer.trace(workload.pid(), false).unwrap();
     workload.begin(500);
     workload.wait_done();
     let first: u64 = growth(&before, &workload.settled_switches()).values().sum();
