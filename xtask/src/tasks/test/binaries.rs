@@ -55,6 +55,11 @@ impl TestBinary {
         &self.executable
     }
 
+    /// The folder of its crate.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The tests in it that need rights, by name.
     pub fn privileged(&self) -> anyhow::Result<Vec<String>> {
         self.list_privileged(None)

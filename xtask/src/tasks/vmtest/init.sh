@@ -29,7 +29,7 @@ watch() {
     echo w >/proc/sysrq-trigger
     echo l >/proc/sysrq-trigger
     sleep 5
-    killall -9 "$1"
+    pkill -9 -f "^/tests/$1 "
 }
 
 while read -r test names; do

@@ -46,7 +46,7 @@ const LEFT_OUT: &[LeftOut] = &[
 
 /// A test executable and those of its tests that run.
 pub struct Executable {
-    /// What it is called, without the part that Cargo adds.
+    /// Its crate and what it is called there, without the part that Cargo adds.
     pub name: String,
     /// The file.
     pub path: PathBuf,
@@ -71,7 +71,8 @@ impl Selection {
         for binary in binaries::build()? {
             let names = binary.privileged()?;
             all.extend(names.iter().cloned());
-            selection.add(binary.executable(), names, filter)?;
+            let name = name(binary.folder(), binary.executable())?;
+            selection.add(name, binary.executable(), names, filter)?;
         }
         for LeftOut { test, .. } in LEFT_OUT {
             let is_there = all.iter().any(|name| name == test);
@@ -95,7 +96,13 @@ impl Selection {
         }
     }
 
-    fn add(&mut self, path: &Path, mut tests: Vec<String>, filter: &str) -> anyhow::Result<()> {
+    fn add(
+        &mut self,
+        name: String,
+        path: &Path,
+        mut tests: Vec<String>,
+        filter: &str,
+    ) -> anyhow::Result<()> {
         tests.retain(|name| {
             let is_left_out = self.left_out.iter().any(|left_out| left_out.test == name);
             name.contains(filter) && !is_left_out
@@ -103,7 +110,6 @@ impl Selection {
         if tests.is_empty() {
             return Ok(());
         }
-        let name = name(path)?;
         ensure!(
             self.executables.iter().all(|other| other.name != name),
             "two test executables are called {name}"
@@ -135,14 +141,16 @@ impl Selection {
     }
 }
 
-/// `order` of `…/order-0123456789abcdef`.
-fn name(executable: &Path) -> anyhow::Result<String> {
-    let file = executable.file_name().and_then(|name| name.to_str());
-    let file = file.with_context(|| format!("{} has no name", executable.display()))?;
-    Ok(file
-        .rsplit_once('-')
-        .map_or(file, |(name, _)| name)
-        .to_owned())
+/// `tests.order` of `…/tests` and `…/order-0123456789abcdef`.
+fn name(folder: &Path, executable: &Path) -> anyhow::Result<String> {
+    let last = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.with_context(|| format!("{} has no name", path.display()))?;
+        anyhow::Ok(name.to_owned())
+    };
+    let file = last(executable)?;
+    let file = file.rsplit_once('-').map_or(&*file, |(name, _)| name);
+    Ok(format!("{}.{file}", last(folder)?))
 }
 
 #[cfg(test)]
@@ -155,15 +163,14 @@ mod tests {
         let similar = format!("soft_{left_out}");
         let mut selection = Selection::leaving_out(Processors::Hardware);
         let both = vec![left_out.clone(), similar.clone()];
-        selection.add(Path::new("/t/a-01"), both, "").unwrap();
-        selection
-            .add(Path::new("/t/b-01"), vec![left_out], "")
-            .unwrap();
-        selection.add(Path::new("/t/c-01"), Vec::new(), "").unwrap();
+        let path = Path::new("/t/x");
+        selection.add("a".into(), path, both, "").unwrap();
+        selection.add("b".into(), path, vec![left_out], "").unwrap();
+        selection.add("c".into(), path, Vec::new(), "").unwrap();
 
         assert_eq!(selection.list(), format!("a {similar}\n"));
         assert_eq!(selection.count(), 1);
-        let again = selection.add(Path::new("/u/a-02"), vec!["two".into()], "");
+        let again = selection.add("a".into(), path, vec!["two".into()], "");
         assert!(again.is_err(), "two executables of one name");
     }
 
@@ -172,19 +179,24 @@ mod tests {
         let slow = LEFT_OUT.iter().find(|test| test.is_for_slowness).unwrap();
         let tests = || vec![slow.test.to_owned(), "x::y".to_owned()];
         let mut fast = Selection::leaving_out(Processors::Hardware);
-        fast.add(Path::new("/t/a-01"), tests(), "").unwrap();
+        fast.add("a".into(), Path::new("/t/x"), tests(), "")
+            .unwrap();
         let mut slow = Selection::leaving_out(Processors::Software);
-        slow.add(Path::new("/t/a-01"), tests(), "").unwrap();
+        slow.add("a".into(), Path::new("/t/x"), tests(), "")
+            .unwrap();
 
         assert_eq!((fast.count(), slow.count()), (2, 1));
         let mut filtered = Selection::leaving_out(Processors::Hardware);
-        filtered.add(Path::new("/t/a-01"), tests(), "x::").unwrap();
+        filtered
+            .add("a".into(), Path::new("/t/x"), tests(), "x::")
+            .unwrap();
         assert_eq!(filtered.list(), "a x::y\n");
     }
 
     #[test]
     fn an_executable_is_called_what_its_test_is_called() {
         let path = Path::new("/t/debug/deps/user_events-0123456789abcdef");
-        assert_eq!(name(path).unwrap(), "user_events");
+        let name = name(Path::new("/repository/tests"), path).unwrap();
+        assert_eq!(name, "tests.user_events");
     }
 }
