@@ -53,13 +53,16 @@ pub(super) fn now() -> RealtimeNs {
     RealtimeNs(nanoseconds(&now).unwrap_or(0))
 }
 
-/// A point of time in nanoseconds; `None` when the object is no point of time.
+/// A point of time in nanoseconds; `None` when its nanoseconds are less than 0 or no less than a
+/// second. What is before the clock's beginning or after its end is the nearest point it has.
 pub(super) fn nanoseconds(time: &libc::timespec) -> Option<u64> {
-    let seconds = u64::try_from(time.tv_sec).ok()?;
     let rest = u64::try_from(time.tv_nsec)
         .ok()
         .filter(|&rest| rest < 1_000_000_000)?;
-    seconds.checked_mul(1_000_000_000)?.checked_add(rest)
+    let Ok(seconds) = u64::try_from(time.tv_sec) else {
+        return Some(0);
+    };
+    Some(seconds.saturating_mul(1_000_000_000).saturating_add(rest))
 }
 
 /// As C has it.
@@ -79,4 +82,20 @@ pub(super) fn default_attributes() -> Attributes {
     // SAFETY: a valid place; the clock exists on every Linux.
     unsafe { libc::clock_getres(libc::CLOCK_REALTIME, &raw mut resolution) };
     Attributes::default().with_clock_resolution_ns(nanoseconds(&resolution).unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_nanoseconds_make_a_time_invalid() {
+        let of = |tv_sec, tv_nsec| nanoseconds(&libc::timespec { tv_sec, tv_nsec });
+
+        assert_eq!(of(2, 3), Some(2_000_000_003));
+        assert_eq!(of(-1, 999_999_999), Some(0));
+        assert_eq!(of(libc::time_t::MAX, 0), Some(u64::MAX));
+        assert_eq!(of(0, -1), None);
+        assert_eq!(of(0, 1_000_000_000), None);
+    }
 }
