@@ -31,8 +31,9 @@ pub trait Source: Send {
     }
 
     /// Tells the names and the source's own numbers of all user event types that are defined where
-    /// the events come from. Nothing from a source that has no names of its own.
-    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId)) {
+    /// the events come from, and is told the stream's number of each. Nothing from a source that
+    /// has no names of its own.
+    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
         let _ = tell;
     }
 }

@@ -95,7 +95,7 @@ impl Source for TargetSource {
         self.source.as_mut()?.define_event_type(name)
     }
 
-    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId)) {
+    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
         if let Some(source) = &mut self.source {
             source.event_types(tell);
         }

@@ -247,16 +247,20 @@ impl Source for AreaSource {
         self.area.define_name(name).ok()
     }
 
-    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId)) {
+    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
         if let Some(parts) = self.area.parts() {
-            names::for_each(parts, tell);
+            names::for_each(parts, &mut |name, own| {
+                let number = tell(name, own);
+                self.types.learn(own, number);
+            });
         }
+        self.apply_filter();
     }
 }
 
 impl AreaSource {
     /// Writes the filter into the area, in the area's numbers. A type whose number in the stream is
-    /// not known yet passes: the engine filters again.
+    /// not known yet passes, unless no user type does: the engine filters again.
     fn apply_filter(&mut self) {
         if !std::mem::take(&mut self.types.is_changed) {
             return;
@@ -271,14 +275,14 @@ impl AreaSource {
         else {
             return;
         };
+        let is_no_user_type_wanted = filter.holds_every_user_type();
         for (index, word) in control.filter.iter().enumerate() {
             let bits = (0..64_u32).filter(|bit| {
                 let own = u32::try_from(index * 64)
                     .unwrap_or(u32::MAX)
                     .saturating_add(*bit);
-                self.types
-                    .known(EventTypeId(own))
-                    .is_some_and(|id| filter.contains(id))
+                let known = self.types.known(EventTypeId(own));
+                known.map_or(is_no_user_type_wanted, |id| filter.contains(id))
             });
             word.store(bits.fold(0, |word, bit| word | 1 << bit), Release);
         }

@@ -43,12 +43,27 @@ impl TypeNumbers {
         }
         let name = names::name(parts, untrusted)?;
         let number = batch.user_event_type(&name, untrusted);
-        let index = usize::try_from(untrusted.0 - EventTypeId::UNNAMED_USEREVENT.0).ok()?;
+        self.learn(untrusted, number);
+        Some(number)
+    }
+
+    /// Notes the stream's number for the area's user type `own`.
+    pub(super) fn learn(&mut self, own: EventTypeId, number: EventTypeId) {
+        let index = own.0.checked_sub(EventTypeId::UNNAMED_USEREVENT.0);
+        let Some(index) = index.and_then(|index| usize::try_from(index).ok()) else {
+            return;
+        };
+        if own.0 >= EVENT_ID_LIMIT {
+            return;
+        }
         if self.numbers.len() <= index {
             self.numbers.resize(index + 1, 0);
         }
-        *self.numbers.get_mut(index)? = number.0;
-        self.is_changed = true;
-        Some(number)
+        if let Some(place) = self.numbers.get_mut(index)
+            && *place != number.0
+        {
+            *place = number.0;
+            self.is_changed = true;
+        }
     }
 }

@@ -135,9 +135,7 @@ impl ActiveStream {
     pub fn learn_event_types(&mut self) {
         let types = &mut self.types;
         for source in &mut self.sources {
-            source.event_types(&mut |name, own| {
-                types.define_user(name, Some(own));
-            });
+            source.event_types(&mut |name, own| types.define_user(name, Some(own)));
         }
     }
 
@@ -196,7 +194,12 @@ impl ActiveStream {
         }
     }
 
+    /// Tells the sources what is wanted. What is filtered is not recorded from then on, and not just
+    /// left out when it comes here: for that they have to know the stream's numbers.
     fn tell(&mut self, control: &Control) {
+        if control.filter != EventSet::EMPTY {
+            self.learn_event_types();
+        }
         for source in &mut self.sources {
             source.control(control);
         }

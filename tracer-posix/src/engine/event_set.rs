@@ -80,6 +80,12 @@ impl EventSet {
         word.is_some_and(|word| word & Self::bit(id) != 0)
     }
 
+    /// Whether every user type is in it, those that are not defined yet included.
+    #[must_use]
+    pub fn holds_every_user_type(&self) -> bool {
+        (FIRST_USER_EVENT..EVENT_ID_LIMIT).all(|id| self.contains(EventTypeId(id)))
+    }
+
     /// What is in this set, in `other`, or in both.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
@@ -201,6 +207,7 @@ mod tests {
         let set = EventSet::filled(SetKind::All);
 
         assert!(set.contains(EventTypeId(EVENT_ID_LIMIT - 1)));
+        assert!(set.holds_every_user_type());
     }
 
     #[test]
