@@ -133,8 +133,8 @@ fn make_area() -> std::io::Result<()> {
     STATE
         .wiped
         .store(std::ptr::from_ref(page).cast_mut(), Release);
-    // SAFETY: the handlers are functions of this library; both are async-signal-safe.
-    unsafe { libc::pthread_atfork(Some(before_fork), None, Some(after_fork_in_child)) };
+    // SAFETY: the handler is a function of this library, and async-signal-safe.
+    unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
     Ok(())
 }
 
@@ -224,20 +224,20 @@ pub(super) fn is_traced_by(slot: usize, control: &StreamControl, generation: u32
                 .is_some_and(|born| born.load(Relaxed) == generation)
 }
 
-/// Before a fork: what the child execs has to find the area if a stream that traces us wants our
-/// children, and must not be given it otherwise.
-extern "C" fn before_fork() {
+/// As [`share_over_exec`], for streams that this process itself has made or ended.
+pub(super) fn streams_changed() {
     if let Some(parts) = parts_if_ready() {
         share_over_exec(parts);
     }
 }
 
-/// Hands the area's descriptor on over exec, or not, as the streams that trace us want.
+/// Hands the area's descriptor on over exec while a stream traces us: the program that comes after
+/// us goes on being traced. One that is started by a `vfork()` or spawn is given it too, and finds
+/// out by itself whether it is traced; a forked child decides anew.
 pub(super) fn share_over_exec(parts: Parts<'_>) {
     let _errno = ErrnoKept::new();
     let is_shared = parts.streams().any(|(slot, control)| {
         control.state.load(Acquire) == stream_state::LIVE
-            && (control.inherit.load(Relaxed) == 1 || control.target_pid.load(Relaxed) == 0)
             && is_traced_by(slot, control, control.generation.load(Relaxed))
     });
     let flags = if is_shared { 0 } else { libc::FD_CLOEXEC };
@@ -272,6 +272,7 @@ fn renew_in_child() {
     STATE.pid.store(own_pid(), Relaxed);
     register_with_membarrier();
     enter_process(parts);
+    share_over_exec(parts);
     // SAFETY: once set, the pointer is to a page that stays mapped as long as the process lives.
     unsafe { page.as_ref() }.store(base.as_ptr(), Release);
     STATE.is_renewing.store(false, Release);

@@ -11,6 +11,7 @@ use super::directory::{self, generation_of, state_of};
 use super::find::Area;
 use super::mapping::{Mapping, Parts};
 use super::names;
+use super::process;
 use super::retirement::Retirement;
 use super::ring::{Consumer, Found, Ring, UntrustedRecord};
 use super::slot::{self, OpenError, Slot, StreamRequest};
@@ -83,6 +84,7 @@ impl AreaSource {
             area,
         };
         source.renew_lease();
+        process::streams_changed();
         Ok(source)
     }
 
@@ -292,6 +294,7 @@ impl AreaSource {
 impl Drop for AreaSource {
     fn drop(&mut self) {
         self.slot.give_back(&self.area);
+        process::streams_changed();
     }
 }
 
