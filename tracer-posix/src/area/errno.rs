@@ -1,23 +1,70 @@
-//! Keeping the program's `errno` through what this library does behind its back.
+//! Keeping the calling thread as it was through what this library does behind the program's back.
 
-/// Puts `errno` back to what it was when dropped.
-pub(crate) struct ErrnoKept(libc::c_int);
+/// Until it is dropped, `errno` is ours to change, and the thread is not cancelled: the C library
+/// ends a cancelled thread in the middle of a call such as `open()`, and no call of Rust may be left
+/// in that way.
+pub(crate) struct ErrnoKept {
+    errno: libc::c_int,
+    cancel_state: libc::c_int,
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
+}
+
+/// `PTHREAD_CANCEL_DISABLE` of Linux's C libraries.
+const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
+
+fn errno() -> *mut libc::c_int {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::__errno_location() }
+}
 
 impl ErrnoKept {
-    /// Notes what `errno` is.
+    /// Notes what `errno` is, and puts cancellation off.
     pub(crate) fn new() -> Self {
-        // SAFETY: takes nothing and cannot fail.
-        let place = unsafe { libc::__errno_location() };
         // SAFETY: the place is the thread's own.
-        Self(unsafe { place.read() })
+        let errno = unsafe { errno().read() };
+        let mut cancel_state = 0;
+        // SAFETY: a valid place. The C libraries change a word of the thread's own and no more, so
+        // that a signal handler may do so too.
+        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut cancel_state) };
+        Self {
+            errno,
+            cancel_state,
+        }
     }
 }
 
 impl Drop for ErrnoKept {
     fn drop(&mut self) {
-        // SAFETY: takes nothing and cannot fail.
-        let place = unsafe { libc::__errno_location() };
+        // SAFETY: as in `new`; nothing is written to the null pointer.
+        unsafe { pthread_setcancelstate(self.cancel_state, std::ptr::null_mut()) };
         // SAFETY: the place is the thread's own.
-        unsafe { place.write(self.0) };
+        unsafe { errno().write(self.errno) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errno_and_the_cancel_state_come_back() {
+        // SAFETY: the place is the thread's own.
+        unsafe { errno().write(4711) };
+        let outer = ErrnoKept::new();
+        assert_eq!(outer.cancel_state, 0);
+        let inner = ErrnoKept::new();
+        assert_eq!(inner.cancel_state, PTHREAD_CANCEL_DISABLE);
+        // SAFETY: the place is the thread's own.
+        unsafe { errno().write(1) };
+
+        drop(inner);
+        drop(outer);
+
+        // SAFETY: the place is the thread's own.
+        assert_eq!(unsafe { errno().read() }, 4711);
+        assert_eq!(ErrnoKept::new().cancel_state, 0);
     }
 }

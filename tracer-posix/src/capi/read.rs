@@ -2,7 +2,7 @@
 //!
 //! A trace point makes no system call, so nobody wakes a reader that waits: it looks again, at
 //! first after a fifth of a millisecond and then less often, up to every five. No lock is held
-//! while it sleeps.
+//! while it sleeps, which is where a thread may be cancelled.
 
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
@@ -92,57 +92,64 @@ impl Places {
         unsafe { store(self.unavailable, 0) }
     }
 
-    /// Waits for an event, until `deadline` says that it is enough. The lock is taken anew for each
-    /// look.
-    fn fill_waiting(
-        &self,
-        trid: TraceId,
-        deadline: impl Fn() -> Result<Option<Duration>, c_int>,
-    ) -> c_int {
+    /// Reports an event if one is there; else says how long to wait before the next look.
+    fn look(&self, trid: TraceId, left: impl Fn() -> Result<Duration, c_int>) -> Look {
+        let found = table::find(trid).and_then(|shared| {
+            let mut stream = shared.lock()?;
+            self.try_fill(&mut stream)
+        });
+        match found {
+            Ok(true) => Look::Done(0),
+            Ok(false) => left().map_or_else(Look::Done, Look::Wait),
+            Err(error) => Look::Done(status(Err::<(), _>(error))),
+        }
+    }
+
+    /// Waits for an event, until `left`, which tells what is left of the time, says that it is
+    /// enough. The stream is looked up anew for each look. Nothing that would have to be dropped
+    /// lives here while it sleeps: a thread that is cancelled then never comes back.
+    fn fill_waiting(&self, trid: TraceId, left: impl Fn() -> Result<Duration, c_int>) -> c_int {
         let mut wait = SHORTEST_WAIT;
-        let shared = match table::find(trid) {
-            Ok(shared) => shared,
-            Err(error) => return status(Err::<(), _>(error)),
-        };
         loop {
-            let found = shared
-                .lock()
-                .and_then(|mut stream| self.try_fill(&mut stream));
-            match found {
-                Ok(true) => return 0,
-                Ok(false) => {}
-                Err(error) => return status(Err::<(), _>(error)),
-            }
-            let left = match deadline() {
-                Ok(left) => left,
-                Err(number) => return number,
+            let slept = match self.look(trid, &left) {
+                Look::Done(number) => return number,
+                Look::Wait(left) => sleep(left.min(wait)),
             };
-            if let Err(number) = sleep(left.map_or(wait, |left| left.min(wait))) {
-                return number;
+            if slept != 0 {
+                return slept;
             }
             wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
 }
 
-/// Sleeps; `EINTR` when a signal handler ran.
-fn sleep(time: Duration) -> Result<(), c_int> {
+/// What a look at a stream led to.
+enum Look {
+    /// What the call returns.
+    Done(c_int),
+    /// Nothing there; this much of the time is left.
+    Wait(Duration),
+}
+
+unsafe extern "C-unwind" {
+    /// A cancellation point: the C library ends a cancelled thread by unwinding from here.
+    fn clock_nanosleep(
+        clock: libc::clockid_t,
+        flags: c_int,
+        request: *const libc::timespec,
+        remain: *mut libc::timespec,
+    ) -> c_int;
+}
+
+/// Sleeps; `EINTR` when a signal handler ran, 0 otherwise.
+fn sleep(time: Duration) -> c_int {
     let request = libc::timespec {
         tv_sec: 0,
         tv_nsec: libc::c_long::from(time.subsec_nanos()),
     };
+    let no_remains = std::ptr::null_mut();
     // SAFETY: a valid request; the remaining time is not asked for.
-    match unsafe {
-        libc::clock_nanosleep(
-            libc::CLOCK_MONOTONIC,
-            0,
-            &raw const request,
-            std::ptr::null_mut(),
-        )
-    } {
-        0 => Ok(()),
-        number => Err(number),
-    }
+    unsafe { clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &raw const request, no_remains) }
 }
 
 /// Reports the next event; waits for it.
@@ -157,7 +164,7 @@ fn sleep(time: Duration) -> Result<(), c_int> {
 /// `data` is null or has `num_bytes` bytes; the other pointers are null or valid places.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_trace_getnext_event(
+pub unsafe extern "C-unwind" fn posix_trace_getnext_event(
     trid: TraceId,
     event: *mut EventInfo,
     data: *mut c_void,
@@ -172,7 +179,7 @@ pub unsafe extern "C" fn posix_trace_getnext_event(
         data_len,
         unavailable,
     };
-    places.fill_waiting(trid, || Ok(None))
+    places.fill_waiting(trid, || Ok(Duration::MAX))
 }
 
 /// Reports the next event; waits for it until `CLOCK_REALTIME` reaches `abstime`.
@@ -187,7 +194,7 @@ pub unsafe extern "C" fn posix_trace_getnext_event(
 /// As [`posix_trace_getnext_event`]; `abstime` is null or a valid object.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_trace_timedgetnext_event(
+pub unsafe extern "C-unwind" fn posix_trace_timedgetnext_event(
     trid: TraceId,
     event: *mut EventInfo,
     data: *mut c_void,
@@ -210,7 +217,7 @@ pub unsafe extern "C" fn posix_trace_timedgetnext_event(
         None => Err(libc::EINVAL),
         Some(until) => match until.checked_sub(clock::now().0) {
             None | Some(0) => Err(libc::ETIMEDOUT),
-            Some(left) => Ok(Some(Duration::from_nanos(left))),
+            Some(left) => Ok(Duration::from_nanos(left)),
         },
     })
 }
