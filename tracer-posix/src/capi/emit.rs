@@ -6,32 +6,15 @@ use tracer_common::event_type::EventTypeId;
 
 use crate::area::{self, ErrnoKept, emitter};
 
-/// Records an event in every stream that traces this process, runs, and does not filter its type.
-///
-/// On x86-64 the return address, which is where the trace point is, becomes the fourth argument.
-///
-/// # Safety
-///
-/// `data` is readable for `length` bytes, or null, which records no data.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_trace_event(id: u32, data: *const c_void, length: usize) {
-    std::arch::naked_asm!("mov rcx, qword ptr [rsp]", "jmp {}", sym event_at)
-}
+use super::call_address::with_call_address;
 
-/// Records an event in every stream that traces this process, runs, and does not filter its type.
-///
-/// # Safety
-///
-/// `data` is readable for `length` bytes, or null, which records no data.
-#[cfg(not(target_arch = "x86_64"))]
-// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_trace_event(id: u32, data: *const c_void, length: usize) {
-    // SAFETY: the caller vouches for the data.
-    unsafe { event_at(id, data, length, 0) }
+with_call_address! {
+    /// Records an event in every stream that traces this process, runs, and does not filter its type.
+    ///
+    /// # Safety
+    ///
+    /// `data` is readable for `length` bytes, or null, which records no data.
+    posix_trace_event(id: u32, data: *const c_void, length: usize) = event_at, "rcx"
 }
 
 unsafe extern "C" fn event_at(id: u32, data: *const c_void, length: usize, address: u64) {

@@ -4,6 +4,7 @@
 //! error number. `errno` is left alone.
 
 pub mod attr;
+mod call_address;
 mod clock;
 pub mod emit;
 pub mod event_types;

@@ -7,6 +7,7 @@ use crate::engine::{
     ActiveStream, Attributes, EventSet, Filtering, Inheritance, Origin, StreamFullPolicy,
 };
 
+use super::call_address::with_call_address;
 use super::clock::{self, RealtimeClock};
 use super::numbers::{ErrorNumber, Invalid, NamedValue, constants, status};
 use super::table::{self, Stream};
@@ -99,41 +100,53 @@ pub(super) fn with_stream<T>(
     act(&mut *table::find(trid)?.lock()?)
 }
 
-/// Who calls. The address of the call is not known.
-fn caller() -> Origin {
+/// Who calls, and from where.
+fn caller(address: u64) -> Origin {
     Origin {
         pid: area::own_pid(),
         // SAFETY: takes nothing and cannot fail.
         tid: unsafe { libc::gettid() },
         thread_id: area::own_thread_id(),
-        program_address: 0,
+        program_address: address,
     }
 }
 
-/// Starts a stream.
-///
-/// # Errors
-///
-/// Returns `EINVAL` for what is no active stream.
-// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
-#[unsafe(no_mangle)]
-pub extern "C" fn posix_trace_start(trid: TraceId) -> c_int {
+with_call_address! {
+    /// Starts a stream.
+    ///
+    /// # Errors
+    ///
+    /// Returns `EINVAL` for what is no active stream.
+    ///
+    /// # Safety
+    ///
+    /// Nothing is asked of the caller.
+    posix_trace_start(trid: TraceId) -> c_int = start_at, "rsi"
+}
+
+unsafe extern "C" fn start_at(trid: TraceId, address: u64) -> c_int {
     status(with_stream(trid, |stream| {
-        stream.stream.start(caller());
+        stream.stream.start(caller(address));
         Ok(())
     }))
 }
 
-/// Stops a stream.
-///
-/// # Errors
-///
-/// Returns `EINVAL` for what is no active stream.
-// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
-#[unsafe(no_mangle)]
-pub extern "C" fn posix_trace_stop(trid: TraceId) -> c_int {
+with_call_address! {
+    /// Stops a stream.
+    ///
+    /// # Errors
+    ///
+    /// Returns `EINVAL` for what is no active stream.
+    ///
+    /// # Safety
+    ///
+    /// Nothing is asked of the caller.
+    posix_trace_stop(trid: TraceId) -> c_int = stop_at, "rsi"
+}
+
+unsafe extern "C" fn stop_at(trid: TraceId, address: u64) -> c_int {
     status(with_stream(trid, |stream| {
-        stream.stream.stop(caller());
+        stream.stream.stop(caller(address));
         Ok(())
     }))
 }
@@ -248,28 +261,31 @@ pub unsafe extern "C" fn posix_trace_get_filter(trid: TraceId, set: *mut EventSe
     }))
 }
 
-/// Changes the filter of a stream.
-///
-/// # Errors
-///
-/// Returns `EINVAL` for what is no active stream, a null pointer, or an unknown `how`.
-///
-/// # Safety
-///
-/// `set` is null or a valid object.
-// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_trace_set_filter(
+with_call_address! {
+    /// Changes the filter of a stream.
+    ///
+    /// # Errors
+    ///
+    /// Returns `EINVAL` for what is no active stream, a null pointer, or an unknown `how`.
+    ///
+    /// # Safety
+    ///
+    /// `set` is null or a valid object.
+    posix_trace_set_filter(trid: TraceId, set: *const EventSet, how: c_int) -> c_int = set_filter_at, "rcx"
+}
+
+unsafe extern "C" fn set_filter_at(
     trid: TraceId,
     set: *const EventSet,
     how: c_int,
+    address: u64,
 ) -> c_int {
     status(with_stream(trid, |stream| {
         // SAFETY: as promised by the caller.
         let set = unsafe { set.as_ref() }.ok_or(Invalid)?;
         stream
             .stream
-            .set_filter(set, Filtering::from_number(how)?, caller());
+            .set_filter(set, Filtering::from_number(how)?, caller(address));
         Ok(())
     }))
 }
