@@ -72,7 +72,7 @@ impl FieldKind {
 /// One field of a system event's data.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Name in JSON and in the C struct.
+    /// Name in JSON; the member of the C struct has `linux_` before it.
     pub name: &'static str,
     /// Offset from the start of the data, in bytes.
     pub offset: usize,

@@ -12,4 +12,6 @@ pub use id::{
     EVENT_ID_LIMIT, EVENT_SET_WORDS, EventTypeId, FIRST_USER_EVENT, TRACE_EVENT_NAME_MAX,
     TRACE_USER_EVENT_MAX,
 };
-pub use table::{SYSTEM_EVENT_TYPES, system_event_type};
+pub use table::{
+    SYSTEM_EVENT_TYPES, UNNAMED_USEREVENT_NAME, predefined_event_type, system_event_type,
+};

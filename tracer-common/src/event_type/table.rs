@@ -462,6 +462,22 @@ pub fn system_event_type(id: EventTypeId) -> Option<&'static SystemEventType> {
     SYSTEM_EVENT_TYPES.iter().find(|entry| entry.id == id)
 }
 
+/// What `posix_trace_eventid_get_name()` says of the predefined user event type.
+pub const UNNAMED_USEREVENT_NAME: &str = "posix_trace_unnamed_userevent";
+
+/// The predefined type of this name: a system type, or the user type without a name of its own.
+/// Names and types are one to one, so that opening such a name gives the type that has it.
+#[must_use]
+pub fn predefined_event_type(name: &[u8]) -> Option<EventTypeId> {
+    if name == UNNAMED_USEREVENT_NAME.as_bytes() {
+        return Some(EventTypeId::UNNAMED_USEREVENT);
+    }
+    let entry = SYSTEM_EVENT_TYPES
+        .iter()
+        .find(|entry| entry.name.as_bytes() == name);
+    entry.map(|entry| entry.id)
+}
+
 const _: () = {
     assert!(
         EVENT_ID_LIMIT.is_multiple_of(64),

@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 use tracer_common::area::{NAME_SLOTS, NameEntry, name_state};
-use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT, TRACE_EVENT_NAME_MAX};
+use tracer_common::event_type::{
+    EventTypeId, FIRST_USER_EVENT, TRACE_EVENT_NAME_MAX, predefined_event_type,
+};
 
 use super::mapping::Parts;
 
@@ -24,11 +26,14 @@ pub struct NameTooLong {
     pub length: usize,
 }
 
-/// The identifier of `name`; a new one where it is not in the table yet. A full table gives
-/// `POSIX_TRACE_UNNAMED_USEREVENT`.
+/// The identifier of `name`; a new one where it is not in the table yet. A predefined name gives
+/// the predefined identifier, and a full table `POSIX_TRACE_UNNAMED_USEREVENT`.
 pub(super) fn define(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameTooLong> {
     if name.len() > TRACE_EVENT_NAME_MAX {
         return Err(NameTooLong { length: name.len() });
+    }
+    if let Some(id) = predefined_event_type(name) {
+        return Ok(id);
     }
     let give_up = Instant::now() + PATIENCE;
     for index in 0..NAME_SLOTS {

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, system_event_type};
-
-/// What `posix_trace_eventid_get_name()` says of the type without a name of its own.
-const UNNAMED: &[u8] = b"posix_trace_unnamed_userevent";
+use tracer_common::event_type::{
+    EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, UNNAMED_USEREVENT_NAME, predefined_event_type,
+    system_event_type,
+};
 
 /// The event types of one stream. Names and numbers are one to one.
 #[derive(Clone, Debug, Default)]
@@ -20,10 +20,17 @@ const FIRST_NAMED: u32 = FIRST_USER_EVENT + 1;
 
 impl EventTypes {
     /// The number of the user event type `name`; defines it when it is new, as `preferred` where
-    /// that number is free. When all are used up: the type without a name of its own.
+    /// that number is free. A predefined name gives the predefined number. When all are used up,
+    /// here or where `preferred` comes from: the type without a name of its own.
     pub fn define_user(&mut self, name: &[u8], preferred: Option<EventTypeId>) -> EventTypeId {
+        if let Some(predefined) = predefined_event_type(name) {
+            return predefined;
+        }
         if let Some(known) = self.numbers.get(name) {
             return *known;
+        }
+        if preferred == Some(EventTypeId::UNNAMED_USEREVENT) {
+            return EventTypeId::UNNAMED_USEREVENT;
         }
         // Others count up from the first number: what cannot have the number that it prefers is
         // given one from the end, where it is in nobody's way for longest.
@@ -49,7 +56,7 @@ impl EventTypes {
     #[must_use]
     pub fn name(&self, id: EventTypeId) -> Option<&[u8]> {
         if id == EventTypeId::UNNAMED_USEREVENT {
-            return Some(UNNAMED);
+            return Some(UNNAMED_USEREVENT_NAME.as_bytes());
         }
         match index_of(id) {
             Some(index) => self.names.get(index)?.as_deref(),
@@ -75,4 +82,36 @@ fn index_limit() -> usize {
 fn index_of(id: EventTypeId) -> Option<usize> {
     let index = usize::try_from(id.0.checked_sub(FIRST_NAMED)?).ok()?;
     (index < index_limit()).then_some(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_predefined_name_is_never_a_users() {
+        let mut types = EventTypes::default();
+
+        assert_eq!(
+            types.define_user(b"posix_trace_start", Some(EventTypeId(300))),
+            EventTypeId::START
+        );
+        assert_eq!(
+            types.define_user(b"linux_trace_fork", None),
+            EventTypeId::FORK
+        );
+        assert_eq!(types.name(EventTypeId(300)), None);
+    }
+
+    #[test]
+    fn a_target_without_numbers_left_gives_the_type_without_a_name() {
+        let mut types = EventTypes::default();
+        let known = types.define_user(b"known", Some(EventTypeId(300)));
+
+        let late = types.define_user(b"late", Some(EventTypeId::UNNAMED_USEREVENT));
+
+        assert_eq!(late, EventTypeId::UNNAMED_USEREVENT);
+        let again = types.define_user(b"known", Some(EventTypeId::UNNAMED_USEREVENT));
+        assert_eq!(again, known);
+    }
 }
