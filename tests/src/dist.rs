@@ -35,6 +35,15 @@ pub fn tracer_user() -> anyhow::Result<PathBuf> {
     Ok(folder()?.join("bin/tracer-user"))
 }
 
+/// How a program is to get at the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Linkage {
+    /// From `libposixtrace.so`, when it starts.
+    Shared,
+    /// It has the library inside.
+    Static,
+}
+
 /// Compiles `tests/programs/NAME.c` into `into` as a user of the library would, and returns the
 /// program.
 ///
@@ -51,7 +60,7 @@ pub fn compile(name: &str, into: &Path) -> anyhow::Result<PathBuf> {
         fs::copy(&compiled, &program).with_context(|| compiled.display().to_string())?;
         return Ok(program);
     }
-    compile_with(name, into, &flags(&[])?)
+    compile_program(name, into, Linkage::Shared)
 }
 
 /// What [`compile`] can compile, by name.
@@ -84,20 +93,66 @@ fn programs() -> PathBuf {
 ///
 /// What the compiler or pkg-config said.
 pub fn compile_static(name: &str, into: &Path) -> anyhow::Result<PathBuf> {
-    let flags = flags(&["--static"])?;
-    compile_with(
-        name,
-        into,
-        &flags.replace("-lposixtrace", "-l:libposixtrace.a"),
-    )
+    compile_program(name, into, Linkage::Static)
 }
 
-fn flags(options: &[&str]) -> anyhow::Result<String> {
+fn compile_program(name: &str, into: &Path, linkage: Linkage) -> anyhow::Result<PathBuf> {
+    let source = programs().join(name).with_extension("c");
+    let program = into.join(name);
+    compile_file(
+        "cc",
+        &source,
+        &program,
+        &["-Wall", "-Wextra", "-Werror"],
+        linkage,
+    )?;
+    Ok(program)
+}
+
+/// Compiles `source` into `program` with `compiler` as a user of the library would.
+///
+/// # Errors
+///
+/// What the compiler or pkg-config said, or that there is no such compiler.
+pub fn compile_file(
+    compiler: &str,
+    source: &Path,
+    program: &Path,
+    options: &[&str],
+    linkage: Linkage,
+) -> anyhow::Result<()> {
     let lib = folder()?.join("lib");
+    let compiled = Command::new(compiler)
+        .args(["-O2", "-pthread"])
+        .args(options)
+        .arg("-o")
+        .arg(program)
+        .arg(source)
+        // A program that uses nothing of the library is to be one without it.
+        .arg("-Wl,--as-needed")
+        .args(flags(linkage)?.split_whitespace())
+        .arg(format!("-Wl,-rpath,{}", lib.display()))
+        .output()
+        .with_context(|| format!("cannot run {compiler}; run: cargo xtask setup --test"))?;
+    ensure!(
+        compiled.status.success(),
+        "{compiler} {}: {}",
+        source.display(),
+        String::from_utf8_lossy(&compiled.stderr)
+    );
+    Ok(())
+}
+
+/// What pkg-config says for the library.
+fn flags(linkage: Linkage) -> anyhow::Result<String> {
+    let options: &[&str] = match linkage {
+        Linkage::Shared => &[],
+        Linkage::Static => &["--static"],
+    };
     let flags = Command::new("pkg-config")
         .args(["--cflags", "--libs", "posixtrace"])
         .args(options)
-        .env("PKG_CONFIG_PATH", lib.join("pkgconfig"))
+        .env("PKG_CONFIG_PATH", folder()?.join("lib/pkgconfig"))
         .output()
         .context("cannot run pkg-config")?;
     ensure!(
@@ -105,30 +160,11 @@ fn flags(options: &[&str]) -> anyhow::Result<String> {
         "pkg-config: {}",
         String::from_utf8_lossy(&flags.stderr)
     );
-    Ok(String::from_utf8(flags.stdout)?)
-}
-
-fn compile_with(name: &str, into: &Path, flags: &str) -> anyhow::Result<PathBuf> {
-    let lib = folder()?.join("lib");
-    let source = programs().join(name).with_extension("c");
-    let program = into.join(name);
-    let compiled = Command::new("cc")
-        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
-        .arg(&program)
-        .arg(&source)
-        // A program that uses nothing of the library is to be one without it.
-        .arg("-Wl,--as-needed")
-        .args(flags.split_whitespace())
-        .arg(format!("-Wl,-rpath,{}", lib.display()))
-        .output()
-        .context("cannot run cc")?;
-    ensure!(
-        compiled.status.success(),
-        "{}: {}",
-        source.display(),
-        String::from_utf8_lossy(&compiled.stderr)
-    );
-    Ok(program)
+    let flags = String::from_utf8(flags.stdout)?;
+    Ok(match linkage {
+        Linkage::Shared => flags,
+        Linkage::Static => flags.replace("-lposixtrace", "-l:libposixtrace.a"),
+    })
 }
 
 /// A copy of the distribution in `folder` that every user may read and run: the original may be

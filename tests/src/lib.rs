@@ -14,6 +14,7 @@ pub mod event;
 pub mod mount;
 pub mod processes;
 pub mod rights;
+pub mod standard;
 pub mod strace;
 pub mod target;
 pub mod tracer;

@@ -109,36 +109,3 @@ fn the_header_has_the_numbers_of_the_rust_side() {
     c.push_str("int unused;\n");
     compile("cc", "c11", "c", &c);
 }
-
-#[test]
-fn what_the_header_declares_is_what_the_library_has() {
-    let header = include_str!("../include/trace.h");
-    let declared: std::collections::BTreeSet<_> = words(header)
-        .filter(|word| word.starts_with("posix_trace_"))
-        .filter(|word| !["posix_trace_event_info", "posix_trace_status_info"].contains(word))
-        .collect();
-    let sources = [
-        include_str!("../src/capi/attr.rs"),
-        include_str!("../src/capi/emit.rs"),
-        include_str!("../src/capi/event_types.rs"),
-        include_str!("../src/capi/read.rs"),
-        include_str!("../src/capi/stream.rs"),
-    ];
-    let defined: std::collections::BTreeSet<_> = sources
-        .iter()
-        .flat_map(|source| source.lines())
-        .filter(|line| line.contains("extern \"C\" fn posix_trace_") || is_of_a_macro(line))
-        .flat_map(words)
-        .filter(|word| word.starts_with("posix_trace_"))
-        .collect();
-    assert_eq!(declared, defined);
-}
-
-/// Getters and setters are made by a macro: `posix_trace_attr_get…(type) = …`.
-fn is_of_a_macro(line: &str) -> bool {
-    line.trim_start().starts_with("posix_trace_attr_") && line.contains(") =")
-}
-
-fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-}

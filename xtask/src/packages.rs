@@ -34,6 +34,16 @@ pub const FOR_C_PROGRAMS: &[Need] = &[Need {
 /// What the tests compare with.
 pub const TO_TEST: &[Need] = &[
     Need {
+        what: "a C++ compiler",
+        is_met: || process::find("c++").is_some() && process::find("g++").is_some(),
+        packages: &["g++"],
+    },
+    Need {
+        what: "a second C compiler",
+        is_met: || process::find("clang").is_some(),
+        packages: &["clang"],
+    },
+    Need {
         what: "strace",
         is_met: || process::find("strace").is_some(),
         packages: &["strace"],

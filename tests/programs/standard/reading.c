@@ -1,0 +1,478 @@
+/* Reading events: what is reported, waiting for it, and how waiting ends. */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <signal.h>
+#include "streams.h"
+
+static trace_id_t shared;
+static trace_event_id_t type;
+static volatile sig_atomic_t is_over, handled;
+
+static void prepare(void)
+{
+    type = type_of("reading");
+    shared = running();
+}
+
+/* clause: read.order read.gone */
+CASE(events_come_oldest_first_and_once)
+{
+    long long last = 0;
+    int i;
+
+    prepare();
+    for (i = 0; i < 1000; i++)
+        posix_trace_event(type, &i, sizeof i);
+    for (i = 0; i < 1000; i++) {
+        EXPECT(shared, type);
+        CHECK_EQUAL(number(), i);
+        CHECK(nanoseconds(&info.posix_timestamp) >= last);
+        last = nanoseconds(&info.posix_timestamp);
+    }
+    EXPECT_NONE(shared);
+}
+
+/* clause: read.info read.timestamp */
+CASE(an_event_tells_process_thread_and_time)
+{
+    long long before, after, time;
+
+    prepare();
+    before = realtime();
+    posix_trace_event(type, NULL, 0);
+    after = realtime();
+    EXPECT(shared, type);
+    time = nanoseconds(&info.posix_timestamp);
+    CHECK(time >= before - 1000000 && time <= after + 1000000);
+    CHECK_EQUAL(info.posix_pid, getpid());
+    CHECK(pthread_equal(info.posix_thread_id, pthread_self()));
+    CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_NOT_TRUNCATED);
+}
+
+__attribute__((noinline)) static void emit_here(void)
+{
+    posix_trace_event(type, NULL, 0);
+    __asm__ volatile("");
+}
+
+/* clause: read.address */
+CASE(an_event_tells_the_address_of_its_trace_point)
+{
+    uintptr_t address, from = (uintptr_t)emit_here;
+
+    prepare();
+    emit_here();
+    EXPECT(shared, type);
+    address = (uintptr_t)info.posix_prog_address;
+    CHECK(address > from && address < from + 256);
+}
+
+/* clause: read.data.fits event.data.whole */
+CASE(data_that_fits_is_reported_whole)
+{
+    prepare();
+    posix_trace_event(type, "0123456789", 10);
+    posix_trace_event(type, "0123456789", 10);
+    memset(data, '#', sizeof data);
+    EXPECT(shared, type);
+    CHECK_EQUAL(length, 10);
+    CHECK(memcmp(data, "0123456789#", 11) == 0);
+    CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_NOT_TRUNCATED);
+    OK(posix_trace_trygetnext_event(shared, &info, data, 10, &length, &unavailable));
+    CHECK(!unavailable);
+    CHECK_EQUAL(length, 10);
+    CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_NOT_TRUNCATED);
+}
+
+/* clause: read.data.cut */
+CASE(data_that_does_not_fit_is_cut_and_says_so)
+{
+    prepare();
+    posix_trace_event(type, "0123456789", 10);
+    memset(data, '#', sizeof data);
+    OK(posix_trace_trygetnext_event(shared, &info, data, 4, &length, &unavailable));
+    CHECK(!unavailable);
+    CHECK_EQUAL(length, 4);
+    CHECK(memcmp(data, "0123#", 5) == 0);
+    CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_TRUNCATED_READ);
+    EXPECT_NONE(shared);
+}
+
+/* clause: read.data.none */
+CASE(no_buffer_is_good_for_events_of_whatever_length)
+{
+    prepare();
+    posix_trace_event(type, "01", 2);
+    posix_trace_event(type, NULL, 0);
+    OK(posix_trace_trygetnext_event(shared, &info, NULL, 0, &length, &unavailable));
+    CHECK_EQUAL(length, 0);
+    CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_TRUNCATED_READ);
+    OK(posix_trace_trygetnext_event(shared, &info, NULL, 0, &length, &unavailable));
+    CHECK_EQUAL(length, 0);
+    CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_NOT_TRUNCATED);
+}
+
+/* clause: event.data.cut read.data.hides event.data.exact */
+CASE(data_beyond_the_most_is_cut_when_it_is_recorded)
+{
+    trace_attr_t attr;
+
+    type = type_of("reading");
+    OK(posix_trace_attr_init(&attr));
+    OK(posix_trace_attr_setmaxdatasize(&attr, 8));
+    shared = running_of(0, &attr);
+    posix_trace_event(type, "01234567", 8);
+    posix_trace_event(type, "0123456789", 10);
+    posix_trace_event(type, "0123456789", 10);
+    EXPECT(shared, type);
+    CHECK_EQUAL(length, 8);
+    CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_NOT_TRUNCATED);
+    EXPECT(shared, type);
+    CHECK_EQUAL(length, 8);
+    CHECK(memcmp(data, "01234567", 8) == 0);
+    CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_TRUNCATED_RECORD);
+    OK(posix_trace_trygetnext_event(shared, &info, data, 3, &length, &unavailable));
+    CHECK_EQUAL(length, 3);
+    CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_TRUNCATED_READ);
+}
+
+/* clause: event.data.system attr.maxdata.system */
+CASE(the_most_data_of_user_events_does_not_cut_system_events)
+{
+    trace_attr_t attr;
+
+    type = type_of("reading");
+    OK(posix_trace_attr_init(&attr));
+    OK(posix_trace_attr_setmaxdatasize(&attr, 0));
+    shared = stream_of(0, &attr);
+    OK(posix_trace_start(shared));
+    posix_trace_event(type, "x", 1);
+    EXPECT(shared, POSIX_TRACE_START);
+    CHECK_EQUAL(length, sizeof(trace_event_set_t));
+    CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_NOT_TRUNCATED);
+    EXPECT(shared, type);
+    CHECK_EQUAL(length, 0);
+    CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_TRUNCATED_RECORD);
+}
+
+/* clause: event.data.null */
+CASE(no_data_with_a_length_records_no_data)
+{
+    prepare();
+    posix_trace_event(type, NULL, 5);
+    posix_trace_event(type, "x", 0);
+    EXPECT(shared, type);
+    CHECK_EQUAL(length, 0);
+    EXPECT(shared, type);
+    CHECK_EQUAL(length, 0);
+}
+
+/* clause: event.data.large */
+CASE(the_largest_data_that_an_attribute_can_promise_comes_back)
+{
+    static char large[1 << 20], back[1 << 20];
+    size_t most, size;
+    trace_attr_t attr;
+    trace_id_t trid;
+
+    type = type_of("reading");
+    OK(posix_trace_attr_init(&attr));
+    for (most = sizeof large; most > 0; most /= 2) {
+        OK(posix_trace_attr_setmaxdatasize(&attr, most));
+        OK(posix_trace_attr_setstreamsize(&attr, 4 * most));
+        if (posix_trace_create(0, &attr, &trid) == 0)
+            break;
+    }
+    CHECK(most >= 1024);
+    for (size = 0; size < most; size++)
+        large[size] = (char)(size * 7);
+    OK(posix_trace_start(trid));
+    EXPECT(trid, POSIX_TRACE_START);
+    posix_trace_event(type, large, most);
+    OK(posix_trace_trygetnext_event(trid, &info, back, sizeof back, &length, &unavailable));
+    CHECK(!unavailable);
+    CHECK_EQUAL(length, most);
+    CHECK(memcmp(large, back, most) == 0);
+    CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_NOT_TRUNCATED);
+}
+
+/* clause: try.empty read.suspended */
+CASE(trying_never_waits_whatever_the_state)
+{
+    trace_id_t trid = suspended();
+
+    EXPECT_NONE(trid);
+    OK(posix_trace_start(trid));
+    EXPECT(trid, POSIX_TRACE_START);
+    EXPECT_NONE(trid);
+    OK(posix_trace_stop(trid));
+    EXPECT(trid, POSIX_TRACE_STOP);
+    EXPECT_NONE(trid);
+}
+
+/* clause: getnext.event */
+CASE(getnext_reports_what_is_there_without_waiting)
+{
+    prepare();
+    posix_trace_event(type, "x", 1);
+    unavailable = 77;
+    OK(wait_next(shared));
+    CHECK_EQUAL(unavailable, 0);
+    CHECK_EQUAL(info.posix_event_id, type);
+    CHECK_EQUAL(length, 1);
+}
+
+static void *emit_when_reader_sleeps(void *argument)
+{
+    sleep_ms(30);
+    posix_trace_event(type, "late", 4);
+    return argument;
+}
+
+/* clause: getnext.blocks */
+CASE(getnext_waits_for_an_event)
+{
+    pthread_t other;
+    int emitter = 0;
+
+    prepare();
+    CHECK(pthread_create(&other, NULL, emit_when_reader_sleeps, &emitter) == 0);
+    OK(wait_next(shared));
+    CHECK(!unavailable);
+    CHECK_EQUAL(info.posix_event_id, type);
+    CHECK(pthread_equal(info.posix_thread_id, other));
+    pthread_join(other, NULL);
+}
+
+static void *start_when_reader_sleeps(void *argument)
+{
+    sleep_ms(30);
+    OK(posix_trace_start(*(trace_id_t *)argument));
+    return NULL;
+}
+
+/* clause: getnext.blocks read.suspended */
+CASE(getnext_waits_on_a_suspended_stream_until_it_is_started)
+{
+    trace_id_t trid = suspended();
+    pthread_t other;
+
+    CHECK(pthread_create(&other, NULL, start_when_reader_sleeps, &trid) == 0);
+    OK(wait_next(trid));
+    CHECK_EQUAL(info.posix_event_id, POSIX_TRACE_START);
+    pthread_join(other, NULL);
+}
+
+static int timed_next(const struct timespec *until)
+{
+    return posix_trace_timedgetnext_event(shared, &info, data, sizeof data, &length, &unavailable, until);
+}
+
+static struct timespec from_now(long milliseconds)
+{
+    struct timespec time;
+    long long at = realtime() + milliseconds * 1000000LL;
+
+    time.tv_sec = (time_t)(at / 1000000000);
+    time.tv_nsec = (long)(at % 1000000000);
+    return time;
+}
+
+/* clause: timed.past */
+CASE(a_time_that_is_past_ends_the_waiting_at_once)
+{
+    struct timespec until = from_now(-1000), first = {0, 0};
+
+    prepare();
+    CHECK_CALL(timed_next(&until), ETIMEDOUT);
+    CHECK_CALL(timed_next(&first), ETIMEDOUT);
+    until.tv_sec = -1;
+    CHECK_CALL(timed_next(&until), ETIMEDOUT);
+}
+
+/* clause: timed.out */
+CASE(waiting_ends_at_its_time_and_not_before)
+{
+    struct timespec until;
+
+    prepare();
+    until = from_now(80);
+    CHECK_CALL(timed_next(&until), ETIMEDOUT);
+    CHECK(realtime() >= nanoseconds(&until));
+}
+
+/* clause: timed.event */
+CASE(an_event_that_is_there_is_reported_whatever_the_time)
+{
+    struct timespec past = {0, 0}, wrong = {0, 1000000000};
+
+    prepare();
+    posix_trace_event(type, NULL, 0);
+    posix_trace_event(type, NULL, 0);
+    OK(timed_next(&past));
+    CHECK_EQUAL(info.posix_event_id, type);
+    CHECK(!unavailable);
+    OK(timed_next(&wrong));
+    CHECK_EQUAL(info.posix_event_id, type);
+}
+
+/* clause: timed.invalid */
+CASE(a_time_that_is_none_is_refused_when_there_is_no_event)
+{
+    struct timespec wrong = from_now(1000);
+
+    prepare();
+    wrong.tv_nsec = 1000000000;
+    CHECK_CALL(timed_next(&wrong), EINVAL);
+    wrong.tv_nsec = -1;
+    CHECK_CALL(timed_next(&wrong), EINVAL);
+}
+
+/* clause: timed.blocks */
+CASE(timedgetnext_waits_for_an_event)
+{
+    struct timespec until = from_now(60000);
+    pthread_t other;
+
+    prepare();
+    CHECK(pthread_create(&other, NULL, emit_when_reader_sleeps, NULL) == 0);
+    OK(timed_next(&until));
+    CHECK_EQUAL(info.posix_event_id, type);
+    pthread_join(other, NULL);
+}
+
+static void on_signal(int signal)
+{
+    (void)signal;
+    handled++;
+}
+
+/* Interrupts the main thread again and again until it says that it is enough. */
+static void *interrupt(void *main_thread)
+{
+    while (!is_over) {
+        pthread_kill(*(pthread_t *)main_thread, SIGUSR1);
+        sleep_ms(2);
+    }
+    return NULL;
+}
+
+static void is_interrupted(int (*wait)(void))
+{
+    pthread_t self = pthread_self(), other;
+    struct sigaction action;
+
+    prepare();
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal;
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    CHECK(pthread_create(&other, NULL, interrupt, &self) == 0);
+    CHECK_EQUAL(wait(), EINTR);
+    is_over = 1;
+    pthread_join(other, NULL);
+    CHECK(handled > 0);
+    /* Interrupted without effect: what comes is not lost. */
+    posix_trace_event(type, "after", 5);
+    EXPECT(shared, type);
+    EXPECT_NONE(shared);
+}
+
+static int wait_for_ever(void)
+{
+    return wait_next(shared);
+}
+
+static int wait_for_a_minute(void)
+{
+    struct timespec until = from_now(60000);
+
+    return timed_next(&until);
+}
+
+/* clause: getnext.interrupted */
+CASE(a_signal_ends_the_waiting_of_getnext)
+{
+    is_interrupted(wait_for_ever);
+}
+
+/* clause: timed.interrupted */
+CASE(a_signal_ends_the_waiting_of_timedgetnext)
+{
+    is_interrupted(wait_for_a_minute);
+}
+
+static void *shut_down_soon(void *argument)
+{
+    sleep_ms(30);
+    OK(posix_trace_shutdown(shared));
+    return argument;
+}
+
+static void is_ended_by_shutdown(int (*wait)(void))
+{
+    pthread_t other;
+
+    prepare();
+    CHECK(pthread_create(&other, NULL, shut_down_soon, NULL) == 0);
+    CHECK_EQUAL(wait(), EINVAL);
+    pthread_join(other, NULL);
+}
+
+/* clause: shutdown.blocked getnext.invalid */
+CASE(shutdown_ends_the_waiting_of_getnext)
+{
+    is_ended_by_shutdown(wait_for_ever);
+}
+
+/* clause: shutdown.blocked timed.invalid_id */
+CASE(shutdown_ends_the_waiting_of_timedgetnext)
+{
+    is_ended_by_shutdown(wait_for_a_minute);
+}
+
+static void *clear_then_emit(void *argument)
+{
+    sleep_ms(20);
+    OK(posix_trace_clear(shared));
+    sleep_ms(20);
+    posix_trace_event(type, NULL, 0);
+    return argument;
+}
+
+/* clause: clear.blocked */
+CASE(a_waiting_reader_goes_on_waiting_when_the_stream_is_cleared)
+{
+    pthread_t other;
+
+    prepare();
+    CHECK(pthread_create(&other, NULL, clear_then_emit, NULL) == 0);
+    OK(wait_next(shared));
+    CHECK_EQUAL(info.posix_event_id, type);
+    pthread_join(other, NULL);
+}
+
+/* clause: getnext.invalid timed.invalid_id try.invalid */
+CASE(reading_from_no_stream_is_refused)
+{
+    struct timespec until = from_now(60000);
+
+    prepare();
+    OK(posix_trace_shutdown(shared));
+    CHECK_CALL(wait_next(shared), EINVAL);
+    CHECK_CALL(timed_next(&until), EINVAL);
+    CHECK_CALL(try_next(shared), EINVAL);
+    CHECK_CALL(wait_next(0), EINVAL);
+    CHECK_CALL(try_next(12345), EINVAL);
+}
+
+/* clause: read.unavailable */
+CASE(unavailable_is_set_exactly_when_there_is_no_event)
+{
+    prepare();
+    unavailable = 77;
+    posix_trace_event(type, NULL, 0);
+    OK(try_next(shared));
+    CHECK_EQUAL(unavailable, 0);
+    OK(try_next(shared));
+    CHECK(unavailable != 0);
+}

@@ -1,0 +1,100 @@
+//! The programs of `tests/programs/standard`: each has cases, and each case shows clauses of the
+//! standard. Each is compiled by each compiler, with the shared library and with the static one.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context as _, ensure};
+
+use crate::dist::{self, Linkage};
+
+/// A way to make a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Build {
+    compiler: &'static str,
+    linkage: Linkage,
+}
+
+const BUILDS: [Build; 4] = [
+    build("gcc", Linkage::Shared),
+    build("gcc", Linkage::Static),
+    build("clang", Linkage::Shared),
+    build("clang", Linkage::Static),
+];
+
+const fn build(compiler: &'static str, linkage: Linkage) -> Build {
+    Build { compiler, linkage }
+}
+
+/// The programs are strict: nothing of a compiler's own, and no warning.
+const STRICT: [&str; 5] = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"];
+
+/// A case that hangs has failed.
+const SECONDS: &str = "120";
+
+/// Runs a case as each build of its program.
+///
+/// # Errors
+///
+/// What the case says that is not so, or why it cannot be made or run.
+pub fn check(folder: &Path, program: &str, case: &str) -> anyhow::Result<()> {
+    for build in BUILDS {
+        let output = run(&compiled(folder, program, build)?, &[case])?;
+        ensure!(
+            output.status.success(),
+            "{program} {case} ({build:?}): {}\n{}{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(())
+}
+
+/// The cases that a program has.
+///
+/// # Errors
+///
+/// The program cannot be made or run.
+pub fn cases(folder: &Path, program: &str) -> anyhow::Result<Vec<String>> {
+    let output = run(&compiled(folder, program, BUILDS[0])?, &[])?;
+    ensure!(output.status.success(), "{program}: {}", output.status);
+    let listed = String::from_utf8(output.stdout)?;
+    Ok(listed.lines().map(str::to_owned).collect())
+}
+
+fn run(program: &Path, arguments: &[&str]) -> anyhow::Result<Output> {
+    let output = Command::new("timeout")
+        .args(["--kill-after=5", SECONDS])
+        .arg(program)
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", dist::folder()?.join("lib"))
+        .output();
+    output.with_context(|| format!("cannot run {}", program.display()))
+}
+
+/// The program as this build makes it; made once.
+fn compiled(folder: &Path, program: &str, build: Build) -> anyhow::Result<PathBuf> {
+    static MADE: Mutex<Option<HashMap<(String, Build), PathBuf>>> = Mutex::new(None);
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let made = made.get_or_insert_default();
+    let key = (program.to_owned(), build);
+    if let Some(path) = made.get(&key) {
+        return Ok(path.clone());
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("programs/standard")
+        .join(program)
+        .with_extension("c");
+    let name = format!("{program}-{}-{:?}", build.compiler, build.linkage);
+    // Made under a name of its own: another run may be using what was there before.
+    let new = folder.join(format!("{name}.{}", std::process::id()));
+    dist::compile_file(build.compiler, &source, &new, &STRICT, build.linkage)?;
+    let path = folder.join(name);
+    fs::rename(&new, &path)?;
+    made.insert(key, path.clone());
+    Ok(path)
+}

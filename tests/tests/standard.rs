@@ -1,0 +1,223 @@
+//! What the standard says, case by case: C programs that know nothing of how the library is made.
+//! `docs/conformance.md` tells which clauses each case shows.
+
+use std::path::Path;
+
+use tests::standard;
+
+/// One test for each case of each program, and one that no case is forgotten here.
+macro_rules! cases {
+    ($($program:ident { $($(#[$attribute:meta])* $case:ident)* })*) => {$(
+        mod $program {
+            $(
+                #[test]
+                $(#[$attribute])*
+                fn $case() {
+                    super::check(stringify!($program), stringify!($case));
+                }
+            )*
+
+            #[test]
+            fn every_case_of_the_program_is_run() {
+                super::lists(stringify!($program), &[$(stringify!($case)),*]);
+            }
+        }
+    )*};
+}
+
+/// Where the programs are made.
+fn folder() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+fn check(program: &str, case: &str) {
+    if let Err(error) = standard::check(folder(), program, case) {
+        panic!("{error:#}");
+    }
+}
+
+fn lists(program: &str, expected: &[&str]) {
+    match standard::cases(folder(), program) {
+        Ok(cases) => assert_eq!(cases, expected),
+        Err(error) => panic!("{error:#}"),
+    }
+}
+
+cases! {
+    attributes {
+        a_new_object_has_the_defaults
+        the_version_fits_its_array
+        the_clock_resolution_is_that_of_the_realtime_clock
+        a_name_comes_back
+        a_name_that_is_too_long_is_cut
+        inheritance_takes_its_two_values_and_no_other
+        the_stream_policy_takes_its_three_values_and_no_other
+        the_log_policy_takes_its_three_values_and_no_other
+        a_size_that_was_set_is_the_size_that_is_got
+        the_size_of_a_user_event_grows_with_its_data_up_to_what_is_kept
+        the_size_of_a_system_event_has_room_for_the_filter_event
+        a_destroyed_object_is_refused_until_it_is_initialised_again
+        no_object_and_no_place_are_refused
+        a_stream_has_a_copy_of_its_attributes
+        an_object_that_was_never_initialised_takes_the_attributes_of_a_stream
+        no_attributes_are_the_defaults
+        a_tiny_stream_is_made_large_enough_and_says_so
+        a_looping_stream_holds_every_set_of_events_that_fits
+        a_stream_until_full_holds_every_set_of_events_that_fits
+        attributes_of_no_stream_are_refused
+    }
+    states {
+        a_new_stream_is_suspended_and_empty
+        the_log_members_of_a_stream_without_log_say_that_nothing_is_the_matter
+        start_records_a_start_event_with_the_filter_in_force
+        starting_a_running_stream_records_nothing
+        stop_records_a_stop_event_and_nothing_is_recorded_after_it
+        stopping_a_suspended_stream_records_nothing
+        a_stream_starts_again_after_it_was_stopped
+        starting_a_full_stream_until_full_changes_nothing
+        stopping_a_stream_that_stopped_itself_cancels_its_restart
+        a_stream_that_stopped_itself_and_has_room_again_can_be_started
+        a_full_looping_stream_is_stopped_and_started_without_events
+        clear_drops_the_events_and_keeps_a_running_stream_running
+        clear_keeps_a_suspended_stream_suspended
+        clear_empties_the_filter_and_keeps_names_and_creation_time
+        clear_of_a_full_looping_stream_resets_full_and_overrun
+        clear_of_a_stream_that_stopped_itself_leaves_it_suspended
+        a_stream_that_was_shut_down_is_no_more
+        a_stale_identifier_is_recognised
+        what_is_no_active_stream_is_refused
+        control_events_tell_who_called
+        control_events_tell_the_address_of_the_call
+        what_a_stream_does_by_itself_is_nobodys_doing
+        several_streams_of_one_process_are_independent
+        an_event_that_nobody_traces_has_no_effect
+    }
+    policies {
+        a_looping_stream_keeps_the_newest_events
+        a_full_looping_stream_is_not_full_once_an_event_was_read
+        what_was_overwritten_is_marked_in_the_sequence
+        without_a_loss_nothing_is_marked
+        overrun_is_told_once_and_the_other_members_stay
+        attributes_and_names_survive_an_overrun
+        a_stream_until_full_keeps_the_oldest_events_and_stops
+        an_event_that_comes_while_the_stream_is_full_sets_overrun
+        a_stream_until_full_restarts_once_it_was_read_empty
+        a_stream_that_was_stopped_by_a_call_does_not_restart_when_it_is_read_empty
+        a_stream_until_full_marks_losses_by_stop_and_start_alone
+        a_stream_without_log_cannot_have_the_flush_policy
+        overflow_and_resume_obey_the_filter
+        start_and_stop_obey_the_filter_and_work_all_the_same
+        a_stream_until_full_with_stop_filtered_restarts_when_empty
+    }
+    reading {
+        events_come_oldest_first_and_once
+        an_event_tells_process_thread_and_time
+        an_event_tells_the_address_of_its_trace_point
+        data_that_fits_is_reported_whole
+        data_that_does_not_fit_is_cut_and_says_so
+        no_buffer_is_good_for_events_of_whatever_length
+        data_beyond_the_most_is_cut_when_it_is_recorded
+        the_most_data_of_user_events_does_not_cut_system_events
+        no_data_with_a_length_records_no_data
+        the_largest_data_that_an_attribute_can_promise_comes_back
+        trying_never_waits_whatever_the_state
+        getnext_reports_what_is_there_without_waiting
+        getnext_waits_for_an_event
+        getnext_waits_on_a_suspended_stream_until_it_is_started
+        a_time_that_is_past_ends_the_waiting_at_once
+        waiting_ends_at_its_time_and_not_before
+        an_event_that_is_there_is_reported_whatever_the_time
+        a_time_that_is_none_is_refused_when_there_is_no_event
+        timedgetnext_waits_for_an_event
+        a_signal_ends_the_waiting_of_getnext
+        a_signal_ends_the_waiting_of_timedgetnext
+        shutdown_ends_the_waiting_of_getnext
+        shutdown_ends_the_waiting_of_timedgetnext
+        a_waiting_reader_goes_on_waiting_when_the_stream_is_cleared
+        reading_from_no_stream_is_refused
+        unavailable_is_set_exactly_when_there_is_no_event
+    }
+    types {
+        equal_names_have_equal_types_and_others_have_others
+        a_name_that_was_opened_before_any_stream_is_known_to_later_ones
+        a_name_may_be_as_long_as_the_limit_and_no_longer
+        the_empty_name_is_a_name
+        names_are_bytes
+        a_predefined_name_yields_the_predefined_type
+        when_all_types_are_used_up_new_names_are_the_unnamed_one
+        a_name_that_the_controller_defines_is_the_targets_too
+        types_of_no_stream_are_refused
+        no_name_and_no_place_are_refused
+        predefined_types_have_the_names_of_the_standard
+        the_systems_own_types_have_names_of_their_own
+        identifiers_are_compared
+        the_list_has_the_predefined_types_and_then_the_users_in_order
+        a_type_that_is_defined_meanwhile_comes_at_the_lists_end
+        each_stream_has_its_place_in_the_list_and_goes_back_by_itself
+        a_program_does_not_forge_system_events
+        the_unnamed_type_is_recorded_like_any_other
+    }
+    sets {
+        an_empty_set_has_no_types
+        types_are_put_in_and_taken_out_as_often_as_one_likes
+        a_set_is_assigned_by_value
+        types_without_a_process_are_those_that_the_system_reports_by_itself
+        system_types_are_all_but_the_users
+        all_types_are_also_those_that_are_defined_later
+        filling_drops_what_was_there
+        wrong_arguments_of_sets_are_refused
+        a_filter_is_set_added_to_and_taken_from
+        a_type_in_the_filter_is_not_recorded_and_no_loss
+        a_change_of_the_filter_takes_effect_at_once
+        the_filters_of_two_streams_are_independent
+        a_change_while_the_stream_runs_is_recorded_with_both_filters
+        a_change_while_the_stream_is_suspended_is_not_recorded
+        a_change_is_recorded_unless_the_old_filter_holds_the_filter_event
+        wrong_arguments_of_filters_are_refused_and_change_nothing
+    }
+    threads {
+        the_events_of_threads_that_have_ended_are_all_there
+        many_short_threads_one_after_the_other_lose_nothing
+        the_events_of_a_thread_that_was_cancelled_are_all_there
+        a_reader_that_was_cancelled_leaves_the_stream_to_others
+        a_thread_is_not_cancelled_where_the_standard_forbids_it
+        many_threads_read_one_stream_and_each_event_comes_once
+        streams_are_made_used_and_ended_by_many_threads_at_once
+        a_handler_that_interrupts_an_event_emits_its_own
+        a_handler_emits_whatever_trace_function_it_interrupts
+        a_handler_may_interrupt_a_threads_first_event
+    }
+    processes {
+        an_inherited_stream_traces_a_forked_child_at_once
+        an_inherited_stream_traces_grandchildren
+        a_stream_closed_for_children_traces_the_parent_alone
+        a_child_has_its_parents_names
+        a_child_that_is_not_traced_keeps_its_parents_identifiers
+        a_child_has_no_part_in_its_parents_streams
+        a_child_that_ends_leaves_its_parents_streams_alone
+        a_child_made_while_other_threads_use_streams_can_make_its_own
+        an_inherited_stream_traces_a_child_over_exec
+        a_stream_closed_for_children_does_not_trace_them_over_exec
+        an_inherited_stream_traces_a_vforked_child_over_exec
+        an_inherited_stream_traces_a_spawned_child
+        a_stream_closed_for_children_does_not_trace_spawned_ones
+        a_traced_process_stays_traced_over_its_own_exec
+        another_process_is_traced
+        what_a_process_recorded_can_be_read_after_its_end
+        a_process_without_the_library_is_traced_without_events_of_its_own
+        a_process_that_is_not_there_cannot_be_traced
+        a_zombie_is_a_process
+        zero_and_ones_own_number_are_the_same_process
+        no_more_streams_than_the_limit_can_be_made
+        the_streams_of_a_process_that_was_killed_do_not_count
+        the_streams_of_a_controller_that_exits_end
+        the_streams_of_a_controller_that_exits_without_cleaning_up_end
+        the_streams_of_a_controller_that_is_killed_end
+        the_streams_of_a_controller_that_execs_end
+        a_stream_that_is_too_large_for_memory_cannot_be_made
+        #[ignore = "needs root"]
+        another_users_process_cannot_be_traced
+        #[ignore = "needs root"]
+        a_process_that_gave_up_its_rights_traces_itself
+    }
+}
