@@ -1,23 +1,24 @@
 /*
  * <trace.h>: the tracing option of IEEE 1003.1 for Linux.
  *
- * Link with -lposixtrace (pkg-config: posixtrace). The option macros of <unistd.h> and sysconf() speak for the C
- * library only; this header declares what libposixtrace has. Every function but posix_trace_event() and
+ * Link with -lposixtrace (pkg-config: posixtrace). Every function but posix_trace_event() and
  * posix_trace_eventid_equal() returns 0 or an error number, and leaves errno alone.
  *
  * Names beside the standard's begin with LINUX_TRACE_ or linux_.
+ *
+ * The option macros of <unistd.h> and sysconf() speak for the C library, which has no tracing. A program that defines
+ * LINUX_TRACE_OPTIONS before it includes this header gets the truth of both.
  */
 #ifndef _TRACE_H
 #define _TRACE_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
-#include <time.h>
 #ifdef __GLIBC__
-/* pthread_t and struct timespec, also where no feature macro asks <sys/types.h> and <time.h> for them. */
+/* pthread_t and struct timespec, also where no feature macro asks for them, and nothing else. */
 #include <bits/pthreadtypes.h>
 #include <bits/types/struct_timespec.h>
+#else
+#include <time.h>
 #endif
 
 #ifdef __cplusplus
@@ -59,19 +60,19 @@ extern "C" {
 #endif
 
 /* A stream. Valid only in the process that made it. */
-typedef uint32_t trace_id_t;
+typedef __UINT32_TYPE__ trace_id_t;
 
 /* An event type. */
-typedef uint32_t trace_event_id_t;
+typedef __UINT32_TYPE__ trace_event_id_t;
 
 /* A set of event types. Can be assigned, and copied out of an event's data. */
 typedef struct {
-    uint64_t linux_words[20];
+    __UINT64_TYPE__ linux_words[20];
 } trace_event_set_t;
 
 /* The attributes of a stream. Owns no memory. */
 typedef struct {
-    uint64_t linux_words[32];
+    __UINT64_TYPE__ linux_words[32];
 } trace_attr_t;
 
 struct posix_trace_event_info {
@@ -170,157 +171,161 @@ struct posix_trace_status_info {
 #define LINUX_TRACE_IDLE_ENTER ((trace_event_id_t)52)    /* struct linux_trace_idle */
 #define LINUX_TRACE_IDLE_EXIT ((trace_event_id_t)53)     /* no data */
 
+/* Of the compiler: C++ before C++11 has no type of 64 bits by name. */
+typedef __INT64_TYPE__ __linux_trace_i64;
+typedef __UINT64_TYPE__ __linux_trace_u64;
+
 /* A process or a thread was created. */
 struct linux_trace_fork {
-    uint32_t child_pid;
-    uint32_t child_tid;
-    char child_comm[16]; /* thread name, ended by a null unless full */
-    uint32_t child_ns_pid; /* child_pid in the child's own pid namespace */
-    uint32_t child_ns_tid; /* child_tid in the child's own pid namespace */
+    unsigned linux_child_pid;
+    unsigned linux_child_tid;
+    char linux_child_comm[16]; /* thread name, ended by a null unless full */
+    unsigned linux_child_ns_pid; /* child_pid in the child's own pid namespace */
+    unsigned linux_child_ns_tid; /* child_tid in the child's own pid namespace */
 };
 
 /* A process replaced its program. */
 struct linux_trace_exec {
-    char comm[16];
-    uint32_t old_tid; /* the thread that called exec */
-    char file[256];   /* as it was named to exec */
+    char linux_comm[16];
+    unsigned linux_old_tid; /* the thread that called exec */
+    char linux_file[256];   /* as it was named to exec */
 };
 
 /* A process, or a thread of one, ended. */
 struct linux_trace_exit {
-    int32_t status;  /* 0 to 255 */
-    uint32_t signal; /* 0: none */
+    int linux_status;      /* 0 to 255 */
+    unsigned linux_signal; /* 0: none */
 };
 
 /* A thread got a CPU. */
 struct linux_trace_switch_in {
-    uint32_t prev_pid;
-    uint32_t prev_tid; /* 0: the CPU was idle */
-    char prev_comm[16];
+    unsigned linux_prev_pid;
+    unsigned linux_prev_tid; /* 0: the CPU was idle */
+    char linux_prev_comm[16];
 };
 
 /* A thread gave up its CPU, or lost it. */
 struct linux_trace_switch_out {
-    uint32_t next_pid;
-    uint32_t next_tid; /* 0: the CPU is idle */
-    char next_comm[16];
-    uint32_t state;     /* the kernel's state bits of the thread */
-    uint32_t preempted; /* 1: it was runnable and had to give way */
+    unsigned linux_next_pid;
+    unsigned linux_next_tid; /* 0: the CPU is idle */
+    char linux_next_comm[16];
+    unsigned linux_state;     /* the kernel's state bits of the thread */
+    unsigned linux_preempted; /* 1: it was runnable and had to give way */
 };
 
 /* A thread became runnable. */
 struct linux_trace_wakeup {
-    uint32_t target_cpu;
-    uint32_t new_thread; /* 1: it never ran before */
-    uint32_t waker_pid;  /* who ran where the wake-up was asked for; 0: nobody, or not known */
-    uint32_t waker_tid;
-    char waker_comm[16];
+    unsigned linux_target_cpu;
+    unsigned linux_new_thread; /* 1: it never ran before */
+    unsigned linux_waker_pid;  /* who ran where the wake-up was asked for; 0: nobody, or not known */
+    unsigned linux_waker_tid;
+    char linux_waker_comm[16];
 };
 
 /* A thread was given another name. */
 struct linux_trace_rename {
-    char comm[16];
+    char linux_comm[16];
 };
 
 /* A signal was sent. An event of the caller where a traced process sends by a call, otherwise one of the target. */
 struct linux_trace_signal_generate {
-    uint32_t signal;
-    int32_t code; /* si_code */
-    uint32_t target_pid;
-    uint32_t target_tid;
-    char target_comm[16];
-    uint32_t sender_pid; /* 0: the kernel itself */
-    uint32_t sender_tid;
-    uint32_t group;  /* 1: to the process; 0: to one thread */
-    uint32_t result; /* 0: on its way; 1: ignored; 2: pending already; 3: lost; 4: sent without its siginfo_t */
+    unsigned linux_signal;
+    int linux_code; /* si_code */
+    unsigned linux_target_pid;
+    unsigned linux_target_tid;
+    char linux_target_comm[16];
+    unsigned linux_sender_pid; /* 0: the kernel itself */
+    unsigned linux_sender_tid;
+    unsigned linux_group;  /* 1: to the process; 0: to one thread */
+    unsigned linux_result; /* 0: on its way; 1: ignored; 2: pending already; 3: lost; 4: sent without its siginfo_t */
 };
 
 /* A thread takes a signal; posix_prog_address is where it was interrupted. */
 struct linux_trace_signal_deliver {
-    uint32_t signal;
-    int32_t code;     /* si_code */
-    uint64_t handler; /* 0: SIG_DFL; 1: SIG_IGN */
-    uint64_t flags;   /* sa_flags */
+    unsigned linux_signal;
+    int linux_code;     /* si_code */
+    __linux_trace_u64 linux_handler; /* 0: SIG_DFL; 1: SIG_IGN */
+    __linux_trace_u64 linux_flags;   /* sa_flags */
 };
 
 /* A thread entered a system call; posix_prog_address is that of the call. */
 struct linux_trace_syscall_enter {
-    int32_t number;
-    uint32_t compat; /* 1: a number of the table for 32-bit programs */
-    uint64_t args[6];
+    int linux_number;
+    unsigned linux_compat; /* 1: a number of the table for 32-bit programs */
+    __linux_trace_u64 linux_args[6];
 };
 
 /* A thread left a system call. */
 struct linux_trace_syscall_exit {
-    int32_t number; /* -1: no longer known, after a return from a signal handler */
-    uint32_t compat;
-    int64_t ret; /* -4095 to -1: an error number */
+    int linux_number; /* -1: no longer known, after a return from a signal handler */
+    unsigned linux_compat;
+    __linux_trace_i64 linux_ret; /* -4095 to -1: an error number */
 };
 
 /* A page fault of the program, or of the kernel while it served the thread. */
 struct linux_trace_fault {
-    uint64_t address;    /* 0: one of the kernel's own */
-    uint32_t write;      /* 1: by a write */
-    uint32_t fetch;      /* 1: by the fetch of an instruction */
-    uint32_t protection; /* 1: there is a page, which may not be accessed so */
-    uint32_t reserved;
+    __linux_trace_u64 linux_address;    /* 0: one of the kernel's own */
+    unsigned linux_write;      /* 1: by a write */
+    unsigned linux_fetch;      /* 1: by the fetch of an instruction */
+    unsigned linux_protection; /* 1: there is a page, which may not be accessed so */
+    unsigned linux_reserved;
 };
 
 /* A thread was moved to another CPU. */
 struct linux_trace_migrate {
-    uint32_t from_cpu;
-    uint32_t to_cpu;
+    unsigned linux_from_cpu;
+    unsigned linux_to_cpu;
 };
 
 /* The process was chosen to be killed for want of memory. */
 struct linux_trace_oom_kill {
-    char comm[16];
-    uint32_t uid;
-    uint32_t reserved;
+    char linux_comm[16];
+    unsigned linux_uid;
+    unsigned linux_reserved;
 };
 
 /* A request went to a block device. */
 struct linux_trace_block_issue {
-    uint32_t operation; /* enum req_op of the kernel: 0 read, 1 write, 2 flush, 3 discard ... */
-    uint32_t major;
-    uint32_t minor;
-    uint32_t bytes;
-    uint64_t sector; /* of 512 bytes */
+    unsigned linux_operation; /* enum req_op of the kernel: 0 read, 1 write, 2 flush, 3 discard ... */
+    unsigned linux_major;
+    unsigned linux_minor;
+    unsigned linux_bytes;
+    __linux_trace_u64 linux_sector; /* of 512 bytes */
 };
 
 /* A block device completed a request, or a part of it. */
 struct linux_trace_block_complete {
-    uint32_t operation;
-    uint32_t major;
-    uint32_t minor;
-    uint32_t bytes;
-    uint64_t sector;
-    int32_t status; /* 0: done */
-    uint32_t reserved;
+    unsigned linux_operation;
+    unsigned linux_major;
+    unsigned linux_minor;
+    unsigned linux_bytes;
+    __linux_trace_u64 linux_sector;
+    int linux_status; /* 0: done */
+    unsigned linux_reserved;
 };
 
 /* A handler of a device's interrupt began. */
 struct linux_trace_irq_enter {
-    uint32_t irq;  /* as in /proc/interrupts */
-    char name[28]; /* ended by a null */
+    unsigned linux_irq;  /* as in /proc/interrupts */
+    char linux_name[28]; /* ended by a null */
 };
 
 /* A handler of a device's interrupt ended. */
 struct linux_trace_irq_exit {
-    uint32_t irq;
-    uint32_t handled; /* 1: it was this handler's */
+    unsigned linux_irq;
+    unsigned linux_handled; /* 1: it was this handler's */
 };
 
 /* A soft interrupt began or ended. */
 struct linux_trace_softirq {
-    uint32_t vector; /* row of /proc/softirqs, from 0 */
-    uint32_t reserved;
+    unsigned linux_vector; /* row of /proc/softirqs, from 0 */
+    unsigned linux_reserved;
 };
 
 /* A CPU has nothing to do. */
 struct linux_trace_idle {
-    uint32_t state; /* how deeply it sleeps */
-    uint32_t reserved;
+    unsigned linux_state; /* how deeply it sleeps */
+    unsigned linux_reserved;
 };
 
 /* Trace points. */
@@ -391,6 +396,43 @@ int posix_trace_trygetnext_event(trace_id_t, struct posix_trace_event_info *__li
                                  int *__linux_trace_restrict);
 
 #undef __linux_trace_restrict
+
+#ifdef LINUX_TRACE_OPTIONS
+#include <unistd.h>
+
+#undef _POSIX_TRACE
+#define _POSIX_TRACE 200809L
+#undef _POSIX_TRACE_EVENT_FILTER
+#define _POSIX_TRACE_EVENT_FILTER 200809L
+#undef _POSIX_TRACE_INHERIT
+#define _POSIX_TRACE_INHERIT 200809L
+
+/* sysconf(), but for the names that this library can answer. */
+static __inline__ long linux_trace_sysconf(int __linux_name)
+{
+    switch (__linux_name) {
+    case _SC_TRACE:
+        return _POSIX_TRACE;
+    case _SC_TRACE_EVENT_FILTER:
+        return _POSIX_TRACE_EVENT_FILTER;
+    case _SC_TRACE_INHERIT:
+        return _POSIX_TRACE_INHERIT;
+#ifdef _SC_TRACE_NAME_MAX
+    case _SC_TRACE_NAME_MAX:
+        return TRACE_NAME_MAX;
+    case _SC_TRACE_EVENT_NAME_MAX:
+        return TRACE_EVENT_NAME_MAX;
+    case _SC_TRACE_SYS_MAX:
+        return TRACE_SYS_MAX;
+    case _SC_TRACE_USER_EVENT_MAX:
+        return TRACE_USER_EVENT_MAX;
+#endif
+    default:
+        return sysconf(__linux_name);
+    }
+}
+#define sysconf(linux_name) linux_trace_sysconf(linux_name)
+#endif
 
 #ifdef __cplusplus
 }

@@ -2,9 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::fmt::Write;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use tracer_common::event_type::{
     EVENT_SET_WORDS, EventTypeId, SYSTEM_EVENT_TYPES, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_MAX,
@@ -14,45 +18,269 @@ use tracer_posix::engine::sizes::TRACE_NAME_MAX;
 
 /// Hands a source to a compiler, every warning being an error.
 fn compile(compiler: &str, standard: &str, language: &str, source: &str) {
-    let folder = tempfile();
-    let file = folder.join(format!("header.{language}"));
-    std::fs::write(&file, source).unwrap();
-    let output = Command::new(compiler)
-        .args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"])
+    let options = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"];
+    run_compiler(compiler, standard, language, &options, source);
+}
+
+/// Runs a compiler over a source that may include the header; what it wrote.
+fn run_compiler(
+    compiler: &str,
+    standard: &str,
+    language: &str,
+    options: &[&str],
+    source: &str,
+) -> String {
+    let mut child = Command::new(compiler)
+        .args(options)
         .arg(format!("-std={standard}"))
         .arg("-I")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"))
-        .arg(&file)
-        .output()
-        .unwrap();
-    std::fs::remove_dir_all(&folder).unwrap();
+        .args(["-x", language, "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| {
+            panic!("cannot run {compiler}: {error}; run: cargo xtask setup --test")
+        });
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(source.as_bytes()).unwrap();
+    drop(input);
+    let output = child.wait_with_output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
-        "{compiler} -std={standard}: {errors}"
+        "{compiler} -std={standard}: {errors}\n{source}"
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+const C: [&str; 6] = ["c99", "gnu99", "c11", "gnu11", "c17", "c2x"];
+const CPP: [&str; 8] = [
+    "c++98", "c++03", "c++11", "gnu++11", "c++14", "c++17", "c++20", "c++2b",
+];
+
+/// In each language: alone, twice, with each way to ask the C library for more, and with the options.
+fn compiles_with(compiler: &str, standards: &[&str], language: &str) {
+    let beginnings = [
+        "",
+        "#define _POSIX_C_SOURCE 200809L\n#include <unistd.h>\n#include <trace.h>\n",
+        "#define _GNU_SOURCE\n#include <pthread.h>\n#include <time.h>\n",
+        "#define LINUX_TRACE_OPTIONS\n",
+        "#define LINUX_TRACE_OPTIONS\n#include <unistd.h>\n",
+    ];
+    for standard in standards {
+        for beginning in beginnings {
+            let beginning = match language {
+                // This compiler's C library asks for everything by itself in C++.
+                "c++" => beginning.replace("#define _GNU_SOURCE\n", ""),
+                _ => beginning.to_owned(),
+            };
+            let source = format!(
+                "{beginning}#include <trace.h>\n\
+                 int main(void) {{ return POSIX_TRACE_NO_OVERRUN; }}\n"
+            );
+            compile(compiler, standard, language, &source);
+        }
+    }
+}
+
+// clause: header.languages
+#[test]
+fn the_header_compiles_in_every_c_with_gcc() {
+    compiles_with("gcc", &C, "c");
+}
+
+// clause: header.languages
+#[test]
+fn the_header_compiles_in_every_c_with_clang() {
+    compiles_with("clang", &C, "c");
+}
+
+// clause: header.languages
+#[test]
+fn the_header_compiles_in_every_cpp_with_gcc() {
+    compiles_with("g++", &CPP, "c++");
+}
+
+// clause: header.languages
+#[test]
+fn the_header_compiles_in_every_cpp_with_clang() {
+    compiles_with("clang++", &CPP, "c++");
+}
+
+/// The words of the header itself, macros included, as the preprocessor leaves them.
+fn words_of_the_header(beginning: &str) -> BTreeSet<String> {
+    let source = format!("{beginning}#include <trace.h>\n");
+    let preprocessed = run_compiler("gcc", "c99", "c", &["-E", "-dD"], &source);
+    let mut is_ours = false;
+    let mut words = BTreeSet::new();
+    for line in preprocessed.lines() {
+        // `# 12 "/usr/include/trace.h" 2`
+        if let Some(marker) = line.strip_prefix("# ") {
+            is_ours = marker
+                .split('"')
+                .nth(1)
+                .is_some_and(|file| file.ends_with("/trace.h"));
+        } else if is_ours {
+            let line = line.strip_prefix("#undef ").unwrap_or(line);
+            let line = line.strip_prefix("#define ").unwrap_or(line);
+            words.extend(self::words(line).map(str::to_owned));
+        }
+    }
+    words
+}
+
+/// Words of the languages, and names of other headers that this one has to use.
+const NOT_OURS: [&str; 26] = [
+    "case",
+    "char",
+    "const",
+    "default",
+    "int",
+    "long",
+    "return",
+    "short",
+    "signed",
+    "static",
+    "struct",
+    "switch",
+    "typedef",
+    "unsigned",
+    "void",
+    "restrict",
+    "extern",
+    "__inline__",
+    "size_t",
+    "pid_t",
+    "pthread_t",
+    "timespec",
+    "sysconf",
+    "__UINT32_TYPE__",
+    "__UINT64_TYPE__",
+    "__restrict",
+];
+
+// clause: header.namespace
+#[test]
+fn the_header_uses_no_names_but_the_standards_and_those_with_our_prefixes() {
+    let reserved = [
+        "posix_",
+        "POSIX_TRACE_",
+        "_POSIX_TRACE",
+        "trace_",
+        "TRACE_",
+        "_TRACE_H",
+        "_SC_TRACE",
+        "LINUX_TRACE_",
+        "linux_",
+        "__linux_",
+    ];
+    for beginning in ["", "#define LINUX_TRACE_OPTIONS\n"] {
+        let strangers: Vec<_> = words_of_the_header(beginning)
+            .into_iter()
+            .filter(|word| !word.starts_with(|c: char| c.is_ascii_digit()))
+            .filter(|word| !NOT_OURS.contains(&word.as_str()))
+            .filter(|word| !reserved.iter().any(|prefix| word.starts_with(prefix)))
+            .collect();
+        assert!(strangers.is_empty(), "{strangers:?}");
+    }
+}
+
+// clause: header.functions
+#[test]
+fn the_header_declares_what_the_library_exports() {
+    let structs = ["posix_trace_event_info", "posix_trace_status_info"];
+    let declared: BTreeSet<_> = words_of_the_header("")
+        .into_iter()
+        .filter(|word| word.starts_with("posix_trace_") && !structs.contains(&word.as_str()))
+        .collect();
+    let exported: BTreeSet<_> = include_str!("../exports.txt")
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(declared, exported);
+}
+
+// clause: header.types
+#[test]
+fn the_header_alone_brings_the_types_of_its_functions() {
+    let source = "#include <trace.h>\n\
+        size_t size; pid_t pid; pthread_t thread; struct timespec time;\n\
+        trace_attr_t attr; trace_id_t trid; trace_event_id_t event; trace_event_set_t set;\n\
+        struct posix_trace_event_info info; struct posix_trace_status_info status;\n";
+    for compiler in ["gcc", "clang"] {
+        compile(compiler, "c99", "c", source);
+    }
+}
+
+// clause: header.slips
+#[test]
+fn the_slips_of_the_standards_text_are_no_names_of_the_header() {
+    let words = words_of_the_header("");
+    for slip in [
+        "posix_trace_attr_t",
+        "posix_trace_eventset_emptyset",
+        "posix_trace_eventset_add_event",
+        "POSIX_TRACE_USER_EVENT_MAX",
+    ] {
+        assert!(!words.contains(slip), "{slip}");
+    }
+}
+
+/// What a program prints that was compiled with the header.
+fn printed_by(body: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Relaxed);
+    let name = format!("header-{}-{number}", std::process::id());
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let options = ["-Wall", "-Werror", "-o", program.to_str().unwrap()];
+    run_compiler("gcc", "c99", "c", &options, body);
+    let output = Command::new(&program).output().unwrap();
+    std::fs::remove_file(&program).unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Prints the option macros and what `sysconf()` says of each, and of two others.
+const PRINTER: &str = "
+    #include <stdio.h>
+    #include <unistd.h>
+    #include <trace.h>
+    int main(void)
+    {
+        long (*other)(int) = sysconf;
+        printf(\"%ld %ld %ld\\n\", (long)_POSIX_TRACE, (long)_POSIX_TRACE_EVENT_FILTER, (long)_POSIX_TRACE_INHERIT);
+        printf(\"%ld %ld %ld\\n\", sysconf(_SC_TRACE), sysconf(_SC_TRACE_EVENT_FILTER), sysconf(_SC_TRACE_INHERIT));
+        printf(\"%d\\n\", sysconf(_SC_TRACE_NAME_MAX) == TRACE_NAME_MAX
+            && sysconf(_SC_TRACE_EVENT_NAME_MAX) == TRACE_EVENT_NAME_MAX
+            && sysconf(_SC_TRACE_SYS_MAX) == TRACE_SYS_MAX
+            && sysconf(_SC_TRACE_USER_EVENT_MAX) == TRACE_USER_EVENT_MAX);
+        printf(\"%d\\n\", sysconf(_SC_PAGESIZE) > 0 && sysconf(_SC_PAGESIZE) == other(_SC_PAGESIZE));
+        return 0;
+    }
+";
+
+// clause: options.default
+#[test]
+fn by_default_the_options_are_what_the_c_library_says() {
+    let printed = printed_by(&format!("#define _POSIX_C_SOURCE 200809L\n{PRINTER}"));
+
+    assert_eq!(printed, "-1 -1 -1\n-1 -1 -1\n0\n1\n");
+}
+
+// clause: options.asked
+#[test]
+fn a_program_that_asks_for_it_gets_the_true_options() {
+    let defines = "#define _POSIX_C_SOURCE 200809L\n#define LINUX_TRACE_OPTIONS\n";
+    let printed = printed_by(&format!("{defines}{PRINTER}"));
+
+    assert_eq!(
+        printed,
+        "200809 200809 200809\n200809 200809 200809\n1\n1\n"
     );
 }
 
-fn tempfile() -> std::path::PathBuf {
-    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-    let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let name = format!("tracer-header-{}-{number}", std::process::id());
-    let folder = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
-#[test]
-fn the_header_compiles_in_every_c_and_in_cpp() {
-    let program = "#include <trace.h>\nint main(void) { return POSIX_TRACE_NO_OVERRUN; }\n";
-    for standard in ["c99", "gnu99", "c11", "c17", "c2x"] {
-        compile("cc", standard, "c", program);
-    }
-    for standard in ["c++11", "c++20"] {
-        compile("c++", standard, "cc", program);
-    }
-}
-
+// clause: structs.members
 #[test]
 fn the_header_has_the_layouts_of_the_rust_types() {
     let mut c = String::from("#include <stddef.h>\n#include <trace.h>\n");
@@ -73,9 +301,10 @@ fn the_header_has_the_layouts_of_the_rust_types() {
         }
     }
     c.push_str("int unused;\n");
-    compile("cc", "c11", "c", &c);
+    compile("gcc", "c11", "c", &c);
 }
 
+// clause: constants.defined limits.minima
 #[test]
 fn the_header_has_the_numbers_of_the_rust_side() {
     let mut numbers: Vec<(&str, i64)> = constants::ALL
@@ -107,5 +336,10 @@ fn the_header_has_the_numbers_of_the_rust_side() {
         writeln!(c, "_Static_assert({name} == {number}, \"{name}\");").unwrap();
     }
     c.push_str("int unused;\n");
-    compile("cc", "c11", "c", &c);
+    compile("gcc", "c11", "c", &c);
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(|word| !word.is_empty())
 }

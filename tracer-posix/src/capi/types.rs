@@ -182,117 +182,117 @@ pub const LAYOUTS: &[Layout] = &[
         "posix_log_full_status" is log_full_status
     }),
     layout!("struct linux_trace_fork" is kernel::ForkData {
-        "child_pid" is child_pid,
-        "child_tid" is child_tid,
-        "child_comm" is child_comm,
-        "child_ns_pid" is child_ns_pid,
-        "child_ns_tid" is child_ns_tid
+        "linux_child_pid" is child_pid,
+        "linux_child_tid" is child_tid,
+        "linux_child_comm" is child_comm,
+        "linux_child_ns_pid" is child_ns_pid,
+        "linux_child_ns_tid" is child_ns_tid
     }),
     layout!("struct linux_trace_exec" is kernel::ExecData {
-        "comm" is comm,
-        "old_tid" is old_tid,
-        "file" is file
+        "linux_comm" is comm,
+        "linux_old_tid" is old_tid,
+        "linux_file" is file
     }),
     layout!("struct linux_trace_exit" is kernel::ExitData {
-        "status" is status,
-        "signal" is signal
+        "linux_status" is status,
+        "linux_signal" is signal
     }),
     layout!("struct linux_trace_switch_in" is kernel::SwitchInData {
-        "prev_pid" is prev_pid,
-        "prev_tid" is prev_tid,
-        "prev_comm" is prev_comm
+        "linux_prev_pid" is prev_pid,
+        "linux_prev_tid" is prev_tid,
+        "linux_prev_comm" is prev_comm
     }),
     layout!("struct linux_trace_switch_out" is kernel::SwitchOutData {
-        "next_pid" is next_pid,
-        "next_tid" is next_tid,
-        "next_comm" is next_comm,
-        "state" is state,
-        "preempted" is preempted
+        "linux_next_pid" is next_pid,
+        "linux_next_tid" is next_tid,
+        "linux_next_comm" is next_comm,
+        "linux_state" is state,
+        "linux_preempted" is preempted
     }),
     layout!("struct linux_trace_wakeup" is kernel::WakeupData {
-        "target_cpu" is target_cpu,
-        "new_thread" is new,
-        "waker_pid" is waker_pid,
-        "waker_tid" is waker_tid,
-        "waker_comm" is waker_comm
+        "linux_target_cpu" is target_cpu,
+        "linux_new_thread" is new,
+        "linux_waker_pid" is waker_pid,
+        "linux_waker_tid" is waker_tid,
+        "linux_waker_comm" is waker_comm
     }),
     layout!("struct linux_trace_rename" is kernel::RenameData {
-        "comm" is comm
+        "linux_comm" is comm
     }),
     layout!("struct linux_trace_signal_generate" is kernel::SignalGenerateData {
-        "signal" is signal,
-        "code" is code,
-        "target_pid" is target_pid,
-        "target_tid" is target_tid,
-        "target_comm" is target_comm,
-        "sender_pid" is sender_pid,
-        "sender_tid" is sender_tid,
-        "group" is group,
-        "result" is result
+        "linux_signal" is signal,
+        "linux_code" is code,
+        "linux_target_pid" is target_pid,
+        "linux_target_tid" is target_tid,
+        "linux_target_comm" is target_comm,
+        "linux_sender_pid" is sender_pid,
+        "linux_sender_tid" is sender_tid,
+        "linux_group" is group,
+        "linux_result" is result
     }),
     layout!("struct linux_trace_signal_deliver" is kernel::SignalDeliverData {
-        "signal" is signal,
-        "code" is code,
-        "handler" is handler,
-        "flags" is flags
+        "linux_signal" is signal,
+        "linux_code" is code,
+        "linux_handler" is handler,
+        "linux_flags" is flags
     }),
     layout!("struct linux_trace_syscall_enter" is kernel::SyscallEnterData {
-        "number" is number,
-        "compat" is compat,
-        "args" is args
+        "linux_number" is number,
+        "linux_compat" is compat,
+        "linux_args" is args
     }),
     layout!("struct linux_trace_syscall_exit" is kernel::SyscallExitData {
-        "number" is number,
-        "compat" is compat,
-        "ret" is ret
+        "linux_number" is number,
+        "linux_compat" is compat,
+        "linux_ret" is ret
     }),
     layout!("struct linux_trace_fault" is kernel::FaultData {
-        "address" is address,
-        "write" is write,
-        "fetch" is fetch,
-        "protection" is protection,
-        "reserved" is reserved
+        "linux_address" is address,
+        "linux_write" is write,
+        "linux_fetch" is fetch,
+        "linux_protection" is protection,
+        "linux_reserved" is reserved
     }),
     layout!("struct linux_trace_migrate" is kernel::MigrateData {
-        "from_cpu" is from_cpu,
-        "to_cpu" is to_cpu
+        "linux_from_cpu" is from_cpu,
+        "linux_to_cpu" is to_cpu
     }),
     layout!("struct linux_trace_oom_kill" is kernel::OomKillData {
-        "comm" is comm,
-        "uid" is uid,
-        "reserved" is reserved
+        "linux_comm" is comm,
+        "linux_uid" is uid,
+        "linux_reserved" is reserved
     }),
     layout!("struct linux_trace_block_issue" is kernel::BlockIssueData {
-        "operation" is operation,
-        "major" is major,
-        "minor" is minor,
-        "bytes" is bytes,
-        "sector" is sector
+        "linux_operation" is operation,
+        "linux_major" is major,
+        "linux_minor" is minor,
+        "linux_bytes" is bytes,
+        "linux_sector" is sector
     }),
     layout!("struct linux_trace_block_complete" is kernel::BlockCompleteData {
-        "operation" is operation,
-        "major" is major,
-        "minor" is minor,
-        "bytes" is bytes,
-        "sector" is sector,
-        "status" is status,
-        "reserved" is reserved
+        "linux_operation" is operation,
+        "linux_major" is major,
+        "linux_minor" is minor,
+        "linux_bytes" is bytes,
+        "linux_sector" is sector,
+        "linux_status" is status,
+        "linux_reserved" is reserved
     }),
     layout!("struct linux_trace_irq_enter" is kernel::IrqEnterData {
-        "irq" is irq,
-        "name" is name
+        "linux_irq" is irq,
+        "linux_name" is name
     }),
     layout!("struct linux_trace_irq_exit" is kernel::IrqExitData {
-        "irq" is irq,
-        "handled" is handled
+        "linux_irq" is irq,
+        "linux_handled" is handled
     }),
     layout!("struct linux_trace_softirq" is kernel::SoftirqData {
-        "vector" is vector,
-        "reserved" is reserved
+        "linux_vector" is vector,
+        "linux_reserved" is reserved
     }),
     layout!("struct linux_trace_idle" is kernel::IdleData {
-        "state" is state,
-        "reserved" is reserved
+        "linux_state" is state,
+        "linux_reserved" is reserved
     }),
 ];
 

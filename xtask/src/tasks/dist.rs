@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-use crate::tasks::build;
+use crate::tasks::{archive, build};
 use crate::{process, workspace};
 
 /// A file of the distribution.
@@ -33,6 +33,13 @@ pub enum Content {
         from: &'static str,
         /// File mode.
         mode: u32,
+    },
+    /// A static library that has no global names but those that are exported.
+    Archive {
+        /// Path from the top folder.
+        from: &'static str,
+        /// The list of names, one a line; path from the top folder.
+        exports: &'static str,
     },
     /// A copy of a file with `@VERSION@` replaced.
     Template {
@@ -71,9 +78,9 @@ pub const PIECES: &[Piece] = &[
     },
     Piece {
         path: "lib/libposixtrace.a",
-        content: Content::Compiled {
+        content: Content::Archive {
             from: "target/release/libtracer_posix.a",
-            mode: 0o644,
+            exports: "tracer-posix/exports.txt",
         },
     },
     Piece {
@@ -114,6 +121,7 @@ fn lay(piece: &Piece, to: &Path) -> anyhow::Result<()> {
             copy(from, to, mode)?;
             strip(to)?;
         }
+        Content::Archive { from, exports } => archive::make(from, exports, to)?,
         Content::Template { from } => {
             let template = fs::read_to_string(workspace::root().join(from))
                 .with_context(|| from.to_owned())?;

@@ -1,5 +1,6 @@
 //! One file per task.
 
+mod archive;
 pub mod build;
 pub mod build_ebpf;
 pub mod demo;

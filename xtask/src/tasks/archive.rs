@@ -1,0 +1,46 @@
+//! The static library: one object, whose global names are the exported ones.
+//!
+//! Cargo's archive has Rust's standard library in it with all its global names. A program that
+//! links two such archives may be refused for names that both define, and is larger than it has to
+//! be. The linker makes one object of what the exported functions need, and the names are made
+//! local. All the tools come with every C compiler.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+
+use crate::{process, workspace};
+
+/// Makes the archive `to` from the archive `from`, with the names listed in `exports`.
+pub fn make(from: &str, exports: &str, to: &Path) -> anyhow::Result<()> {
+    let exports = workspace::root().join(exports);
+    let listed = fs::read_to_string(&exports).with_context(|| exports.display().to_string())?;
+    let names: Vec<&str> = listed.lines().collect();
+    ensure!(!names.is_empty(), "{} is empty", exports.display());
+    let folder = workspace::target("archive");
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let (linked, object) = (folder.join("linked.o"), folder.join("posixtrace.o"));
+
+    let mut link = Command::new("ld");
+    link.args(["-r", "--gc-sections", "-o"]).arg(&linked);
+    for name in names {
+        link.args(["--require-defined", name]);
+    }
+    link.arg("--whole-archive")
+        .arg(workspace::root().join(from));
+    process::run(&mut link)?;
+    process::run(
+        Command::new("objcopy")
+            // The toolchain's bitcode is of no use to another linker, and confuses some.
+            .args(["--remove-section=.llvmbc", "--remove-section=.llvmcmd"])
+            .arg("--strip-debug")
+            .arg(format!("--keep-global-symbols={}", exports.display()))
+            .arg(&linked)
+            .arg(&object),
+    )?;
+    // What is there from before would stay in it.
+    let _ = fs::remove_file(to);
+    process::run(Command::new("ar").arg("rcsD").arg(to).arg(&object))
+}
