@@ -1,8 +1,9 @@
 //! The standard C interface, used by a C program as it would be used anywhere.
 
+use std::path::Path;
 use std::process::Command;
 
-use tests::dist;
+use tests::dist::{self, Linkage};
 
 #[test]
 fn a_c_program_that_traces_itself_is_told_what_the_standard_says() {
@@ -18,4 +19,39 @@ fn a_c_program_that_traces_itself_is_told_what_the_standard_says() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(said, "ok\n", "{errors}");
     assert!(output.status.success());
+}
+
+#[test]
+fn the_program_that_prints_the_defaults_is_strictly_standard_and_prints_sensible_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("defaults");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tracer-posix/examples/defaults.c");
+    let strict = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"];
+    dist::compile_file("gcc", &source, &program, &strict, Linkage::Shared).unwrap();
+
+    let output = Command::new(program)
+        .env("LD_LIBRARY_PATH", dist::folder().unwrap().join("lib"))
+        .output()
+        .unwrap();
+
+    assert!(output.status.success());
+    let said = String::from_utf8(output.stdout).unwrap();
+    let value = |name: &str| {
+        let line = said.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("no {name} in {said}")).trim()
+    };
+    assert!(!value("generation version").is_empty());
+    assert_eq!(value("stream name"), "");
+    assert!(value("created").ends_with(" UTC"));
+    assert_eq!(value("clock resolution"), "1 ns");
+    assert_eq!(value("stream full policy"), "POSIX_TRACE_LOOP");
+    assert_eq!(value("log full policy"), "POSIX_TRACE_LOOP");
+    assert_eq!(value("inheritance"), "POSIX_TRACE_CLOSE_FOR_CHILD");
+    let bytes = |name| -> u64 {
+        let number = value(name).strip_suffix(" bytes").unwrap();
+        number.parse().unwrap()
+    };
+    assert!(bytes("user event, max") > bytes("user event data, max"));
+    assert!(bytes("stream size, min") > bytes("user event, max") + bytes("system event, max"));
+    assert!(bytes("log size, max") > bytes("stream size, min"));
 }

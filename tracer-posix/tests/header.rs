@@ -280,6 +280,45 @@ fn a_program_that_asks_for_it_gets_the_true_options() {
     );
 }
 
+/// Constants that one member or argument can have.
+const KINDS: [&[&str]; 11] = [
+    &["RUNNING", "SUSPENDED"],
+    &["FULL", "NOT_FULL"],
+    &["OVERRUN", "NO_OVERRUN"],
+    &["FLUSHING", "NOT_FLUSHING"],
+    &["NOT_TRUNCATED", "TRUNCATED_RECORD", "TRUNCATED_READ"],
+    &["LOOP", "UNTIL_FULL", "FLUSH"],
+    &["LOOP", "UNTIL_FULL", "APPEND"],
+    &["CLOSE_FOR_CHILD", "INHERITED"],
+    &["WOPID_EVENTS", "SYSTEM_EVENTS", "ALL_EVENTS"],
+    &["SET_EVENTSET", "ADD_EVENTSET", "SUB_EVENTSET"],
+    &[
+        "START",
+        "STOP",
+        "OVERFLOW",
+        "RESUME",
+        "ERROR",
+        "FILTER",
+        "FLUSH_START",
+        "FLUSH_STOP",
+        "UNNAMED_USEREVENT",
+    ],
+];
+
+// clause: constants.defined
+#[test]
+fn the_constants_of_one_kind_differ_and_can_be_cases_of_a_switch() {
+    for kind in KINDS {
+        let mut c = String::from("#include <trace.h>\nint f(int value) { switch (value) {\n");
+        for name in kind {
+            // The compiler refuses two cases that are equal.
+            writeln!(c, "case POSIX_TRACE_{name}: return 1;").unwrap();
+        }
+        c.push_str("default: return 0; } }\n");
+        compile("gcc", "c99", "c", &c);
+    }
+}
+
 // clause: structs.members
 #[test]
 fn the_header_has_the_layouts_of_the_rust_types() {
@@ -331,9 +370,19 @@ fn the_header_has_the_numbers_of_the_rust_side() {
             i64::try_from(EVENT_SET_WORDS * 8).unwrap(),
         ),
     ]);
+    numbers.extend([
+        ("_POSIX_TRACE_NAME_MAX", 8),
+        ("_POSIX_TRACE_EVENT_NAME_MAX", 30),
+        ("_POSIX_TRACE_SYS_MAX", 8),
+        ("_POSIX_TRACE_USER_EVENT_MAX", 32),
+        ("TRACE_NAME_MAX >= _POSIX_TRACE_NAME_MAX", 1),
+        ("TRACE_EVENT_NAME_MAX >= _POSIX_TRACE_EVENT_NAME_MAX", 1),
+        ("TRACE_SYS_MAX >= _POSIX_TRACE_SYS_MAX", 1),
+        ("TRACE_USER_EVENT_MAX >= _POSIX_TRACE_USER_EVENT_MAX", 1),
+    ]);
     let mut c = String::from("#include <trace.h>\n");
     for (name, number) in numbers {
-        writeln!(c, "_Static_assert({name} == {number}, \"{name}\");").unwrap();
+        writeln!(c, "_Static_assert(({name}) == {number}, \"{name}\");").unwrap();
     }
     c.push_str("int unused;\n");
     compile("gcc", "c11", "c", &c);

@@ -35,7 +35,10 @@ enum Task {
     /// Runs the tests that load eBPF on older kernels, in virtual machines
     Vmtest(tasks::vmtest::Args),
     /// Checks formatting and lints
+    /// Checks formatting, lints, and what is generated
     Lint,
+    /// Writes docs/conformance.md from the clauses of the standard and the tests that show them
+    Conformance(tasks::conformance::Args),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Task::Test(args) => tasks::test::run(&args),
         Task::Vmtest(args) => tasks::vmtest::run(&args),
         Task::Lint => tasks::lint::run(),
+        Task::Conformance(args) => tasks::conformance::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,12 +1,13 @@
 //! Formatting and lints, for the host's crates and for the eBPF crate with its own target.
 
 use crate::tasks::build_ebpf::cargo_for_ebpf;
-use crate::tasks::setup;
+use crate::tasks::{conformance, setup};
 use crate::{process, workspace};
 
 /// Fails on anything that is not clean.
 pub fn run() -> anyhow::Result<()> {
     setup::for_linting()?;
+    conformance::run(&conformance::Args { check: true })?;
     process::run(workspace::cargo("fmt").args(["--all", "--", "--check"]))?;
     process::run(
         workspace::cargo_for_host("clippy")

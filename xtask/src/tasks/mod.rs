@@ -3,6 +3,7 @@
 mod archive;
 pub mod build;
 pub mod build_ebpf;
+pub mod conformance;
 pub mod demo;
 pub mod dist;
 pub mod install;

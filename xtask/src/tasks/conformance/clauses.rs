@@ -1,0 +1,101 @@
+//! The list of clauses.
+
+use std::collections::BTreeSet;
+
+use anyhow::ensure;
+use serde::Deserialize;
+
+/// The whole list.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clauses {
+    /// Clauses by subject.
+    pub section: Vec<Section>,
+    /// What was chosen where the standard leaves a choice.
+    pub choice: Vec<Choice>,
+}
+
+/// Clauses about one subject.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Section {
+    /// The subject.
+    pub title: String,
+    /// The clauses.
+    pub clause: Vec<Clause>,
+}
+
+/// Something that the standard asks for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clause {
+    /// What tests call it.
+    pub id: String,
+    /// Where in the standard.
+    pub source: String,
+    /// In one sentence.
+    pub says: String,
+    /// Numbers of the choices that it rests on.
+    pub choice: Option<String>,
+}
+
+/// A choice.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    /// Its number.
+    pub number: String,
+    /// In one sentence.
+    pub says: String,
+}
+
+impl Clauses {
+    /// Reads the list; identifiers have to be unique, and choices to be there.
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        let clauses: Self = toml::from_str(text)?;
+        let numbers: BTreeSet<&str> = clauses
+            .choice
+            .iter()
+            .map(|choice| choice.number.as_str())
+            .collect();
+        let mut ids = BTreeSet::new();
+        for clause in clauses.all() {
+            ensure!(ids.insert(&clause.id), "{} stands twice", clause.id);
+            for number in clause.choice.iter().flat_map(|choice| choice.split(", ")) {
+                ensure!(
+                    numbers.contains(number),
+                    "{} rests on {number}, which is no choice",
+                    clause.id
+                );
+            }
+        }
+        Ok(clauses)
+    }
+
+    /// Every clause.
+    pub fn all(&self) -> impl Iterator<Item = &Clause> {
+        self.section.iter().flat_map(|section| &section.clause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Clauses;
+
+    const ONE: &str = "[[section]]\ntitle = \"t\"\n[[section.clause]]\nid = \"a\"\nsource = \"s\"\nsays = \"x\"\n";
+    const CHOICE: &str = "[[choice]]\nnumber = \"U1\"\nsays = \"y\"\n";
+
+    #[test]
+    fn a_clause_that_stands_twice_is_an_error() {
+        assert!(Clauses::parse(&format!("{ONE}{CHOICE}")).is_ok());
+        let error = Clauses::parse(&format!("{ONE}{ONE}{CHOICE}")).unwrap_err();
+        assert!(error.to_string().contains("twice"), "{error}");
+    }
+
+    #[test]
+    fn a_clause_rests_on_choices_that_are_there() {
+        let with = format!("{ONE}choice = \"U1, U2\"\n{CHOICE}");
+        let error = Clauses::parse(&with).unwrap_err();
+        assert!(error.to_string().contains("U2"), "{error}");
+    }
+}
