@@ -131,6 +131,7 @@ cases! {
         timedgetnext_waits_for_an_event
         a_signal_ends_the_waiting_of_getnext
         a_signal_ends_the_waiting_of_timedgetnext
+        each_signal_ends_the_waiting_whenever_it_comes
         shutdown_ends_the_waiting_of_getnext
         shutdown_ends_the_waiting_of_timedgetnext
         a_waiting_reader_goes_on_waiting_when_the_stream_is_cleared

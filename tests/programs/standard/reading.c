@@ -1,6 +1,7 @@
 /* Reading events: what is reported, waiting for it, and how waiting ends. */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include "streams.h"
 
@@ -399,6 +400,67 @@ CASE(a_signal_ends_the_waiting_of_getnext)
 CASE(a_signal_ends_the_waiting_of_timedgetnext)
 {
     is_interrupted(wait_for_a_minute);
+}
+
+/* Whether the main thread sleeps: within the call, as it sleeps nowhere else. */
+static int is_main_asleep(void)
+{
+    char path[64], line[512], *after_name;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
+    file = fopen(path, "r");
+    CHECK(file != NULL && fgets(line, sizeof line, file) != NULL);
+    fclose(file);
+    after_name = strrchr(line, ')');
+    CHECK(after_name != NULL);
+    return after_name[2] == 'S';
+}
+
+static int missed;
+
+/* One signal at a time, each at another moment of the reader's waiting; a second one where the first was missed. */
+static void *interrupt_once_a_round(void *main_thread)
+{
+    int round, waited;
+
+    for (round = 1; round <= 300; round++) {
+        while (!is_main_asleep())
+            sleep_ms(1);
+        sleep_ms(round % 7);
+        pthread_kill(*(pthread_t *)main_thread, SIGUSR1);
+        for (waited = 0; !is_over; waited++) {
+            sleep_ms(1);
+            if (waited == 300) {
+                missed++;
+                pthread_kill(*(pthread_t *)main_thread, SIGUSR1);
+            }
+        }
+        is_over = 0;
+    }
+    return NULL;
+}
+
+/* clause: getnext.interrupted */
+CASE(each_signal_ends_the_waiting_whenever_it_comes)
+{
+    pthread_t self = pthread_self(), other;
+    struct sigaction action;
+    int round;
+
+    prepare();
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal;
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    CHECK(pthread_create(&other, NULL, interrupt_once_a_round, &self) == 0);
+    for (round = 1; round <= 300; round++) {
+        CHECK_EQUAL(wait_next(shared), EINTR);
+        is_over = 1;
+        while (is_over)
+            sched_yield();
+    }
+    pthread_join(other, NULL);
+    CHECK_EQUAL(missed, 0);
 }
 
 static void *shut_down_soon(void *argument)

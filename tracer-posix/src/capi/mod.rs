@@ -13,6 +13,7 @@ pub mod read;
 pub mod stream;
 mod table;
 mod types;
+mod wait;
 
 pub use numbers::constants;
 pub use types::{EventInfo, LAYOUTS, Layout, StatusInfo, TraceAttr};

@@ -15,6 +15,7 @@ use super::numbers::{Invalid, constants, status};
 use super::stream::store;
 use super::table::{self, Stream};
 use super::types::{EventInfo, TraceId};
+use super::wait::HeldBack;
 
 const SHORTEST_WAIT: Duration = Duration::from_micros(200);
 const LONGEST_WAIT: Duration = Duration::from_millis(5);
@@ -106,15 +107,22 @@ impl Places {
     }
 
     /// Waits for an event, until `left`, which tells what is left of the time, says that it is
-    /// enough. The stream is looked up anew for each look. Nothing that would have to be dropped
-    /// lives here while it sleeps: a thread that is cancelled then never comes back.
+    /// enough. The stream is looked up anew for each look.
     fn fill_waiting(&self, trid: TraceId, left: impl Fn() -> Result<Duration, c_int>) -> c_int {
+        if let Look::Done(number) = self.look(trid, &left) {
+            return number;
+        }
         let mut wait = SHORTEST_WAIT;
         loop {
+            let signals = HeldBack::new();
             let slept = match self.look(trid, &left) {
-                Look::Done(number) => return number,
-                Look::Wait(left) => sleep(left.min(wait)),
+                Look::Done(number) => {
+                    signals.let_through();
+                    return number;
+                }
+                Look::Wait(left) => signals.sleep(left.min(wait)),
             };
+            signals.let_through();
             if slept != 0 {
                 return slept;
             }
@@ -129,27 +137,6 @@ enum Look {
     Done(c_int),
     /// Nothing there; this much of the time is left.
     Wait(Duration),
-}
-
-unsafe extern "C-unwind" {
-    /// A cancellation point: the C library ends a cancelled thread by unwinding from here.
-    fn clock_nanosleep(
-        clock: libc::clockid_t,
-        flags: c_int,
-        request: *const libc::timespec,
-        remain: *mut libc::timespec,
-    ) -> c_int;
-}
-
-/// Sleeps; `EINTR` when a signal handler ran, 0 otherwise.
-fn sleep(time: Duration) -> c_int {
-    let request = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: libc::c_long::from(time.subsec_nanos()),
-    };
-    let no_remains = std::ptr::null_mut();
-    // SAFETY: a valid request; the remaining time is not asked for.
-    unsafe { clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &raw const request, no_remains) }
 }
 
 /// Reports the next event; waits for it.

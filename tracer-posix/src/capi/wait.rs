@@ -1,0 +1,113 @@
+//! Waiting without missing a signal.
+//!
+//! A reader that waits looks at its stream again and again. A handler that runs while it looks, and
+//! not while it sleeps, has to end the waiting all the same: so signals are held back while it
+//! looks, and let through by the call that sleeps.
+//!
+//! A thread may be cancelled while it sleeps. The C library then unwinds its frames, so nothing
+//! that would have to be dropped lives in them, and all are of functions that may be left so.
+
+use std::ffi::c_int;
+use std::time::Duration;
+
+unsafe extern "C-unwind" {
+    /// A cancellation point.
+    fn ppoll(
+        files: *mut libc::pollfd,
+        count: libc::nfds_t,
+        time: *const libc::timespec,
+        signals: *const libc::sigset_t,
+    ) -> c_int;
+}
+
+/// What the processor raises at an instruction: held back, it would end the process.
+const RAISED_BY_INSTRUCTIONS: [c_int; 5] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+];
+
+/// The thread's signal mask from before its signals were held back. Copied, never dropped.
+#[derive(Clone, Copy)]
+pub(super) struct HeldBack {
+    mask: libc::sigset_t,
+}
+
+impl HeldBack {
+    /// Holds the thread's signals back.
+    pub(super) fn new() -> Self {
+        // SAFETY: a set of signals is plain integers.
+        let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: a valid place.
+        unsafe { libc::sigfillset(&raw mut all) };
+        for signal in RAISED_BY_INSTRUCTIONS {
+            // SAFETY: a valid set and signal.
+            unsafe { libc::sigdelset(&raw mut all, signal) };
+        }
+        let mut mask = all;
+        // SAFETY: both sets are valid.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut mask) };
+        Self { mask }
+    }
+
+    /// Lets them through again.
+    pub(super) fn let_through(self) {
+        let nowhere = std::ptr::null_mut();
+        // SAFETY: the set is valid, and the old one is not asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.mask, nowhere) };
+    }
+
+    /// Sleeps for at most `time`, less than a second, and lets signals through meanwhile; `EINTR`
+    /// when a handler ran, 0 otherwise.
+    pub(super) fn sleep(self, time: Duration) -> c_int {
+        let time = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: libc::c_long::from(time.subsec_nanos()),
+        };
+        let nothing = std::ptr::null_mut();
+        let before = errno();
+        // SAFETY: no files; the time and the set are valid.
+        let result = unsafe { ppoll(nothing, 0, &raw const time, &raw const self.mask) };
+        let number = if result < 0 { errno() } else { 0 };
+        set_errno(before);
+        number
+    }
+}
+
+fn errno() -> c_int {
+    // SAFETY: takes nothing and cannot fail.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: the place is the thread's own.
+    unsafe { place.read() }
+}
+
+fn set_errno(number: c_int) {
+    // SAFETY: takes nothing and cannot fail.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: the place is the thread's own.
+    unsafe { place.write(number) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    extern "C" fn ignore(_signal: c_int) {}
+
+    #[test]
+    fn a_signal_that_came_while_they_were_held_back_ends_the_sleep() {
+        // SAFETY: the handler does nothing.
+        unsafe { libc::signal(libc::SIGUSR2, ignore as *const () as libc::sighandler_t) };
+        let held = HeldBack::new();
+        assert_eq!(held.sleep(Duration::from_millis(1)), 0);
+        // SAFETY: takes nothing and cannot fail.
+        let own = unsafe { libc::pthread_self() };
+        // SAFETY: a signal with a handler, to this thread.
+        unsafe { libc::pthread_kill(own, libc::SIGUSR2) };
+
+        assert_eq!(held.sleep(Duration::from_millis(900)), libc::EINTR);
+        held.let_through();
+    }
+}
