@@ -34,11 +34,12 @@ enum Task {
     Test(tasks::test::Args),
     /// Runs the tests that load eBPF on older kernels, in virtual machines
     Vmtest(tasks::vmtest::Args),
-    /// Checks formatting and lints
     /// Checks formatting, lints, and what is generated
     Lint,
     /// Writes docs/conformance.md from the clauses of the standard and the tests that show them
     Conformance(tasks::conformance::Args),
+    /// Writes the manual pages that are made from the code
+    Man(tasks::man::Args),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Task::Vmtest(args) => tasks::vmtest::run(&args),
         Task::Lint => tasks::lint::run(),
         Task::Conformance(args) => tasks::conformance::run(&args),
+        Task::Man(args) => tasks::man::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

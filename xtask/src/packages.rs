@@ -31,6 +31,13 @@ pub const FOR_C_PROGRAMS: &[Need] = &[Need {
     packages: &["pkg-config"],
 }];
 
+/// What checking needs.
+pub const TO_LINT: &[Need] = &[Need {
+    what: "a checker of manual pages",
+    is_met: || process::find("mandoc").is_some(),
+    packages: &["mandoc"],
+}];
+
 /// What the tests compare with.
 pub const TO_TEST: &[Need] = &[
     Need {

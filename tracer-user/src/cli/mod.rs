@@ -41,6 +41,12 @@ enum Command {
     Events(events::EventsArgs),
 }
 
+/// The command line's definition, for what is generated from it.
+#[must_use]
+pub fn definition() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
+}
+
 /// The program: reads the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! Lays out what is installed: `target/dist/{bin,include,lib,lib/pkgconfig}`.
+//! Lays out what is installed: `target/dist/{bin,include,lib,lib/pkgconfig,share/man}`.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -7,45 +7,47 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-use crate::tasks::{archive, build};
+use crate::tasks::{archive, build, man};
 use crate::{process, workspace};
 
 /// A file of the distribution.
 pub struct Piece {
     /// Where it is under `target/dist`, and under the prefix once installed.
-    pub path: &'static str,
+    pub path: String,
     /// What it is made from.
     pub content: Content,
 }
 
-/// What a [`Piece`] is made from.
+/// What a [`Piece`] is made from. Paths are from the top folder.
 pub enum Content {
     /// A copy of a file of the repository or build.
     Copy {
-        /// Path from the top folder.
-        from: &'static str,
+        /// Its path.
+        from: String,
         /// File mode.
         mode: u32,
     },
     /// A copy of a program or library, without what only a debugger needs.
     Compiled {
-        /// Path from the top folder.
+        /// Its path.
         from: &'static str,
         /// File mode.
         mode: u32,
     },
     /// A static library that has no global names but those that are exported.
     Archive {
-        /// Path from the top folder.
+        /// The archive's path.
         from: &'static str,
-        /// The list of names, one a line; path from the top folder.
+        /// Path of the list of names, one a line.
         exports: &'static str,
     },
     /// A copy of a file with `@VERSION@` replaced.
     Template {
-        /// Path from the top folder.
+        /// Its path.
         from: &'static str,
     },
+    /// This text.
+    Text(String),
     /// A symbolic link.
     Link {
         /// What it says.
@@ -53,58 +55,64 @@ pub enum Content {
     },
 }
 
+impl Piece {
+    /// A piece at this path.
+    pub fn new(path: impl Into<String>, content: Content) -> Self {
+        let path = path.into();
+        Self { path, content }
+    }
+}
+
 /// Everything that is distributed. Cargo names the libraries after the crate; the linker and
 /// pkg-config know them under the name that stands here.
-pub const PIECES: &[Piece] = &[
-    Piece {
-        path: "bin/tracer-user",
-        content: Content::Compiled {
-            from: "target/release/tracer-user",
-            mode: 0o755,
-        },
-    },
-    Piece {
-        path: "lib/libposixtrace.so.0",
-        content: Content::Compiled {
-            from: "target/release/libtracer_posix.so",
-            mode: 0o644,
-        },
-    },
-    Piece {
-        path: "lib/libposixtrace.so",
-        content: Content::Link {
-            to: "libposixtrace.so.0",
-        },
-    },
-    Piece {
-        path: "lib/libposixtrace.a",
-        content: Content::Archive {
-            from: "target/release/libtracer_posix.a",
-            exports: "tracer-posix/exports.txt",
-        },
-    },
-    Piece {
-        path: "include/trace.h",
-        content: Content::Copy {
-            from: "tracer-posix/include/trace.h",
-            mode: 0o644,
-        },
-    },
-    Piece {
-        path: "lib/pkgconfig/posixtrace.pc",
-        content: Content::Template {
-            from: "tracer-posix/posixtrace.pc.in",
-        },
-    },
-];
+pub fn pieces() -> anyhow::Result<Vec<Piece>> {
+    let header = "tracer-posix/include/trace.h".to_owned();
+    let shared = Content::Compiled {
+        from: "target/release/libtracer_posix.so",
+        mode: 0o644,
+    };
+    let archive = Content::Archive {
+        from: "target/release/libtracer_posix.a",
+        exports: "tracer-posix/exports.txt",
+    };
+    let program = Content::Compiled {
+        from: "target/release/tracer-user",
+        mode: 0o755,
+    };
+    let pkg_config = Content::Template {
+        from: "tracer-posix/posixtrace.pc.in",
+    };
+    let mut pieces = vec![
+        Piece::new("bin/tracer-user", program),
+        Piece::new("lib/libposixtrace.so.0", shared),
+        Piece::new(
+            "lib/libposixtrace.so",
+            Content::Link {
+                to: "libposixtrace.so.0",
+            },
+        ),
+        Piece::new("lib/libposixtrace.a", archive),
+        Piece::new(
+            "include/trace.h",
+            Content::Copy {
+                from: header,
+                mode: 0o644,
+            },
+        ),
+        Piece::new("lib/pkgconfig/posixtrace.pc", pkg_config),
+    ];
+    pieces.extend(man::pieces()?);
+    Ok(pieces)
+}
 
 /// Builds, lays out and returns the folder.
 pub fn run() -> anyhow::Result<PathBuf> {
     build::run()?;
+    man::of_programs()?;
     let dist = workspace::target("dist");
-    for piece in PIECES {
-        let to = dist.join(piece.path);
-        lay(piece, &to).with_context(|| format!("cannot make {}", to.display()))?;
+    for piece in pieces()? {
+        let to = dist.join(&piece.path);
+        lay(&piece, &to).with_context(|| format!("cannot make {}", to.display()))?;
     }
     Ok(dist)
 }
@@ -115,18 +123,19 @@ fn lay(piece: &Piece, to: &Path) -> anyhow::Result<()> {
     }
     // A program that runs from the old file keeps it: the new one is another file.
     let _ = fs::remove_file(to);
-    match piece.content {
-        Content::Copy { from, mode } => copy(from, to, mode)?,
+    match &piece.content {
+        Content::Copy { from, mode } => copy(from, to, *mode)?,
         Content::Compiled { from, mode } => {
-            copy(from, to, mode)?;
+            copy(from, to, *mode)?;
             strip(to)?;
         }
         Content::Archive { from, exports } => archive::make(from, exports, to)?,
         Content::Template { from } => {
             let template = fs::read_to_string(workspace::root().join(from))
-                .with_context(|| from.to_owned())?;
+                .with_context(|| (*from).to_owned())?;
             fs::write(to, template.replace("@VERSION@", env!("CARGO_PKG_VERSION")))?;
         }
+        Content::Text(text) => fs::write(to, text)?,
         Content::Link { to: target } => symlink(target, to)?,
     }
     Ok(())

@@ -32,13 +32,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         None => prefix.clone(),
     };
-    for piece in dist::PIECES {
-        let (from, to) = (dist.join(piece.path), folder.join(piece.path));
+    for piece in dist::pieces()? {
+        let (from, to) = (dist.join(&piece.path), folder.join(&piece.path));
         let mut command = match piece.content {
             Content::Copy { mode, .. } | Content::Compiled { mode, .. } => {
                 install_file(&from, &to, mode)?
             }
-            Content::Archive { .. } | Content::Template { .. } => install_file(&from, &to, 0o644)?,
+            Content::Archive { .. } | Content::Template { .. } | Content::Text(_) => {
+                install_file(&from, &to, 0o644)?
+            }
             Content::Link { to: target } => {
                 let mut command = writer("ln", &to)?;
                 command.args(["-sfn", target]).arg(&to);

@@ -8,6 +8,7 @@ pub mod demo;
 pub mod dist;
 pub mod install;
 pub mod lint;
+pub mod man;
 pub mod setup;
 pub mod test;
 pub mod vmtest;

@@ -58,6 +58,7 @@ pub fn for_ebpf() -> anyhow::Result<PathBuf> {
 
 /// Sets up what linting needs; eBPF code is linted without its linker.
 pub fn for_linting() -> anyhow::Result<()> {
+    packages::install_missing(packages::TO_LINT)?;
     add_components(&[RUST_SRC])?;
     add_components(&LINTERS)
 }

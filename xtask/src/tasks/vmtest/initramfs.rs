@@ -85,8 +85,8 @@ impl Root {
     /// The distribution, under the path that it has here: compiled programs know it.
     fn distribution(&mut self) -> anyhow::Result<()> {
         let folder = workspace::target("dist");
-        for piece in dist::PIECES {
-            let path = folder.join(piece.path);
+        for piece in dist::pieces()? {
+            let path = folder.join(&piece.path);
             let is_run = piece.path.starts_with("bin/") || piece.path.ends_with(".so.0");
             match piece.content {
                 Content::Compiled { .. } if is_run => self.program(&path, &path)?,

@@ -1,0 +1,100 @@
+//! The page of the system event types, from their table.
+
+use tracer_common::event_type::{Field, FieldKind, Origin, SYSTEM_EVENT_TYPES, SystemEventType};
+
+const HEAD: &str = r#".\" Made by cargo xtask man from the table of system event types; do not edit.
+.TH LINUX_TRACE_EVENTS 7 2026-11-21 "POSIX tracing for Linux"
+.SH NAME
+linux_trace_events \- system event types of trace streams
+.SH DESCRIPTION
+System events are recorded by the trace system itself and not by programs.
+The type of each is a constant of
+.IR <trace.h> ,
+and has a name, which
+.BR posix_trace_eventid_get_name (3)
+tells.
+"#;
+
+const STREAM: &str = ".SS Of the standard
+";
+
+const KERNEL: &str = ".SS Of the kernel
+These tell what the kernel does with the traced processes.
+The data of each is the structure named like the type; its members begin with
+.IR linux_ .
+Process and thread numbers are those of the kernel's first pid namespace.
+";
+
+const FOOT: &str = ".SH SEE ALSO
+.BR posix_trace_eventset_add (3),
+.BR posix_trace_get_filter (3),
+.BR posix_trace (7)
+";
+
+/// The page.
+pub fn page() -> String {
+    let of = |origin| {
+        let types = SYSTEM_EVENT_TYPES
+            .iter()
+            .filter(move |entry| entry.origin == origin);
+        types.map(entry).collect::<String>()
+    };
+    let (stream, kernel) = (of(Origin::Stream), of(Origin::Kernel));
+    format!("{HEAD}{STREAM}{stream}{KERNEL}{kernel}{FOOT}")
+}
+
+fn entry(entry: &SystemEventType) -> String {
+    let about = capitalised(entry.about);
+    let mut text = format!(
+        ".TP\n.BR {} \" (\" {} )\n{about}.\n",
+        entry.constant, entry.name
+    );
+    if !entry.fields.is_empty() {
+        let fields: Vec<String> = entry.fields.iter().map(field).collect();
+        text += &format!("Data: {}.\n", fields.join(", "));
+    }
+    text
+}
+
+fn field(field: &Field) -> String {
+    let kind = match field.kind {
+        FieldKind::I32 => "a number",
+        FieldKind::U32 => "a number without sign",
+        FieldKind::Pid => "a process or thread",
+        FieldKind::Comm => "the name of a thread",
+        FieldKind::Text => "text",
+        FieldKind::TaskState => "state bits of the kernel",
+        FieldKind::Flag => "0 or 1",
+        FieldKind::Signal => "a signal, or 0",
+        FieldKind::U64 => "a large number without sign",
+        FieldKind::SignalResult => "what became of the signal",
+        FieldKind::Address => "an address, or 0",
+        FieldKind::Syscall => "the number of a system call",
+        FieldKind::Arguments => "six arguments",
+        FieldKind::SyscallResult => "what the call returned",
+        FieldKind::Softirq => "a soft interrupt",
+        FieldKind::BlockOperation => "what the request asks for",
+        FieldKind::EventSet => "a set of types",
+    };
+    format!("\\fI{}\\fR ({kind})", field.name)
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_system_event_type_is_on_the_page() {
+        let page = page();
+        for entry in SYSTEM_EVENT_TYPES {
+            assert!(page.contains(entry.constant), "{}", entry.constant);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The manual pages: written by hand in `man/`, but for those that are made from the code.
+
+mod events;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, bail, ensure};
+
+use crate::tasks::dist::{Content, Piece};
+use crate::{packages, process, workspace};
+
+/// What to do with the pages.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only fail when they are not up to date, or not clean
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// Where the pages are, from the top folder.
+const PAGES: &str = "man";
+/// The page that is made from the table of system event types.
+const EVENTS: &str = "man/linux_trace_events.7";
+/// Where the pages of programs are made, under `target`.
+const OF_PROGRAMS: &str = "man";
+
+/// Writes what is made from the code, or compares; and checks all pages.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    packages::install_missing(packages::TO_LINT)?;
+    let path = workspace::root().join(EVENTS);
+    let page = events::page();
+    if args.check {
+        let present = fs::read_to_string(&path).with_context(|| EVENTS.to_owned())?;
+        ensure!(
+            present == page,
+            "{EVENTS} is not up to date; run: cargo xtask man"
+        );
+    } else {
+        fs::write(&path, page).with_context(|| format!("cannot write {EVENTS}"))?;
+    }
+    for page in pages()? {
+        let path = workspace::root().join(PAGES).join(page);
+        process::run(
+            Command::new("mandoc")
+                .args(["-Tlint", "-Wwarning"])
+                .arg(path),
+        )?;
+    }
+    Ok(())
+}
+
+/// Makes the pages of the programs from what they say of their command lines.
+pub fn of_programs() -> anyhow::Result<()> {
+    let folder = workspace::target(OF_PROGRAMS);
+    // A subcommand that is no more leaves no page.
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    process::run(
+        workspace::cargo_for_host("run")
+            .args(["--quiet", "--release", "--package=tracer-user"])
+            .args(["--example=manual", "--"])
+            .arg(&folder),
+    )
+}
+
+/// The pages, and for each further name that a page is about one that says where it is.
+pub fn pieces() -> anyhow::Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    for page in pages()? {
+        let from = format!("{PAGES}/{page}");
+        let text = fs::read_to_string(workspace::root().join(&from)).context(from.clone())?;
+        let (name, section) = name_and_section(&page)?;
+        let place = |name: &str| format!("share/man/man{section}/{name}.{section}");
+        for other in names(&text).with_context(|| from.clone())? {
+            if other != name {
+                let refers = format!(".so man{section}/{page}\n");
+                pieces.push(Piece::new(place(&other), Content::Text(refers)));
+            }
+        }
+        pieces.push(Piece::new(place(name), Content::Copy { from, mode: 0o644 }));
+    }
+    for page in files(&workspace::target(OF_PROGRAMS))? {
+        let from = format!("target/{OF_PROGRAMS}/{page}");
+        let content = Content::Copy { from, mode: 0o644 };
+        pieces.push(Piece::new(format!("share/man/man1/{page}"), content));
+    }
+    Ok(pieces)
+}
+
+fn pages() -> anyhow::Result<Vec<String>> {
+    files(&workspace::root().join(PAGES))
+}
+
+/// The files of a folder, in order.
+fn files(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let mut files = Vec::new();
+    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    for entry in entries {
+        files.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn name_and_section(page: &str) -> anyhow::Result<(&str, &str)> {
+    match page.rsplit_once('.') {
+        Some((name, section @ ("3" | "7"))) => Ok((name, section)),
+        _ => bail!("{page} is no name of a manual page"),
+    }
+}
+
+/// The names that a page is about: what stands after `.SH NAME`, up to the dash.
+fn names(page: &str) -> anyhow::Result<Vec<String>> {
+    let mut lines = page.lines().skip_while(|line| *line != ".SH NAME").skip(1);
+    let (names, _) = lines
+        .next()
+        .and_then(|line| line.split_once(" \\- "))
+        .context("the page has no NAME section")?;
+    Ok(names.split(", ").map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_about_the_names_before_the_dash() {
+        let page = ".TH X 3\n.SH NAME\none, two \\- count\n.SH SYNOPSIS\n";
+
+        assert_eq!(names(page).unwrap(), ["one", "two"]);
+        assert!(names(".TH X 3\n").is_err());
+    }
+
+    #[test]
+    fn every_exported_function_has_a_page() {
+        let root = workspace::root();
+        let mut named = Vec::new();
+        for page in pages().unwrap() {
+            let text = fs::read_to_string(root.join(PAGES).join(page)).unwrap();
+            named.extend(names(&text).unwrap());
+        }
+        let exports = fs::read_to_string(root.join("tracer-posix/exports.txt")).unwrap();
+        for function in exports.lines() {
+            assert!(named.iter().any(|name| name == function), "{function}");
+        }
+    }
+}
