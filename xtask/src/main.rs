@@ -7,6 +7,7 @@ mod bpf_linker;
 mod packages;
 mod privilege;
 mod process;
+mod python;
 mod tasks;
 mod workspace;
 
@@ -34,6 +35,8 @@ enum Task {
     Test(tasks::test::Args),
     /// Runs the tests that load eBPF on older kernels, in virtual machines
     Vmtest(tasks::vmtest::Args),
+    /// Measures the project beside the tools that people use today
+    Bench(tasks::bench::Args),
     /// Checks formatting, lints, and what is generated
     Lint,
     /// Writes docs/conformance.md from the clauses of the standard and the tests that show them
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Task::Demo(args) => tasks::demo::run(&args),
         Task::Test(args) => tasks::test::run(&args),
         Task::Vmtest(args) => tasks::vmtest::run(&args),
+        Task::Bench(args) => tasks::bench::run(&args),
         Task::Lint => tasks::lint::run(),
         Task::Conformance(args) => tasks::conformance::run(&args),
         Task::Man(args) => tasks::man::run(&args),

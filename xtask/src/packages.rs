@@ -56,6 +56,19 @@ pub const TO_TEST: &[Need] = &[
         packages: &["strace"],
     },
     Need {
+        what: "babeltrace2",
+        is_met: || process::find("babeltrace2").is_some(),
+        packages: &["babeltrace2"],
+    },
+    Need {
+        what: "Python with its environments",
+        is_met: || {
+            let modules = ["-c", "import ensurepip, venv"];
+            process::succeeds(Command::new("python3").args(modules))
+        },
+        packages: &["python3", "python3-venv"],
+    },
+    Need {
         what: "perf",
         is_met: || process::find("perf").is_some(),
         packages: &["linux-perf"],
@@ -112,6 +125,50 @@ pub const FOR_VIRTUAL_MACHINES: &[Need] = &[
 /// Where Debian puts busybox.
 pub const BUSYBOX: &str = "/bin/busybox";
 
+/// The peers that the benchmark compares with.
+pub const TO_BENCHMARK: &[Need] = &[
+    Need {
+        what: "LTTng",
+        is_met: || process::find("lttng").is_some(),
+        packages: &["lttng-tools"],
+    },
+    Need {
+        what: "LTTng-UST",
+        is_met: has_lttng_header,
+        packages: &["liblttng-ust-dev"],
+    },
+    Need {
+        what: "bpftrace",
+        is_met: || process::find("bpftrace").is_some(),
+        packages: &["bpftrace"],
+    },
+    Need {
+        what: "perf",
+        is_met: || process::find("perf").is_some(),
+        packages: &["linux-perf"],
+    },
+    Need {
+        what: "strace",
+        is_met: || process::find("strace").is_some(),
+        packages: &["strace"],
+    },
+    Need {
+        what: "uftrace",
+        is_met: || process::find("uftrace").is_some(),
+        packages: &["uftrace"],
+    },
+    Need {
+        what: "babeltrace2",
+        is_met: || process::find("babeltrace2").is_some(),
+        packages: &["babeltrace2"],
+    },
+    Need {
+        what: "sqlite3",
+        is_met: || process::find("sqlite3").is_some(),
+        packages: &["sqlite3"],
+    },
+];
+
 /// Installs the packages of the needs that are not met.
 ///
 /// Only where that can be done without asking: as root, or by a `sudo` that wants no password.
@@ -157,6 +214,15 @@ pub fn install_missing<'a>(needs: impl IntoIterator<Item = &'a Need>) -> anyhow:
         );
     }
     Ok(())
+}
+
+/// Whether programs can be compiled with LTTng-UST. Its header is where the compiler looks for those
+/// of this machine's kind, or for all.
+pub fn has_lttng_header() -> bool {
+    let machine = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
+    [machine.as_str(), "/usr/include"]
+        .iter()
+        .any(|folder| Path::new(folder).join("lttng/tracepoint.h").exists())
 }
 
 fn install(packages: &[&str]) -> anyhow::Result<()> {

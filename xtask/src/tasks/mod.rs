@@ -1,6 +1,7 @@
 //! One file per task.
 
 mod archive;
+pub mod bench;
 pub mod build;
 pub mod build_ebpf;
 pub mod conformance;

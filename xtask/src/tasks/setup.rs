@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-use crate::{bpf_linker, packages, process, workspace};
+use crate::{bpf_linker, packages, process, python, workspace};
 
 /// What to set up beside what building needs.
 #[derive(clap::Args)]
@@ -71,7 +71,8 @@ pub fn for_c_programs() -> anyhow::Result<()> {
 /// Sets up what the tests need beside the build.
 pub fn for_tests() -> anyhow::Result<()> {
     for_c_programs()?;
-    packages::install_missing(packages::TO_TEST)
+    packages::install_missing(packages::TO_TEST)?;
+    python::install_missing()
 }
 
 /// Sets up what tests in virtual machines need.

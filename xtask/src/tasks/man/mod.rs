@@ -142,7 +142,7 @@ mod tests {
             named.extend(names(&text).unwrap());
         }
         let exports = fs::read_to_string(root.join("tracer-posix/exports.txt")).unwrap();
-        for function in exports.lines() {
+        for function in exports.lines().filter(|name| name.starts_with("posix_")) {
             assert!(named.iter().any(|name| name == function), "{function}");
         }
     }

@@ -8,7 +8,7 @@ use std::env;
 use anyhow::{bail, ensure};
 
 use crate::tasks::{dist, setup};
-use crate::{privilege, workspace};
+use crate::{privilege, python, workspace};
 use binaries::TestBinary;
 use totals::Totals;
 
@@ -43,9 +43,13 @@ fn is_ci() -> bool {
     env::var_os("CI").is_some_and(|value| value == "true")
 }
 
-/// What every test is told: where the programs and libraries under test are.
+/// What every test is told: where the programs and libraries under test are, and the Python that
+/// has the packages to compare with.
 fn environment() -> Vec<(&'static str, std::ffi::OsString)> {
-    let mut variables = vec![("TRACER_DIST", workspace::target("dist").into_os_string())];
+    let mut variables = vec![
+        ("TRACER_DIST", workspace::target("dist").into_os_string()),
+        ("TRACER_PYTHON", python::interpreter().into_os_string()),
+    ];
     if is_ci() {
         variables.push(("TRACER_REQUIRE_PRIVILEGED", "1".into()));
     }

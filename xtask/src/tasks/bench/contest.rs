@@ -1,0 +1,320 @@
+//! Runs contestants in turn, A B C A B C, so that what the machine does meanwhile hits them alike.
+
+use std::collections::BTreeMap;
+
+use super::outcome::{Contender, Measure, Outcome, Unit, Verdict};
+use super::spread::{Spread, ratios};
+
+/// What one run gave.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// The number that is compared.
+    pub value: f64,
+    /// What else was seen.
+    pub facts: BTreeMap<String, f64>,
+}
+
+impl Run {
+    /// A run with nothing but its number.
+    pub fn new(value: f64) -> Self {
+        Self {
+            value,
+            facts: BTreeMap::new(),
+        }
+    }
+
+    /// Adds what else was seen.
+    pub fn with(mut self, fact: &str, value: f64) -> Self {
+        self.facts.insert(fact.to_owned(), value);
+        self
+    }
+}
+
+type Runner<'a> = Box<dyn FnMut() -> anyhow::Result<Run> + 'a>;
+
+/// One that takes part.
+pub struct Contestant<'a> {
+    name: String,
+    is_ours: bool,
+    run: Runner<'a>,
+}
+
+/// What is to be reached, told of what is asked for ([`Measure`]), by the middle of all rounds.
+#[derive(Clone, Copy)]
+pub enum Goal {
+    /// Our number is at most this.
+    Below(f64),
+    /// Our number is at least this.
+    Above(f64),
+    /// Our number is at most this part of the named peer's, pair by pair.
+    PartOf(&'static str, f64),
+    /// Our number is at least so many times the named peer's, pair by pair.
+    TimesOf(&'static str, f64),
+}
+
+/// Contestants, what is asked of them, and what ours is to reach.
+pub struct Contest<'a> {
+    question: &'static str,
+    unit: Unit,
+    measure: Measure,
+    less_is_better: bool,
+    contestants: Vec<Contestant<'a>>,
+    missing: Vec<String>,
+    goals: Vec<(&'static str, Goal)>,
+}
+
+impl<'a> Contest<'a> {
+    /// A contest of numbers of which less is better.
+    pub fn new(question: &'static str, unit: Unit) -> Self {
+        Self {
+            question,
+            unit,
+            measure: Measure::Value,
+            less_is_better: true,
+            contestants: Vec::new(),
+            missing: Vec::new(),
+            goals: Vec::new(),
+        }
+    }
+
+    /// Tells something else than the number itself.
+    pub fn telling(mut self, measure: Measure) -> Self {
+        self.measure = measure;
+        self
+    }
+
+    /// More is better.
+    pub fn more_is_better(mut self) -> Self {
+        self.less_is_better = false;
+        self
+    }
+
+    /// Adds a peer.
+    pub fn peer(&mut self, name: &str, run: impl FnMut() -> anyhow::Result<Run> + 'a) {
+        self.add(name, false, Box::new(run));
+    }
+
+    /// Adds a way of ours. Ratios and goals are of the first.
+    pub fn ours(&mut self, name: &str, run: impl FnMut() -> anyhow::Result<Run> + 'a) {
+        self.add(name, true, Box::new(run));
+    }
+
+    fn add(&mut self, name: &str, is_ours: bool, run: Runner<'a>) {
+        self.contestants.push(Contestant {
+            name: name.to_owned(),
+            is_ours,
+            run,
+        });
+    }
+
+    /// Names one that cannot take part, and why.
+    pub fn missing(&mut self, who_and_why: impl Into<String>) {
+        self.missing.push(who_and_why.into());
+    }
+
+    /// Adds what is to be reached by the contestant `who`.
+    pub fn goal(&mut self, who: &'static str, goal: Goal) {
+        self.goals.push((who, goal));
+    }
+
+    /// Runs everyone so many times, in turn.
+    pub fn run(mut self, name: &str, rounds: usize) -> Outcome {
+        let mut contenders: Vec<Contender> = self.contestants.iter().map(newcomer).collect();
+        let mut facts: Vec<BTreeMap<String, Vec<f64>>> = vec![BTreeMap::new(); contenders.len()];
+        for _ in 0..rounds {
+            for ((contestant, contender), facts) in self
+                .contestants
+                .iter_mut()
+                .zip(&mut contenders)
+                .zip(&mut facts)
+            {
+                match (contestant.run)() {
+                    Ok(run) => {
+                        contender.values.push(run.value);
+                        for (fact, value) in run.facts {
+                            facts.entry(fact).or_default().push(value);
+                        }
+                    }
+                    // Keeps the rounds of all in step: a ratio is of one round.
+                    Err(error) => {
+                        contender.values.push(f64::NAN);
+                        contender.failure = Some(format!("{error:#}"));
+                    }
+                }
+            }
+        }
+        for (contender, facts) in contenders.iter_mut().zip(facts) {
+            contender.facts = middles(facts);
+        }
+        self.tell(&mut contenders);
+        let verdicts = self
+            .goals
+            .iter()
+            .map(|goal| self.judge(&contenders, *goal))
+            .collect();
+        Outcome {
+            name: name.to_owned(),
+            question: self.question.to_owned(),
+            unit: self.unit,
+            measure: self.measure,
+            less_is_better: self.less_is_better,
+            contenders,
+            missing: self.missing,
+            verdicts,
+        }
+    }
+
+    fn tell(&self, contenders: &mut [Contender]) {
+        let measured: Vec<Vec<f64>> = self.measured(contenders);
+        let ours = contenders.iter().position(|contender| contender.is_ours);
+        let ours = ours
+            .and_then(|index| measured.get(index))
+            .cloned()
+            .unwrap_or_default();
+        for (contender, measured) in contenders.iter_mut().zip(&measured) {
+            contender.spread = Spread::of(contender.values.iter().copied());
+            if self.measure != Measure::Value {
+                contender.measured = Spread::of(measured.iter().copied());
+            }
+            if !contender.is_ours {
+                contender.ratio = Spread::of(ratios(&ours, measured));
+            }
+        }
+        // What was not measured has no number in JSON either.
+        for contender in contenders {
+            contender.values.retain(|value| value.is_finite());
+        }
+    }
+
+    /// What is asked for, of each contestant and round.
+    fn measured(&self, contenders: &[Contender]) -> Vec<Vec<f64>> {
+        let base = contenders
+            .first()
+            .map(|first| first.values.clone())
+            .unwrap_or_default();
+        let of = |(value, base): (&f64, &f64)| match self.measure {
+            Measure::Value => *value,
+            Measure::Added => value - base,
+            Measure::AddedPercent => (value - base) / base * 100.0,
+        };
+        contenders
+            .iter()
+            .map(|contender| contender.values.iter().zip(&base).map(of).collect())
+            .collect()
+    }
+
+    fn judge(&self, contenders: &[Contender], (who, goal): (&'static str, Goal)) -> Verdict {
+        let find = |name: &str| contenders.iter().find(|contender| contender.name == name);
+        let told = |contender: &Contender| contender.measured.or(contender.spread);
+        let ours = find(who).and_then(told).map(|spread| spread.median);
+        let ratio = |peer: &str| find(peer)?.ratio.map(|ratio| ratio.median);
+        let what = match self.measure {
+            Measure::Value => self.unit.sign(),
+            Measure::Added => "ns added",
+            Measure::AddedPercent => "% added",
+        };
+        let (text, measured, is_met): (_, _, fn(f64, f64) -> bool) = match goal {
+            Goal::Below(most) => (format!("at most {most} {what}"), ours, |a, b| a <= b),
+            Goal::Above(least) => (format!("at least {least} {what}"), ours, |a, b| a >= b),
+            Goal::PartOf(peer, part) => {
+                (format!("at most {part} of {peer}"), ratio(peer), |a, b| {
+                    a <= b
+                })
+            }
+            Goal::TimesOf(peer, times) => (
+                format!("at least {times} times {peer}"),
+                ratio(peer),
+                |a, b| a >= b,
+            ),
+        };
+        Verdict {
+            goal: format!("{who}: {text}"),
+            measured,
+            is_met: measured.map(|measured| is_met(measured, goal.bound())),
+        }
+    }
+}
+
+impl Goal {
+    fn bound(self) -> f64 {
+        match self {
+            Self::Below(bound)
+            | Self::Above(bound)
+            | Self::PartOf(_, bound)
+            | Self::TimesOf(_, bound) => bound,
+        }
+    }
+}
+
+fn newcomer(contestant: &Contestant<'_>) -> Contender {
+    Contender {
+        name: contestant.name.clone(),
+        is_ours: contestant.is_ours,
+        values: Vec::new(),
+        spread: None,
+        measured: None,
+        ratio: None,
+        facts: BTreeMap::new(),
+        failure: None,
+    }
+}
+
+fn middles(facts: BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64> {
+    let middle = |(name, values): (String, Vec<f64>)| Some((name, Spread::of(values)?.median));
+    facts.into_iter().filter_map(middle).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+
+    use super::*;
+
+    #[test]
+    fn contestants_run_in_turn_and_are_compared_round_by_round() {
+        let order = std::cell::RefCell::new(String::new());
+        let mut contest = Contest::new("?", Unit::Ns);
+        contest.ours("a", || {
+            order.borrow_mut().push('a');
+            Ok(Run::new(1.0))
+        });
+        contest.peer("b", || {
+            order.borrow_mut().push('b');
+            Ok(Run::new(4.0))
+        });
+        contest.goal("a", Goal::PartOf("b", 0.25));
+        contest.goal("a", Goal::Below(0.5));
+        let outcome = contest.run("q", 3);
+
+        assert_eq!(*order.borrow(), "ababab");
+        assert_eq!(outcome.contenders[1].ratio.unwrap().median, 0.25);
+        assert_eq!(outcome.verdicts[0].is_met, Some(true));
+        assert_eq!(outcome.verdicts[1].is_met, Some(false));
+    }
+
+    #[test]
+    fn what_is_added_is_told_against_the_first() {
+        let mut contest = Contest::new("?", Unit::Ns).telling(Measure::Added);
+        contest.peer("none", || Ok(Run::new(100.0)));
+        contest.ours("ours", || Ok(Run::new(110.0)));
+        contest.peer("peer", || Ok(Run::new(140.0)));
+        let outcome = contest.run("q", 5);
+
+        assert_eq!(outcome.contenders[1].measured.unwrap().median, 10.0);
+        assert_eq!(outcome.contenders[2].ratio.unwrap().median, 0.25);
+        assert_eq!(outcome.contenders[0].ratio, None);
+    }
+
+    #[test]
+    fn a_failure_is_told_and_the_others_go_on() {
+        let mut contest = Contest::new("?", Unit::Ns);
+        contest.ours("ours", || Ok(Run::new(1.0)));
+        contest.peer("peer", || bail!("broken"));
+        contest.goal("ours", Goal::PartOf("peer", 1.0));
+        let outcome = contest.run("q", 5);
+
+        assert_eq!(outcome.contenders[0].values.len(), 5);
+        assert_eq!(outcome.contenders[1].failure.as_deref(), Some("broken"));
+        assert_eq!(outcome.verdicts[0].is_met, None);
+    }
+}

@@ -1,0 +1,198 @@
+//! `docs/performance.md`, from the results.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use super::outcome::{Contender, Measure, Outcome, Verdict};
+use super::results::{Curve, Results};
+use super::spread::Spread;
+use super::{plot, text};
+use crate::workspace;
+
+/// Writes the document and its plots.
+///
+/// What a person has to say about a question stands in `bench/notes/NAME.md`, and goes in as it is.
+pub fn write(results: &Results) -> anyhow::Result<()> {
+    let plots = workspace::root().join("docs/performance");
+    let _nothing_there = fs::remove_dir_all(&plots);
+    fs::create_dir_all(&plots).with_context(|| plots.display().to_string())?;
+    let mut page = introduction(results);
+    summary(&mut page, results);
+    page += "\n## Questions\n";
+    for outcome in &results.outcomes {
+        let plot = plots.join(format!("{}.svg", outcome.name));
+        let has_plot = plot::bars(outcome, &plot)?.is_some();
+        question(&mut page, outcome, has_plot);
+    }
+    if !results.curves.is_empty() {
+        page += "\n## Growth\n";
+    }
+    for curve in &results.curves {
+        let plot = plots.join(format!("{}.svg", curve.name));
+        let has_plot = plot::curve(curve, &plot)?.is_some();
+        growth(&mut page, curve, has_plot);
+    }
+    micro(&mut page, results);
+    let path = workspace::root().join("docs/performance.md");
+    fs::write(&path, page).with_context(|| path.display().to_string())
+}
+
+fn introduction(results: &Results) -> String {
+    let machine = &results.machine;
+    let kind = if results.is_quick {
+        " This was a quick run: a tenth of the work."
+    } else {
+        ""
+    };
+    format!(
+        "# Performance\n\n\
+         Made by `cargo xtask bench` from `bench/results/latest.json`; do not edit. The project beside the tools that a \
+         user would take instead, on the same work. Contestants run in turn, A B C A B C, at least five times; the tables \
+         give minimum / median / maximum, and ratios are taken round by round. Ratios mean more than figures: another \
+         machine has others.{kind}\n\n\
+         - Machine: {}, {} CPUs, {} MiB of memory, clock source {}, load before the run {:.2}\n\
+         - Kernel: {}\n\
+         - Commit: {}, {}\n\
+         - Peers: {}\n",
+        machine.processor,
+        machine.cpus,
+        machine.memory_mib,
+        machine.clock,
+        machine.load,
+        machine.kernel,
+        machine.commit,
+        machine.date,
+        machine.peers.join(", "),
+    )
+}
+
+fn summary(page: &mut String, results: &Results) {
+    *page += "\n## Goals\n\n| question | goal | measured | |\n|---|---|---|---|\n";
+    for outcome in &results.outcomes {
+        for Verdict {
+            goal,
+            measured,
+            is_met,
+        } in &outcome.verdicts
+        {
+            let _ = writeln!(
+                page,
+                "| [{0}](#{0}) | {goal} | {1} | {2} |",
+                outcome.name,
+                measured.map_or_else(|| "-".to_owned(), text::plain),
+                match is_met {
+                    Some(true) => "reached",
+                    Some(false) => "**not reached**",
+                    None => "not measured",
+                }
+            );
+        }
+    }
+}
+
+fn question(page: &mut String, outcome: &Outcome, has_plot: bool) {
+    let _ = write!(page, "\n### {}\n\n{}\n\n", outcome.name, outcome.question);
+    let added = match outcome.measure {
+        Measure::Value => "",
+        Measure::Added => " added |",
+        Measure::AddedPercent => " added, % |",
+    };
+    let _ = writeln!(
+        page,
+        "| | {} |{added} ours through this | beside |",
+        outcome.unit.sign()
+    );
+    *page += if added.is_empty() {
+        "|---|---|---|---|\n"
+    } else {
+        "|---|---|---|---|---|\n"
+    };
+    for contender in &outcome.contenders {
+        row(page, outcome, contender);
+    }
+    for missing in &outcome.missing {
+        let _ = write!(page, "\nMissing: {missing}.\n");
+    }
+    if has_plot {
+        let _ = write!(page, "\n![{0}](performance/{0}.svg)\n", outcome.name);
+    }
+    note(page, &outcome.name);
+}
+
+fn row(page: &mut String, outcome: &Outcome, contender: &Contender) {
+    let three = |spread: Option<Spread>| {
+        spread.map_or_else(
+            || "-".to_owned(),
+            |Spread { min, median, max }| {
+                let [min, median, max] =
+                    [min, median, max].map(|value| text::number(value, outcome.unit));
+                format!("{min} / {median} / {max}")
+            },
+        )
+    };
+    let name = if contender.is_ours {
+        format!("**{}**", contender.name)
+    } else {
+        contender.name.clone()
+    };
+    let _ = write!(page, "| {name} | {} |", three(contender.spread));
+    if outcome.measure != Measure::Value {
+        let _ = write!(page, " {} |", three(contender.measured));
+    }
+    let beside = match &contender.failure {
+        Some(failure) => format!("failed: {}", failure.replace(['\n', '|'], " ")),
+        None => text::facts(contender),
+    };
+    let ratio = contender.ratio.map_or_else(
+        || "-".to_owned(),
+        |Spread { min, median, max }| format!("{min:.3} / {median:.3} / {max:.3}"),
+    );
+    let _ = writeln!(page, " {ratio} | {beside} |");
+}
+
+fn growth(page: &mut String, curve: &Curve, has_plot: bool) {
+    let _ = write!(page, "\n### {}\n\n{}", curve.name, curve.question);
+    if let Some(exponent) = curve.exponent {
+        let _ = write!(
+            page,
+            " It grows with the power {exponent:.2}; {} would be linear.",
+            curve.linear
+        );
+    }
+    *page += "\n\n";
+    let _ = writeln!(page, "| {} | {} |\n|---|---|", curve.x, curve.y);
+    for (x, y) in &curve.points {
+        let _ = writeln!(page, "| {} | {} |", text::plain(*x), text::plain(*y));
+    }
+    if has_plot {
+        let _ = write!(page, "\n![{0}](performance/{0}.svg)\n", curve.name);
+    }
+    note(page, &curve.name);
+}
+
+fn micro(page: &mut String, results: &Results) {
+    if results.micro.is_empty() {
+        return;
+    }
+    *page += "\n## Micro-benchmarks\n\nBy criterion, through the Rust interface; nanoseconds of one \
+              event, with the bounds of the 95 % interval of the median.\n\n\
+              | | ns | from | to |\n|---|---|---|---|\n";
+    for one in &results.micro {
+        let [ns, low, high] = [one.ns, one.low, one.high].map(text::plain);
+        let _ = writeln!(page, "| {} | {ns} | {low} | {high} |", one.name);
+    }
+    note(page, super::micro::NAME);
+}
+
+/// What a person has to say about a question.
+fn note(page: &mut String, name: &str) {
+    let path = workspace::root()
+        .join("bench/notes")
+        .join(Path::new(name).with_extension("md"));
+    if let Ok(text) = fs::read_to_string(path) {
+        let _ = write!(page, "\n{}\n", text.trim_end());
+    }
+}

@@ -1,0 +1,124 @@
+//! How costs grow: with the number of events, threads, processes, streams and CPUs.
+
+use super::contest::Run;
+use super::programs::{Printed, command};
+use super::results::Curve;
+use super::spread::{Spread, exponent};
+use super::tools::as_number;
+use super::workbench::Workbench;
+
+/// A cost at growing numbers of something.
+pub struct Series {
+    /// What it is called on the command line and in the report.
+    pub name: &'static str,
+    question: &'static str,
+    x: &'static str,
+    y: &'static str,
+    /// The exponent of linear growth: 1 for a whole, 0 for a cost by event.
+    linear: f64,
+    places: fn() -> Vec<u64>,
+    at: fn(&Workbench, u64) -> anyhow::Result<Run>,
+}
+
+/// All of them.
+pub const ALL: &[Series] = &[
+    Series {
+        name: "growth-events",
+        question: "How long does it take to emit so many events?",
+        x: "events",
+        y: "ns in all",
+        linear: 1.0,
+        places: || (13..24).map(|power| 1 << power).collect(),
+        at: |_, events| {
+            let ns = posix(&[1, events, 1])?;
+            Ok(Run::new(ns * as_number(events)))
+        },
+    },
+    Series {
+        name: "growth-threads",
+        question: "What CPU time does an event cost when so many threads emit into one stream?",
+        x: "threads",
+        y: "ns of CPU time by event",
+        linear: 0.0,
+        places: || vec![1, 2, 4, 8, 16, 32, 64],
+        at: |bench, threads| {
+            let events = bench.work(1_000_000);
+            posix(&[threads, events, 1]).map(Run::new)
+        },
+    },
+    Series {
+        name: "growth-processes",
+        question: "What CPU time does an event cost when so many processes emit into one stream?",
+        x: "processes",
+        y: "ns of CPU time by event",
+        linear: 0.0,
+        places: || vec![1, 2, 4, 8, 16, 32],
+        at: |bench, processes| {
+            let events = bench.work(2_000_000);
+            Printed::by(&mut command("processes", &[processes, events]))?
+                .get("ns_per_event")
+                .map(Run::new)
+        },
+    },
+    Series {
+        name: "growth-streams",
+        question: "What does an event cost that so many streams record?",
+        x: "streams",
+        y: "ns by event",
+        linear: 1.0,
+        places: || (1..=8).collect(),
+        at: |bench, streams| {
+            let events = bench.work(4_000_000);
+            posix(&[1, events, streams]).map(Run::new)
+        },
+    },
+    Series {
+        name: "growth-cpus",
+        question: "What does an event cost its thread when one thread on each of so many CPUs \
+                   emits?",
+        x: "CPUs",
+        y: "ns by event",
+        linear: 0.0,
+        places: || (1..=cpus()).collect(),
+        at: |bench, threads| {
+            let events = bench.work(8_000_000);
+            posix(&[threads, events, 1]).map(Run::new)
+        },
+    },
+];
+
+impl Series {
+    /// Measures at all places, in turn, as often as contests are run.
+    pub fn measure(&self, bench: &Workbench) -> anyhow::Result<Curve> {
+        let places = (self.places)();
+        let mut values = vec![Vec::new(); places.len()];
+        for _ in 0..bench.rounds() {
+            for (place, values) in places.iter().zip(&mut values) {
+                values.push((self.at)(bench, *place)?.value);
+            }
+        }
+        let middle = |values: Vec<f64>| Spread::of(values).map(|spread| spread.median);
+        let points: Vec<(f64, f64)> = places
+            .iter()
+            .zip(values)
+            .filter_map(|(place, values)| Some((as_number(*place), middle(values)?)))
+            .collect();
+        Ok(Curve {
+            name: self.name.to_owned(),
+            question: self.question.to_owned(),
+            x: self.x.to_owned(),
+            y: self.y.to_owned(),
+            exponent: exponent(&points),
+            points,
+            linear: self.linear,
+        })
+    }
+}
+
+fn posix(arguments: &[u64]) -> anyhow::Result<f64> {
+    Printed::by(&mut command("emit_posix", arguments))?.get("ns_per_event")
+}
+
+fn cpus() -> u64 {
+    std::thread::available_parallelism().map_or(1, |cpus| u64::try_from(cpus.get()).unwrap_or(1))
+}

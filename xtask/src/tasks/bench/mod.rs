@@ -1,0 +1,133 @@
+//! The benchmark: the project beside the tools that a user would take instead, on the same work,
+//! in turn, in one run.
+//!
+//! - [`questions`]: what is asked, one file a subject. Each gives a [`contest::Contest`].
+//! - [`tools`]: how the peers, and our own command line, are started and stopped.
+//! - [`contest`]: runs contestants in turn; [`spread`] is the arithmetic.
+//! - [`results`]: what is written as JSON; [`text`] and [`document`] make it readable.
+
+mod contest;
+mod document;
+mod growth;
+mod machine;
+mod micro;
+mod outcome;
+mod plot;
+mod programs;
+mod questions;
+mod results;
+mod spread;
+mod text;
+mod tools;
+mod workbench;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+
+use crate::tasks::{dist, setup};
+use crate::{packages, privilege, workspace};
+use results::Results;
+use workbench::Workbench;
+
+/// What to measure.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only questions whose name contains this (see the names in docs/performance.md)
+    filter: Option<String>,
+    /// Less work in each run: about four minutes instead of fifteen
+    #[arg(long)]
+    quick: bool,
+    /// Install the peers from the system's packages, and measure nothing
+    #[arg(long)]
+    setup: bool,
+    /// Write docs/performance.md anew from the last results, and measure nothing
+    #[arg(long)]
+    document: bool,
+    /// Keep the results of a filtered or quick run in the repository too
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Measures, prints, and writes the results.
+///
+/// A whole run goes to `bench/results/` and `docs/performance.md`; a part of it, or a quick one,
+/// only to `target/bench/`, so that it does not take the place of better figures.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.setup {
+        return packages::install_missing(packages::TO_BENCHMARK);
+    }
+    let kept = workspace::root().join("bench/results/latest.json");
+    if args.document {
+        return document::write(&Results::load(&kept)?);
+    }
+    ensure!(
+        privilege::is_root(),
+        "root is needed to run the tracers that are compared: run this task as root"
+    );
+    setup::for_c_programs()?;
+    dist::run()?;
+    let results = measure(args)?;
+    let is_whole = args.filter.is_none() && !args.quick;
+    if is_whole || args.keep {
+        results.save(&kept)?;
+        document::write(&results)?;
+        println!("Written: bench/results/, docs/performance.md");
+    } else {
+        let other = workspace::target("bench/latest.json");
+        results.save(&other)?;
+        println!("Written: {}", other.display());
+    }
+    Ok(())
+}
+
+fn measure(args: &Args) -> anyhow::Result<Results> {
+    let bench = Workbench::prepare(args.quick)?;
+    let is_wanted = |name: &str| {
+        args.filter
+            .as_deref()
+            .is_none_or(|part| name.contains(part))
+    };
+    let mut results = Results::new(machine::look()?, args.quick);
+    for question in questions::ALL {
+        if is_wanted(question.name) {
+            println!("\n== {}", question.name);
+            let contest = (question.ask)(&bench)
+                .with_context(|| format!("{} cannot be asked", question.name))?;
+            let outcome = contest.run(question.name, bench.rounds());
+            print!("{}", text::outcome(&outcome));
+            results.outcomes.push(outcome);
+        }
+    }
+    for series in growth::ALL {
+        if is_wanted(series.name) {
+            println!("\n== {}", series.name);
+            let curve = series.measure(&bench)?;
+            print!("{}", text::curve(&curve));
+            results.curves.push(curve);
+        }
+    }
+    if is_wanted(micro::NAME) {
+        println!("\n== {}", micro::NAME);
+        results.micro = micro::measure(args.quick)?;
+        print!("{}", text::micro(&results.micro));
+    }
+    ensure!(
+        !results.is_empty(),
+        "no question's name contains {:?}; there are: {}",
+        args.filter.as_deref().unwrap_or_default(),
+        names().join(", ")
+    );
+    Ok(results)
+}
+
+fn names() -> Vec<&'static str> {
+    let questions = questions::ALL.iter().map(|question| question.name);
+    let curves = growth::ALL.iter().map(|series| series.name);
+    questions.chain(curves).chain([micro::NAME]).collect()
+}
+
+/// Where programs and traces of the benchmark are put.
+fn folder() -> PathBuf {
+    workspace::target("bench")
+}

@@ -1,0 +1,78 @@
+//! Bytes on disk.
+
+use std::process::Command;
+
+use anyhow::Context as _;
+
+use super::super::contest::{Contest, Goal, Run};
+use super::super::outcome::Unit;
+use super::super::programs::{Printed, command};
+use super::super::tools::lttng::{Keeping, Session};
+use super::super::tools::{as_number, number_before, size};
+use super::super::workbench::{Workbench, has};
+use super::switches::pipe;
+use super::{LIBRARY, NO_LOGS};
+use crate::tasks::bench::folder;
+
+/// One context switch.
+pub fn switches(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
+    let question = "How many bytes on disk does one context switch take?";
+    let mut contest = Contest::new(question, Unit::Bytes);
+    contest.missing("tracer-user: it writes no logs yet");
+    if has("perf") {
+        let loops = bench.work(100_000);
+        contest.peer("perf record", move || perf_record(loops));
+    } else {
+        contest.missing("perf: not installed");
+    }
+    Ok(contest)
+}
+
+fn perf_record(loops: u64) -> anyhow::Result<Run> {
+    let output = folder().join("switches.data");
+    let mut record = Command::new("perf");
+    record
+        .args(["record", "--event=sched:sched_switch", "--all-cpus", "-o"])
+        .arg(&output);
+    let pipe = pipe(loops);
+    record
+        .arg("--")
+        .arg(pipe.get_program())
+        .args(pipe.get_args());
+    let told = record.output().context("cannot run perf record")?;
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    let samples = number_before(&told, " samples")
+        .with_context(|| format!("perf record told no number of samples: {told}"))?;
+    Ok(Run::new(size(&output) / samples).with("events", samples))
+}
+
+/// One user event.
+pub fn user_events(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
+    let question = "How many bytes on disk does one user event with 32 bytes of data take? LTTng \
+                    is told to write down thread and process; ours also has the trace point's \
+                    address.";
+    let mut contest = Contest::new(question, Unit::Bytes);
+    let events = bench.work(1_000_000);
+    if bench.has_logs {
+        let log = folder().join("log.posixtrace");
+        contest.ours(LIBRARY, move || {
+            let write = [log.display().to_string(), events.to_string()];
+            Printed::by(command("log_write", &[]).args(&write))?.get("events")?;
+            Ok(Run::new(size(&log) / as_number(events)))
+        });
+        contest.goal(LIBRARY, Goal::Below(44.0));
+    } else {
+        contest.missing(NO_LOGS);
+    }
+    if bench.has_lttng {
+        contest.peer("LTTng-UST, CTF", move || {
+            let session = Session::start(Keeping::Disk, &["vtid", "vpid"])?;
+            let emitted = Printed::by(&mut command("emit_lttng", &[1, events, 1]));
+            let (_, bytes) = session.finish()?;
+            Ok(Run::new(bytes / emitted?.get("events")?))
+        });
+    } else {
+        contest.missing("LTTng-UST: lttng-tools or liblttng-ust-dev is not installed");
+    }
+    Ok(contest)
+}

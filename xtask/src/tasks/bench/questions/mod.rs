@@ -1,0 +1,107 @@
+//! What is asked: one file a subject.
+
+mod disk;
+mod live;
+mod memory;
+mod programs;
+mod reading;
+mod switches;
+mod user_events;
+
+use super::contest::{Contest, Run};
+use super::tools::Tool;
+use super::workbench::{Workbench, has};
+
+/// A question that contestants answer in turn.
+pub struct Question {
+    /// What it is called on the command line and in the report.
+    pub name: &'static str,
+    /// Prepares the contest.
+    pub ask: fn(&Workbench) -> anyhow::Result<Contest<'_>>,
+}
+
+/// All of them, in the report's order.
+pub const ALL: &[Question] = &[
+    Question {
+        name: "user-event",
+        ask: user_events::one_thread,
+    },
+    Question {
+        name: "user-event-2-threads",
+        ask: user_events::two_threads,
+    },
+    Question {
+        name: "disabled-point",
+        ask: user_events::disabled,
+    },
+    Question {
+        name: "switch-traced",
+        ask: switches::traced,
+    },
+    Question {
+        name: "switch-untraced",
+        ask: switches::untraced,
+    },
+    Question {
+        name: "fork-storm",
+        ask: programs::storm,
+    },
+    Question {
+        name: "sqlite",
+        ask: programs::sqlite,
+    },
+    Question {
+        name: "getnext",
+        ask: reading::getnext,
+    },
+    Question {
+        name: "collect-and-read",
+        ask: reading::collect_and_read,
+    },
+    Question {
+        name: "live-text",
+        ask: live::text,
+    },
+    Question {
+        name: "disk-switch",
+        ask: disk::switches,
+    },
+    Question {
+        name: "disk-user-event",
+        ask: disk::user_events,
+    },
+    Question {
+        name: "log-reading",
+        ask: reading::log,
+    },
+    Question {
+        name: "memory",
+        ask: memory::resident,
+    },
+];
+
+/// Our name for the C library in the report.
+const LIBRARY: &str = "libposixtrace";
+/// Our name for the command line in the report.
+const ATTACH: &str = "tracer-user attach";
+
+/// Why the log questions have no answer of ours.
+const NO_LOGS: &str = "libposixtrace: this build has no trace logs";
+
+/// Adds tracers that are attached to what `run` runs; names those that are not there.
+fn add_tools<'a>(
+    contest: &mut Contest<'a>,
+    tools: Vec<Box<dyn Tool>>,
+    run: impl Fn(&dyn Tool) -> anyhow::Result<Run> + Clone + 'a,
+) {
+    for tool in tools {
+        let (name, run) = (tool.name(), run.clone());
+        if !has(tool.program()) {
+            contest.missing(format!("{name}: {} is not installed", tool.program()));
+        } else if name == ATTACH {
+            contest.ours(&name, move || run(tool.as_ref()));
+        } else {
+            contest.peer(&name, move || run(tool.as_ref()));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The results of a run, as JSON.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use super::machine::Machine;
+use super::outcome::Outcome;
+use super::text;
+
+/// How a cost grows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Curve {
+    /// The question's name.
+    pub name: String,
+    /// The question.
+    pub question: String,
+    /// What is along the bottom.
+    pub x: String,
+    /// What is along the side.
+    pub y: String,
+    /// The middle of all rounds at each place.
+    pub points: Vec<(f64, f64)>,
+    /// The exponent of the power that fits best.
+    pub exponent: Option<f64>,
+    /// The exponent of linear growth.
+    pub linear: f64,
+}
+
+/// One micro-benchmark.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Micro {
+    /// Its name: subject and variant.
+    pub name: String,
+    /// Nanoseconds of one, with the bounds of the 95 % interval.
+    pub ns: f64,
+    /// The lower bound.
+    pub low: f64,
+    /// The upper bound.
+    pub high: f64,
+}
+
+/// All of a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Results {
+    /// Where and when it was.
+    pub machine: Machine,
+    /// Whether it was a quick one.
+    pub is_quick: bool,
+    /// The contests.
+    pub outcomes: Vec<Outcome>,
+    /// How costs grow.
+    pub curves: Vec<Curve>,
+    /// The micro-benchmarks.
+    pub micro: Vec<Micro>,
+}
+
+impl Results {
+    /// Of a run that has just begun.
+    pub fn new(machine: Machine, is_quick: bool) -> Self {
+        Self {
+            machine,
+            is_quick,
+            outcomes: Vec::new(),
+            curves: Vec::new(),
+            micro: Vec::new(),
+        }
+    }
+
+    /// Whether nothing was measured.
+    pub fn is_empty(&self) -> bool {
+        self.outcomes.is_empty() && self.curves.is_empty() && self.micro.is_empty()
+    }
+
+    /// Reads what [`save`](Self::save) wrote.
+    pub fn load(path: &Path) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| {
+            format!("no results in {}: run `cargo xtask bench`", path.display())
+        })?;
+        serde_json::from_str(&text).with_context(|| format!("damaged: {}", path.display()))
+    }
+
+    /// Writes JSON to `path` and the same as text beside it.
+    pub fn save(&self, path: &Path) -> anyhow::Result<()> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let json = serde_json::to_string_pretty(self)? + "\n";
+        fs::write(path, json).with_context(|| path.display().to_string())?;
+        let beside = path.with_extension("txt");
+        fs::write(&beside, text::all(self)).with_context(|| beside.display().to_string())
+    }
+}

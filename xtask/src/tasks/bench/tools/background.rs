@@ -1,0 +1,217 @@
+//! A program that runs beside the one that is measured.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+
+use super::super::folder;
+use crate::process;
+
+/// How long a tool may take to begin or to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A tool whose output goes to files. Killed when dropped.
+pub struct Background {
+    child: Child,
+    shown: String,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+/// What a tool left.
+pub struct Finished {
+    /// CPU time that it and its children took.
+    pub cpu_seconds: f64,
+    /// What it printed as errors.
+    pub err: String,
+    /// Where its output is.
+    pub out: PathBuf,
+}
+
+impl Background {
+    /// Starts a tool; `name` names the files of its output.
+    pub fn start(command: &mut Command, name: &str) -> anyhow::Result<Self> {
+        let (out, err) = (
+            folder().join(format!("{name}.out")),
+            folder().join(format!("{name}.err")),
+        );
+        let shown = process::shown(command);
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(File::create(&out)?)
+            .stderr(File::create(&err)?)
+            .spawn()
+            .with_context(|| format!("cannot start: {shown}"))?;
+        Ok(Self {
+            child,
+            shown,
+            out,
+            err,
+        })
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it prints `sign`.
+    pub fn wait_for(&mut self, sign: &str) -> anyhow::Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            let has = |path| fs::read(path).is_ok_and(|text| find(&text, sign.as_bytes()));
+            if has(&self.out) || has(&self.err) {
+                return Ok(());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("ended ({status}): {}: {}", self.shown, self.errors());
+            }
+            sleep(Duration::from_millis(20));
+        }
+        bail!("said no {sign:?} in time: {}", self.shown)
+    }
+
+    /// Gives it time to begin, where it has no sign for that.
+    pub fn wait_a_moment(&mut self) -> anyhow::Result<()> {
+        sleep(Duration::from_millis(600));
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => bail!("ended ({status}): {}: {}", self.shown, self.errors()),
+        }
+    }
+
+    /// Ends it as Ctrl-C does, if it has not ended by itself, and waits for its end.
+    pub fn stop(mut self) -> anyhow::Result<Finished> {
+        let pid = libc::pid_t::try_from(self.child.id())?;
+        // SAFETY: takes no pointers. The child was not waited for yet, so its number is its own.
+        unsafe { libc::kill(pid, libc::SIGINT) };
+        let start = Instant::now();
+        loop {
+            if let Some(ended) = ended(pid, libc::WNOHANG).with_context(|| self.shown.clone())? {
+                return Ok(Finished {
+                    cpu_seconds: ended.cpu_seconds,
+                    err: self.errors(),
+                    out: std::mem::take(&mut self.out),
+                });
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("does not end: {}", self.shown);
+            }
+            sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn errors(&self) -> String {
+        fs::read(&self.err).map_or_else(
+            |_| String::new(),
+            |text| String::from_utf8_lossy(&text).into_owned(),
+        )
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // Of a child that was waited for by `stop`, there is nothing left to kill: its `out` is gone.
+        if !self.out.as_os_str().is_empty() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// How a child ended.
+pub struct Ended {
+    /// Whether it said that all went well.
+    pub is_success: bool,
+    /// CPU time of it and of those of its children that it waited for.
+    pub cpu_seconds: f64,
+}
+
+/// Asks for the end of a child that was not waited for yet; `None` when it has not ended.
+pub fn ended(pid: libc::pid_t, options: libc::c_int) -> io::Result<Option<Ended>> {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    let mut status = 0;
+    // SAFETY: both places are valid.
+    let found = unsafe { libc::wait4(pid, &raw mut status, options, usage.as_mut_ptr()) };
+    if found < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: zeroed, then filled by the kernel: all of it is numbers.
+    let usage = unsafe { usage.assume_init() };
+    Ok((found == pid).then(|| Ended {
+        is_success: status == 0,
+        cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+    }))
+}
+
+impl Finished {
+    /// Bytes of its output.
+    pub fn bytes(&self) -> f64 {
+        size(&self.out)
+    }
+}
+
+/// Bytes of a file; 0 when there is none.
+pub fn size(path: &std::path::Path) -> f64 {
+    fs::metadata(path).map_or(0.0, |file| as_number(file.len()))
+}
+
+/// Lines of a file that contain `sign`.
+pub fn lines_with(path: &std::path::Path, sign: &str) -> anyhow::Result<f64> {
+    use io::BufRead as _;
+    let mut reader = io::BufReader::with_capacity(1 << 16, File::open(path)?);
+    let (mut count, mut line) = (0_u64, Vec::new());
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        count += u64::from(find(&line, sign.as_bytes()));
+        line.clear();
+    }
+    Ok(as_number(count))
+}
+
+/// The number before the last `sign`: digits, perhaps with commas.
+pub fn number_before(text: &str, sign: &str) -> Option<f64> {
+    let end = text.rfind(sign)?;
+    let before = text.get(..end)?.trim_end();
+    let start = before
+        .rfind(|letter: char| !letter.is_ascii_digit() && letter != ',')
+        .map_or(0, |at| at + 1);
+    before.get(start..)?.replace(',', "").parse().ok()
+}
+
+/// A count as a number of measurements: exact up to 2^53.
+pub fn as_number(count: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+    let number = count as f64;
+    number
+}
+
+fn find(text: &[u8], sign: &[u8]) -> bool {
+    sign.is_empty() || text.windows(sign.len()).any(|window| window == sign)
+}
+
+fn seconds(time: libc::timeval) -> f64 {
+    let part = |value: i64| as_number(value.unsigned_abs());
+    part(time.tv_sec) + part(time.tv_usec) / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_before_a_sign_is_read_with_and_without_commas() {
+        assert_eq!(
+            number_before("(328035 samples) ]", " samples"),
+            Some(328_035.0)
+        );
+        assert_eq!(number_before("lost 1,204 events", " events"), Some(1204.0));
+        assert_eq!(number_before("10 events\n20 events", " events"), Some(20.0));
+        assert_eq!(number_before("no number events", " events"), None);
+        assert_eq!(number_before("", " events"), None);
+    }
+}

@@ -1,0 +1,119 @@
+//! bpftrace, counting or printing. It has no notion of a process's children: it traces all.
+
+use std::process::Command;
+
+use super::background::{Background, lines_with};
+use super::{Attached, Seen, Tool, What};
+
+/// A one-liner.
+#[derive(Clone, Copy)]
+pub enum Bpftrace {
+    /// Counts.
+    Counting(What),
+    /// Prints a line for each.
+    Printing(What),
+    /// Counts only those of one process that is not the one that is measured.
+    CountingAnother,
+}
+
+impl Tool for Bpftrace {
+    fn name(&self) -> String {
+        match self {
+            Self::Counting(_) => "bpftrace counting",
+            Self::Printing(_) => "bpftrace printing",
+            Self::CountingAnother => "bpftrace counting, by a filter",
+        }
+        .to_owned()
+    }
+
+    fn program(&self) -> &'static str {
+        "bpftrace"
+    }
+
+    fn attach(&self, pid: u32) -> anyhow::Result<Box<dyn Attached>> {
+        let mut script = "BEGIN { printf(\"ready\\n\"); }".to_owned();
+        let mut add = |name: &str, filter: &str, action: &str| {
+            script += &format!(" tracepoint:sched:{name} {filter} {{ {action} }}");
+        };
+        match self {
+            Self::Counting(what) => {
+                for name in what.tracepoints() {
+                    add(name, "", "@ = count();");
+                }
+            }
+            Self::CountingAnother => {
+                add("sched_switch", &format!("/pid == {pid}/"), "@ = count();")
+            }
+            Self::Printing(What::Switches) => add(
+                "sched_switch",
+                "",
+                "printf(\"%llu %d event %s %d -> %s %d\\n\", nsecs, cpu, args->prev_comm, \
+                 args->prev_pid, args->next_comm, args->next_pid);",
+            ),
+            Self::Printing(what @ What::Processes) => {
+                for name in what.tracepoints() {
+                    add(
+                        name,
+                        "",
+                        "printf(\"%llu %d event %s %d\\n\", nsecs, cpu, comm, pid);",
+                    );
+                }
+            }
+        }
+        let mut command = Command::new("bpftrace");
+        command.args(["-e", &script]);
+        let mut running = Background::start(&mut command, "bpftrace")?;
+        running.wait_for("ready")?;
+        running.wait_a_moment()?;
+        Ok(Box::new(Running {
+            running,
+            is_printing: matches!(self, Self::Printing(_)),
+        }))
+    }
+}
+
+struct Running {
+    running: Background,
+    is_printing: bool,
+}
+
+impl Attached for Running {
+    fn finish(self: Box<Self>) -> anyhow::Result<Seen> {
+        let finished = self.running.stop()?;
+        let bytes = finished.bytes();
+        let text = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let (events, lost) = if self.is_printing {
+            (lines_with(&finished.out, " event ")?, lost(&finished)?)
+        } else {
+            (counted(&text(&finished.out)).unwrap_or(0.0), 0.0)
+        };
+        Ok(Seen {
+            events,
+            lost,
+            bytes,
+            cpu_seconds: finished.cpu_seconds,
+        })
+    }
+}
+
+/// The number in the last line, "@: 1121".
+fn counted(text: &str) -> Option<f64> {
+    let (_, number) = text.rsplit_once("@: ")?;
+    number.trim().parse().ok()
+}
+
+/// The sum of all lines "Lost 12 events", which go to either output.
+fn lost(finished: &super::background::Finished) -> anyhow::Result<f64> {
+    use std::io::BufRead as _;
+    let mut lost = 0.0;
+    let lines = std::io::BufReader::new(std::fs::File::open(&finished.out)?).lines();
+    for line in lines.chain(finished.err.lines().map(|line| Ok(line.to_owned()))) {
+        let line = line?;
+        if let Some(rest) = line.strip_prefix("Lost ")
+            && let Some((number, _)) = rest.split_once(" events")
+        {
+            lost += number.parse().unwrap_or(0.0);
+        }
+    }
+    Ok(lost)
+}

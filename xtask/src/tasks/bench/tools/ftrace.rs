@@ -1,0 +1,84 @@
+//! ftrace by tracefs: an instance of its own, of one process and its children.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use super::{Attached, Seen, Tool, What};
+
+const TRACEFS: &str = "/sys/kernel/tracing";
+
+/// ftrace, into its ring in memory.
+#[derive(Clone, Copy)]
+pub struct Ftrace(pub What);
+
+impl Tool for Ftrace {
+    fn name(&self) -> String {
+        "ftrace".to_owned()
+    }
+
+    fn program(&self) -> &'static str {
+        "sh"
+    }
+
+    fn attach(&self, pid: u32) -> anyhow::Result<Box<dyn Attached>> {
+        let instance = Instance::new()?;
+        let set = |file: &str, value: &str| {
+            let path = instance.folder.join(file);
+            fs::write(&path, value).with_context(|| format!("{value:?} to {}", path.display()))
+        };
+        set("buffer_size_kb", "16384")?;
+        set("set_event_pid", &pid.to_string())?;
+        set("options/event-fork", "1")?;
+        for name in self.0.tracepoints() {
+            set(&format!("events/sched/{name}/enable"), "1")?;
+        }
+        Ok(Box::new(instance))
+    }
+}
+
+/// A folder that makes the kernel keep a trace. Taken away when dropped.
+struct Instance {
+    folder: PathBuf,
+}
+
+impl Instance {
+    fn new() -> anyhow::Result<Self> {
+        let folder = Path::new(TRACEFS).join("instances/posix-trace-bench");
+        let _left_by_one_that_was_killed = fs::remove_dir(&folder);
+        fs::create_dir(&folder)
+            .with_context(|| format!("cannot make {}: is tracefs mounted?", folder.display()))?;
+        Ok(Self { folder })
+    }
+}
+
+impl Attached for Instance {
+    fn finish(self: Box<Self>) -> anyhow::Result<Seen> {
+        fs::write(self.folder.join("tracing_on"), "0")?;
+        let mut seen = Seen::default();
+        for cpu in fs::read_dir(self.folder.join("per_cpu"))? {
+            let stats = fs::read_to_string(cpu?.path().join("stats"))?;
+            let number = |name: &str| {
+                let value = stats
+                    .lines()
+                    .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+                value
+                    .and_then(|value| value.parse::<f64>().ok())
+                    .unwrap_or(0.0)
+            };
+            // What was overwritten was recorded too; it is lost all the same.
+            seen.events += number("entries") + number("overrun");
+            seen.lost += number("overrun") + number("dropped events");
+            seen.bytes += number("bytes");
+        }
+        Ok(seen)
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = fs::write(self.folder.join("events/enable"), "0");
+        let _ = fs::remove_dir(&self.folder);
+    }
+}

@@ -1,0 +1,139 @@
+//! A command that waits until its tracer is attached.
+
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context as _, ensure};
+
+use super::super::contest::Run;
+use super::super::programs::Printed;
+use super::background::ended;
+use super::{Seen, Tool};
+use crate::process;
+
+/// A shell that waits for a line and then becomes the command, in the same process.
+pub struct Gate {
+    child: Child,
+    shown: String,
+    has_ended: bool,
+}
+
+/// Where a command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pinned {
+    /// On the last CPU alone.
+    ToOneCpu,
+    /// On any.
+    No,
+}
+
+impl Gate {
+    /// Starts the shell. The command keeps its arguments and environment, nothing else.
+    pub fn start(command: &Command, pinned: Pinned) -> anyhow::Result<Self> {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "read -r go; exec \"$@\"", "sh"]);
+        if pinned == Pinned::ToOneCpu {
+            let last = std::thread::available_parallelism()?.get() - 1;
+            shell.args(["taskset", "-c", &last.to_string()]);
+        }
+        shell.arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            if let Some(value) = value {
+                shell.env(name, value);
+            }
+        }
+        let shown = process::shown(&shell);
+        let child = shell
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start: {shown}"))?;
+        Ok(Self {
+            child,
+            shown,
+            has_ended: false,
+        })
+    }
+
+    /// The process that will be the command.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Lets it go and waits for its end; what it printed, and its CPU time in
+    /// seconds.
+    pub fn go(&mut self) -> anyhow::Result<(String, f64)> {
+        let mut input = self.child.stdin.take().context("it was let go already")?;
+        input.write_all(b"go\n")?;
+        let mut text = String::new();
+        if let Some(mut output) = self.child.stdout.take() {
+            output.read_to_string(&mut text)?;
+        }
+        let ended = ended(libc::pid_t::try_from(self.child.id())?, 0)?;
+        let ended = ended.context("the command did not end")?;
+        self.has_ended = true;
+        ensure!(ended.is_success, "failed: {}", self.shown);
+        Ok((text, ended.cpu_seconds))
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// A command that has run.
+pub struct Traced {
+    /// What it printed.
+    pub text: String,
+    /// From being let go to its end.
+    pub seconds: f64,
+    /// CPU time that it took, and those of its children that it waited for.
+    pub cpu_seconds: f64,
+    /// What its tracer saw, if it had one.
+    pub seen: Option<Seen>,
+}
+
+/// Runs a command under a tracer, or under none.
+pub fn run_traced(
+    tool: Option<&dyn Tool>,
+    command: &Command,
+    pinned: Pinned,
+) -> anyhow::Result<Traced> {
+    let mut gate = Gate::start(command, pinned)?;
+    let attached = tool.map(|tool| tool.attach(gate.pid())).transpose()?;
+    let start = Instant::now();
+    let (text, cpu_seconds) = gate.go()?;
+    let seconds = start.elapsed().as_secs_f64();
+    let seen = attached.map(|attached| attached.finish()).transpose()?;
+    if let Some(seen) = seen {
+        ensure!(seen.events > 0.0, "the tracer saw nothing at all");
+    }
+    Ok(Traced {
+        text,
+        seconds,
+        cpu_seconds,
+        seen,
+    })
+}
+
+impl Traced {
+    /// A run of this, whose number is `value`.
+    pub fn run(&self, value: f64) -> Run {
+        let run = Run::new(value);
+        match self.seen {
+            Some(seen) => seen.beside(run),
+            None => run,
+        }
+    }
+
+    /// A number that the command printed.
+    pub fn number(&self, name: &str) -> anyhow::Result<f64> {
+        Printed::parse(&self.text).get(name)
+    }
+}

@@ -1,0 +1,62 @@
+//! `tracer-user attach`, from the distribution.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Context as _;
+
+use super::background::{Background, Finished, number_before, size};
+use super::{Attached, Seen, Tool, What};
+use crate::tasks::bench::folder;
+use crate::workspace;
+
+/// Our command line, printing text to a file.
+#[derive(Clone, Copy)]
+pub struct Ours(pub What);
+
+impl Tool for Ours {
+    fn name(&self) -> String {
+        "tracer-user attach".to_owned()
+    }
+
+    fn program(&self) -> &'static str {
+        "sh"
+    }
+
+    fn attach(&self, pid: u32) -> anyhow::Result<Box<dyn Attached>> {
+        let events = match self.0 {
+            What::Switches => "switch",
+            What::Processes => "fork,exec,exit",
+        };
+        let output = folder().join("tracer-user.txt");
+        let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
+        command.args(["attach", &pid.to_string(), "--events", events, "-o"]);
+        command.arg(&output);
+        let mut running = Background::start(&mut command, "tracer-user")?;
+        running.wait_a_moment()?;
+        Ok(Box::new(Running { running, output }))
+    }
+}
+
+struct Running {
+    running: Background,
+    output: PathBuf,
+}
+
+impl Attached for Running {
+    fn finish(self: Box<Self>) -> anyhow::Result<Seen> {
+        let Finished {
+            cpu_seconds, err, ..
+        } = self.running.stop()?;
+        let number = |sign| {
+            number_before(&err, sign)
+                .with_context(|| format!("no {sign:?} in its last line: {err}"))
+        };
+        Ok(Seen {
+            events: number(" events in")?,
+            lost: number(" lost")?,
+            bytes: size(&self.output),
+            cpu_seconds,
+        })
+    }
+}

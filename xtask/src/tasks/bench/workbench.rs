@@ -1,0 +1,63 @@
+//! What all questions need: compiled programs, and how much work a run does.
+
+use std::fs;
+
+use anyhow::Context as _;
+
+use super::folder;
+use super::programs::{self, LTTNG, OWN, UFTRACE, WITH_LOGS};
+use crate::{packages, process, workspace};
+
+/// A prepared benchmark.
+pub struct Workbench {
+    is_quick: bool,
+    /// Whether LTTng-UST takes part.
+    pub has_lttng: bool,
+    /// Whether uftrace takes part.
+    pub has_uftrace: bool,
+    /// Whether this build has trace logs.
+    pub has_logs: bool,
+}
+
+impl Workbench {
+    /// Compiles the programs of everyone who is there.
+    pub fn prepare(is_quick: bool) -> anyhow::Result<Self> {
+        fs::create_dir_all(folder())
+            .with_context(|| format!("cannot make {}", folder().display()))?;
+        for recipe in OWN {
+            programs::compile(recipe)?;
+        }
+        let header = fs::read_to_string(workspace::target("dist/include/trace.h"))?;
+        let has_logs = header.contains("posix_trace_create_withlog");
+        if has_logs {
+            for recipe in WITH_LOGS {
+                programs::compile(recipe)?;
+            }
+        }
+        let has_lttng = ["lttng", "lttng-sessiond"].iter().all(|name| has(name))
+            && packages::has_lttng_header()
+            && programs::compile(&LTTNG).is_ok();
+        let has_uftrace = has("uftrace") && programs::compile(&UFTRACE).is_ok();
+        Ok(Self {
+            is_quick,
+            has_lttng,
+            has_uftrace,
+            has_logs,
+        })
+    }
+
+    /// How often everyone runs.
+    pub fn rounds(&self) -> usize {
+        if self.is_quick { 5 } else { 7 }
+    }
+
+    /// So much work, or a tenth of it.
+    pub fn work(&self, amount: u64) -> u64 {
+        if self.is_quick { amount / 10 } else { amount }
+    }
+}
+
+/// Whether a program is there.
+pub fn has(name: &str) -> bool {
+    process::find(name).is_some()
+}
