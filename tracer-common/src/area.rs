@@ -25,12 +25,12 @@ use crate::event_type::{EVENT_SET_WORDS, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_
 /// First eight bytes of an area: "LNXTRACE" in little-endian order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LNXTRACE");
 /// Version of this layout.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Name given to `memfd_create()`; `/proc/<pid>/fd` shows `/memfd:posix_trace_area (deleted)`.
 pub const MEMFD_NAME: &str = "posix_trace_area";
 
-/// Streams that one area can serve at once.
-pub const STREAM_SLOTS: usize = 16;
+/// Streams that one area can serve at once: as many as the bits of [`AreaHeader::active`].
+pub const STREAM_SLOTS: usize = 32;
 /// Named user event types of one area, the unnamed one not counted.
 pub const NAME_SLOTS: usize = (TRACE_USER_EVENT_MAX - 1) as usize;
 /// Processes of one family that are known to the area at once.
@@ -179,7 +179,7 @@ pub struct NameEntry {
 }
 
 /// A process of the family, so that what it execs can find out which streams trace it.
-#[repr(C, align(128))]
+#[repr(C, align(64))]
 pub struct ProcessEntry {
     /// The process, in its own pid namespace; 0: the entry is free; -1: being written.
     pub pid: AtomicI32,
@@ -256,7 +256,7 @@ const _: () = {
     assert!(size_of::<StreamControl>() == 256);
     assert!(offset_of!(StreamControl, filter) == 72);
     assert!(size_of::<NameEntry>() == 80);
-    assert!(size_of::<ProcessEntry>() == 128);
+    assert!(size_of::<ProcessEntry>() == 192);
     assert!(size_of::<RingEntry>() == 128);
     assert!(offset_of!(RingEntry, consumed) == 64);
 };

@@ -4,7 +4,8 @@
  * Link with -lposixtrace (pkg-config: posixtrace). Every function but posix_trace_event() and
  * posix_trace_eventid_equal() returns 0 or an error number, and leaves errno alone.
  *
- * Names beside the standard's begin with LINUX_TRACE_ or linux_.
+ * Names beside the standard's begin with LINUX_TRACE_, linux_ or __linux_trace_. LINUX_TRACE_NO_INLINE, defined before
+ * this header is included, leaves only functions in it.
  *
  * The option macros of <unistd.h> and sysconf() speak for the C library, which has no tracing. A program that defines
  * LINUX_TRACE_OPTIONS before it includes this header gets the truth of both.
@@ -53,7 +54,7 @@ extern "C" {
 #define TRACE_EVENT_NAME_MAX 64
 #endif
 #ifndef TRACE_SYS_MAX
-#define TRACE_SYS_MAX 16
+#define TRACE_SYS_MAX 32
 #endif
 #ifndef TRACE_USER_EVENT_MAX
 #define TRACE_USER_EVENT_MAX 1024
@@ -128,6 +129,11 @@ struct posix_trace_status_info {
 #define POSIX_TRACE_SET_EVENTSET 1
 #define POSIX_TRACE_ADD_EVENTSET 2
 #define POSIX_TRACE_SUB_EVENTSET 3
+
+/* Whether a stream gets the kernel's events too: as the environment says (LINUX_TRACE_KERNEL_EVENTS=1), no, yes. */
+#define LINUX_TRACE_KERNEL_EVENTS_DEFAULT 0
+#define LINUX_TRACE_KERNEL_EVENTS_OFF 1
+#define LINUX_TRACE_KERNEL_EVENTS_ON 2
 
 /* System event types of the standard. */
 #define POSIX_TRACE_ERROR ((trace_event_id_t)1)
@@ -330,6 +336,22 @@ struct linux_trace_idle {
 
 /* Trace points. */
 void posix_trace_event(trace_event_id_t, const void *__linux_trace_restrict, size_t);
+#if defined(__GNUC__) && !defined(LINUX_TRACE_NO_INLINE)
+/*
+ * While nobody traces, a call of posix_trace_event() is a look at the word to which this pointer leads; its address is
+ * the function's all the same. Null where the library is older than this header: then the function is called.
+ */
+extern const volatile unsigned *__linux_trace_gate __attribute__((__weak__));
+extern void __linux_trace_event(trace_event_id_t, const void *__linux_trace_restrict,
+                                size_t) __asm__("posix_trace_event");
+extern __inline __attribute__((__gnu_inline__, __always_inline__, __artificial__)) void
+posix_trace_event(trace_event_id_t __linux_trace_id, const void *__linux_trace_restrict __linux_trace_data,
+                  size_t __linux_trace_length)
+{
+    if (__builtin_expect(&__linux_trace_gate == 0 || *__linux_trace_gate != 0, 0))
+        __linux_trace_event(__linux_trace_id, __linux_trace_data, __linux_trace_length);
+}
+#endif
 int posix_trace_eventid_open(const char *__linux_trace_restrict, trace_event_id_t *__linux_trace_restrict);
 
 /* Attributes. */
@@ -355,12 +377,20 @@ int posix_trace_attr_getmaxusereventsize(const trace_attr_t *__linux_trace_restr
                                          size_t *__linux_trace_restrict);
 int posix_trace_attr_getstreamsize(const trace_attr_t *__linux_trace_restrict, size_t *__linux_trace_restrict);
 int posix_trace_attr_setstreamsize(trace_attr_t *, size_t);
+int posix_trace_attr_getkernelevents_np(const trace_attr_t *__linux_trace_restrict, int *__linux_trace_restrict);
+int posix_trace_attr_setkernelevents_np(trace_attr_t *, int);
 
 /* Streams. */
 int posix_trace_create(pid_t, const trace_attr_t *__linux_trace_restrict, trace_id_t *__linux_trace_restrict);
 int posix_trace_start(trace_id_t);
 int posix_trace_stop(trace_id_t);
+int posix_trace_create_withlog(pid_t, const trace_attr_t *__linux_trace_restrict, int,
+                               trace_id_t *__linux_trace_restrict);
+int posix_trace_open(int, trace_id_t *);
+int posix_trace_close(trace_id_t);
+int posix_trace_rewind(trace_id_t);
 int posix_trace_clear(trace_id_t);
+int posix_trace_flush(trace_id_t);
 int posix_trace_shutdown(trace_id_t);
 int posix_trace_get_attr(trace_id_t, trace_attr_t *);
 int posix_trace_get_status(trace_id_t, struct posix_trace_status_info *);

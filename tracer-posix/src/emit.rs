@@ -33,6 +33,12 @@ impl UserEvent {
         area::define_own_name(name.as_bytes()).map(|id| Self { id })
     }
 
+    /// The type of this identifier, which was opened before.
+    #[cfg(feature = "tracing")]
+    pub(crate) const fn from_id(id: EventTypeId) -> Self {
+        Self { id }
+    }
+
     /// Its identifier.
     #[must_use]
     pub const fn id(self) -> EventTypeId {

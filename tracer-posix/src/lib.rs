@@ -3,14 +3,24 @@
 //! - [`engine`]: what the standard says about streams, as pure logic over [`source::Source`]s.
 //! - [`area`]: the trace area: emitting into it, finding it, reading it.
 //! - [`event`]: what an event is once it is in a stream.
+//! - [`stream`]: streams for Rust programs; [`logged`] are those with a log, [`log`] is the log itself.
+//! - [`agent`]: the kernel's events in streams, from a privileged process.
+//! - [`census`]: how many streams there are in the system.
+//! - [`emit`]: trace points for Rust programs.
 //! - `capi`: the C functions of `trace.h`.
 
+pub mod agent;
 pub mod area;
 pub mod capi;
+pub mod census;
 pub mod emit;
 pub mod engine;
+mod error_number;
 pub mod event;
 pub mod log;
+pub mod logged;
 pub mod source;
+pub mod stream;
+pub mod wire;
 
 pub use tracer_common::event_type::EventTypeId;

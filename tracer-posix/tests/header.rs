@@ -132,7 +132,7 @@ fn words_of_the_header(beginning: &str) -> BTreeSet<String> {
 }
 
 /// Words of the languages, and names of other headers that this one has to use.
-const NOT_OURS: [&str; 26] = [
+const NOT_OURS: &[&str] = &[
     "case",
     "char",
     "const",
@@ -159,6 +159,17 @@ const NOT_OURS: [&str; 26] = [
     "__UINT32_TYPE__",
     "__UINT64_TYPE__",
     "__restrict",
+    "__INT64_TYPE__",
+    "if",
+    "volatile",
+    "__inline",
+    "__attribute__",
+    "__asm__",
+    "__builtin_expect",
+    "__weak__",
+    "__gnu_inline__",
+    "__always_inline__",
+    "__artificial__",
 ];
 
 // clause: header.namespace
@@ -197,6 +208,7 @@ fn the_header_declares_what_the_library_exports() {
         .collect();
     let exported: BTreeSet<_> = include_str!("../exports.txt")
         .lines()
+        .filter(|name| name.starts_with("posix_trace_"))
         .map(str::to_owned)
         .collect();
     assert_eq!(declared, exported);

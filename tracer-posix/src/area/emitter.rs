@@ -6,49 +6,60 @@
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::compiler_fence;
 
-use tracer_common::area::{MAX_DATA_BYTES, NESTING_LEVELS, StreamControl};
+use tracer_common::area::{NESTING_LEVELS, StreamControl};
 use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
 
+use super::gate;
 use super::mapping::Parts;
 use super::process;
-use super::ring::{Emission, Producer};
+use super::record::Emission;
+use super::ring::Producer;
 use super::thread::{self, Lane};
+use super::ticks::wait_for_earlier_loads;
 use super::tls;
 
 /// Records an event of a user type in every stream that wants it. Anything else than a user type
 /// is ignored: a program does not forge the system's events.
 #[inline(always)]
 pub(crate) fn emit(event_type: EventTypeId, data: &[u8], address: u64) {
-    let Some(parts) = process::parts_if_ready().or_else(process::parts_made_ready) else {
-        return;
-    };
-    let active = parts.header().active.load(Relaxed);
-    if active != 0 {
-        let point = TracePoint {
-            event_type,
-            data,
-            address,
-        };
-        emit_to(parts, active, &point);
+    if gate::is_open() {
+        emit_out_of_line(event_type, data, address);
     }
 }
 
-/// What the program said at a trace point.
-struct TracePoint<'a> {
-    event_type: EventTypeId,
-    data: &'a [u8],
-    address: u64,
+/// Whether any stream runs that this process may be traced by, or that cannot be told yet.
+#[cfg(feature = "tracing")]
+#[inline(always)]
+pub(crate) fn is_traced() -> bool {
+    gate::is_open()
 }
 
 #[inline(never)]
-fn emit_to(parts: Parts<'static>, active: u32, point: &TracePoint<'_>) {
-    if !point.event_type.is_user() || point.event_type.0 >= EVENT_ID_LIMIT {
+fn emit_out_of_line(event_type: EventTypeId, data: &[u8], address: u64) {
+    emit_through_gate(event_type, data, address);
+}
+
+/// As [`emit`], when the gate was found open.
+#[inline(always)]
+pub(crate) fn emit_through_gate(event_type: EventTypeId, data: &[u8], address: u64) {
+    // What the program has seen before this point, the clock is read after. All below runs while
+    // the counter is being read.
+    wait_for_earlier_loads();
+    let Some(parts) = process::parts_if_ready().or_else(process::parts_made_ready) else {
+        return;
+    };
+    if !event_type.is_user() || event_type.0 >= EVENT_ID_LIMIT {
         return;
     }
     let Some(mut nested) = thread::Nested::enter() else {
         return;
     };
-    let mut left = active;
+    let point = TracePoint {
+        event_type,
+        data,
+        address,
+    };
+    let mut left = parts.header().active.load(Relaxed);
     while left != 0 {
         let slot = left.trailing_zeros();
         left &= left - 1;
@@ -58,10 +69,17 @@ fn emit_to(parts: Parts<'static>, active: u32, point: &TracePoint<'_>) {
         else {
             continue;
         };
-        if is_wanted(control, point.event_type) {
-            emit_to_stream(parts, (slot, control), &mut nested, point);
+        if is_wanted(control, event_type) {
+            emit_to_stream(parts, (slot, control), &mut nested, &point);
         }
     }
+}
+
+/// What the program said at a trace point.
+struct TracePoint<'a> {
+    event_type: EventTypeId,
+    data: &'a [u8],
+    address: u64,
 }
 
 #[inline(always)]
@@ -87,23 +105,21 @@ fn emit_to_stream(
     let Some(place) = nested.lane(parts, (slot, control)) else {
         return;
     };
-    match &mut place.lane {
-        Lane::Open(producer) => {
-            producer.begin();
-            // Only now, under the mark, is it certain that the ring is still ours: whoever takes a
-            // stream away changes its generation, and then waits until no mark is set.
-            let is_current = control.generation.load(Relaxed) == place.generation
-                && parts.header().active.load(Relaxed) >> slot & 1 == 1;
-            if is_current {
-                record(producer, control, rseq_offset, point);
-            } else {
-                producer.abandon();
-            }
-        }
-        Lane::NoRing => {
+    let Lane::Open(producer) = &mut place.lane else {
+        if matches!(place.lane, Lane::NoRing) {
             control.refused_no_ring.fetch_add(1, Relaxed);
         }
-        Lane::NotTraced | Lane::Unknown => {}
+        return;
+    };
+    producer.begin();
+    // Only now, under the mark, is it certain that the ring is still ours: whoever takes a
+    // stream away changes its generation, and then waits until no mark is set.
+    let is_current = control.generation.load(Relaxed) == place.generation
+        && parts.header().active.load(Relaxed) >> slot & 1 == 1;
+    if is_current {
+        record(producer, control, rseq_offset, point);
+    } else {
+        producer.abandon();
     }
 }
 
@@ -114,15 +130,12 @@ fn record(
     rseq_offset: isize,
     point: &TracePoint<'_>,
 ) {
-    let ticks = process::tick_source().now();
+    let ticks = process::tick_source().now_after_wait();
     if ticks > control.lease_until.load(Relaxed) {
         producer.refuse();
         return;
     }
-    let most = control.max_data.load(Relaxed).min(MAX_DATA_BYTES);
-    let kept = usize::try_from(most)
-        .ok()
-        .and_then(|most| point.data.get(..most));
+    let kept = point.data.get(..producer.max_data);
     producer.record(
         ticks,
         &Emission {

@@ -43,10 +43,23 @@ impl TargetSource {
     ///
     /// See [`TargetError`].
     pub fn open(pid: i32, request: StreamRequest) -> Result<Self, TargetError> {
-        let source = match Area::find(pid)? {
-            Some(area) => Some(AreaSource::open(area, &request)?),
-            None => None,
-        };
+        let area = Area::find(pid)?;
+        Self::open_in(area, pid, request)
+    }
+
+    /// As [`open`](Self::open), for a process of this one's family, whose area is this one's too.
+    ///
+    /// # Errors
+    ///
+    /// See [`TargetError`].
+    pub fn open_own(pid: i32, request: StreamRequest) -> Result<Self, TargetError> {
+        Self::open_in(Area::own(), pid, request)
+    }
+
+    fn open_in(area: Option<Area>, pid: i32, request: StreamRequest) -> Result<Self, TargetError> {
+        let source = area
+            .map(|area| AreaSource::open(area, &request))
+            .transpose()?;
         let next_look = Instant::now() + INTERVAL;
         Ok(Self {
             pid,

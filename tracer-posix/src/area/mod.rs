@@ -12,11 +12,13 @@ mod directory;
 pub(crate) mod emitter;
 mod errno;
 mod find;
+pub(crate) mod gate;
 mod inherited;
 mod late;
 mod mapping;
 mod names;
 mod process;
+mod record;
 mod retirement;
 mod ring;
 mod slot;
@@ -33,7 +35,7 @@ pub use names::NameTooLong;
 pub use retirement::Retirement;
 pub use slot::{OpenError, RingMode, StreamRequest};
 pub use source::AreaSource;
-pub use ticks::monotonic_now;
+pub use ticks::{monotonic_now, realtime_now};
 
 use tracer_common::event_type::EventTypeId;
 
@@ -70,6 +72,11 @@ pub(crate) fn own_pid() -> i32 {
         Some(_) => process::pid(),
         None => names::own_pid(),
     }
+}
+
+/// This process's descriptor of its area, while it is open.
+pub(crate) fn own_file() -> Option<std::os::fd::RawFd> {
+    process::file()
 }
 
 /// The calling thread's `pthread_t`.

@@ -18,7 +18,7 @@ use super::errno::ErrnoKept;
 use super::mapping::{self, FileFacts, Mapping, Parts};
 use super::names::own_pid;
 use super::ticks::TickSource;
-use super::{inherited, thread};
+use super::{gate, inherited, thread};
 
 /// What this process keeps about itself as a target. Copied into a forked child.
 pub(super) struct ProcessState {
@@ -93,6 +93,10 @@ pub(super) fn set_up() {
         // A process that cannot have an area (no memory, no descriptors) runs on without one; the
         // standard has no error for it, since a trace point never fails.
         let _without_area = make_area();
+        match parts_if_ready() {
+            Some(parts) => gate::follow(&parts.header().active),
+            None => gate::close(),
+        }
         STATE.setup.store(DONE, Release);
     }
 }

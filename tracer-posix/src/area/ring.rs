@@ -16,23 +16,10 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, compiler_fence, fence};
 
-use tracer_common::area::{RECORD_HEADER_BYTES, RingEntry};
+use tracer_common::area::{MAX_DATA_BYTES, RingEntry};
 use tracer_common::event_type::EventTypeId;
 
-/// Bytes of a word.
-const WORD: u64 = 8;
-/// Bytes of a record's head.
-const HEAD: u64 = RECORD_HEADER_BYTES as u64;
-/// Bits of an address in the second word of a record; above them stands the CPU plus one.
-const ADDRESS_BITS: u32 = 48;
-/// Set in the event type's 16 bits when the data was cut.
-const CUT: u64 = 0x8000;
-
-/// Bytes that a record with this much data takes in a ring.
-#[inline(always)]
-pub(super) const fn record_bytes(data_length: u64) -> u64 {
-    HEAD + data_length.next_multiple_of(WORD)
-}
+use super::record::{self, Emission, HEAD, WORD, data_length, record_bytes};
 
 /// A ring's words and its entry in the directory.
 #[derive(Clone, Copy)]
@@ -67,29 +54,23 @@ impl<'a> Ring<'a> {
     /// The word at a position; positions beyond the end go on at the start.
     #[inline(always)]
     fn word(self, position: u64) -> &'a AtomicU64 {
-        let index = (position / WORD) as usize & (self.words.len() - 1);
         // SAFETY: the length is a power of two, so the masked index is below it.
-        unsafe { self.words.get_unchecked(index) }
+        unsafe { self.words.get_unchecked(self.index(position)) }
     }
-}
 
-/// What a trace point says.
-#[derive(Clone, Copy)]
-pub(super) struct Emission<'a> {
-    pub(super) event_type: EventTypeId,
-    /// Address of the trace point.
-    pub(super) address: u64,
-    /// The CPU plus one, or 0.
-    pub(super) cpu_plus_one: u16,
-    /// What is kept of the data: at most `MAX_DATA_BYTES`.
-    pub(super) data: &'a [u8],
-    pub(super) is_cut: bool,
+    /// The index of that word.
+    #[inline(always)]
+    fn index(self, position: u64) -> usize {
+        (position / WORD) as usize & (self.words.len() - 1)
+    }
 }
 
 /// The writing end. Positions are kept here, not in shared memory, which others can write.
 pub(super) struct Producer<'a> {
     pub(super) ring: Ring<'a>,
     pub(super) keeps_oldest: bool,
+    /// Most bytes of data that are kept of one event.
+    pub(super) max_data: usize,
     attempts: u64,
     head: u64,
     tail: u64,
@@ -97,12 +78,13 @@ pub(super) struct Producer<'a> {
 
 impl<'a> Producer<'a> {
     /// Goes on where the ring's former writer stopped.
-    pub(super) fn new(ring: Ring<'a>, keeps_oldest: bool) -> Self {
+    pub(super) fn new(ring: Ring<'a>, keeps_oldest: bool, max_data: u32) -> Self {
         let entry = ring.entry;
         let (head, tail) = (entry.head.load(Relaxed), entry.tail.load(Relaxed));
         Self {
             ring,
             keeps_oldest,
+            max_data: usize::try_from(max_data.min(MAX_DATA_BYTES)).unwrap_or(0),
             attempts: entry.ended.load(Relaxed),
             head,
             tail,
@@ -141,11 +123,13 @@ impl<'a> Producer<'a> {
             self.refuse();
             return;
         }
-        self.attempts = self.attempts.wrapping_add(1);
+        let attempts = self.attempts.wrapping_add(1);
+        let head = self.head.wrapping_add(bytes);
+        self.attempts = attempts;
         self.write(ticks, emission);
-        self.head = self.head.wrapping_add(bytes);
-        self.ring.entry.head.store(self.head, Release);
-        self.ring.entry.ended.store(self.attempts, Release);
+        self.head = head;
+        self.ring.entry.head.store(head, Release);
+        self.ring.entry.ended.store(attempts, Release);
     }
 
     #[inline(always)]
@@ -166,55 +150,52 @@ impl<'a> Producer<'a> {
         true
     }
 
-    /// Moves the tail past as many whole records as `bytes` need.
+    /// Moves the tail past as many whole records as `bytes` need: nearly always one.
+    #[inline(always)]
     fn drop_oldest(&mut self, bytes: u64) {
-        let capacity = self.ring.capacity();
-        while self.head.wrapping_sub(self.tail).wrapping_add(bytes) > capacity {
-            let held = self.head.wrapping_sub(self.tail);
-            let untrusted = self
-                .ring
-                .word(self.tail.wrapping_add(2 * WORD))
-                .load(Relaxed);
+        let (capacity, head, mut tail) = (self.ring.capacity(), self.head, self.tail);
+        loop {
+            let held = head.wrapping_sub(tail);
+            if held.wrapping_add(bytes) <= capacity {
+                break;
+            }
+            let untrusted = self.ring.word(tail.wrapping_add(2 * WORD)).load(Relaxed);
             let oldest = record_bytes(data_length(untrusted));
             // Only another process that shares the area can have put nonsense there.
-            self.tail = self.tail.wrapping_add(oldest.min(held));
+            tail = tail.wrapping_add(oldest.min(held));
         }
-        self.ring.entry.tail.store(self.tail, Relaxed);
+        self.tail = tail;
+        self.ring.entry.tail.store(tail, Relaxed);
         // The reader must see the new tail before it can see any of the words that follow.
         fence(Release);
     }
 
     #[inline(always)]
     fn write(&self, ticks: u64, emission: &Emission<'_>) {
-        let ring = self.ring;
-        let mut at = self.head;
-        let mut put = |word: u64| {
-            ring.word(at).store(word, Relaxed);
-            at = at.wrapping_add(WORD);
-        };
-        put(ticks);
-        put(emission.address & ((1 << ADDRESS_BITS) - 1)
-            | u64::from(emission.cpu_plus_one) << ADDRESS_BITS);
-        let cut = if emission.is_cut { CUT } else { 0 };
-        put(self.attempts & 0xffff_ffff
-            | (u64::from(emission.event_type.0) | cut) << 32
-            | (emission.data.len() as u64) << 48);
-        let (words, rest) = emission.data.as_chunks::<8>();
-        for word in words {
-            put(u64::from_ne_bytes(*word));
-        }
-        if !rest.is_empty() {
-            let mut last = [0; 8];
-            for (to, from) in last.iter_mut().zip(rest) {
-                *to = *from;
+        let head = emission.head(ticks, self.attempts);
+        let start = self.ring.index(self.head);
+        let count = head.len() + emission.data.len().div_ceil(size_of::<u64>());
+        match self.ring.words.get(start..start + count) {
+            Some([first, second, third, data @ ..]) => {
+                first.store(head[0], Relaxed);
+                second.store(head[1], Relaxed);
+                third.store(head[2], Relaxed);
+                record::put_data(data, emission.data);
             }
-            put(u64::from_ne_bytes(last));
+            // The record goes on at the ring's start.
+            _ => self.write_around(ticks, emission),
         }
     }
-}
 
-fn data_length(word2: u64) -> u64 {
-    word2 >> 48
+    #[cold]
+    fn write_around(&self, ticks: u64, emission: &Emission<'_>) {
+        let head = emission.head(ticks, self.attempts);
+        let mut places = (0..).map(|word| self.ring.word(self.head.wrapping_add(word * WORD)));
+        for (word, place) in head.into_iter().zip(&mut places) {
+            place.store(word, Relaxed);
+        }
+        record::put_data_around(places, emission.data);
+    }
 }
 
 /// A record as it was read, its numbers not yet checked against anything.
@@ -297,15 +278,14 @@ impl Consumer {
         // The record has the low half of its attempt's number; attempts only go up.
         let step = (what & 0xffff_ffff).wrapping_sub(self.attempts) & 0xffff_ffff;
         self.attempts = self.attempts.wrapping_add(step);
-        let event_type = (what >> 32) & 0xffff;
+        let (event_type, is_cut) = record::event_type(what);
+        let (address, cpu) = record::place(place);
         UntrustedRecord {
             ticks,
-            address: place & ((1 << ADDRESS_BITS) - 1),
-            cpu: u32::try_from(place >> ADDRESS_BITS)
-                .ok()
-                .and_then(|cpu| cpu.checked_sub(1)),
-            event_type: EventTypeId(u32::try_from(event_type & !CUT).unwrap_or(0)),
-            is_cut: event_type & CUT != 0,
+            address,
+            cpu,
+            event_type,
+            is_cut,
             lost_before: step.saturating_sub(1),
         }
     }
@@ -339,14 +319,12 @@ fn is_before(a: u64, b: u64) -> bool {
 }
 
 fn copy(ring: Ring<'_>, from: u64, length: u64, data: &mut Vec<u8>) {
-    let end = from.wrapping_add(length);
-    let mut at = from;
-    while at != end {
-        let word = ring.word(at).load(Relaxed).to_ne_bytes();
-        let left = usize::try_from(end.wrapping_sub(at)).unwrap_or(usize::MAX);
-        data.extend(word.iter().take(left));
-        at = at.wrapping_add(WORD.min(end.wrapping_sub(at)));
+    let end = data.len() + usize::try_from(length).unwrap_or(0);
+    for word in 0..length.div_ceil(WORD) {
+        let word = ring.word(from.wrapping_add(word * WORD)).load(Relaxed);
+        data.extend_from_slice(&word.to_ne_bytes());
     }
+    data.truncate(end);
 }
 
 #[cfg(test)]
@@ -414,7 +392,7 @@ mod tests {
     fn a_record_comes_out_as_it_went_in() {
         let (entry, words) = (entry(), words(4096));
         let ring = Ring::new(&entry, &words).unwrap();
-        let mut producer = Producer::new(ring, false);
+        let mut producer = Producer::new(ring, false, MAX_DATA_BYTES);
         producer.begin();
         producer.record(
             77,
@@ -445,7 +423,8 @@ mod tests {
     fn a_ring_that_keeps_its_oldest_takes_more_once_it_was_read() {
         let (entry, words) = (entry(), words(64));
         let ring = Ring::new(&entry, &words).unwrap();
-        let (mut producer, mut consumer) = (Producer::new(ring, true), Consumer::new());
+        let (mut producer, mut consumer) =
+            (Producer::new(ring, true, MAX_DATA_BYTES), Consumer::new());
         for ticks in 0..5 {
             producer.record(ticks, &emission(b""));
         }
@@ -483,7 +462,7 @@ mod tests {
         let total = 200_000;
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                let mut producer = Producer::new(ring, false);
+                let mut producer = Producer::new(ring, false, MAX_DATA_BYTES);
                 for ticks in 0..total {
                     // Every byte says which record it belongs to.
                     let length = usize::try_from(ticks % 461).unwrap();
@@ -517,7 +496,7 @@ mod tests {
         ) {
             let (entry, words) = (entry(), words(512));
             let ring = Ring::new(&entry, &words).unwrap();
-            let (mut producer, mut consumer) = (Producer::new(ring, keeps_oldest), Consumer::new());
+            let (mut producer, mut consumer) = (Producer::new(ring, keeps_oldest, MAX_DATA_BYTES), Consumer::new());
             let (mut model, mut model_lost) = (Vec::<(u64, Vec<u8>)>::new(), 0);
             let bytes = |model: &[(u64, Vec<u8>)]| -> u64 {
                 model.iter().map(|(_, data)| record_bytes(data.len() as u64)).sum()
@@ -529,7 +508,8 @@ mod tests {
                     // Read records take room in an overwriting ring, but they are no loss.
                     continue;
                 };
-                let data = vec![u8::try_from(ticks % 251).unwrap(); length];
+                let byte = |at| u8::try_from((ticks + at) % 251).unwrap();
+                let data: Vec<u8> = (0..length as u64).map(byte).collect();
                 producer.begin();
                 producer.record(ticks, &emission(&data));
                 let size = record_bytes(length as u64);

@@ -14,6 +14,7 @@ use super::directory::{self, generation_of, state_of};
 use super::find::Area;
 use super::mapping::Parts;
 use super::names::own_pid;
+use crate::engine::StreamFullPolicy;
 
 /// What each thread's ring does when it has no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,17 @@ pub enum RingMode {
     OverwriteOldest,
     /// New records are refused and counted: for `POSIX_TRACE_UNTIL_FULL`.
     KeepOldest,
+}
+
+impl RingMode {
+    /// The mode of a stream's rings.
+    #[must_use]
+    pub fn of(policy: StreamFullPolicy) -> Self {
+        match policy {
+            StreamFullPolicy::Loop => Self::OverwriteOldest,
+            StreamFullPolicy::UntilFull | StreamFullPolicy::Flush => Self::KeepOldest,
+        }
+    }
 }
 
 /// The stream that a controller wants in an area.

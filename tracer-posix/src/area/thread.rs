@@ -230,7 +230,7 @@ fn open(
     let place = u32::try_from(slot | level << 16).unwrap_or(u32::MAX);
     entry.slot_level.store(place, Relaxed);
     let keeps_oldest = control.mode.load(Relaxed) == ring_mode::KEEP_OLDEST;
-    let producer = Producer::new(ring, keeps_oldest);
+    let producer = Producer::new(ring, keeps_oldest, control.max_data.load(Relaxed));
     entry
         .state
         .store(ring_state::word(generation, ring_state::LIVE), Release);

@@ -9,7 +9,7 @@ use std::fs;
 
 use tracer_common::area::clock;
 
-use crate::event::MonotonicNs;
+use crate::event::{MonotonicNs, RealtimeNs};
 
 /// What ticks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +50,14 @@ impl TickSource {
     #[inline(always)]
     #[must_use]
     pub fn now(self) -> u64 {
+        wait_for_earlier_loads();
+        self.now_after_wait()
+    }
+
+    /// The time now. Not taken before what precedes the last [`wait_for_earlier_loads`] is done,
+    /// nor, as the compiler orders it, before what stands between the two.
+    #[inline(always)]
+    pub(super) fn now_after_wait(self) -> u64 {
         match self {
             Self::CycleCounter => cycles(),
             Self::Monotonic => monotonic_now().0,
@@ -65,27 +73,58 @@ fn kernel_keeps_time_by(name: &str) -> bool {
 /// `CLOCK_MONOTONIC` now.
 #[must_use]
 pub fn monotonic_now() -> MonotonicNs {
+    // It counts from the machine's start, and is never negative.
+    MonotonicNs(read(libc::CLOCK_MONOTONIC).unwrap_or(0))
+}
+
+/// `CLOCK_REALTIME` now; 0 before 1970.
+#[must_use]
+pub fn realtime_now() -> RealtimeNs {
+    RealtimeNs(read(libc::CLOCK_REALTIME).unwrap_or(0))
+}
+
+/// Nanoseconds on a clock; `None` where they are negative.
+fn read(clock: libc::clockid_t) -> Option<u64> {
     let mut now = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `now` is a valid timespec to write to; the clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    // Neither part is negative: the clock counts from the machine's start.
-    MonotonicNs(now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs())
+    // SAFETY: `now` is a valid timespec to write to; both clocks exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
+    let seconds = u64::try_from(now.tv_sec).ok()?;
+    Some(seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).ok()?)
+}
+
+/// Nothing that follows is begun before every earlier load has its value.
+///
+/// Without it the processor may read the counter before an earlier load has its value, for instance
+/// that of a lock word: an effect would be stamped before its cause. (A counter that is read after a
+/// load which misses the cache is a good hundred nanoseconds early without it.) The kernel's own
+/// clock reads the counter in the same way.
+///
+/// A trace point waits first of all, and reads the counter a little later: all that lies between
+/// then runs beside the counter's own latency instead of before it.
+#[inline(always)]
+pub(super) fn wait_for_earlier_loads() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction is part of every x86-64. It is told to read and write memory, so that
+    // the compiler moves no load over it.
+    unsafe {
+        core::arch::asm!("lfence", options(nostack, preserves_flags));
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn cycles() -> u64 {
-    // Without the fence the processor may read the counter before an earlier load has its value,
-    // for instance that of a lock word: an effect would be stamped before its cause. The kernel's
-    // own clock reads the counter in the same way.
-    // SAFETY: the instruction is part of every x86-64.
-    unsafe { core::arch::x86_64::_mm_lfence() };
-    // SAFETY: the instruction is part of every x86-64; a kernel that forbids it to user space
-    // does not offer its clocks by it either.
-    unsafe { core::arch::x86_64::_rdtsc() }
+    let (low, high): (u64, u64);
+    // SAFETY: the instruction is part of every x86-64; a kernel that forbids it to user space does
+    // not offer its clocks by it either. It is told to read and write memory, so that the compiler
+    // moves no store over it: a trace point's mark is set before.
+    unsafe {
+        core::arch::asm!("rdtsc", out("rax") low, out("rdx") high, options(nostack, preserves_flags));
+    }
+    high << 32 | low
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -242,6 +281,10 @@ fn between(a: Anchor, b: Anchor, ticks: u64) -> MonotonicNs {
 
 /// `value` × `numerator` / `denominator` without overflow in between.
 fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
+    // Nearly always: anchors are less than two seconds apart.
+    if let Some(product) = value.checked_mul(numerator) {
+        return product / denominator.max(1);
+    }
     let wide = u128::from(value) * u128::from(numerator) / u128::from(denominator.max(1));
     u64::try_from(wide).unwrap_or(u64::MAX)
 }

@@ -108,8 +108,9 @@ mod arch {
                 options(nostack, preserves_flags, readonly),
             );
         }
-        // Negative where the kernel has not registered the thread: gives 0.
-        u16::try_from(cpu.wrapping_add(1)).unwrap_or(0)
+        let [low, high, ..] = cpu.wrapping_add(1).to_le_bytes();
+        // Negative where the kernel has not registered the thread: gives 0, as the 65,536th CPU does.
+        u16::from_le_bytes([low, high])
     }
 }
 

@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_int};
 use crate::engine::{Attributes, Inheritance, LogFullPolicy, StreamFullPolicy, TraceName};
 
 use super::numbers::{Invalid, NamedValue, status};
-use super::types::TraceAttr;
+use super::types::{TraceAttr, kernel_events_number, kernel_events_of};
 
 /// # Safety
 ///
@@ -126,6 +126,8 @@ getters! {
     posix_trace_attr_getmaxdatasize(usize) = |attributes| attributes.max_data_size;
     /// Stores the most bytes that a system event takes.
     posix_trace_attr_getmaxsystemeventsize(usize) = |attributes| attributes.max_system_event_size();
+    /// Stores whether the stream gets the kernel's events too.
+    posix_trace_attr_getkernelevents_np(c_int) = |attributes| kernel_events_number(attributes.kernel_events);
     /// Stores the bytes of the stream.
     posix_trace_attr_getstreamsize(usize) = |attributes| attributes.stream_min_size;
 }
@@ -160,6 +162,9 @@ setters! {
     posix_trace_attr_setlogsize(usize) = |attributes, value| attributes.log_max_size = value;
     /// Sets the most bytes of data kept of a user event.
     posix_trace_attr_setmaxdatasize(usize) = |attributes, value| attributes.max_data_size = value;
+    /// Sets whether the stream gets the kernel's events too.
+    posix_trace_attr_setkernelevents_np(c_int) =
+        |attributes, value| attributes.kernel_events = kernel_events_of(value)?;
     /// Sets the bytes of the stream.
     posix_trace_attr_setstreamsize(usize) = |attributes, value| attributes.stream_min_size = value;
 }

@@ -1,57 +1,7 @@
-//! The clock that C programs see: `CLOCK_REALTIME`.
+//! Points of time as C programs have them.
 
-use crate::area::monotonic_now;
 use crate::engine::Attributes;
-use crate::event::{MonotonicNs, RealtimeNs};
-
-/// Turns event times into `CLOCK_REALTIME`. Within one stream they never decrease, though the
-/// realtime clock may be set back.
-#[derive(Debug)]
-pub(super) struct RealtimeClock {
-    /// Realtime less monotonic, in nanoseconds.
-    offset: i64,
-    last: RealtimeNs,
-}
-
-impl RealtimeClock {
-    pub(super) fn new() -> Self {
-        Self {
-            offset: offset_now(),
-            last: RealtimeNs(0),
-        }
-    }
-
-    /// Looks at both clocks again.
-    pub(super) fn look(&mut self) {
-        self.offset = offset_now();
-    }
-
-    pub(super) fn time(&mut self, time: MonotonicNs) -> RealtimeNs {
-        self.last = self
-            .last
-            .max(RealtimeNs(time.0.saturating_add_signed(self.offset)));
-        self.last
-    }
-}
-
-fn offset_now() -> i64 {
-    let before = monotonic_now().0;
-    let realtime = now().0;
-    let after = monotonic_now().0;
-    let monotonic = before + (after - before) / 2;
-    i64::try_from(realtime).unwrap_or(0) - i64::try_from(monotonic).unwrap_or(0)
-}
-
-/// `CLOCK_REALTIME` now.
-pub(super) fn now() -> RealtimeNs {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `now` is a valid place; the clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) };
-    RealtimeNs(nanoseconds(&now).unwrap_or(0))
-}
+use crate::event::RealtimeNs;
 
 /// A point of time in nanoseconds; `None` when its nanoseconds are less than 0 or no less than a
 /// second. What is before the clock's beginning or after its end is the nearest point it has.

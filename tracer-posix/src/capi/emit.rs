@@ -6,15 +6,45 @@ use tracer_common::event_type::EventTypeId;
 
 use crate::area::{self, ErrnoKept, emitter};
 
-use super::call_address::with_call_address;
+/// Records an event in every stream that traces this process, runs, and does not filter its type.
+///
+/// On x86-64 the return address, which is where the trace point is, becomes the fourth argument.
+///
+/// # Safety
+///
+/// `data` is readable for `length` bytes, or null, which records no data.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_trace_event(id: u32, data: *const c_void, length: usize) {
+    // The frame of what follows is made only where there is something to do.
+    std::arch::naked_asm!(
+        "mov rax, qword ptr [rip + {gate}]",
+        "cmp dword ptr [rax], 0",
+        "jne 2f",
+        "ret",
+        "2:",
+        "mov rcx, qword ptr [rsp]",
+        "jmp {event_at}",
+        gate = sym area::gate::OWN,
+        event_at = sym event_at,
+    )
+}
 
-with_call_address! {
-    /// Records an event in every stream that traces this process, runs, and does not filter its type.
-    ///
-    /// # Safety
-    ///
-    /// `data` is readable for `length` bytes, or null, which records no data.
-    posix_trace_event(id: u32, data: *const c_void, length: usize) = event_at, "rcx"
+/// Records an event in every stream that traces this process, runs, and does not filter its type.
+///
+/// # Safety
+///
+/// `data` is readable for `length` bytes, or null, which records no data.
+#[cfg(not(target_arch = "x86_64"))]
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_trace_event(id: u32, data: *const c_void, length: usize) {
+    if area::gate::is_open() {
+        // SAFETY: the caller vouches for the data.
+        unsafe { event_at(id, data, length, 0) }
+    }
 }
 
 unsafe extern "C" fn event_at(id: u32, data: *const c_void, length: usize, address: u64) {
@@ -24,7 +54,7 @@ unsafe extern "C" fn event_at(id: u32, data: *const c_void, length: usize, addre
         // SAFETY: the caller vouches for the data; the length was checked.
         unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length) }
     };
-    emitter::emit(EventTypeId(id), data, address);
+    emitter::emit_through_gate(EventTypeId(id), data, address);
 }
 
 /// Maps a name to a user event type of this process.

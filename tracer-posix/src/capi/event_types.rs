@@ -36,9 +36,9 @@ pub unsafe extern "C" fn posix_trace_trid_eventid_open(
     let is_too_long = name.len() > TRACE_EVENT_NAME_MAX;
     let result = with_stream(trid, |stream| {
         if is_too_long {
-            return Ok(());
+            return stream.kind.filter().map(drop);
         }
-        let id = stream.stream.define_event_type(name);
+        let id = stream.kind.define_event_type(name)?;
         // SAFETY: as promised by the caller.
         unsafe { store(event, id.0) }
     });
@@ -65,12 +65,7 @@ pub unsafe extern "C" fn posix_trace_eventid_get_name(
     name: *mut c_char,
 ) -> c_int {
     status(with_stream(trid, |stream| {
-        stream.stream.learn_event_types();
-        let found = stream
-            .stream
-            .event_types()
-            .name(EventTypeId(event))
-            .ok_or(Invalid)?;
+        let found = stream.kind.event_type_name(EventTypeId(event))?;
         if name.is_null() || found.len() > TRACE_EVENT_NAME_MAX {
             return Err(Invalid);
         }
@@ -109,14 +104,13 @@ pub unsafe extern "C" fn posix_trace_eventtypelist_getnext_id(
     unavailable: *mut c_int,
 ) -> c_int {
     status(with_stream(trid, |stream| {
-        stream.stream.learn_event_types();
-        let types = stream.stream.event_types();
-        let next = (stream.list_position..EVENT_ID_LIMIT)
-            .find(|&id| types.name(EventTypeId(id)).is_some());
+        let next = stream
+            .kind
+            .event_type_from(EventTypeId(stream.list_position))?;
         if let Some(id) = next {
             // SAFETY: as promised by the caller.
-            unsafe { store(event, id) }?;
-            stream.list_position = id + 1;
+            unsafe { store(event, id.0) }?;
+            stream.list_position = id.0 + 1;
         }
         // SAFETY: as promised by the caller.
         unsafe { store(unavailable, c_int::from(next.is_none())) }

@@ -6,8 +6,10 @@
 pub mod attr;
 mod call_address;
 mod clock;
+pub mod create;
 pub mod emit;
 pub mod event_types;
+mod kind;
 mod numbers;
 pub mod read;
 pub mod stream;

@@ -1,45 +1,9 @@
-//! Error numbers and constants of `trace.h`.
+//! Constants of `trace.h`, and the numbers that calls return.
 
 use std::ffi::c_int;
 
-use crate::area::{FindError, NameTooLong, OpenError, TargetError};
-use crate::engine::{
-    Filtering, Inheritance, InvalidAttribute, LogFullPolicy, SetKind, StreamFullPolicy,
-};
-
-/// The error number the standard gives a failure. No wildcard arm: a new failure does not compile
-/// until someone has looked up its number.
-pub(super) trait ErrorNumber {
-    fn error_number(&self) -> c_int;
-}
-
-impl ErrorNumber for NameTooLong {
-    fn error_number(&self) -> c_int {
-        libc::ENAMETOOLONG
-    }
-}
-
-impl ErrorNumber for InvalidAttribute {
-    fn error_number(&self) -> c_int {
-        match self {
-            Self::MaxDataSize { .. } | Self::FlushWithoutLog => libc::EINVAL,
-            Self::StreamMinSize { .. } => libc::ENOMEM,
-        }
-    }
-}
-
-impl ErrorNumber for TargetError {
-    fn error_number(&self) -> c_int {
-        match self {
-            Self::Find(FindError::NoSuchProcess { .. }) => libc::ESRCH,
-            Self::Find(FindError::NotPermitted { .. } | FindError::Unreadable { .. }) => {
-                libc::EPERM
-            }
-            Self::Find(FindError::Map { .. }) => libc::ENOMEM,
-            Self::Open(OpenError::TooManyStreams { .. }) => libc::EAGAIN,
-        }
-    }
-}
+use crate::engine::{Filtering, Inheritance, LogFullPolicy, SetKind, StreamFullPolicy};
+pub(super) use crate::error_number::ErrorNumber;
 
 /// An argument that is none of the values that the standard names, or no active stream's
 /// identifier: `EINVAL`.
@@ -96,6 +60,9 @@ pub mod constants {
         POSIX_TRACE_SET_EVENTSET = 1
         POSIX_TRACE_ADD_EVENTSET = 2
         POSIX_TRACE_SUB_EVENTSET = 3
+        LINUX_TRACE_KERNEL_EVENTS_DEFAULT = 0
+        LINUX_TRACE_KERNEL_EVENTS_OFF = 1
+        LINUX_TRACE_KERNEL_EVENTS_ON = 2
     }
 }
 

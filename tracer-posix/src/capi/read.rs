@@ -2,18 +2,19 @@
 //!
 //! A trace point makes no system call, so nobody wakes a reader that waits: it looks again, at
 //! first after a fifth of a millisecond and then less often, up to every five. No lock is held
-//! while it sleeps, which is where a thread may be cancelled.
+//! while it sleeps.
 
 use std::ffi::{c_int, c_void};
 use std::time::Duration;
 
-use crate::area::ErrnoKept;
+use crate::area::{ErrnoKept, realtime_now};
 use crate::event::{Event, Truncation};
 
 use super::clock::{self, nanoseconds};
-use super::numbers::{Invalid, constants, status};
+use super::kind::{Effort, Next};
+use super::numbers::{Invalid, constants};
 use super::stream::store;
-use super::table::{self, Stream};
+use super::table;
 use super::types::{EventInfo, TraceId};
 use super::wait::HeldBack;
 
@@ -21,6 +22,7 @@ const SHORTEST_WAIT: Duration = Duration::from_micros(200);
 const LONGEST_WAIT: Duration = Duration::from_millis(5);
 
 /// Where the caller wants an event.
+#[derive(Clone, Copy)]
 struct Places {
     event: *mut EventInfo,
     data: *mut c_void,
@@ -29,24 +31,46 @@ struct Places {
     unavailable: *mut c_int,
 }
 
+/// What a look at a stream brought.
+enum Look {
+    Reported,
+    NotYet,
+    AtEnd,
+}
+
+/// Which streams may be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    Any,
+    Active,
+}
+
 impl Places {
-    /// Reports an event if one is there; whether one was.
-    fn try_fill(&self, stream: &mut Stream) -> Result<bool, Invalid> {
+    /// Reports an event if one is there. Nothing is held when this returns.
+    fn look(&self, trid: TraceId, which: Which, effort: Effort) -> Result<Look, Invalid> {
         let _errno = ErrnoKept::new();
-        if self.event.is_null() || self.data_len.is_null() || self.unavailable.is_null() {
+        let shared = table::find(trid)?;
+        let mut stream = shared.lock()?;
+        let is_null = self.event.is_null() || self.data_len.is_null() || self.unavailable.is_null();
+        if is_null || which == Which::Active && !stream.kind.is_active() {
             return Err(Invalid);
         }
-        if stream.stream.held() == 0 {
-            stream.stream.sync();
-            stream.clock.look();
+        let table::Stream { kind, lent, .. } = &mut *stream;
+        match kind.next(lent, effort)? {
+            Next::Event(event, time) => {
+                self.fill(&event, clock::timespec(time))?;
+                Ok(Look::Reported)
+            }
+            Next::NotYet => Ok(Look::NotYet),
+            Next::AtEnd => Ok(Look::AtEnd),
         }
-        let Stream { stream, clock, .. } = stream;
-        let Some(event) = stream.next_event() else {
-            return Ok(false);
-        };
-        let timestamp = clock::timespec(clock.time(event.header.time));
-        self.fill(&event, timestamp)?;
-        Ok(true)
+    }
+
+    /// Says that there is none.
+    fn tell_unavailable(&self) -> c_int {
+        // SAFETY: `look` has found it not to be null, and the caller vouches for it.
+        unsafe { self.unavailable.write(1) };
+        0
     }
 
     fn fill(&self, event: &Event<'_>, timestamp: libc::timespec) -> Result<(), Invalid> {
@@ -93,34 +117,27 @@ impl Places {
         unsafe { store(self.unavailable, 0) }
     }
 
-    /// Reports an event if one is there; else says how long to wait before the next look.
-    fn look(&self, trid: TraceId, left: impl Fn() -> Result<Duration, c_int>) -> Look {
-        let found = table::find(trid).and_then(|shared| {
-            let mut stream = shared.lock()?;
-            self.try_fill(&mut stream)
-        });
-        match found {
-            Ok(true) => Look::Done(0),
-            Ok(false) => left().map_or_else(Look::Done, Look::Wait),
-            Err(error) => Look::Done(status(Err::<(), _>(error))),
-        }
-    }
-
-    /// Waits for an event, until `left`, which tells what is left of the time, says that it is
-    /// enough. The stream is looked up anew for each look.
-    fn fill_waiting(&self, trid: TraceId, left: impl Fn() -> Result<Duration, c_int>) -> c_int {
-        if let Look::Done(number) = self.look(trid, &left) {
+    /// Waits for an event, until `deadline` says that it is enough: what is left of the time, or the number to return. A
+    /// thread may be cancelled while it sleeps here.
+    fn fill_waiting(
+        self,
+        trid: TraceId,
+        deadline: impl Fn() -> Result<Duration, c_int> + Copy,
+    ) -> c_int {
+        // What is there already is given out without a system call.
+        let at_hand = || Ok(Duration::ZERO);
+        if let Step::Done(number) = self.step(trid, Effort::AtHand, at_hand) {
             return number;
         }
         let mut wait = SHORTEST_WAIT;
         loop {
             let signals = HeldBack::new();
-            let slept = match self.look(trid, &left) {
-                Look::Done(number) => {
+            let slept = match self.step(trid, Effort::Collect, deadline) {
+                Step::Done(number) => {
                     signals.let_through();
                     return number;
                 }
-                Look::Wait(left) => signals.sleep(left.min(wait)),
+                Step::Wait(left) => signals.sleep(left.min(wait)),
             };
             signals.let_through();
             if slept != 0 {
@@ -129,17 +146,31 @@ impl Places {
             wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
+
+    fn step(
+        self,
+        trid: TraceId,
+        effort: Effort,
+        deadline: impl Fn() -> Result<Duration, c_int>,
+    ) -> Step {
+        match self.look(trid, Which::Any, effort) {
+            Ok(Look::Reported) => Step::Done(0),
+            Ok(Look::AtEnd) => Step::Done(self.tell_unavailable()),
+            Ok(Look::NotYet) => deadline().map_or_else(Step::Done, Step::Wait),
+            Err(Invalid) => Step::Done(libc::EINVAL),
+        }
+    }
 }
 
-/// What a look at a stream led to.
-enum Look {
-    /// What the call returns.
+/// What comes next for a reader that may wait.
+enum Step {
+    /// The call returns this.
     Done(c_int),
-    /// Nothing there; this much of the time is left.
+    /// It sleeps, for this long at most.
     Wait(Duration),
 }
 
-/// Reports the next event; waits for it.
+/// Reports the next event; waits for it, but not at the end of a log.
 ///
 /// # Errors
 ///
@@ -202,7 +233,7 @@ pub unsafe extern "C-unwind" fn posix_trace_timedgetnext_event(
     // The clock may be set while we sleep: it is looked at before each of the short sleeps.
     places.fill_waiting(trid, || match until {
         None => Err(libc::EINVAL),
-        Some(until) => match until.checked_sub(clock::now().0) {
+        Some(until) => match until.checked_sub(realtime_now().0) {
             None | Some(0) => Err(libc::ETIMEDOUT),
             Some(left) => Ok(Duration::from_nanos(left)),
         },
@@ -235,16 +266,9 @@ pub unsafe extern "C" fn posix_trace_trygetnext_event(
         data_len,
         unavailable,
     };
-    let found = table::find(trid).and_then(|shared| {
-        shared
-            .lock()
-            .and_then(|mut stream| places.try_fill(&mut stream))
-    });
-    status(found.and_then(|found| {
-        if found {
-            return Ok(());
-        }
-        // SAFETY: as promised by the caller.
-        unsafe { store(unavailable, 1) }
-    }))
+    match places.look(trid, Which::Active, Effort::Collect) {
+        Ok(Look::Reported) => 0,
+        Ok(Look::NotYet | Look::AtEnd) => places.tell_unavailable(),
+        Err(Invalid) => libc::EINVAL,
+    }
 }

@@ -1,95 +1,15 @@
-//! Making, starting, stopping, clearing and ending streams; their attributes, status and filter.
+//! Starting, stopping, flushing, clearing and ending streams; their attributes, status and filter.
 
 use std::ffi::c_int;
 
-use crate::area::{self, ErrnoKept, RingMode, StreamRequest, TargetSource, monotonic_now};
-use crate::engine::{
-    ActiveStream, Attributes, EventSet, Filtering, Inheritance, Origin, StreamFullPolicy,
-};
+use crate::area::ErrnoKept;
+use crate::engine::{EventSet, Filtering};
+use crate::stream::caller;
 
 use super::call_address::with_call_address;
-use super::clock::{self, RealtimeClock};
 use super::numbers::{ErrorNumber, Invalid, NamedValue, constants, status};
 use super::table::{self, Stream};
 use super::types::{StatusInfo, TraceAttr, TraceId};
-
-/// Makes a stream without a log for tracing process `pid`; 0 for the caller's.
-///
-/// # Errors
-///
-/// Returns `ESRCH`, `EPERM`, `EINVAL`, `EAGAIN` or `ENOMEM` as the standard says.
-///
-/// # Safety
-///
-/// `attr` is null or a valid object, `trid` null or a valid place.
-// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_trace_create(
-    pid: libc::pid_t,
-    attr: *const TraceAttr,
-    trid: *mut TraceId,
-) -> c_int {
-    // SAFETY: as promised by the caller.
-    let attributes = match unsafe { attr.as_ref() } {
-        Some(attr) => attr.attributes(),
-        None => Ok(clock::default_attributes()),
-    };
-    match create(pid, attributes) {
-        Ok(made) if !trid.is_null() => {
-            // SAFETY: as promised by the caller.
-            unsafe { trid.write(made) };
-            0
-        }
-        Ok(made) => status(table::remove(made).and(Err(Invalid))),
-        Err(error) => error,
-    }
-}
-
-/// The standard gives no order among the errors: the target first, then the attributes.
-fn create(pid: libc::pid_t, attributes: Result<Attributes, Invalid>) -> Result<TraceId, c_int> {
-    let _errno = ErrnoKept::new();
-    let pid = if pid == 0 { area::own_pid() } else { pid };
-    let wanted = match attributes {
-        Ok(attributes) => attributes
-            .for_stream_without_log()
-            .map_err(|error| error.error_number()),
-        Err(error) => Err(error.error_number()),
-    };
-    let mut attributes = match wanted {
-        Ok(attributes) => attributes,
-        // Only whether it may be traced at all.
-        Err(error) => {
-            return Err(match area::Area::find(pid) {
-                Err(target) => area::TargetError::from(target).error_number(),
-                Ok(_) => error,
-            });
-        }
-    };
-    let policy = attributes.stream_full_policy();
-    let request = StreamRequest {
-        target: Some(pid),
-        inherit: attributes.inheritance() == Inheritance::Inherited,
-        ring_bytes: attributes.stream_min_size(),
-        mode: match policy {
-            StreamFullPolicy::Loop => RingMode::OverwriteOldest,
-            StreamFullPolicy::UntilFull | StreamFullPolicy::Flush => RingMode::KeepOldest,
-        },
-        max_data: attributes.max_data_size(),
-        lease: None,
-    };
-    let source = TargetSource::open(pid, request).map_err(|error| error.error_number())?;
-    attributes.creation_time = clock::now();
-    let mut stream = ActiveStream::new(policy, attributes.stream_min_size(), monotonic_now);
-    stream.add_source(Box::new(source));
-    let clock = RealtimeClock::new();
-    table::enter(Stream {
-        stream,
-        attributes,
-        clock,
-        list_position: 0,
-    })
-    .ok_or(libc::EAGAIN)
-}
 
 /// Does something with the stream that an identifier stands for.
 pub(super) fn with_stream<T>(
@@ -98,17 +18,6 @@ pub(super) fn with_stream<T>(
 ) -> Result<T, Invalid> {
     let _errno = ErrnoKept::new();
     act(&mut *table::find(trid)?.lock()?)
-}
-
-/// Who calls, and from where.
-fn caller(address: u64) -> Origin {
-    Origin {
-        pid: area::own_pid(),
-        // SAFETY: takes nothing and cannot fail.
-        tid: unsafe { libc::gettid() },
-        thread_id: area::own_thread_id(),
-        program_address: address,
-    }
 }
 
 with_call_address! {
@@ -126,8 +35,7 @@ with_call_address! {
 
 unsafe extern "C" fn start_at(trid: TraceId, address: u64) -> c_int {
     status(with_stream(trid, |stream| {
-        stream.stream.start(caller(address));
-        Ok(())
+        stream.kind.start(caller(address))
     }))
 }
 
@@ -146,43 +54,66 @@ with_call_address! {
 
 unsafe extern "C" fn stop_at(trid: TraceId, address: u64) -> c_int {
     status(with_stream(trid, |stream| {
-        stream.stream.stop(caller(address));
-        Ok(())
+        stream.kind.stop(caller(address))
     }))
 }
 
-/// Drops all that a stream holds, and its filter.
+/// Drops all that a stream holds, its filter, and what is in its log.
 ///
 /// # Errors
 ///
-/// Returns `EINVAL` for what is no active stream.
+/// Returns `EINVAL` for what is no active stream, and what the system says when the log cannot be
+/// cleared.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub extern "C" fn posix_trace_clear(trid: TraceId) -> c_int {
-    status(with_stream(trid, |stream| {
-        stream.stream.clear();
-        Ok(())
+    number(with_stream(trid, |stream| stream.kind.clear()))
+}
+
+with_call_address! {
+    /// Copies what a stream holds to its log; returns when that is done.
+    ///
+    /// # Errors
+    ///
+    /// Returns `EINVAL` for what is no active stream with a log, `EFBIG` and `ENOSPC` where there is no room
+    /// for the log.
+    ///
+    /// # Safety
+    ///
+    /// Nothing is asked of the caller.
+    posix_trace_flush(trid: TraceId) -> c_int = flush_at, "rsi"
+}
+
+unsafe extern "C" fn flush_at(trid: TraceId, address: u64) -> c_int {
+    number(with_stream(trid, |stream| {
+        stream.kind.flush(caller(address))
     }))
 }
 
-/// Ends a stream and frees all that it has.
-///
-/// # Errors
-///
-/// Returns `EINVAL` for what is no active stream.
-// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
-#[unsafe(no_mangle)]
-pub extern "C" fn posix_trace_shutdown(trid: TraceId) -> c_int {
+with_call_address! {
+    /// Ends a stream and frees all that it has; a log is completed.
+    ///
+    /// # Errors
+    ///
+    /// Returns `EINVAL` for what is no active stream, `EFBIG` and `ENOSPC` where there was no room for the
+    /// log: the stream is ended all the same.
+    ///
+    /// # Safety
+    ///
+    /// Nothing is asked of the caller.
+    posix_trace_shutdown(trid: TraceId) -> c_int = shutdown_at, "rsi"
+}
+
+unsafe extern "C" fn shutdown_at(trid: TraceId, address: u64) -> c_int {
     let _errno = ErrnoKept::new();
-    let ended = table::find(trid).and_then(|shared| {
+    number(table::find(trid).and_then(|shared| {
         let mut stream = shared.lock()?;
+        if !stream.kind.is_active() {
+            return Err(Invalid);
+        }
         table::remove(trid)?;
-        // A thread that waits for events may hold the stream for a moment longer; what it has in
-        // the target's area is given back before this returns.
-        stream.stream.end();
-        Ok(())
-    });
-    status(ended)
+        stream.kind.shut_down(caller(address))
+    }))
 }
 
 /// Stores the attributes of a stream.
@@ -199,11 +130,11 @@ pub extern "C" fn posix_trace_shutdown(trid: TraceId) -> c_int {
 pub unsafe extern "C" fn posix_trace_get_attr(trid: TraceId, attr: *mut TraceAttr) -> c_int {
     status(with_stream(trid, |stream| {
         // SAFETY: as promised by the caller.
-        unsafe { store(attr, TraceAttr::new(&stream.attributes)) }
+        unsafe { store(attr, TraceAttr::new(stream.kind.attributes()?)) }
     }))
 }
 
-/// Stores the status of a stream; that events were lost is told once.
+/// Stores the status of a stream; that events were lost is told once, but for a log always.
 ///
 /// # Errors
 ///
@@ -224,7 +155,7 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
         if info.is_null() {
             return Err(Invalid);
         }
-        let now = stream.stream.status();
+        let now = stream.kind.status()?;
         let told = StatusInfo {
             stream_status: choose(now.is_running, POSIX_TRACE_RUNNING, POSIX_TRACE_SUSPENDED),
             stream_full_status: choose(now.is_full, POSIX_TRACE_FULL, POSIX_TRACE_NOT_FULL),
@@ -234,9 +165,13 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
                 POSIX_TRACE_NO_OVERRUN,
             ),
             stream_flush_status: POSIX_TRACE_NOT_FLUSHING,
-            stream_flush_error: 0,
-            log_overrun_status: POSIX_TRACE_NO_OVERRUN,
-            log_full_status: POSIX_TRACE_NOT_FULL,
+            stream_flush_error: now.flush_error,
+            log_overrun_status: choose(
+                now.is_log_overrun,
+                POSIX_TRACE_OVERRUN,
+                POSIX_TRACE_NO_OVERRUN,
+            ),
+            log_full_status: choose(now.is_log_full, POSIX_TRACE_FULL, POSIX_TRACE_NOT_FULL),
         };
         // SAFETY: as promised by the caller.
         unsafe { store(info, told) }
@@ -256,8 +191,9 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_get_filter(trid: TraceId, set: *mut EventSet) -> c_int {
     status(with_stream(trid, |stream| {
+        let filter = stream.kind.filter()?;
         // SAFETY: as promised by the caller.
-        unsafe { store(set, *stream.stream.filter()) }
+        unsafe { store(set, filter) }
     }))
 }
 
@@ -274,6 +210,9 @@ with_call_address! {
     posix_trace_set_filter(trid: TraceId, set: *const EventSet, how: c_int) -> c_int = set_filter_at, "rcx"
 }
 
+/// # Safety
+///
+/// As [`posix_trace_set_filter`].
 unsafe extern "C" fn set_filter_at(
     trid: TraceId,
     set: *const EventSet,
@@ -283,11 +222,14 @@ unsafe extern "C" fn set_filter_at(
     status(with_stream(trid, |stream| {
         // SAFETY: as promised by the caller.
         let set = unsafe { set.as_ref() }.ok_or(Invalid)?;
-        stream
-            .stream
-            .set_filter(set, Filtering::from_number(how)?, caller(address));
-        Ok(())
+        let how = Filtering::from_number(how)?;
+        stream.kind.set_filter(set, how, caller(address))
     }))
+}
+
+/// What a call returns that brings an error number of its own.
+pub(super) fn number(result: Result<c_int, Invalid>) -> c_int {
+    result.unwrap_or_else(|error| error.error_number())
 }
 
 /// Writes a result, unless the caller gave no place for it.

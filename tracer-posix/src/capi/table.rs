@@ -9,19 +9,29 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicPtr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::clock::RealtimeClock;
+use super::kind::Kind;
 use super::numbers::Invalid;
 use super::types::TraceId;
 use crate::area;
-use crate::engine::{ActiveStream, Attributes};
+use crate::engine::Origin;
 
 /// A stream with what C programs need beside it.
 pub(super) struct Stream {
-    pub(super) stream: ActiveStream,
-    pub(super) attributes: Attributes,
-    pub(super) clock: RealtimeClock,
+    pub(super) kind: Kind,
     /// Where `posix_trace_eventtypelist_getnext_id()` is.
     pub(super) list_position: u32,
+    /// The data of an event that is lent out and has no other place.
+    pub(super) lent: Vec<u8>,
+}
+
+impl Stream {
+    fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            list_position: 0,
+            lent: Vec::new(),
+        }
+    }
 }
 
 /// A stream in the table.
@@ -89,7 +99,7 @@ fn places(table: &Table) -> MutexGuard<'_, Vec<Place>> {
 }
 
 /// Enters a stream; `None` when no identifiers are left.
-pub(super) fn enter(stream: Stream) -> Option<TraceId> {
+pub(super) fn enter(kind: Kind) -> Option<TraceId> {
     let mut places = places(table_made()?);
     let index = match places.iter().position(|place| place.stream.is_none()) {
         Some(index) => index,
@@ -104,7 +114,7 @@ pub(super) fn enter(stream: Stream) -> Option<TraceId> {
     place.generation = (place.generation + 1) & (u32::MAX >> PLACE_BITS);
     place.generation = place.generation.max(1);
     place.stream = Some(Arc::new(Shared {
-        stream: Mutex::new(stream),
+        stream: Mutex::new(Stream::new(kind)),
         is_shut_down: AtomicBool::new(false),
     }));
     Some(place.generation << PLACE_BITS | u32::try_from(index).ok()?)
@@ -155,7 +165,8 @@ extern "C" fn on_unload() {
             if let Some(shared) = place.stream.take()
                 && let Ok(mut stream) = shared.stream.try_lock()
             {
-                stream.stream.end();
+                // Its log is completed before the program is gone; nobody is there to hear of an error.
+                let _ = stream.kind.shut_down(Origin::NONE);
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::engine::{
 };
 use crate::event::RealtimeNs;
 
-use super::numbers::{Invalid, NamedValue};
+use super::numbers::{Invalid, NamedValue, constants};
 
 /// `trace_id_t`.
 pub type TraceId = u32;
@@ -33,7 +33,8 @@ pub struct TraceAttr {
     stream_full_policy: c_int,
     log_full_policy: c_int,
     inheritance: c_int,
-    reserved: [u32; 1],
+    /// 0: not set.
+    kernel_events: c_int,
     name: [u8; 64],
     generation_version: [u8; 64],
     room: [u64; 8],
@@ -57,7 +58,7 @@ impl TraceAttr {
             stream_full_policy: policy,
             log_full_policy: attributes.log_full_policy.number(),
             inheritance: attributes.inheritance.number(),
-            reserved: [0],
+            kernel_events: kernel_events_number(attributes.kernel_events),
             name: *attributes.name.padded(),
             generation_version: *attributes.generation_version.padded(),
             room: [0; 8],
@@ -84,12 +85,31 @@ impl TraceAttr {
             inheritance: Inheritance::from_number(self.inheritance)?,
             log_max_size: size(self.log_max_size),
             log_full_policy: LogFullPolicy::from_number(self.log_full_policy)?,
+            kernel_events: kernel_events_of(self.kernel_events)?,
         })
     }
 
     pub(super) fn destroy(&mut self) {
         self.mark = 0;
     }
+}
+
+/// The constant that says whether kernel events are wanted.
+pub(super) fn kernel_events_number(wanted: Option<bool>) -> c_int {
+    match wanted {
+        None => constants::LINUX_TRACE_KERNEL_EVENTS_DEFAULT,
+        Some(false) => constants::LINUX_TRACE_KERNEL_EVENTS_OFF,
+        Some(true) => constants::LINUX_TRACE_KERNEL_EVENTS_ON,
+    }
+}
+
+/// What the constant says.
+pub(super) fn kernel_events_of(number: c_int) -> Result<Option<bool>, Invalid> {
+    let values = [None, Some(false), Some(true)];
+    let found = values
+        .into_iter()
+        .find(|value| kernel_events_number(*value) == number);
+    found.ok_or(Invalid)
 }
 
 fn size(stored: u64) -> usize {

@@ -1,4 +1,6 @@
-//! An active stream without a log: sources, merge, policy, reading.
+//! An active stream: sources, merge, policy, reading.
+
+use std::time::Duration;
 
 use tracer_common::event_type::EventTypeId;
 
@@ -8,15 +10,36 @@ use super::{EventSet, EventTypes, Ledger, StreamFullPolicy};
 use crate::event::{Event, MonotonicNs};
 use crate::source::{Control, Source};
 
-/// An active trace stream without a log.
-pub struct ActiveStream {
+/// An active trace stream. Where it has a log, who flushes it takes its events away.
+pub struct ActiveStream<L: Flush = NoLog> {
     core: StreamCore,
     types: EventTypes,
     sources: Vec<Box<dyn Source>>,
     merge: Merge,
     /// The data of the event that is lent out.
     lent: Vec<u8>,
+    log: L,
     now: fn() -> MonotonicNs,
+}
+
+/// Longer than any source is behind the clock: they have their own bounds for threads that are stopped in the middle of an
+/// emission.
+const SETTLED_WITHIN_NS: u64 = 500_000_000;
+const SETTLE_PAUSE: Duration = Duration::from_micros(20);
+
+/// Where a stream is flushed to.
+pub trait Flush {
+    /// Takes away what the stream holds. It is called, for [`Origin::NONE`], also before an event for
+    /// which a stream under `POSIX_TRACE_FLUSH` has no room.
+    fn flush(&mut self, core: &mut StreamCore, types: &EventTypes, caller: Origin);
+}
+
+/// A stream without a log is never flushed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoLog;
+
+impl Flush for NoLog {
+    fn flush(&mut self, _: &mut StreamCore, _: &EventTypes, _: Origin) {}
 }
 
 impl ActiveStream {
@@ -24,14 +47,33 @@ impl ActiveStream {
     /// `now` is the clock of its own events.
     #[must_use]
     pub fn new(policy: StreamFullPolicy, capacity: usize, now: fn() -> MonotonicNs) -> Self {
+        Self::with_log(policy, capacity, now, NoLog)
+    }
+}
+
+impl<L: Flush> ActiveStream<L> {
+    /// As [`new`](ActiveStream::new), for a stream that is flushed to `log`.
+    #[must_use]
+    pub fn with_log(
+        policy: StreamFullPolicy,
+        capacity: usize,
+        now: fn() -> MonotonicNs,
+        log: L,
+    ) -> Self {
         Self {
             core: StreamCore::new(policy, capacity),
             types: EventTypes::default(),
             sources: Vec::new(),
             merge: Merge::default(),
             lent: Vec::new(),
+            log,
             now,
         }
+    }
+
+    /// Gives the stream the event types of another that it goes on from; before it has sources.
+    pub fn adopt_event_types(&mut self, types: EventTypes) {
+        self.types = types;
     }
 
     /// Adds a source and tells it what the stream wants.
@@ -51,7 +93,7 @@ impl ActiveStream {
         let mut wanted = self.wanted();
         wanted.running = true;
         self.tell(&wanted);
-        let at = self.sync();
+        let at = self.settle();
         self.core.start(at, caller);
         self.tell(&self.wanted());
     }
@@ -62,7 +104,7 @@ impl ActiveStream {
     ///
     /// XSH `posix_trace_stop()`.
     pub fn stop(&mut self, caller: Origin) {
-        let at = self.sync();
+        let at = self.settle_for_own();
         self.core.stop(at, caller);
         self.tell(&self.wanted());
     }
@@ -73,7 +115,7 @@ impl ActiveStream {
     ///
     /// XSH `posix_trace_set_filter()`.
     pub fn set_filter(&mut self, set: &EventSet, how: Filtering, caller: Origin) {
-        let at = self.sync();
+        let at = self.settle_for_own();
         self.core.set_filter(set, how, at, caller);
         self.tell(&self.wanted());
     }
@@ -84,7 +126,7 @@ impl ActiveStream {
     ///
     /// XSH `posix_trace_clear()`.
     pub fn clear(&mut self) {
-        let at = self.sync();
+        let at = self.settle();
         self.core.clear(at);
         self.tell(&self.wanted());
     }
@@ -92,8 +134,73 @@ impl ActiveStream {
     /// Collects from all sources, merges, and applies filter and policy. Returns the watermark up
     /// to which the stream is now complete.
     pub fn sync(&mut self) -> MonotonicNs {
-        self.merge
-            .round(&mut self.sources, &mut self.types, &mut self.core, self.now)
+        let Self {
+            core,
+            types,
+            sources,
+            merge,
+            log,
+            now,
+            ..
+        } = self;
+        merge.round(sources, types, core, *now, &mut |core, types| {
+            log.flush(core, types, Origin::NONE);
+        })
+    }
+
+    /// As [`sync`](Self::sync), until the stream is complete up to the moment of the call: what was emitted before
+    /// a call counts as before it. A thread that was stopped in the middle of an emission is not waited for without end.
+    pub fn settle(&mut self) -> MonotonicNs {
+        let called = (self.now)();
+        loop {
+            let watermark = self.sync();
+            let waited = (self.now)().0.saturating_sub(called.0);
+            if watermark >= called || waited > SETTLED_WITHIN_NS {
+                return watermark;
+            }
+            std::thread::sleep(SETTLE_PAUSE);
+        }
+    }
+
+    /// As [`settle`](Self::settle), and makes room for an event of the stream's own where that is made by a flush.
+    fn settle_for_own(&mut self) -> MonotonicNs {
+        let at = self.settle();
+        if self.core.needs_flush_before_own() {
+            self.flush(Origin::NONE);
+        }
+        at
+    }
+
+    /// Flushes what the stream holds to its log, for `caller`. Does not collect: call
+    /// [`sync`](Self::sync) before.
+    pub fn flush(&mut self, caller: Origin) {
+        self.log.flush(&mut self.core, &self.types, caller);
+    }
+
+    /// The stream's log, with what it needs to be written: the stream without its sources, and its event types.
+    pub fn log(&mut self) -> (&mut L, &mut StreamCore, &EventTypes) {
+        (&mut self.log, &mut self.core, &self.types)
+    }
+
+    /// The stream's log, and where its events went: for completing the log.
+    pub fn into_log(self) -> (L, EventTypes, Ledger) {
+        let ledger = self.core.ledger().clone();
+        (self.log, self.types, ledger)
+    }
+
+    /// The oldest event that this was not asked for yet; it stays where it is, to be flushed.
+    pub fn show_next(&mut self) -> Option<Event<'_>> {
+        let header = self.core.show_next(&mut self.lent)?;
+        Some(Event {
+            header,
+            data: &self.lent,
+        })
+    }
+
+    /// The clock of the stream's own events.
+    #[must_use]
+    pub fn now(&self) -> MonotonicNs {
+        (self.now)()
     }
 
     /// The oldest event, if one is there. Does not collect: call [`sync`](Self::sync) before.

@@ -19,6 +19,7 @@ pub struct Attributes {
     pub(crate) inheritance: Inheritance,
     pub(crate) log_max_size: usize,
     pub(crate) log_full_policy: LogFullPolicy,
+    pub(crate) kernel_events: Option<bool>,
 }
 
 /// Why a stream cannot be made with these attributes.
@@ -59,6 +60,7 @@ impl Default for Attributes {
             inheritance: Inheritance::CloseForChild,
             log_max_size: 16 * 1024 * 1024,
             log_full_policy: LogFullPolicy::Loop,
+            kernel_events: None,
         }
     }
 }
@@ -97,11 +99,42 @@ impl Attributes {
         self
     }
 
+    /// Most bytes for events in a log.
+    #[doc(alias = "posix_trace_attr_setlogsize")]
+    #[must_use]
+    pub fn with_log_max_size(mut self, bytes: usize) -> Self {
+        self.log_max_size = bytes;
+        self
+    }
+
+    /// What the log does when it is full.
+    #[doc(alias = "posix_trace_attr_setlogfullpolicy")]
+    #[must_use]
+    pub fn with_log_full_policy(mut self, policy: LogFullPolicy) -> Self {
+        self.log_full_policy = policy;
+        self
+    }
+
+    /// Whether the stream gets the kernel's events too.
+    #[doc(alias = "posix_trace_attr_setkernelevents_np")]
+    #[must_use]
+    pub fn with_kernel_events(mut self, wanted: bool) -> Self {
+        self.kernel_events = Some(wanted);
+        self
+    }
+
     /// Whether children of the target are traced too.
     #[doc(alias = "posix_trace_attr_setinherited")]
     #[must_use]
     pub fn with_inheritance(mut self, inheritance: Inheritance) -> Self {
         self.inheritance = inheritance;
+        self
+    }
+
+    /// Says when the stream was made.
+    #[must_use]
+    pub fn with_creation_time(mut self, time: RealtimeNs) -> Self {
+        self.creation_time = time;
         self
     }
 
@@ -186,6 +219,14 @@ impl Attributes {
         self.log_full_policy
     }
 
+    /// Whether the stream gets the kernel's events too; `None` where nothing was chosen, and the
+    /// environment says.
+    #[doc(alias = "posix_trace_attr_getkernelevents_np")]
+    #[must_use]
+    pub fn kernel_events(&self) -> Option<bool> {
+        self.kernel_events
+    }
+
     /// Bytes that a user event takes that is generated with `data_length` bytes.
     #[doc(alias = "posix_trace_attr_getmaxusereventsize")]
     #[must_use]
@@ -209,14 +250,28 @@ impl Attributes {
     ///
     /// See [`InvalidAttribute`].
     pub fn for_stream_without_log(&self) -> Result<Self, InvalidAttribute> {
+        if self.stream_full_policy() == StreamFullPolicy::Flush {
+            return Err(InvalidAttribute::FlushWithoutLog);
+        }
+        self.checked(StreamFullPolicy::Loop)
+    }
+
+    /// As [`for_stream_without_log`](Self::for_stream_without_log), for a stream with a log. Whether the
+    /// log's size is enough, the log says.
+    ///
+    /// # Errors
+    ///
+    /// See [`InvalidAttribute`].
+    pub fn for_stream_with_log(&self) -> Result<Self, InvalidAttribute> {
+        self.checked(StreamFullPolicy::Flush)
+    }
+
+    fn checked(&self, default_policy: StreamFullPolicy) -> Result<Self, InvalidAttribute> {
         if self.max_data_size > sizes::MAX_USER_DATA {
             return Err(InvalidAttribute::MaxDataSize {
                 value: self.max_data_size,
                 max: sizes::MAX_USER_DATA,
             });
-        }
-        if self.stream_full_policy() == StreamFullPolicy::Flush {
-            return Err(InvalidAttribute::FlushWithoutLog);
         }
         if self.stream_min_size > sizes::MAX_STREAM_BYTES {
             return Err(InvalidAttribute::StreamMinSize {
@@ -224,15 +279,11 @@ impl Attributes {
                 max: sizes::MAX_STREAM_BYTES,
             });
         }
-        Ok(self.rounded())
-    }
-
-    fn rounded(&self) -> Self {
         let mut rounded = self.clone();
         let least = sizes::least_stream(rounded.max_data_size);
         rounded.stream_min_size = rounded.stream_min_size.max(least).next_multiple_of(8);
-        rounded.stream_full_policy = Some(rounded.stream_full_policy());
-        rounded
+        rounded.stream_full_policy = Some(self.stream_full_policy.unwrap_or(default_policy));
+        Ok(rounded)
     }
 }
 

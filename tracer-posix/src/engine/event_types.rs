@@ -64,6 +64,14 @@ impl EventTypes {
         }
     }
 
+    /// The first type with this number or a higher one.
+    #[must_use]
+    pub fn next_from(&self, id: EventTypeId) -> Option<EventTypeId> {
+        (id.0..EVENT_ID_LIMIT)
+            .map(EventTypeId)
+            .find(|id| self.name(*id).is_some())
+    }
+
     /// The number of a user type that has this name.
     #[must_use]
     pub fn number(&self, name: &[u8]) -> Option<EventTypeId> {

@@ -20,12 +20,14 @@ pub(super) struct Merge {
 impl Merge {
     /// Collects from all sources, drops those that have ended, and feeds what is certain to be in order. Returns the time up to
     /// which it is: no source will bring anything older. `now` serves where no source has a say.
+    /// `flush` is called before an event for which a stream that is flushed has no room.
     pub(super) fn round(
         &mut self,
         sources: &mut Vec<Box<dyn Source>>,
         types: &mut EventTypes,
         core: &mut StreamCore,
         now: impl FnOnce() -> MonotonicNs,
+        flush: &mut dyn FnMut(&mut StreamCore, &EventTypes),
     ) -> MonotonicNs {
         let mut watermark = NOTHING_MORE;
         sources.retain_mut(|source| {
@@ -37,14 +39,19 @@ impl Merge {
         if watermark == NOTHING_MORE {
             // None will bring anything again: all that is there may go.
             watermark = now();
-            self.feed(MonotonicNs(u64::MAX), core);
+            self.feed(MonotonicNs(u64::MAX), core, &mut |core| flush(core, types));
         } else {
-            self.feed(watermark, core);
+            self.feed(watermark, core, &mut |core| flush(core, types));
         }
         watermark
     }
 
-    fn feed(&mut self, until: MonotonicNs, core: &mut StreamCore) {
+    fn feed(
+        &mut self,
+        until: MonotonicNs,
+        core: &mut StreamCore,
+        flush: &mut dyn FnMut(&mut StreamCore),
+    ) {
         // Each ring brings its events in order: a stable sort finds these runs and merges them.
         self.events.sort_by_key(|event| event.header.time);
         self.losses.sort_by_key(|loss| loss.since);
@@ -55,6 +62,9 @@ impl Merge {
         for event in self.events.drain(..ready) {
             while let Some(loss) = losses.next_if(|loss| loss.since < event.header.time) {
                 core.feed_loss(loss);
+            }
+            if core.needs_flush_before(&event.header, event.data_length) {
+                flush(core);
             }
             core.feed(event.header, event.data(&self.data));
         }

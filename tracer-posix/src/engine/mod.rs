@@ -11,6 +11,8 @@ mod active_stream;
 mod attributes;
 mod event_set;
 mod event_types;
+#[cfg(test)]
+mod flush_model;
 mod ledger;
 mod merge;
 mod policy;
@@ -18,7 +20,7 @@ pub mod sizes;
 mod stream;
 mod trace_name;
 
-pub use active_stream::ActiveStream;
+pub use active_stream::{ActiveStream, Flush, NoLog};
 pub use attributes::{Attributes, InvalidAttribute};
 pub use event_set::{EventSet, SetKind};
 pub use event_types::EventTypes;

@@ -230,6 +230,7 @@ fn attributes_from(raw: &RawFileHeader) -> Option<Attributes> {
         inheritance: value_of(INHERITANCES, raw.inheritance)?,
         log_max_size: usize::try_from(raw.log_max_size.get()).ok()?,
         log_full_policy: value_of(LOG_FULL_POLICIES, raw.attribute_log_full_policy)?,
+        kernel_events: None,
     })
 }
 

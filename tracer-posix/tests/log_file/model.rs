@@ -103,7 +103,7 @@ proptest! {
                 event
             })
             .collect();
-        let (file, writer) = log_of(&events, &flushes, policy, size);
+        let (file, mut writer) = log_of(&events, &flushes, policy, size);
         let is_full = writer.is_full();
         let lost = writer.lost_in_log();
         writer

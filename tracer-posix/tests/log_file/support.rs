@@ -98,7 +98,7 @@ pub fn add(writer: &mut LogWriter, events: &[Recorded], flush_every: usize) {
     }
 }
 
-pub fn complete(writer: LogWriter) {
+pub fn complete(mut writer: LogWriter) {
     writer
         .complete(&types(), &Ledger::default(), FinalStatus::default())
         .unwrap();

@@ -38,6 +38,26 @@ pub(super) struct Buffer {
     used: usize,
     /// Events held, gaps not counted.
     events: usize,
+    /// The oldest entries that were shown to a reader who leaves them there.
+    shown: Shown,
+}
+
+/// How far a reader who takes nothing away has come.
+#[derive(Clone, Copy, Default)]
+struct Shown {
+    entries: usize,
+    /// Bytes of data of these entries.
+    data: usize,
+}
+
+impl Shown {
+    /// The oldest entry goes; it had so much data.
+    fn forget_oldest(&mut self, data_length: usize) {
+        if self.entries > 0 {
+            self.entries -= 1;
+            self.data = self.data.saturating_sub(data_length);
+        }
+    }
 }
 
 impl Buffer {
@@ -76,7 +96,10 @@ impl Buffer {
         let mut since: Option<MonotonicNs> = None;
         while let Some(entry) = self.entries.pop_front() {
             match entry {
-                Entry::Gap(gap) => since = since.or(Some(gap.since)),
+                Entry::Gap(gap) => {
+                    self.shown.forget_oldest(0);
+                    since = since.or(Some(gap.since));
+                }
                 Entry::Event {
                     header,
                     data_length,
@@ -87,16 +110,23 @@ impl Buffer {
                     if let Some(Entry::Gap(next)) = self.entries.front_mut() {
                         next.since = since;
                     } else {
-                        self.entries.push_front(Entry::Gap(Gap { since }));
+                        self.push_gap_in_front(Gap { since });
                     }
                     return true;
                 }
             }
         }
         if let Some(since) = since {
-            self.entries.push_front(Entry::Gap(Gap { since }));
+            self.push_gap_in_front(Gap { since });
         }
         false
+    }
+
+    fn push_gap_in_front(&mut self, gap: Gap) {
+        self.entries.push_front(Entry::Gap(gap));
+        if self.shown.entries > 0 {
+            self.shown.entries += 1;
+        }
     }
 
     /// Takes what is oldest. A gap is given out only when an event follows it.
@@ -105,18 +135,38 @@ impl Buffer {
             return None;
         }
         match self.entries.pop_front()? {
-            Entry::Gap(gap) => Some(Oldest::Gap(gap)),
+            Entry::Gap(gap) => {
+                self.shown.forget_oldest(0);
+                Some(Oldest::Gap(gap))
+            }
             Entry::Event {
                 header,
                 data_length,
                 is_accounted,
             } => {
-                data.clear();
-                data.extend(self.data.iter().take(data_length));
+                copy(&self.data, 0, data_length, data);
                 self.forget(data_length, is_accounted);
                 Some(Oldest::Event(header))
             }
         }
+    }
+
+    /// The oldest event that was not shown yet. It stays where it is.
+    pub(super) fn show_next(&mut self, data: &mut Vec<u8>) -> Option<EventHeader> {
+        while let Some(entry) = self.entries.get(self.shown.entries) {
+            self.shown.entries += 1;
+            if let Entry::Event {
+                header,
+                data_length,
+                ..
+            } = entry
+            {
+                copy(&self.data, self.shown.data, *data_length, data);
+                self.shown.data += data_length;
+                return Some(*header);
+            }
+        }
+        None
     }
 
     /// The time of the oldest event.
@@ -134,9 +184,24 @@ impl Buffer {
 
     fn forget(&mut self, data_length: usize, is_accounted: bool) {
         self.data.drain(..data_length.min(self.data.len()));
+        self.shown.forget_oldest(data_length);
         self.events -= 1;
         if is_accounted {
             self.used = self.used.saturating_sub(event_size(data_length));
         }
     }
+}
+
+/// Puts so many bytes from `start` on into `to`, and nothing else. In pieces: a queue of bytes lies in
+/// memory in two parts.
+fn copy(from: &VecDeque<u8>, start: usize, length: usize, to: &mut Vec<u8>) {
+    to.clear();
+    let (first, second) = from.as_slices();
+    let of_first = first.get(start..).unwrap_or_default();
+    let of_first = &of_first[..length.min(of_first.len())];
+    to.extend_from_slice(of_first);
+    let left = length - of_first.len();
+    let start = start.saturating_sub(first.len());
+    let of_second = second.get(start..).unwrap_or_default();
+    to.extend_from_slice(&of_second[..left.min(of_second.len())]);
 }

@@ -14,7 +14,7 @@
 use tracer_common::event_type::EventTypeId;
 
 use super::buffer::{Buffer, Gap, Oldest};
-use crate::engine::sizes::event_size;
+use crate::engine::sizes::{MAX_SYSTEM_DATA, event_size};
 use crate::engine::{EventSet, Ledger, StreamFullPolicy};
 use crate::event::{EventHeader, MonotonicNs, Truncation};
 use crate::source::{Loss, LossCause};
@@ -217,7 +217,7 @@ impl StreamCore {
     /// XSH `posix_trace_stop()`. Stopping a stream that stopped itself cancels its restart.
     pub fn stop(&mut self, at: MonotonicNs, caller: Origin) {
         self.horizon = self.horizon.max(at);
-        if matches!(self.activity, Activity::Running { .. }) {
+        if self.is_running() {
             self.record_own(EventTypeId::STOP, caller, &CALLED.to_ne_bytes());
         }
         // Recording the STOP may have filled the stream; the call stands all the same.
@@ -238,7 +238,7 @@ impl StreamCore {
             Filtering::Sub => old.difference(set),
         };
         self.horizon = self.horizon.max(at);
-        if matches!(self.activity, Activity::Running { .. }) {
+        if self.is_running() {
             let data = [old.to_bytes(), new.to_bytes()].concat();
             self.record_own(EventTypeId::FILTER, caller, &data);
         }
@@ -270,6 +270,70 @@ impl StreamCore {
         if self.activity == Activity::StoppedFull {
             self.activity = Activity::Suspended;
         }
+    }
+
+    /// Whether a stream that is flushed has no room for this event, which would be recorded.
+    #[must_use]
+    pub fn needs_flush_before(&self, header: &EventHeader, data_length: usize) -> bool {
+        let has_room =
+            || self.buffer.used().saturating_add(event_size(data_length)) <= self.capacity;
+        self.policy == StreamFullPolicy::Flush
+            && matches!(self.activity, Activity::Running { since, .. } if header.time >= since)
+            && !self.filter.contains(header.event_type)
+            && !has_room()
+    }
+
+    /// Whether a stream that is flushed has no room for an event of its own.
+    #[must_use]
+    pub fn needs_flush_before_own(&self) -> bool {
+        self.policy == StreamFullPolicy::Flush
+            && self.is_running()
+            && self
+                .buffer
+                .used()
+                .saturating_add(event_size(MAX_SYSTEM_DATA))
+                > self.capacity
+    }
+
+    /// Whether half of the room is used up.
+    #[must_use]
+    pub fn is_half_full(&self) -> bool {
+        self.buffer.used() >= self.capacity / 2
+    }
+
+    /// A flush begins: records `FLUSH_START` if the stream runs. It takes none of the room, since
+    /// the flush takes it away at once.
+    pub fn begin_flush(&mut self, caller: Origin) {
+        let event_type = EventTypeId::FLUSH_START;
+        if self.is_running() && !self.filter.contains(event_type) {
+            self.ledger.recorded += 1;
+            let header = caller.header(event_type, self.horizon);
+            self.buffer.push(header, &[], false);
+        }
+    }
+
+    /// A flush has ended: records `FLUSH_STOP` if the stream runs.
+    pub fn end_flush(&mut self, caller: Origin) {
+        if self.is_running() {
+            self.record_own(EventTypeId::FLUSH_STOP, caller, &[]);
+        }
+    }
+
+    /// Records that the trace system failed, with the number of the error, if the stream runs.
+    pub fn report_error(&mut self, error: i32) {
+        if self.is_running() {
+            self.record_own(EventTypeId::ERROR, Origin::NONE, &error.to_ne_bytes());
+        }
+    }
+
+    /// The log is full: nothing is recorded any more until the stream is cleared and started.
+    pub fn suspend(&mut self) {
+        self.activity = Activity::Suspended;
+    }
+
+    /// The oldest event that this was not asked for yet; it stays where it is, to be flushed.
+    pub fn show_next(&mut self, data: &mut Vec<u8>) -> Option<EventHeader> {
+        self.buffer.show_next(data)
     }
 
     /// The oldest event, if there is one; its data is put into `data`. `now` is asked for only when
@@ -334,13 +398,17 @@ impl StreamCore {
 
     /// The status now; that events were lost is told once.
     pub fn status(&mut self) -> Status {
-        let is_running = matches!(self.activity, Activity::Running { .. });
+        let is_running = self.is_running();
         let is_overrun = std::mem::take(&mut self.is_overrun);
         Status {
             is_running,
             is_full: self.is_full,
             is_overrun,
         }
+    }
+
+    fn is_running(&self) -> bool {
+        matches!(self.activity, Activity::Running { .. })
     }
 
     /// Whether sources should bring events: also while the stream has stopped itself, since what

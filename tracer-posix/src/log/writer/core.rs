@@ -414,7 +414,7 @@ impl<M: Medium> WriterCore<M> {
     }
 
     pub fn complete(
-        mut self,
+        &mut self,
         types: &EventTypes,
         lost: &Ledger,
         mut status: FinalStatus,

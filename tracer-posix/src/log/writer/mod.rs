@@ -113,7 +113,26 @@ impl LogWriter {
         self.core.lost_in_log()
     }
 
-    /// Writes what is left, all event types and the final status, and marks the log as complete. What this writer knows
+    /// Whether the log takes no more: it is full, and its policy is to end then.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.core.is_closed
+    }
+
+    /// Events that gave way to newer ones, or came after the end of a full log.
+    #[must_use]
+    pub fn gave_way(&self) -> u64 {
+        self.core.lost_in_log() - self.core.losses.unwritten
+    }
+
+    /// Events that could not be written.
+    #[must_use]
+    pub fn unwritten(&self) -> u64 {
+        self.core.losses.unwritten
+    }
+
+    /// Writes what is left, all event types and the final status, and marks the log as complete. Nothing may be added
+    /// then. What this writer knows
     /// of the log itself (full, overrun, an error of this very flush) is added to `status`.
     ///
     /// It is not forced to the disk: whoever needs it to outlive a power failure calls `sync_all` on the file.
@@ -122,7 +141,7 @@ impl LogWriter {
     ///
     /// See [`WriteError`]. The log is then as complete as could be, and says what is missing.
     pub fn complete(
-        self,
+        &mut self,
         types: &EventTypes,
         lost: &Ledger,
         status: FinalStatus,

@@ -1,0 +1,25 @@
+//! The kernel's events in the streams of ordinary programs.
+//!
+//! They come from an *agent*, a privileged process that has the kernel's events anyhow: today
+//! `tracer-user run`, under which the program was started. The agent hands to a controller the
+//! events of processes that it traces and that the controller may trace, and nothing else.
+//!
+//! - [`protocol`]: what controller and agent say to each other;
+//! - [`AgentSource`]: the agent as a source of a stream.
+
+pub mod protocol;
+mod source;
+mod wanted;
+
+pub use source::{AgentError, AgentSource, Request};
+pub use wanted::source_if_wanted;
+
+/// Names the agent's socket in the environment of programs that it starts: `@` and an abstract name.
+pub const ADDRESS_VARIABLE: &str = "LINUX_TRACE_AGENT";
+
+/// Where a system-wide agent listens, if one is there.
+pub const SYSTEM_ADDRESS: &str = "/run/tracer-user.sock";
+
+/// Set to 1 in the environment of a program, it gives the kernel's events to all its streams that
+/// were not told otherwise.
+pub const WANTED_VARIABLE: &str = "LINUX_TRACE_KERNEL_EVENTS";

@@ -1,0 +1,83 @@
+//! What controller and agent say to each other: a request, a reply. A connection serves one stream.
+
+use serde::{Deserialize, Serialize};
+
+use tracer_common::event_type::EVENT_SET_WORDS;
+
+use crate::source::LossCause;
+use crate::wire::SentEvent;
+
+/// The version of what is said here.
+pub const VERSION: u32 = 1;
+
+/// Most bytes of events in one reply; more come with the next.
+pub const MOST_REPLY_BYTES: usize = 1 << 20;
+
+/// What a controller asks for.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Ask {
+    /// Comes first, and once.
+    Hello {
+        /// [`VERSION`].
+        version: u32,
+        /// The process to trace; 0 for the one that asks.
+        pid: i32,
+        /// Whether its children are traced too.
+        inherit: bool,
+        /// Bytes of events that are kept for the controller until it collects them.
+        capacity: u64,
+        /// Whether new events are refused when there is no room; else the oldest make room.
+        keeps_oldest: bool,
+    },
+    /// What the stream wants from now on.
+    Control {
+        /// Whether it records.
+        running: bool,
+        /// The types that it does not want.
+        filter: [u64; EVENT_SET_WORDS],
+    },
+    /// Everything up to now.
+    Collect,
+}
+
+/// What the agent answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// To `Hello` and `Control`.
+    Done,
+    /// To `Hello`: it may not be.
+    Refused {
+        /// The standard's error number.
+        error: i32,
+        /// Why, and what to do.
+        why: String,
+    },
+    /// To `Collect`.
+    Events {
+        /// In order of time.
+        events: Vec<SentEvent>,
+        /// Events lost before them: by the place of the cause in [`LossCause::ALL`], how many, and since when.
+        lost: Vec<(u32, u64, u64)>,
+        /// Nothing older will come; nanoseconds on `CLOCK_MONOTONIC`.
+        watermark: u64,
+        /// Whether more is there already.
+        has_more: bool,
+    },
+}
+
+/// A cause of loss as sent.
+#[must_use]
+pub fn sent_cause(cause: LossCause) -> u32 {
+    let place = LossCause::ALL.iter().position(|known| *known == cause);
+    place
+        .and_then(|place| u32::try_from(place).ok())
+        .unwrap_or(0)
+}
+
+/// A cause of loss as received; what is not known is the ring between kernel and agent.
+#[must_use]
+pub fn received_cause(untrusted: u32) -> LossCause {
+    let place = usize::try_from(untrusted).ok();
+    let known = place.and_then(|place| LossCause::ALL.get(place));
+    known.copied().unwrap_or(LossCause::KernelRingFull)
+}

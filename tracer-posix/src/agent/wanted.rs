@@ -1,0 +1,36 @@
+//! Whether a stream gets the kernel's events.
+
+use std::env;
+
+use super::{AgentError, AgentSource, Request, WANTED_VARIABLE};
+use crate::area::RingMode;
+use crate::engine::{Attributes, Inheritance};
+
+/// The kernel's events for a stream that traces process `pid`, if its attributes, or else the
+/// environment, ask for them.
+///
+/// # Errors
+///
+/// They are asked for and cannot be had.
+pub fn source_if_wanted(
+    pid: i32,
+    attributes: &Attributes,
+) -> Result<Option<AgentSource>, AgentError> {
+    if !attributes.kernel_events().unwrap_or_else(environment_wants) {
+        return Ok(None);
+    }
+    let request = Request {
+        pid,
+        inherit: attributes.inheritance() == Inheritance::Inherited,
+        capacity: attributes.stream_min_size(),
+        mode: RingMode::of(attributes.stream_full_policy()),
+    };
+    AgentSource::connect(&request).map(Some)
+}
+
+/// A program with special rights is not told by its caller.
+fn environment_wants() -> bool {
+    // SAFETY: takes nothing but a number.
+    let is_secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    !is_secure && env::var_os(WANTED_VARIABLE).is_some_and(|value| value == "1")
+}

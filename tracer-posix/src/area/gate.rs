@@ -1,0 +1,50 @@
+//! The word that a trace point looks at first: whether anybody traces.
+//!
+//! Once the area is there, the word is the area's own (`AreaHeader::active`), found through a
+//! pointer. The pointer exists twice. One copy is hidden in the library, for its own trace points.
+//! The other is exported for `trace.h`, whose inline check reads it: it may stand in the
+//! program's memory instead of ours, where a program is linked to fixed addresses.
+//!
+//! The word is right in a child that was made behind the C library's back too: the area is shared.
+//! What else such a child has to forget is found out behind the gate.
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU32};
+
+/// Before the area is made: ask the library.
+static ASK: AtomicU32 = AtomicU32::new(1);
+/// Where no area can be had: nobody ever traces.
+static NEVER: AtomicU32 = AtomicU32::new(0);
+
+/// What `trace.h` reads: not 0 at the end of the pointer means that the function has to be called.
+// SAFETY: the name is reserved for this library by its prefix.
+#[unsafe(no_mangle)]
+pub static __linux_trace_gate: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const ASK).cast_mut());
+
+/// The library's own copy.
+pub(crate) static OWN: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const ASK).cast_mut());
+
+/// Whether a trace point has to do anything.
+#[inline(always)]
+pub(crate) fn is_open() -> bool {
+    let word = OWN.load(Relaxed);
+    // SAFETY: the pointer is to one of the words above, or to one of the area, which stays mapped
+    // as long as the process lives.
+    unsafe { &*word }.load(Relaxed) != 0
+}
+
+/// From now on the gate is open while `active` is not 0.
+pub(super) fn follow(active: &'static AtomicU32) {
+    set(active);
+}
+
+/// The process has no area: the gate stays closed.
+pub(super) fn close() {
+    set(&NEVER);
+}
+
+fn set(word: &'static AtomicU32) {
+    let word = std::ptr::from_ref(word).cast_mut();
+    OWN.store(word, Release);
+    __linux_trace_gate.store(word, Release);
+}

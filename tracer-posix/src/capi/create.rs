@@ -1,0 +1,188 @@
+//! Making streams, and opening logs.
+
+use std::ffi::c_int;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::area::{self, ErrnoKept};
+use crate::engine::Attributes;
+use crate::log::LogReader;
+use crate::stream::{CreateError, LoggedStream, Stream};
+
+use super::clock;
+use super::kind::Kind;
+use super::numbers::{ErrorNumber, Invalid, status};
+use super::stream::store;
+use super::table;
+use super::types::{TraceAttr, TraceId};
+
+/// Makes a stream without a log for tracing process `pid`; 0 for the caller's.
+///
+/// # Errors
+///
+/// Returns `ESRCH`, `EPERM`, `EINVAL`, `EAGAIN` or `ENOMEM` as the standard says.
+///
+/// # Safety
+///
+/// `attr` is null or a valid object, `trid` null or a valid place.
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_trace_create(
+    pid: libc::pid_t,
+    attr: *const TraceAttr,
+    trid: *mut TraceId,
+) -> c_int {
+    // SAFETY: as promised by the caller.
+    unsafe { create(pid, attr, trid, active) }
+}
+
+/// As [`posix_trace_create`], with a log in the file `file_desc`.
+///
+/// # Errors
+///
+/// As [`posix_trace_create`]; `EBADF` for what is not open for writing, `EINVAL` for what is no regular
+/// file or a log too small for one event, `ENOSPC` and `EFBIG` where there is no room for the log.
+///
+/// # Safety
+///
+/// As [`posix_trace_create`].
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_trace_create_withlog(
+    pid: libc::pid_t,
+    attr: *const TraceAttr,
+    file_desc: c_int,
+    trid: *mut TraceId,
+) -> c_int {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        create(pid, attr, trid, |pid, attributes| {
+            logged(pid, attributes, file_desc)
+        })
+    }
+}
+
+/// # Safety
+///
+/// As [`posix_trace_create`].
+unsafe fn create(
+    pid: libc::pid_t,
+    attr: *const TraceAttr,
+    trid: *mut TraceId,
+    make: impl FnOnce(libc::pid_t, &Attributes) -> Result<Kind, c_int>,
+) -> c_int {
+    let _errno = ErrnoKept::new();
+    let pid = if pid == 0 { area::own_pid() } else { pid };
+    // The standard gives no order among the errors: the target first, then the attributes.
+    if let Err(error) = area::Area::find(pid) {
+        return area::TargetError::from(error).error_number();
+    }
+    // SAFETY: as promised by the caller.
+    let attributes = match unsafe { attr.as_ref() } {
+        Some(attr) => attr.attributes(),
+        None => Ok(clock::default_attributes()),
+    };
+    let made = match attributes {
+        Ok(attributes) if !trid.is_null() => make(pid, &attributes),
+        Ok(_) | Err(Invalid) => Err(libc::EINVAL),
+    };
+    match made.and_then(|kind| table::enter(kind).ok_or(libc::EAGAIN)) {
+        // SAFETY: not null, and vouched for by the caller.
+        Ok(made) => status(unsafe { store(trid, made) }),
+        Err(number) => number,
+    }
+}
+
+fn active(pid: libc::pid_t, attributes: &Attributes) -> Result<Kind, c_int> {
+    let stream = Stream::create(pid, attributes).map_err(|error| told(&error))?;
+    Ok(Kind::Active(Box::new(stream)))
+}
+
+fn logged(pid: libc::pid_t, attributes: &Attributes, file_desc: RawFd) -> Result<Kind, c_int> {
+    if file_desc < 0 {
+        return Err(libc::EBADF);
+    }
+    // SAFETY: only duplicated; a number that is no descriptor is found out by that.
+    let file = unsafe { BorrowedFd::borrow_raw(file_desc) };
+    let stream = LoggedStream::create(pid, attributes, file).map_err(|error| told(&error))?;
+    Ok(Kind::Logged(Box::new(stream)))
+}
+
+/// The number of an error. Where a number alone would not explain it, people are told what to do.
+fn told(error: &CreateError) -> c_int {
+    let number = error.error_number();
+    if let CreateError::Agent(error) = error {
+        let line = format!("libposixtrace: {error} (error {number})\n");
+        // Who has closed the standard error wants to be told nothing.
+        let _ = io::stderr().write_all(line.as_bytes());
+    }
+    number
+}
+
+/// Opens the log in the file `file_desc` for reading.
+///
+/// # Errors
+///
+/// Returns `EINVAL` for what is no log, or not open for reading, or a null pointer; `EAGAIN` when this process has too many
+/// streams.
+///
+/// # Safety
+///
+/// `trid` is null or a valid place.
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_trace_open(file_desc: c_int, trid: *mut TraceId) -> c_int {
+    let _errno = ErrnoKept::new();
+    if trid.is_null() {
+        return libc::EINVAL;
+    }
+    // The program may close its own while we read.
+    // SAFETY: takes no pointers; a number that is no descriptor is found out.
+    let copy = unsafe { libc::fcntl(file_desc, libc::F_DUPFD_CLOEXEC, 0) };
+    if copy < 0 {
+        return libc::EINVAL;
+    }
+    // SAFETY: just opened, and nobody else's.
+    let file = File::from(unsafe { OwnedFd::from_raw_fd(copy) });
+    let Ok(log) = LogReader::open(file) else {
+        return libc::EINVAL;
+    };
+    match table::enter(Kind::Recorded(Box::new(log))) {
+        // SAFETY: not null, and vouched for by the caller.
+        Some(made) => status(unsafe { store(trid, made) }),
+        None => libc::EAGAIN,
+    }
+}
+
+/// Closes a log that was opened for reading; not the descriptor.
+///
+/// # Errors
+///
+/// Returns `EINVAL` for what is no pre-recorded stream.
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub extern "C" fn posix_trace_close(trid: TraceId) -> c_int {
+    let _errno = ErrnoKept::new();
+    status(table::find(trid).and_then(|shared| {
+        let mut stream = shared.lock()?;
+        if stream.kind.is_active() {
+            return Err(Invalid);
+        }
+        table::remove(trid)?;
+        stream.kind.close()
+    }))
+}
+
+/// Makes the oldest event of a log the next one.
+///
+/// # Errors
+///
+/// Returns `EINVAL` for what is no pre-recorded stream.
+// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+#[unsafe(no_mangle)]
+pub extern "C" fn posix_trace_rewind(trid: TraceId) -> c_int {
+    status(super::stream::with_stream(trid, |stream| {
+        stream.kind.rewind()
+    }))
+}

@@ -1,0 +1,269 @@
+//! The three kinds of stream that an identifier may stand for, and which function takes which.
+//!
+//! | | active | active with log | pre-recorded |
+//! |---|---|---|---|
+//! | start, stop, clear, filter, define a type | yes | yes | `EINVAL` |
+//! | flush | `EINVAL` | yes | `EINVAL` |
+//! | status, attributes, event types, next event | yes | yes | yes |
+//! | try to get the next event | yes | yes | `EINVAL` |
+//! | rewind, close | `EINVAL` | `EINVAL` | yes |
+
+use tracer_common::event_type::EventTypeId;
+
+use crate::engine::{Attributes, EventSet, Filtering, Origin};
+use crate::event::{Event, RealtimeNs};
+use crate::log::LogReader;
+use crate::stream::{LoggedStatus, LoggedStream, RecorderGone, Stream};
+
+use super::numbers::Invalid;
+
+/// A stream of one of the three kinds.
+pub(super) enum Kind {
+    Active(Box<Stream>),
+    Logged(Box<LoggedStream>),
+    Recorded(Box<LogReader>),
+    /// Shut down or closed; somebody still looks at it.
+    Ended,
+}
+
+/// How hard to look for an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// Only what is at hand, without a system call.
+    AtHand,
+    /// Whatever was generated up to now.
+    Collect,
+}
+
+/// What there is to read.
+pub(super) enum Next<'a> {
+    Event(Event<'a>, RealtimeNs),
+    /// There may be one later.
+    NotYet,
+    /// The log ends here.
+    AtEnd,
+}
+
+impl From<RecorderGone> for Invalid {
+    fn from(_: RecorderGone) -> Self {
+        Self
+    }
+}
+
+/// 0, or an error number.
+type Number = Result<i32, Invalid>;
+
+/// For streams that are active.
+impl Kind {
+    pub(super) fn start(&mut self, caller: Origin) -> Result<(), Invalid> {
+        match self {
+            Self::Active(stream) => stream.start_for(caller),
+            Self::Logged(stream) => stream.start(caller)?,
+            Self::Recorded(_) | Self::Ended => return Err(Invalid),
+        }
+        Ok(())
+    }
+
+    pub(super) fn stop(&mut self, caller: Origin) -> Result<(), Invalid> {
+        match self {
+            Self::Active(stream) => stream.stop_for(caller),
+            Self::Logged(stream) => stream.stop(caller)?,
+            Self::Recorded(_) | Self::Ended => return Err(Invalid),
+        }
+        Ok(())
+    }
+
+    pub(super) fn clear(&mut self) -> Number {
+        match self {
+            Self::Active(stream) => {
+                stream.clear();
+                Ok(0)
+            }
+            Self::Logged(stream) => Ok(stream.clear()?),
+            Self::Recorded(_) | Self::Ended => Err(Invalid),
+        }
+    }
+
+    pub(super) fn flush(&mut self, caller: Origin) -> Number {
+        match self {
+            Self::Logged(stream) => Ok(stream.flush(caller)?),
+            Self::Active(_) | Self::Recorded(_) | Self::Ended => Err(Invalid),
+        }
+    }
+
+    /// Ends the stream. The number is that of the last flush's error.
+    pub(super) fn shut_down(&mut self, caller: Origin) -> Number {
+        match std::mem::replace(self, Self::Ended) {
+            // What it has in the target's area is given back by the time this returns.
+            Self::Active(_) => Ok(0),
+            Self::Logged(stream) => Ok(stream.shut_down(caller)?),
+            other @ (Self::Recorded(_) | Self::Ended) => {
+                *self = other;
+                Err(Invalid)
+            }
+        }
+    }
+
+    pub(super) fn filter(&mut self) -> Result<EventSet, Invalid> {
+        match self {
+            Self::Active(stream) => Ok(*stream.filter()),
+            Self::Logged(stream) => Ok(stream.filter()?),
+            Self::Recorded(_) | Self::Ended => Err(Invalid),
+        }
+    }
+
+    pub(super) fn set_filter(
+        &mut self,
+        set: &EventSet,
+        how: Filtering,
+        caller: Origin,
+    ) -> Result<(), Invalid> {
+        match self {
+            Self::Active(stream) => stream.set_filter_for(set, how, caller),
+            Self::Logged(stream) => stream.set_filter(set, how, caller)?,
+            Self::Recorded(_) | Self::Ended => return Err(Invalid),
+        }
+        Ok(())
+    }
+
+    pub(super) fn define_event_type(&mut self, name: &[u8]) -> Result<EventTypeId, Invalid> {
+        match self {
+            Self::Active(stream) => Ok(stream
+                .define_event_type(name)
+                .map_err(|_too_long| Invalid)?),
+            Self::Logged(stream) => Ok(stream.define_event_type(name)?),
+            Self::Recorded(_) | Self::Ended => Err(Invalid),
+        }
+    }
+
+    /// Whether it is active, with a log or without one.
+    pub(super) fn is_active(&self) -> bool {
+        matches!(self, Self::Active(_) | Self::Logged(_))
+    }
+}
+
+/// For streams that are pre-recorded.
+impl Kind {
+    pub(super) fn rewind(&mut self) -> Result<(), Invalid> {
+        match self {
+            Self::Recorded(log) => {
+                log.rewind();
+                Ok(())
+            }
+            Self::Active(_) | Self::Logged(_) | Self::Ended => Err(Invalid),
+        }
+    }
+
+    pub(super) fn close(&mut self) -> Result<(), Invalid> {
+        match self {
+            Self::Recorded(_) => {
+                *self = Self::Ended;
+                Ok(())
+            }
+            Self::Active(_) | Self::Logged(_) | Self::Ended => Err(Invalid),
+        }
+    }
+}
+
+/// For all.
+impl Kind {
+    pub(super) fn attributes(&self) -> Result<&Attributes, Invalid> {
+        match self {
+            Self::Active(stream) => Ok(stream.attributes()),
+            Self::Logged(stream) => Ok(stream.attributes()),
+            Self::Recorded(log) => Ok(&log.header().attributes),
+            Self::Ended => Err(Invalid),
+        }
+    }
+
+    pub(super) fn status(&mut self) -> Result<LoggedStatus, Invalid> {
+        match self {
+            Self::Active(stream) => {
+                let status = stream.status();
+                Ok(LoggedStatus {
+                    is_running: status.is_running,
+                    is_full: status.is_full,
+                    is_overrun: status.is_overrun,
+                    ..LoggedStatus::default()
+                })
+            }
+            Self::Logged(stream) => Ok(stream.status()?),
+            Self::Recorded(log) => Ok(recorded_status(log)),
+            Self::Ended => Err(Invalid),
+        }
+    }
+
+    /// The next event. An active stream without a log gives it away; the others keep it.
+    pub(super) fn next<'a>(
+        &'a mut self,
+        kept: &'a mut Vec<u8>,
+        effort: Effort,
+    ) -> Result<Next<'a>, Invalid> {
+        match self {
+            Self::Active(stream) if effort == Effort::AtHand && !stream.has_next() => {
+                Ok(Next::NotYet)
+            }
+            Self::Logged(_) if effort == Effort::AtHand => Ok(Next::NotYet),
+            Self::Active(stream) => Ok(stream.try_next().map_or(Next::NotYet, |traced| {
+                Next::Event(traced.event, traced.realtime)
+            })),
+            Self::Logged(stream) => {
+                let Some((header, data, time)) = stream.show_next()? else {
+                    return Ok(Next::NotYet);
+                };
+                *kept = data;
+                Ok(Next::Event(Event { header, data: kept }, time))
+            }
+            // What cannot be read is not there.
+            Self::Recorded(log) => Ok(log
+                .next_record()
+                .ok()
+                .flatten()
+                .map_or(Next::AtEnd, |record| {
+                    Next::Event(record.event, record.realtime)
+                })),
+            Self::Ended => Err(Invalid),
+        }
+    }
+
+    pub(super) fn event_type_name(&mut self, id: EventTypeId) -> Result<Vec<u8>, Invalid> {
+        let name = match self {
+            Self::Active(stream) => stream.event_types().name(id).map(<[u8]>::to_vec),
+            Self::Logged(stream) => stream.event_type_name(id)?,
+            Self::Recorded(log) => log.event_types().name(id).map(<[u8]>::to_vec),
+            Self::Ended => None,
+        };
+        name.ok_or(Invalid)
+    }
+
+    /// The first type with this number or a higher one.
+    pub(super) fn event_type_from(
+        &mut self,
+        id: EventTypeId,
+    ) -> Result<Option<EventTypeId>, Invalid> {
+        match self {
+            Self::Active(stream) => Ok(stream.event_types().next_from(id)),
+            Self::Logged(stream) => Ok(stream.event_type_from(id)?),
+            Self::Recorded(log) => Ok(log.event_types().next_from(id)),
+            Self::Ended => Err(Invalid),
+        }
+    }
+}
+
+/// The status of a log: as it was at the end. One that was never completed lacks events.
+fn recorded_status(log: &LogReader) -> LoggedStatus {
+    let Some(status) = log.final_status() else {
+        return LoggedStatus {
+            is_log_overrun: true,
+            ..LoggedStatus::default()
+        };
+    };
+    LoggedStatus {
+        is_running: false,
+        is_full: status.is_full,
+        is_overrun: status.is_overrun,
+        flush_error: status.flush_error,
+        is_log_full: status.is_log_full,
+        is_log_overrun: status.is_log_overrun || log.damage() != crate::log::Damage::default(),
+    }
+}

@@ -1,0 +1,137 @@
+//! What controller and recorder say to each other: one request, one reply, each a message of its own.
+
+use serde::{Deserialize, Serialize};
+
+use tracer_common::event_type::EVENT_SET_WORDS;
+
+use crate::engine::{Filtering, Origin};
+use crate::wire::SentEvent;
+
+/// More than the longest message: an event with the most data.
+pub(super) const MESSAGE_BYTES: usize = crate::engine::sizes::MAX_USER_DATA + 4096;
+
+/// What the controller asks for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Request {
+    Start(Caller),
+    Stop(Caller),
+    Clear,
+    SetFilter {
+        set: [u64; EVENT_SET_WORDS],
+        how: How,
+        caller: Caller,
+    },
+    Filter,
+    Flush(Caller),
+    Status,
+    ShowNext,
+    DefineEventType(Vec<u8>),
+    /// The name of a type.
+    EventTypeName(u32),
+    /// The first type from a number on.
+    EventTypeFrom(u32),
+    Shutdown(Caller),
+}
+
+/// What the recorder answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Reply {
+    /// Said first: the stream is made. The recorder's process.
+    Ready(i32),
+    Done,
+    /// An error number.
+    Failed(i32),
+    Filter([u64; EVENT_SET_WORDS]),
+    Status(LoggedStatus),
+    Event(Option<SentEvent>),
+    EventType(Option<u32>),
+    Name(Option<Vec<u8>>),
+}
+
+/// What `posix_trace_get_status()` tells of a stream with a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoggedStatus {
+    /// Whether the stream records (`POSIX_TRACE_RUNNING`).
+    pub is_running: bool,
+    /// Whether its room is used up (`POSIX_TRACE_FULL`).
+    pub is_full: bool,
+    /// Whether it lost events since this was last asked (`POSIX_TRACE_OVERRUN`).
+    pub is_overrun: bool,
+    /// The number of the first error of a flush since this was last asked; 0 for none.
+    pub flush_error: i32,
+    /// Whether the log's room is used up.
+    pub is_log_full: bool,
+    /// Whether the log lost events since this was last asked.
+    pub is_log_overrun: bool,
+}
+
+/// [`Origin`] as sent.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Caller {
+    pid: i32,
+    tid: i32,
+    thread_id: u64,
+    program_address: u64,
+}
+
+impl From<Origin> for Caller {
+    fn from(origin: Origin) -> Self {
+        let Origin {
+            pid,
+            tid,
+            thread_id,
+            program_address,
+        } = origin;
+        Self {
+            pid,
+            tid,
+            thread_id,
+            program_address,
+        }
+    }
+}
+
+impl From<Caller> for Origin {
+    fn from(caller: Caller) -> Self {
+        let Caller {
+            pid,
+            tid,
+            thread_id,
+            program_address,
+        } = caller;
+        Self {
+            pid,
+            tid,
+            thread_id,
+            program_address,
+        }
+    }
+}
+
+/// [`Filtering`] as sent.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum How {
+    Set,
+    Add,
+    Sub,
+}
+
+impl From<Filtering> for How {
+    fn from(how: Filtering) -> Self {
+        match how {
+            Filtering::Set => Self::Set,
+            Filtering::Add => Self::Add,
+            Filtering::Sub => Self::Sub,
+        }
+    }
+}
+
+impl From<How> for Filtering {
+    fn from(how: How) -> Self {
+        match how {
+            How::Set => Self::Set,
+            How::Add => Self::Add,
+            How::Sub => Self::Sub,
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! A stream and the log that it is flushed to.
+
+use std::time::{Duration, Instant};
+
+use crate::engine::{
+    ActiveStream, EventSet, EventTypes, Filtering, Flush, Origin, StreamCore, StreamFullPolicy,
+};
+use crate::event::{Event, MonotonicNs};
+use crate::log::{FinalStatus, LogWriter, WriteError};
+use crate::source::Source;
+
+use super::LoggedStatus;
+
+/// How often a stream under `POSIX_TRACE_FLUSH` is flushed at least, while it has events.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A log that a stream is flushed to.
+struct Log {
+    writer: LogWriter,
+    /// The number of the first error of a flush since it was asked for; 0 for none.
+    first_error: i32,
+    /// That of the flush at hand.
+    error: i32,
+    now: fn() -> MonotonicNs,
+    /// The data of the event at hand.
+    data: Vec<u8>,
+}
+
+impl Log {
+    fn note(&mut self, result: Result<(), WriteError>) {
+        if let Err(error) = result {
+            let number = error.error_number();
+            if self.error == 0 {
+                self.error = number;
+            }
+            if self.first_error == 0 {
+                self.first_error = number;
+            }
+        }
+    }
+}
+
+impl Flush for Log {
+    fn flush(&mut self, core: &mut StreamCore, types: &EventTypes, caller: Origin) {
+        let had_error = self.first_error != 0;
+        self.error = 0;
+        core.begin_flush(caller);
+        let mut data = std::mem::take(&mut self.data);
+        while let Some(header) = core.next(&mut data, self.now) {
+            let result = self.writer.append(&header, &data, b"", types);
+            self.note(result);
+            if self.writer.is_closed() {
+                core.suspend();
+            }
+        }
+        self.data = data;
+        if caller == Origin::NONE && self.error != 0 && !had_error {
+            core.report_error(self.error);
+        }
+        core.end_flush(caller);
+    }
+}
+
+/// A stream and its log: what the standard says of a stream with a log, but for who calls.
+pub struct Recording {
+    stream: ActiveStream<Log>,
+    policy: StreamFullPolicy,
+    last_write: Instant,
+}
+
+impl Recording {
+    /// A suspended, empty stream that holds `capacity` bytes of events and is flushed to `log`.
+    #[must_use]
+    pub fn new(
+        policy: StreamFullPolicy,
+        capacity: usize,
+        now: fn() -> MonotonicNs,
+        log: LogWriter,
+    ) -> Self {
+        let log = Log {
+            writer: log,
+            first_error: 0,
+            error: 0,
+            now,
+            data: Vec::new(),
+        };
+        Self {
+            stream: ActiveStream::with_log(policy, capacity, now, log),
+            policy,
+            last_write: Instant::now(),
+        }
+    }
+
+    /// Adds a source and tells it what the stream wants.
+    pub fn add_source(&mut self, source: Box<dyn Source>) {
+        self.stream.add_source(source);
+    }
+
+    /// What has to be done now and then: under `POSIX_TRACE_FLUSH` collects, and flushes before there is
+    /// no room. Returns whether anything had come.
+    pub fn tick(&mut self) -> bool {
+        if self.policy != StreamFullPolicy::Flush {
+            return false;
+        }
+        let before = self.stream.ledger().recorded();
+        self.stream.sync();
+        let (log, core, types) = self.stream.log();
+        if core.is_half_full() {
+            log.flush(core, types, Origin::NONE);
+        }
+        if self.last_write.elapsed() > FLUSH_INTERVAL {
+            if core.held() > 0 {
+                log.flush(core, types, Origin::NONE);
+            }
+            let result = log.writer.flush(core.ledger());
+            log.note(result);
+            self.last_write = Instant::now();
+        }
+        self.stream.ledger().recorded() != before
+    }
+
+    /// Whether the stream records, or stopped itself: whether [`tick`](Self::tick) has anything to do.
+    #[must_use]
+    pub fn needs_ticks(&mut self) -> bool {
+        self.policy == StreamFullPolicy::Flush && self.stream.log().1.wants_events()
+    }
+
+    /// See [`ActiveStream::start`].
+    pub fn start(&mut self, caller: Origin) {
+        self.stream.start(caller);
+    }
+
+    /// See [`ActiveStream::stop`].
+    pub fn stop(&mut self, caller: Origin) {
+        self.stream.stop(caller);
+    }
+
+    /// Drops all that stream and log hold.
+    ///
+    /// # Errors
+    ///
+    /// The number of the error with which the log could not be cleared.
+    ///
+    /// # Standard
+    ///
+    /// XSH `posix_trace_clear()`. A log under `POSIX_TRACE_APPEND` is cleared as well.
+    pub fn clear(&mut self) -> Result<(), i32> {
+        self.stream.clear();
+        let (log, ..) = self.stream.log();
+        log.first_error = 0;
+        log.writer.clear().map_err(|error| error.error_number())
+    }
+
+    /// Changes the filter; see [`ActiveStream::set_filter`].
+    pub fn set_filter(&mut self, set: &EventSet, how: Filtering, caller: Origin) {
+        self.stream.set_filter(set, how, caller);
+    }
+
+    /// The set of types that are not recorded.
+    #[must_use]
+    pub fn filter(&self) -> &EventSet {
+        self.stream.filter()
+    }
+
+    /// Copies what the stream holds to the log, and the log to its file.
+    ///
+    /// # Errors
+    ///
+    /// The number of the first error.
+    ///
+    /// # Standard
+    ///
+    /// XSH `posix_trace_flush()`.
+    pub fn flush(&mut self, caller: Origin) -> Result<(), i32> {
+        self.stream.settle();
+        self.stream.flush(caller);
+        let (log, core, _) = self.stream.log();
+        let result = log.writer.flush(core.ledger());
+        log.note(result);
+        self.last_write = Instant::now();
+        match log.error {
+            0 => Ok(()),
+            number => Err(number),
+        }
+    }
+
+    /// The status now. What was lost, and the first error of a flush, is told once.
+    pub fn status(&mut self) -> LoggedStatus {
+        let stream = self.stream.status();
+        let (log, ..) = self.stream.log();
+        LoggedStatus {
+            is_running: stream.is_running,
+            is_full: stream.is_full,
+            is_overrun: stream.is_overrun,
+            flush_error: std::mem::take(&mut log.first_error),
+            is_log_full: log.writer.is_full(),
+            is_log_overrun: log.writer.take_overrun(),
+        }
+    }
+
+    /// The oldest event that is not flushed yet and was not shown; it stays in the stream.
+    pub fn show_next(&mut self) -> Option<Event<'_>> {
+        self.stream.sync();
+        self.stream.show_next()
+    }
+
+    /// The number of the user event type `name`; see [`ActiveStream::define_event_type`].
+    pub fn define_event_type(&mut self, name: &[u8]) -> crate::EventTypeId {
+        self.stream.define_event_type(name)
+    }
+
+    /// The event types that are known now.
+    pub fn event_types(&mut self) -> &EventTypes {
+        self.stream.learn_event_types();
+        self.stream.event_types()
+    }
+
+    /// Stops the stream, flushes what it holds, and completes the log.
+    ///
+    /// # Errors
+    ///
+    /// The number of the first error of this last flush.
+    ///
+    /// # Standard
+    ///
+    /// XSH `posix_trace_shutdown()`.
+    pub fn complete(mut self, caller: Origin) -> Result<(), i32> {
+        // A stream that was suspended has nothing to wait for; one that runs is stopped here.
+        self.stream.stop(caller);
+        self.stream.learn_event_types();
+        self.stream.flush(caller);
+        let status = self.stream.status();
+        self.stream.end();
+        let (mut log, types, ledger) = self.stream.into_log();
+        let status = FinalStatus {
+            is_full: status.is_full,
+            is_overrun: status.is_overrun,
+            flush_error: log.first_error,
+            is_log_full: log.writer.is_full(),
+            is_log_overrun: log.writer.take_overrun(),
+        };
+        let flushed = log.error;
+        let completed = log.writer.complete(&types, &ledger, status);
+        match (flushed, completed) {
+            (0, Ok(())) => Ok(()),
+            (0, Err(error)) => Err(error.error_number()),
+            (number, _) => Err(number),
+        }
+    }
+}

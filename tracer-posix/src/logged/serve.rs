@@ -1,0 +1,218 @@
+//! What the recorder does: collects, flushes, answers its controller, and completes the log when
+//! there is no controller any more.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use crate::EventTypeId;
+use crate::engine::{EventSet, Origin};
+
+use super::Recording;
+use super::protocol::{MESSAGE_BYTES, Reply, Request};
+use crate::wire::SentEvent;
+
+/// How often a running stream is looked at: a thread's ring has to hold what comes meanwhile.
+const BUSY: Duration = Duration::from_millis(1);
+/// How often while nothing comes.
+const QUIET: Duration = Duration::from_millis(8);
+/// How often it is made sure that the controller still has its end: a process that it made may have
+/// kept that open when the controller has ended or runs another program.
+const CONTROLLER_LOOK: Duration = Duration::from_millis(250);
+
+/// The controller, as the recorder sees it.
+pub(super) struct Controller {
+    pid: libc::pid_t,
+    /// Readable when it has ended.
+    process: Option<OwnedFd>,
+    /// Where its end of the conversation is among its descriptors, and which socket that is.
+    end: (RawFd, u64),
+    next_look: Instant,
+}
+
+impl Controller {
+    /// The controller with this number, whose end is `end`, a socket with this inode.
+    pub(super) fn new(pid: libc::pid_t, end: RawFd, inode: u64) -> Self {
+        // SAFETY: takes no pointers.
+        let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let process = RawFd::try_from(process).ok().filter(|fd| *fd >= 0);
+        Self {
+            pid,
+            // SAFETY: just opened, and nobody else's.
+            process: process.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }),
+            end: (end, inode),
+            next_look: Instant::now() + CONTROLLER_LOOK,
+        }
+    }
+
+    /// Whether it is still the program that made us. Where that cannot be seen it is believed to be.
+    fn is_there(&mut self) -> bool {
+        if Instant::now() < self.next_look {
+            return true;
+        }
+        self.next_look = Instant::now() + CONTROLLER_LOOK;
+        match fs::metadata(format!("/proc/{}/fd/{}", self.pid, self.end.0)) {
+            Ok(end) => end.ino() == self.end.1,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
+    }
+}
+
+/// What the recorder found when it waited.
+enum Woken {
+    Request(Request),
+    Time,
+    /// The controller has ended, has closed its end, or says what no controller says.
+    End,
+}
+
+/// Serves until the controller shuts the stream down or is gone. Ends the log in either case.
+pub(super) fn serve(mut recording: Recording, socket: &OwnedFd, mut controller: Controller) {
+    let mut message = vec![0; MESSAGE_BYTES];
+    let mut pause = BUSY;
+    loop {
+        let wait = if recording.needs_ticks() {
+            pause
+        } else {
+            CONTROLLER_LOOK
+        };
+        match wait_for(socket, &controller, wait, &mut message) {
+            Woken::Request(Request::Shutdown(caller)) => {
+                let reply = match recording.complete(caller.into()) {
+                    Ok(()) => Reply::Done,
+                    Err(number) => Reply::Failed(number),
+                };
+                // A controller that is gone has nobody to be told.
+                let _ = send(socket, &reply);
+                return;
+            }
+            Woken::Request(request) => {
+                let reply = answer(&mut recording, request);
+                if send(socket, &reply).is_err() {
+                    break;
+                }
+            }
+            Woken::Time if controller.is_there() => {}
+            Woken::Time | Woken::End => break,
+        }
+        pause = if recording.tick() {
+            BUSY
+        } else {
+            (pause * 2).min(QUIET)
+        };
+    }
+    // What cannot be written any more nobody can be told of; the log says what it lacks.
+    let _ = recording.complete(Origin::NONE);
+}
+
+fn answer(recording: &mut Recording, request: Request) -> Reply {
+    let done = |result: Result<(), i32>| match result {
+        Ok(()) => Reply::Done,
+        Err(number) => Reply::Failed(number),
+    };
+    match request {
+        Request::Start(caller) => recording.start(caller.into()),
+        Request::Stop(caller) => recording.stop(caller.into()),
+        Request::Clear => return done(recording.clear()),
+        Request::SetFilter { set, how, caller } => {
+            recording.set_filter(&EventSet::from_words(set), how.into(), caller.into());
+        }
+        Request::Filter => return Reply::Filter(*recording.filter().words()),
+        Request::Flush(caller) => return done(recording.flush(caller.into())),
+        Request::Status => return Reply::Status(recording.status()),
+        Request::ShowNext => {
+            return Reply::Event(recording.show_next().map(|event| SentEvent::new(&event)));
+        }
+        Request::DefineEventType(name) => {
+            return Reply::EventType(Some(recording.define_event_type(&name).0));
+        }
+        Request::EventTypeName(id) => {
+            let types = recording.event_types();
+            return Reply::Name(types.name(EventTypeId(id)).map(<[u8]>::to_vec));
+        }
+        Request::EventTypeFrom(id) => {
+            return Reply::EventType(
+                recording
+                    .event_types()
+                    .next_from(EventTypeId(id))
+                    .map(|id| id.0),
+            );
+        }
+        // Served by the caller of this.
+        Request::Shutdown(_) => {}
+    }
+    Reply::Done
+}
+
+fn wait_for(
+    socket: &OwnedFd,
+    controller: &Controller,
+    wait: Duration,
+    message: &mut [u8],
+) -> Woken {
+    let poll = |fd: RawFd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let ended = controller.process.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+    let mut polled = [poll(socket.as_raw_fd()), poll(ended)];
+    let timeout = libc::c_int::try_from(wait.as_millis()).unwrap_or(1);
+    // SAFETY: two valid entries.
+    unsafe { libc::poll(polled.as_mut_ptr(), 2, timeout) };
+    let [conversation, end] = polled;
+    // What it still said before it ended is heard first.
+    if conversation.revents != 0 {
+        return match super::client::receive(socket, message) {
+            Ok(bytes) => postcard::from_bytes(bytes).map_or(Woken::End, Woken::Request),
+            Err(_gone) => Woken::End,
+        };
+    }
+    if end.revents != 0 {
+        return Woken::End;
+    }
+    Woken::Time
+}
+
+fn send(socket: &OwnedFd, reply: &Reply) -> io::Result<()> {
+    let bytes = postcard::to_stdvec(reply).map_err(io::Error::other)?;
+    super::client::send(socket, &bytes)
+}
+
+/// Makes a fresh fork of the controller a process of its own: no terminal, no files but `kept`, no
+/// working directory that could not be unmounted, no real-time rights.
+pub(super) fn settle_down(kept: &[RawFd]) {
+    // SAFETY: takes no pointers.
+    unsafe { libc::setsid() };
+    // SAFETY: a string ended by a null.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"posixtrace-log".as_ptr()) };
+    // SAFETY: a string ended by a null.
+    unsafe { libc::chdir(c"/".as_ptr()) };
+    let ordinary = libc::sched_param { sched_priority: 0 };
+    // SAFETY: a valid object.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const ordinary) };
+    // SAFETY: a string ended by a null.
+    let nothing = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+    for standard in 0..3 {
+        if nothing >= 0 && !kept.contains(&standard) {
+            // SAFETY: takes no pointers; what the descriptor was belongs to the controller.
+            unsafe { libc::dup2(nothing, standard) };
+        }
+    }
+    let mut kept: Vec<u32> = kept
+        .iter()
+        .filter_map(|fd| u32::try_from(*fd).ok())
+        .collect();
+    kept.sort_unstable();
+    let mut first = 3;
+    for fd in kept.into_iter().chain([u32::MAX]) {
+        if first < fd {
+            // Kernels without it keep the controller's files open until its log is complete.
+            // SAFETY: takes no pointers; these descriptors belong to the controller.
+            unsafe { libc::syscall(libc::SYS_close_range, first, fd - 1, 0) };
+        }
+        first = first.max(fd.saturating_add(1));
+    }
+}

@@ -1,0 +1,198 @@
+//! An active stream without a log.
+
+use std::time::{Duration, Instant};
+
+use tracer_common::event_type::{EventTypeId, TRACE_EVENT_NAME_MAX};
+
+use super::{CreateError, RealtimeClock, caller};
+use crate::agent;
+use crate::area::{
+    NameTooLong, RingMode, StreamRequest, TargetSource, monotonic_now, own_pid, realtime_now,
+};
+use crate::census::Counted;
+use crate::engine::{
+    ActiveStream, Attributes, EventSet, EventTypes, Filtering, Inheritance, Origin, Status,
+};
+use crate::event::{Event, RealtimeNs};
+
+/// A trace point wakes nobody: who waits looks again, at first after so long, then less often.
+const SHORTEST_WAIT: Duration = Duration::from_micros(200);
+const LONGEST_WAIT: Duration = Duration::from_millis(5);
+
+/// An active trace stream without a log. Dropping it shuts it down.
+pub struct Stream {
+    stream: ActiveStream,
+    attributes: Attributes,
+    clock: RealtimeClock,
+    _counted: Counted,
+}
+
+/// An event as a stream reports it, lent until the next call.
+#[derive(Clone, Copy, Debug)]
+pub struct Traced<'a> {
+    /// The event.
+    pub event: Event<'a>,
+    /// When it was generated (`posix_timestamp`).
+    pub realtime: RealtimeNs,
+}
+
+impl Stream {
+    /// Makes a stream that traces process `pid`: suspended, empty, with an empty filter.
+    ///
+    /// # Errors
+    ///
+    /// See [`CreateError`].
+    ///
+    /// # Standard
+    ///
+    /// XSH `posix_trace_create()`.
+    #[doc(alias = "posix_trace_create")]
+    pub fn create(pid: i32, attributes: &Attributes) -> Result<Self, CreateError> {
+        let mut attributes = attributes.for_stream_without_log()?;
+        let counted = Counted::new()?;
+        let policy = attributes.stream_full_policy();
+        let request = StreamRequest {
+            target: Some(pid),
+            inherit: attributes.inheritance() == Inheritance::Inherited,
+            ring_bytes: attributes.stream_min_size(),
+            mode: RingMode::of(policy),
+            max_data: attributes.max_data_size(),
+            lease: None,
+        };
+        let source = TargetSource::open(pid, request)?;
+        let kernel = agent::source_if_wanted(pid, &attributes)?;
+        attributes.creation_time = realtime_now();
+        let mut stream = ActiveStream::new(policy, attributes.stream_min_size(), monotonic_now);
+        stream.add_source(Box::new(source));
+        if let Some(kernel) = kernel {
+            stream.add_source(Box::new(kernel));
+        }
+        Ok(Self {
+            stream,
+            attributes,
+            clock: RealtimeClock::new(),
+            _counted: counted,
+        })
+    }
+
+    /// Makes a stream that traces this process.
+    ///
+    /// # Errors
+    ///
+    /// See [`CreateError`].
+    pub fn create_for_self(attributes: &Attributes) -> Result<Self, CreateError> {
+        Self::create(own_pid(), attributes)
+    }
+
+    /// The attributes that the stream has.
+    #[doc(alias = "posix_trace_get_attr")]
+    #[must_use]
+    pub fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// Starts the stream. One that runs, or is full, is left as it is.
+    #[doc(alias = "posix_trace_start")]
+    pub fn start(&mut self) {
+        self.start_for(caller(0));
+    }
+
+    /// Stops the stream; what is recorded stays readable.
+    #[doc(alias = "posix_trace_stop")]
+    pub fn stop(&mut self) {
+        self.stop_for(caller(0));
+    }
+
+    /// Drops everything recorded so far, and the filter.
+    #[doc(alias = "posix_trace_clear")]
+    pub fn clear(&mut self) {
+        self.stream.clear();
+    }
+
+    /// The set of types that are not recorded.
+    #[doc(alias = "posix_trace_get_filter")]
+    #[must_use]
+    pub fn filter(&self) -> &EventSet {
+        self.stream.filter()
+    }
+
+    /// Changes the set of types that are not recorded.
+    #[doc(alias = "posix_trace_set_filter")]
+    pub fn set_filter(&mut self, set: &EventSet, how: Filtering) {
+        self.set_filter_for(set, how, caller(0));
+    }
+
+    /// The status now; that events were lost is told once.
+    #[doc(alias = "posix_trace_get_status")]
+    pub fn status(&mut self) -> Status {
+        self.stream.status()
+    }
+
+    /// The user event type `name`, in the target as well as in this stream.
+    ///
+    /// # Errors
+    ///
+    /// [`NameTooLong`] (`ENAMETOOLONG`).
+    #[doc(alias = "posix_trace_trid_eventid_open")]
+    pub fn define_event_type(&mut self, name: &[u8]) -> Result<EventTypeId, NameTooLong> {
+        if name.len() > TRACE_EVENT_NAME_MAX {
+            return Err(NameTooLong { length: name.len() });
+        }
+        Ok(self.stream.define_event_type(name))
+    }
+
+    /// The event types that are known now.
+    #[doc(alias = "posix_trace_eventid_get_name")]
+    #[doc(alias = "posix_trace_eventtypelist_getnext_id")]
+    pub fn event_types(&mut self) -> &EventTypes {
+        self.stream.learn_event_types();
+        self.stream.event_types()
+    }
+
+    /// Whether an event can be had without collecting.
+    pub(crate) fn has_next(&self) -> bool {
+        self.stream.held() > 0
+    }
+
+    /// The oldest event, if one is there. It is taken out of the stream.
+    #[doc(alias = "posix_trace_trygetnext_event")]
+    pub fn try_next(&mut self) -> Option<Traced<'_>> {
+        if self.stream.held() == 0 {
+            self.stream.sync();
+            self.clock.look();
+        }
+        let event = self.stream.next_event()?;
+        let realtime = self.clock.time(event.header.time);
+        Some(Traced { event, realtime })
+    }
+
+    /// The oldest event; waits for one, but not longer than `patience`.
+    #[doc(alias = "posix_trace_timedgetnext_event")]
+    pub fn next_within(&mut self, patience: Duration) -> Option<Traced<'_>> {
+        let since = Instant::now();
+        let mut wait = SHORTEST_WAIT;
+        while self.stream.held() == 0 {
+            self.stream.sync();
+            self.clock.look();
+            let left = patience.saturating_sub(since.elapsed());
+            if self.stream.held() > 0 || left.is_zero() {
+                break;
+            }
+            std::thread::sleep(wait.min(left));
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+        self.try_next()
+    }
+
+    pub(crate) fn start_for(&mut self, caller: Origin) {
+        self.stream.start(caller);
+    }
+
+    pub(crate) fn stop_for(&mut self, caller: Origin) {
+        self.stream.stop(caller);
+    }
+
+    pub(crate) fn set_filter_for(&mut self, set: &EventSet, how: Filtering, caller: Origin) {
+        self.stream.set_filter(set, how, caller);
+    }
+}

@@ -1,0 +1,15 @@
+//! Who calls.
+
+use crate::area;
+use crate::engine::Origin;
+
+/// The calling thread, and the address that it calls from; 0 where that is not known.
+pub(crate) fn caller(address: u64) -> Origin {
+    Origin {
+        pid: area::own_pid(),
+        // SAFETY: takes nothing and cannot fail.
+        tid: unsafe { libc::gettid() },
+        thread_id: area::own_thread_id(),
+        program_address: address,
+    }
+}

@@ -1,0 +1,36 @@
+//! Why a stream cannot be made.
+
+use std::io;
+
+use crate::agent::AgentError;
+use crate::area::TargetError;
+use crate::census::TooManyStreams;
+use crate::engine::InvalidAttribute;
+use crate::log::WriteError;
+
+/// Why a stream could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateError {
+    /// An attribute cannot be had.
+    #[error(transparent)]
+    Attribute(#[from] InvalidAttribute),
+    /// The process cannot be traced.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// The kernel's events are asked for and cannot be had.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// There are too many streams.
+    #[error(transparent)]
+    Count(#[from] TooManyStreams),
+    /// The log cannot be written.
+    #[error(transparent)]
+    Log(#[from] WriteError),
+    /// `ENOMEM`: there is no recorder to be had.
+    #[error("cannot make the process that records")]
+    Recorder(#[source] io::Error),
+    /// The recorder could not make the stream; this is the standard's error number.
+    #[error("the recorder cannot make the stream: {}", io::Error::from_raw_os_error(*.0))]
+    Refused(i32),
+}

@@ -1,0 +1,38 @@
+//! Trace streams for Rust programs: three kinds, three types.
+//!
+//! | kind | type | made by |
+//! |---|---|---|
+//! | active, without a log | [`Stream`] | [`Stream::create`] |
+//! | active, with a log | [`LoggedStream`] | [`LoggedStream::create`] |
+//! | pre-recorded | [`LogReader`] | [`LogReader::open`] |
+//!
+//! What the standard allows for one kind only is a method of that type only: a call that `trace.h` would
+//! answer with `EINVAL` does not compile here.
+//!
+//! ```no_run
+//! use tracer_posix::emit::UserEvent;
+//! use tracer_posix::engine::Attributes;
+//! use tracer_posix::stream::Stream;
+//!
+//! let request = UserEvent::open("request")?;
+//! let mut stream = Stream::create_for_self(&Attributes::default())?;
+//! stream.start();
+//! request.emit(b"hello");
+//! stream.stop();
+//! while let Some(traced) = stream.try_next() {
+//!     println!("{:?} {:?}", traced.realtime, traced.event);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod active;
+mod caller;
+mod clock;
+mod error;
+
+pub use crate::log::LogReader;
+pub use crate::logged::{LoggedStatus, LoggedStream, RecorderGone};
+pub use active::{Stream, Traced};
+pub(crate) use caller::caller;
+pub(crate) use clock::RealtimeClock;
+pub use error::CreateError;
