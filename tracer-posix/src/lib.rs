@@ -7,6 +7,7 @@
 //! - [`agent`]: the kernel's events in streams, from a privileged process.
 //! - [`census`]: how many streams there are in the system.
 //! - [`emit`]: trace points for Rust programs.
+//! - `layer()`: spans and events of the `tracing` crate as user events, behind the feature `tracing`.
 //! - `capi`: the C functions of `trace.h`.
 
 pub mod agent;
@@ -17,10 +18,14 @@ pub mod emit;
 pub mod engine;
 mod error_number;
 pub mod event;
+#[cfg(feature = "tracing")]
+mod layer;
 pub mod log;
 pub mod logged;
 pub mod source;
 pub mod stream;
 pub mod wire;
 
+#[cfg(feature = "tracing")]
+pub use layer::{TraceLayer, layer};
 pub use tracer_common::event_type::EventTypeId;
