@@ -2,12 +2,15 @@
 //!
 //! - [`kernel`] loads the eBPF programs and is the kernel's source of events;
 //! - [`trace`] follows processes: it joins the sources in one stream and drains it;
-//! - [`report`] shows events, to people as text and to programs as JSON lines;
+//! - [`report`] shows events, to people as text and to programs as JSON lines or CSV;
+//! - [`log_view`] looks at logs, and [`export`] converts them to what other tools open;
 //! - [`syscall_names`] knows the names of system calls;
 //! - [`cli`] is what was typed, checked.
 
 pub mod cli;
+pub mod export;
 pub mod kernel;
+pub mod log_view;
 pub mod probes;
 pub mod report;
 pub mod syscall_names;

@@ -4,9 +4,13 @@ mod attach;
 mod doctor;
 mod events;
 mod exit;
+mod export;
+mod info;
+mod log_filter;
 mod probe_options;
 mod probes;
 mod quantity;
+mod read;
 mod run;
 mod trace_options;
 
@@ -19,6 +23,8 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use tracing_subscriber::EnvFilter;
 
+pub use quantity::time;
+
 /// Traces running processes: system events from the kernel and the program's own user events in one
 /// timeline.
 #[derive(Debug, Parser)]
@@ -29,13 +35,16 @@ struct Cli {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 done, but events were lost; 2 failed. \
+Exit codes: 0 done; 1 done, but events were lost, or the log is damaged or was not completed; 2 failed. \
 `run` ends with the status of the command when that is not 0.";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Attach(attach::AttachArgs),
     Run(run::RunArgs),
+    Read(read::ReadArgs),
+    Info(info::InfoArgs),
+    Export(export::ExportArgs),
     Probes(probes::ProbesArgs),
     Doctor(doctor::DoctorArgs),
     Events(events::EventsArgs),
@@ -60,6 +69,9 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Attach(args) => attach::run(&args.try_into()?),
         Command::Run(args) => run::run(&args.try_into()?),
+        Command::Read(args) => read::run(&args.try_into()?),
+        Command::Info(args) => info::run(&args.into()),
+        Command::Export(args) => export::run(&args.try_into()?),
         Command::Probes(args) => probes::run(&args.try_into()?),
         Command::Doctor(args) => doctor::run(&args.into()),
         Command::Events(args) => events::run(&args.into()),

@@ -162,7 +162,7 @@ fn chosen_syscalls(typed: Option<&str>) -> anyhow::Result<SyscallSet> {
 }
 
 /// Parts the numbers of `--events` from the words.
-fn split_events(
+pub(super) fn split_events(
     typed: &[String],
     has_probes: bool,
 ) -> anyhow::Result<(Option<u64>, Option<Selection>)> {

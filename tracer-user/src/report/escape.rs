@@ -15,7 +15,12 @@ fn is_harmless(character: char) -> bool {
 /// `data` as text, if it is text: UTF-8 of printable characters, tabs and line ends; one null at the
 /// end belongs to the string and not to the text.
 pub fn as_text(data: &[u8]) -> Option<&str> {
-    let text = std::str::from_utf8(data.strip_suffix(b"\0").unwrap_or(data)).ok()?;
+    let data = data.strip_suffix(b"\0").unwrap_or(data);
+    let text = std::str::from_utf8(data).ok()?;
+    // Most text is plain, and this looks at many bytes at once.
+    if data.iter().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Some(text);
+    }
     text.chars()
         .all(|character| is_harmless(character) || matches!(character, '\t' | '\n'))
         .then_some(text)

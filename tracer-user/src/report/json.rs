@@ -34,7 +34,7 @@ impl Report for JsonLines {
         out.extend_from_slice(b"{\"ns\":");
         push_number(out, header.time.0);
         out.extend_from_slice(b",\"time\":\"");
-        self.clock.push(out, header.time);
+        self.clock.push_of(out, line);
         out.extend_from_slice(b"\",\"type\":");
         push_json_string(out, line.name);
         out.extend_from_slice(b",\"class\":");
@@ -80,7 +80,8 @@ impl Report for JsonLines {
     }
 }
 
-fn push_data(out: &mut Vec<u8>, line: &Line<'_>) {
+/// Appends what an event carries, as a JSON object.
+pub fn push_data(out: &mut Vec<u8>, line: &Line<'_>) {
     let data = line.event.data;
     out.push(b'{');
     if let Some(entry) = line.entry {
@@ -178,6 +179,7 @@ mod tests {
             entry: system_event_type(event_type),
             name,
             comm: Some(b"sh\"\x1b"),
+            realtime: None,
             inside: None,
         };
         let mut out = Vec::new();

@@ -1,25 +1,27 @@
-//! How events are shown: text for people, JSON lines for programs.
+//! How events are shown: text for people, JSON lines and CSV for programs.
 
-mod escape;
-mod fields;
+mod csv;
+pub mod escape;
+pub mod fields;
 mod json;
-mod kernel_words;
-mod numbers;
+pub mod kernel_words;
+pub mod numbers;
 mod probe;
 mod signals;
 mod summary;
-mod task_state;
+pub mod task_state;
 mod text;
 mod wall_clock;
 mod words;
 
-pub use json::JsonLines;
-pub use summary::Summary;
+pub use csv::Csv;
+pub use json::{JsonLines, push_data};
+pub use summary::{LogCondition, Summary, Written};
 pub use text::{Text, push_short_name};
 pub use wall_clock::WallClock;
 
 use tracer_common::event_type::SystemEventType;
-use tracer_posix::event::Event;
+use tracer_posix::event::{Event, RealtimeNs};
 
 /// One event and what is known of its type and thread.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +34,8 @@ pub struct Line<'a> {
     pub name: &'a [u8],
     /// The name of its thread at that time, where known: any bytes.
     pub comm: Option<&'a [u8]>,
+    /// Its date, where it stands in a log; else the report's own clock makes it.
+    pub realtime: Option<RealtimeNs>,
     /// Its process and thread in their own pid namespace, where those are other numbers.
     pub inside: Option<NamespaceIds>,
 }

@@ -16,12 +16,15 @@ pub fn push_filled(out: &mut Vec<u8>, number: u64, width: usize, fill: u8) {
 /// Appends bytes in hexadecimal, two digits each.
 pub fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    out.extend(bytes.iter().flat_map(|byte| {
-        [
+    let start = out.len();
+    out.resize(start + 2 * bytes.len(), 0);
+    let (pairs, _) = out[start..].as_chunks_mut::<2>();
+    for (pair, byte) in pairs.iter_mut().zip(bytes) {
+        *pair = [
             DIGITS[usize::from(byte >> 4)],
             DIGITS[usize::from(byte & 15)],
-        ]
-    }));
+        ];
+    }
 }
 
 #[cfg(test)]

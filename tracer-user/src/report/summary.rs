@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tracer_common::event_type::SYSTEM_EVENT_TYPES;
+use tracer_posix::log::Damage;
 use tracer_posix::source::LossCause;
 
 use super::escape::{push_for_people, push_json_string};
@@ -18,6 +19,42 @@ pub struct Summary {
     pub lost: Vec<(LossCause, u64)>,
     /// From the start of the trace to its end.
     pub elapsed: Duration,
+    /// What became of events on their way into a log; `None` where they went to no log.
+    pub written: Option<Written>,
+    /// What else a log tells of what is missing; `None` for a live trace.
+    pub log: Option<LogCondition>,
+}
+
+/// What became of events on their way into a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Events that gave way to others because stream or log were full, as their policies say.
+    pub gave_way: u64,
+    /// Events that could not be written.
+    pub unwritten: u64,
+    /// Whether a write failed, with or without a loss of events.
+    pub has_failed: bool,
+}
+
+/// What is missing in a log beside the events that its trace lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogCondition {
+    /// Events that the trace lost for causes that only a later version knows.
+    pub lost_for_other_causes: u64,
+    /// Events that the log had to overwrite or discard.
+    pub lost_in_log: u64,
+    /// What of it cannot be read.
+    pub damage: Damage,
+    /// Whether it was completed: what was written last may be missing in one that was not.
+    pub is_completed: bool,
+}
+
+impl LogCondition {
+    /// Whether nothing is damaged. That a log is not completed yet does not count.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.damage == Damage::default()
+    }
 }
 
 impl Summary {
@@ -42,16 +79,41 @@ impl Summary {
             events,
             lost,
             elapsed,
+            written: None,
+            log: None,
         }
+    }
+
+    /// Whether nothing is missing but what the policies gave up.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.lost_in_all() == 0 && self.written.is_none_or(|written| !written.has_failed)
     }
 
     /// Events lost, for whatever cause.
     #[must_use]
     pub fn lost_in_all(&self) -> u64 {
-        self.lost.iter().map(|(_, count)| count).sum()
+        self.losses()
+            .map(|(_, count)| count)
+            .fold(0, u64::saturating_add)
     }
 
-    /// Two lines for people.
+    /// Name and number of every cause of loss, those of a log included.
+    pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let of_log = self.log.map(|log| {
+            [
+                ("other_causes", log.lost_for_other_causes),
+                ("log_full", log.lost_in_log),
+            ]
+        });
+        let of_trace = self
+            .lost
+            .iter()
+            .map(|(cause, count)| (cause.name(), *count));
+        of_trace.chain(of_log.into_iter().flatten())
+    }
+
+    /// Two lines for people; a third of a log that is damaged or was not completed.
     #[must_use]
     pub fn for_people(&self) -> String {
         let mut out = Vec::new();
@@ -77,12 +139,18 @@ impl Summary {
         out.push(b'\n');
         push_number(&mut out, self.lost_in_all());
         out.extend_from_slice(b" lost");
-        let causes = self.lost.iter().filter(|(_, count)| *count > 0);
+        let causes = self.losses().filter(|(_, count)| *count > 0);
         for (place, (cause, count)) in causes.enumerate() {
             out.extend_from_slice(if place == 0 { b": " } else { b", " });
-            push_number(&mut out, *count);
+            push_number(&mut out, count);
             out.push(b' ');
-            out.extend_from_slice(cause.name().as_bytes());
+            out.extend_from_slice(cause.as_bytes());
+        }
+        if let Some(written) = self.written {
+            push_written(&mut out, written);
+        }
+        if let Some(log) = &self.log {
+            log.push_for_people(&mut out);
         }
         String::from_utf8_lossy(&out).into_owned()
     }
@@ -98,9 +166,71 @@ impl Summary {
             out,
             lost.map(|(cause, count)| (cause.name().as_bytes(), *count)),
         );
+        if let Some(written) = self.written {
+            out.extend_from_slice(b",\"gave_way\":");
+            push_number(out, written.gave_way);
+            out.extend_from_slice(b",\"unwritten\":");
+            push_number(out, written.unwritten);
+        }
         out.extend_from_slice(b",\"seconds\":");
         push_seconds(out, self.elapsed);
+        if let Some(log) = &self.log {
+            log.push_json(out);
+        }
         out.extend_from_slice(b"}}\n");
+    }
+}
+
+fn push_written(out: &mut Vec<u8>, written: Written) {
+    if written.gave_way > 0 {
+        out.push(b'\n');
+        push_number(out, written.gave_way);
+        out.extend_from_slice(b" gave way to others, as the policies of stream and log say");
+    }
+    if written.unwritten > 0 {
+        out.push(b'\n');
+        push_number(out, written.unwritten);
+        out.extend_from_slice(b" could not be written to the log");
+    }
+}
+
+impl LogCondition {
+    fn push_for_people(&self, out: &mut Vec<u8>) {
+        let Damage {
+            places,
+            bytes,
+            packets_missing,
+        } = self.damage;
+        if self.damage != Damage::default() {
+            let line = format!(
+                "\nthe log is damaged: {bytes} bytes in {places} places could not be read, \
+                 and {packets_missing} packets are known to be missing"
+            );
+            out.extend_from_slice(line.as_bytes());
+        }
+        if !self.is_completed {
+            out.extend_from_slice(
+                b"\nthe log was not completed: it is being written, or its writer was cut off",
+            );
+        }
+    }
+
+    fn push_json(&self, out: &mut Vec<u8>) {
+        for (name, number) in [
+            ("lost_for_other_causes", self.lost_for_other_causes),
+            ("lost_in_log", self.lost_in_log),
+            ("damaged_places", self.damage.places),
+            ("damaged_bytes", self.damage.bytes),
+            ("packets_missing", self.damage.packets_missing),
+        ] {
+            out.extend_from_slice(b",\"");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"\":");
+            push_number(out, number);
+        }
+        out.extend_from_slice(b",\"completed\":");
+        let truth: &[u8] = if self.is_completed { b"true" } else { b"false" };
+        out.extend_from_slice(truth);
     }
 }
 
@@ -170,5 +300,53 @@ mod tests {
                 "seconds": 2.503,
             }})
         );
+    }
+
+    #[test]
+    fn of_a_log_it_tells_what_else_is_missing() {
+        let log = LogCondition {
+            lost_for_other_causes: 3,
+            lost_in_log: 5,
+            damage: Damage {
+                places: 2,
+                bytes: 900,
+                packets_missing: 1,
+            },
+            is_completed: false,
+        };
+        let damaged = Summary {
+            log: Some(log),
+            ..summary()
+        };
+
+        assert_eq!(damaged.lost_in_all(), 15);
+        assert_eq!(
+            damaged.for_people().lines().skip(1).collect::<Vec<_>>(),
+            [
+                "15 lost: 7 late, 3 other_causes, 5 log_full",
+                "the log is damaged: 900 bytes in 2 places could not be read, \
+                 and 1 packets are known to be missing",
+                "the log was not completed: it is being written, or its writer was cut off"
+            ]
+        );
+        let mut out = Vec::new();
+        damaged.push_json(&mut out);
+        let parsed: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        let summary = &parsed["summary"];
+        assert_eq!(summary["lost_in_log"], 5);
+        assert_eq!(summary["damaged_bytes"], 900);
+        assert_eq!(summary["completed"], false);
+    }
+
+    #[test]
+    fn of_a_whole_log_it_says_no_more() {
+        let whole = Summary {
+            log: Some(LogCondition {
+                is_completed: true,
+                ..LogCondition::default()
+            }),
+            ..Summary::default()
+        };
+        assert_eq!(whole.for_people(), "0 events in 0.000 s\n0 lost");
     }
 }

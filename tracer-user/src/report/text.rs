@@ -166,6 +166,7 @@ mod tests {
             entry: system_event_type(header.event_type),
             name,
             comm,
+            realtime: None,
             inside: None,
         };
         let mut out = Vec::new();
@@ -238,6 +239,7 @@ mod tests {
             entry: None,
             name: b"x",
             comm: None,
+            realtime: None,
             inside: None,
         };
         let mut out = Vec::new();

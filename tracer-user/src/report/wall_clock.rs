@@ -2,8 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tracer_posix::event::MonotonicNs;
+use tracer_posix::event::{MonotonicNs, RealtimeNs};
 
+use super::Line;
 use super::numbers::push_filled;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -35,7 +36,20 @@ impl WallClock {
 
     /// Appends `time` as RFC 3339, in UTC with nanoseconds.
     pub fn push(&mut self, out: &mut Vec<u8>, time: MonotonicNs) {
-        let ns = time.0.saturating_add(self.epoch_offset_ns);
+        self.push_date(out, RealtimeNs(time.0.saturating_add(self.epoch_offset_ns)));
+    }
+
+    /// Appends the date of an event: its own where it has one.
+    pub fn push_of(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
+        match line.realtime {
+            Some(date) => self.push_date(out, date),
+            None => self.push(out, line.event.header.time),
+        }
+    }
+
+    /// Appends a date as RFC 3339, in UTC with nanoseconds.
+    pub fn push_date(&mut self, out: &mut Vec<u8>, date: RealtimeNs) {
+        let ns = date.0;
         let second = ns / NS_PER_SECOND;
         if second != self.second {
             self.second = second;

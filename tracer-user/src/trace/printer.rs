@@ -102,6 +102,7 @@ impl Printer {
             entry: row.entry,
             name: row.name.as_deref().unwrap_or(b"?"),
             comm,
+            realtime: None,
             inside,
         };
         self.report.event(&mut self.lines, &line);

@@ -1,0 +1,151 @@
+//! `tracer-user export`: converts a log to what other tools open.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, ensure};
+use clap::ValueEnum;
+
+use super::log_filter::LogFilterArgs;
+use super::read::EXIT_CODES;
+use super::{exit, observe};
+use crate::export::{ExportSetup, Target, export};
+
+/// Convert a trace log to what other tools open
+///
+/// perfetto: one file for ui.perfetto.dev and trace_processor: the scheduling of CPUs and threads, process
+/// and thread names, and every other event as an instant on its thread's track, with what it carries.
+/// Of threads that are not traced only the moments are known at which they gave a CPU to a traced thread or
+/// got one from it.
+///
+/// chrome: one file of the JSON trace event format: a slice for each time that a thread was on a CPU,
+/// every other event as an instant. Perfetto files are smaller and tell more.
+///
+/// ctf: a folder in the Common Trace Format 1.8 for babeltrace2 and Trace Compass. Times are exact; lost
+/// events are told as discarded.
+///
+/// parquet: one file with a row an event, for DuckDB, Spark, ClickHouse: time, ns, type, class, pid, tid,
+/// comm, cpu, address, thread_id, truncated, data (JSON), raw (bytes).
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct ExportArgs {
+    /// The log
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// What to convert it to: perfetto, chrome, ctf or parquet; or a time, given as for --from: only
+    /// events up to this moment. May be given once for each
+    #[arg(
+        long,
+        value_name = "FORMAT|TIME",
+        required = true,
+        allow_negative_numbers = true
+    )]
+    to: Vec<String>,
+    /// The file to write; for ctf, the folder. It is called OUT.partial until all of it is written
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Replace what is there already
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    filter: LogFilterArgs,
+    /// Tell on the standard error what is being done
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// What `export` does, checked.
+#[derive(Clone, Debug)]
+pub struct ExportConfig {
+    setup: ExportSetup,
+    is_verbose: bool,
+}
+
+impl TryFrom<ExportArgs> for ExportConfig {
+    type Error = anyhow::Error;
+
+    fn try_from(args: ExportArgs) -> anyhow::Result<Self> {
+        let (target, to) = split_to(&args.to)?;
+        Ok(Self {
+            is_verbose: args.verbose,
+            setup: ExportSetup {
+                file: args.file,
+                wanted: args.filter.wanted(to)?,
+                target,
+                output: args.output,
+                force: args.force,
+            },
+        })
+    }
+}
+
+/// Parts the format from the time.
+fn split_to(typed: &[String]) -> anyhow::Result<(Target, Option<&str>)> {
+    let (mut target, mut time) = (None, None);
+    for word in typed {
+        let is_second = match Target::from_str(word, false) {
+            Ok(format) => target.replace(format).is_some(),
+            // A word that is neither is refused as a format: that is what is asked for first.
+            Err(_) if target.is_none() && typed.len() == 1 => break,
+            Err(_) => time.replace(word.as_str()).is_some(),
+        };
+        ensure!(
+            !is_second,
+            "--to {word:?} is given beside another of its kind; give one format and one time at most"
+        );
+    }
+    let target = target.with_context(|| {
+        format!(
+            "--to {} names no format; known are perfetto, chrome, ctf, parquet",
+            typed.join(" ")
+        )
+    })?;
+    Ok((target, time))
+}
+
+/// Converts the log.
+///
+/// # Errors
+///
+/// The log cannot be read, or the output is there already or cannot be written.
+pub fn run(config: &ExportConfig) -> anyhow::Result<ExitCode> {
+    observe(config.is_verbose);
+    export(&config.setup).map(exit::of_outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(words: &[&str]) -> anyhow::Result<(Target, Option<String>)> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        split_to(&words).map(|(target, time)| (target, time.map(str::to_owned)))
+    }
+
+    #[test]
+    fn a_format_and_a_time_go_by_the_same_option() {
+        assert_eq!(split(&["ctf"]).unwrap(), (Target::Ctf, None));
+        let both = (Target::Parquet, Some("2s".to_owned()));
+        assert_eq!(split(&["parquet", "2s"]).unwrap(), both);
+        assert_eq!(split(&["2s", "parquet"]).unwrap(), both);
+    }
+
+    #[test]
+    fn one_of_each_and_a_format_always() {
+        for words in [
+            &["2s"][..],
+            &["ctf", "chrome"],
+            &["ctf", "1s", "2s"],
+            &["pdf"],
+        ] {
+            let refusal = split(words).unwrap_err().to_string();
+            assert!(refusal.starts_with("--to "), "{refusal}");
+        }
+        assert!(
+            split(&["pdf"])
+                .unwrap_err()
+                .to_string()
+                .contains("perfetto, chrome")
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! `tracer-user info`: tells what a log holds.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::read::EXIT_CODES;
+use super::{exit, observe};
+use crate::log_view::{Inventory, Output, Walk, Wanted, json, open, text};
+
+/// Tell what a trace log holds: attributes, counts by event type and thread, what is missing
+///
+/// Reads the log once from end to end. The lines tell how the stream was made, when, and by which clock;
+/// whether the log was completed and the status at its end; how many events there are, of which types and
+/// threads, and from when to when; how many bytes an event takes; how many events were lost and why, and
+/// what of the log is damaged.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct InfoArgs {
+    /// The log
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Tell it as one JSON object, with all threads
+    #[arg(long)]
+    json: bool,
+    /// Tell on the standard error what is being done
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// What `info` does, checked.
+#[derive(Clone, Debug)]
+pub struct InfoConfig {
+    file: PathBuf,
+    is_json: bool,
+    is_verbose: bool,
+}
+
+impl From<InfoArgs> for InfoConfig {
+    fn from(args: InfoArgs) -> Self {
+        Self {
+            file: args.file,
+            is_json: args.json,
+            is_verbose: args.verbose,
+        }
+    }
+}
+
+/// Tells it.
+///
+/// # Errors
+///
+/// The log cannot be read, or the lines cannot be written.
+pub fn run(config: &InfoConfig) -> anyhow::Result<ExitCode> {
+    observe(config.is_verbose);
+    let walk = Walk::new(open(&config.file)?, Wanted::default());
+    let bytes = fs::metadata(&config.file).map_or(0, |file| file.len());
+    let inventory = Inventory::take(walk, bytes)?;
+    let mut output = Output::open(None, &config.file)?;
+    let told = if config.is_json {
+        format!("{:#}\n", json(&inventory))
+    } else {
+        text(&inventory)
+    };
+    output.lines().extend_from_slice(told.as_bytes());
+    output.flush()?;
+    Ok(exit::of_outcome(inventory.outcome()))
+}

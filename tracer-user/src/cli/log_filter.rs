@@ -1,0 +1,149 @@
+//! The options that choose events of a log.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use anyhow::{Context, ensure};
+
+use super::trace_options::split_events;
+use crate::log_view::{TimePoint, Wanted};
+
+/// What the help says above these options.
+pub const FILTER_HEADING: &str = "Which events";
+
+/// Which events of a log, as typed.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = FILTER_HEADING)]
+pub struct LogFilterArgs {
+    /// Only these event types: families or types, separated by commas
+    /// (fork,exec,exit,switch,wakeup,rename,user); or a number: at most so many events. May be given
+    /// once for each. Marks of lost events are always among them
+    #[arg(long, value_name = "NUMBER|LIST", allow_negative_numbers = true)]
+    events: Vec<String>,
+    /// Only the event type of exactly this name, such as a user event's; may be given again, and adds
+    /// to --events
+    #[arg(long, value_name = "NAME")]
+    event: Vec<OsString>,
+    /// Only events of these processes, separated by commas
+    #[arg(
+        long,
+        value_name = "PID",
+        value_delimiter = ',',
+        allow_negative_numbers = true
+    )]
+    pid: Vec<String>,
+    /// Only events of these threads, separated by commas
+    #[arg(
+        long,
+        value_name = "TID",
+        value_delimiter = ',',
+        allow_negative_numbers = true
+    )]
+    tid: Vec<String>,
+    /// Only events from this moment on: a time since the start of the log (1.5s, 200ms, 2m), or a
+    /// date in UTC as the JSON lines show it (2026-02-03T14:05:06.789Z)
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    from: Option<String>,
+}
+
+impl LogFilterArgs {
+    /// What is wanted, up to the moment `to` as it was typed.
+    ///
+    /// # Errors
+    ///
+    /// An option makes no sense.
+    pub fn wanted(self, to: Option<&str>) -> anyhow::Result<Wanted> {
+        let args = self;
+        let (limit, types) = split_events(&args.events, false)?;
+        let point = |option, typed: Option<&str>| {
+            let parsed = typed.map(|typed| TimePoint::parse(option, typed));
+            parsed.transpose()
+        };
+        let wanted = Wanted {
+            types,
+            names: args.event.into_iter().map(OsString::into_vec).collect(),
+            pids: ids("--pid", &args.pid)?,
+            tids: ids("--tid", &args.tid)?,
+            from: point("--from", args.from.as_deref())?,
+            to: point("--to", to)?,
+            limit,
+        };
+        let is_backwards = match (wanted.from, wanted.to) {
+            (Some(TimePoint::Offset(from)), Some(TimePoint::Offset(to))) => from > to,
+            (Some(TimePoint::Date(from)), Some(TimePoint::Date(to))) => from > to,
+            _ => false,
+        };
+        ensure!(
+            !is_backwards,
+            "--from is later than --to, which leaves nothing"
+        );
+        Ok(wanted)
+    }
+}
+
+fn ids(option: &str, typed: &[String]) -> anyhow::Result<Vec<i32>> {
+    let id = |typed: &String| {
+        let id = typed.trim().parse().ok().filter(|id| *id > 0);
+        id.with_context(|| format!("{option} {typed:?} is no number of a process or thread"))
+    };
+    typed.iter().map(id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use tracer_common::event_type::EventTypeId;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        filter: LogFilterArgs,
+        #[arg(long, allow_negative_numbers = true)]
+        to: Option<String>,
+    }
+
+    fn wanted(typed: &str) -> anyhow::Result<Wanted> {
+        let words = std::iter::once("any").chain(typed.split_whitespace());
+        let line = Line::try_parse_from(words)?;
+        line.filter.wanted(line.to.as_deref())
+    }
+
+    #[test]
+    fn without_options_nothing_is_left_out() {
+        let wanted = wanted("").unwrap();
+        assert!(wanted.types.is_none() && wanted.names.is_empty() && wanted.limit.is_none());
+        assert!(wanted.from.is_none() && wanted.to.is_none());
+    }
+
+    #[test]
+    fn lists_are_separated_by_commas_or_given_again() {
+        let wanted = wanted("--pid 1,2 --pid 3 --tid 7 --event a --event b").unwrap();
+        assert_eq!((wanted.pids, wanted.tids), (vec![1, 2, 3], vec![7]));
+        assert_eq!(wanted.names, [b"a", b"b"]);
+    }
+
+    #[test]
+    fn events_are_a_number_or_a_list_as_of_a_live_trace() {
+        let wanted = wanted("--events 5 --events fork,user").unwrap();
+        assert_eq!(wanted.limit, Some(5));
+        assert!(wanted.types.unwrap().has(EventTypeId::FORK));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_option_named() {
+        for (typed, option) in [
+            ("--pid me", "--pid"),
+            ("--pid 0", "--pid"),
+            ("--tid -4", "--tid"),
+            ("--from soon", "--from"),
+            ("--to -1", "--to"),
+            ("--from 3s --to 2s", "--from"),
+            ("--events frok", "--events"),
+        ] {
+            let refusal = format!("{:#}", wanted(typed).unwrap_err());
+            assert!(refusal.contains(option), "{typed}: {refusal}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The description of the stream, in the language of the format (TSDL).
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use tracer_common::event_type::SystemEventType;
+use tracer_posix::log::ClockAnchor;
+
+use super::fields::{BYTES, TEXT};
+use super::packet::MAGIC;
+use super::{Class, Origin};
+use crate::export::plain::{Shape, shape};
+use crate::report::escape::push_for_people;
+
+/// The description. Every name of a field begins with an underscore, which readers take away: so none
+/// is a word of the language.
+pub fn text(origin: &Origin, uuid: &[u8; 16], classes: &BTreeMap<u32, (Vec<u8>, Class)>) -> String {
+    let mut out = format!(
+        "/* CTF 1.8 */\n\n{TYPES}\n{}{}{}{STREAM}",
+        trace(uuid),
+        environment(origin),
+        clock(origin.anchor, uuid),
+    );
+    for (id, (name, class)) in classes {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            out,
+            "\nevent {{\n\tname = {};\n\tid = {id};\n\tstream_id = 0;\n\tfields := struct {{\n",
+            literal(name)
+        );
+        match class {
+            Class::System(entry) => push_fields(&mut out, entry),
+            Class::Bytes => out.push_str(&bytes_fields()),
+        }
+        out.push_str("\t};\n};\n");
+    }
+    out
+}
+
+const TYPES: &str = "\
+typealias integer { size = 8; align = 8; signed = false; } := uint8_t;
+typealias integer { size = 32; align = 8; signed = false; } := uint32_t;
+typealias integer { size = 32; align = 8; signed = true; } := int32_t;
+typealias integer { size = 64; align = 8; signed = false; } := uint64_t;
+typealias integer { size = 64; align = 8; signed = true; } := int64_t;
+typealias integer { size = 64; align = 8; signed = false; base = 16; } := address_t;
+";
+
+const STREAM: &str = "\
+typealias integer {
+	size = 64; align = 8; signed = false; map = clock.monotonic.value;
+} := timestamp_t;
+
+stream {
+	id = 0;
+	packet.context := struct {
+		timestamp_t timestamp_begin;
+		timestamp_t timestamp_end;
+		uint64_t content_size;
+		uint64_t packet_size;
+		uint64_t packet_seq_num;
+		uint64_t events_discarded;
+	};
+	event.header := struct {
+		uint32_t id;
+		timestamp_t timestamp;
+	};
+	event.context := struct {
+		int32_t _pid;
+		int32_t _tid;
+		int32_t _cpu;
+		uint8_t _truncated;
+		address_t _address;
+		address_t _thread_id;
+		string _comm;
+	};
+};
+";
+
+fn trace(uuid: &[u8; 16]) -> String {
+    let order = if cfg!(target_endian = "little") {
+        "le"
+    } else {
+        "be"
+    };
+    format!(
+        "trace {{\n\tmajor = 1;\n\tminor = 8;\n\tuuid = \"{}\";\n\tbyte_order = {order};\n\
+         \tpacket.header := struct {{\n\t\tuint32_t magic; /* 0x{MAGIC:x} */\n\
+         \t\tuint8_t uuid[16];\n\t\tuint32_t stream_id;\n\t}};\n}};\n\n",
+        hyphenated(uuid)
+    )
+}
+
+fn environment(origin: &Origin) -> String {
+    format!(
+        "env {{\n\ttracer_name = \"tracer-user\";\n\ttracer_version = {};\n\ttrace_name = {};\n}};\n\n",
+        literal(env!("CARGO_PKG_VERSION").as_bytes()),
+        literal(origin.attributes.name().as_bytes()),
+    )
+}
+
+fn clock(anchor: ClockAnchor, uuid: &[u8; 16]) -> String {
+    const NS_PER_SECOND: i128 = 1_000_000_000;
+    let offset = i128::from(anchor.realtime.0) - i128::from(anchor.monotonic.0);
+    format!(
+        "clock {{\n\tname = \"monotonic\";\n\tuuid = \"{}\";\n\
+         \tdescription = \"CLOCK_MONOTONIC; its offset leads to CLOCK_REALTIME\";\n\
+         \tfreq = {NS_PER_SECOND};\n\tprecision = 0;\n\toffset_s = {};\n\toffset = {};\n\
+         \tabsolute = true;\n}};\n\n",
+        hyphenated(uuid),
+        offset.div_euclid(NS_PER_SECOND),
+        offset.rem_euclid(NS_PER_SECOND)
+    )
+}
+
+fn push_fields(out: &mut String, entry: &SystemEventType) {
+    for field in entry.fields {
+        let name = field.name;
+        let _ = match shape(field.kind) {
+            Shape::Signed => writeln!(out, "\t\tint64_t _{name};"),
+            Shape::Unsigned => writeln!(out, "\t\tuint64_t _{name};"),
+            Shape::Truth => writeln!(out, "\t\tuint8_t _{name};"),
+            Shape::Text => writeln!(out, "\t\tstring _{name};"),
+            Shape::Numbers => writeln!(
+                out,
+                "\t\tuint32_t _{name}_length;\n\t\tuint64_t _{name}[_{name}_length];"
+            ),
+        };
+    }
+}
+
+fn bytes_fields() -> String {
+    format!(
+        "\t\tenum : uint8_t {{ \"bytes\" = {BYTES}, \"text\" = {TEXT} }} _kind;\n\
+         \t\tvariant <_kind> {{\n\t\t\tstruct {{\n\t\t\t\tuint32_t _length;\n\
+         \t\t\t\tuint8_t _bytes[_length];\n\t\t\t}} bytes;\n\t\t\tstring text;\n\t\t}} _data;\n"
+    )
+}
+
+/// A string of the language. What a target chose is made harmless first, and reads in every reader as
+/// in the text of `read`.
+fn literal(untrusted: &[u8]) -> String {
+    let mut harmless = Vec::new();
+    push_for_people(&mut harmless, untrusted);
+    let escaped = String::from_utf8_lossy(&harmless)
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"");
+    format!("\"{escaped}\"")
+}
+
+fn hyphenated(uuid: &[u8; 16]) -> String {
+    let mut text = String::new();
+    for (place, byte) in uuid.iter().enumerate() {
+        if matches!(place, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_common::event_type::SYSTEM_EVENT_TYPES;
+    use tracer_posix::engine::Attributes;
+    use tracer_posix::event::{MonotonicNs, RealtimeNs};
+
+    use super::*;
+
+    fn described(classes: &BTreeMap<u32, (Vec<u8>, Class)>) -> String {
+        let origin = Origin {
+            attributes: Attributes::default().with_name("a\"b"),
+            anchor: ClockAnchor {
+                monotonic: MonotonicNs(1),
+                realtime: RealtimeNs(3_000_000_000),
+            },
+        };
+        text(&origin, &[0xab; 16], classes)
+    }
+
+    #[test]
+    fn the_clock_leads_to_the_date() {
+        let text = described(&BTreeMap::new());
+        assert!(
+            text.contains("\toffset_s = 2;\n\toffset = 999999999;\n"),
+            "{text}"
+        );
+        assert!(text.contains("uuid = \"abababab-abab-abab-abab-abababababab\";"));
+    }
+
+    #[test]
+    fn every_type_of_the_table_is_described_field_by_field() {
+        let classes = SYSTEM_EVENT_TYPES
+            .iter()
+            .map(|entry| (entry.id.0, (entry.name.into(), Class::System(entry))))
+            .collect();
+        let text = described(&classes);
+        for entry in SYSTEM_EVENT_TYPES {
+            assert!(text.contains(&format!("name = \"{}\";", entry.name)));
+            for field in entry.fields {
+                assert!(
+                    text.contains(&format!(" _{}", field.name)),
+                    "{}",
+                    field.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_hostile_name_cannot_leave_its_string() {
+        assert_eq!(literal(b"a\";\nb\\"), "\"a\\\";\\\\nb\\\\\\\\\"");
+    }
+}

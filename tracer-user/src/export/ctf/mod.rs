@@ -1,0 +1,225 @@
+//! The Common Trace Format 1.8: a folder with a description and one stream of packets.
+//!
+//! - `metadata` is the description, in the format's own language (TSDL);
+//! - `packet` is the container of events: times, sizes, and how many events were lost so far;
+//! - `fields` writes what events carry, as the description says.
+//!
+//! The description lists the event types that came, so it is written at the end.
+
+mod fields;
+mod metadata;
+mod packet;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use tracer_common::event_type::SystemEventType;
+use tracer_posix::event::Truncation;
+use tracer_posix::log::ClockAnchor;
+
+use super::{Ending, Exporter, Origin};
+use crate::log_view::Entry;
+use crate::report::escape::push_for_people;
+use packet::{Packet, PacketHeader};
+
+/// What the folder holds.
+pub const FILES: [&str; 2] = ["metadata", "stream"];
+
+/// Bytes after which a packet is closed.
+const PACKET_BYTES: usize = 64 * 1024;
+
+/// What is added to the number of a system event type for events whose data is not as the type says:
+/// they have bytes instead of fields.
+const RAW: u32 = 1 << 16;
+
+/// What the description says of one type of event.
+#[derive(Clone, Debug)]
+enum Class {
+    /// The fields of the table.
+    System(&'static SystemEventType),
+    /// Bytes, or text where they are text.
+    Bytes,
+}
+
+/// A folder that is being written.
+pub struct Ctf {
+    folder: PathBuf,
+    stream: Box<dyn Write + Send>,
+    origin: Origin,
+    header: PacketHeader,
+    packet: Packet,
+    /// Name and class by number in the stream.
+    classes: BTreeMap<u32, (Vec<u8>, Class)>,
+    fields: Vec<u8>,
+}
+
+impl Ctf {
+    /// Makes the files in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be made.
+    pub fn new(folder: &Path, origin: Origin) -> anyhow::Result<Self> {
+        let mut stream = super::destination::writer(&folder.join("stream"))?;
+        let header = PacketHeader {
+            uuid: uuid(origin.anchor),
+        };
+        // What was lost is told as a difference between packets: the first one tells where it starts.
+        let mut first = Packet::default();
+        first.begin(origin.anchor.monotonic);
+        first.write(&header, &mut stream).context(CANNOT_WRITE)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            stream,
+            origin,
+            header,
+            packet: first.next(),
+            classes: BTreeMap::new(),
+            fields: Vec::new(),
+        })
+    }
+
+    fn close_packet(&mut self) -> anyhow::Result<()> {
+        self.packet
+            .write(&self.header, &mut self.stream)
+            .context(CANNOT_WRITE)?;
+        self.packet = std::mem::take(&mut self.packet).next();
+        Ok(())
+    }
+}
+
+const CANNOT_WRITE: &str = "cannot write the stream";
+
+impl Exporter for Ctf {
+    fn event(&mut self, entry: &Entry<'_>) -> anyhow::Result<()> {
+        let line = &entry.line;
+        let header = &line.event.header;
+        self.fields.clear();
+        let system = line.entry.filter(|system| {
+            fields::push_system(&mut self.fields, system, line.event.data).is_some()
+        });
+        let mut id = header.event_type.0;
+        let class = match (system, line.entry) {
+            (Some(system), _) => Class::System(system),
+            (None, in_table) => {
+                if in_table.is_some() {
+                    id = id.saturating_add(RAW);
+                }
+                self.fields.clear();
+                fields::push_bytes(&mut self.fields, line.event.data);
+                Class::Bytes
+            }
+        };
+        self.classes
+            .entry(id)
+            .or_insert_with(|| (line.name.to_vec(), class));
+        let out = self.packet.event(id, entry.at);
+        out.extend_from_slice(&header.pid.to_ne_bytes());
+        out.extend_from_slice(&header.tid.to_ne_bytes());
+        let cpu = header.cpu.and_then(|cpu| i32::try_from(cpu).ok());
+        out.extend_from_slice(&cpu.unwrap_or(-1).to_ne_bytes());
+        out.push(u8::from(header.truncation != Truncation::None));
+        out.extend_from_slice(&header.program_address.to_ne_bytes());
+        out.extend_from_slice(&header.thread_id.to_ne_bytes());
+        push_for_people(out, line.comm.unwrap_or_default());
+        out.push(0);
+        out.extend_from_slice(&self.fields);
+        if self.packet.bytes() >= PACKET_BYTES {
+            self.close_packet()?;
+        }
+        Ok(())
+    }
+
+    fn lost(&mut self, total: u64) -> anyhow::Result<()> {
+        if self.packet.lost == total {
+            return Ok(());
+        }
+        // Lost between the last packet and the end of this one.
+        self.packet.lost = total;
+        self.close_packet()
+    }
+
+    fn finish(mut self: Box<Self>, ending: &Ending) -> anyhow::Result<()> {
+        self.packet.end_at(ending.at);
+        self.close_packet()?;
+        self.stream.flush().context(CANNOT_WRITE)?;
+        let text = metadata::text(&self.origin, &self.header.uuid, &self.classes);
+        let path = self.folder.join("metadata");
+        fs::write(&path, text).with_context(|| format!("cannot write to {}", path.display()))
+    }
+}
+
+/// An identifier of the trace: the same for every export of one log.
+fn uuid(anchor: ClockAnchor) -> [u8; 16] {
+    const VERSION: (usize, u8, u8) = (6, 0x0f, 0x80);
+    const VARIANT: (usize, u8, u8) = (8, 0x3f, 0x80);
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&anchor.realtime.0.to_be_bytes());
+    uuid[8..].copy_from_slice(&anchor.monotonic.0.to_be_bytes());
+    // Version 8 of RFC 9562: made as its maker likes.
+    for (place, kept, set) in [VERSION, VARIANT] {
+        uuid[place] = uuid[place] & kept | set;
+    }
+    uuid
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_posix::event::MonotonicNs;
+
+    use super::*;
+    use crate::log_view::made_up::MadeUpLog;
+    use crate::log_view::{Log, Pause, Walk, Wanted};
+    use tracer_common::event_type::EventTypeId;
+
+    fn exported(log: MadeUpLog) -> (String, Vec<u8>) {
+        let folder = tempfile::tempdir().unwrap();
+        let origin = Origin {
+            attributes: log.header().attributes.clone(),
+            anchor: log.header().anchor,
+        };
+        let mut ctf = Box::new(Ctf::new(folder.path(), origin).unwrap());
+        let mut walk = Walk::new(log, Wanted::default());
+        while walk.go_on(3, |entry| ctf.event(entry)).unwrap() == Pause::Midway {
+            ctf.lost(walk.lost()).unwrap();
+        }
+        let ending = Ending {
+            summary: walk.summary(),
+            at: MonotonicNs(1_000),
+        };
+        ctf.finish(&ending).unwrap();
+        let metadata = fs::read_to_string(folder.path().join("metadata")).unwrap();
+        (metadata, fs::read(folder.path().join("stream")).unwrap())
+    }
+
+    #[test]
+    fn data_that_is_not_as_its_type_says_is_kept_as_bytes() {
+        let mut log = MadeUpLog::default();
+        log.push(200, EventTypeId::FORK, (1, 1), b"\xffshort");
+        let (metadata, stream) = exported(log);
+
+        assert!(metadata.contains("id = 65568;"), "{metadata}");
+        assert!(!metadata.contains("_child_pid"), "{metadata}");
+        assert!(stream.windows(6).any(|bytes| bytes == b"\xffshort"));
+    }
+
+    #[test]
+    fn losses_are_told_by_packets() {
+        let mut log = MadeUpLog {
+            late: 9,
+            ..MadeUpLog::default()
+        };
+        let name = log.define(b"x");
+        for ns in 200..210 {
+            log.push(ns, name, (1, 1), b"");
+        }
+        let (_, stream) = exported(log);
+
+        let packets = packet::tests::packets(&stream);
+        let lost: Vec<u64> = packets.iter().map(|packet| packet.lost).collect();
+        assert_eq!(lost, [0, 9, 9]);
+    }
+}

@@ -1,0 +1,157 @@
+//! Packets: what the stream is made of.
+
+use std::io::{self, Write};
+use tracer_posix::event::MonotonicNs;
+
+/// Starts every packet.
+pub const MAGIC: u32 = 0xc1fc_1fc1;
+
+/// Bytes of header and context, before the events: magic, identifier, stream; two times, two sizes,
+/// number, lost events.
+const HEAD_BYTES: usize = 4 + 16 + 4 + 6 * 8;
+
+/// What all packets of a stream have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketHeader {
+    /// Of the trace.
+    pub uuid: [u8; 16],
+}
+
+/// A packet that is being filled.
+#[derive(Clone, Debug, Default)]
+pub struct Packet {
+    number: u64,
+    /// Times of the first and the last event.
+    times: Option<(MonotonicNs, MonotonicNs)>,
+    /// When the packet before it ended.
+    after: MonotonicNs,
+    /// Events that were lost up to its end.
+    pub lost: u64,
+    events: Vec<u8>,
+}
+
+impl Packet {
+    /// Says when a packet begins that has no event.
+    pub fn begin(&mut self, at: MonotonicNs) {
+        self.times.get_or_insert((at, at));
+    }
+
+    /// Says that it lasts until `at`.
+    pub fn end_at(&mut self, at: MonotonicNs) {
+        let (first, last) = self.times.unwrap_or((self.after, self.after));
+        self.times = Some((first, last.max(at)));
+    }
+
+    /// Begins an event; its context and fields are to be appended.
+    pub fn event(&mut self, id: u32, at: MonotonicNs) -> &mut Vec<u8> {
+        // An event before the log was made lies before the first, empty packet: the stream must not go
+        // back.
+        let at = at.max(self.after);
+        self.begin(at);
+        self.end_at(at);
+        self.events.extend_from_slice(&id.to_ne_bytes());
+        self.events.extend_from_slice(&at.0.to_ne_bytes());
+        &mut self.events
+    }
+
+    /// Bytes of its events.
+    pub fn bytes(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn write(&self, header: &PacketHeader, out: &mut impl Write) -> io::Result<()> {
+        const BITS: u64 = 8;
+        let (first, last) = self.times.unwrap_or((self.after, self.after));
+        let bytes = u64::try_from(HEAD_BYTES + self.events.len()).map_err(io::Error::other)?;
+        out.write_all(&MAGIC.to_ne_bytes())?;
+        out.write_all(&header.uuid)?;
+        out.write_all(&0_u32.to_ne_bytes())?;
+        for number in [
+            first.0,
+            last.0,
+            bytes * BITS,
+            bytes * BITS,
+            self.number,
+            self.lost,
+        ] {
+            out.write_all(&number.to_ne_bytes())?;
+        }
+        out.write_all(&self.events)
+    }
+
+    /// The packet after it, empty. Takes its memory over.
+    pub fn next(mut self) -> Self {
+        self.events.clear();
+        Self {
+            number: self.number + 1,
+            times: None,
+            after: self.times.map_or(self.after, |(_, last)| last),
+            lost: self.lost,
+            events: self.events,
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// What a packet says.
+    pub struct Read {
+        pub number: u64,
+        pub times: (u64, u64),
+        pub lost: u64,
+        pub events: usize,
+    }
+
+    /// Takes a stream apart.
+    pub fn packets(mut stream: &[u8]) -> Vec<Read> {
+        let mut packets = Vec::new();
+        while !stream.is_empty() {
+            let number = |place: usize| {
+                let at = 24 + 8 * place;
+                u64::from_ne_bytes(stream[at..at + 8].try_into().unwrap())
+            };
+            assert_eq!(stream[..4], MAGIC.to_ne_bytes());
+            let bytes = usize::try_from(number(2) / 8).unwrap();
+            packets.push(Read {
+                number: number(4),
+                times: (number(0), number(1)),
+                lost: number(5),
+                events: bytes - HEAD_BYTES,
+            });
+            stream = &stream[bytes..];
+        }
+        packets
+    }
+
+    #[test]
+    fn a_packet_tells_its_times_sizes_and_losses() {
+        let header = PacketHeader { uuid: [7; 16] };
+        let mut out = Vec::new();
+        let mut packet = Packet::default();
+        packet.begin(MonotonicNs(5));
+        packet.write(&header, &mut out).unwrap();
+        let mut packet = packet.next();
+        packet.event(1, MonotonicNs(3)).push(0);
+        packet.event(1, MonotonicNs(9)).push(0);
+        packet.lost = 4;
+        packet.write(&header, &mut out).unwrap();
+        packet.next().write(&header, &mut out).unwrap();
+
+        let packets = packets(&out);
+        let times: Vec<_> = packets.iter().map(|packet| packet.times).collect();
+        assert_eq!(times, [(5, 5), (5, 9), (9, 9)], "never back");
+        assert_eq!(packets[1].events, 2 * (4 + 8 + 1));
+        assert_eq!(
+            (packets[0].lost, packets[1].lost, packets[2].lost),
+            (0, 4, 4)
+        );
+        assert_eq!(packets[2].number, 2);
+    }
+}

@@ -1,0 +1,304 @@
+//! Where a conversion goes. Nothing is replaced unasked, and what is half-written bears another name.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+
+use crate::log_view::is_same_file;
+
+/// Bytes that are written at once.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// Where a conversion goes: into `OUT.partial`, which becomes `OUT` when all of it is written, and is
+/// removed when that fails.
+#[derive(Debug)]
+pub struct Destination {
+    output: PathBuf,
+    partial: PathBuf,
+    kind: Kind,
+    is_complete: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A pipe or a device: written to as it is.
+    Special,
+    File,
+    /// A folder of files of these names.
+    Folder(&'static [&'static str]),
+}
+
+impl Destination {
+    /// A file that is to be made of the log at `input`.
+    ///
+    /// # Errors
+    ///
+    /// Something is there that must not be replaced.
+    pub fn file(output: &Path, input: &Path, force: bool) -> anyhow::Result<Self> {
+        let kind = match metadata(output)? {
+            None => Kind::File,
+            Some(there) if there.is_dir() => {
+                bail!(
+                    "{} is a folder; give --output the name of a file",
+                    output.display()
+                )
+            }
+            Some(there) if !there.is_file() => Kind::Special,
+            Some(_) => {
+                ensure!(
+                    !is_same_file(output, input),
+                    "{} is the log itself, and would be lost; give --output another name",
+                    output.display()
+                );
+                ensure!(force, "{}", is_there(output));
+                Kind::File
+            }
+        };
+        Ok(Self::new(output, kind))
+    }
+
+    /// A folder that is to be made, with files of these names in it.
+    ///
+    /// # Errors
+    ///
+    /// Something is there that must not be replaced.
+    pub fn folder(
+        output: &Path,
+        files: &'static [&'static str],
+        force: bool,
+    ) -> anyhow::Result<Self> {
+        if let Some(there) = metadata(output)? {
+            ensure!(
+                there.is_dir(),
+                "{} is a file, and this format needs a folder; give --output another name",
+                output.display()
+            );
+            ensure!(force, "{}", is_there(output));
+            ensure_ours(output, files)?;
+        }
+        let destination = Self::new(output, Kind::Folder(files));
+        let partial = &destination.partial;
+        if partial.exists() {
+            // Left behind by a conversion that was killed.
+            ensure_ours(partial, files)?;
+            remove_folder(partial, files)?;
+        }
+        fs::create_dir(partial).with_context(|| cannot_write(partial))?;
+        Ok(destination)
+    }
+
+    fn new(output: &Path, kind: Kind) -> Self {
+        let mut partial = OsString::from(output.as_os_str());
+        partial.push(".partial");
+        let partial = match kind {
+            Kind::Special => output.to_owned(),
+            Kind::File | Kind::Folder(_) => PathBuf::from(partial),
+        };
+        Self {
+            output: output.to_owned(),
+            partial,
+            kind,
+            is_complete: false,
+        }
+    }
+
+    /// Where to write for now.
+    pub fn path(&self) -> &Path {
+        &self.partial
+    }
+
+    /// A buffered writer into the file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be made.
+    pub fn writer(&self) -> anyhow::Result<Box<dyn Write + Send>> {
+        writer(&self.partial)
+    }
+
+    /// Gives what was written its name.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be renamed.
+    pub fn complete(mut self) -> anyhow::Result<()> {
+        if self.kind == Kind::Special {
+            return Ok(());
+        }
+        if let Kind::Folder(files) = self.kind
+            && self.output.exists()
+        {
+            remove_folder(&self.output, files)?;
+        }
+        fs::rename(&self.partial, &self.output).with_context(|| cannot_write(&self.output))?;
+        self.is_complete = true;
+        Ok(())
+    }
+}
+
+impl Drop for Destination {
+    fn drop(&mut self) {
+        if self.is_complete {
+            return;
+        }
+        // Whatever fails here, the failure that brought us here is what is told.
+        let _ = match self.kind {
+            Kind::Special => Ok(()),
+            Kind::File => fs::remove_file(&self.partial).map_err(anyhow::Error::new),
+            Kind::Folder(files) => remove_folder(&self.partial, files),
+        };
+    }
+}
+
+/// A buffered writer into a file that is made, or emptied.
+///
+/// # Errors
+///
+/// It cannot be made.
+pub fn writer(path: &Path) -> anyhow::Result<Box<dyn Write + Send>> {
+    let file = File::create(path).with_context(|| cannot_write(path))?;
+    Ok(Box::new(BufWriter::with_capacity(CHUNK_BYTES, file)))
+}
+
+fn metadata(path: &Path) -> anyhow::Result<Option<Metadata>> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| cannot_write(path)),
+    }
+}
+
+/// Fails when a folder has anything else in it than what we write.
+fn ensure_ours(folder: &Path, files: &[&str]) -> anyhow::Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| cannot_write(folder))? {
+        let name = entry.with_context(|| cannot_write(folder))?.file_name();
+        ensure!(
+            files.iter().any(|file| name == *file),
+            "{} holds {}, which is no part of an export; give --output another name",
+            folder.display(),
+            name.display()
+        );
+    }
+    Ok(())
+}
+
+fn remove_folder(folder: &Path, files: &[&str]) -> anyhow::Result<()> {
+    for file in files {
+        match fs::remove_file(folder.join(file)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(|| cannot_write(folder));
+            }
+            _ => {}
+        }
+    }
+    let removed: io::Result<()> = fs::remove_dir(folder);
+    removed.with_context(|| cannot_write(folder))
+}
+
+fn is_there(path: &Path) -> String {
+    format!(
+        "{} is there already; give --force to replace it, or --output another name",
+        path.display()
+    )
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write to {}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILES: &[&str] = &["metadata", "stream"];
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_bears_its_name_only_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("out");
+        let destination = Destination::file(&output, Path::new("log"), false).unwrap();
+        destination.writer().unwrap().write_all(b"x").unwrap();
+        assert_eq!(names(folder.path()), ["out.partial"]);
+        destination.complete().unwrap();
+        assert_eq!(names(folder.path()), ["out"]);
+    }
+
+    #[test]
+    fn what_failed_is_removed_and_what_was_there_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("out");
+        fs::write(&output, "old").unwrap();
+        let destination = Destination::file(&output, Path::new("log"), true).unwrap();
+        destination.writer().unwrap().write_all(b"new").unwrap();
+        drop(destination);
+        assert_eq!(names(folder.path()), ["out"]);
+        assert_eq!(fs::read(&output).unwrap(), b"old");
+    }
+
+    #[test]
+    fn nothing_is_replaced_unasked_and_the_log_never() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("out");
+        fs::write(&output, "old").unwrap();
+        let refusal = Destination::file(&output, Path::new("log"), false).unwrap_err();
+        assert!(refusal.to_string().contains("--force"), "{refusal}");
+        assert!(Destination::file(&output, &output, true).is_err());
+        assert!(Destination::file(folder.path(), Path::new("log"), true).is_err());
+        assert!(Destination::folder(&output, FILES, true).is_err());
+    }
+
+    #[test]
+    fn a_folder_with_anything_else_in_it_is_never_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("out");
+        for (file, is_replaced) in [("stream", true), ("thesis.tex", false)] {
+            fs::create_dir_all(&output).unwrap();
+            fs::write(output.join(file), "old").unwrap();
+            assert!(Destination::folder(&output, FILES, false).is_err());
+            let forced = Destination::folder(&output, FILES, true);
+            assert_eq!(forced.is_ok(), is_replaced, "{file}");
+            if let Ok(destination) = forced {
+                fs::write(destination.path().join("metadata"), "new").unwrap();
+                destination.complete().unwrap();
+                assert_eq!(names(&output), ["metadata"]);
+            }
+        }
+        assert!(output.join("thesis.tex").exists());
+    }
+
+    #[test]
+    fn what_a_killed_conversion_left_behind_is_no_hindrance() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("out");
+        let partial = folder.path().join("out.partial");
+        fs::create_dir(&partial).unwrap();
+        fs::write(partial.join("stream"), "half").unwrap();
+        Destination::folder(&output, FILES, false)
+            .unwrap()
+            .complete()
+            .unwrap();
+        assert!(names(&output).is_empty());
+    }
+
+    #[test]
+    fn a_device_is_written_to_as_it_is() {
+        let null = Path::new("/dev/null");
+        let destination = Destination::file(null, Path::new("log"), false).unwrap();
+        assert_eq!(destination.path(), null);
+        destination.writer().unwrap().write_all(b"x").unwrap();
+        destination.complete().unwrap();
+        assert!(null.exists());
+    }
+}

@@ -1,0 +1,85 @@
+//! Converting logs to what other tools open, event by event: memory does not grow with the log.
+//!
+//! - [`Exporter`] is one format: [`perfetto`], [`chrome`], [`ctf`], [`parquet`];
+//! - `destination` sees to it that nothing is overwritten unasked and that a half-written output is
+//!   never taken for a whole one;
+//! - `plain` reduces the fields of system events to the few kinds of values that formats have.
+
+pub mod chrome;
+pub mod ctf;
+mod destination;
+mod names;
+pub mod parquet;
+pub mod perfetto;
+mod plain;
+mod progress;
+mod run;
+#[cfg(test)]
+mod testing;
+
+pub use run::{ExportSetup, export};
+
+use tracer_posix::engine::Attributes;
+use tracer_posix::log::ClockAnchor;
+
+use crate::log_view::Entry;
+use crate::report::Summary;
+use tracer_posix::event::MonotonicNs;
+
+/// What a log is converted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Target {
+    /// Perfetto's protobuf.
+    Perfetto,
+    /// The JSON trace event format.
+    Chrome,
+    /// The Common Trace Format 1.8: a folder.
+    Ctf,
+    /// Apache Parquet.
+    Parquet,
+}
+
+/// What is known of a log before its first event.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The attributes of its stream.
+    pub attributes: Attributes,
+    /// The clocks when it was made.
+    pub anchor: ClockAnchor,
+}
+
+/// What is known of a log after its last event.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    /// Events by type, and what is missing.
+    pub summary: Summary,
+    /// When the last event was looked at.
+    pub at: MonotonicNs,
+}
+
+/// One format. Its events come in order of [`Entry::at`].
+pub trait Exporter {
+    /// Adds an event.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    fn event(&mut self, entry: &Entry<'_>) -> anyhow::Result<()>;
+
+    /// Tells that so many events in all were lost up to here: said every few hundred events.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    fn lost(&mut self, total: u64) -> anyhow::Result<()> {
+        let _ = total;
+        Ok(())
+    }
+
+    /// Writes what is left.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    fn finish(self: Box<Self>, ending: &Ending) -> anyhow::Result<()>;
+}

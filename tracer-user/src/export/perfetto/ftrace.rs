@@ -1,0 +1,276 @@
+//! The events of the kernel, in bundles by CPU.
+
+use std::collections::BTreeMap;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{
+    ExecData, ForkData, RenameData, SwitchInData, SwitchOutData, WakeupData,
+};
+use zerocopy::FromBytes;
+
+use super::instant::text;
+use super::packet;
+use super::schema::{
+    Data, Ftrace, FtraceEvent, FtraceEventBundle, SchedProcessExec, SchedProcessExit,
+    SchedProcessFree, SchedSwitch, SchedWaking, TaskNewtask, TaskRename, TracePacket,
+};
+use super::switches::{RUNNABLE, Switch, Switches, Task};
+use crate::export::names::Thread;
+use crate::log_view::Entry;
+use crate::report::fields::until_null;
+use crate::report::task_state::task_state;
+use tracer_posix::event::MonotonicNs;
+
+/// Events of all CPUs after which the bundles are written.
+const MOST_PENDING: usize = 2048;
+
+/// What the kernel's scheduler did.
+#[derive(Debug, Default)]
+pub struct Scheduler {
+    switches: Switches,
+    bundles: BTreeMap<u32, Vec<FtraceEvent>>,
+    pending: usize,
+    has_lost: bool,
+}
+
+impl Scheduler {
+    /// Notes an event. True of switches and wake-ups, which are nothing else than this.
+    pub fn note(&mut self, entry: &Entry<'_>, thread: Thread) -> bool {
+        let Some(cpu) = entry.line.event.header.cpu else {
+            return false;
+        };
+        match entry.line.event.header.event_type {
+            EventTypeId::SWITCH_IN => self.come(entry, thread, cpu).is_some(),
+            EventTypeId::SWITCH_OUT => self.leave(entry, thread, cpu).is_some(),
+            EventTypeId::WAKEUP => self.wake(entry, thread, cpu).is_some(),
+            _ => {
+                if let Some(event) = life_of(entry, thread) {
+                    self.push(cpu, entry.at, thread.tid, event);
+                }
+                false
+            }
+        }
+    }
+
+    /// Notes that events were lost.
+    pub fn lose(&mut self) {
+        self.has_lost = true;
+    }
+
+    /// The bundles, once there is much in them.
+    pub fn full_bundles(&mut self) -> Vec<TracePacket> {
+        if self.pending < MOST_PENDING {
+            return Vec::new();
+        }
+        self.take()
+    }
+
+    /// Whatever is left.
+    pub fn end(&mut self) -> Vec<TracePacket> {
+        let (bundles, pending) = (&mut self.bundles, &mut self.pending);
+        self.switches
+            .end(|switch| push_switch(bundles, pending, switch));
+        self.take()
+    }
+
+    fn take(&mut self) -> Vec<TracePacket> {
+        self.pending = 0;
+        let lost_events = std::mem::take(&mut self.has_lost).then_some(true);
+        let bundles = std::mem::take(&mut self.bundles).into_iter();
+        bundles
+            .map(|(cpu, event)| {
+                let at = event.first().and_then(|event| event.timestamp);
+                let bundle = FtraceEventBundle {
+                    cpu: Some(cpu),
+                    event,
+                    lost_events,
+                };
+                packet(MonotonicNs(at.unwrap_or(0)), Data::FtraceEvents(bundle))
+            })
+            .collect()
+    }
+
+    fn come(&mut self, entry: &Entry<'_>, thread: Thread, cpu: u32) -> Option<()> {
+        let (data, _) = SwitchInData::read_from_prefix(entry.line.event.data).ok()?;
+        let prev = task(data.prev_tid, &data.prev_comm);
+        let (bundles, pending) = (&mut self.bundles, &mut self.pending);
+        self.switches
+            .come((cpu, entry.at), own_task(entry, thread), prev, |switch| {
+                push_switch(bundles, pending, switch);
+            });
+        Some(())
+    }
+
+    fn leave(&mut self, entry: &Entry<'_>, thread: Thread, cpu: u32) -> Option<()> {
+        let (data, _) = SwitchOutData::read_from_prefix(entry.line.event.data).ok()?;
+        let switch = Switch {
+            cpu,
+            at: entry.at,
+            prev: own_task(entry, thread),
+            prev_state: shown_state(data.state, data.preempted != 0),
+            next: task(data.next_tid, &data.next_comm),
+        };
+        let (bundles, pending) = (&mut self.bundles, &mut self.pending);
+        self.switches.leave(switch, |switch| {
+            push_switch(bundles, pending, switch);
+        });
+        Some(())
+    }
+
+    fn wake(&mut self, entry: &Entry<'_>, thread: Thread, cpu: u32) -> Option<()> {
+        let (data, _) = WakeupData::read_from_prefix(entry.line.event.data).ok()?;
+        let waking = SchedWaking {
+            comm: Some(own_task(entry, thread).name()),
+            pid: Some(thread.tid),
+            success: Some(1),
+            target_cpu: i32::try_from(data.target_cpu).ok(),
+        };
+        // Who wakes is not in the log; it is whoever is on the CPU, or an interrupt there.
+        let waker = self.switches.running(cpu).unwrap_or(0);
+        self.push(cpu, entry.at, waker, Ftrace::SchedWaking(waking));
+        Some(())
+    }
+
+    fn push(&mut self, cpu: u32, at: MonotonicNs, tid: i32, event: Ftrace) {
+        push(&mut self.bundles, &mut self.pending, (cpu, at, tid), event);
+    }
+}
+
+fn push(
+    bundles: &mut BTreeMap<u32, Vec<FtraceEvent>>,
+    pending: &mut usize,
+    (cpu, at, tid): (u32, MonotonicNs, i32),
+    event: Ftrace,
+) {
+    *pending += 1;
+    bundles.entry(cpu).or_default().push(FtraceEvent {
+        timestamp: Some(at.0),
+        pid: Some(tid.cast_unsigned()),
+        event: Some(event),
+    });
+}
+
+/// A switch; of a thread that leaves for good, also its end.
+fn push_switch(bundles: &mut BTreeMap<u32, Vec<FtraceEvent>>, pending: &mut usize, switch: Switch) {
+    let place = (switch.cpu, switch.at, switch.prev.tid);
+    let (comm, tid) = (switch.prev.name(), switch.prev.tid);
+    let is_dead = matches!(switch.prev_state, DEAD | ZOMBIE);
+    let event = SchedSwitch {
+        prev_comm: Some(comm.clone()),
+        prev_pid: Some(tid),
+        prev_state: Some(switch.prev_state),
+        next_comm: Some(switch.next.name()),
+        next_pid: Some(switch.next.tid),
+    };
+    push(bundles, pending, place, Ftrace::SchedSwitch(event));
+    if is_dead {
+        let end = SchedProcessFree {
+            comm: Some(comm),
+            pid: Some(tid),
+        };
+        push(bundles, pending, place, Ftrace::SchedProcessFree(end));
+    }
+}
+
+/// The kernel's event of a beginning, a new program, an end, a new name.
+fn life_of(entry: &Entry<'_>, thread: Thread) -> Option<Ftrace> {
+    /// `CLONE_THREAD` of `<linux/sched.h>`.
+    const CLONE_THREAD: u64 = 0x0001_0000;
+    let event = &entry.line.event;
+    let data = event.data;
+    Some(match event.header.event_type {
+        id @ (EventTypeId::FORK | EventTypeId::THREAD_CREATE) => {
+            let (fork, _) = ForkData::read_from_prefix(data).ok()?;
+            let is_thread = id == EventTypeId::THREAD_CREATE;
+            Ftrace::TaskNewtask(TaskNewtask {
+                pid: Some(fork.child_tid.cast_signed()),
+                comm: Some(text(until_null(&fork.child_comm))),
+                clone_flags: Some(if is_thread { CLONE_THREAD } else { 0 }),
+            })
+        }
+        EventTypeId::EXEC => {
+            let file = data.get(std::mem::offset_of!(ExecData, file)..)?;
+            Ftrace::SchedProcessExec(SchedProcessExec {
+                filename: Some(text(until_null(file))),
+                pid: Some(thread.tid),
+                old_pid: old_tid(data),
+            })
+        }
+        EventTypeId::EXIT | EventTypeId::THREAD_EXIT => {
+            Ftrace::SchedProcessExit(SchedProcessExit {
+                comm: Some(own_task(entry, thread).name()),
+                pid: Some(thread.tid),
+                tgid: Some(thread.pid),
+            })
+        }
+        EventTypeId::RENAME => {
+            let (rename, _) = RenameData::read_from_prefix(data).ok()?;
+            Ftrace::TaskRename(TaskRename {
+                pid: Some(thread.tid),
+                newcomm: Some(text(until_null(&rename.comm))),
+            })
+        }
+        _ => return None,
+    })
+}
+
+fn old_tid(exec: &[u8]) -> Option<i32> {
+    let bytes = exec.get(std::mem::offset_of!(ExecData, old_tid)..)?;
+    bytes.first_chunk().map(|four| i32::from_ne_bytes(*four))
+}
+
+const DEAD: i64 = 0x10;
+const ZOMBIE: i64 = 0x20;
+
+/// The state of a thread as the kernel's tracepoint shows it since Linux 4.14.
+fn shown_state(bits: u32, is_preempted: bool) -> i64 {
+    const PREEMPTED: i64 = 0x100;
+    if is_preempted {
+        return PREEMPTED;
+    }
+    match task_state(bits, false).0 {
+        "S" => 1,
+        "D" => 2,
+        "T" => 4,
+        "t" => 8,
+        "X" => DEAD,
+        "Z" => ZOMBIE,
+        "P" => 0x40,
+        "I" => 0x80,
+        _ => RUNNABLE,
+    }
+}
+
+fn task(tid: u32, comm: &[u8]) -> Task {
+    Task {
+        tid: tid.cast_signed(),
+        comm: until_null(comm).to_vec(),
+    }
+}
+
+fn own_task(entry: &Entry<'_>, thread: Thread) -> Task {
+    Task {
+        tid: thread.tid,
+        comm: entry.line.comm.unwrap_or_default().to_vec(),
+    }
+}
+
+impl Task {
+    fn name(&self) -> String {
+        text(&self.comm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_those_of_the_tracepoint() {
+        assert_eq!(shown_state(0, true), 0x100);
+        assert_eq!(shown_state(0, false), 0);
+        assert_eq!(shown_state(1, false), 1);
+        assert_eq!(shown_state(0x402, false), 0x80);
+        assert_eq!(shown_state(0x80, false), DEAD);
+    }
+}

@@ -1,0 +1,290 @@
+//! Perfetto's protobuf, for `ui.perfetto.dev` and `trace_processor`.
+//!
+//! - `schema` is the part of the published schema that is written;
+//! - `switches` puts the two sides of a switch together; with wake-ups, forks, exits and names they
+//!   become the ftrace events (`ftrace`) that trace_processor makes its scheduling tables of;
+//! - `tracks` are threads; every event but switches and wake-ups is an instant (`instant`) on one.
+//!
+//! Times are those of the log's monotonic clock. Perfetto's own timeline is `CLOCK_BOOTTIME`, which a log
+//! does not know: the snapshot of the clocks says that it is the same as `CLOCK_MONOTONIC`, which is so
+//! on a machine that has not slept since it was started.
+
+mod ftrace;
+mod instant;
+mod schema;
+mod switches;
+mod tracks;
+
+use std::io::Write;
+
+use anyhow::Context;
+use prost::Message;
+
+use super::names::Thread;
+use super::{Ending, Exporter, Origin};
+use crate::log_view::Entry;
+use ftrace::Scheduler;
+use schema::{Clock, ClockSnapshot, Data, Trace, TracePacket};
+use tracer_posix::event::MonotonicNs;
+use tracks::Tracks;
+
+/// All packets are of one sequence.
+const SEQUENCE: u32 = 1;
+/// `TracePacket.SEQ_INCREMENTAL_STATE_CLEARED`: the sequence starts here.
+const STATE_CLEARED: u32 = 1;
+
+/// A file that is being written.
+pub struct Perfetto {
+    out: Packets,
+    tracks: Tracks,
+    scheduler: Scheduler,
+    lost: u64,
+    /// When the last event came.
+    now: MonotonicNs,
+}
+
+impl Perfetto {
+    /// Begins the file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn new(out: Box<dyn Write + Send>, origin: &Origin) -> anyhow::Result<Self> {
+        let mut out = Packets {
+            out,
+            buffer: Vec::new(),
+        };
+        let now = origin.anchor.monotonic;
+        out.write(TracePacket {
+            sequence_flags: Some(STATE_CLEARED),
+            first_packet_on_sequence: Some(true),
+            ..packet(now, Data::ClockSnapshot(clocks(origin)))
+        })?;
+        for packet in Tracks::of_trace(now, origin) {
+            out.write(packet)?;
+        }
+        Ok(Self {
+            out,
+            tracks: Tracks::default(),
+            scheduler: Scheduler::default(),
+            lost: 0,
+            now,
+        })
+    }
+}
+
+/// The moment when the log was made, on every clock.
+fn clocks(origin: &Origin) -> ClockSnapshot {
+    /// Of `BuiltinClock`.
+    const REALTIME: u32 = 1;
+    const MONOTONIC: u32 = 3;
+    const BOOTTIME: u32 = 6;
+    let monotonic = origin.anchor.monotonic.0;
+    let clock = |id, timestamp| Clock {
+        clock_id: Some(id),
+        timestamp: Some(timestamp),
+    };
+    ClockSnapshot {
+        clocks: vec![
+            clock(BOOTTIME, monotonic),
+            clock(MONOTONIC, monotonic),
+            clock(REALTIME, origin.anchor.realtime.0),
+        ],
+    }
+}
+
+fn packet(at: MonotonicNs, data: Data) -> TracePacket {
+    TracePacket {
+        timestamp: Some(at.0),
+        trusted_packet_sequence_id: Some(SEQUENCE),
+        data: Some(data),
+        ..TracePacket::default()
+    }
+}
+
+impl Exporter for Perfetto {
+    fn event(&mut self, entry: &Entry<'_>) -> anyhow::Result<()> {
+        let header = &entry.line.event.header;
+        let thread = Thread {
+            pid: header.pid,
+            tid: header.tid,
+        };
+        self.now = entry.at;
+        for packet in self.tracks.before(entry, thread) {
+            self.out.write(packet)?;
+        }
+        let is_scheduling = self.scheduler.note(entry, thread);
+        if !is_scheduling {
+            let track = self.tracks.uuid(thread);
+            let instant = instant::of(entry, track);
+            self.out
+                .write(packet(entry.at, Data::TrackEvent(instant)))?;
+        }
+        self.tracks.after(entry);
+        for packet in self.scheduler.full_bundles() {
+            self.out.write(packet)?;
+        }
+        Ok(())
+    }
+
+    fn lost(&mut self, total: u64) -> anyhow::Result<()> {
+        let lost = total.saturating_sub(self.lost);
+        if lost == 0 {
+            return Ok(());
+        }
+        self.lost = total;
+        self.scheduler.lose();
+        let instant = instant::of_loss(lost);
+        self.out.write(packet(self.now, Data::TrackEvent(instant)))
+    }
+
+    fn finish(mut self: Box<Self>, _: &Ending) -> anyhow::Result<()> {
+        for packet in self.scheduler.end() {
+            self.out.write(packet)?;
+        }
+        self.out.out.flush().context(CANNOT_WRITE)
+    }
+}
+
+/// Where packets go.
+struct Packets {
+    out: Box<dyn Write + Send>,
+    buffer: Vec<u8>,
+}
+
+impl Packets {
+    fn write(&mut self, packet: TracePacket) -> anyhow::Result<()> {
+        self.buffer.clear();
+        // Of messages that follow each other, repeated fields are put together: the whole file is one.
+        let part = Trace {
+            packet: vec![packet],
+        };
+        part.encode(&mut self.buffer).context(CANNOT_WRITE)?;
+        self.out.write_all(&self.buffer).context(CANNOT_WRITE)
+    }
+}
+
+const CANNOT_WRITE: &str = "cannot write the packets";
+
+#[cfg(test)]
+mod tests {
+    use tracer_common::event_type::EventTypeId;
+
+    use super::schema::{AnnotationValue, Ftrace};
+    use super::*;
+    use crate::export::testing::{Written, origin_of};
+    use crate::log_view::made_up::MadeUpLog;
+    use crate::log_view::{Pause, Walk, Wanted};
+
+    fn exported(log: MadeUpLog) -> Vec<TracePacket> {
+        let written = Written::default();
+        let origin = origin_of(&log);
+        let out = Box::new(written.clone());
+        let mut perfetto = Box::new(Perfetto::new(out, &origin).unwrap());
+        let mut walk = Walk::new(log, Wanted::default());
+        while walk.go_on(9, |entry| perfetto.event(entry)).unwrap() == Pause::Midway {}
+        perfetto.lost(walk.lost()).unwrap();
+        let ending = Ending {
+            summary: walk.summary(),
+            at: MonotonicNs(9_000),
+        };
+        perfetto.finish(&ending).unwrap();
+        Trace::decode(&*written.bytes()).unwrap().packet
+    }
+
+    fn instants(packets: &[TracePacket]) -> Vec<&schema::TrackEvent> {
+        let data = packets.iter().filter_map(|packet| packet.data.as_ref());
+        data.filter_map(|data| match data {
+            Data::TrackEvent(event) => Some(event),
+            _ => None,
+        })
+        .collect()
+    }
+
+    #[test]
+    fn user_events_are_instants_with_their_data() {
+        let mut log = MadeUpLog::default();
+        let hostile = log.define(b"a\n\xff");
+        log.push(200, hostile, (7, 8), b"worker=1");
+        log.push(300, hostile, (7, 8), b"\xff\0");
+        let packets = exported(log);
+
+        let instants = instants(&packets);
+        assert_eq!(instants.len(), 2);
+        assert_eq!(instants[0].name.as_deref(), Some("a\\n\\xff"));
+        let values: Vec<_> = instants
+            .iter()
+            .map(|instant| {
+                let annotation = &instant.debug_annotations[0];
+                (annotation.name.clone().unwrap(), annotation.value.clone())
+            })
+            .collect();
+        let text = |text: &str| Some(AnnotationValue::String(text.to_owned()));
+        assert_eq!(values[0], ("text".to_owned(), text("worker=1")));
+        assert_eq!(values[1], ("hex".to_owned(), text("ff00")));
+    }
+
+    #[test]
+    fn a_track_is_described_before_the_first_event_on_it() {
+        let mut log = MadeUpLog::default();
+        let name = log.define(b"x");
+        log.push(200, name, (7, 8), b"");
+        let mut described = Vec::new();
+        for packet in exported(log) {
+            match packet.data {
+                Some(Data::TrackDescriptor(track)) => described.push(track.uuid.unwrap()),
+                Some(Data::TrackEvent(event)) => {
+                    assert!(described.contains(&event.track_uuid.unwrap()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn losses_are_told() {
+        let mut log = MadeUpLog {
+            late: 12,
+            ..MadeUpLog::default()
+        };
+        log.push(200, EventTypeId::EXIT, (7, 7), &[0; 8]);
+        let packets = exported(log);
+
+        let loss = instants(&packets)[1];
+        assert_eq!(loss.name.as_deref(), Some("events lost"));
+        assert_eq!(
+            loss.debug_annotations[0].value,
+            Some(AnnotationValue::Uint(12))
+        );
+        let has_flag = packets.iter().any(|packet| match &packet.data {
+            Some(Data::FtraceEvents(bundle)) => bundle.lost_events == Some(true),
+            _ => false,
+        });
+        assert!(has_flag);
+    }
+
+    #[test]
+    fn an_exit_is_an_instant_and_an_event_of_the_kernel() {
+        let mut log = MadeUpLog::default();
+        log.push(200, EventTypeId::EXIT, (7, 7), &[0; 8]);
+        let packets = exported(log);
+
+        assert_eq!(instants(&packets)[0].name.as_deref(), Some("exit"));
+        let kernel = packets.iter().find_map(|packet| match &packet.data {
+            Some(Data::FtraceEvents(bundle)) => bundle.event[0].event.clone(),
+            _ => None,
+        });
+        assert!(matches!(kernel, Some(Ftrace::SchedProcessExit(exit)) if exit.pid == Some(7)));
+    }
+
+    #[test]
+    fn data_of_any_length_is_written_without_a_panic() {
+        for entry in tracer_common::event_type::SYSTEM_EVENT_TYPES {
+            let mut log = MadeUpLog::default();
+            for length in 0..400 {
+                log.push(200, entry.id, (7, 7), &vec![0xa5; length]);
+            }
+            assert!(exported(log).len() > 1);
+        }
+    }
+}

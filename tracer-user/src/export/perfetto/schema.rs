@@ -1,0 +1,270 @@
+//! The part of Perfetto's published schema (`protos/perfetto/trace/perfetto_trace.proto`) that is
+//! written here. Names, numbers and types are the schema's; every field is written where it is known,
+//! also when it is zero.
+
+use prost::{Message, Oneof};
+
+/// The file: packets, one after the other.
+#[derive(Clone, PartialEq, Message)]
+pub struct Trace {
+    #[prost(message, repeated, tag = "1")]
+    pub packet: Vec<TracePacket>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TracePacket {
+    #[prost(uint64, optional, tag = "8")]
+    pub timestamp: Option<u64>,
+    #[prost(uint32, optional, tag = "10")]
+    pub trusted_packet_sequence_id: Option<u32>,
+    #[prost(uint32, optional, tag = "13")]
+    pub sequence_flags: Option<u32>,
+    #[prost(bool, optional, tag = "87")]
+    pub first_packet_on_sequence: Option<bool>,
+    #[prost(oneof = "Data", tags = "1, 2, 6, 11, 60")]
+    pub data: Option<Data>,
+}
+
+/// What a packet holds.
+#[derive(Clone, PartialEq, Oneof)]
+pub enum Data {
+    #[prost(message, tag = "1")]
+    FtraceEvents(FtraceEventBundle),
+    #[prost(message, tag = "2")]
+    ProcessTree(ProcessTree),
+    #[prost(message, tag = "6")]
+    ClockSnapshot(ClockSnapshot),
+    #[prost(message, tag = "11")]
+    TrackEvent(TrackEvent),
+    #[prost(message, tag = "60")]
+    TrackDescriptor(TrackDescriptor),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ClockSnapshot {
+    #[prost(message, repeated, tag = "1")]
+    pub clocks: Vec<Clock>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct Clock {
+    #[prost(uint32, optional, tag = "1")]
+    pub clock_id: Option<u32>,
+    #[prost(uint64, optional, tag = "2")]
+    pub timestamp: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ProcessTree {
+    #[prost(message, repeated, tag = "1")]
+    pub processes: Vec<Process>,
+    #[prost(message, repeated, tag = "2")]
+    pub threads: Vec<TreeThread>,
+}
+
+/// `ProcessTree.Process`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Process {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(int32, optional, tag = "2")]
+    pub ppid: Option<i32>,
+    #[prost(string, repeated, tag = "3")]
+    pub cmdline: Vec<String>,
+    #[prost(bool, optional, tag = "9")]
+    pub cmdline_is_comm: Option<bool>,
+}
+
+/// `ProcessTree.Thread`.
+#[derive(Clone, PartialEq, Message)]
+pub struct TreeThread {
+    #[prost(int32, optional, tag = "1")]
+    pub tid: Option<i32>,
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+    #[prost(int32, optional, tag = "3")]
+    pub tgid: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TrackDescriptor {
+    #[prost(uint64, optional, tag = "1")]
+    pub uuid: Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+    #[prost(message, optional, tag = "3")]
+    pub process: Option<ProcessDescriptor>,
+    #[prost(message, optional, tag = "4")]
+    pub thread: Option<ThreadDescriptor>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ProcessDescriptor {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(string, optional, tag = "6")]
+    pub process_name: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ThreadDescriptor {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(int64, optional, tag = "2")]
+    pub tid: Option<i64>,
+    #[prost(string, optional, tag = "5")]
+    pub thread_name: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TrackEvent {
+    #[prost(message, repeated, tag = "4")]
+    pub debug_annotations: Vec<DebugAnnotation>,
+    /// `TrackEvent.Type`.
+    #[prost(int32, optional, tag = "9")]
+    pub r#type: Option<i32>,
+    #[prost(uint64, optional, tag = "11")]
+    pub track_uuid: Option<u64>,
+    #[prost(string, repeated, tag = "22")]
+    pub categories: Vec<String>,
+    #[prost(string, optional, tag = "23")]
+    pub name: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct DebugAnnotation {
+    #[prost(string, optional, tag = "10")]
+    pub name: Option<String>,
+    #[prost(message, repeated, tag = "12")]
+    pub array_values: Vec<DebugAnnotation>,
+    #[prost(oneof = "AnnotationValue", tags = "2, 3, 4, 6, 7")]
+    pub value: Option<AnnotationValue>,
+}
+
+/// The value of an annotation that is no array.
+#[derive(Clone, PartialEq, Oneof)]
+pub enum AnnotationValue {
+    #[prost(bool, tag = "2")]
+    Bool(bool),
+    #[prost(uint64, tag = "3")]
+    Uint(u64),
+    #[prost(int64, tag = "4")]
+    Int(i64),
+    #[prost(string, tag = "6")]
+    String(String),
+    #[prost(uint64, tag = "7")]
+    Pointer(u64),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct FtraceEventBundle {
+    #[prost(uint32, optional, tag = "1")]
+    pub cpu: Option<u32>,
+    #[prost(message, repeated, tag = "2")]
+    pub event: Vec<FtraceEvent>,
+    #[prost(bool, optional, tag = "3")]
+    pub lost_events: Option<bool>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct FtraceEvent {
+    #[prost(uint64, optional, tag = "1")]
+    pub timestamp: Option<u64>,
+    /// The thread that was on the CPU.
+    #[prost(uint32, optional, tag = "2")]
+    pub pid: Option<u32>,
+    #[prost(oneof = "Ftrace", tags = "4, 20, 235, 236, 237, 238, 240")]
+    pub event: Option<Ftrace>,
+}
+
+/// What an ftrace event tells. A `pid` of the kernel's events is a thread.
+#[derive(Clone, PartialEq, Oneof)]
+pub enum Ftrace {
+    #[prost(message, tag = "4")]
+    SchedSwitch(SchedSwitch),
+    #[prost(message, tag = "20")]
+    SchedWaking(SchedWaking),
+    #[prost(message, tag = "235")]
+    TaskNewtask(TaskNewtask),
+    #[prost(message, tag = "236")]
+    TaskRename(TaskRename),
+    #[prost(message, tag = "237")]
+    SchedProcessExec(SchedProcessExec),
+    #[prost(message, tag = "238")]
+    SchedProcessExit(SchedProcessExit),
+    #[prost(message, tag = "240")]
+    SchedProcessFree(SchedProcessFree),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct SchedSwitch {
+    #[prost(string, optional, tag = "1")]
+    pub prev_comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pub prev_pid: Option<i32>,
+    /// As the kernel's tracepoint shows it.
+    #[prost(int64, optional, tag = "4")]
+    pub prev_state: Option<i64>,
+    #[prost(string, optional, tag = "5")]
+    pub next_comm: Option<String>,
+    #[prost(int32, optional, tag = "6")]
+    pub next_pid: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct SchedWaking {
+    #[prost(string, optional, tag = "1")]
+    pub comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pub pid: Option<i32>,
+    #[prost(int32, optional, tag = "4")]
+    pub success: Option<i32>,
+    #[prost(int32, optional, tag = "5")]
+    pub target_cpu: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TaskNewtask {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(string, optional, tag = "2")]
+    pub comm: Option<String>,
+    #[prost(uint64, optional, tag = "3")]
+    pub clone_flags: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct TaskRename {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(string, optional, tag = "3")]
+    pub newcomm: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct SchedProcessExec {
+    #[prost(string, optional, tag = "1")]
+    pub filename: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pub pid: Option<i32>,
+    #[prost(int32, optional, tag = "3")]
+    pub old_pid: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct SchedProcessExit {
+    #[prost(string, optional, tag = "1")]
+    pub comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pub pid: Option<i32>,
+    #[prost(int32, optional, tag = "3")]
+    pub tgid: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct SchedProcessFree {
+    #[prost(string, optional, tag = "1")]
+    pub comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pub pid: Option<i32>,
+}

@@ -1,0 +1,226 @@
+//! From switches to and from traced threads to switches of CPUs.
+//!
+//! The kernel switches a CPU from one thread to the next; a log has of that what is about traced
+//! threads: a switch away, a switch to, or both, one after the other. Here they become one again.
+//! Between a switch away and the next switch to a traced thread others have the CPU. Who was there first
+//! and who was there last is known; where these are not the same, the CPU is shown as idle rather than
+//! as anybody's.
+
+use std::collections::BTreeMap;
+use tracer_posix::event::MonotonicNs;
+
+/// CPUs that are kept in mind: more than any machine has, and fewer than a damaged file may name.
+const MOST_CPUS: usize = 65_536;
+
+/// A thread, or the idle task: 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Its number.
+    pub tid: i32,
+    /// Its name: any bytes.
+    pub comm: Vec<u8>,
+}
+
+impl Task {
+    fn idle() -> Self {
+        Self {
+            tid: 0,
+            comm: b"swapper".to_vec(),
+        }
+    }
+}
+
+/// A CPU goes from one thread to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// The CPU.
+    pub cpu: u32,
+    /// When.
+    pub at: MonotonicNs,
+    /// Who leaves.
+    pub prev: Task,
+    /// The state in which it leaves, as the kernel's tracepoint shows it.
+    pub prev_state: i64,
+    /// Who comes.
+    pub next: Task,
+}
+
+/// Runnable: also of who leaves without our knowing why.
+pub const RUNNABLE: i64 = 0;
+
+/// What is known of the CPUs.
+#[derive(Debug, Default)]
+pub struct Switches {
+    cpus: BTreeMap<u32, Cpu>,
+}
+
+#[derive(Debug)]
+enum Cpu {
+    /// A traced thread is on it.
+    Running(i32),
+    /// A traced thread has left it; whom to is decided by what comes next.
+    Left(Switch),
+}
+
+impl Switches {
+    /// Notes a switch to a traced thread, away from `prev`.
+    pub fn come(
+        &mut self,
+        (cpu, at): (u32, MonotonicNs),
+        thread: Task,
+        prev: Task,
+        mut emit: impl FnMut(Switch),
+    ) {
+        if self.cpus.len() >= MOST_CPUS && !self.cpus.contains_key(&cpu) {
+            return;
+        }
+        let before = self.cpus.insert(cpu, Cpu::Running(thread.tid));
+        let mut from = prev;
+        if let Some(Cpu::Left(mut left)) = before {
+            let is_direct = left.next.tid == thread.tid;
+            if !is_direct && left.next.tid != from.tid {
+                left.next = Task::idle();
+                from = Task::idle();
+            }
+            emit(left);
+            if is_direct {
+                return;
+            }
+        }
+        emit(Switch {
+            cpu,
+            at,
+            prev: from,
+            prev_state: RUNNABLE,
+            next: thread,
+        });
+    }
+
+    /// Notes a switch away from a traced thread.
+    pub fn leave(&mut self, switch: Switch, mut emit: impl FnMut(Switch)) {
+        if self.cpus.len() >= MOST_CPUS && !self.cpus.contains_key(&switch.cpu) {
+            emit(switch);
+            return;
+        }
+        let before = self.cpus.insert(switch.cpu, Cpu::Left(switch));
+        if let Some(Cpu::Left(mut left)) = before {
+            // The switch to the thread that leaves now is not in the log.
+            left.next = Task::idle();
+            emit(left);
+        }
+    }
+
+    /// The traced thread that is on a CPU, where known.
+    pub fn running(&self, cpu: u32) -> Option<i32> {
+        match self.cpus.get(&cpu)? {
+            Cpu::Running(tid) => Some(*tid),
+            Cpu::Left(_) => None,
+        }
+    }
+
+    /// Hands out what was still undecided.
+    pub fn end(&mut self, mut emit: impl FnMut(Switch)) {
+        for cpu in std::mem::take(&mut self.cpus).into_values() {
+            if let Cpu::Left(left) = cpu {
+                emit(left);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(tid: i32) -> Task {
+        Task {
+            tid,
+            comm: if tid == 0 {
+                b"swapper".to_vec()
+            } else {
+                Vec::new()
+            },
+        }
+    }
+
+    /// Time, who leaves, who comes.
+    type Seen = Vec<(u64, i32, i32)>;
+
+    /// `Ok`: at this time a thread comes after another; `Err`: leaves for another.
+    type Step = (u64, Result<(i32, i32), (i32, i32)>);
+
+    fn seen(steps: &[Step]) -> Seen {
+        let mut switches = Switches::default();
+        let mut seen = Vec::new();
+        let mut emit = |switch: Switch| {
+            seen.push((switch.at.0, switch.prev.tid, switch.next.tid));
+        };
+        for (at, step) in steps {
+            match step {
+                Ok((tid, prev)) => {
+                    switches.come((0, MonotonicNs(*at)), task(*tid), task(*prev), &mut emit);
+                }
+                Err((tid, next)) => {
+                    let switch = Switch {
+                        cpu: 0,
+                        at: MonotonicNs(*at),
+                        prev: task(*tid),
+                        prev_state: 1,
+                        next: task(*next),
+                    };
+                    switches.leave(switch, &mut emit);
+                }
+            }
+        }
+        switches.end(&mut emit);
+        seen
+    }
+
+    #[test]
+    fn both_sides_of_a_switch_are_one() {
+        assert_eq!(
+            seen(&[(10, Ok((1, 0))), (20, Err((1, 2))), (21, Ok((2, 1)))]),
+            [(10, 0, 1), (20, 1, 2)]
+        );
+    }
+
+    #[test]
+    fn a_thread_that_is_not_traced_has_the_cpu_in_between() {
+        assert_eq!(
+            seen(&[(10, Err((1, 9))), (20, Ok((1, 9)))]),
+            [(10, 1, 9), (20, 9, 1)]
+        );
+    }
+
+    #[test]
+    fn what_nobody_knows_is_nobodys() {
+        assert_eq!(
+            seen(&[(10, Err((1, 8))), (20, Ok((1, 9)))]),
+            [(10, 1, 0), (20, 0, 1)]
+        );
+        assert_eq!(
+            seen(&[(10, Err((1, 8))), (20, Err((2, 9)))]),
+            [(10, 1, 0), (20, 2, 9)]
+        );
+    }
+
+    #[test]
+    fn each_switch_leaves_who_came_before() {
+        let steps: Vec<Step> = (0..50)
+            .map(|step: i32| {
+                let at = u64::try_from(step).unwrap();
+                let (tid, other) = (1 + step % 3, 8 + step % 5);
+                (
+                    at,
+                    if step % 2 == 0 {
+                        Ok((tid, other))
+                    } else {
+                        Err((tid, other))
+                    },
+                )
+            })
+            .collect();
+        let seen = seen(&steps);
+        assert!(seen.is_sorted_by_key(|(at, ..)| *at), "{seen:?}");
+    }
+}

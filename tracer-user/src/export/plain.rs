@@ -1,0 +1,114 @@
+//! The fields of system events as the few kinds of values that other formats have.
+//!
+//! The one place of the exports that knows the kinds of fields: a new kind needs its lines here.
+
+use std::borrow::Cow;
+
+use tracer_common::event_type::FieldKind;
+
+use crate::report::fields::Value;
+use crate::report::kernel_words::push_syscall_name;
+use crate::report::task_state::task_state;
+
+/// The kind of a field's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A signed number.
+    Signed,
+    /// An unsigned number.
+    Unsigned,
+    /// A truth value.
+    Truth,
+    /// Text: any bytes.
+    Text,
+    /// Numbers.
+    Numbers,
+}
+
+/// The value of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plain<'a> {
+    /// Of [`Shape::Signed`].
+    Signed(i64),
+    /// Of [`Shape::Unsigned`].
+    Unsigned(u64),
+    /// Of [`Shape::Truth`].
+    Truth(bool),
+    /// Of [`Shape::Text`].
+    Text(Cow<'a, [u8]>),
+    /// Of [`Shape::Numbers`].
+    Numbers(Vec<u64>),
+}
+
+/// The kind of the values of a kind of field.
+pub fn shape(kind: FieldKind) -> Shape {
+    match kind {
+        FieldKind::I32 | FieldKind::SyscallResult => Shape::Signed,
+        FieldKind::U32
+        | FieldKind::U64
+        | FieldKind::Pid
+        | FieldKind::Signal
+        | FieldKind::Address => Shape::Unsigned,
+        FieldKind::Comm
+        | FieldKind::Text
+        | FieldKind::TaskState
+        | FieldKind::SignalResult
+        | FieldKind::Syscall
+        | FieldKind::Softirq
+        | FieldKind::BlockOperation => Shape::Text,
+        FieldKind::Flag => Shape::Truth,
+        FieldKind::EventSet | FieldKind::Arguments => Shape::Numbers,
+    }
+}
+
+impl<'a> From<Value<'a>> for Plain<'a> {
+    fn from(value: Value<'a>) -> Self {
+        match value {
+            Value::Signed(number) => Self::Signed(number.into()),
+            Value::Unsigned(number) | Value::Signal(number) => Self::Unsigned(number.into()),
+            Value::Large(number) | Value::Address(number) => Self::Unsigned(number),
+            Value::Result(result) => Self::Signed(result),
+            Value::Named(_, Some(name)) => Self::Text(Cow::Borrowed(name.as_bytes())),
+            Value::Named(number, None) => Self::Text(Cow::Owned(number.to_string().into_bytes())),
+            Value::Syscall(table, number) => {
+                let mut name = Vec::new();
+                push_syscall_name(&mut name, table, number);
+                Self::Text(Cow::Owned(name))
+            }
+            Value::Arguments(arguments) => Self::Numbers(arguments.to_vec()),
+            Value::Bytes(bytes) => Self::Text(Cow::Borrowed(bytes)),
+            // Whether it was preempted stands in a field of its own.
+            Value::TaskState(bits) => {
+                Self::Text(Cow::Borrowed(task_state(bits, false).0.as_bytes()))
+            }
+            Value::Flag(flag) => Self::Truth(flag),
+            Value::Set(members) => {
+                Self::Numbers(members.iter().map(|member| member.0.into()).collect())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_common::event_type::SYSTEM_EVENT_TYPES;
+
+    use super::*;
+    use crate::report::fields::value;
+
+    #[test]
+    fn every_field_of_the_table_has_a_value_of_its_shape() {
+        let data = [1; 4096];
+        for field in SYSTEM_EVENT_TYPES.iter().flat_map(|entry| entry.fields) {
+            let plain = Plain::from(value(field, &data).unwrap());
+            let found = match plain {
+                Plain::Signed(_) => Shape::Signed,
+                Plain::Unsigned(_) => Shape::Unsigned,
+                Plain::Truth(_) => Shape::Truth,
+                Plain::Text(_) => Shape::Text,
+                Plain::Numbers(_) => Shape::Numbers,
+            };
+            assert_eq!(found, shape(field.kind), "{}", field.name);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! One conversion from start to end.
+
+use std::path::PathBuf;
+
+use super::destination::Destination;
+use super::progress::Progress;
+use super::{Ending, Exporter, Origin, Target, chrome, ctf, parquet, perfetto};
+use crate::log_view::{Log, Pause, Walk, Wanted, open, outcome, tell_missing};
+use crate::trace::Outcome;
+
+/// What is converted to what.
+#[derive(Clone, Debug)]
+pub struct ExportSetup {
+    /// The log.
+    pub file: PathBuf,
+    /// Which of its events.
+    pub wanted: Wanted,
+    /// The format.
+    pub target: Target,
+    /// The file or folder to be made.
+    pub output: PathBuf,
+    /// Whether what is there already is replaced.
+    pub force: bool,
+}
+
+/// Events between two looks at what was lost, and at how far we are.
+const AT_ONCE: usize = 256;
+
+/// Converts a log, and tells what is missing.
+///
+/// # Errors
+///
+/// The log cannot be read, or the output is there already or cannot be written.
+pub fn export(setup: &ExportSetup) -> anyhow::Result<Outcome> {
+    let log = open(&setup.file)?;
+    let destination = match setup.target {
+        Target::Ctf => Destination::folder(&setup.output, &ctf::FILES, setup.force)?,
+        _ => Destination::file(&setup.output, &setup.file, setup.force)?,
+    };
+    let mut walk = Walk::new(log, setup.wanted.clone());
+    let mut exporter = exporter(setup.target, &walk, &destination)?;
+    let progress = Progress::start();
+    loop {
+        let pause = walk.go_on(AT_ONCE, |entry| exporter.event(entry))?;
+        exporter.lost(walk.lost())?;
+        progress.show(walk.log().progress());
+        if pause != Pause::Midway {
+            break;
+        }
+    }
+    let summary = walk.summary();
+    let start = walk.anchor().monotonic;
+    let at = walk.span().map_or(start, |span| span.last.0);
+    let ending = Ending { summary, at };
+    exporter.finish(&ending)?;
+    destination.complete()?;
+    progress.end();
+    tell_missing(&walk, &ending.summary);
+    Ok(outcome(&ending.summary, false))
+}
+
+fn exporter<L: Log>(
+    target: Target,
+    walk: &Walk<L>,
+    destination: &Destination,
+) -> anyhow::Result<Box<dyn Exporter>> {
+    let origin = Origin {
+        attributes: walk.log().header().attributes.clone(),
+        anchor: walk.anchor(),
+    };
+    Ok(match target {
+        Target::Perfetto => Box::new(perfetto::Perfetto::new(destination.writer()?, &origin)?),
+        Target::Chrome => Box::new(chrome::Chrome::new(destination.writer()?, &origin)?),
+        Target::Ctf => Box::new(ctf::Ctf::new(destination.path(), origin)?),
+        Target::Parquet => Box::new(parquet::Parquet::new(destination.writer()?, &origin)?),
+    })
+}

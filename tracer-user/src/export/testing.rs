@@ -1,0 +1,38 @@
+//! What the tests of the formats have in common.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use super::Origin;
+use crate::log_view::Log;
+use crate::log_view::made_up::MadeUpLog;
+
+/// A file in memory.
+#[derive(Clone, Debug, Default)]
+pub struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl Written {
+    /// What is in it.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What the start of a made-up log tells.
+pub fn origin_of(log: &MadeUpLog) -> Origin {
+    Origin {
+        attributes: log.header().attributes.clone(),
+        anchor: log.header().anchor,
+    }
+}

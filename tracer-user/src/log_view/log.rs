@@ -1,0 +1,93 @@
+//! What looking at a log needs of it, and opening one.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use anyhow::Context;
+use tracer_posix::engine::EventTypes;
+use tracer_posix::event::MonotonicNs;
+use tracer_posix::log::{Damage, FinalStatus, LogHeader, LogReader, LogRecord};
+use tracer_posix::source::LossCause;
+
+/// A log, read from its oldest event on. [`LogReader`] says what each of these means; tests make
+/// logs up.
+pub trait Log {
+    /// What the start of the log tells.
+    fn header(&self) -> &LogHeader;
+    /// Its event types.
+    fn event_types(&self) -> &EventTypes;
+    /// The status at the end.
+    fn final_status(&self) -> Option<FinalStatus>;
+    /// The next event.
+    ///
+    /// # Errors
+    ///
+    /// The file could not be read.
+    fn next_record(&mut self) -> io::Result<Option<LogRecord<'_>>>;
+    /// Skips what ends before `time`.
+    fn skip_to(&mut self, time: MonotonicNs);
+    /// What could not be read.
+    fn damage(&self) -> Damage;
+    /// Events that the trace lost.
+    fn lost(&self, cause: LossCause) -> u64;
+    /// Events that the trace lost for causes that only a later version knows.
+    fn lost_for_other_causes(&self) -> u64;
+    /// Events that the log lost.
+    fn lost_in_log(&self) -> u64;
+    /// Bytes so far, and of the whole log.
+    fn progress(&self) -> (u64, u64);
+}
+
+impl Log for LogReader {
+    fn header(&self) -> &LogHeader {
+        self.header()
+    }
+
+    fn event_types(&self) -> &EventTypes {
+        self.event_types()
+    }
+
+    fn final_status(&self) -> Option<FinalStatus> {
+        self.final_status()
+    }
+
+    fn next_record(&mut self) -> io::Result<Option<LogRecord<'_>>> {
+        self.next_record()
+    }
+
+    fn skip_to(&mut self, time: MonotonicNs) {
+        self.skip_to(time);
+    }
+
+    fn damage(&self) -> Damage {
+        self.damage()
+    }
+
+    fn lost(&self, cause: LossCause) -> u64 {
+        self.lost(cause)
+    }
+
+    fn lost_for_other_causes(&self) -> u64 {
+        self.lost_for_other_causes()
+    }
+
+    fn lost_in_log(&self) -> u64 {
+        self.lost_in_log()
+    }
+
+    fn progress(&self) -> (u64, u64) {
+        self.progress()
+    }
+}
+
+/// Opens the log at `path`.
+///
+/// # Errors
+///
+/// It cannot be read, or is none.
+pub fn open(path: &Path) -> anyhow::Result<LogReader> {
+    let what = || format!("cannot read {}", path.display());
+    let file = File::open(path).with_context(what)?;
+    LogReader::open(file).with_context(what)
+}

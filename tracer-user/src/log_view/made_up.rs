@@ -1,0 +1,160 @@
+//! A log that a test makes up.
+
+use std::io;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_posix::engine::{Attributes, EventTypes};
+use tracer_posix::event::{Event, EventHeader, MonotonicNs, RealtimeNs, Truncation};
+use tracer_posix::log::{ClockAnchor, Damage, FinalStatus, LogHeader, LogRecord};
+use tracer_posix::source::LossCause;
+
+use super::Log;
+
+/// A log made up of events in memory. It was made when the monotonic clock showed 100 ns.
+#[derive(Debug)]
+pub struct MadeUpLog {
+    /// What its start tells.
+    pub header: LogHeader,
+    /// Its event types.
+    pub types: EventTypes,
+    /// Its events.
+    pub events: Vec<MadeUpEvent>,
+    /// Which of them is the next.
+    pub next: usize,
+    /// Its status at the end.
+    pub status: Option<FinalStatus>,
+    /// What could not be read.
+    pub damage: Damage,
+    /// Events that came too late.
+    pub late: u64,
+    /// Events that were lost for a cause that nobody knows.
+    pub lost_for_other_causes: u64,
+    /// Events that the log lost.
+    pub lost_in_log: u64,
+}
+
+/// An event of it.
+#[derive(Clone, Debug)]
+pub struct MadeUpEvent {
+    header: EventHeader,
+    data: Vec<u8>,
+    comm: Vec<u8>,
+}
+
+const START: u64 = 100;
+/// 2001-09-09T01:46:40Z
+const START_DATE: u64 = 1_000_000_000_000_000_000;
+
+impl Default for MadeUpLog {
+    fn default() -> Self {
+        Self {
+            header: LogHeader {
+                attributes: Attributes::default().with_name("made up"),
+                anchor: ClockAnchor {
+                    monotonic: MonotonicNs(START),
+                    realtime: RealtimeNs(START_DATE),
+                },
+            },
+            types: EventTypes::default(),
+            events: Vec::new(),
+            next: 0,
+            status: None,
+            damage: Damage::default(),
+            late: 0,
+            lost_for_other_causes: 0,
+            lost_in_log: 0,
+        }
+    }
+}
+
+impl MadeUpLog {
+    /// The date when the monotonic clock showed `ns`.
+    pub fn date(ns: u64) -> RealtimeNs {
+        RealtimeNs(START_DATE - START + ns)
+    }
+
+    /// Defines a user event type.
+    pub fn define(&mut self, name: &[u8]) -> EventTypeId {
+        self.types.define_user(name, None)
+    }
+
+    /// Adds an event of a thread (process and thread), on CPU 0, with the thread name "worker".
+    pub fn push(&mut self, ns: u64, event_type: EventTypeId, thread: (i32, i32), data: &[u8]) {
+        let header = EventHeader {
+            time: MonotonicNs(ns),
+            event_type,
+            pid: thread.0,
+            tid: thread.1,
+            cpu: (!event_type.is_user()).then_some(0),
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        };
+        self.push_event(header, data, b"worker");
+    }
+
+    /// Adds any event.
+    pub fn push_event(&mut self, header: EventHeader, data: &[u8], comm: &[u8]) {
+        self.events.push(MadeUpEvent {
+            header,
+            data: data.to_vec(),
+            comm: comm.to_vec(),
+        });
+    }
+}
+
+impl Log for MadeUpLog {
+    fn header(&self) -> &LogHeader {
+        &self.header
+    }
+
+    fn event_types(&self) -> &EventTypes {
+        &self.types
+    }
+
+    fn final_status(&self) -> Option<FinalStatus> {
+        self.status
+    }
+
+    fn next_record(&mut self) -> io::Result<Option<LogRecord<'_>>> {
+        let event = self.events.get(self.next);
+        self.next += usize::from(event.is_some());
+        Ok(event.map(|event| LogRecord {
+            event: Event {
+                header: event.header,
+                data: &event.data,
+            },
+            comm: &event.comm,
+            realtime: Self::date(event.header.time.0),
+        }))
+    }
+
+    fn skip_to(&mut self, _: MonotonicNs) {
+        // Skipping is allowed, not asked for.
+    }
+
+    fn damage(&self) -> Damage {
+        self.damage
+    }
+
+    fn lost(&self, cause: LossCause) -> u64 {
+        if cause == LossCause::Late {
+            self.late
+        } else {
+            0
+        }
+    }
+
+    fn lost_for_other_causes(&self) -> u64 {
+        self.lost_for_other_causes
+    }
+
+    fn lost_in_log(&self) -> u64 {
+        self.lost_in_log
+    }
+
+    fn progress(&self) -> (u64, u64) {
+        let bytes = |count| u64::try_from(count).unwrap_or(u64::MAX);
+        (bytes(self.next), bytes(self.events.len()))
+    }
+}

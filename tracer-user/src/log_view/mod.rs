@@ -1,0 +1,33 @@
+//! Looking at logs: choosing events, showing them, telling what a log holds.
+//!
+//! - [`Walk`] goes through a log once, in order, and hands the chosen events to whoever shows or
+//!   [exports](crate::export) them; its memory does not grow with the log;
+//! - [`Wanted`] is what the command line chooses, [`TimePoint`] where it begins and ends;
+//! - [`read`] shows events, [`Inventory`] counts them;
+//! - [`Log`] is what all of this needs of a log.
+
+mod entry;
+mod inventory;
+mod inventory_json;
+mod inventory_text;
+mod log;
+#[cfg(test)]
+pub mod made_up;
+mod output;
+mod read;
+mod time_point;
+mod type_table;
+mod walk;
+mod wanted;
+
+pub use entry::Entry;
+pub use inventory::Inventory;
+pub use inventory_json::json;
+pub use inventory_text::text;
+pub use log::{Log, open};
+pub use output::{Output, is_same_file};
+pub use read::{Format, ReadSetup, outcome, read, tell_missing};
+pub use time_point::{Moment, TimePoint};
+pub use type_table::TypeTable;
+pub use walk::{Pause, Span, Walk};
+pub use wanted::Wanted;

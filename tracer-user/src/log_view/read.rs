@@ -1,0 +1,236 @@
+//! Showing the events of a log, also of one that is still being written.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
+
+use anyhow::Context;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracer_posix::event::MonotonicNs;
+
+use super::{Log, Output, Pause, Walk, Wanted, open};
+use crate::report::escape::push_for_people;
+use crate::report::{Csv, JsonLines, Report, Summary, Text, WallClock};
+use crate::trace::{Outcome, tell};
+
+/// How events are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Aligned columns, for people.
+    Text,
+    /// One JSON object a line, for programs.
+    Json,
+    /// Comma-separated values.
+    Csv,
+}
+
+/// What is to be read, and how it is shown.
+#[derive(Clone, Debug)]
+pub struct ReadSetup {
+    /// The log.
+    pub file: PathBuf,
+    /// Which of its events.
+    pub wanted: Wanted,
+    /// How they are shown.
+    pub format: Format,
+    /// Whether to wait for what is still to be written.
+    pub follow: bool,
+    /// Where they are shown; `None` for the standard output.
+    pub output: Option<PathBuf>,
+}
+
+/// Events between two looks at how much is to be written.
+const AT_ONCE: usize = 1024;
+
+/// How often a log is looked at that is being written.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Shows the events of a log, and tells what is missing.
+///
+/// # Errors
+///
+/// The log cannot be read, or the lines cannot be written.
+pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
+    let log = open(&setup.file)?;
+    let mut output = Output::open(setup.output.as_deref(), &setup.file)?;
+    let mut walk = Walk::new(log, setup.wanted.clone());
+    let mut report = report_of(setup.format, &walk, &output);
+    let was_stopped = if setup.follow {
+        wait_and_show(&mut walk, report.as_mut(), &mut output)?
+    } else {
+        show(&mut walk, report.as_mut(), &mut output)?;
+        false
+    };
+    let summary = walk.summary();
+    report.end(output.lines(), &summary);
+    output.flush()?;
+    if setup.format != Format::Json {
+        tell_missing(&walk, &summary);
+    }
+    Ok(outcome(&summary, was_stopped))
+}
+
+fn report_of<L: Log>(format: Format, walk: &Walk<L>, output: &Output) -> Box<dyn Report> {
+    // Every event of a log brings its date.
+    let clock = WallClock::new(MonotonicNs(0), UNIX_EPOCH);
+    match format {
+        Format::Text => Box::new(Text::new(walk.anchor().monotonic, output.is_coloured())),
+        Format::Json => Box::new(JsonLines::new(clock)),
+        Format::Csv => Box::new(Csv::new(clock)),
+    }
+}
+
+/// Shows what there is.
+fn show<L: Log>(
+    walk: &mut Walk<L>,
+    report: &mut dyn Report,
+    output: &mut Output,
+) -> anyhow::Result<Pause> {
+    loop {
+        let pause = walk.go_on(AT_ONCE, |entry| {
+            report.event(output.lines(), &entry.line);
+            output.drain()
+        })?;
+        if pause != Pause::Midway {
+            return Ok(pause);
+        }
+    }
+}
+
+/// Shows what there is and what comes, until the log is completed. Returns whether a signal ended it
+/// before.
+fn wait_and_show<L: Log>(
+    walk: &mut Walk<L>,
+    report: &mut dyn Report,
+    output: &mut Output,
+) -> anyhow::Result<bool> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("cannot wait for the log to grow")?;
+    runtime.block_on(async {
+        let signals = Signals::new().context("cannot watch for signals")?;
+        follow(walk, report, output, signals).await
+    })
+}
+
+async fn follow<L: Log>(
+    walk: &mut Walk<L>,
+    report: &mut dyn Report,
+    output: &mut Output,
+    mut signals: Signals,
+) -> anyhow::Result<bool> {
+    loop {
+        // Asked for first: what was written before the log was completed is shown below.
+        let is_completed = walk.log().final_status().is_some();
+        let pause = show(walk, report, output)?;
+        output.flush()?;
+        if pause == Pause::Enough || is_completed {
+            return Ok(false);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(TICK) => {}
+            () = signals.any() => return Ok(true),
+        }
+    }
+}
+
+/// The signals that end a look at a log.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn any(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// Tells people what was shown and what is missing.
+pub fn tell_missing<L: Log>(walk: &Walk<L>, summary: &Summary) {
+    for name in walk.names_without_events() {
+        let mut line = b"no event was of type \"".to_vec();
+        push_for_people(&mut line, name);
+        line.push(b'"');
+        tell(&String::from_utf8_lossy(&line));
+    }
+    summary.for_people().lines().for_each(tell);
+}
+
+/// Whether everything that was asked for was there. A log that is being written is not complete,
+/// unless its reader has had enough.
+pub fn outcome(summary: &Summary, was_stopped: bool) -> Outcome {
+    let log = summary.log.unwrap_or_default();
+    let is_complete =
+        summary.lost_in_all() == 0 && log.is_whole() && (log.is_completed || was_stopped);
+    if is_complete {
+        Outcome::Complete
+    } else {
+        Outcome::EventsLost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_posix::log::{Damage, FinalStatus};
+
+    use super::*;
+    use crate::log_view::made_up::MadeUpLog;
+
+    fn outcome_of(log: MadeUpLog, was_stopped: bool) -> Outcome {
+        let mut walk = Walk::new(log, Wanted::default());
+        while walk.go_on(10, |_| Ok(())).unwrap() == Pause::Midway {}
+        outcome(&walk.summary(), was_stopped)
+    }
+
+    fn completed() -> MadeUpLog {
+        MadeUpLog {
+            status: Some(FinalStatus::default()),
+            ..MadeUpLog::default()
+        }
+    }
+
+    #[test]
+    fn a_log_that_was_completed_without_losses_is_complete() {
+        assert_eq!(outcome_of(completed(), false), Outcome::Complete);
+    }
+
+    #[test]
+    fn whatever_is_missing_shows_in_the_outcome() {
+        let late = MadeUpLog {
+            late: 1,
+            ..completed()
+        };
+        let overwritten = MadeUpLog {
+            lost_in_log: 1,
+            ..completed()
+        };
+        let damage = Damage {
+            places: 1,
+            bytes: 10,
+            packets_missing: 0,
+        };
+        let damaged = MadeUpLog {
+            damage,
+            ..completed()
+        };
+        for log in [late, overwritten, damaged, MadeUpLog::default()] {
+            assert_eq!(outcome_of(log, false), Outcome::EventsLost);
+        }
+    }
+
+    #[test]
+    fn who_stops_following_does_not_miss_the_rest() {
+        assert_eq!(outcome_of(MadeUpLog::default(), true), Outcome::Complete);
+    }
+}

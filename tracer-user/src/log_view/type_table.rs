@@ -1,0 +1,115 @@
+//! The event types of a log: looked up once, counted.
+
+use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, SystemEventType, system_event_type};
+use tracer_posix::engine::EventTypes;
+
+use super::Wanted;
+
+/// One event type.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its name: any bytes.
+    pub name: Box<[u8]>,
+    /// What the table of system event types says of it.
+    pub entry: Option<&'static SystemEventType>,
+    /// Whether it was asked for.
+    pub is_wanted: bool,
+    /// Events of it so far that were asked for.
+    pub count: u64,
+}
+
+/// The event types that have been seen, by number.
+#[derive(Clone, Debug, Default)]
+pub struct TypeTable {
+    rows: Vec<Option<Row>>,
+}
+
+impl TypeTable {
+    /// The row of a type, where it has been [learnt](Self::learn).
+    pub fn row_mut(&mut self, id: EventTypeId) -> Option<&mut Row> {
+        self.rows.get_mut(place(id))?.as_mut()
+    }
+
+    /// Learns what `types` says of a type.
+    pub fn learn(&mut self, id: EventTypeId, types: &EventTypes, wanted: &Wanted) -> &mut Row {
+        let place = place(id);
+        let nameless = || format!("event_type_{}", id.0).into_bytes().into();
+        let name: Box<[u8]> = types.name(id).map_or_else(nameless, Box::from);
+        if self.rows.len() <= place {
+            self.rows.resize(place + 1, None);
+        }
+        self.rows[place].insert(Row {
+            is_wanted: wanted.has_type(id, &name),
+            entry: system_event_type(id),
+            name,
+            count: 0,
+        })
+    }
+
+    /// Number and row of every type that has been learnt, in order of their numbers.
+    pub fn rows(&self) -> impl Iterator<Item = (EventTypeId, &Row)> {
+        (0..)
+            .map(EventTypeId)
+            .zip(&self.rows)
+            .filter_map(|(id, row)| Some((id, row.as_ref()?)))
+    }
+
+    /// Names and counts of the types of which events were asked for and came.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(Vec<u8>, u64)> {
+        self.rows()
+            .filter(|(_, row)| row.count > 0)
+            .map(|(_, row)| (row.name.to_vec(), row.count))
+            .collect()
+    }
+}
+
+/// Numbers come from a file: those that no log should have share one row, so that there are never
+/// more than a log can have types.
+fn place(id: EventTypeId) -> usize {
+    usize::try_from(id.0.min(EVENT_ID_LIMIT)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_without_a_name_gets_one() {
+        let mut types = EventTypes::default();
+        let named = types.define_user(b"request", None);
+        let mut table = TypeTable::default();
+        let wanted = Wanted::default();
+
+        assert_eq!(&*table.learn(named, &types, &wanted).name, b"request");
+        let unknown = EventTypeId(1000);
+        assert_eq!(
+            &*table.learn(unknown, &types, &wanted).name,
+            b"event_type_1000"
+        );
+        assert_eq!(
+            &*table.learn(EventTypeId::FORK, &types, &wanted).name,
+            b"linux_trace_fork"
+        );
+    }
+
+    #[test]
+    fn a_number_that_no_log_has_takes_no_memory() {
+        let mut table = TypeTable::default();
+        let id = EventTypeId(u32::MAX);
+        table.learn(id, &EventTypes::default(), &Wanted::default());
+        table.row_mut(EventTypeId(u32::MAX - 1)).unwrap().count += 1;
+        assert_eq!(table.counts(), [(b"event_type_4294967295".to_vec(), 1)]);
+        assert!(table.rows.len() <= 2000);
+    }
+
+    #[test]
+    fn only_what_came_is_counted() {
+        let mut table = TypeTable::default();
+        for id in [EventTypeId::FORK, EventTypeId::EXIT] {
+            table.learn(id, &EventTypes::default(), &Wanted::default());
+        }
+        table.row_mut(EventTypeId::EXIT).unwrap().count += 2;
+        assert_eq!(table.counts(), [(b"linux_trace_exit".to_vec(), 2)]);
+    }
+}

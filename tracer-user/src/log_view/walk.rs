@@ -1,0 +1,350 @@
+//! Going through a log, once and in order.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use tracer_posix::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
+use tracer_posix::log::{ClockAnchor, LogRecord};
+use tracer_posix::source::LossCause;
+
+use super::type_table::Row;
+use super::{Entry, Log, Moment, TypeTable, Wanted};
+use crate::report::{LogCondition, Summary};
+
+/// Why a walk has come to rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// As many events as it was to look at were looked at.
+    Midway,
+    /// There are no more events now.
+    End,
+    /// What follows was not asked for.
+    Enough,
+}
+
+/// A walk through a log.
+#[derive(Debug)]
+pub struct Walk<L> {
+    log: L,
+    wanted: Wanted,
+    anchor: ClockAnchor,
+    from: Option<Moment>,
+    to: Option<Moment>,
+    types: TypeTable,
+    left: u64,
+    span: Option<Span>,
+    is_enough: bool,
+    scratch: Scratch,
+}
+
+/// The first and the last event that were looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first.
+    pub first: (MonotonicNs, RealtimeNs),
+    /// The last.
+    pub last: (MonotonicNs, RealtimeNs),
+}
+
+impl Span {
+    /// From the first to the last, in nanoseconds.
+    #[must_use]
+    pub fn ns(&self) -> u64 {
+        self.last.0.0.saturating_sub(self.first.0.0)
+    }
+}
+
+/// An event whose type is to be learnt from the log first, which lends us the event only until
+/// then.
+#[derive(Debug, Default)]
+struct Scratch {
+    data: Vec<u8>,
+    comm: Vec<u8>,
+    date: RealtimeNs,
+}
+
+impl Scratch {
+    fn keep(&mut self, record: &LogRecord<'_>) {
+        self.data.clear();
+        self.data.extend_from_slice(record.event.data);
+        self.comm.clear();
+        self.comm.extend_from_slice(record.comm);
+        self.date = record.realtime;
+    }
+}
+
+impl<L: Log> Walk<L> {
+    /// A walk through `log` that looks at what is wanted.
+    pub fn new(mut log: L, wanted: Wanted) -> Self {
+        let anchor = log.header().anchor;
+        let moment = |point: super::TimePoint| point.moment(anchor.monotonic);
+        let (from, to) = (wanted.from.map(moment), wanted.to.map(moment));
+        // Where a date lies in the file is not known before its packets are read: dates are set.
+        if let Some(Moment::Time(time)) = from {
+            log.skip_to(time);
+        }
+        Self {
+            left: wanted.limit.unwrap_or(u64::MAX),
+            log,
+            wanted,
+            anchor,
+            from,
+            to,
+            types: TypeTable::default(),
+            span: None,
+            is_enough: false,
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// Looks at up to `most` events and shows those that are wanted to `visit`.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read, or what `visit` says.
+    pub fn go_on(
+        &mut self,
+        most: usize,
+        mut visit: impl FnMut(&Entry<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Pause> {
+        for _ in 0..most {
+            if self.left == 0 || self.is_enough {
+                self.is_enough = true;
+                return Ok(Pause::Enough);
+            }
+            let record = self.log.next_record().context("cannot read the log")?;
+            let Some(record) = record else {
+                return Ok(Pause::End);
+            };
+            if self.to.is_some_and(|to| to.is_before(&record)) {
+                self.is_enough = true;
+                return Ok(Pause::Enough);
+            }
+            if self.from.is_some_and(|from| from.is_after(&record)) {
+                continue;
+            }
+            let header = record.event.header;
+            let now = (header.time, record.realtime);
+            let first = self.span.map_or(now, |span| span.first);
+            self.span = Some(Span { first, last: now });
+            if let Some(row) = self.types.row_mut(header.event_type) {
+                if row.is_wanted && self.wanted.has_thread(&header) {
+                    self.left -= 1;
+                    show(&record, row, &mut visit)?;
+                }
+                continue;
+            }
+            self.scratch.keep(&record);
+            self.learn_and_show(header, &mut visit)?;
+        }
+        Ok(Pause::Midway)
+    }
+
+    /// Learns the type of the event that was kept, and shows the event when it is wanted.
+    fn learn_and_show(
+        &mut self,
+        header: EventHeader,
+        visit: &mut impl FnMut(&Entry<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let known = self.log.event_types();
+        let row = self.types.learn(header.event_type, known, &self.wanted);
+        if !row.is_wanted || !self.wanted.has_thread(&header) {
+            return Ok(());
+        }
+        self.left -= 1;
+        let data = &self.scratch.data;
+        let record = LogRecord {
+            event: Event { header, data },
+            comm: &self.scratch.comm,
+            realtime: self.scratch.date,
+        };
+        show(&record, row, visit)
+    }
+
+    /// The log.
+    pub fn log(&self) -> &L {
+        &self.log
+    }
+
+    /// The event types that were seen.
+    pub fn types(&self) -> &TypeTable {
+        &self.types
+    }
+
+    /// The clocks when the log was made.
+    pub fn anchor(&self) -> ClockAnchor {
+        self.anchor
+    }
+
+    /// The first and the last event that were looked at.
+    pub fn span(&self) -> Option<Span> {
+        self.span
+    }
+
+    /// From the start of the log, or from the first event of the part that is wanted, to the last.
+    fn elapsed(&self) -> Duration {
+        let Some(Span { first, last }) = self.span else {
+            return Duration::ZERO;
+        };
+        let start = match self.from {
+            Some(_) => first.0,
+            None => self.anchor.monotonic,
+        };
+        Duration::from_nanos(last.0.0.saturating_sub(start.0))
+    }
+
+    /// Events that were lost so far, in the trace and in the log.
+    pub fn lost(&self) -> u64 {
+        let in_trace = LossCause::ALL.iter().map(|cause| self.log.lost(*cause));
+        let others = [self.log.lost_for_other_causes(), self.log.lost_in_log()];
+        in_trace.chain(others).fold(0, u64::saturating_add)
+    }
+
+    /// What was shown, lost, and is missing.
+    pub fn summary(&self) -> Summary {
+        let lost = LossCause::ALL.map(|cause| (cause, self.log.lost(cause)));
+        let mut summary = Summary::new(self.types.counts(), lost.to_vec(), self.elapsed());
+        summary.log = Some(LogCondition {
+            lost_for_other_causes: self.log.lost_for_other_causes(),
+            lost_in_log: self.log.lost_in_log(),
+            damage: self.log.damage(),
+            // What lies behind the end of what was asked for is nobody's question.
+            is_completed: self.is_enough || self.log.final_status().is_some(),
+        });
+        summary
+    }
+
+    /// Exact names that were asked for and that no event had.
+    pub fn names_without_events(&self) -> Vec<&[u8]> {
+        let has_events = |name: &[u8]| {
+            self.types
+                .rows()
+                .any(|(_, row)| &*row.name == name && row.count > 0)
+        };
+        let names = self.wanted.names.iter().map(Vec::as_slice);
+        names.filter(|name| !has_events(name)).collect()
+    }
+}
+
+fn show(
+    record: &LogRecord<'_>,
+    row: &mut Row,
+    visit: &mut impl FnMut(&Entry<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    row.count += 1;
+    visit(&Entry::new(record, &row.name, row.entry))
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_common::event_type::EventTypeId;
+
+    use super::*;
+    use crate::log_view::TimePoint;
+    use crate::log_view::made_up::MadeUpLog;
+
+    fn shown(log: MadeUpLog, wanted: Wanted) -> (Vec<u64>, Walk<MadeUpLog>) {
+        let mut walk = Walk::new(log, wanted);
+        let mut seen = Vec::new();
+        let visit = |seen: &mut Vec<u64>, entry: &Entry<'_>| {
+            seen.push(entry.at.0);
+            Ok(())
+        };
+        while walk.go_on(2, |entry| visit(&mut seen, entry)).unwrap() == Pause::Midway {}
+        (seen, walk)
+    }
+
+    /// Ten user events of "even" and "odd", 10 ns apart from 100 on, by threads 1 and 2 of process 1.
+    fn ten() -> MadeUpLog {
+        let mut log = MadeUpLog::default();
+        let names = [log.define(b"even"), log.define(b"odd")];
+        for number in 0..10_u8 {
+            let tid = 1 + i32::from(number % 2);
+            let name = names[usize::from(number % 2)];
+            log.push(100 + 10 * u64::from(number), name, (1, tid), &[number]);
+        }
+        log
+    }
+
+    #[test]
+    fn without_restrictions_everything_is_shown_in_order() {
+        let (seen, walk) = shown(ten(), Wanted::default());
+        assert_eq!(seen, (10..20).map(|tens| tens * 10).collect::<Vec<_>>());
+        let summary = walk.summary();
+        assert_eq!(
+            summary.events,
+            [(b"even".to_vec(), 5), (b"odd".to_vec(), 5)]
+        );
+        assert!(!summary.log.unwrap().is_completed, "it never was");
+    }
+
+    #[test]
+    fn from_and_to_are_both_inclusive() {
+        let point = |ns| Some(TimePoint::Date(MadeUpLog::date(ns)));
+        let wanted = Wanted {
+            from: point(130),
+            to: point(150),
+            ..Wanted::default()
+        };
+        let (seen, walk) = shown(ten(), wanted);
+        assert_eq!(seen, [130, 140, 150]);
+        let condition = walk.summary().log.unwrap();
+        assert!(condition.is_completed, "the rest was not asked for");
+        assert_eq!(walk.summary().elapsed, Duration::from_nanos(20));
+    }
+
+    #[test]
+    fn an_offset_counts_from_the_start_of_the_log() {
+        let wanted = Wanted {
+            from: Some(TimePoint::Offset(Duration::from_nanos(80))),
+            ..Wanted::default()
+        };
+        // The log was made at 100.
+        assert_eq!(shown(ten(), wanted).0, [180, 190]);
+    }
+
+    #[test]
+    fn a_limit_counts_only_what_is_shown() {
+        let wanted = Wanted {
+            names: vec![b"odd".to_vec()],
+            limit: Some(2),
+            ..Wanted::default()
+        };
+        assert_eq!(shown(ten(), wanted).0, [110, 130]);
+    }
+
+    #[test]
+    fn a_thread_is_chosen_by_its_number() {
+        let wanted = Wanted {
+            tids: vec![2],
+            ..Wanted::default()
+        };
+        assert_eq!(shown(ten(), wanted).0, [110, 130, 150, 170, 190]);
+    }
+
+    #[test]
+    fn a_name_that_no_event_had_is_told() {
+        let wanted = Wanted {
+            names: vec![b"odd".to_vec(), b"old".to_vec()],
+            ..Wanted::default()
+        };
+        let (_, walk) = shown(ten(), wanted);
+        assert_eq!(walk.names_without_events(), [b"old"]);
+    }
+
+    #[test]
+    fn what_is_written_later_is_seen_later() {
+        let mut walk = Walk::new(ten(), Wanted::default());
+        let count = |walk: &mut Walk<MadeUpLog>| {
+            let mut count = 0;
+            let pause = walk.go_on(100, |_| {
+                count += 1;
+                Ok(())
+            });
+            (pause.unwrap(), count)
+        };
+        assert_eq!(count(&mut walk), (Pause::End, 10));
+        walk.log.push(300, EventTypeId::FORK, (1, 1), b"");
+        assert_eq!(count(&mut walk), (Pause::End, 1));
+    }
+}

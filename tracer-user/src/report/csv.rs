@@ -1,0 +1,162 @@
+//! Comma-separated values, for spreadsheets and data bases.
+
+use csv_core::{WriteResult, Writer};
+use tracer_posix::event::Truncation;
+
+use super::escape::push_for_people;
+use super::json::push_data;
+use super::numbers::push_number;
+use super::{Line, Report, Summary, WallClock};
+
+/// Shows events as comma-separated values: quoted as RFC 4180 says, a line an event, each ended by a
+/// line feed.
+///
+/// The first line names the columns, which are those of the JSON lines. Bytes of names that are not
+/// harmless are written as in a string literal of Rust, so that an event never takes a second line;
+/// `data` is the JSON object of the JSON lines; an unknown CPU is empty.
+#[derive(Debug)]
+pub struct Csv {
+    clock: WallClock,
+    has_header: bool,
+    /// One field, before it is quoted.
+    field: Vec<u8>,
+}
+
+/// The first line.
+const HEADER: &str = "ns,time,type,class,pid,tid,comm,cpu,data,truncated\n";
+
+impl Csv {
+    /// Values with the dates of `clock`.
+    #[must_use]
+    pub fn new(clock: WallClock) -> Self {
+        Self {
+            clock,
+            has_header: false,
+            field: Vec::new(),
+        }
+    }
+
+    fn push_header(&mut self, out: &mut Vec<u8>) {
+        if !std::mem::replace(&mut self.has_header, true) {
+            out.extend_from_slice(HEADER.as_bytes());
+        }
+    }
+
+    /// Appends what `write` writes, quoted where that is needed, and a comma.
+    fn quoted(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        self.field.clear();
+        write(&mut self.field);
+        let start = out.len();
+        // Every byte doubled, the quotation marks around them, the comma.
+        out.resize(start + 2 * self.field.len() + 3, 0);
+        let mut writer = Writer::new();
+        let (result, _, in_field) = writer.field(&self.field, &mut out[start..]);
+        let (ended, in_end) = writer.delimiter(&mut out[start + in_field..]);
+        debug_assert!(
+            result == WriteResult::InputEmpty && ended == WriteResult::InputEmpty,
+            "there is room for the longest"
+        );
+        out.truncate(start + in_field + in_end);
+    }
+}
+
+impl Report for Csv {
+    fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
+        self.push_header(out);
+        let header = &line.event.header;
+        push_number(out, header.time.0);
+        out.push(b',');
+        self.clock.push_of(out, line);
+        out.push(b',');
+        self.quoted(out, |field| push_for_people(field, line.name));
+        let is_user = header.event_type.is_user();
+        out.extend_from_slice(if is_user { b"user," } else { b"system," });
+        push_number(out, header.pid);
+        out.push(b',');
+        push_number(out, header.tid);
+        out.push(b',');
+        self.quoted(out, |field| {
+            push_for_people(field, line.comm.unwrap_or_default());
+        });
+        if let Some(cpu) = header.cpu {
+            push_number(out, cpu);
+        }
+        out.push(b',');
+        self.quoted(out, |field| push_data(field, line));
+        let is_cut = header.truncation != Truncation::None;
+        out.extend_from_slice(if is_cut { b"true\n" } else { b"false\n" });
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>, _: &Summary) {
+        // A table without rows has its header all the same. What was lost is told on standard error:
+        // a line of another kind would spoil the table.
+        self.push_header(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use tracer_common::event_type::EventTypeId;
+    use tracer_posix::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
+
+    use super::*;
+
+    fn shown(name: &[u8], comm: &[u8], data: &[u8]) -> String {
+        let header = EventHeader {
+            time: MonotonicNs(7),
+            event_type: EventTypeId(300),
+            pid: 10,
+            tid: 11,
+            cpu: None,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::Record,
+        };
+        let line = Line {
+            event: Event { header, data },
+            entry: None,
+            name,
+            comm: Some(comm),
+            realtime: Some(RealtimeNs(1)),
+            inside: None,
+        };
+        let mut out = Vec::new();
+        let mut csv = Csv::new(WallClock::new(MonotonicNs(0), UNIX_EPOCH));
+        csv.event(&mut out, &line);
+        csv.event(&mut out, &line);
+        let text = String::from_utf8(out).unwrap();
+        let mut lines = text.lines();
+        assert_eq!(lines.next().unwrap(), HEADER.trim_end());
+        let event = lines.next().unwrap().to_owned();
+        assert_eq!(lines.next(), Some(event.as_str()));
+        assert_eq!(lines.next(), None, "an event is a line");
+        event
+    }
+
+    #[test]
+    fn the_data_is_json_in_a_quoted_column() {
+        assert_eq!(
+            shown(b"request", b"worker", b"a\"b"),
+            "7,1970-01-01T00:00:00.000000001Z,request,user,10,11,worker,,\
+             \"{\"\"text\"\":\"\"a\\\"\"b\"\",\"\"hex\"\":\"\"612262\"\"}\",true"
+        );
+    }
+
+    #[test]
+    fn hostile_names_stay_in_their_field() {
+        let line = shown(b"a,\"b\"\r\n\0\xff", b"", b"\xff\n");
+        assert!(
+            line.contains(",\"a,\"\"b\"\"\\r\\n\\u{0}\\xff\",user,10,11,"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn a_table_without_events_has_its_header() {
+        let mut out = Vec::new();
+        Csv::new(WallClock::new(MonotonicNs(0), UNIX_EPOCH)).end(&mut out, &Summary::default());
+        assert_eq!(out, HEADER.as_bytes());
+    }
+}

@@ -1,0 +1,383 @@
+//! `read`, `info` and `export`: what they refuse, how they end. None of this needs privileges.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tracer_posix::engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
+use tracer_posix::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
+use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter};
+
+/// A log that is being written.
+struct Log {
+    folder: TempDir,
+    writer: LogWriter,
+    types: EventTypes,
+    events: u64,
+}
+
+impl Log {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let header = LogHeader {
+            attributes: Attributes::default(),
+            anchor: ClockAnchor {
+                monotonic: MonotonicNs(1_000),
+                realtime: RealtimeNs(1_000_000_000_000_000_000),
+            },
+        };
+        let options = LogOptions {
+            policy: LogFullPolicy::Append,
+            max_size: 0,
+        };
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(folder.path().join("log"))
+            .unwrap();
+        Self {
+            writer: LogWriter::create(file, &header, options).unwrap(),
+            types: EventTypes::default(),
+            events: 0,
+            folder,
+        }
+    }
+
+    fn completed(events: u64) -> Completed {
+        let mut log = Self::new();
+        log.add(events);
+        log.complete()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    /// Adds events and sees to it that they are in the file.
+    fn add(&mut self, events: u64) {
+        let event_type = self.types.define_user(b"tick", None);
+        for _ in 0..events {
+            self.events += 1;
+            let header = EventHeader {
+                time: MonotonicNs(1_000 + self.events * 1_000_000),
+                event_type,
+                pid: 7,
+                tid: 7,
+                cpu: None,
+                thread_id: 0,
+                program_address: 0,
+                truncation: Truncation::None,
+            };
+            let data = self.events.to_string();
+            self.writer
+                .append(&header, data.as_bytes(), b"clock", &self.types)
+                .unwrap();
+        }
+        self.writer.flush(&Ledger::default()).unwrap();
+    }
+
+    fn complete(mut self) -> Completed {
+        let status = FinalStatus::default();
+        self.writer
+            .complete(&self.types, &Ledger::default(), status)
+            .unwrap();
+        Completed(self.folder)
+    }
+}
+
+/// A log that was completed.
+struct Completed(TempDir);
+
+impl Completed {
+    fn path(&self) -> PathBuf {
+        self.0.path().join("log")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+fn tracer(subcommand: &str, file: &Path, options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tracer-user"));
+    command.arg(subcommand).arg(file).args(options);
+    command.stdin(Stdio::null());
+    command
+}
+
+fn output(subcommand: &str, file: &Path, options: &[&str]) -> Output {
+    tracer(subcommand, file, options).output().unwrap()
+}
+
+/// The line that goes with a refusal.
+fn refused(subcommand: &str, file: &Path, options: &[&str]) -> String {
+    let output = output(subcommand, file, options);
+    let line = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{options:?}: {line}");
+    assert_eq!(output.stdout, b"", "{options:?}");
+    assert_eq!(line.lines().count(), 1, "{options:?}: {line}");
+    line
+}
+
+/// Waits for the end, but not for ever.
+fn ended(mut process: Child) -> ExitStatus {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = process.try_wait().unwrap() {
+            return status;
+        }
+        if start.elapsed() > Duration::from_secs(30) {
+            process.kill().unwrap();
+            panic!("it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A look at a log that grows, and what it shows.
+fn following(log: &Log) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut process = tracer("read", &log.path(), &["--follow"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(process.stdout.take().unwrap());
+    (process, lines)
+}
+
+fn expect_events(lines: &mut impl BufRead, numbers: std::ops::RangeInclusive<u64>) {
+    for number in numbers {
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        assert!(
+            line.ends_with(&format!("tick             \"{number}\"\n")),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_log_is_refused_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let garbage = folder.path().join("garbage");
+    fs::write(&garbage, vec![0xa5; 100_000]).unwrap();
+    let empty = folder.path().join("empty");
+    fs::write(&empty, b"").unwrap();
+    let out = folder.path().join("out");
+    let out = out.to_str().unwrap();
+    for file in [
+        &garbage,
+        &empty,
+        &folder.path().join("missing"),
+        folder.path(),
+    ] {
+        for (subcommand, options) in [
+            ("read", &[][..]),
+            ("info", &[]),
+            ("export", &["--to", "chrome", "-o", out]),
+        ] {
+            let line = refused(subcommand, file, options);
+            assert!(line.contains(file.to_str().unwrap()), "{line}");
+            assert!(!Path::new(out).exists(), "nothing is left behind");
+        }
+    }
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused_by_name() {
+    let log = Log::completed(1);
+    for options in [
+        ["--pid", "me"],
+        ["--tid", "0"],
+        ["--from", "soon"],
+        ["--to", "yesterday"],
+        ["--events", "frok"],
+        ["--format", "pdf"],
+        ["--output", "/no/such/folder/file"],
+    ] {
+        let line = refused("read", &log.path(), &options);
+        let name = options[0].trim_start_matches('-');
+        assert!(
+            line.contains(name) || line.contains("/no/such/folder"),
+            "{line}"
+        );
+    }
+    let out = log.file("out");
+    let out = out.to_str().unwrap();
+    let line = refused("export", &log.path(), &["--to", "pdf", "-o", out]);
+    assert!(line.contains("perfetto, chrome, ctf, parquet"), "{line}");
+}
+
+#[test]
+fn the_help_tells_the_exit_codes() {
+    for subcommand in ["read", "info", "export"] {
+        let output = output(subcommand, Path::new("--help"), &[]);
+        let help = String::from_utf8(output.stdout).unwrap();
+        assert!(help.contains("Exit codes: 0 "), "{help}");
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
+
+#[test]
+fn events_are_shown_and_the_closing_line_goes_to_the_standard_error() {
+    let log = Log::completed(3);
+    let output = output("read", &log.path(), &[]);
+
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap().lines().next(),
+        Some("    0.001000000  clock            7            [  -]  tick             \"1\"")
+    );
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "tracer-user: 3 events in 0.003 s: 3 tick\ntracer-user: 0 lost\n"
+    );
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_log_that_was_cut_off_says_so_and_shows_what_is_there() {
+    let mut log = Log::new();
+    log.add(5);
+    let output = output("read", &log.path(), &["--format", "json"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+
+    assert_eq!(shown.lines().count(), 6);
+    let summary: serde_json::Value = serde_json::from_str(shown.lines().last().unwrap()).unwrap();
+    assert_eq!(summary["summary"]["completed"], false);
+    assert_eq!(summary["summary"]["events"]["tick"], 5);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_closed_pipe_is_no_failure() {
+    let log = Log::completed(100_000);
+    let mut process = tracer("read", &log.path(), &[])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(process.stdout.take());
+    let mut stderr = process.stderr.take().unwrap();
+
+    assert_eq!(ended(process).code(), Some(0));
+    let mut said = String::new();
+    stderr.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "");
+}
+
+#[test]
+fn following_goes_on_until_the_log_is_completed() {
+    let mut log = Log::new();
+    log.add(2);
+    let (process, mut lines) = following(&log);
+    expect_events(&mut lines, 1..=2);
+    log.add(3);
+    expect_events(&mut lines, 3..=5);
+    log.add(1);
+    let _completed = log.complete();
+    expect_events(&mut lines, 6..=6);
+
+    assert_eq!(ended(process).code(), Some(0));
+}
+
+#[test]
+fn following_ends_with_its_closing_line_on_ctrl_c() {
+    let mut log = Log::new();
+    log.add(2);
+    let (mut process, mut lines) = following(&log);
+    expect_events(&mut lines, 1..=2);
+    let pid = i32::try_from(process.id()).unwrap();
+    // SAFETY: the call takes numbers only; the process is a child that was not waited for.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    let mut stderr = process.stderr.take().unwrap();
+
+    assert_eq!(ended(process).code(), Some(0), "who stops misses nothing");
+    let mut said = String::new();
+    stderr.read_to_string(&mut said).unwrap();
+    assert!(said.contains("2 events in "), "{said}");
+}
+
+#[test]
+fn an_export_never_replaces_anything_unasked() {
+    let log = Log::completed(3);
+    for to in ["perfetto", "chrome", "parquet"] {
+        let out = log.file(to);
+        fs::write(&out, "precious").unwrap();
+        let options = ["--to", to, "-o", out.to_str().unwrap()];
+        assert!(refused("export", &log.path(), &options).contains("--force"));
+        assert_eq!(fs::read(&out).unwrap(), b"precious");
+        let forced = output(
+            "export",
+            &log.path(),
+            &[&options[..], &["--force"]].concat(),
+        );
+        assert_eq!(forced.status.code(), Some(0), "{forced:?}");
+        assert_ne!(fs::read(&out).unwrap(), b"precious");
+    }
+    let folder = log.file("ctf");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("thesis.tex"), "precious").unwrap();
+    let options = ["--to", "ctf", "--force", "-o", folder.to_str().unwrap()];
+    assert!(refused("export", &log.path(), &options).contains("thesis.tex"));
+    assert!(folder.join("thesis.tex").exists());
+}
+
+#[test]
+fn the_log_itself_is_never_replaced() {
+    let log = Log::completed(3);
+    let path = log.path();
+    let path = path.to_str().unwrap();
+    let before = fs::read(path).unwrap();
+    refused("read", &log.path(), &["-o", path]);
+    refused(
+        "export",
+        &log.path(),
+        &["--to", "chrome", "--force", "-o", path],
+    );
+    assert_eq!(fs::read(path).unwrap(), before);
+}
+
+#[test]
+fn an_export_of_a_log_without_events_is_whole() {
+    let log = Log::completed(0);
+    for to in ["perfetto", "chrome", "ctf", "parquet"] {
+        let out = log.file(to);
+        let options = ["--to", to, "-o", out.to_str().unwrap()];
+        let output = output("export", &log.path(), &options);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(out.exists());
+    }
+}
+
+#[test]
+fn a_bar_is_shown_on_a_terminal_and_nowhere_else() {
+    let log = Log::completed(300_000);
+    let out = log.file("out");
+    let options = ["--to", "perfetto", "--force", "-o", out.to_str().unwrap()];
+    let command = tracer("export", &log.path(), &options);
+    let words: Vec<_> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| format!("'{}'", word.to_str().unwrap()))
+        .collect();
+    // `script` gives the command a terminal.
+    let on_terminal = Command::new("script")
+        .args(["-qec", &words.join(" "), "/dev/null"])
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .output()
+        .expect("script of util-linux is there");
+    let shown = String::from_utf8_lossy(&on_terminal.stdout).into_owned();
+    assert_eq!(on_terminal.status.code(), Some(0), "{shown}");
+    assert!(shown.contains(" %  "), "{shown}");
+    assert!(shown.trim_end().ends_with("tracer-user: 0 lost"), "{shown}");
+
+    let elsewhere = output("export", &log.path(), &options);
+    let said = String::from_utf8(elsewhere.stderr).unwrap();
+    assert!(!said.contains('%') && said.lines().count() == 2, "{said}");
+}
