@@ -7,6 +7,7 @@
 //! - [`syscall_names`] knows the names of system calls;
 //! - [`cli`] is what was typed, checked.
 
+pub mod agent;
 pub mod cli;
 pub mod export;
 pub mod kernel;

@@ -55,9 +55,9 @@ impl Tracing {
             ring_bytes,
             wanted: wanted.to_vec(),
             syscalls: SyscallSet::all(),
+            probes: Probes::default(),
             choice: ProcessChoice::Given,
             inherit: true,
-            probes: Probes::default(),
             verbose: false,
         })
     }
@@ -687,9 +687,9 @@ fn the_programs_own_diagnostics_reach_tracing() {
         ring_bytes: MIB,
         wanted: Vec::new(),
         syscalls: SyscallSet::all(),
+        probes: Probes::default(),
         choice: ProcessChoice::Given,
         inherit: true,
-        probes: Probes::default(),
         verbose: true,
     }) else {
         return;

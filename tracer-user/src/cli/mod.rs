@@ -7,6 +7,7 @@ mod exit;
 mod export;
 mod info;
 mod log_filter;
+mod log_options;
 mod probe_options;
 mod probes;
 mod quantity;

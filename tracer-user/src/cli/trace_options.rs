@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 
+use super::log_options::LogArgs;
 use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
 use crate::kernel::SyscallSet;
@@ -54,7 +55,7 @@ pub struct TraceArgs {
     #[arg(
         long,
         value_name = "SIZE",
-        default_value = "8M",
+        default_value = "4M",
         allow_negative_numbers = true
     )]
     ring_size: String,
@@ -80,6 +81,8 @@ pub struct TraceArgs {
     /// Tell on the standard error what is being done
     #[arg(short, long)]
     verbose: bool,
+    #[command(flatten)]
+    log: LogArgs,
 }
 
 impl TryFrom<TraceArgs> for Setup {
@@ -139,6 +142,7 @@ impl TryFrom<TraceArgs> for Setup {
             ring_bytes,
             stream_bytes,
             thread_ring_bytes,
+            log: args.log.setup(stream_bytes)?,
             output: args.output,
             verbose: args.verbose,
         })
@@ -199,6 +203,7 @@ pub(super) fn split_events(
 mod tests {
     use clap::Parser;
     use tracer_common::event_type::EventTypeId;
+    use tracer_posix::engine::{LogFullPolicy, StreamFullPolicy};
 
     use super::*;
 
@@ -227,7 +232,7 @@ mod tests {
                 setup.stream_bytes,
                 setup.thread_ring_bytes
             ),
-            (8 << 20, 16 << 20, 512 << 10)
+            (4 << 20, 16 << 20, 512 << 10)
         );
     }
 
@@ -238,6 +243,33 @@ mod tests {
         assert!(setup.selection.has_user());
         assert!(setup.selection.has(EventTypeId::EXEC));
         assert!(!setup.selection.has(EventTypeId::EXIT));
+    }
+
+    #[test]
+    fn a_log_is_limited_only_where_that_is_asked_for() {
+        let log = |typed: &str| setup(typed).unwrap().log.unwrap();
+        assert_eq!(setup("").unwrap().log, None);
+        assert_eq!(log("--log f").policy, LogFullPolicy::Append);
+        assert_eq!(log("--log f").stream_policy, StreamFullPolicy::Flush);
+        let limited = log("--log f --log-size 1M");
+        assert_eq!(
+            (limited.policy, limited.max_size),
+            (LogFullPolicy::Loop, 1 << 20)
+        );
+        let recorder = log("--log f --full-policy loop --stream-size 1M");
+        assert_eq!(recorder.stream_policy, StreamFullPolicy::Loop);
+        assert_eq!(recorder.stream_bytes, 1 << 20);
+        assert!(log("--log f --append").is_continued);
+    }
+
+    #[test]
+    fn options_of_a_log_that_make_no_sense_are_refused() {
+        assert!(refused("--log f --output g").contains("--output"));
+        assert!(refused("--log-size 1M").contains("--log"));
+        assert!(refused("--log f --log-size 1M --append").contains("--append"));
+        assert!(refused("--log f --log-size 1M --log-policy append").contains("no limit"));
+        assert!(refused("--log f --log-size 1").starts_with("--log-size"));
+        assert!(refused("--log /dev/null").contains("ordinary file"));
     }
 
     #[test]

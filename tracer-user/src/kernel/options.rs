@@ -21,12 +21,12 @@ pub struct KernelOptions {
     pub wanted: Vec<EventTypeId>,
     /// The system calls that are recorded, where those types are wanted.
     pub syscalls: SyscallSet,
+    /// What is probed in programs.
+    pub probes: Probes,
     /// Which processes are traced without being given by number.
     pub choice: ProcessChoice,
     /// Whether a child that a chosen process makes is traced too.
     pub inherit: bool,
-    /// What is probed in programs.
-    pub probes: Probes,
     /// Whether the programs' own diagnostics are wanted. They go to `tracing`, target
     /// `tracer_ebpf`, level debug.
     pub verbose: bool,
@@ -67,9 +67,9 @@ mod tests {
             ring_bytes,
             wanted: wanted.to_vec(),
             syscalls: SyscallSet::all(),
+            probes: Probes::default(),
             choice: ProcessChoice::Given,
             inherit: true,
-            probes: Probes::default(),
             verbose: false,
         }
     }

@@ -25,6 +25,9 @@ use crate::probes::{Place, Probes};
 
 const PROGRAM: &str = "probe";
 const SITES: &str = "PROBE_SITES";
+/// The stream chooses the number of a point of the program: it has none of its own.
+const NO_PREFERENCE: EventTypeId = EventTypeId(u32::MAX);
+
 const PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
 
 /// Why probes cannot be attached.
@@ -301,8 +304,7 @@ impl ProbeNames {
             return Some(header);
         };
         let name = self.0.get(usize::try_from(number).ok()?)?;
-        // Defined before: the preference does not count.
-        let id = batch.user_event_type(name.as_bytes(), EventTypeId::UNNAMED_USEREVENT);
+        let id = batch.user_event_type(name.as_bytes(), NO_PREFERENCE);
         Some(EventHeader {
             event_type: id,
             ..header

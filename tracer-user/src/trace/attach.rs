@@ -13,7 +13,7 @@ use super::ending::{end, runtime, tell};
 use super::follow::{Follow, ring_of};
 use super::pidfd::PidFd;
 use super::setup::Begun;
-use super::wake::{Wake, watch_process, watch_signals};
+use super::wake::{Wake, watch_flushes, watch_process, watch_signals};
 use super::writer::Writer;
 use super::{Outcome, Setup, Targets, proc_fs};
 use crate::kernel::ProcessChoice;
@@ -42,6 +42,9 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
     let mut begun = setup.begin(ProcessChoice::Given, Subject::Processes(&pids))?;
     let writer = setup.writer()?;
     watch_signals(&wakes).context("cannot watch for signals")?;
+    if setup.log.is_some() {
+        watch_flushes(&wakes).context("cannot watch for signals")?;
+    }
     for (pid, process) in processes {
         if let Some(kernel) = &mut begun.kernel {
             kernel
@@ -81,6 +84,9 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
     let mut begun = setup.begin(targets.choice(), Subject::Processes(&to_probe))?;
     let writer = setup.writer()?;
     watch_signals(&wakes).context("cannot watch for signals")?;
+    if setup.log.is_some() {
+        watch_flushes(&wakes).context("cannot watch for signals")?;
+    }
     let is_everything = *targets == Targets::Everything;
     if let Some(kernel) = begun.kernel.as_mut().filter(|_| is_everything) {
         kernel.trace_everything(setup.inherit);

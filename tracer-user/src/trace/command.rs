@@ -9,6 +9,8 @@ use std::thread;
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use tracer_posix::agent::ADDRESS_VARIABLE;
+
 use super::wake::Wake;
 
 /// A command that has a pid, and has not run an instruction of its program yet. Dropped, it never will.
@@ -18,7 +20,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Starts `command` up to the point where it waits. The new program inherits `inherited`.
+    /// Starts `command` up to the point where it waits. The new program inherits `inherited`, and is
+    /// told where `agent` gives kernel events.
     ///
     /// How it ends, or that its program cannot be started, is told by `wakes` later.
     ///
@@ -28,6 +31,7 @@ impl Waiting {
     pub fn start(
         command: &[OsString],
         inherited: Option<OwnedFd>,
+        agent: Option<String>,
         wakes: UnboundedSender<Wake>,
     ) -> io::Result<Self> {
         let (mut told, tell) = pipe()?;
@@ -37,6 +41,9 @@ impl Waiting {
         };
         let mut command = Command::new(program);
         command.args(arguments);
+        if let Some(address) = agent {
+            command.env(ADDRESS_VARIABLE, address);
+        }
         let gate = Gate {
             tell: tell.as_raw_fd(),
             go: go.as_raw_fd(),
@@ -156,7 +163,7 @@ mod tests {
     fn started(words: &[&str]) -> (Waiting, tokio::sync::mpsc::UnboundedReceiver<Wake>) {
         let (wakes, woken) = unbounded_channel();
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        (Waiting::start(&words, None, wakes).unwrap(), woken)
+        (Waiting::start(&words, None, None, wakes).unwrap(), woken)
     }
 
     #[test]

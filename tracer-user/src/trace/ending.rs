@@ -79,7 +79,7 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
     if let Some(line) = unseen {
         tell(&line);
     }
-    let outcome = if summary.lost_in_all() == 0 {
+    let outcome = if summary.is_complete() {
         Outcome::Complete
     } else {
         Outcome::EventsLost

@@ -162,6 +162,7 @@ impl Follow {
             if tidied.elapsed() >= TIDY_EVERY {
                 tidied = Instant::now();
                 self.tracer.tidy(now);
+                self.tracer.flush_log(false);
             }
             match phase {
                 Phase::Following if !self.is_open && self.tracer.have_all_ended() => {
@@ -213,6 +214,9 @@ impl Follow {
                     self.tracer.process_ended(command.pid, monotonic_now());
                 }
             }
+            Wake::Flush => self.tracer.flush_log(true),
+            // The round that follows any wake is all that is needed.
+            Wake::AgentAsked => {}
             Wake::Signal(number) => return self.signalled(number, phase),
         }
         None
@@ -254,7 +258,7 @@ async fn end_of_command(wakes: &mut UnboundedReceiver<Wake>) -> io::Result<Optio
         match wake {
             Wake::CommandEnded(status) => return Ok(Some(status)),
             Wake::NotStarted(error) => return Err(error),
-            Wake::ProcessEnded(_) | Wake::Signal(_) => {}
+            Wake::ProcessEnded(_) | Wake::Signal(_) | Wake::Flush | Wake::AgentAsked => {}
         }
     }
     Ok(None)

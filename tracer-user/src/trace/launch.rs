@@ -13,8 +13,9 @@ use super::command::Waiting;
 use super::ending::{end, runtime};
 use super::follow::{Command, Follow, ring_of};
 use super::pidfd::PidFd;
-use super::wake::{Wake, watch_signals};
+use super::wake::{Wake, watch_flushes, watch_signals};
 use super::{Outcome, Setup};
+use crate::agent;
 use crate::kernel::ProcessChoice;
 use crate::probes::Subject;
 
@@ -58,10 +59,8 @@ async fn start_and_follow(
 ) -> anyhow::Result<(Outcome, Option<ExitStatus>)> {
     let (wakes, mut woken) = unbounded_channel();
     let command = words.first().map(OsString::as_os_str);
-    let mut begun = setup.begin(
-        ProcessChoice::Given,
-        Subject::Command(command.unwrap_or_default()),
-    )?;
+    let subject = Subject::Command(command.unwrap_or_default());
+    let mut begun = setup.begin(ProcessChoice::Given, subject)?;
     let writer = setup.writer()?;
     let (area, inherited) = if setup.selection.has_user() {
         let area = Area::for_command().context("cannot make a trace area")?;
@@ -70,18 +69,28 @@ async fn start_and_follow(
     } else {
         (None, None)
     };
+    let agent = begun.kernel.is_some().then(agent::listen).transpose();
+    let agent = agent.context("cannot make a socket for programs that ask for kernel events")?;
+    let address = agent.as_ref().map(|agent| agent.address().to_owned());
     // Before signals are watched: until then they do to the command what they do to any.
-    let waiting =
-        Waiting::start(words, inherited, wakes.clone()).context("cannot make a process")?;
+    let waiting = Waiting::start(words, inherited, address, wakes.clone())
+        .context("cannot make a process")?;
     let Some(pid) = waiting.pid() else {
         return Err(not_started(words, &mut woken).await);
     };
     let process = PidFd::open(pid).with_context(|| format!("cannot open process {pid}"))?;
     watch_signals(&wakes).context("cannot watch for signals")?;
+    if setup.log.is_some() {
+        watch_flushes(&wakes).context("cannot watch for signals")?;
+    }
     if let Some(kernel) = &mut begun.kernel {
         kernel
             .trace(pid, setup.inherit)
             .with_context(|| format!("cannot trace process {pid}"))?;
+    }
+    begun.hub.add_process(pid);
+    if let Some(agent) = agent {
+        agent.serve(begun.hub.clone(), wakes.clone());
     }
     begun.tracer.add_command(pid, begun.kernel.is_some());
     if let Some(area) = area {

@@ -14,6 +14,8 @@ mod control_group;
 mod ending;
 mod follow;
 mod launch;
+mod log_output;
+mod memory;
 mod pidfd;
 mod printer;
 mod proc_fs;
@@ -29,10 +31,12 @@ pub use attach::attach;
 pub use control_group::ControlGroup;
 pub use ending::tell;
 pub use launch::{StartError, launch};
+pub use log_output::LogSetup;
 pub use proc_fs::has_capability;
 pub use selection::{Selection, UnknownEventType};
 pub use setup::{Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES};
 pub use targets::Targets;
+pub use wake::Wake;
 pub use writer::PatientFile;
 
 /// How a trace ended.

@@ -10,7 +10,8 @@ use tracer_posix::event::Event;
 use tracer_posix::source::LossCause;
 
 use super::Selection;
-use crate::report::{Line, NamespaceIds, Report, Summary};
+use super::log_output::LogOutput;
+use crate::report::{Line, NamespaceIds, Report, Summary, Written};
 
 /// One event type, looked up once.
 #[derive(Clone, Debug, Default)]
@@ -22,9 +23,10 @@ struct Row {
     count: u64,
 }
 
-/// Turns the chosen events into lines and counts them.
+/// Turns the chosen events into lines, or puts them into a log, and counts them.
 pub struct Printer {
     report: Box<dyn Report>,
+    log: Option<LogOutput>,
     /// A row an identifier.
     rows: Vec<Row>,
     left: Option<u64>,
@@ -46,10 +48,26 @@ impl Printer {
         };
         Self {
             report,
+            log: None,
             rows: (0..EVENT_ID_LIMIT).map(row).collect(),
             left: limit,
             lines: Vec::new(),
         }
+    }
+
+    /// Puts events into `log` from now on, instead of making lines of them.
+    pub fn log_to(&mut self, log: LogOutput) {
+        self.log = Some(log);
+    }
+
+    /// The log that events go to.
+    pub fn log(&mut self) -> Option<&mut LogOutput> {
+        self.log.as_mut()
+    }
+
+    /// The log that events went to, to be completed.
+    pub fn take_log(&mut self) -> Option<LogOutput> {
+        self.log.take()
     }
 
     /// Shows events of this type too, whatever was chosen.
@@ -59,9 +77,9 @@ impl Printer {
         }
     }
 
-    /// Whether as many events were shown as were asked for.
+    /// Whether as many events were shown as were asked for, or no more go into the log.
     pub fn is_done(&self) -> bool {
-        self.left == Some(0)
+        self.left == Some(0) || self.log.as_ref().is_some_and(LogOutput::is_at_end)
     }
 
     /// Whether events of a type are shown.
@@ -83,9 +101,15 @@ impl Printer {
         }
     }
 
-    /// Adds the line of an event of a thread with this name, and with these numbers in its own pid
-    /// namespace.
-    pub fn print(&mut self, event: &Event<'_>, comm: Option<&[u8]>, inside: Option<NamespaceIds>) {
+    /// Adds the line of an event, or puts it into the log; `types` knows the name of its type. Its thread has this name,
+    /// and these numbers in its own pid namespace.
+    pub fn print(
+        &mut self,
+        event: &Event<'_>,
+        comm: Option<&[u8]>,
+        inside: Option<NamespaceIds>,
+        types: &EventTypes,
+    ) {
         let id = event.header.event_type;
         let Some(row) = usize::try_from(id.0)
             .ok()
@@ -96,6 +120,10 @@ impl Printer {
         row.count += 1;
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(1);
+        }
+        if let Some(log) = &mut self.log {
+            log.add(event, comm, types);
+            return;
         }
         let line = Line {
             event: *event,
@@ -113,14 +141,21 @@ impl Printer {
         &mut self.lines
     }
 
-    /// Adds what follows the last event, and says what people are told.
-    pub fn end(&mut self, lost: impl Fn(LossCause) -> u64, elapsed: Duration) -> Summary {
+    /// Adds what follows the last event, and says what people are told. `written` is what became of events on
+    /// their way into a log.
+    pub fn end(
+        &mut self,
+        lost: impl Fn(LossCause) -> u64,
+        written: Option<Written>,
+        elapsed: Duration,
+    ) -> Summary {
         let counted = self.rows.iter().filter(|row| row.count > 0);
         let events = counted
             .map(|row| (row.name.as_deref().unwrap_or(b"?").to_vec(), row.count))
             .collect();
         let lost = LossCause::ALL.map(|cause| (cause, lost(cause))).to_vec();
-        let summary = Summary::new(events, lost, elapsed);
+        let mut summary = Summary::new(events, lost, elapsed);
+        summary.written = written;
         self.report.end(&mut self.lines, &summary);
         summary
     }
@@ -181,9 +216,19 @@ mod tests {
     #[test]
     fn after_the_limit_nothing_is_shown() {
         let mut printer = printer("fork", Some(2));
-        printer.print(&event(EventTypeId::FORK), None, None);
+        printer.print(
+            &event(EventTypeId::FORK),
+            None,
+            None,
+            &EventTypes::default(),
+        );
         assert!(!printer.is_done());
-        printer.print(&event(EventTypeId::FORK), None, None);
+        printer.print(
+            &event(EventTypeId::FORK),
+            None,
+            None,
+            &EventTypes::default(),
+        );
         assert!(printer.is_done());
         assert!(!printer.shows(EventTypeId::FORK));
     }
@@ -191,8 +236,17 @@ mod tests {
     #[test]
     fn every_cause_of_loss_is_summed_up() {
         let mut printer = printer("user", None);
-        printer.print(&event(EventTypeId(FIRST_USER_EVENT)), None, None);
-        let summary = printer.end(|cause| u64::from(cause == LossCause::Late), Duration::ZERO);
+        printer.print(
+            &event(EventTypeId(FIRST_USER_EVENT)),
+            None,
+            None,
+            &EventTypes::default(),
+        );
+        let summary = printer.end(
+            |cause| u64::from(cause == LossCause::Late),
+            None,
+            Duration::ZERO,
+        );
 
         assert_eq!(summary.events, [(b"?".to_vec(), 1)]);
         assert_eq!(summary.lost.len(), LossCause::ALL.len());

@@ -16,10 +16,13 @@ use tracer_posix::event::MonotonicNs;
 use super::Selection;
 use super::areas::Areas;
 use super::ending::tell;
+use super::log_output::{LogOutput, LogSetup};
+use super::memory::give_back_what_is_free;
 use super::printer::Printer;
 use super::processes::Processes;
 use super::tracer::Tracer;
 use super::writer::{PatientFile, Writer};
+use crate::agent::{Hub, Tee};
 use crate::kernel::{KernelOptions, KernelTracer, ProcessChoice, SyscallSet};
 use crate::probes::{self, ProbeSpec, Subject};
 use crate::report::{JsonLines, Report, Text, WallClock};
@@ -68,7 +71,9 @@ pub struct Setup {
     pub stream_bytes: usize,
     /// Bytes of each thread's ring of user events.
     pub thread_ring_bytes: usize,
-    /// Where events are written; `None` for the standard output.
+    /// The log that events go to, instead of lines.
+    pub log: Option<LogSetup>,
+    /// Where lines are written; `None` for the standard output.
     pub output: Option<PathBuf>,
     /// Whether the eBPF programs tell what they do.
     pub verbose: bool,
@@ -81,7 +86,7 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// The kernel's events cannot be had.
+    /// The kernel's events cannot be had, or the log cannot be made.
     pub fn begin(&self, choice: ProcessChoice, subject: Subject<'_>) -> anyhow::Result<Begun> {
         let mut probes = probes::find(&self.probes, subject).context("cannot probe")?;
         if let (ProcessChoice::Given, Subject::Processes(pids), false) =
@@ -93,21 +98,28 @@ impl Setup {
         let names = probes.names.clone();
         let policy = StreamFullPolicy::Loop;
         let mut stream = ActiveStream::new(policy, self.stream_bytes, monotonic_now);
+        let log = self.log.as_ref().map(LogOutput::open).transpose()?;
+        let (log, types) = log.unzip();
+        if let Some(types) = types.flatten() {
+            stream.adopt_event_types(types);
+        }
         stream.set_filter(&self.selection.filter(), Filtering::Set, Origin::NONE);
+        let hub = Hub::default();
         let kernel = if self.system {
             let options = KernelOptions {
                 ring_bytes: self.ring_bytes,
                 wanted: self.selection.of_kernel(),
                 syscalls: self.syscalls.clone(),
+                probes,
                 choice,
                 inherit: self.inherit,
-                probes,
                 verbose: self.verbose,
             };
             let (tracer, source) = KernelTracer::load(&options)
                 .context("cannot trace kernel events (--no-system traces user events alone)")?;
             self.tell_what_is_lacking(&tracer)?;
-            stream.add_source(Box::new(source));
+            stream.add_source(Box::new(Tee::new(source, hub.clone())));
+            give_back_what_is_free();
             Some(tracer)
         } else {
             None
@@ -127,6 +139,9 @@ impl Setup {
             .has_user()
             .then(|| Areas::new(request, start, self.system));
         let mut printer = Printer::new(self.report(start), &self.selection, self.event_limit);
+        if let Some(log) = log {
+            printer.log_to(log);
+        }
         for name in names {
             printer.show(stream.define_event_type(name.as_bytes()));
         }
@@ -134,6 +149,7 @@ impl Setup {
         Ok(Begun {
             tracer: Tracer::new(stream, processes, areas, printer, self.system),
             kernel,
+            hub,
             start,
             until: self.duration.map(|duration| later(start, duration)),
         })
@@ -199,6 +215,8 @@ pub struct Begun {
     pub tracer: Tracer,
     /// The eBPF programs, when the kernel's events are wanted.
     pub kernel: Option<KernelTracer>,
+    /// What hears the kernel's events too.
+    pub hub: Hub,
     /// When it was started.
     pub start: MonotonicNs,
     /// When it ends.

@@ -191,6 +191,17 @@ impl Tracer {
         }
     }
 
+    /// Writes to the log what waits to be written, if it is time; all of it when that is asked for.
+    pub fn flush_log(&mut self, is_asked_for: bool) {
+        if let Some(log) = self.printer.log() {
+            if is_asked_for {
+                log.flush(self.stream.event_types(), self.stream.ledger());
+            } else {
+                log.write_now_and_then(self.stream.ledger());
+            }
+        }
+    }
+
     /// How long until a process is to be looked at again, if one is.
     pub fn next_look(&self, now: MonotonicNs) -> Option<Duration> {
         let due = self.areas.as_ref()?.next_look()?;
@@ -231,15 +242,18 @@ impl Tracer {
         self.printer.lines()
     }
 
-    /// Adds what follows the last event, and says what people are told.
+    /// Adds what follows the last event, and says what people are told. A log is completed.
     pub fn end(&mut self, elapsed: Duration) -> Summary {
         // Some losses are counted only now and then: once the stream has been stopped, the sources
         // tell all of them.
         self.stream.stop(Origin::NONE);
         self.stream.sync();
+        self.stream.learn_event_types();
         let ledger = self.stream.ledger();
-        self.printer
-            .end(|cause: LossCause| ledger.lost(cause), elapsed)
+        let log = self.printer.take_log();
+        let written = log.map(|log| log.complete(self.stream.event_types(), ledger));
+        let lost = |cause: LossCause| ledger.lost(cause);
+        self.printer.end(lost, written, elapsed)
     }
 
     /// Takes the next event; false when there is none.
@@ -295,9 +309,10 @@ impl Tracer {
             self.printer.learn_name(id, self.stream.event_types());
         }
         let comm = self.processes.comm(event.header.tid).map(Comm::bytes);
+        let comm = comm.filter(|comm| !comm.is_empty());
         let inside = self.processes.inside(event.header.tid);
-        self.printer
-            .print(event, comm.filter(|comm| !comm.is_empty()), inside);
+        let types = self.stream.event_types();
+        self.printer.print(event, comm, inside, types);
     }
 
     /// Makes the acquaintance of the event's process and thread, and of what its process will run.

@@ -13,6 +13,10 @@ use super::pidfd::PidFd;
 pub enum Wake {
     /// Somebody wants the trace to end, by this signal.
     Signal(i32),
+    /// Somebody wants what waits in the stream to be in the log, by SIGUSR1.
+    Flush,
+    /// A program wants the kernel's events up to now; a round brings them.
+    AgentAsked,
     /// A process that was asked for has ended.
     ProcessEnded(i32),
     /// The command could not be started.
@@ -42,6 +46,24 @@ pub fn watch_signals(wakes: &UnboundedSender<Wake>) -> io::Result<()> {
             }
         });
     }
+    Ok(())
+}
+
+/// Tells of every SIGUSR1, from now on.
+///
+/// # Errors
+///
+/// A handler cannot be installed.
+pub fn watch_flushes(wakes: &UnboundedSender<Wake>) -> io::Result<()> {
+    let mut signals = signal(SignalKind::user_defined1())?;
+    let wakes = wakes.clone();
+    tokio::spawn(async move {
+        while signals.recv().await.is_some() {
+            if wakes.send(Wake::Flush).is_err() {
+                return;
+            }
+        }
+    });
     Ok(())
 }
 

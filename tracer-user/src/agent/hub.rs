@@ -1,0 +1,244 @@
+//! Who wants which of the kernel's events, and what waits for them.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use tracer_common::event_type::EventTypeId;
+use tracer_posix::agent::protocol::{Answer, MOST_REPLY_BYTES, sent_cause};
+use tracer_posix::census::TRACE_SYS_MAX;
+use tracer_posix::engine::{EventSet, sizes};
+use tracer_posix::event::{Event, EventHeader, MonotonicNs};
+use tracer_posix::source::{Loss, LossCause};
+use tracer_posix::wire::SentEvent;
+
+/// Names one subscription; never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SubscriptionId(u64);
+
+/// What a subscription is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// The process.
+    pub pid: i32,
+    /// Whether its children count as well.
+    pub inherit: bool,
+    /// Bytes of events that are kept.
+    pub capacity: u64,
+    /// Whether new events are refused when there is no room.
+    pub keeps_oldest: bool,
+}
+
+/// Shared by the source that feeds it and the conversations that it feeds.
+#[derive(Clone, Default)]
+pub struct Hub {
+    state: Arc<Mutex<State>>,
+    /// Up to here all events have been handed over.
+    watermark: Arc<watch::Sender<MonotonicNs>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The traced processes.
+    family: HashSet<i32>,
+    subscriptions: HashMap<SubscriptionId, Subscription>,
+    next: u64,
+}
+
+struct Subscription {
+    wish: Wish,
+    processes: HashSet<i32>,
+    is_running: bool,
+    filter: EventSet,
+    events: VecDeque<(EventHeader, Box<[u8]>)>,
+    used: u64,
+    lost: Vec<Loss>,
+}
+
+impl Hub {
+    /// A process is traced.
+    pub fn add_process(&self, pid: i32) {
+        self.lock().family.insert(pid);
+    }
+
+    /// Whether a process is traced.
+    #[must_use]
+    pub fn has_process(&self, pid: i32) -> bool {
+        self.lock().family.contains(&pid)
+    }
+
+    /// Takes an event of the kernel's.
+    pub fn take(&self, header: &EventHeader, data: &[u8]) {
+        let mut state = self.lock();
+        let State {
+            family,
+            subscriptions,
+            ..
+        } = &mut *state;
+        let child = (header.event_type == EventTypeId::FORK)
+            .then(|| data.first_chunk().map(|pid| i32::from_ne_bytes(*pid)))
+            .flatten();
+        if let Some(child) = child
+            && family.contains(&header.pid)
+        {
+            family.insert(child);
+        }
+        for subscription in subscriptions.values_mut() {
+            subscription.take(header, data, child);
+        }
+        if header.event_type == EventTypeId::EXIT {
+            family.remove(&header.pid);
+        }
+    }
+
+    /// Takes the word that events of the kernel's were lost: nobody knows whose.
+    pub fn lose(&self, loss: Loss) {
+        for subscription in self.lock().subscriptions.values_mut() {
+            if subscription.is_running {
+                subscription.lost.push(loss);
+            }
+        }
+    }
+
+    /// Nothing older than this will be taken any more.
+    pub fn complete_up_to(&self, watermark: MonotonicNs) {
+        self.watermark.send_replace(watermark);
+    }
+
+    /// Waits until everything up to `time` was taken.
+    pub async fn wait_for(&self, time: MonotonicNs) {
+        // The sender lives as long as we do.
+        let _ = self
+            .watermark
+            .subscribe()
+            .wait_for(|known| *known >= time)
+            .await;
+    }
+
+    /// Keeps events for somebody from now on; `None` when there are too many already.
+    #[must_use]
+    pub fn subscribe(&self, wish: Wish) -> Option<SubscriptionId> {
+        let mut state = self.lock();
+        if state.subscriptions.len() >= TRACE_SYS_MAX {
+            return None;
+        }
+        let id = SubscriptionId(state.next);
+        state.next += 1;
+        let subscription = Subscription {
+            wish,
+            processes: HashSet::from([wish.pid]),
+            is_running: false,
+            filter: EventSet::EMPTY,
+            events: VecDeque::new(),
+            used: 0,
+            lost: Vec::new(),
+        };
+        state.subscriptions.insert(id, subscription);
+        Some(id)
+    }
+
+    /// Keeps nothing any more.
+    pub fn unsubscribe(&self, id: SubscriptionId) {
+        self.lock().subscriptions.remove(&id);
+    }
+
+    /// What a subscription wants from now on.
+    pub fn control(&self, id: SubscriptionId, is_running: bool, filter: EventSet) {
+        if let Some(subscription) = self.lock().subscriptions.get_mut(&id) {
+            subscription.is_running = is_running;
+            subscription.filter = filter;
+        }
+    }
+
+    /// What waits for a subscription, or the first part of it.
+    #[must_use]
+    pub fn collect(&self, id: SubscriptionId) -> Answer {
+        let watermark = *self.watermark.borrow();
+        let mut state = self.lock();
+        let Some(subscription) = state.subscriptions.get_mut(&id) else {
+            return Answer::Done;
+        };
+        subscription.collect(watermark)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Subscription {
+    fn take(&mut self, header: &EventHeader, data: &[u8], child: Option<i32>) {
+        if !self.processes.contains(&header.pid) {
+            return;
+        }
+        if let Some(child) = child.filter(|_| self.wish.inherit) {
+            self.processes.insert(child);
+        }
+        if self.is_running && !self.filter.contains(header.event_type) {
+            self.keep(header, data);
+        }
+        // The number may become that of a process which is none of ours.
+        if header.event_type == EventTypeId::EXIT {
+            self.processes.remove(&header.pid);
+        }
+    }
+
+    fn keep(&mut self, header: &EventHeader, data: &[u8]) {
+        let size = size_of_event(data);
+        while self.used + size > self.wish.capacity {
+            let oldest = if self.wish.keeps_oldest {
+                None
+            } else {
+                self.events.pop_front()
+            };
+            let Some((oldest, data)) = oldest else {
+                self.lose_one(header.time);
+                return;
+            };
+            self.used -= size_of_event(&data);
+            self.lose_one(oldest.time);
+        }
+        self.used += size;
+        self.events.push_back((*header, data.into()));
+    }
+
+    /// Losses in a row are told as one.
+    fn lose_one(&mut self, since: MonotonicNs) {
+        match self.lost.last_mut() {
+            Some(last) if last.cause == LossCause::KernelRingFull => last.count += 1,
+            _ => self.lost.push(Loss {
+                cause: LossCause::KernelRingFull,
+                count: 1,
+                since,
+            }),
+        }
+    }
+
+    fn collect(&mut self, watermark: MonotonicNs) -> Answer {
+        let mut bytes = 0;
+        let mut events = Vec::new();
+        while bytes < MOST_REPLY_BYTES
+            && let Some((header, data)) = self.events.pop_front()
+        {
+            self.used -= size_of_event(&data);
+            bytes += data.len() + size_of::<EventHeader>();
+            events.push(SentEvent::new(&Event {
+                header,
+                data: &data,
+            }));
+        }
+        let lost = self.lost.drain(..);
+        let lost = lost.map(|loss| (sent_cause(loss.cause), loss.count, loss.since.0));
+        Answer::Events {
+            events,
+            lost: lost.collect(),
+            watermark: watermark.0,
+            has_more: !self.events.is_empty(),
+        }
+    }
+}
+
+/// Bytes that an event takes, as in a stream.
+fn size_of_event(data: &[u8]) -> u64 {
+    sizes::event_size(data.len()) as u64
+}

@@ -1,0 +1,17 @@
+//! Handing the kernel's events to programs that ask for them in their own streams.
+//!
+//! A program that was started under this tracer finds [`Agent::address`] in its environment. It is given
+//! events of processes that are traced here, and only to who might trace them itself: the same user
+//! or root, from within the traced family.
+//!
+//! - `hub`: who wants what, and what waits for them; knows nothing of sockets.
+//! - `tee`: the kernel source, with the hub listening.
+//! - `server`: the conversations.
+
+mod hub;
+mod server;
+mod tee;
+
+pub use hub::Hub;
+pub use server::{Agent, listen};
+pub use tee::Tee;

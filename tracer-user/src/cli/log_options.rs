@@ -1,0 +1,116 @@
+//! The options of a trace that goes to a log.
+
+use std::path::PathBuf;
+
+use anyhow::ensure;
+use tracer_posix::engine::{LogFullPolicy, StreamFullPolicy};
+
+use super::quantity::size;
+use crate::trace::LogSetup;
+
+/// Least and most bytes for events in a log.
+const LOG_BYTES: (u64, u64) = (64 << 10, 1 << 50);
+
+/// What a log has without `--log-size`, where its policy limits it.
+const DEFAULT_LOG_BYTES: u64 = 64 << 20;
+
+/// What a full log does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum LogPolicy {
+    /// It grows
+    Append,
+    /// The oldest events give way
+    Loop,
+    /// It takes no more, and the trace ends
+    UntilFull,
+}
+
+/// What a full stream does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum FullPolicy {
+    /// Events go to the log as they come
+    Flush,
+    /// Events stay in the stream, and the oldest give way: a flight recorder
+    Loop,
+    /// Events stay in the stream until it is full
+    UntilFull,
+}
+
+/// Options of a log, as typed.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Log")]
+pub struct LogArgs {
+    /// Put events into a log, instead of showing them; `tracer-user read` shows it
+    #[arg(long, value_name = "FILE", conflicts_with = "output")]
+    log: Option<PathBuf>,
+    /// Most bytes for events in the log (64M where the policy limits it)
+    #[arg(
+        long,
+        value_name = "SIZE",
+        requires = "log",
+        allow_negative_numbers = true
+    )]
+    log_size: Option<String>,
+    /// What a full log does (loop with --log-size, else append)
+    #[arg(long, value_enum, value_name = "POLICY", requires = "log")]
+    log_policy: Option<LogPolicy>,
+    /// Go on with a log that is there already
+    #[arg(long, requires = "log", conflicts_with_all = ["log_size", "log_policy"])]
+    append: bool,
+    /// What a full stream does. With loop and until-full events stay in the stream (see --stream-size)
+    /// until the end, or until SIGUSR1 asks for a flush
+    #[arg(
+        long,
+        value_enum,
+        value_name = "POLICY",
+        requires = "log",
+        default_value = "flush"
+    )]
+    full_policy: FullPolicy,
+}
+
+impl LogArgs {
+    /// What was asked for, checked; the stream has so many bytes.
+    ///
+    /// # Errors
+    ///
+    /// An option makes no sense.
+    pub fn setup(self, stream_bytes: usize) -> anyhow::Result<Option<LogSetup>> {
+        let Some(path) = self.log else {
+            return Ok(None);
+        };
+        let policy = match self.log_policy {
+            Some(LogPolicy::Append) => LogFullPolicy::Append,
+            Some(LogPolicy::UntilFull) => LogFullPolicy::UntilFull,
+            Some(LogPolicy::Loop) => LogFullPolicy::Loop,
+            None if self.log_size.is_some() => LogFullPolicy::Loop,
+            None => LogFullPolicy::Append,
+        };
+        ensure!(
+            policy != LogFullPolicy::Append || self.log_size.is_none(),
+            "--log-policy append has no limit; leave --log-size out, or take loop or until-full"
+        );
+        let max_size = match &self.log_size {
+            Some(typed) => size("--log-size", typed, LOG_BYTES.0, LOG_BYTES.1)?,
+            None => DEFAULT_LOG_BYTES,
+        };
+        let is_file = path.metadata().map_or(true, |found| found.is_file());
+        ensure!(
+            is_file,
+            "--log {}: a log is an ordinary file, not a folder, pipe or device",
+            path.display()
+        );
+        Ok(Some(LogSetup {
+            path,
+            is_continued: self.append,
+            max_size,
+            policy,
+            stream_policy: match self.full_policy {
+                FullPolicy::Flush => StreamFullPolicy::Flush,
+                FullPolicy::Loop => StreamFullPolicy::Loop,
+                FullPolicy::UntilFull => StreamFullPolicy::UntilFull,
+            },
+            stream_bytes,
+        }))
+    }
+}

@@ -1,0 +1,215 @@
+//! A log as the place where events go.
+
+use std::fs::{File, OpenOptions};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use tracer_common::event_type::EventTypeId;
+use tracer_posix::area::{monotonic_now, realtime_now};
+use tracer_posix::engine::{
+    Attributes, EventTypes, Ledger, LogFullPolicy, Origin, StreamCore, StreamFullPolicy,
+};
+use tracer_posix::event::{Event, EventHeader, MonotonicNs};
+use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter, WriteError};
+
+use crate::report::Written;
+
+/// How often what was added is written, at least.
+const WRITE_EVERY: Duration = Duration::from_secs(1);
+
+/// Bytes of a thread's name, as the kernel keeps it.
+const COMM_BYTES: usize = 16;
+
+/// The log that a trace goes to, as asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogSetup {
+    /// The file.
+    pub path: PathBuf,
+    /// Whether an existing log is continued.
+    pub is_continued: bool,
+    /// Most bytes for events.
+    pub max_size: u64,
+    /// What the log does when it is full.
+    pub policy: LogFullPolicy,
+    /// What the stream does when it is full. Under `Flush` events go to the log as they come; else they
+    /// stay in the stream until a flush is asked for, or the end.
+    pub stream_policy: StreamFullPolicy,
+    /// Bytes of the stream.
+    pub stream_bytes: usize,
+}
+
+/// A log that is being written.
+pub struct LogOutput {
+    writer: LogWriter,
+    path: PathBuf,
+    /// Events that wait for a flush; `None` where they go to the log at once.
+    stream: Option<StreamCore>,
+    record: Vec<u8>,
+    last_write: Instant,
+    has_failed: bool,
+}
+
+impl LogOutput {
+    /// Makes the log, or opens the one that is continued; then its event types are returned too.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be made or continued.
+    pub fn open(setup: &LogSetup) -> anyhow::Result<(Self, Option<EventTypes>)> {
+        let path = &setup.path;
+        let (writer, types) = if setup.is_continued && path.exists() {
+            let file = OpenOptions::new().read(true).write(true).open(path);
+            let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+            let (writer, types) = LogWriter::append_to(file)
+                .with_context(|| format!("cannot continue {}", path.display()))?;
+            (writer, Some(types))
+        } else {
+            let file = File::create(path);
+            let file = file.with_context(|| format!("cannot make {}", path.display()))?;
+            let options = LogOptions {
+                policy: setup.policy,
+                max_size: setup.max_size,
+            };
+            let writer = LogWriter::create(file, &header(setup), options)
+                .with_context(|| format!("cannot write a log to {}", path.display()))?;
+            (writer, None)
+        };
+        let stream = match setup.stream_policy {
+            StreamFullPolicy::Flush => None,
+            policy @ (StreamFullPolicy::Loop | StreamFullPolicy::UntilFull) => {
+                let mut stream = StreamCore::new(policy, setup.stream_bytes);
+                // That it was started, the stream that is read tells.
+                stream.start(MonotonicNs(0), Origin::NONE);
+                stream.clear(MonotonicNs(0));
+                Some(stream)
+            }
+        };
+        let output = Self {
+            writer,
+            path: path.clone(),
+            stream,
+            record: Vec::new(),
+            last_write: Instant::now(),
+            has_failed: false,
+        };
+        Ok((output, types))
+    }
+
+    /// Adds an event.
+    pub fn add(&mut self, event: &Event<'_>, comm: Option<&[u8]>, types: &EventTypes) {
+        let comm = comm.unwrap_or_default();
+        let Some(stream) = &mut self.stream else {
+            let result = self.writer.append(&event.header, event.data, comm, types);
+            self.note(result);
+            return;
+        };
+        self.record.clear();
+        if !is_streams_own(&event.header) {
+            // The name that the thread has now goes with the event.
+            self.record.extend(comm.iter().take(COMM_BYTES));
+            self.record.resize(COMM_BYTES, 0);
+        }
+        self.record.extend_from_slice(event.data);
+        stream.feed(event.header, &self.record);
+    }
+
+    /// Writes what was added, if it is time.
+    pub fn write_now_and_then(&mut self, lost: &Ledger) {
+        if self.stream.is_none() && self.last_write.elapsed() >= WRITE_EVERY {
+            self.last_write = Instant::now();
+            let result = self.writer.flush(lost);
+            self.note(result);
+        }
+    }
+
+    /// Copies what waits in the stream to the log, and the log to its file.
+    pub fn flush(&mut self, types: &EventTypes, lost: &Ledger) {
+        self.drain(types);
+        let result = self.writer.flush(lost);
+        self.note(result);
+    }
+
+    /// Whether nothing goes into the log any more.
+    pub fn is_at_end(&self) -> bool {
+        self.writer.is_closed()
+    }
+
+    /// Completes the log, as well as it can be. Returns how many events gave way to newer ones, as the policies say,
+    /// and how many could not be written.
+    pub fn complete(mut self, types: &EventTypes, lost: &Ledger) -> Written {
+        self.drain(types);
+        let status = FinalStatus {
+            is_overrun: lost.lost_in_all() > 0,
+            is_log_full: self.writer.is_full(),
+            is_log_overrun: self.writer.take_overrun(),
+            ..FinalStatus::default()
+        };
+        let result = self.writer.complete(types, lost, status);
+        self.note(result);
+        let of_stream = self.stream.as_ref();
+        let of_stream = of_stream.map_or(0, |stream| stream.ledger().lost_in_all());
+        Written {
+            gave_way: of_stream + self.writer.gave_way(),
+            unwritten: self.writer.unwritten(),
+            has_failed: self.has_failed,
+        }
+    }
+
+    fn drain(&mut self, types: &EventTypes) {
+        let Some(mut stream) = self.stream.take() else {
+            return;
+        };
+        let mut record = std::mem::take(&mut self.record);
+        while let Some(header) = stream.next(&mut record, monotonic_now) {
+            let (comm, data) = parts(&header, &record);
+            let result = self.writer.append(&header, data, comm, types);
+            self.note(result);
+        }
+        self.record = record;
+        self.stream = Some(stream);
+    }
+
+    /// The first failure is told at once; what it cost is told at the end.
+    fn note(&mut self, result: Result<(), WriteError>) {
+        if let Err(error) = result
+            && !std::mem::replace(&mut self.has_failed, true)
+        {
+            super::tell(&format!("cannot write {}: {error}", self.path.display()));
+        }
+    }
+}
+
+/// The name of its thread and the data of an event that waited in the stream.
+fn parts<'a>(header: &EventHeader, record: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+    match record.split_first_chunk::<COMM_BYTES>() {
+        Some((comm, data)) if !is_streams_own(header) => {
+            let length = comm.iter().position(|byte| *byte == 0);
+            (&comm[..length.unwrap_or(COMM_BYTES)], data)
+        }
+        _ => (&[], record),
+    }
+}
+
+/// Whether the event tells of a stream: it has no thread.
+fn is_streams_own(header: &EventHeader) -> bool {
+    header.event_type <= EventTypeId::FLUSH_STOP
+}
+
+fn header(setup: &LogSetup) -> LogHeader {
+    let realtime = realtime_now();
+    let attributes = Attributes::default()
+        .with_name("tracer-user")
+        .with_stream_full_policy(setup.stream_policy)
+        .with_stream_min_size(setup.stream_bytes)
+        .with_log_max_size(usize::try_from(setup.max_size).unwrap_or(usize::MAX))
+        .with_log_full_policy(setup.policy)
+        .with_creation_time(realtime);
+    LogHeader {
+        attributes,
+        anchor: ClockAnchor {
+            monotonic: monotonic_now(),
+            realtime,
+        },
+    }
+}
