@@ -37,6 +37,8 @@ pub struct Summary {
     pub events: BTreeMap<String, u64>,
     /// Events lost, by cause.
     pub lost: BTreeMap<String, u64>,
+    /// Events that could not be written to a log.
+    pub unwritten: u64,
 }
 
 /// A line of the output.
@@ -114,6 +116,7 @@ fn summary_from(value: &Value) -> anyhow::Result<Summary> {
     Ok(Summary {
         events: counts("events")?,
         lost: counts("lost")?,
+        unwritten: value.get("unwritten").and_then(Value::as_u64).unwrap_or(0),
     })
 }
 

@@ -11,12 +11,16 @@ pub mod bpftrace;
 pub mod cgroup;
 pub mod dist;
 pub mod event;
+pub mod log_reader;
+pub mod made_log;
+pub mod numbered_log;
 pub mod mount;
 pub mod processes;
 pub mod rights;
 pub mod standard;
 pub mod strace;
 pub mod target;
+pub mod tools;
 pub mod tracer;
 
 use std::thread;

@@ -1,0 +1,382 @@
+//! Exports, read by tools that are not ours: the same events at the same times as `tracer-user read`
+//! shows.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use serde_json::{Value, json};
+
+use tests::log_reader::{Log, number, shown, text};
+use tests::made_log::{NAMES, ROUNDS, START_DATE_NS, START_NS};
+use tests::tools;
+
+/// Nanoseconds since 1970 of what was recorded at `ns` of the monotonic clock.
+fn date_ns(ns: i64) -> i64 {
+    ns + i64::try_from(START_DATE_NS - START_NS).unwrap()
+}
+
+/// The name that people see of a system event type.
+fn short(name: &str) -> String {
+    let short = name.strip_prefix("linux_trace_");
+    let short = short.or_else(|| name.strip_prefix("posix_trace_"));
+    short.unwrap_or(name).replace('_', "-")
+}
+
+fn is_scheduling(event: &Value) -> bool {
+    matches!(
+        text(event, "type"),
+        "linux_trace_switch_in" | "linux_trace_switch_out" | "linux_trace_wakeup"
+    )
+}
+
+/// Date, name, process, thread and CPU of an event in the text of babeltrace2:
+/// `[SECONDS.NANOSECONDS] NAME: { pid = 7, tid = 8, cpu = -1, … }, { … }`.
+fn of_babeltrace(line: &str) -> Option<(i64, String, i64, i64, i64)> {
+    let (time, rest) = line.strip_prefix('[')?.split_once("] ")?;
+    let (seconds, ns) = time.split_once('.')?;
+    let date = seconds.parse::<i64>().ok()? * 1_000_000_000 + ns.parse::<i64>().ok()?;
+    let (name, context) = rest.split_once(": { pid = ")?;
+    let mut numbers = context.split(", ").map(|part| {
+        let number = part.rsplit(' ').next()?;
+        number.parse::<i64>().ok()
+    });
+    let mut next = || numbers.next().flatten();
+    Some((date, name.to_owned(), next()?, next()?, next()?))
+}
+
+#[test]
+fn babeltrace2_reads_the_same_events_at_the_same_times_without_a_warning() {
+    let log = Log::make(0).unwrap();
+    let folder = log.export("ctf", &[]).unwrap();
+    let (printed, warnings) =
+        tools::babeltrace2(&["--clock-seconds", "--no-delta"], &folder).unwrap();
+
+    assert_eq!(warnings, "");
+    let read: Vec<_> = log
+        .events(&[])
+        .unwrap()
+        .iter()
+        .map(|event| {
+            (
+                date_ns(number(event, "ns")),
+                shown(text(event, "type")),
+                number(event, "pid"),
+                number(event, "tid"),
+                number(event, "cpu"),
+            )
+        })
+        .collect();
+    let seen: Vec<_> = printed
+        .lines()
+        .map(|line| of_babeltrace(line).unwrap_or_else(|| panic!("{line}")))
+        .collect();
+    assert_eq!(u64::try_from(seen.len()).unwrap(), log.written);
+    assert!(seen == read, "they differ");
+}
+
+#[test]
+fn babeltrace2_reads_what_events_carry() {
+    let log = Log::make(0).unwrap();
+    let folder = log.export("ctf", &["--to", "2ms"]).unwrap();
+    let (printed, _) = tools::babeltrace2(&[], &folder).unwrap();
+
+    for part in [
+        "tid = 8, cpu = -1, truncated = 0, address = 0xFFFFFFFFFFFFFFF1, thread_id = 0x1, comm = \"\\\\xffw\\\\n\" }",
+        "{ kind = ( \"text\" : container = 1 ), data = { \"worker=1\" } }",
+        "{ kind = ( \"text\" : container = 1 ), data = { \"größe\" } }",
+        "{ kind = ( \"bytes\" : container = 0 ), data = { { length = 3, bytes = [ [0] = 255, [1] = 0, [2] = 10 ] } } }",
+        "{ next_pid = 900, next_tid = 901, next_comm = \"w\\\"k\\\\n\\\\xff,\", state = \"S\", preempted = 0 }",
+        "{ target_cpu = 1, new = 0, waker_pid = 900, waker_tid = 901, ",
+    ] {
+        assert!(printed.contains(part), "{part}\n{printed}");
+    }
+}
+
+#[test]
+fn babeltrace2_tells_what_was_lost() {
+    let log = Log::make(12_345).unwrap();
+    let folder = log.export("ctf", &[]).unwrap();
+    let (_, warnings) = tools::babeltrace2(&[], &folder).unwrap();
+
+    assert!(warnings.contains("discarded 12345 events"), "{warnings}");
+}
+
+#[test]
+fn perfetto_decodes_by_the_published_schema_and_has_every_event() {
+    let log = Log::make(0).unwrap();
+    let file = log.export("perfetto", &[]).unwrap();
+    let decoded = tools::python("perfetto_events.py", &file).unwrap();
+
+    let of_kind = |kind: &'static str| decoded.iter().filter(move |line| line.get(kind).is_some());
+    assert_eq!(of_kind("unknown").next(), Some(&json!({"unknown": 0})));
+    assert_eq!(
+        of_kind("clocks").next().unwrap()["clocks"],
+        json!({"realtime": START_DATE_NS, "monotonic": START_NS, "boottime": START_NS})
+    );
+    let names: Vec<_> = of_kind("process").collect();
+    assert!(
+        names.contains(&&json!({"process": 7, "name": "main \"x\""})),
+        "{names:?}"
+    );
+    let read: Vec<_> = log
+        .events(&[])
+        .unwrap()
+        .iter()
+        .filter(|event| !is_scheduling(event))
+        .map(|event| {
+            let name = match text(event, "class") {
+                "user" => shown(text(event, "type")),
+                _ => short(text(event, "type")),
+            };
+            let ids = (number(event, "pid"), number(event, "tid"));
+            (number(event, "ns"), name, ids, user_data(&event["data"]))
+        })
+        .collect();
+    let seen: Vec<_> = of_kind("instant")
+        .map(|instant| {
+            let ids = (number(instant, "pid"), number(instant, "tid"));
+            let name = text(instant, "instant").to_owned();
+            (
+                number(instant, "ns"),
+                name,
+                ids,
+                user_data(&instant["annotations"]),
+            )
+        })
+        .collect();
+    assert_eq!(seen.len(), read.len());
+    assert!(seen == read, "they differ");
+}
+
+/// What a user event carries, by the best of its forms; nothing of others.
+fn user_data(data: &Value) -> Option<String> {
+    let form = data.get("text").or_else(|| data.get("hex"));
+    form.and_then(Value::as_str)
+        .filter(|form| !form.is_empty())
+        .map(str::to_owned)
+}
+
+#[test]
+fn perfetto_has_the_switches_of_the_cpus() {
+    let log = Log::make(0).unwrap();
+    let file = log.export("perfetto", &[]).unwrap();
+    let decoded = tools::python("perfetto_events.py", &file).unwrap();
+
+    let kernel = |name: &'static str| {
+        decoded
+            .iter()
+            .filter(move |line| text(line, "kernel") == name)
+    };
+    let switches: Vec<_> = kernel("sched_switch")
+        .map(|event| {
+            let fields = &event["fields"];
+            assert_eq!(number(event, "cpu"), 1);
+            let pair = (number(fields, "prev_pid"), number(fields, "next_pid"));
+            (number(event, "ns"), pair, number(fields, "prev_state"))
+        })
+        .collect();
+    let read: Vec<_> = log
+        .events(&["--events", "switch"])
+        .unwrap()
+        .iter()
+        .map(|event| {
+            let is_out = text(event, "type") == "linux_trace_switch_out";
+            let (pair, state) = if is_out { ((7, 901), 1) } else { ((901, 7), 0) };
+            (number(event, "ns"), pair, state)
+        })
+        .collect();
+    assert_eq!(read.len() as u64, 2 * ROUNDS);
+    assert!(switches == read, "they differ");
+    let next = decoded
+        .iter()
+        .find_map(|line| line["fields"].get("next_comm"));
+    assert_eq!(next, Some(&json!("w\"k\\n\\xff,")));
+    assert_eq!(kernel("sched_waking").count() as u64, ROUNDS);
+    assert_eq!(kernel("task_newtask").count() as u64, ROUNDS);
+}
+
+#[test]
+fn perfetto_tells_what_was_lost() {
+    let log = Log::make(12_345).unwrap();
+    let file = log.export("perfetto", &[]).unwrap();
+    let decoded = tools::python("perfetto_events.py", &file).unwrap();
+
+    let mut lost = decoded
+        .iter()
+        .filter(|line| text(line, "instant") == "events lost");
+    assert_eq!(
+        lost.next().unwrap()["annotations"],
+        json!({"count": 12_345})
+    );
+    assert_eq!(lost.next(), None);
+}
+
+#[test]
+fn duckdb_reads_the_same_rows_from_parquet() {
+    let log = Log::make(3).unwrap();
+    let file = log.export("parquet", &[]).unwrap();
+    let mut rows = tools::python("parquet_events.py", &file).unwrap();
+    let columns = rows.pop().unwrap();
+    let events = log.events(&[]).unwrap();
+
+    assert_eq!(columns["columns"]["data"], "JSON");
+    assert!(
+        text(&columns["columns"], "time").starts_with("TIMESTAMP"),
+        "{columns}"
+    );
+    assert_eq!(rows.len() as u64, log.written);
+    assert_eq!(rows.len(), events.len());
+    for (row, event) in rows.iter().zip(&events) {
+        let data: Value = serde_json::from_str(text(row, "data")).unwrap();
+        let raw = text(row, "raw").to_ascii_lowercase();
+        let expected = json!({
+            "time": event["time"], "ns": event["ns"],
+            "type": shown(text(event, "type")), "class": event["class"], "pid": event["pid"],
+            "tid": event["tid"], "comm": shown(text(event, "comm")), "cpu": event["cpu"],
+            "truncated": event["truncated"], "data": event["data"],
+        });
+        let mut seen = row.clone();
+        seen["data"] = data;
+        for name in ["address", "thread_id", "raw"] {
+            seen.as_object_mut().unwrap().remove(name);
+        }
+        assert_eq!(seen, expected);
+        if text(event, "class") == "user" {
+            assert_eq!(raw, text(&event["data"], "hex"));
+        }
+    }
+    assert_eq!(rows[0]["address"].as_u64(), Some(0xffff_ffff_ffff_fff0));
+}
+
+#[test]
+fn chrome_traces_are_json_with_every_event() {
+    let log = Log::make(3).unwrap();
+    let file = log.export("chrome", &[]).unwrap();
+    let whole: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let objects = whole["traceEvents"].as_array().unwrap();
+
+    assert_eq!(whole["metadata"]["summary"]["lost"]["late"], 3);
+    let of_phase = |phase: &'static str| objects.iter().filter(move |object| object["ph"] == phase);
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "nanoseconds of a few seconds"
+    )]
+    let ns = |object: &Value, name: &str| (object[name].as_f64().unwrap() * 1000.0).round() as i64;
+    let seen: Vec<_> = of_phase("i")
+        .map(|object| {
+            (
+                ns(object, "ts"),
+                text(object, "name").to_owned(),
+                object["args"].clone(),
+            )
+        })
+        .collect();
+    let read: Vec<_> = log
+        .events(&[])
+        .unwrap()
+        .into_iter()
+        .filter(|event| !text(event, "type").starts_with("linux_trace_switch"))
+        .map(|event| {
+            let name = match text(&event, "class") {
+                "user" => text(&event, "type").to_owned(),
+                _ => short(text(&event, "type")),
+            };
+            (number(&event, "ns"), name, event["data"].clone())
+        })
+        .collect();
+    assert_eq!(seen.len(), read.len());
+    assert!(seen == read, "they differ");
+    // Off the CPU for 2 µs in every millisecond; on it before the first and after the last, too.
+    let slices: Vec<_> = of_phase("X").map(|slice| ns(slice, "dur")).collect();
+    assert_eq!(slices.len() as u64, ROUNDS + 1);
+    assert!(
+        slices[1..slices.len() - 1]
+            .iter()
+            .all(|dur| *dur == 998_000)
+    );
+}
+
+#[test]
+fn pythons_csv_reader_reads_the_same_rows() {
+    let log = Log::make(0).unwrap();
+    let file = log.file("out.csv");
+    let path = file.to_str().unwrap();
+    log.run("read", &["--format", "csv", "-o", path]).unwrap();
+    let rows = tools::python("csv_events.py", &file).unwrap();
+    let events = log.events(&[]).unwrap();
+
+    assert_eq!(rows.len(), events.len());
+    for (row, event) in rows.iter().zip(&events) {
+        let cpu = event["cpu"]
+            .as_i64()
+            .map_or(String::new(), |cpu| cpu.to_string());
+        let mut expected = json!({
+            "ns": event["ns"].to_string(), "time": event["time"],
+            "type": shown(text(event, "type")), "class": event["class"],
+            "pid": event["pid"].to_string(), "tid": event["tid"].to_string(),
+            "comm": shown(text(event, "comm")), "cpu": cpu,
+            "truncated": event["truncated"].to_string(),
+        });
+        let data: Value = serde_json::from_str(text(row, "data")).unwrap();
+        assert_eq!(data, event["data"]);
+        expected["data"] = row["data"].clone();
+        assert_eq!(*row, expected);
+    }
+}
+
+#[test]
+fn a_part_of_a_log_is_the_same_part_in_every_format() {
+    let log = Log::make(0).unwrap();
+    let hostile = str::from_utf8(NAMES[1].0).unwrap();
+    let part = [
+        "--tid", "8", "--event", hostile, "--event", "event", "--from", "0.5s", "--to", "1s",
+    ];
+    let expected = log.events(&part).unwrap().len();
+    assert!(
+        expected > 100 && (expected as u64) < log.written / 4,
+        "{expected}"
+    );
+
+    let ctf = log.export("ctf", &part).unwrap();
+    let (printed, warnings) = tools::babeltrace2(&[], &ctf).unwrap();
+    assert_eq!((printed.lines().count(), warnings.as_str()), (expected, ""));
+    let perfetto = log.export("perfetto", &part).unwrap();
+    let decoded = tools::python("perfetto_events.py", &perfetto).unwrap();
+    let instants = decoded.iter().filter(|line| line.get("instant").is_some());
+    assert_eq!(instants.count(), expected);
+    let parquet = log.export("parquet", &part).unwrap();
+    let rows = tools::python("parquet_events.py", &parquet).unwrap();
+    assert_eq!(rows.len() - 1, expected);
+    let chrome = std::fs::read(log.export("chrome", &part).unwrap()).unwrap();
+    let chrome: Value = serde_json::from_slice(&chrome).unwrap();
+    let instants = chrome["traceEvents"].as_array().unwrap().iter();
+    assert_eq!(
+        instants.filter(|object| object["ph"] == "i").count(),
+        expected
+    );
+}
+
+#[test]
+fn info_counts_what_read_shows() {
+    let log = Log::make(12).unwrap();
+    let output = log.run("info", &["--json"]).unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let read = log.run("read", &["--format", "json"]).unwrap();
+    let read = String::from_utf8(read.stdout).unwrap();
+    let summary: Value = serde_json::from_str(read.lines().last().unwrap()).unwrap();
+
+    assert_eq!(output.status.code(), Some(1), "events were lost");
+    assert_eq!(told["event_count"], log.written);
+    assert_eq!(told["events"], summary["summary"]["events"]);
+    assert_eq!(told["lost"], summary["summary"]["lost"]);
+    assert_eq!(told["lost"]["late"], 12);
+    assert_eq!(told["attributes"]["name"], "made \"up\"");
+    assert_eq!(told["clock"]["monotonic_ns"], START_NS);
+    assert_eq!(told["completed"], true);
+    assert_eq!(told["bytes"], std::fs::metadata(log.path()).unwrap().len());
+    let threads = told["threads"].as_array().unwrap();
+    let of_threads: u64 = threads
+        .iter()
+        .map(|thread| thread["events"].as_u64().unwrap())
+        .sum();
+    assert_eq!(of_threads, log.written);
+}

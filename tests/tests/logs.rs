@@ -1,0 +1,361 @@
+//! Logs that the command line writes, read back by the library.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tests::numbered_log::{Found, read};
+use tests::processes::switches_at_rest;
+use tests::rights::missing_right;
+use tests::target::{Target, numbers_after};
+use tests::tracer::{Trace, Tracer};
+use tests::{dist, wait_until};
+use tracer_posix::log::LogReader;
+
+/// What `flood.c` calls its numbered events.
+const FLOOD: &str = "flood";
+
+struct Scene {
+    folder: tempfile::TempDir,
+    target: Target,
+}
+
+/// What a log has of a program that has emitted so many events in each thread.
+struct Logged {
+    sent: Vec<u64>,
+    found: Found,
+    /// Bytes of the log.
+    length: u64,
+    trace: Trace,
+}
+
+impl Scene {
+    /// A program that will emit `rate` events a second for `seconds`, from four threads.
+    fn new(rate: &str, seconds: &str) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let program = dist::compile("flood", folder.path())?;
+        let (target, _) = Target::start(Command::new(program).args(["4", rate, seconds]))?;
+        Ok(Self { folder, target })
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    /// Attaches; returns when the program's events are recorded.
+    fn attach(&mut self, options: &[&str]) -> anyhow::Result<Tracer> {
+        let log = self.log();
+        self.attach_to(&log, options)
+    }
+
+    fn attach_to(&mut self, log: &Path, options: &[&str]) -> anyhow::Result<Tracer> {
+        let log = log.to_string_lossy().into_owned();
+        let options = [&["--no-system", "--log", &log], options].concat();
+        let tracer = Tracer::attach(self.target.pid(), &options)?;
+        // It has a slot in the program's area by the time it waits for events.
+        wait_until("the tracer", Duration::from_secs(60), || {
+            let wait = fs::read_to_string(format!("/proc/{}/wchan", tracer.pid()))?;
+            let waits = wait.contains("poll");
+            Ok((waits && fs::metadata(&log).is_ok_and(|log| log.len() > 0)).then_some(()))
+        })?;
+        Ok(tracer)
+    }
+
+    /// Lets the program do its work, and ends the trace.
+    fn finish(mut self, tracer: Tracer) -> anyhow::Result<Logged> {
+        let log = self.log();
+        let sent = self.work()?;
+        let trace = tracer.stop()?;
+        Ok(Logged {
+            sent,
+            found: read(&log, FLOOD)?,
+            length: fs::metadata(&log)?.len(),
+            trace,
+        })
+    }
+
+    fn work(&mut self) -> anyhow::Result<Vec<u64>> {
+        self.target.go()?;
+        let said = self.target.wait_until_done()?;
+        Ok(numbers_after(&said, "sent")?
+            .iter()
+            .map(|pair| pair[1])
+            .collect())
+    }
+}
+
+#[test]
+fn a_log_has_every_event_once_and_in_order() {
+    let mut scene = Scene::new("400000", "1").unwrap();
+    let tracer = scene.attach(&[]).unwrap();
+    let logged = scene.finish(tracer).unwrap();
+
+    assert_eq!(logged.sent.iter().sum::<u64>(), 400_000);
+    for (thread, sent) in (0..).zip(&logged.sent) {
+        assert_eq!(logged.found.range(thread).unwrap(), (0, sent - 1));
+    }
+    assert_eq!((logged.found.lost, logged.found.lost_in_log), (0, 0));
+    assert!(logged.found.status.is_some(), "completed");
+    assert_eq!(
+        logged.trace.status.code(),
+        Some(0),
+        "{}",
+        logged.trace.stderr
+    );
+}
+
+#[test]
+fn a_log_that_loops_never_grows_beyond_its_size_and_has_the_newest() {
+    const SIZE: u64 = 256 << 10;
+    /// Both copies of the header, and the names of the types.
+    const BESIDE: u64 = 16 << 10;
+    let mut scene = Scene::new("200000", "1").unwrap();
+    let log = scene.log();
+    let tracer = scene.attach(&["--log-size", "256K"]).unwrap();
+    let watched = log.clone();
+    let watcher = std::thread::spawn(move || {
+        let sizes = (0..100).map(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            fs::metadata(&watched).map_or(0, |log| log.len())
+        });
+        sizes.max().unwrap_or(0)
+    });
+    let logged = scene.finish(tracer).unwrap();
+
+    assert!(watcher.join().unwrap() <= SIZE + BESIDE);
+    assert!(logged.length <= SIZE + BESIDE);
+    let mut kept = 0;
+    for (thread, sent) in (0..).zip(&logged.sent) {
+        let (first, last) = logged.found.range(thread).unwrap();
+        assert!(first > 0 && last == sent - 1, "{first} to {last} of {sent}");
+        kept += last - first + 1;
+    }
+    assert!(
+        kept > 5000,
+        "of 256 KiB little more than 16 bytes of data and 12 of header an event: {kept}"
+    );
+    let sent: u64 = logged.sent.iter().sum();
+    let others = u64::try_from(logged.found.others.len()).unwrap();
+    assert!(logged.found.lost_in_log >= sent - kept - others);
+    assert!(logged.found.status.unwrap().is_log_full);
+    // What gives way to newer events does so because it was asked for.
+    assert_eq!(
+        logged.trace.status.code(),
+        Some(0),
+        "{}",
+        logged.trace.stderr
+    );
+}
+
+#[test]
+fn a_log_until_full_ends_with_a_stop_and_the_trace_ends() {
+    let mut scene = Scene::new("200000", "1").unwrap();
+    let log = scene.log();
+    let options = ["--log-size", "256K", "--log-policy", "until-full"];
+    let tracer = scene.attach(&options).unwrap();
+    let sent = scene.work().unwrap();
+    let trace = tracer.finish().unwrap();
+    let found = read(&log, FLOOD).unwrap();
+
+    for (thread, sent) in (0..).zip(&sent) {
+        let (first, last) = found.range(thread).unwrap();
+        assert!(first == 0 && last < sent - 1, "{first} to {last}");
+    }
+    assert_eq!(found.others.last().unwrap(), "posix_trace_stop");
+    assert!(found.status.unwrap().is_log_full);
+    assert!(trace.status.code().is_some(), "it has ended by itself");
+}
+
+#[test]
+fn a_log_can_be_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    for part in 0..2 {
+        let mut scene = Scene::new("2000", "1").unwrap();
+        let options: &[&str] = if part == 0 { &[] } else { &["--append"] };
+        let tracer = scene.attach_to(&log, options).unwrap();
+        scene.work().unwrap();
+        tracer.stop().unwrap();
+    }
+    let found = read(&log, FLOOD).unwrap();
+    let numbers = &found.numbers[&0];
+    // Both from the first to the last, one after the other, and of one type.
+    let once: Vec<u64> = (0..500).collect();
+    assert_eq!(*numbers, [&once[..], &once[..]].concat());
+}
+
+#[test]
+fn a_flight_recorder_has_the_last_events_when_it_is_asked_and_at_the_end() {
+    let mut scene = Scene::new("100000", "1").unwrap();
+    let log = scene.log();
+    let tracer = scene
+        .attach(&["--full-policy", "loop", "--stream-size", "64K"])
+        .unwrap();
+    let is_empty = || {
+        let mut log = LogReader::open(fs::File::open(&log).unwrap()).unwrap();
+        log.next_record().unwrap().is_none()
+    };
+    // Longer than a log without a flight recorder waits until it is written.
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(is_empty(), "nothing is written before it is asked for");
+    tracer.signal(libc::SIGUSR1).unwrap();
+    wait_until("what it was asked for", Duration::from_secs(60), || {
+        Ok((!is_empty()).then_some(()))
+    })
+    .unwrap();
+    let logged = scene.finish(tracer).unwrap();
+
+    let found = &logged.found;
+    let mut kept = 0;
+    for (thread, sent) in (0..).zip(&logged.sent) {
+        let (first, last) = found.range(thread).unwrap();
+        assert!(first > 0 && last == sent - 1, "{first} to {last} of {sent}");
+        kept += last - first + 1;
+    }
+    assert!(kept > 100 && kept < 1000, "{kept}");
+    assert!(
+        found
+            .others
+            .iter()
+            .any(|name| name == "posix_trace_overflow")
+    );
+    assert!(found.others.iter().any(|name| name == "posix_trace_resume"));
+}
+
+#[test]
+fn a_tracer_that_is_killed_leaves_what_it_had_written() {
+    let mut scene = Scene::new("20000", "3").unwrap();
+    let log = scene.log();
+    let tracer = scene.attach(&[]).unwrap();
+    scene.target.go().unwrap();
+    std::thread::sleep(Duration::from_millis(2500));
+    tracer.signal(libc::SIGKILL).unwrap();
+    tracer.wait_for_death().unwrap();
+    let found = read(&log, FLOOD).unwrap();
+
+    assert_eq!(found.status, None, "never completed");
+    for thread in 0..4 {
+        let (first, last) = found.range(thread).unwrap();
+        assert!(first == 0 && last > 1000, "{first} to {last}");
+    }
+}
+
+#[test]
+#[ignore = "mounts a file system"]
+fn a_full_file_system_costs_events_that_are_counted_and_nothing_else() {
+    if missing_right().is_some() {
+        return;
+    }
+    let small = SmallFileSystem::mount().unwrap();
+    let log = small.path().join("log");
+    let mut scene = Scene::new("100000", "1").unwrap();
+    let tracer = scene.attach_to(&log, &[]).unwrap();
+    let sent = scene.work().unwrap();
+    let trace = tracer.stop().unwrap();
+    let found = read(&log, FLOOD).unwrap();
+
+    assert!(
+        trace.stderr.contains("No space left on device"),
+        "{}",
+        trace.stderr
+    );
+    assert_eq!(trace.status.code(), Some(1), "{}", trace.stderr);
+    let mut kept = 0;
+    for (thread, sent) in (0..).zip(&sent) {
+        let (first, last) = found.range(thread).unwrap();
+        assert!(first == 0 && last < sent - 1, "{first} to {last} of {sent}");
+        kept += last + 1;
+    }
+    let unwritten = trace.summary().unwrap().unwritten;
+    let missing = sent.iter().sum::<u64>() - kept;
+    assert!(
+        unwritten >= missing && unwritten <= missing + 1000,
+        "{unwritten} of {missing}"
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn the_kernels_events_in_a_log_are_as_many_as_the_kernel_counted() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("switches", folder.path()).unwrap();
+    let (mut target, said) = Target::start(Command::new(program).args(["300", "200"])).unwrap();
+    let threads = numbers_after(&said, "thread").unwrap().concat();
+    let threads: Vec<i32> = threads
+        .iter()
+        .map(|tid| i32::try_from(*tid).unwrap())
+        .collect();
+    let pid = target.pid();
+    let log = folder.path().join("log");
+    let tracer = Tracer::attach(pid, &["--log", log.to_str().unwrap()]).unwrap();
+    wait_until("events in the log", Duration::from_secs(60), || {
+        let reader = fs::File::open(&log)
+            .ok()
+            .and_then(|log| LogReader::open(log).ok());
+        Ok(reader.and_then(|mut log| log.next_record().ok().flatten().map(drop)))
+    })
+    .unwrap();
+
+    let before = switches_at_rest(pid, &threads).unwrap();
+    target.go().unwrap();
+    target.wait_until_done().unwrap();
+    let after = switches_at_rest(pid, &threads).unwrap();
+    tracer.stop().unwrap();
+
+    let mut reader = LogReader::open(fs::File::open(&log).unwrap()).unwrap();
+    let types = reader.event_types().clone();
+    let mut seen = std::collections::BTreeMap::new();
+    while let Some(record) = reader.next_record().unwrap() {
+        let header = record.event.header;
+        assert!(
+            header.pid != pid || record.comm == b"switches",
+            "{:?}",
+            record.comm
+        );
+        if types.name(header.event_type) == Some(b"linux_trace_switch_out")
+            && threads.contains(&header.tid)
+        {
+            *seen.entry(header.tid).or_insert(0) += 1;
+        }
+    }
+    let growth = after.iter().map(|(tid, count)| (*tid, count - before[tid]));
+    assert_eq!(seen, growth.collect());
+}
+
+/// A file system with little room, as long as this lives.
+struct SmallFileSystem(tempfile::TempDir);
+
+impl SmallFileSystem {
+    fn mount() -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let words: [&OsStr; 6] = [
+            "-t".as_ref(),
+            "tmpfs".as_ref(),
+            "-o".as_ref(),
+            "size=512K".as_ref(),
+            "small".as_ref(),
+            folder.path().as_os_str(),
+        ];
+        let mounted = Command::new("mount").args(words).status()?;
+        anyhow::ensure!(mounted.success(), "cannot mount a tmpfs");
+        Ok(Self(folder))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for SmallFileSystem {
+    fn drop(&mut self) {
+        let mut unmount = Command::new("umount");
+        unmount.arg("--lazy").arg(self.path()).stderr(Stdio::null());
+        // Nothing can be done about it here.
+        let _ = unmount.status();
+    }
+}
