@@ -129,22 +129,21 @@ impl Places {
         if let Step::Done(number) = self.step(trid, Effort::AtHand, at_hand) {
             return number;
         }
+        // From here on until the call returns: a handler that ran between two looks would go unnoticed.
+        let signals = HeldBack::new();
         let mut wait = SHORTEST_WAIT;
-        loop {
-            let signals = HeldBack::new();
+        let number = loop {
             let slept = match self.step(trid, Effort::Collect, deadline) {
-                Step::Done(number) => {
-                    signals.let_through();
-                    return number;
-                }
+                Step::Done(number) => break number,
                 Step::Wait(left) => signals.sleep(left.min(wait)),
             };
-            signals.let_through();
             if slept != 0 {
-                return slept;
+                break slept;
             }
             wait = (wait * 2).min(LONGEST_WAIT);
-        }
+        };
+        signals.let_through();
+        number
     }
 
     fn step(
