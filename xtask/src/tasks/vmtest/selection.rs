@@ -38,6 +38,11 @@ const LEFT_OUT: &[LeftOut] = &[
         is_for_slowness: true,
     },
     LeftOut {
+        test: "of_twenty_thousand_short_lived_processes_each_is_there_and_none_is_left",
+        why: "it waits a minute at most for five thousand of them",
+        is_for_slowness: true,
+    },
+    LeftOut {
         test: "a_stopped_reader_counts_the_switches_that_the_kernel_could_not_record",
         why: "it waits for 60,000 switches, and for a minute at most",
         is_for_slowness: true,
