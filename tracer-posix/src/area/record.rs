@@ -22,6 +22,12 @@ pub(super) const fn record_bytes(data_length: u64) -> u64 {
     HEAD + ((data_length + (WORD - 1)) & !(WORD - 1))
 }
 
+/// Words that a record with this much data takes in a ring.
+#[inline(always)]
+pub(super) const fn record_words(data_length: usize) -> usize {
+    (RECORD_HEADER_BYTES + data_length).div_ceil(size_of::<u64>())
+}
+
 /// What a trace point says.
 #[derive(Clone, Copy)]
 pub(super) struct Emission<'a> {
@@ -50,15 +56,30 @@ impl Emission<'_> {
     }
 }
 
-/// Writes data into as many words as it needs, the last filled up with zeros.
+/// Writes data into as many words as it needs, the last filled up with zeros. There are as many.
 #[inline(always)]
-pub(super) fn put_data(places: &[AtomicU64], data: &[u8]) {
+pub(super) fn put_data(mut places: &[AtomicU64], data: &[u8]) {
+    let (fours, data) = data.as_chunks::<32>();
+    for four in fours {
+        let Some((first, others)) = places.split_first_chunk::<4>() else {
+            return;
+        };
+        let (words, _none) = four.as_chunks::<8>();
+        for (place, word) in first.iter().zip(words) {
+            place.store(u64::from_ne_bytes(*word), Relaxed);
+        }
+        places = others;
+    }
     let (words, rest) = data.as_chunks::<8>();
-    for (place, word) in places.iter().zip(words) {
+    for word in words {
+        let Some((place, others)) = places.split_first() else {
+            return;
+        };
         place.store(u64::from_ne_bytes(*word), Relaxed);
+        places = others;
     }
     if !rest.is_empty()
-        && let Some(place) = places.get(words.len())
+        && let Some(place) = places.first()
     {
         place.store(last_word(rest), Relaxed);
     }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, compiler_fence, fence};
 use tracer_common::area::{MAX_DATA_BYTES, RingEntry};
 use tracer_common::event_type::EventTypeId;
 
-use super::record::{self, Emission, HEAD, WORD, data_length, record_bytes};
+use super::record::{self, Emission, HEAD, WORD, data_length, record_bytes, record_words};
 
 /// A ring's words and its entry in the directory.
 #[derive(Clone, Copy)]
@@ -123,13 +123,43 @@ impl<'a> Producer<'a> {
             self.refuse();
             return;
         }
-        let attempts = self.attempts.wrapping_add(1);
-        let head = self.head.wrapping_add(bytes);
-        self.attempts = attempts;
-        self.write(ticks, emission);
-        self.head = head;
-        self.ring.entry.head.store(head, Release);
-        self.ring.entry.ended.store(attempts, Release);
+        match self.place(emission.data.len()) {
+            Some(place) => self.write(place, ticks, emission),
+            None => self.write_around(ticks, emission),
+        }
+        self.publish(bytes);
+    }
+
+    /// As [`record`](Self::record), where the [`place`](Self::place) for it was found before.
+    #[inline(always)]
+    pub(super) fn record_at(&mut self, place: &[AtomicU64], ticks: u64, emission: &Emission<'_>) {
+        let bytes = record_bytes(emission.data.len() as u64);
+        if !self.make_room(bytes) {
+            self.refuse();
+            return;
+        }
+        self.write(place, ticks, emission);
+        self.publish(bytes);
+    }
+
+    /// Where the next record goes if it has this much data; `None` if it would go on at the ring's
+    /// start.
+    #[inline(always)]
+    pub(super) fn place(&self, data_length: usize) -> Option<&'a [AtomicU64]> {
+        let start = self.ring.index(self.head);
+        self.ring
+            .words
+            .get(start..start + record_words(data_length))
+    }
+
+    /// Ends the attempt: a record of so many bytes stands there.
+    #[inline(always)]
+    fn publish(&mut self, bytes: u64) {
+        let (attempts, head) = (self.attempts.wrapping_add(1), self.head.wrapping_add(bytes));
+        let entry = self.ring.entry;
+        (self.attempts, self.head) = (attempts, head);
+        entry.head.store(head, Release);
+        entry.ended.store(attempts, Release);
     }
 
     #[inline(always)]
@@ -156,13 +186,13 @@ impl<'a> Producer<'a> {
         let (capacity, head, mut tail) = (self.ring.capacity(), self.head, self.tail);
         loop {
             let held = head.wrapping_sub(tail);
-            if held.wrapping_add(bytes) <= capacity {
-                break;
-            }
             let untrusted = self.ring.word(tail.wrapping_add(2 * WORD)).load(Relaxed);
             let oldest = record_bytes(data_length(untrusted));
             // Only another process that shares the area can have put nonsense there.
             tail = tail.wrapping_add(oldest.min(held));
+            if head.wrapping_sub(tail).wrapping_add(bytes) <= capacity {
+                break;
+            }
         }
         self.tail = tail;
         self.ring.entry.tail.store(tail, Relaxed);
@@ -171,25 +201,19 @@ impl<'a> Producer<'a> {
     }
 
     #[inline(always)]
-    fn write(&self, ticks: u64, emission: &Emission<'_>) {
-        let head = emission.head(ticks, self.attempts);
-        let start = self.ring.index(self.head);
-        let count = head.len() + emission.data.len().div_ceil(size_of::<u64>());
-        match self.ring.words.get(start..start + count) {
-            Some([first, second, third, data @ ..]) => {
-                first.store(head[0], Relaxed);
-                second.store(head[1], Relaxed);
-                third.store(head[2], Relaxed);
-                record::put_data(data, emission.data);
-            }
-            // The record goes on at the ring's start.
-            _ => self.write_around(ticks, emission),
+    fn write(&self, place: &[AtomicU64], ticks: u64, emission: &Emission<'_>) {
+        let head = emission.head(ticks, self.attempts.wrapping_add(1));
+        if let [first, second, third, data @ ..] = place {
+            first.store(head[0], Relaxed);
+            second.store(head[1], Relaxed);
+            third.store(head[2], Relaxed);
+            record::put_data(data, emission.data);
         }
     }
 
     #[cold]
     fn write_around(&self, ticks: u64, emission: &Emission<'_>) {
-        let head = emission.head(ticks, self.attempts);
+        let head = emission.head(ticks, self.attempts.wrapping_add(1));
         let mut places = (0..).map(|word| self.ring.word(self.head.wrapping_add(word * WORD)));
         for (word, place) in head.into_iter().zip(&mut places) {
             place.store(word, Relaxed);

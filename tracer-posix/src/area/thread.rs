@@ -118,14 +118,23 @@ impl Nested {
     #[inline(always)]
     pub(super) fn enter() -> Option<Self> {
         let state = NonNull::new(tls::get()).or_else(register)?;
-        // SAFETY: the thread's own state, which lives until the thread ends. Only this field is
-        // borrowed, and as shared: a handler may look at it at any moment.
-        let nesting = unsafe { &(*state.as_ptr()).nesting };
-        let level = nesting.get();
-        nesting.set(level + 1);
+        let level = nesting(state).get();
+        Some(Self::enter_at(state, level))
+    }
+
+    /// Enters an emission if the thread is registered and this interrupts no other one of it.
+    #[inline(always)]
+    pub(super) fn enter_outermost() -> Option<Self> {
+        let state = NonNull::new(tls::get())?;
+        (nesting(state).get() == 0).then(|| Self::enter_at(state, 0))
+    }
+
+    #[inline(always)]
+    fn enter_at(state: NonNull<ThreadState>, level: usize) -> Self {
+        nesting(state).set(level + 1);
         // Nothing of the emission happens before a handler would see that it has begun.
         compiler_fence(SeqCst);
-        Some(Self { state, level })
+        Self { state, level }
     }
 
     /// How many emissions of this thread this one has interrupted.
@@ -148,6 +157,35 @@ impl Nested {
         parts: Parts<'static>,
         (slot, control): (u32, &StreamControl),
     ) -> Option<&mut LaneSlot> {
+        // SAFETY: the thread's own state; the field never changes.
+        let tid = unsafe { (*self.state.as_ptr()).tid };
+        let level = self.level;
+        let (slot, place) = self.place(slot)?;
+        let generation = control.generation.load(Acquire);
+        if generation == 0 {
+            // The stream has ended since we saw it run: no ring is made for it.
+            return None;
+        }
+        if place.generation != generation {
+            renew(place, parts, (slot, control), (level, tid), generation);
+        }
+        Some(place)
+    }
+
+    /// As [`lane`](Self::lane), if the thread has met the stream before.
+    #[inline(always)]
+    pub(super) fn lane_if_known(
+        &mut self,
+        slot: u32,
+        control: &StreamControl,
+    ) -> Option<&mut LaneSlot> {
+        let (_slot, place) = self.place(slot)?;
+        let generation = control.generation.load(Acquire);
+        (generation != 0 && place.generation == generation).then_some(place)
+    }
+
+    #[inline(always)]
+    fn place(&mut self, slot: u32) -> Option<(usize, &mut LaneSlot)> {
         let slot = usize::try_from(slot)
             .ok()
             .filter(|&slot| slot < STREAM_SLOTS)?;
@@ -158,18 +196,7 @@ impl Nested {
         let place = unsafe { &raw mut (*self.state.as_ptr()).lanes[self.level][slot] };
         // SAFETY: each level of a thread has lanes of its own, so nobody else refers to this one,
         // a handler that interrupts us included.
-        let place = unsafe { &mut *place };
-        let generation = control.generation.load(Acquire);
-        if generation == 0 {
-            // The stream has ended since we saw it run: no ring is made for it.
-            return None;
-        }
-        if place.generation != generation {
-            // SAFETY: the thread's own state; the field never changes.
-            let tid = unsafe { (*self.state.as_ptr()).tid };
-            renew(place, parts, (slot, control), (self.level, tid), generation);
-        }
-        Some(place)
+        Some((slot, unsafe { &mut *place }))
     }
 }
 
@@ -177,10 +204,16 @@ impl Drop for Nested {
     #[inline(always)]
     fn drop(&mut self) {
         compiler_fence(SeqCst);
-        // SAFETY: as in `enter`.
-        let nesting = unsafe { &(*self.state.as_ptr()).nesting };
-        nesting.set(self.level);
+        nesting(self.state).set(self.level);
     }
+}
+
+/// How many emissions of a thread are under way.
+#[inline(always)]
+fn nesting<'a>(state: NonNull<ThreadState>) -> &'a Cell<usize> {
+    // SAFETY: the thread's own state, which lives until the thread ends. Only this field is
+    // borrowed, and as shared: a handler may look at it at any moment.
+    unsafe { &(*state.as_ptr()).nesting }
 }
 
 #[cold]

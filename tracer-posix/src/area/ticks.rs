@@ -102,8 +102,8 @@ fn read(clock: libc::clockid_t) -> Option<u64> {
 /// load which misses the cache is a good hundred nanoseconds early without it.) The kernel's own
 /// clock reads the counter in the same way.
 ///
-/// A trace point waits first of all, and reads the counter a little later: all that lies between
-/// then runs beside the counter's own latency instead of before it.
+/// It waits for everything before it, not for loads alone: the less a trace point does after it has
+/// read the counter, the sooner the next one's wait is over.
 #[inline(always)]
 pub(super) fn wait_for_earlier_loads() {
     #[cfg(target_arch = "x86_64")]

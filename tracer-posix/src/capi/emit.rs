@@ -48,13 +48,17 @@ pub unsafe extern "C" fn posix_trace_event(id: u32, data: *const c_void, length:
 }
 
 unsafe extern "C" fn event_at(id: u32, data: *const c_void, length: usize, address: u64) {
-    let data = if data.is_null() || length > isize::MAX.unsigned_abs() {
-        &[]
-    } else {
-        // SAFETY: the caller vouches for the data; the length was checked.
-        unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length) }
-    };
+    if data.is_null() || length > isize::MAX.unsigned_abs() {
+        return event_without_data(id, address);
+    }
+    // SAFETY: the caller vouches for the data; the length was checked.
+    let data = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length) };
     emitter::emit_through_gate(EventTypeId(id), data, address);
+}
+
+#[cold]
+fn event_without_data(id: u32, address: u64) {
+    emitter::emit_through_gate(EventTypeId(id), &[], address);
 }
 
 /// Maps a name to a user event type of this process.
