@@ -1,48 +1,39 @@
-/* storm ROUNDS PROCESSES: so many processes that each fork, exec /bin/true and wait, so often.
- * Prints "ns_per_round" and "rounds" of all together. */
+/*
+ * storm: forks, lets the child exec /bin/true and waits for it, until it is killed. Prints a line
+ * "window START END NS" for every few rounds: when it was (CLOCK_MONOTONIC), and the time that a round took.
+ */
 #include "bench.h"
 
 #include <sys/wait.h>
 
-static void storm(long rounds)
+enum { ROUNDS_OF_A_WINDOW = 10 };
+
+static void fork_exec_and_wait(void)
 {
     static char name[] = "/bin/true";
     char *arguments[] = {name, NULL};
+    int status;
+    pid_t child = fork();
 
-    for (long i = 0; i < rounds; i++) {
-        int status;
-        pid_t child = fork();
-
-        if (child < 0)
-            must("fork", errno);
-        if (child == 0) {
-            execv(name, arguments);
-            _exit(127);
-        }
-        if (waitpid(child, &status, 0) != child || status != 0)
-            must("child", ECHILD);
+    if (child < 0)
+        must("fork", errno);
+    if (child == 0) {
+        execv(name, arguments);
+        _exit(127);
     }
+    if (waitpid(child, &status, 0) != child || status != 0)
+        must("child", ECHILD);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    long rounds = argument(argc, argv, 1, 1000), processes = argument(argc, argv, 2, 1);
-    double start = now_ns();
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (;;) {
+        double start = now_ns(), end;
 
-    for (long i = 0; i < processes; i++) {
-        pid_t child = fork();
-
-        if (child < 0)
-            must("fork", errno);
-        if (child == 0) {
-            storm(rounds);
-            _exit(0);
-        }
+        for (int i = 0; i < ROUNDS_OF_A_WINDOW; i++)
+            fork_exec_and_wait();
+        end = now_ns();
+        printf("window %.0f %.0f %.2f\n", start, end, (end - start) / ROUNDS_OF_A_WINDOW);
     }
-    for (long i = 0; i < processes; i++)
-        if (wait(NULL) < 0)
-            must("wait", errno);
-    printf("ns_per_round %.1f\n", (now_ns() - start) / (double)rounds);
-    printf("rounds %ld\n", rounds * processes);
-    return EXIT_SUCCESS;
 }

@@ -10,6 +10,7 @@ mod contest;
 mod document;
 mod growth;
 mod machine;
+mod meanwhile;
 mod micro;
 mod outcome;
 mod plot;

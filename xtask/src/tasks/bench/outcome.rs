@@ -19,6 +19,8 @@ pub enum Unit {
     Megabytes,
     /// Seconds.
     Seconds,
+    /// Parts of a hundred.
+    Percent,
 }
 
 impl Unit {
@@ -30,6 +32,7 @@ impl Unit {
             Self::Bytes => "bytes",
             Self::Megabytes => "MB",
             Self::Seconds => "s",
+            Self::Percent => "%",
         }
     }
 }

@@ -59,6 +59,11 @@ pub const OWN: &[Recipe] = &[
         flags: OURS,
     },
     Recipe {
+        name: "pingpong",
+        source: "pingpong.c",
+        flags: &[],
+    },
+    Recipe {
         name: "storm",
         source: "storm.c",
         flags: &[],

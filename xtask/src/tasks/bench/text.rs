@@ -164,7 +164,7 @@ pub fn number(value: f64, unit: Unit) -> String {
     match unit {
         Unit::PerSecond => plain(value.round()),
         Unit::Seconds => format!("{value:.3}"),
-        Unit::Ns | Unit::Bytes | Unit::Megabytes => plain(value),
+        Unit::Ns | Unit::Bytes | Unit::Megabytes | Unit::Percent => plain(value),
     }
 }
 

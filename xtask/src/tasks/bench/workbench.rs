@@ -1,6 +1,7 @@
 //! What all questions need: compiled programs, and how much work a run does.
 
 use std::fs;
+use std::time::Duration;
 
 use anyhow::Context as _;
 
@@ -49,6 +50,11 @@ impl Workbench {
     /// How often everyone runs.
     pub fn rounds(&self) -> usize {
         if self.is_quick { 5 } else { 7 }
+    }
+
+    /// How long something is watched.
+    pub fn phase(&self) -> Duration {
+        Duration::from_millis(if self.is_quick { 300 } else { 1000 })
     }
 
     /// So much work, or a tenth of it.

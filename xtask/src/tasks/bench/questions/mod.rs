@@ -43,6 +43,10 @@ pub const ALL: &[Question] = &[
         ask: switches::untraced,
     },
     Question {
+        name: "pipe",
+        ask: switches::pipe_slowdown,
+    },
+    Question {
         name: "fork-storm",
         ask: programs::storm,
     },

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::super::contest::{Contest, Goal, Run};
+use super::super::meanwhile::{self, Whom};
 use super::super::outcome::{Measure, Unit};
 use super::super::programs;
 use super::super::tools::{
@@ -16,15 +17,9 @@ use crate::tasks::bench::folder;
 /// Forks, execs and exits, all of them traced.
 pub fn storm(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     const STRACE: &str = "strace -f -e trace=%process";
-    let rounds = bench.work(1000);
-    let question = "What does tracing fork, exec and exit, children included, add to the time of a program \
-                    that does nothing else, one child after the other?";
-    let mut contest = Contest::new(question, Unit::Ns).telling(Measure::AddedPercent);
-    let command = move || programs::command("storm", &[rounds, 1]);
-    contest.peer("untraced", move || {
-        let traced = run_traced(None, &command(), Pinned::No)?;
-        Ok(traced.run(traced.number("ns_per_round")?))
-    });
+    let question = "How much longer do fork, exec and exit take while they are traced, children \
+                    included, in a program that does nothing else, one child after the other?";
+    let mut contest = Contest::new(question, Unit::Percent);
     let tools: Vec<Box<dyn Tool>> = vec![
         Box::new(Ours(What::Processes)),
         Box::new(Ftrace(What::Processes)),
@@ -33,8 +28,9 @@ pub fn storm(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         Box::new(Strace::Processes),
     ];
     add_tools(&mut contest, tools, move |tool| {
-        let traced = run_traced(Some(tool), &command(), Pinned::No)?;
-        Ok(traced.run(traced.number("ns_per_round")?))
+        let mut storm = programs::command("storm", &[]);
+        meanwhile::attach(tool, &mut storm, Whom::It, bench.phase() * 3)
+            .map(meanwhile::Costs::added_percent)
     });
     contest.goal(ATTACH, Goal::Below(3.0));
     for peer in [STRACE, "perf trace", "bpftrace printing"] {

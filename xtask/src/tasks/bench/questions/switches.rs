@@ -1,13 +1,12 @@
-//! What tracing adds to a context switch: `perf bench sched pipe`, two processes on one CPU that
-//! pass a byte to and fro.
+//! What tracing adds to a context switch: two processes on one CPU pass a byte to and fro.
 
 use std::process::Command;
 
-use super::super::contest::{Contest, Goal, Run};
+use super::super::contest::{Contest, Goal};
+use super::super::meanwhile::{self, Whom};
 use super::super::outcome::{Measure, Unit};
-use super::super::tools::{
-    Bpftrace, Ftrace, Gate, Ours, PerfSched, Pinned, Tool, Traced, What, as_number, run_traced,
-};
+use super::super::programs;
+use super::super::tools::{Bpftrace, Ftrace, Ours, PerfSched, Pinned, Tool, What, run_traced};
 use super::super::workbench::{Workbench, has};
 use super::{ATTACH, add_tools};
 
@@ -16,14 +15,8 @@ pub fn traced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let mut contest = contest(
         bench,
         "What CPU time does tracing add to each context switch of two traced processes on one CPU?",
-        vec![
-            Box::new(Ours(What::Switches)),
-            Box::new(Ftrace(What::Switches)),
-            Box::new(Bpftrace::Counting(What::Switches)),
-            Box::new(Bpftrace::Printing(What::Switches)),
-            Box::new(PerfSched),
-        ],
-        Whom::Those,
+        switch_tools(),
+        Whom::ItAndChildren,
     );
     contest.goal(ATTACH, Goal::Below(250.0));
     contest.goal(ATTACH, Goal::PartOf("ftrace", 0.5));
@@ -47,10 +40,14 @@ pub fn untraced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     Ok(contest)
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Whom {
-    Those,
-    Another,
+fn switch_tools() -> Vec<Box<dyn Tool>> {
+    vec![
+        Box::new(Ours(What::Switches)),
+        Box::new(Ftrace(What::Switches)),
+        Box::new(Bpftrace::Counting(What::Switches)),
+        Box::new(Bpftrace::Printing(What::Switches)),
+        Box::new(PerfSched),
+    ]
 }
 
 fn contest<'a>(
@@ -59,31 +56,33 @@ fn contest<'a>(
     tools: Vec<Box<dyn Tool>>,
     whom: Whom,
 ) -> Contest<'a> {
-    let mut contest = Contest::new(question, Unit::Ns).telling(Measure::Added);
-    if !has("perf") {
-        contest.missing("everyone: perf, whose `bench sched pipe` is the work, is not installed");
-        return contest;
-    }
-    let loops = bench.work(200_000);
-    contest.peer("untraced", move || switches(None, loops, whom));
+    let mut contest = Contest::new(question, Unit::Ns);
     add_tools(&mut contest, tools, move |tool| {
-        switches(Some(tool), loops, whom)
+        let mut program = programs::command("pingpong", &[]);
+        meanwhile::attach(tool, &mut program, whom, bench.phase()).map(meanwhile::Costs::added)
     });
     contest
 }
 
-fn switches(tool: Option<&dyn Tool>, loops: u64, whom: Whom) -> anyhow::Result<Run> {
-    let command = pipe(loops);
-    if whom == Whom::Those {
-        let traced = run_traced(tool, &command, Pinned::ToOneCpu)?;
-        return Ok(traced.run(ns_per_switch(&traced, loops)));
+/// The same as a whole program sees it.
+pub fn pipe_slowdown(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
+    let question =
+        "How much longer does `perf bench sched pipe` take on one CPU while it is traced?";
+    let mut contest = Contest::new(question, Unit::Seconds).telling(Measure::AddedPercent);
+    if !has("perf") {
+        contest.missing("everyone: perf, whose `bench sched pipe` is the work, is not installed");
+        return Ok(contest);
     }
-    // One that sleeps is traced meanwhile.
-    let sleeper = Gate::start(&Command::new("true"), Pinned::No)?;
-    let attached = tool.map(|tool| tool.attach(sleeper.pid())).transpose()?;
-    let traced = run_traced(None, &command, Pinned::ToOneCpu)?;
-    drop(attached);
-    Ok(traced.run(ns_per_switch(&traced, loops)))
+    let loops = bench.work(200_000);
+    contest.peer("untraced", move || {
+        let traced = run_traced(None, &pipe(loops), Pinned::ToOneCpu)?;
+        Ok(traced.run(traced.seconds))
+    });
+    add_tools(&mut contest, switch_tools(), move |tool| {
+        let traced = run_traced(Some(tool), &pipe(loops), Pinned::ToOneCpu)?;
+        Ok(traced.run(traced.seconds))
+    });
+    Ok(contest)
 }
 
 /// Two processes that pass a byte to and fro so often.
@@ -98,9 +97,4 @@ pub fn pipe(loops: u64) -> Command {
         &loops.to_string(),
     ]);
     command
-}
-
-/// Each loop is two switches. CPU time, so that what else runs on the CPU is left out.
-fn ns_per_switch(traced: &Traced, loops: u64) -> f64 {
-    traced.cpu_seconds * 1e9 / 2.0 / as_number(loops)
 }

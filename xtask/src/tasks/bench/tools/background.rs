@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -58,6 +58,11 @@ impl Background {
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Where its output goes.
+    pub fn out(&self) -> &Path {
+        &self.out
     }
 
     /// Waits until it prints `sign`.
@@ -126,8 +131,6 @@ impl Drop for Background {
 
 /// How a child ended.
 pub struct Ended {
-    /// Whether it said that all went well.
-    pub is_success: bool,
     /// CPU time of it and of those of its children that it waited for.
     pub cpu_seconds: f64,
 }
@@ -144,7 +147,6 @@ pub fn ended(pid: libc::pid_t, options: libc::c_int) -> io::Result<Option<Ended>
     // SAFETY: zeroed, then filled by the kernel: all of it is numbers.
     let usage = unsafe { usage.assume_init() };
     Ok((found == pid).then(|| Ended {
-        is_success: status == 0,
         cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
     }))
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::background::{Background, lines_with};
-use super::{Attached, Seen, Tool, What};
+use super::{Attached, Seen, Tool, What, joined};
 
 /// A one-liner.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ impl Tool for Bpftrace {
         "bpftrace"
     }
 
-    fn attach(&self, pid: u32) -> anyhow::Result<Box<dyn Attached>> {
+    fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
         let mut script = "BEGIN { printf(\"ready\\n\"); }".to_owned();
         let mut add = |name: &str, filter: &str, action: &str| {
             script += &format!(" tracepoint:sched:{name} {filter} {{ {action} }}");
@@ -41,9 +41,11 @@ impl Tool for Bpftrace {
                     add(name, "", "@ = count();");
                 }
             }
-            Self::CountingAnother => {
-                add("sched_switch", &format!("/pid == {pid}/"), "@ = count();")
-            }
+            Self::CountingAnother => add(
+                "sched_switch",
+                &format!("/pid == {}/", joined(pids, " || pid == ")),
+                "@ = count();",
+            ),
             Self::Printing(What::Switches) => add(
                 "sched_switch",
                 "",

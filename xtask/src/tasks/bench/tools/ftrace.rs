@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::{Attached, Seen, Tool, What};
+use super::{Attached, Seen, Tool, What, joined};
 
 const TRACEFS: &str = "/sys/kernel/tracing";
 
@@ -22,14 +22,14 @@ impl Tool for Ftrace {
         "sh"
     }
 
-    fn attach(&self, pid: u32) -> anyhow::Result<Box<dyn Attached>> {
+    fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
         let instance = Instance::new()?;
         let set = |file: &str, value: &str| {
             let path = instance.folder.join(file);
             fs::write(&path, value).with_context(|| format!("{value:?} to {}", path.display()))
         };
         set("buffer_size_kb", "16384")?;
-        set("set_event_pid", &pid.to_string())?;
+        set("set_event_pid", &joined(pids, " "))?;
         set("options/event-fork", "1")?;
         for name in self.0.tracepoints() {
             set(&format!("events/sched/{name}/enable"), "1")?;

@@ -1,14 +1,12 @@
 //! A command that waits until its tracer is attached.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 
 use super::super::contest::Run;
-use super::super::programs::Printed;
-use super::background::ended;
 use super::{Seen, Tool};
 use crate::process;
 
@@ -46,7 +44,7 @@ impl Gate {
         let shown = process::shown(&shell);
         let child = shell
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
+            .stdout(Stdio::null())
             .spawn()
             .with_context(|| format!("cannot start: {shown}"))?;
         Ok(Self {
@@ -61,20 +59,15 @@ impl Gate {
         self.child.id()
     }
 
-    /// Lets it go and waits for its end; what it printed, and its CPU time in
-    /// seconds.
-    pub fn go(&mut self) -> anyhow::Result<(String, f64)> {
+    /// Lets it go and waits for its end.
+    pub fn go(&mut self) -> anyhow::Result<()> {
         let mut input = self.child.stdin.take().context("it was let go already")?;
         input.write_all(b"go\n")?;
-        let mut text = String::new();
-        if let Some(mut output) = self.child.stdout.take() {
-            output.read_to_string(&mut text)?;
-        }
-        let ended = ended(libc::pid_t::try_from(self.child.id())?, 0)?;
-        let ended = ended.context("the command did not end")?;
+        drop(input);
+        let status = self.child.wait()?;
         self.has_ended = true;
-        ensure!(ended.is_success, "failed: {}", self.shown);
-        Ok((text, ended.cpu_seconds))
+        ensure!(status.success(), "failed: {}", self.shown);
+        Ok(())
     }
 }
 
@@ -89,12 +82,8 @@ impl Drop for Gate {
 
 /// A command that has run.
 pub struct Traced {
-    /// What it printed.
-    pub text: String,
     /// From being let go to its end.
     pub seconds: f64,
-    /// CPU time that it took, and those of its children that it waited for.
-    pub cpu_seconds: f64,
     /// What its tracer saw, if it had one.
     pub seen: Option<Seen>,
 }
@@ -106,18 +95,16 @@ pub fn run_traced(
     pinned: Pinned,
 ) -> anyhow::Result<Traced> {
     let mut gate = Gate::start(command, pinned)?;
-    let attached = tool.map(|tool| tool.attach(gate.pid())).transpose()?;
+    let attached = tool.map(|tool| tool.attach(&[gate.pid()])).transpose()?;
     let start = Instant::now();
-    let (text, cpu_seconds) = gate.go()?;
+    gate.go()?;
     let seconds = start.elapsed().as_secs_f64();
     let seen = attached.map(|attached| attached.finish()).transpose()?;
     if let Some(seen) = seen {
         ensure!(seen.events > 0.0, "the tracer saw nothing at all");
     }
     Ok(Traced {
-        text,
         seconds,
-        cpu_seconds,
         seen,
     })
 }
@@ -130,10 +117,5 @@ impl Traced {
             Some(seen) => seen.beside(run),
             None => run,
         }
-    }
-
-    /// A number that the command printed.
-    pub fn number(&self, name: &str) -> anyhow::Result<f64> {
-        Printed::parse(&self.text).get(name)
     }
 }

@@ -12,7 +12,7 @@ mod strace;
 pub use background::{Background, as_number, number_before, size};
 pub use bpftrace::Bpftrace;
 pub use ftrace::Ftrace;
-pub use gate::{Gate, Pinned, Traced, run_traced};
+pub use gate::{Pinned, run_traced};
 pub use ours::Ours;
 pub use perf::{PerfSched, PerfTrace};
 pub use strace::Strace;
@@ -71,14 +71,20 @@ pub trait Tool {
     fn name(&self) -> String;
     /// The program that has to be there.
     fn program(&self) -> &'static str;
-    /// Attaches to a process and the children it makes from now on; returns when it traces.
-    fn attach(&self, pid: u32) -> anyhow::Result<Box<dyn Attached>>;
+    /// Attaches to processes and the children they make from now on; returns when it traces.
+    fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>>;
 }
 
 /// A tracer at work.
 pub trait Attached {
     /// Ends it and asks what it saw.
     fn finish(self: Box<Self>) -> anyhow::Result<Seen>;
+}
+
+/// Process numbers as one argument.
+fn joined(pids: &[u32], between: &str) -> String {
+    let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+    pids.join(between)
 }
 
 /// The resident memory that `/proc/<pid>/status` tells, in kilobytes of 1024 bytes.

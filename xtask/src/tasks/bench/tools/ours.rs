@@ -23,15 +23,15 @@ impl Tool for Ours {
         "sh"
     }
 
-    fn attach(&self, pid: u32) -> anyhow::Result<Box<dyn Attached>> {
+    fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
         let events = match self.0 {
             What::Switches => "switch",
             What::Processes => "fork,exec,exit",
         };
         let output = folder().join("tracer-user.txt");
         let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
-        command.args(["attach", &pid.to_string(), "--events", events, "-o"]);
-        command.arg(&output);
+        command.arg("attach").args(pids.iter().map(u32::to_string));
+        command.args(["--events", events, "-o"]).arg(&output);
         let mut running = Background::start(&mut command, "tracer-user")?;
         running.wait_a_moment()?;
         Ok(Box::new(Running { running, output }))

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::background::{Background, lines_with, number_before, size};
-use super::{Attached, Seen, Tool, What};
+use super::{Attached, Seen, Tool, What, joined};
 use crate::tasks::bench::folder;
 
 /// `perf sched record`: everything the scheduler does, of all processes, to a file.
@@ -20,7 +20,7 @@ impl Tool for PerfSched {
         "perf"
     }
 
-    fn attach(&self, _pid: u32) -> anyhow::Result<Box<dyn Attached>> {
+    fn attach(&self, _pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
         let output = folder().join("perf.data");
         let mut command = Command::new("perf");
         command.args(["sched", "record", "-o"]).arg(&output);
@@ -65,7 +65,7 @@ impl Tool for PerfTrace {
         "perf"
     }
 
-    fn attach(&self, pid: u32) -> anyhow::Result<Box<dyn Attached>> {
+    fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
         let output = folder().join("perf-trace.txt");
         let mut command = Command::new("perf");
         command.args(["trace", "-o"]).arg(&output);
@@ -78,7 +78,7 @@ impl Tool for PerfTrace {
                 }
             }
             Self::Syscalls => {
-                command.args(["-p", &pid.to_string()]);
+                command.args(["-p", &joined(pids, ",")]);
             }
         }
         let mut running = Background::start(&mut command, "perf-trace")?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::background::{Background, lines_with, size};
-use super::{Attached, Seen, Tool};
+use super::{Attached, Seen, Tool, joined};
 use crate::tasks::bench::folder;
 
 /// strace, following children.
@@ -28,11 +28,11 @@ impl Tool for Strace {
         "strace"
     }
 
-    fn attach(&self, pid: u32) -> anyhow::Result<Box<dyn Attached>> {
+    fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
         let output = folder().join("strace.txt");
         let mut command = Command::new("strace");
         command
-            .args(["-f", "-p", &pid.to_string(), "-o"])
+            .args(["-f", "-p", &joined(pids, ","), "-o"])
             .arg(&output);
         if matches!(self, Self::Processes) {
             command.args(["-e", "trace=%process"]);
