@@ -17,7 +17,7 @@ use crate::tasks::bench::folder;
 /// Forks, execs and exits, all of them traced.
 pub fn storm(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     const STRACE: &str = "strace -f -e trace=%process";
-    let question = "How much longer do fork, exec and exit take while they are traced, children \
+    let question = "How much more CPU time do fork, exec and exit take while they are traced, children \
                     included, in a program that does nothing else, one child after the other?";
     let mut contest = Contest::new(question, Unit::Percent);
     let tools: Vec<Box<dyn Tool>> = vec![
@@ -29,7 +29,7 @@ pub fn storm(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     ];
     add_tools(&mut contest, tools, move |tool| {
         let mut storm = programs::command("storm", &[]);
-        meanwhile::attach(tool, &mut storm, Whom::It, bench.phase() * 3)
+        meanwhile::attach(tool, &mut storm, Whom::It, bench.phase())
             .map(meanwhile::Costs::added_percent)
     });
     contest.goal(ATTACH, Goal::Below(3.0));

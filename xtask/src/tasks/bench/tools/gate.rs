@@ -103,10 +103,7 @@ pub fn run_traced(
     if let Some(seen) = seen {
         ensure!(seen.events > 0.0, "the tracer saw nothing at all");
     }
-    Ok(Traced {
-        seconds,
-        seen,
-    })
+    Ok(Traced { seconds, seen })
 }
 
 impl Traced {
