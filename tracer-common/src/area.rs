@@ -25,7 +25,7 @@ use crate::event_type::{EVENT_SET_WORDS, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_
 /// First eight bytes of an area: "LNXTRACE" in little-endian order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LNXTRACE");
 /// Version of this layout.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Name given to `memfd_create()`; `/proc/<pid>/fd` shows `/memfd:posix_trace_area (deleted)`.
 pub const MEMFD_NAME: &str = "posix_trace_area";
 
@@ -112,6 +112,18 @@ pub mod ring_mode {
     pub const KEEP_OLDEST: u32 = 1;
 }
 
+/// Whether a stream's trace points wait until earlier loads have their values before they read the
+/// clock ([`StreamControl::emitters`]).
+pub mod emitters {
+    /// They wait: a load may have seen what another source, process or thread did.
+    pub const MANY: u32 = 0;
+    /// Nobody has emitted yet, and all that the stream records comes from this area.
+    pub const NONE: u32 = 1;
+    /// A single ring was ever opened. Whose it is need not wait: there is no other event that it
+    /// could have seen the effect of.
+    pub const ONE: u32 = 2;
+}
+
 /// Control words of one stream. Written by its controller, read by every emission.
 #[repr(C, align(256))]
 pub struct StreamControl {
@@ -144,6 +156,9 @@ pub struct StreamControl {
     pub refused_nesting: AtomicU64,
     /// Bit *n* is set when events of type *n* are not wanted.
     pub filter: [AtomicU64; EVENT_SET_WORDS],
+    /// One of [`emitters`]. Set by the controller to begin with, and by each thread before it opens a
+    /// ring; it never goes back from `MANY`.
+    pub emitters: AtomicU32,
 }
 
 /// Least data bytes of a ring.

@@ -27,6 +27,7 @@ fn source(mode: RingMode) -> AreaSource {
     let request = StreamRequest {
         target: None,
         inherit: false,
+        is_only_source: true,
         ring_bytes: 1 << 20,
         mode,
         max_data: 4096,

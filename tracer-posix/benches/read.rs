@@ -109,6 +109,7 @@ fn collect(criterion: &mut Criterion) {
         let request = StreamRequest {
             target: None,
             inherit: false,
+            is_only_source: true,
             ring_bytes: 16 << 20,
             mode: RingMode::KeepOldest,
             max_data: 4096,

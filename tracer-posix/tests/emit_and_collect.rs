@@ -84,6 +84,7 @@ fn request() -> StreamRequest {
     StreamRequest {
         target: Some(own),
         inherit: true,
+        is_only_source: false,
         ring_bytes: 64 << 10,
         mode: RingMode::KeepOldest,
         max_data: 1024,

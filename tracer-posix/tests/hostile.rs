@@ -118,6 +118,7 @@ fn reader_and_hostile() -> (AreaSource, Hostile, u32) {
     let request = StreamRequest {
         target: None,
         inherit: true,
+        is_only_source: false,
         ring_bytes: RING_BYTES as usize,
         mode: RingMode::OverwriteOldest,
         max_data: 64,

@@ -78,6 +78,7 @@ fn request(target: Option<i32>) -> StreamRequest {
     StreamRequest {
         target,
         inherit: true,
+        is_only_source: false,
         ring_bytes: 1 << 20,
         mode: RingMode::KeepOldest,
         max_data: 256,

@@ -12,7 +12,7 @@ mod source;
 mod wanted;
 
 pub use source::{AgentError, AgentSource, Request};
-pub use wanted::source_if_wanted;
+pub use wanted::{are_wanted, source_if_wanted};
 
 /// Names the agent's socket in the environment of programs that it starts: `@` and an abstract name.
 pub const ADDRESS_VARIABLE: &str = "LINUX_TRACE_AGENT";

@@ -16,7 +16,7 @@ pub fn source_if_wanted(
     pid: i32,
     attributes: &Attributes,
 ) -> Result<Option<AgentSource>, AgentError> {
-    if !attributes.kernel_events().unwrap_or_else(environment_wants) {
+    if !are_wanted(attributes) {
         return Ok(None);
     }
     let request = Request {
@@ -26,6 +26,12 @@ pub fn source_if_wanted(
         mode: RingMode::of(attributes.stream_full_policy()),
     };
     AgentSource::connect(&request).map(Some)
+}
+
+/// Whether a stream's attributes, or else the environment, ask for the kernel's events.
+#[must_use]
+pub fn are_wanted(attributes: &Attributes) -> bool {
+    attributes.kernel_events().unwrap_or_else(environment_wants)
 }
 
 /// A program with special rights is not told by its caller.

@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::compiler_fence;
 
-use tracer_common::area::{NESTING_LEVELS, StreamControl};
+use tracer_common::area::{NESTING_LEVELS, StreamControl, emitters};
 use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
 
 use super::gate;
@@ -91,7 +91,10 @@ fn emit_plainly(point: &TracePoint<'_>) -> Option<()> {
     producer.begin();
     // The fence and the counter side by side: what stands between them would not run beside the
     // counter's latency.
-    let ticks = TickSource::CycleCounter.now();
+    if !is_alone(control) {
+        wait_for_earlier_loads();
+    }
+    let ticks = TickSource::CycleCounter.now_after_wait();
     if !is_current(parts, (slot, control), place.generation) {
         producer.abandon();
         return Some(());
@@ -176,6 +179,17 @@ fn is_current(
 ) -> bool {
     control.generation.load(Relaxed) == generation
         && parts.header().active.load(Relaxed) >> slot & 1 == 1
+}
+
+/// Whether the stream has no event that this thread could have seen the effect of, so that it need
+/// not wait for its loads.
+///
+/// Another emitter notes itself before it emits, and processors with a cycle counter do their loads in
+/// order: a thread that has seen what the other did sees the note too. What the controller records is
+/// not later than the last barrier that it made this thread pass (`ActiveStream::settle`).
+#[inline(always)]
+fn is_alone(control: &StreamControl) -> bool {
+    control.emitters.load(Relaxed) == emitters::ONE
 }
 
 /// Whether nobody has looked after the stream for so long that its controller must be dead.

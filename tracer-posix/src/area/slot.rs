@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::time::Duration;
 
 use tracer_common::area::{
-    MAX_DATA_BYTES, MAX_RING_BYTES, MIN_RING_BYTES, STREAM_SLOTS, StreamControl, ring_mode,
-    ring_state, stream_state,
+    MAX_DATA_BYTES, MAX_RING_BYTES, MIN_RING_BYTES, STREAM_SLOTS, StreamControl, emitters,
+    ring_mode, ring_state, stream_state,
 };
 
 use super::directory::{self, generation_of, state_of};
@@ -43,6 +43,10 @@ pub struct StreamRequest {
     pub target: Option<i32>,
     /// Whether children that the target makes from now on are traced too.
     pub inherit: bool,
+    /// Whether all events of the stream come from this area, those of its controller aside. Then a thread that emits
+    /// alone need not wait for its loads before it reads the clock: nothing that it has seen was an
+    /// event of the stream.
+    pub is_only_source: bool,
     /// Data bytes of each thread's ring; rounded up to a power of two within what a ring can have.
     pub ring_bytes: usize,
     /// What a ring does when it has no room.
@@ -116,6 +120,13 @@ impl Slot {
             .target_pid
             .store(request.target.map_or(0, as_it_knows_itself), Relaxed);
         control.inherit.store(u32::from(request.inherit), Relaxed);
+        let is_confined = request.is_only_source && !request.inherit;
+        let emitters = if is_confined {
+            emitters::NONE
+        } else {
+            emitters::MANY
+        };
+        control.emitters.store(emitters, Relaxed);
         control.controller_pid.store(own_pid(), Relaxed);
         control
             .controller_start

@@ -385,7 +385,9 @@ impl Reader<'_> {
                 Found::Record(record) => {
                     lose(self.cause, record.lost_before, *last_time, batch);
                     match self.header(&record, &identity, batch) {
-                        Some(header) => {
+                        Some(mut header) => {
+                            // Two readings of the counter without a fence may change places.
+                            header.time = header.time.max(*last_time);
                             *last_time = header.time;
                             batch.push(header, &data);
                         }

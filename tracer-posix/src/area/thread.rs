@@ -5,7 +5,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, compiler_fence};
 
-use tracer_common::area::{NESTING_LEVELS, STREAM_SLOTS, StreamControl, ring_mode, ring_state};
+use tracer_common::area::{
+    NESTING_LEVELS, STREAM_SLOTS, StreamControl, emitters, ring_mode, ring_state,
+};
 
 use super::directory;
 use super::errno::ErrnoKept;
@@ -244,6 +246,7 @@ fn open(
     (level, tid): (usize, i32),
     generation: u32,
 ) -> Option<Producer<'static>> {
+    note_emitter(control);
     let wanted = control.ring_bytes.load(Relaxed);
     let claimed = directory::claim(parts, generation, wanted)?;
     let words = map(claimed.data_offset, claimed.data_bytes);
@@ -268,6 +271,18 @@ fn open(
         .state
         .store(ring_state::word(generation, ring_state::LIVE), Release);
     Some(producer)
+}
+
+/// Notes that one more ring emits, before it does. The thread that was alone until now sees it not
+/// later than anything that this one emits or does afterwards.
+fn note_emitter(control: &StreamControl) {
+    let is_first = control
+        .emitters
+        .compare_exchange(emitters::NONE, emitters::ONE, SeqCst, SeqCst)
+        .is_ok();
+    if !is_first {
+        control.emitters.store(emitters::MANY, SeqCst);
+    }
 }
 
 /// Maps a ring's data, if the area's descriptor still is what it was.
@@ -318,4 +333,39 @@ extern "C" fn end(state: *mut libc::c_void) {
 fn own_tid() -> i32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::gettid() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control(emitters: u32) -> StreamControl {
+        // SAFETY: all of it is atomics, for which zeros are valid.
+        let control: StreamControl = unsafe { std::mem::zeroed() };
+        control.emitters.store(emitters, Relaxed);
+        control
+    }
+
+    #[test]
+    fn a_thread_is_alone_until_a_second_ring_is_opened() {
+        let control = control(emitters::NONE);
+        let after = |_| {
+            note_emitter(&control);
+            control.emitters.load(Relaxed)
+        };
+
+        let [first, second, third] = [(), (), ()].map(after);
+        assert_eq!(
+            [first, second, third],
+            [emitters::ONE, emitters::MANY, emitters::MANY]
+        );
+    }
+
+    #[test]
+    fn no_thread_is_alone_in_a_stream_with_other_sources() {
+        let control = control(emitters::MANY);
+        note_emitter(&control);
+
+        assert_eq!(control.emitters.load(Relaxed), emitters::MANY);
+    }
 }

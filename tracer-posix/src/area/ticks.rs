@@ -102,6 +102,8 @@ fn read(clock: libc::clockid_t) -> Option<u64> {
 /// load which misses the cache is a good hundred nanoseconds early without it.) The kernel's own
 /// clock reads the counter in the same way.
 ///
+/// Where no earlier load can have seen what caused an event, nobody has to wait (`emitter::is_alone`).
+///
 /// It waits for everything before it, not for loads alone: the less a trace point does after it has
 /// read the counter, the sooner the next one's wait is over.
 #[inline(always)]

@@ -328,6 +328,7 @@ fn record(
     let request = StreamRequest {
         target: Some(pid),
         inherit: attributes.inheritance() == Inheritance::Inherited,
+        is_only_source: kernel.is_none(),
         ring_bytes,
         mode: RingMode::of(policy),
         max_data: attributes.max_data_size(),

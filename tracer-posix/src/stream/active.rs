@@ -54,6 +54,7 @@ impl Stream {
         let request = StreamRequest {
             target: Some(pid),
             inherit: attributes.inheritance() == Inheritance::Inherited,
+            is_only_source: !agent::are_wanted(&attributes),
             ring_bytes: attributes.stream_min_size(),
             mode: RingMode::of(policy),
             max_data: attributes.max_data_size(),

@@ -287,6 +287,7 @@ mod tests {
         let request = StreamRequest {
             target: None,
             inherit: true,
+            is_only_source: false,
             ring_bytes: 4096,
             mode: RingMode::OverwriteOldest,
             max_data: 64,

@@ -129,6 +129,7 @@ impl Setup {
         let request = StreamRequest {
             target: None,
             inherit: self.inherit,
+            is_only_source: false,
             ring_bytes: self.thread_ring_bytes,
             mode: RingMode::OverwriteOldest,
             max_data: usize::try_from(MAX_DATA_BYTES).unwrap_or(usize::MAX),
