@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Bytes of a page.
 pub fn page_bytes() -> usize {
@@ -21,8 +21,8 @@ pub enum Access {
     ReadWrite,
 }
 
-/// The first bytes of a BPF map, mapped as long as this lives. Reached only as atomics, for the
-/// kernel reads and writes them at the same time.
+/// The first bytes of a BPF map, mapped as long as this lives. Reached as atomics, for the kernel
+/// reads and writes them at the same time, but for what its protocol gives to the reader alone.
 #[derive(Debug)]
 pub struct Mapping {
     /// Page aligned; `length` bytes are mapped from here as long as `self` lives.
@@ -33,7 +33,7 @@ pub struct Mapping {
 // SAFETY: the mapping belongs to the process, not to a thread, and `base` is the only reason why
 // this is not derived.
 unsafe impl Send for Mapping {}
-// SAFETY: through a shared reference the bytes are reached as atomics only.
+// SAFETY: through a shared reference the bytes are reached as atomics only, or as nobody writes them.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -93,6 +93,34 @@ impl Mapping {
         // SAFETY: mapped while `self` lives; aligned, because the base is page aligned and the
         // offset a multiple of 8; and everybody reads and writes whole words.
         Some(unsafe { AtomicU64::from_ptr(word.as_ptr().cast()) })
+    }
+
+    /// The 32-bit word at offset `at`, a multiple of 4. It may be stored to only where the
+    /// mapping was made for it.
+    pub fn half_word(&self, at: usize) -> Option<&AtomicU32> {
+        if !at.is_multiple_of(4) || at.checked_add(4)? > self.length {
+            return None;
+        }
+        // SAFETY: `at` is inside the mapping, as was just checked.
+        let word = unsafe { self.base.add(at) };
+        // SAFETY: mapped while `self` lives; aligned, because the base is page aligned and the
+        // offset a multiple of 4; and everybody reads and writes whole words.
+        Some(unsafe { AtomicU32::from_ptr(word.as_ptr().cast()) })
+    }
+
+    /// The bytes from offset `at` on.
+    ///
+    /// # Safety
+    ///
+    /// Nobody may write them as long as they are borrowed.
+    pub unsafe fn bytes(&self, at: usize, length: usize) -> Option<&[u8]> {
+        if at.checked_add(length)? > self.length {
+            return None;
+        }
+        // SAFETY: `at` is inside the mapping, or just behind it, as was just checked.
+        let start = unsafe { self.base.add(at) };
+        // SAFETY: all of it is mapped while `self` lives, and nobody writes it, as the caller says.
+        Some(unsafe { std::slice::from_raw_parts(start.as_ptr(), length) })
     }
 }
 

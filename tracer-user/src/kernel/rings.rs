@@ -39,7 +39,15 @@ impl Rings {
         let rings = (0..count).map(|place| {
             let records = ring_buffer(bytes).map_err(map_error)?;
             places.set(place, &records, 0).map_err(map_error)?;
-            Ring::new(records)
+            // Without the loader's own end, which maps the bytes twice.
+            let map = records.as_fd().try_clone_to_owned();
+            let map = map.map_err(|source| LoadError::MapCall {
+                call: "fcntl",
+                name: RINGS,
+                source,
+            })?;
+            drop(records);
+            Ring::new(map, bytes)
         });
         Ok(Self {
             rings: rings.collect::<Result<_, _>>()?,
