@@ -55,7 +55,7 @@ pub struct TraceArgs {
     #[arg(
         long,
         value_name = "SIZE",
-        default_value = "4M",
+        default_value = "2M",
         allow_negative_numbers = true
     )]
     ring_size: String,
@@ -232,7 +232,7 @@ mod tests {
                 setup.stream_bytes,
                 setup.thread_ring_bytes
             ),
-            (4 << 20, 16 << 20, 512 << 10)
+            (2 << 20, 16 << 20, 512 << 10)
         );
     }
 

@@ -11,6 +11,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracer_posix::area::monotonic_now;
 use tracer_posix::event::MonotonicNs;
 
+use super::memory::give_back_what_is_free;
 use super::pidfd::{PidFd, wait_for_input};
 use super::tracer::Tracer;
 use super::wake::Wake;
@@ -108,6 +109,7 @@ impl Follow {
     /// The kernel's ring cannot be waited for.
     pub async fn run(&mut self) -> io::Result<End> {
         let ring = self.ring.take().map(wait_for_input).transpose()?;
+        give_back_what_is_free();
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut phase = Phase::Following;

@@ -17,7 +17,6 @@ use super::Selection;
 use super::areas::Areas;
 use super::ending::tell;
 use super::log_output::{LogOutput, LogSetup};
-use super::memory::give_back_what_is_free;
 use super::printer::Printer;
 use super::processes::Processes;
 use super::tracer::Tracer;
@@ -119,7 +118,6 @@ impl Setup {
                 .context("cannot trace kernel events (--no-system traces user events alone)")?;
             self.tell_what_is_lacking(&tracer)?;
             stream.add_source(Box::new(Tee::new(source, hub.clone())));
-            give_back_what_is_free();
             Some(tracer)
         } else {
             None
