@@ -178,6 +178,32 @@ impl<'a> Batch<'a> {
         });
     }
 
+    /// How many events are here, those of other sources included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether no events are here.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// The events that came when there were so many already, with their data.
+    pub fn since(&self, count: usize) -> impl Iterator<Item = (&EventHeader, &[u8])> {
+        let events = self.events.get(count..).unwrap_or_default();
+        events
+            .iter()
+            .map(|event| (&event.header, event.data(self.data)))
+    }
+
+    /// The losses that are here, those of other sources included.
+    #[must_use]
+    pub fn losses(&self) -> &[Loss] {
+        self.losses
+    }
+
     /// Adds the word that events were lost.
     pub fn lose(&mut self, loss: Loss) {
         if loss.count > 0 {

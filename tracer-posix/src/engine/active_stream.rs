@@ -7,7 +7,7 @@ use tracer_common::event_type::EventTypeId;
 use super::merge::Merge;
 use super::stream::{Filtering, Origin, Status, StreamCore};
 use super::{EventSet, EventTypes, Ledger, StreamFullPolicy};
-use crate::event::{Event, MonotonicNs};
+use crate::event::{Event, EventHeader, MonotonicNs};
 use crate::source::{Control, Source};
 
 /// An active trace stream. Where it has a log, who flushes it takes its events away.
@@ -210,6 +210,12 @@ impl<L: Flush> ActiveStream<L> {
             header,
             data: &self.lent,
         })
+    }
+
+    /// The oldest event, if one is there, as in [`next_event`](Self::next_event); its data is put into
+    /// `data`.
+    pub fn take_next(&mut self, data: &mut Vec<u8>) -> Option<EventHeader> {
+        self.core.next(data, self.now)
     }
 
     /// The oldest event; collects when none is there.

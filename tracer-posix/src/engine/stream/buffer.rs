@@ -33,7 +33,7 @@ pub(super) enum Oldest {
 #[derive(Default)]
 pub(super) struct Buffer {
     entries: VecDeque<Entry>,
-    data: VecDeque<u8>,
+    data: Bytes,
     /// Bytes accounted for what is held.
     used: usize,
     /// Events held, gaps not counted.
@@ -76,7 +76,7 @@ impl Buffer {
             data_length: data.len(),
             is_accounted,
         });
-        self.data.extend(data);
+        self.data.push(data);
         self.events += 1;
         if is_accounted {
             self.used = self.used.saturating_add(event_size(data.len()));
@@ -144,7 +144,7 @@ impl Buffer {
                 data_length,
                 is_accounted,
             } => {
-                copy(&self.data, 0, data_length, data);
+                self.data.copy(0, data_length, data);
                 self.forget(data_length, is_accounted);
                 Some(Oldest::Event(header))
             }
@@ -161,7 +161,7 @@ impl Buffer {
                 ..
             } = entry
             {
-                copy(&self.data, self.shown.data, *data_length, data);
+                self.data.copy(self.shown.data, *data_length, data);
                 self.shown.data += data_length;
                 return Some(*header);
             }
@@ -183,7 +183,7 @@ impl Buffer {
     }
 
     fn forget(&mut self, data_length: usize, is_accounted: bool) {
-        self.data.drain(..data_length.min(self.data.len()));
+        self.data.forget(data_length);
         self.shown.forget_oldest(data_length);
         self.events -= 1;
         if is_accounted {
@@ -192,16 +192,48 @@ impl Buffer {
     }
 }
 
-/// Puts so many bytes from `start` on into `to`, and nothing else. In pieces: a queue of bytes lies in
-/// memory in two parts.
-fn copy(from: &VecDeque<u8>, start: usize, length: usize, to: &mut Vec<u8>) {
-    to.clear();
-    let (first, second) = from.as_slices();
-    let of_first = first.get(start..).unwrap_or_default();
-    let of_first = &of_first[..length.min(of_first.len())];
-    to.extend_from_slice(of_first);
-    let left = length - of_first.len();
-    let start = start.saturating_sub(first.len());
-    let of_second = second.get(start..).unwrap_or_default();
-    to.extend_from_slice(&of_second[..left.min(of_second.len())]);
+/// A queue of bytes.
+#[derive(Default)]
+struct Bytes {
+    queue: VecDeque<u8>,
+    /// Bytes at the oldest end that are forgotten and not taken out yet.
+    forgotten: usize,
+}
+
+impl Bytes {
+    /// Forgotten bytes are taken out together: each time costs as much as reading an event.
+    const TAKEN_OUT_AT: usize = 16 * 1024;
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.queue.extend(bytes);
+    }
+
+    /// Forgets the oldest bytes.
+    fn forget(&mut self, count: usize) {
+        self.forgotten = self.forgotten.saturating_add(count).min(self.queue.len());
+        if self.forgotten == self.queue.len() {
+            self.queue.clear();
+            self.forgotten = 0;
+        } else if self.forgotten >= Self::TAKEN_OUT_AT {
+            self.queue.drain(..self.forgotten);
+            self.forgotten = 0;
+        }
+    }
+
+    /// Puts so many bytes from `start` on into `to`, and nothing else. In pieces: a queue lies in memory
+    /// in two parts.
+    fn copy(&self, start: usize, length: usize, to: &mut Vec<u8>) {
+        to.clear();
+        let start = self.forgotten.saturating_add(start);
+        let (first, second) = self.queue.as_slices();
+        let of_first = first.get(start..).unwrap_or_default();
+        let of_first = &of_first[..length.min(of_first.len())];
+        to.extend_from_slice(of_first);
+        let left = length - of_first.len();
+        if left > 0 {
+            let start = start.saturating_sub(first.len());
+            let of_second = second.get(start..).unwrap_or_default();
+            to.extend_from_slice(&of_second[..left.min(of_second.len())]);
+        }
+    }
 }
