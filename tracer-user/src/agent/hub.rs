@@ -55,6 +55,25 @@ struct Subscription {
     lost: Vec<Loss>,
 }
 
+impl State {
+    fn take(&mut self, header: &EventHeader, data: &[u8]) {
+        let child = (header.event_type == EventTypeId::FORK)
+            .then(|| data.first_chunk().map(|pid| i32::from_ne_bytes(*pid)))
+            .flatten();
+        if let Some(child) = child
+            && self.family.contains(&header.pid)
+        {
+            self.family.insert(child);
+        }
+        for subscription in self.subscriptions.values_mut() {
+            subscription.take(header, data, child);
+        }
+        if header.event_type == EventTypeId::EXIT {
+            self.family.remove(&header.pid);
+        }
+    }
+}
+
 impl Hub {
     /// A process is traced.
     pub fn add_process(&self, pid: i32) {
@@ -67,27 +86,20 @@ impl Hub {
         self.lock().family.contains(&pid)
     }
 
-    /// Takes an event of the kernel's.
-    pub fn take(&self, header: &EventHeader, data: &[u8]) {
+    /// Takes events of the kernel's, which may be in any order.
+    pub fn take<'e>(&self, events: impl Iterator<Item = (&'e EventHeader, &'e [u8])>) {
         let mut state = self.lock();
-        let State {
-            family,
-            subscriptions,
-            ..
-        } = &mut *state;
-        let child = (header.event_type == EventTypeId::FORK)
-            .then(|| data.first_chunk().map(|pid| i32::from_ne_bytes(*pid)))
-            .flatten();
-        if let Some(child) = child
-            && family.contains(&header.pid)
-        {
-            family.insert(child);
+        if state.family.is_empty() && state.subscriptions.is_empty() {
+            return;
         }
-        for subscription in subscriptions.values_mut() {
-            subscription.take(header, data, child);
-        }
-        if header.event_type == EventTypeId::EXIT {
-            family.remove(&header.pid);
+        let of_family = |id| matches!(id, EventTypeId::FORK | EventTypeId::EXIT);
+        let is_subscribed = !state.subscriptions.is_empty();
+        let heard = events.filter(|(header, _)| is_subscribed || of_family(header.event_type));
+        let mut heard: Vec<_> = heard.collect();
+        // Each ring brings its events in order, but there are several.
+        heard.sort_by_key(|(header, _)| header.time);
+        for (header, data) in heard {
+            state.take(header, data);
         }
     }
 
