@@ -3,9 +3,9 @@
 
 use std::{fs, io};
 
-use aya::Btf;
 use aya::maps::MapType;
 use aya::sys::is_map_supported;
+use aya::{Btf, Endianness};
 
 use super::btf::offsets::{self, FieldMissing, Global};
 use super::btf::reader;
@@ -114,7 +114,7 @@ pub fn examine() -> Result<Kernel, Unmet> {
         .collect();
     locked_memory()?;
     ring_buffers()?;
-    let btf = Btf::from_sys_fs().map_err(|source| Unmet::BtfUnusable {
+    let btf = Btf::parse(&bytes, Endianness::default()).map_err(|source| Unmet::BtfUnusable {
         source: Box::new(source),
     })?;
     Ok(Kernel {
