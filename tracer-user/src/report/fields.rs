@@ -76,7 +76,8 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
 
 /// What stands before the first null.
 pub fn until_null(bytes: &[u8]) -> &[u8] {
-    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+    let end = bytes.iter().position(|byte| *byte == 0);
+    &bytes[..end.unwrap_or(bytes.len())]
 }
 
 fn arguments(bytes: &[u8]) -> Option<[u64; 6]> {

@@ -1,5 +1,6 @@
 //! How events are shown: text for people, JSON lines and CSV for programs.
 
+mod columns;
 mod csv;
 pub mod escape;
 pub mod fields;

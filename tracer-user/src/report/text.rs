@@ -3,21 +3,12 @@
 use tracer_common::event_type::EventTypeId;
 use tracer_posix::event::{MonotonicNs, Truncation};
 
+use super::columns::{Names, Threads, Who, column, width};
 use super::escape::push_for_people;
-use super::numbers::{push_filled, push_number};
+use super::numbers::{push_filled, push_nine_digits, push_three_digits};
 use super::probe::Arguments;
 use super::words::{push_system, push_user};
 use super::{Line, Report, Summary};
-
-/// Widths of the columns. What is longer moves the rest of its line and is never cut.
-mod width {
-    /// A thread name has at most 15 bytes.
-    pub const COMM: usize = 15;
-    /// Two numbers of five digits; larger ones are rare.
-    pub const IDS: usize = 11;
-    /// The longest short name of a system event type is `signal-generate`.
-    pub const NAME: usize = 15;
-}
 
 const DIM: &[u8] = b"\x1b[2m";
 const CYAN: &[u8] = b"\x1b[36m";
@@ -30,13 +21,23 @@ const PLAIN: &[u8] = b"\x1b[0m";
 pub struct Text {
     start: MonotonicNs,
     is_coloured: bool,
+    /// The whole seconds of the last line, and how they are shown.
+    second: (u64, Vec<u8>),
+    threads: Threads,
+    names: Names,
 }
 
 impl Text {
     /// Text that counts time from `start`.
     #[must_use]
     pub fn new(start: MonotonicNs, is_coloured: bool) -> Self {
-        Self { start, is_coloured }
+        Self {
+            start,
+            is_coloured,
+            second: (0, Vec::new()),
+            threads: Threads::default(),
+            names: Names::default(),
+        }
     }
 
     fn colour(&self, out: &mut Vec<u8>, colour: &[u8]) {
@@ -48,34 +49,21 @@ impl Text {
 
 impl Report for Text {
     fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
-        const NS_PER_SECOND: u64 = 1_000_000_000;
         let header = &line.event.header;
-        let ns = header.time.0.saturating_sub(self.start.0);
         self.colour(out, DIM);
-        push_filled(out, ns / NS_PER_SECOND, 5, b' ');
-        out.push(b'.');
-        push_filled(out, ns % NS_PER_SECOND, 9, b'0');
+        self.push_time(out, header.time.0.saturating_sub(self.start.0));
         self.colour(out, PLAIN);
         out.extend_from_slice(b"  ");
-        column(out, width::COMM, |out| {
-            let unknown: &[u8] = if header.pid == 0 { b"-" } else { b"?" };
-            push_for_people(out, line.comm.unwrap_or(unknown));
-        });
-        column(out, width::IDS, |out| {
-            if header.pid == 0 {
-                out.push(b'-');
-                return;
-            }
-            push_number(out, header.pid);
-            if header.tid != header.pid {
-                out.push(b'/');
-                push_number(out, header.tid);
-            }
-        });
+        let who = Who {
+            pid: header.pid,
+            tid: header.tid,
+            comm: line.comm,
+        };
+        self.threads.push(out, who);
         match header.cpu {
             Some(cpu) => {
                 out.push(b'[');
-                push_filled(out, u64::from(cpu), 3, b'0');
+                push_three_digits(out, cpu);
                 out.extend_from_slice(b"]  ");
             }
             None => out.extend_from_slice(b"[  -]  "),
@@ -96,7 +84,21 @@ impl Report for Text {
 }
 
 impl Text {
-    fn push_name_and_data(&self, out: &mut Vec<u8>, line: &Line<'_>) {
+    /// Appends seconds, with all digits of the nanoseconds.
+    fn push_time(&mut self, out: &mut Vec<u8>, ns: u64) {
+        const NS_PER_SECOND: u64 = 1_000_000_000;
+        let (second, shown) = &mut self.second;
+        if shown.is_empty() || *second != ns / NS_PER_SECOND {
+            *second = ns / NS_PER_SECOND;
+            shown.clear();
+            push_filled(shown, *second, 5, b' ');
+            shown.push(b'.');
+        }
+        out.extend_from_slice(shown);
+        push_nine_digits(out, ns % NS_PER_SECOND);
+    }
+
+    fn push_name_and_data(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
         let Some(entry) = line.entry else {
             self.colour(out, CYAN);
             column(out, width::NAME, |out| push_for_people(out, line.name));
@@ -111,7 +113,7 @@ impl Text {
         if is_loss {
             self.colour(out, RED);
         }
-        column(out, width::NAME, |out| push_short_name(out, entry.name));
+        self.names.push(out, entry);
         push_system(out, entry, line.event.data);
         if is_loss {
             out.extend_from_slice(entry.about.as_bytes());
@@ -126,16 +128,6 @@ pub fn push_short_name(out: &mut Vec<u8>, name: &str) {
     let short = short.or_else(|| name.strip_prefix("posix_trace_"));
     let bytes = short.unwrap_or(name).bytes();
     out.extend(bytes.map(|byte| if byte == b'_' { b'-' } else { byte }));
-}
-
-/// Appends what `write` writes, filled up to `width` characters, and a gap of two.
-fn column(out: &mut Vec<u8>, width: usize, write: impl FnOnce(&mut Vec<u8>)) {
-    let start = out.len();
-    write(out);
-    let written = &out[start..];
-    // Bytes that go on a character of several have 10 as their upper bits.
-    let characters = written.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
-    out.resize(out.len() + width.saturating_sub(characters) + 2, b' ');
 }
 
 #[cfg(test)]

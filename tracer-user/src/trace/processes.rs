@@ -1,8 +1,8 @@
 //! Who is traced, and what threads are called: kept up by the events of the stream.
 
-use std::collections::HashMap;
 use std::mem::offset_of;
 
+use foldhash::HashMap;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{COMM_BYTES, ExecData, ForkData, RenameData};
 use tracer_posix::event::{Event, MonotonicNs};
@@ -41,6 +41,16 @@ struct Thread {
     /// Process and thread as the thread itself sees them, where they are known.
     inside: Option<NamespaceIds>,
     ended: Option<MonotonicNs>,
+    /// Whether its process was known when it got its name.
+    is_of_known: bool,
+}
+
+impl Thread {
+    /// Its numbers in its own pid namespace, where they are others than ours.
+    fn inside_elsewhere(&self, tid: i32) -> Option<NamespaceIds> {
+        let ours = NamespaceIds { pid: self.pid, tid };
+        self.inside.filter(|inside| *inside != ours)
+    }
 }
 
 /// Traced processes and their threads.
@@ -85,17 +95,23 @@ impl Processes {
         }
     }
 
-    /// Process and thread as the thread itself sees them, where that is another number than ours.
-    pub fn inside(&self, tid: i32) -> Option<NamespaceIds> {
-        let thread = self.threads.get(&tid)?;
-        let ours = NamespaceIds {
-            pid: thread.pid,
-            tid,
+    /// What a thread is shown with: its name, where known, and its process and thread as the
+    /// thread itself sees them, where those are other numbers than ours.
+    pub fn shown(&self, tid: i32) -> (Option<&Comm>, Option<NamespaceIds>) {
+        let Some(thread) = self.threads.get(&tid) else {
+            return (None, None);
         };
-        thread.inside.filter(|inside| *inside != ours)
+        (Some(&thread.comm), thread.inside_elsewhere(tid))
+    }
+
+    /// Whether a thread of a process that is [known](Self::knows) has a name.
+    pub fn has_met(&self, pid: i32, tid: i32) -> bool {
+        let thread = self.threads.get(&tid);
+        thread.is_some_and(|thread| thread.pid == pid && thread.is_of_known)
     }
 
     fn put(&mut self, pid: i32, tid: i32, comm: Comm, inside: Option<NamespaceIds>) {
+        let is_of_known = self.knows(pid);
         let before = self.threads.insert(
             tid,
             Thread {
@@ -103,6 +119,7 @@ impl Processes {
                 comm,
                 inside,
                 ended: None,
+                is_of_known,
             },
         );
         // The same number may have been that of a thread of another process before.
@@ -373,11 +390,11 @@ mod tests {
         };
         let story = Story::of_process_10(true).told(EventTypeId::FORK, 10, 10, data.as_bytes());
         let inside = NamespaceIds { pid: 1, tid: 1 };
-        assert_eq!(story.processes.inside(11), Some(inside));
-        assert_eq!(story.processes.inside(10), None);
+        assert_eq!(story.processes.shown(11).1, Some(inside));
+        assert_eq!(story.processes.shown(10).1, None);
 
         let story = story.told(EventTypeId::EXEC, 11, 11, b"make\0\0\0\0\0\0\0\0\0\0\0\0");
-        assert_eq!(story.processes.inside(11), Some(inside));
+        assert_eq!(story.processes.shown(11).1, Some(inside));
 
         // The number is used again, outside.
         (data.child_ns_pid, data.child_ns_tid) = (11, 11);
@@ -387,7 +404,7 @@ mod tests {
             10,
             data.as_bytes(),
         );
-        assert_eq!(story.processes.inside(11), None);
+        assert_eq!(story.processes.shown(11).1, None);
     }
 
     #[test]

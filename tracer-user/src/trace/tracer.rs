@@ -258,13 +258,11 @@ impl Tracer {
 
     /// Takes the next event; false when there is none.
     fn next(&mut self, until: MonotonicNs) -> bool {
-        let Some(event) = self.stream.next_event() else {
+        let mut data = std::mem::take(&mut self.data);
+        let Some(header) = self.stream.take_next(&mut data) else {
+            self.data = data;
             return false;
         };
-        let header = event.header;
-        self.data.clear();
-        self.data.extend_from_slice(event.data);
-        let data = std::mem::take(&mut self.data);
         let event = Event {
             header,
             data: &data,
@@ -308,9 +306,8 @@ impl Tracer {
         if self.printer.lacks_name(id) {
             self.printer.learn_name(id, self.stream.event_types());
         }
-        let comm = self.processes.comm(event.header.tid).map(Comm::bytes);
-        let comm = comm.filter(|comm| !comm.is_empty());
-        let inside = self.processes.inside(event.header.tid);
+        let (comm, inside) = self.processes.shown(event.header.tid);
+        let comm = comm.map(Comm::bytes).filter(|comm| !comm.is_empty());
         let types = self.stream.event_types();
         self.printer.print(event, comm, inside, types);
     }
@@ -321,6 +318,25 @@ impl Tracer {
         if pid == 0 {
             return;
         }
+        if !self.processes.has_met(pid, tid) {
+            self.meet_thread(event);
+        }
+        let Some(areas) = &mut self.areas else {
+            return;
+        };
+        match id {
+            EventTypeId::EXEC => areas.search(pid, event.header.time),
+            EventTypeId::FORK => {
+                if let Some(child) = event.data.first_chunk().map(|pid| i32::from_ne_bytes(*pid)) {
+                    self.searched_later(child, event.header.time);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn meet_thread(&mut self, event: &Event<'_>) {
+        let (pid, tid, id) = (event.header.pid, event.header.tid, event.header.event_type);
         // Its fork was lost, or there is no kernel to tell of it. The pid of a user event may be one
         // of another pid namespace; where the kernel tells of forks we need not rely on it.
         let may_be_foreign = self.has_kernel && id.is_user();
@@ -339,18 +355,6 @@ impl Tracer {
             if let Some(inside) = proc_fs::inside(pid, tid) {
                 self.processes.number(tid, inside);
             }
-        }
-        let Some(areas) = &mut self.areas else {
-            return;
-        };
-        match id {
-            EventTypeId::EXEC => areas.search(pid, event.header.time),
-            EventTypeId::FORK => {
-                if let Some(child) = event.data.first_chunk().map(|pid| i32::from_ne_bytes(*pid)) {
-                    self.searched_later(child, event.header.time);
-                }
-            }
-            _ => {}
         }
     }
 

@@ -1,0 +1,159 @@
+//! Columns that many lines have in common, made once.
+
+use tracer_common::event_type::SystemEventType;
+use tracer_common::kernel::COMM_BYTES;
+
+use super::escape::push_for_people;
+use super::numbers::push_number;
+use super::text::push_short_name;
+
+/// Widths of the columns. What is longer moves the rest of its line and is never cut.
+pub mod width {
+    /// A thread name has at most 15 bytes.
+    pub const COMM: usize = 15;
+    /// Two numbers of five digits; larger ones are rare.
+    pub const IDS: usize = 11;
+    /// The longest short name of a system event type is `signal-generate`.
+    pub const NAME: usize = 15;
+}
+
+/// Threads whose columns are kept: a place for each, by its number.
+const PLACES: usize = 256;
+
+/// Whose event a line tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Who<'a> {
+    /// Its process; 0 for none.
+    pub pid: i32,
+    /// The thread.
+    pub tid: i32,
+    /// The thread's name, where known.
+    pub comm: Option<&'a [u8]>,
+}
+
+/// The columns of a thread.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    pid: i32,
+    tid: i32,
+    comm: Vec<u8>,
+    /// Empty until a thread was here.
+    columns: Vec<u8>,
+}
+
+/// The columns of the threads that were shown last.
+#[derive(Debug, Default)]
+pub struct Threads(Vec<Place>);
+
+impl Threads {
+    /// Appends the columns of a thread: its name and numbers.
+    pub fn push(&mut self, out: &mut Vec<u8>, who: Who<'_>) {
+        let (Some(comm), true) = (who.comm, who.pid != 0) else {
+            push_who(out, who);
+            return;
+        };
+        if self.0.is_empty() {
+            self.0.resize(PLACES, Place::default());
+        }
+        let place = usize::try_from(who.tid).unwrap_or(0) % PLACES;
+        let Some(place) = self.0.get_mut(place).filter(|_| comm.len() <= COMM_BYTES) else {
+            push_who(out, who);
+            return;
+        };
+        let is_same = (place.tid, place.pid) == (who.tid, who.pid) && place.comm == comm;
+        if !is_same || place.columns.is_empty() {
+            (place.pid, place.tid) = (who.pid, who.tid);
+            place.comm.clear();
+            place.comm.extend_from_slice(comm);
+            place.columns.clear();
+            push_who(&mut place.columns, who);
+        }
+        out.extend_from_slice(&place.columns);
+    }
+}
+
+fn push_who(out: &mut Vec<u8>, who: Who<'_>) {
+    column(out, width::COMM, |out| {
+        let unknown: &[u8] = if who.pid == 0 { b"-" } else { b"?" };
+        push_for_people(out, who.comm.unwrap_or(unknown));
+    });
+    column(out, width::IDS, |out| {
+        if who.pid == 0 {
+            out.push(b'-');
+            return;
+        }
+        push_number(out, who.pid);
+        if who.tid != who.pid {
+            out.push(b'/');
+            push_number(out, who.tid);
+        }
+    });
+}
+
+/// The column of each system event type's name.
+#[derive(Debug, Default)]
+pub struct Names(Vec<Vec<u8>>);
+
+impl Names {
+    /// Appends the short name of a type, filled up.
+    pub fn push(&mut self, out: &mut Vec<u8>, entry: &SystemEventType) {
+        let place = usize::try_from(entry.id.0).unwrap_or(usize::MAX);
+        if self.0.len() <= place {
+            // The numbers of system event types are small.
+            self.0.resize(place.saturating_add(1), Vec::new());
+        }
+        let Some(column_of_type) = self.0.get_mut(place) else {
+            return;
+        };
+        if column_of_type.is_empty() {
+            column(column_of_type, width::NAME, |out| {
+                push_short_name(out, entry.name);
+            });
+        }
+        out.extend_from_slice(column_of_type);
+    }
+}
+
+/// Appends what `write` writes, filled up to `width` characters, and a gap of two.
+pub fn column(out: &mut Vec<u8>, width: usize, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    write(out);
+    let written = &out[start..];
+    // Bytes that go on a character of several have 10 as their upper bits.
+    let characters = written.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
+    out.resize(out.len() + width.saturating_sub(characters) + 2, b' ');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_shown_as_it_is_now_whoever_was_in_its_place() {
+        let mut threads = Threads::default();
+        let mut shown = |pid, tid, comm: Option<&'static str>| {
+            let who = Who {
+                pid,
+                tid,
+                comm: comm.map(str::as_bytes),
+            };
+            let (mut kept, mut made) = (Vec::new(), Vec::new());
+            threads.push(&mut kept, who);
+            push_who(&mut made, who);
+            assert_eq!(kept, made, "{who:?}");
+        };
+        let others = i32::try_from(PLACES).unwrap();
+        for _ in 0..2 {
+            shown(7, 7, Some("sh"));
+            shown(7, 7, Some("make"));
+            shown(7, 7, None);
+            shown(8, 7, Some("make"));
+            shown(7, 7 + others, Some("make"));
+            shown(7, 7 + others, Some("größe"));
+            shown(0, 0, Some("swapper"));
+            shown(0, 0, None);
+            shown(7, 7, Some("a name that is longer than any"));
+            shown(-1, -1, Some("sh"));
+        }
+    }
+}
