@@ -5,6 +5,11 @@
 #ifndef BENCH_H
 #define BENCH_H
 
+/* For the CPU sets. It has to stand before the first header of the system: include this first. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

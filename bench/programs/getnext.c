@@ -4,9 +4,9 @@
  * "collect_ns", what it costs before that to collect, merge and apply the policy, by event, and
  * "events_per_second" of both together.
  */
-#include <trace.h>
-
 #include "bench.h"
+
+#include <trace.h>
 
 enum { AT_ONCE = 16384 };
 

@@ -1,8 +1,8 @@
 /* log_read FILE: reads a trace log to its end. Prints "events", those of users, and
  * "events_per_second", opening the log included. */
-#include <trace.h>
-
 #include "bench.h"
+
+#include <trace.h>
 
 #include <fcntl.h>
 

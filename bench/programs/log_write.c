@@ -1,7 +1,7 @@
 /* log_write FILE EVENTS: user events of 32 bytes into a trace log. Prints "events". */
-#include <trace.h>
-
 #include "bench.h"
+
+#include <trace.h>
 
 #include <fcntl.h>
 

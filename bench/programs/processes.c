@@ -2,9 +2,9 @@
  * processes PROCESSES EVENTS: so many children that emit into one stream that traces them all.
  * Prints "ns_per_event", CPU time of all of them by event.
  */
-#include <trace.h>
-
 #include "bench.h"
+
+#include <trace.h>
 
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -8,23 +8,33 @@ use super::super::contest::{Contest, Goal, Run};
 use super::super::outcome::Unit;
 use super::super::programs::{Printed, command};
 use super::super::tools::lttng::{Keeping, Session};
-use super::super::tools::{as_number, number_before, size};
+use super::super::tools::{OursIntoLog, Pinned, What, as_number, number_before, run_traced, size};
 use super::super::workbench::{Workbench, has};
 use super::switches::pipe;
 use super::{LIBRARY, NO_LOGS};
 use crate::tasks::bench::folder;
 
+/// Our name for the command line that writes a log.
+const ATTACH_LOG: &str = "tracer-user attach --log";
+
 /// One context switch.
 pub fn switches(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
-    let question = "How many bytes on disk does one context switch take?";
+    let question = "How many bytes on disk does one event of a context switch take? (Ours tells a \
+                    switch between two traced processes in two events.)";
     let mut contest = Contest::new(question, Unit::Bytes);
-    contest.missing("tracer-user: it writes no logs yet");
-    if has("perf") {
-        let loops = bench.work(100_000);
-        contest.peer("perf record", move || perf_record(loops));
-    } else {
-        contest.missing("perf: not installed");
+    if !has("perf") {
+        contest.missing("everyone: perf, whose `bench sched pipe` is the work, is not installed");
+        return Ok(contest);
     }
+    let loops = bench.work(100_000);
+    let ours = OursIntoLog(What::Switches);
+    contest.ours(ATTACH_LOG, move || {
+        let traced = run_traced(Some(&ours), &pipe(loops), Pinned::ToOneCpu)?;
+        let seen = traced.seen.unwrap_or_default();
+        Ok(traced.run(seen.bytes / seen.events))
+    });
+    contest.goal(ATTACH_LOG, Goal::Below(20.0));
+    contest.peer("perf record", move || perf_record(loops));
     Ok(contest)
 }
 

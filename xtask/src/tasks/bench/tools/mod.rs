@@ -13,7 +13,7 @@ pub use background::{Background, as_number, number_before, size};
 pub use bpftrace::Bpftrace;
 pub use ftrace::Ftrace;
 pub use gate::{Pinned, run_traced};
-pub use ours::Ours;
+pub use ours::{Ours, OursIntoLog};
 pub use perf::{PerfSched, PerfTrace};
 pub use strace::Strace;
 

@@ -24,18 +24,40 @@ impl Tool for Ours {
     }
 
     fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
-        let events = match self.0 {
-            What::Switches => "switch",
-            What::Processes => "fork,exec,exit",
-        };
-        let output = folder().join("tracer-user.txt");
-        let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
-        command.arg("attach").args(pids.iter().map(u32::to_string));
-        command.args(["--events", events, "-o"]).arg(&output);
-        let mut running = Background::start(&mut command, "tracer-user")?;
-        running.wait_a_moment()?;
-        Ok(Box::new(Running { running, output }))
+        attach(self.0, pids, "--output", "tracer-user.txt")
     }
+}
+
+/// Our command line, writing a log.
+#[derive(Clone, Copy)]
+pub struct OursIntoLog(pub What);
+
+impl Tool for OursIntoLog {
+    fn name(&self) -> String {
+        "tracer-user attach --log".to_owned()
+    }
+
+    fn program(&self) -> &'static str {
+        "sh"
+    }
+
+    fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
+        attach(self.0, pids, "--log", "tracer-user.log")
+    }
+}
+
+fn attach(what: What, pids: &[u32], to: &str, file: &str) -> anyhow::Result<Box<dyn Attached>> {
+    let events = match what {
+        What::Switches => "switch",
+        What::Processes => "fork,exec,exit",
+    };
+    let output = folder().join(file);
+    let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
+    command.arg("attach").args(pids.iter().map(u32::to_string));
+    command.args(["--events", events, to]).arg(&output);
+    let mut running = Background::start(&mut command, "tracer-user")?;
+    running.wait_a_moment()?;
+    Ok(Box::new(Running { running, output }))
 }
 
 struct Running {
