@@ -12,7 +12,7 @@ use tracer_common::kernel::{EXEC_FILE_BYTES, ExecRecord};
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
-use crate::offsets::BINPRM_FILENAME;
+use crate::offsets::{BINPRM_FILENAME, EXEC_WAKES};
 use crate::record::{Subject, Wake, record_in_place};
 use crate::task::{Address, Task, field};
 
@@ -36,8 +36,14 @@ fn exec<C: Tracepoint>(ctx: &C) {
     // SAFETY: the argument is a `struct linux_binprm *`, and `filename` a pointer in it.
     let name: Address = unsafe { field::<C, _>(ctx.address::<2>(), BINPRM_FILENAME.load()) };
     let program_address = maps::forget_call(task.tid());
-    // A program with a trace area of its own has one in a millisecond or so: the agent looks for it.
-    record_in_place(&task, EventTypeId::EXEC, Wake::Now, |room, header| {
+    // A program with a trace area of its own has one in a millisecond or so: the agent looks for it,
+    // where user events are wanted.
+    let wake = if EXEC_WAKES.load() != 0 {
+        Wake::Now
+    } else {
+        Wake::InTime
+    };
+    record_in_place(&task, EventTypeId::EXEC, wake, |room, header| {
         // The file name is by far the largest part: all is zeroed, and it is read in place.
         *room = MaybeUninit::zeroed();
         // SAFETY: zeroed just now, and every bit pattern is a valid record.

@@ -121,4 +121,6 @@ globals! {
     RING_MASK = 0;
     /// A reader is woken once the ring holds so many bytes.
     RING_WAKE_BYTES = 0;
+    /// 1 when a reader is woken by each exec.
+    EXEC_WAKES = 0;
 }

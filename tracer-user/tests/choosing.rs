@@ -41,6 +41,7 @@ impl Tracing {
             probes: Probes::default(),
             choice: ProcessChoice::Given,
             inherit: true,
+            wakes_at_exec: true,
             verbose: false,
         };
         match KernelTracer::load(&options) {

@@ -58,6 +58,7 @@ impl Tracing {
             probes: Probes::default(),
             choice: ProcessChoice::Given,
             inherit: true,
+            wakes_at_exec: true,
             verbose: false,
         })
     }
@@ -650,6 +651,40 @@ fn a_reader_is_woken_once_the_ring_has_filled_past_its_threshold() {
 
 #[test]
 #[ignore = "loads eBPF: run by cargo xtask test"]
+fn an_exec_wakes_the_reader_only_where_that_was_asked_for() {
+    for wakes_at_exec in [true, false] {
+        let Some(mut tracing) = Tracing::load_with(&KernelOptions {
+            ring_bytes: MIB,
+            wanted: Vec::new(),
+            syscalls: SyscallSet::all(),
+            probes: Probes::default(),
+            choice: ProcessChoice::Given,
+            inherit: true,
+            wakes_at_exec,
+            verbose: false,
+        }) else {
+            return;
+        };
+        let own = i32::try_from(std::process::id()).unwrap();
+        tracing.tracer.trace(own, true).unwrap();
+        assert!(Command::new("/bin/true").status().unwrap().success());
+
+        let mut ring = libc::pollfd {
+            fd: tracing.tracer.ring_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let wait_ms = if wakes_at_exec { 60_000 } else { 0 };
+        // SAFETY: `ring` is the one descriptor to wait for.
+        let woken = unsafe { libc::poll(&raw mut ring, 1, wait_ms) };
+        assert_eq!(woken, i32::from(wakes_at_exec));
+        tracing.collect();
+        assert_eq!(tracing.count(EventTypeId::EXEC), 1);
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
 fn a_file_name_too_long_for_its_record_is_cut_and_said_to_be() {
     let Some(mut tracing) = Tracing::load(MIB, &[]) else {
         return;
@@ -690,6 +725,7 @@ fn the_programs_own_diagnostics_reach_tracing() {
         probes: Probes::default(),
         choice: ProcessChoice::Given,
         inherit: true,
+        wakes_at_exec: true,
         verbose: true,
     }) else {
         return;

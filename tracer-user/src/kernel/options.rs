@@ -27,6 +27,8 @@ pub struct KernelOptions {
     pub choice: ProcessChoice,
     /// Whether a child that a chosen process makes is traced too.
     pub inherit: bool,
+    /// Whether the reader is woken by each exec: it has to look at the new program at once.
+    pub wakes_at_exec: bool,
     /// Whether the programs' own diagnostics are wanted. They go to `tracing`, target
     /// `tracer_ebpf`, level debug.
     pub verbose: bool,
@@ -70,6 +72,7 @@ mod tests {
             probes: Probes::default(),
             choice: ProcessChoice::Given,
             inherit: true,
+            wakes_at_exec: true,
             verbose: false,
         }
     }

@@ -76,6 +76,10 @@ impl KernelTracer {
             name: "RING_WAKE_BYTES",
             value: ring_bytes / WAKE_AT_ONE_IN,
         });
+        globals.push(Global {
+            name: "EXEC_WAKES",
+            value: u32::from(options.wakes_at_exec),
+        });
         let cpus = requirements::cpus();
         let ring_count = rings::count_for(cpus);
         globals.push(Global {

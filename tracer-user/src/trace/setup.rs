@@ -112,6 +112,8 @@ impl Setup {
                 probes,
                 choice,
                 inherit: self.inherit,
+                // Its trace area is looked for.
+                wakes_at_exec: self.selection.has_user(),
                 verbose: self.verbose,
             };
             let (tracer, source) = KernelTracer::load(&options)
