@@ -329,6 +329,20 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_is_met_once_its_process_is_known_and_it_has_a_name() {
+        let mut story = Story::of_process_10(true).forked(10, 11);
+        assert!(story.processes.has_met(11, 11));
+        assert!(!story.processes.has_met(11, 12), "has no name");
+        assert!(!story.processes.has_met(12, 11), "is another's");
+
+        story.processes.name(20, 21, Comm::new(b"foreign"));
+        assert!(!story.processes.has_met(20, 21), "nobody knows its process");
+        story.processes.add(20);
+        story.processes.name(20, 21, Comm::new(b"ours"));
+        assert!(story.processes.has_met(20, 21));
+    }
+
+    #[test]
     fn without_inheritance_children_are_none_of_ours() {
         let story = Story::of_process_10(false).forked(10, 11);
         assert!(!story.processes.knows(11));
