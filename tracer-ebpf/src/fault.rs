@@ -32,8 +32,11 @@ fn of_kernel<C: Tracepoint>(ctx: &C) {
 /// Runs in the thread that faulted, before the fault is served.
 #[inline(always)]
 fn fault<C: Tracepoint>(ctx: &C, id: EventTypeId) {
+    if !maps::is_wanted(id) {
+        return;
+    }
     let task = Task::<C>::current();
-    if !maps::is_traced(task.pid()) || !maps::is_wanted(id) {
+    if !maps::is_traced(task.pid()) {
         return;
     }
     let program_address = user::address(ctx);

@@ -1,8 +1,8 @@
 //! The eBPF programs: one file per event family.
 //!
-//! Each program asks first whether the process is traced and the type wanted; then it reserves
-//! the record, reads the clock, fills the record and submits it. See [`record`] for why in that
-//! order.
+//! Each program asks first whether the process is traced and the type wanted, the type first where
+//! a helper has to say which process it is; then it reserves the record, reads the clock, fills
+//! the record and submits it. See [`record`] for why in that order.
 //!
 //! Every program exists twice, from the same code: for a BTF tracepoint, where fields of the
 //! kernel's structs are loaded directly, and for a raw tracepoint, where a helper reads them

@@ -40,8 +40,8 @@ static WANTED: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// See [`tracer_common::kernel::syscalls`].
 #[map]
-static SYSCALLS: Array<[u64; syscalls::WORDS]> =
-    Array::with_max_entries(syscalls::SETS, BPF_F_MMAPABLE);
+static SYSCALLS: Array<[[u64; syscalls::WORDS]; 2]> =
+    Array::with_max_entries(syscalls::GENERATIONS, BPF_F_MMAPABLE);
 
 /// User addresses of the calls by which threads were renamed, by thread: an exec is told only
 /// after the old program's registers are gone. One that finds no room costs an older one its
@@ -124,36 +124,66 @@ pub fn is_wanted(id: EventTypeId) -> bool {
     wanted_word() & wanted::bit(id) != 0
 }
 
-/// Whether events of this type are wanted of this system call.
+/// In which of both tables the number that was asked for is that of a wanted call.
+#[derive(Clone, Copy)]
+pub struct CallWanted {
+    native: bool,
+    compat: bool,
+}
+
+impl CallWanted {
+    const NO: Self = Self {
+        native: false,
+        compat: false,
+    };
+
+    /// Whether in one of them.
+    #[inline(always)]
+    pub fn in_any(self) -> bool {
+        self.native | self.compat
+    }
+
+    /// Whether in that for 32-bit programs, or else in that of the machine.
+    #[inline(always)]
+    pub fn in_table(self, is_compat: bool) -> bool {
+        if is_compat { self.compat } else { self.native }
+    }
+}
+
+/// Whether events of this type are wanted of the system call with this number.
 #[inline(always)]
-pub fn is_call_wanted(id: EventTypeId, number: u32, is_compat: bool) -> bool {
+pub fn call_wanted(id: EventTypeId, number: u32) -> CallWanted {
     let word = wanted_word();
     if word & wanted::bit(id) == 0 {
-        return false;
+        return CallWanted::NO;
     }
-    let generation = (word & wanted::GENERATION) as u32;
-    let set = SYSCALLS.get_ptr(syscalls::set(generation, u32::from(is_compat)));
-    let Some(set) = set else {
-        return false;
+    let Some(sets) = SYSCALLS.get_ptr((word & wanted::GENERATION) as u32) else {
+        return CallWanted::NO;
     };
     let number = number.min(syscalls::OTHERS);
-    let mut word = set.cast::<u64>();
+    let mut native = sets.cast::<u64>();
     // Written out because the compiler knows that no mask is needed, and the verifier does not.
-    // SAFETY: an addition, whose result is inside the set: the mask leaves less than its words.
+    // SAFETY: an addition, whose result is inside the first set: the mask leaves less than its
+    // words.
     unsafe {
         asm!(
             "{place} &= {mask}",
             "{place} <<= 3",
             "{word} += {place}",
             place = inout(reg) u64::from(number / 64) => _,
-            word = inout(reg) word,
+            word = inout(reg) native,
             mask = const syscalls::WORDS - 1,
             options(readonly, nostack),
         )
     };
-    // SAFETY: inside the set, as the mask sees to; the word is read whole.
-    let word = unsafe { word.read_volatile() };
-    word >> (number % 64) & 1 != 0
+    let compat = native.wrapping_add(syscalls::WORDS);
+    let bit = |word: u64| word >> (number % 64) & 1 != 0;
+    CallWanted {
+        // SAFETY: inside the first set, as the mask sees to; the word is read whole.
+        native: bit(unsafe { native.read_volatile() }),
+        // SAFETY: the same place in the second set, which is as long.
+        compat: bit(unsafe { compat.read_volatile() }),
+    }
 }
 
 /// Remembers the user address of the call that renames a thread.

@@ -35,13 +35,16 @@ mod code {
 /// Runs in whoever sends the signal; where the kernel does, in whoever runs.
 #[inline(always)]
 fn generate<C: Tracepoint>(ctx: &C) {
+    if !maps::is_wanted(EventTypeId::SIGNAL_GENERATE) {
+        return;
+    }
     // SAFETY: the arguments are `int sig, struct kernel_siginfo *, struct task_struct *target,
     // int group, int result`.
     let target = unsafe { Task::argument::<2>(ctx) };
     let current = Task::<C>::current();
     let is_target_traced = maps::is_traced(target.pid());
     let is_current_traced = maps::is_traced(current.pid());
-    if !is_target_traced && !is_current_traced || !maps::is_wanted(EventTypeId::SIGNAL_GENERATE) {
+    if !is_target_traced && !is_current_traced {
         return;
     }
     let code = code(ctx);
@@ -133,8 +136,11 @@ fn code<C: Tracepoint>(ctx: &C) -> i32 {
 /// Runs in the thread that takes the signal, on its way back to user space.
 #[inline(always)]
 fn deliver<C: Tracepoint>(ctx: &C) {
+    if !maps::is_wanted(EventTypeId::SIGNAL_DELIVER) {
+        return;
+    }
     let task = Task::<C>::current();
-    if !maps::is_traced(task.pid()) || !maps::is_wanted(EventTypeId::SIGNAL_DELIVER) {
+    if !maps::is_traced(task.pid()) {
         return;
     }
     let program_address = user::address(ctx);

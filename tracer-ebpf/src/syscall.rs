@@ -6,7 +6,7 @@ use tracer_common::kernel::{
 };
 
 use crate::context::{Tracepoint, at_tracepoint};
-use crate::maps;
+use crate::maps::{self, CallWanted};
 use crate::record::{Subject, record};
 use crate::task::Task;
 use crate::user::Registers;
@@ -17,16 +17,12 @@ at_tracepoint!("sys_exit": sys_exit, sys_exit_raw => exit);
 /// Runs in the thread that calls, before the call.
 #[inline(always)]
 fn enter<C: Tracepoint>(ctx: &C) {
-    let task = Task::<C>::current();
-    if !maps::is_traced(task.pid()) {
-        return;
-    }
     #[expect(clippy::cast_possible_truncation, reason = "the number is an int")]
     let number = ctx.number::<1>() as u32;
-    let is_compat = task.is_in_compat_call();
-    if !maps::is_call_wanted(EventTypeId::SYSCALL_ENTER, number, is_compat) {
+    let wanted = maps::call_wanted(EventTypeId::SYSCALL_ENTER, number);
+    let Some((task, is_compat)) = caller::<C>(wanted) else {
         return;
-    }
+    };
     // SAFETY: the arguments are `struct pt_regs *, long number`.
     let registers = unsafe { Registers::argument::<0>(ctx) };
     record(&task, EventTypeId::SYSCALL_ENTER, |header| {
@@ -47,18 +43,14 @@ fn enter<C: Tracepoint>(ctx: &C) {
 /// Runs in the thread that called, after the call.
 #[inline(always)]
 fn exit<C: Tracepoint>(ctx: &C) {
-    let task = Task::<C>::current();
-    if !maps::is_traced(task.pid()) {
-        return;
-    }
     // SAFETY: the arguments are `struct pt_regs *, long result`.
     let registers = unsafe { Registers::argument::<0>(ctx) };
     #[expect(clippy::cast_possible_truncation, reason = "the number is an int")]
     let number = registers.number() as u32;
-    let is_compat = task.is_in_compat_call();
-    if !maps::is_call_wanted(EventTypeId::SYSCALL_EXIT, number, is_compat) {
+    let wanted = maps::call_wanted(EventTypeId::SYSCALL_EXIT, number);
+    let Some((task, is_compat)) = caller::<C>(wanted) else {
         return;
-    }
+    };
     record(&task, EventTypeId::SYSCALL_EXIT, |header| {
         SyscallExitRecord {
             header: RecordHeader {
@@ -72,4 +64,22 @@ fn exit<C: Tracepoint>(ctx: &C) {
             },
         }
     });
+}
+
+/// The running thread, and whether its call is one of a 32-bit program; `None` where the call is
+/// not to be recorded.
+///
+/// The number is asked for first: which thread runs is the answer of a helper, whose call costs
+/// several times what the look-ups do.
+#[inline(always)]
+fn caller<C: Tracepoint>(wanted: CallWanted) -> Option<(Task<C>, bool)> {
+    if !wanted.in_any() {
+        return None;
+    }
+    let task = Task::<C>::current();
+    if !maps::is_traced(task.pid()) {
+        return None;
+    }
+    let is_compat = task.is_in_compat_call();
+    wanted.in_table(is_compat).then_some((task, is_compat))
 }

@@ -37,18 +37,21 @@ records! {
 
 /// The map `SYSCALLS`: which system calls are wanted.
 ///
-/// Four sets of bits, *n* for the call *n*: two of what is in force, one of each table of
-/// numbers, and two to write the next choice to. Which ones are in force says a bit of the word
-/// in the map `WANTED`, so that one store changes types and calls together.
+/// An entry a generation: two sets of bits, *n* for the call *n*, of the machine's table of numbers
+/// and of that for 32-bit programs. One entry is in force, the other is there to write the next
+/// choice to. Which one is in force says a bit of the word in the map `WANTED`, so that one store
+/// changes types and calls together.
 pub mod syscalls {
     /// Words of a set.
     pub const WORDS: usize = 16;
     /// The last bit of a set stands for every number from here on, negative ones included.
     pub const OTHERS: u32 = 64 * 16 - 1;
+    /// Entries of the map.
+    pub const GENERATIONS: u32 = 2;
     /// Sets in the map.
-    pub const SETS: u32 = 4;
+    pub const SETS: u32 = 2 * GENERATIONS;
 
-    /// The set of a table of numbers in the generation in force.
+    /// Where the set of a table of numbers lies in the map, in sets.
     #[must_use]
     pub const fn set(generation: u32, compat: u32) -> u32 {
         (generation & 1) << 1 | (compat & 1)

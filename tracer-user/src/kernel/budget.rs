@@ -32,7 +32,7 @@ pub const BUDGETS: &[Budget] = &[
     budget("sched_wakeup_new", 200, 400),
     budget("sched_switch", 450, 770),
     budget("sched_migrate_task", 170, 300),
-    budget("signal_generate", 790, 2790),
+    budget("signal_generate", 880, 2470),
     budget("signal_deliver", 275, 470),
     budget("mark_victim", 170, 300),
     budget("page_fault_user", 220, 400),
@@ -45,6 +45,6 @@ pub const BUDGETS: &[Budget] = &[
     budget("softirq_entry", 250, 250),
     budget("softirq_exit", 250, 250),
     budget("cpu_idle", 470, 470),
-    budget("sys_enter", 370, 810),
-    budget("sys_exit", 230, 390),
+    budget("sys_enter", 460, 970),
+    budget("sys_exit", 255, 425),
 ];
