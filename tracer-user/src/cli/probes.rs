@@ -4,7 +4,6 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use serde::Serialize;
 
 use super::pid;
@@ -55,8 +54,13 @@ impl TryFrom<ProbesArgs> for ProbesConfig {
 /// The process cannot be looked at, or the list not be printed.
 pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
     let pid = config.pid;
-    let used = of_process(pid).with_context(|| {
-        format!("the files of process {pid} cannot be looked at (another user's need root)")
+    let used = of_process(pid).map_err(|source| {
+        let what = if source.kind() == io::ErrorKind::NotFound {
+            format!("no process has the number {pid}")
+        } else {
+            format!("the files of process {pid} cannot be looked at (another user's need root)")
+        };
+        anyhow::Error::new(source).context(what)
     })?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     for used in used {

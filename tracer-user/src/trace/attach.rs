@@ -101,11 +101,27 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
         begun.tracer.add_found(*pid, monotonic_now());
     }
     tell(&format!(
-        "tracing {}, of which {} are there now, until Ctrl-C",
+        "tracing {}, of which {} are there now, {}",
         targets.in_words(),
-        there.len()
+        there.len(),
+        until(setup)
     ));
     follow(begun, writer, woken, true, setup).await
+}
+
+/// When a trace of what is chosen ends, in words.
+fn until(setup: &Setup) -> String {
+    let mut ends = Vec::new();
+    if let Some(duration) = setup.duration {
+        ends.push(format!("for {}", humantime::format_duration(duration)));
+    }
+    if let Some(limit) = setup.event_limit {
+        ends.push(format!("until {limit} events are shown"));
+    }
+    if ends.is_empty() {
+        ends.push("until Ctrl-C".to_owned());
+    }
+    ends.join(" or ")
 }
 
 /// Follows to the end.
