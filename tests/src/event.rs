@@ -37,6 +37,8 @@ pub struct Summary {
     pub events: BTreeMap<String, u64>,
     /// Events lost, by cause.
     pub lost: BTreeMap<String, u64>,
+    /// Of which so many found a ring of the kernel's full, by CPU.
+    pub ring_full_by_cpu: BTreeMap<String, u64>,
     /// Events that could not be written to a log.
     pub unwritten: u64,
 }
@@ -116,6 +118,7 @@ fn summary_from(value: &Value) -> anyhow::Result<Summary> {
     Ok(Summary {
         events: counts("events")?,
         lost: counts("lost")?,
+        ring_full_by_cpu: counts("ring_full_by_cpu").unwrap_or_default(),
         unwritten: value.get("unwritten").and_then(Value::as_u64).unwrap_or(0),
     })
 }

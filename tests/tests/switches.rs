@@ -101,6 +101,9 @@ fn a_stopped_reader_counts_the_switches_that_the_kernel_could_not_record() {
     let seen = u64::try_from(seen.count()).unwrap();
     let lost = trace.summary().unwrap().all_lost();
     assert!(lost > 0, "the ring was never full: seen {seen}");
+    let summary = trace.summary().unwrap();
+    let by_cpu = summary.ring_full_by_cpu.values().sum::<u64>();
+    assert_eq!(summary.lost.get("kernel_ring_full"), Some(&by_cpu));
     assert_eq!(seen + lost, growth(&before, &after).values().sum::<u64>());
     assert_eq!(trace.status.code(), Some(1), "events were lost");
 }

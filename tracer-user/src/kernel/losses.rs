@@ -3,6 +3,7 @@
 use std::fs;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -40,21 +41,50 @@ pub struct LostOnOneCpu {
     pub since: MonotonicNs,
 }
 
+/// The map `LOST`, an entry a CPU: how many events found a ring full since the programs were
+/// loaded. It can be asked as long as it is kept, also when the programs are gone.
+#[derive(Clone)]
+pub struct LostByCpu {
+    lost: Arc<Mapping>,
+    cpus: usize,
+}
+
+impl LostByCpu {
+    pub(super) fn new(lost: Mapping, cpus: usize) -> Self {
+        Self {
+            lost: Arc::new(lost),
+            cpus,
+        }
+    }
+
+    /// CPUs and their numbers of events, without those that lost none.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(usize, u64)> {
+        let count_on = |cpu| {
+            let at = cpu * size_of::<LostOnCpu>() + offset_of!(LostOnCpu, ring_full);
+            self.lost
+                .word(at)
+                .map_or(0, |word| word.load(Ordering::Relaxed))
+        };
+        (0..self.cpus)
+            .map(|cpu| (cpu, count_on(cpu)))
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    }
+}
+
 /// Reads the counts of lost events.
 pub struct Losses {
-    /// The map `LOST`: an entry a CPU.
-    lost: Mapping,
-    cpus: usize,
+    by_cpu: LostByCpu,
     programs: Vec<ProgramFd>,
     missed: Told,
     missed_read: Option<Instant>,
 }
 
 impl Losses {
-    pub fn new(lost: Mapping, cpus: usize, programs: Vec<ProgramFd>) -> Self {
+    pub fn new(by_cpu: LostByCpu, programs: Vec<ProgramFd>) -> Self {
         Self {
-            lost,
-            cpus,
+            by_cpu,
             programs,
             missed: Told::default(),
             missed_read: None,
@@ -63,12 +93,12 @@ impl Losses {
 
     /// Events that found a ring full since the last call, by CPU. Those that did not are left out.
     pub fn ring_full(&self) -> impl Iterator<Item = LostOnOneCpu> {
-        (0..self.cpus).filter_map(|cpu| self.ring_full_on(cpu))
+        (0..self.by_cpu.cpus).filter_map(|cpu| self.ring_full_on(cpu))
     }
 
     fn ring_full_on(&self, cpu: usize) -> Option<LostOnOneCpu> {
         let at = cpu * size_of::<LostOnCpu>();
-        let word = |offset| self.lost.word(at + offset);
+        let word = |offset| self.by_cpu.lost.word(at + offset);
         let told = word(offset_of!(LostOnCpu, told))?;
         // Acquire: the programs write the time before they count.
         let so_far = word(offset_of!(LostOnCpu, ring_full))?.load(Ordering::Acquire);

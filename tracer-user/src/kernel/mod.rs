@@ -36,6 +36,7 @@ pub use calls::{SyscallSet, UnknownSyscall};
 pub use checks::{Availability, Check, availability, checks};
 pub use choice::ProcessChoice;
 pub use error::LoadError;
+pub use losses::LostByCpu;
 pub use options::KernelOptions;
 pub use probes::{ProbeError, probe_check};
 pub use requirements::Unmet;

@@ -16,7 +16,7 @@ use super::calls::{SyscallSet, Wanted};
 use super::choice;
 use super::diagnostics::diagnostics;
 use super::error::LoadError;
-use super::losses::Losses;
+use super::losses::{Losses, LostByCpu};
 use super::mapping::{Access, Mapping};
 use super::object::object;
 use super::options::KernelOptions;
@@ -55,6 +55,7 @@ pub struct KernelTracer {
     /// Readable when one of the rings is.
     ring_fd: OwnedFd,
     wanted: Wanted,
+    lost: LostByCpu,
     /// The types that are recorded, as bits.
     recorded: u64,
 }
@@ -101,7 +102,7 @@ impl KernelTracer {
         }
         .load(object, &kernel.btf)?;
         let wanted_bits = options.wanted_bits();
-        let (source, ring_fd, wanted, recorded, probes) = {
+        let (source, ring_fd, wanted, lost, recorded, probes) = {
             let rings = Rings::make(&mut ebpf, ring_count, ring_bytes)?;
             let ring_fd = rings.any_readable();
             let ring_fd = ring_fd.map_err(|source| LoadError::MapCall {
@@ -114,6 +115,7 @@ impl KernelTracer {
             let wanted = Wanted::new(word, sets);
             wanted.set_syscalls(&options.syscalls);
             let lost = map_array(&ebpf, LOST, usize_of(cpus) * size_of::<LostOnCpu>())?;
+            let lost = LostByCpu::new(lost, usize_of(cpus));
             let log = options.verbose.then(|| diagnostics(&mut ebpf)).flatten();
             // Last, so that the programs find everything in place when they are attached.
             let mut bits = wanted::LIFECYCLE | wanted_bits;
@@ -129,11 +131,11 @@ impl KernelTracer {
             let probes = probes::attach(&mut ebpf, &options.probes);
             let mut probes = probes.map_err(|source| LoadError::Probes { source })?;
             let programs = attached.programs.into_iter().chain(probes.program.take());
-            let losses = Losses::new(lost, usize_of(cpus), programs.collect());
+            let losses = Losses::new(lost.clone(), programs.collect());
             let recorded = attached.recorded & wanted::OPTIONAL;
             let names = ProbeNames(options.probes.names.clone());
             let source = KernelSource::new(rings, losses, wanted.clone(), recorded, names, log);
-            (source, ring_fd, wanted, attached.recorded, probes)
+            (source, ring_fd, wanted, lost, attached.recorded, probes)
         };
         let processes = usize_of(pages) * usize_of(TRACED_PAGE);
         let tracer = Self {
@@ -141,6 +143,7 @@ impl KernelTracer {
             processes,
             ring_fd,
             wanted,
+            lost,
             recorded,
             _ebpf: ebpf,
             _probes: probes,
@@ -196,6 +199,12 @@ impl KernelTracer {
     #[must_use]
     pub fn records(&self, id: EventTypeId) -> bool {
         self.recorded & wanted::bit(id) != 0
+    }
+
+    /// What the programs could not record on each CPU, to be asked at the end.
+    #[must_use]
+    pub fn lost_by_cpu(&self) -> LostByCpu {
+        self.lost.clone()
     }
 
     /// Becomes readable when a ring has filled past its threshold: to be used with `AsyncFd`.

@@ -17,6 +17,8 @@ pub struct Summary {
     pub events: Vec<(Vec<u8>, u64)>,
     /// Events lost, for every cause.
     pub lost: Vec<(LossCause, u64)>,
+    /// CPUs on which the kernel's ring was full, and how many events each lost by that.
+    pub ring_full_on: Vec<(usize, u64)>,
     /// From the start of the trace to its end.
     pub elapsed: Duration,
     /// What became of events on their way into a log; `None` where they went to no log.
@@ -78,6 +80,7 @@ impl Summary {
         Self {
             events,
             lost,
+            ring_full_on: Vec::new(),
             elapsed,
             written: None,
             log: None,
@@ -145,6 +148,9 @@ impl Summary {
             push_number(&mut out, count);
             out.push(b' ');
             out.extend_from_slice(cause.as_bytes());
+            if cause == LossCause::KernelRingFull.name() {
+                self.push_cpus(&mut out);
+            }
         }
         if let Some(written) = self.written {
             push_written(&mut out, written);
@@ -153,6 +159,19 @@ impl Summary {
             log.push_for_people(&mut out);
         }
         String::from_utf8_lossy(&out).into_owned()
+    }
+
+    /// On which CPUs rings were full, where that is known.
+    fn push_cpus(&self, out: &mut Vec<u8>) {
+        for (place, (cpu, count)) in self.ring_full_on.iter().enumerate() {
+            out.extend_from_slice(if place == 0 { b" (" } else { b", " });
+            push_number(out, *count);
+            out.extend_from_slice(b" on cpu ");
+            out.extend_from_slice(cpu.to_string().as_bytes());
+        }
+        if !self.ring_full_on.is_empty() {
+            out.push(b')');
+        }
     }
 
     /// The last JSON line.
@@ -166,6 +185,15 @@ impl Summary {
             out,
             lost.map(|(cause, count)| (cause.name().as_bytes(), *count)),
         );
+        if !self.ring_full_on.is_empty() {
+            out.extend_from_slice(b",\"ring_full_by_cpu\":");
+            let by_cpu = self.ring_full_on.iter();
+            let by_cpu: Vec<_> = by_cpu
+                .map(|(cpu, count)| (cpu.to_string(), *count))
+                .collect();
+            let by_cpu = by_cpu.iter();
+            push_counts(out, by_cpu.map(|(cpu, count)| (cpu.as_bytes(), *count)));
+        }
         if let Some(written) = self.written {
             out.extend_from_slice(b",\"gave_way\":");
             push_number(out, written.gave_way);
@@ -299,6 +327,27 @@ mod tests {
                 "lost": {"kernel_ring_full": 0, "late": 7},
                 "seconds": 2.503,
             }})
+        );
+    }
+
+    #[test]
+    fn full_rings_are_told_by_cpu() {
+        let full = Summary {
+            lost: vec![(LossCause::KernelRingFull, 12), (LossCause::Late, 7)],
+            ring_full_on: vec![(0, 5), (3, 7)],
+            ..summary()
+        };
+        let mut json = Vec::new();
+        full.push_json(&mut json);
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+
+        assert_eq!(
+            full.for_people().lines().nth(1),
+            Some("19 lost: 12 kernel_ring_full (5 on cpu 0, 7 on cpu 3), 7 late")
+        );
+        assert_eq!(
+            json["summary"]["ring_full_by_cpu"],
+            serde_json::json!({"0": 5, "3": 7})
         );
     }
 

@@ -11,6 +11,7 @@ use tracer_posix::source::LossCause;
 
 use super::Selection;
 use super::log_output::LogOutput;
+use crate::kernel::LostByCpu;
 use crate::report::{Line, NamespaceIds, Report, Summary, Written};
 
 /// One event type, looked up once.
@@ -31,6 +32,7 @@ pub struct Printer {
     rows: Vec<Row>,
     left: Option<u64>,
     lines: Vec<u8>,
+    lost_by_cpu: Option<LostByCpu>,
 }
 
 impl Printer {
@@ -52,7 +54,13 @@ impl Printer {
             rows: (0..EVENT_ID_LIMIT).map(row).collect(),
             left: limit,
             lines: Vec::new(),
+            lost_by_cpu: None,
         }
+    }
+
+    /// Tells at the end on which CPUs the kernel's rings were full.
+    pub fn tell_cpus(&mut self, lost: LostByCpu) {
+        self.lost_by_cpu = Some(lost);
     }
 
     /// Puts events into `log` from now on, instead of making lines of them.
@@ -156,6 +164,9 @@ impl Printer {
         let lost = LossCause::ALL.map(|cause| (cause, lost(cause))).to_vec();
         let mut summary = Summary::new(events, lost, elapsed);
         summary.written = written;
+        if let Some(lost) = &self.lost_by_cpu {
+            summary.ring_full_on = lost.counts();
+        }
         self.report.end(&mut self.lines, &summary);
         summary
     }

@@ -140,6 +140,9 @@ impl Setup {
             .has_user()
             .then(|| Areas::new(request, start, self.system));
         let mut printer = Printer::new(self.report(start), &self.selection, self.event_limit);
+        if let Some(kernel) = &kernel {
+            printer.tell_cpus(kernel.lost_by_cpu());
+        }
         if let Some(log) = log {
             printer.log_to(log);
         }
