@@ -188,14 +188,18 @@ fn bpftrace_counts_as_many_calls_of_the_same_run() {
     let script = "tracepoint:syscalls:sys_enter_getppid /comm == \"calls\"/ { @ = count(); } \
                   tracepoint:syscalls:sys_enter_openat /comm == \"calls\"/ { @opened = count(); }";
     let report = folder.path().join("report");
+    let said = folder.path().join("said");
     // It says something on the standard output, which is the trace's.
     let line = format!(
-        "exec bpftrace -q -o {} -e '{script}' -c '{program}' >/dev/null",
-        report.display()
+        "bpftrace -q -o {} -e '{script}' -c '{program}' >{said} 2>&1; echo \"status $?\" >>{said}",
+        report.display(),
+        said = said.display()
     );
     let bpftrace = ["/bin/sh", "-c", &line].map(str::to_owned);
 
     let events = traced(&bpftrace, &["--events", "syscall,exec"]).unwrap();
+    let said = std::fs::read_to_string(said).unwrap();
+    assert!(said.ends_with("status 0\n"), "bpftrace failed: {said}");
     let report = std::fs::read_to_string(report).unwrap();
     let number = |name: &str| -> u64 {
         let line = report.lines().find_map(|line| line.strip_prefix(name));
