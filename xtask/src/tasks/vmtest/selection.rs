@@ -33,6 +33,16 @@ const LEFT_OUT: &[LeftOut] = &[
         is_for_slowness: false,
     },
     LeftOut {
+        test: "processes::another_users_process_cannot_be_traced",
+        why: "there is no compiler; it loads no eBPF",
+        is_for_slowness: false,
+    },
+    LeftOut {
+        test: "processes::a_process_that_gave_up_its_rights_traces_itself",
+        why: "there is no compiler; it loads no eBPF",
+        is_for_slowness: false,
+    },
+    LeftOut {
         test: "two_hundred_thousand_events_a_second_beside_a_switching_neighbour_all_arrive_once",
         why: "the reader must be as fast as that",
         is_for_slowness: true,
