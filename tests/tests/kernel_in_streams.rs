@@ -6,16 +6,17 @@ use std::process::{Command, Output};
 use tests::dist;
 use tests::rights::missing_right;
 
-/// Runs the program under `tracer-user run`, or alone.
+/// Runs the program under `tracer-user run` with the options `agent`, or alone.
 fn run(
     program: &Path,
     arguments: &[&str],
     is_wanted: bool,
-    has_agent: bool,
+    agent: Option<&[&str]>,
 ) -> anyhow::Result<Output> {
-    let mut command = if has_agent {
+    let mut command = if let Some(options) = agent {
         let mut command = Command::new(dist::tracer_user()?);
-        command.args(["run", "--output", "/dev/null", "--"]);
+        command.args(["run", "--output", "/dev/null"]);
+        command.args(options).arg("--");
         command.arg(program);
         command
     } else {
@@ -49,7 +50,20 @@ fn an_unchanged_program_is_given_them_by_its_environment() {
         return;
     }
     let (_folder, program) = program().unwrap();
-    says_ok(&run(&program, &[], true, true).unwrap());
+    says_ok(&run(&program, &[], true, Some(&[])).unwrap());
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn what_the_trace_itself_shows_does_not_matter_to_them() {
+    if missing_right().is_some() {
+        return;
+    }
+    let (_folder, program) = program().unwrap();
+    for shown in ["fork", "user", "fault"] {
+        let agent = ["--events", shown];
+        says_ok(&run(&program, &[], true, Some(&agent)).unwrap());
+    }
 }
 
 #[test]
@@ -61,7 +75,7 @@ fn a_log_has_them_too() {
     let (folder, program) = program().unwrap();
     let log = folder.path().join("log");
     let arguments = ["withlog", log.to_str().unwrap()];
-    says_ok(&run(&program, &arguments, true, true).unwrap());
+    says_ok(&run(&program, &arguments, true, Some(&[])).unwrap());
 }
 
 #[test]
@@ -71,13 +85,13 @@ fn a_program_that_does_not_ask_sees_what_it_saw_elsewhere() {
         return;
     }
     let (_folder, program) = program().unwrap();
-    says_ok(&run(&program, &["off"], false, true).unwrap());
+    says_ok(&run(&program, &["off"], false, Some(&[])).unwrap());
 }
 
 #[test]
 fn without_an_agent_the_program_is_told_what_to_do() {
     let (_folder, program) = program().unwrap();
-    let output = run(&program, &[], true, false).unwrap();
+    let output = run(&program, &[], true, None).unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
         errors.contains("sudo tracer-user run -- PROGRAM"),

@@ -12,6 +12,8 @@ use tracer_posix::event::{Event, EventHeader, MonotonicNs};
 use tracer_posix::source::{Loss, LossCause};
 use tracer_posix::wire::SentEvent;
 
+use crate::kernel::Wanted;
+
 /// Names one subscription; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SubscriptionId(u64);
@@ -43,6 +45,26 @@ struct State {
     family: HashSet<i32>,
     subscriptions: HashMap<SubscriptionId, Subscription>,
     next: u64,
+    /// Told what all of them want.
+    kernel: Option<Wanted>,
+}
+
+impl State {
+    /// The types that somebody wants, as bits.
+    fn wanted(&self) -> u64 {
+        let running = self.subscriptions.values().filter(|one| one.is_running);
+        running.fold(0, |bits, one| {
+            let [filter, ..] = one.filter.words();
+            bits | !filter
+        })
+    }
+
+    /// Has the kernel drop what nobody wants.
+    fn tell_kernel(&self) {
+        if let Some(kernel) = &self.kernel {
+            kernel.set_types_of_others(self.wanted());
+        }
+    }
 }
 
 struct Subscription {
@@ -75,6 +97,13 @@ impl State {
 }
 
 impl Hub {
+    /// Tells `kernel` from now on what is wanted here.
+    pub fn tell(&self, kernel: Wanted) {
+        let mut state = self.lock();
+        state.kernel = Some(kernel);
+        state.tell_kernel();
+    }
+
     /// A process is traced.
     pub fn add_process(&self, pid: i32) {
         self.lock().family.insert(pid);
@@ -151,15 +180,19 @@ impl Hub {
 
     /// Keeps nothing any more.
     pub fn unsubscribe(&self, id: SubscriptionId) {
-        self.lock().subscriptions.remove(&id);
+        let mut state = self.lock();
+        state.subscriptions.remove(&id);
+        state.tell_kernel();
     }
 
     /// What a subscription wants from now on.
     pub fn control(&self, id: SubscriptionId, is_running: bool, filter: EventSet) {
-        if let Some(subscription) = self.lock().subscriptions.get_mut(&id) {
+        let mut state = self.lock();
+        if let Some(subscription) = state.subscriptions.get_mut(&id) {
             subscription.is_running = is_running;
             subscription.filter = filter;
         }
+        state.tell_kernel();
     }
 
     /// What waits for a subscription, or the first part of it.

@@ -1,7 +1,7 @@
 //! Which system calls are wanted, and how the programs are told.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tracer_common::kernel::{syscalls, wanted};
 
@@ -82,15 +82,58 @@ struct Maps {
     /// A word.
     wanted: Mapping,
     syscalls: Mapping,
+    wishes: Mutex<Wishes>,
+}
+
+/// Which types are wanted, as bits, and by whom.
+#[derive(Clone, Copy, Debug, Default)]
+struct Wishes {
+    /// The programs that record these are attached.
+    recorded: u64,
+    own: u64,
+    of_others: u64,
+}
+
+impl Wishes {
+    fn in_all(self) -> u64 {
+        (self.own | self.of_others) & self.recorded
+    }
 }
 
 impl Wanted {
-    pub fn new(wanted: Mapping, syscalls: Mapping) -> Self {
-        Self(Arc::new(Maps { wanted, syscalls }))
+    pub(super) fn new(wanted: Mapping, syscalls: Mapping) -> Self {
+        let wishes = Mutex::default();
+        Self(Arc::new(Maps {
+            wanted,
+            syscalls,
+            wishes,
+        }))
     }
 
-    /// Changes the event types that are recorded. In force at once.
+    /// Says which event types can be recorded. All of them are, until somebody wants less.
+    pub fn set_recorded(&self, bits: u64) {
+        self.wish(|wishes| {
+            wishes.recorded = bits;
+            wishes.own = bits;
+        });
+    }
+
+    /// Changes the event types that the tracer's own stream wants. In force at once.
     pub fn set_types(&self, bits: u64) {
+        self.wish(|wishes| wishes.own = bits);
+    }
+
+    /// Changes the event types that are wanted beside those, by the streams of programs. In force
+    /// at once.
+    pub fn set_types_of_others(&self, bits: u64) {
+        self.wish(|wishes| wishes.of_others = bits);
+    }
+
+    fn wish(&self, change: impl FnOnce(&mut Wishes)) {
+        let wishes = self.0.wishes.lock();
+        let mut wishes = wishes.unwrap_or_else(PoisonError::into_inner);
+        change(&mut wishes);
+        let bits = wishes.in_all();
         self.change(|word| word & wanted::GENERATION | bits & !wanted::GENERATION);
     }
 
@@ -140,6 +183,17 @@ mod tests {
         if cfg!(target_arch = "x86_64") {
             assert_eq!(set.sets[1][295 / 64] >> (295 % 64) & 1, 1);
         }
+    }
+
+    #[test]
+    fn what_somebody_wants_is_wanted_where_it_can_be_recorded() {
+        let wishes = Wishes {
+            recorded: 0b0110,
+            own: 0b0010,
+            of_others: 0b1100,
+        };
+
+        assert_eq!(wishes.in_all(), 0b0110);
     }
 
     #[test]

@@ -32,7 +32,7 @@ mod rings;
 mod source;
 mod tracer;
 
-pub use calls::{SyscallSet, UnknownSyscall};
+pub use calls::{SyscallSet, UnknownSyscall, Wanted};
 pub use checks::{Availability, Check, availability, checks};
 pub use choice::ProcessChoice;
 pub use error::LoadError;

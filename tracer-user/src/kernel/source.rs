@@ -51,7 +51,7 @@ impl KernelSource {
             watermark: MonotonicNs(0),
             diagnostics,
         };
-        source.wanted.set_types(loaded_for);
+        source.wanted.set_recorded(loaded_for);
         source
     }
 

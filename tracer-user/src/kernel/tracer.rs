@@ -201,6 +201,12 @@ impl KernelTracer {
         self.recorded & wanted::bit(id) != 0
     }
 
+    /// What the programs are to record, to be changed by the streams of others.
+    #[must_use]
+    pub fn wanted(&self) -> Wanted {
+        self.wanted.clone()
+    }
+
     /// What the programs could not record on each CPU, to be asked at the end.
     #[must_use]
     pub fn lost_by_cpu(&self) -> LostByCpu {

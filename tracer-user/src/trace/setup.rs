@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
 use tracer_common::area::{MAX_DATA_BYTES, MAX_RING_BYTES, MIN_RING_BYTES};
-use tracer_common::event_type::system_event_type;
+use tracer_common::event_type::{EventTypeId, system_event_type};
+use tracer_posix::agent::WANTED_VARIABLE;
 use tracer_posix::area::{RingMode, StreamRequest, monotonic_now};
 use tracer_posix::engine::{ActiveStream, Filtering, Origin, StreamFullPolicy};
 use tracer_posix::event::MonotonicNs;
@@ -107,7 +108,7 @@ impl Setup {
         let kernel = if self.system {
             let options = KernelOptions {
                 ring_bytes: self.ring_bytes,
-                wanted: self.selection.of_kernel(),
+                wanted: self.to_record(subject),
                 syscalls: self.syscalls.clone(),
                 probes,
                 choice,
@@ -119,6 +120,7 @@ impl Setup {
             let (tracer, source) = KernelTracer::load(&options)
                 .context("cannot trace kernel events (--no-system traces user events alone)")?;
             self.tell_what_is_lacking(&tracer)?;
+            hub.tell(tracer.wanted());
             stream.add_source(Box::new(Tee::new(source, hub.clone())));
             Some(tracer)
         } else {
@@ -157,6 +159,19 @@ impl Setup {
             start,
             until: self.duration.map(|duration| later(start, duration)),
         })
+    }
+
+    /// The types that the programs in the kernel are loaded for: those that are chosen, and where a
+    /// command's streams are given the kernel's events by its environment, those that are shown
+    /// without being chosen as well. What they want of these is a matter of their filters.
+    fn to_record(&self, subject: Subject<'_>) -> Vec<EventTypeId> {
+        let mut types = self.selection.of_kernel();
+        let is_asked_for = std::env::var_os(WANTED_VARIABLE).is_some_and(|value| value == "1");
+        if matches!(subject, Subject::Command(_)) && is_asked_for {
+            let of_kernel = Selection::usual().of_kernel();
+            types.extend(of_kernel.iter().filter(|id| !self.selection.has(**id)));
+        }
+        types
     }
 
     /// Tells which of the chosen types this kernel does not have, and goes on with the others.
