@@ -12,14 +12,10 @@ use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_ringbuf_
 use aya_ebpf::maps::ring_buf::RingBufEntry;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::RecordHeader;
+use tracer_common::kernel::{RecordHeader, sample};
 
 use crate::maps::{Ring, count_ring_full, ring};
 use crate::offsets::RING_WAKE_BYTES;
-
-/// Asking how full the ring is costs about as much as a quarter of a record. It is asked for one
-/// record in so many, chosen by the clock's low bits.
-const ASK_ONE_IN: u64 = 32;
 
 /// When the agent is to hear of a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -130,10 +126,11 @@ fn header(subject: &impl Subject, event_type: EventTypeId, cpu: u32) -> RecordHe
 }
 
 /// How to submit a record of this time: without a wake-up, which costs several times what the
-/// record costs, until the ring holds so much that the reader should come before its timer.
+/// record costs, until the ring holds so much that the reader should come before its timer. How
+/// much it holds is asked for a sample, since asking costs about as much as a quarter of a record.
 #[inline(always)]
 fn submit_flags(ring: &Ring, time_ns: u64) -> u64 {
-    if time_ns.is_multiple_of(ASK_ONE_IN) && fill(ring) >= u64::from(RING_WAKE_BYTES.load()) {
+    if sample::has(time_ns) && fill(ring) >= u64::from(RING_WAKE_BYTES.load()) {
         u64::from(BPF_RB_FORCE_WAKEUP)
     } else {
         u64::from(BPF_RB_NO_WAKEUP)

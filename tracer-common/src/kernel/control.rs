@@ -116,6 +116,22 @@ pub struct LostOnCpu {
 
 const _: () = assert!(size_of::<LostOnCpu>() == 64);
 
+/// Which records are a sample of them all.
+pub mod sample {
+    /// One in so many, as a power of two.
+    const ONE_IN_LOG2: u32 = 5;
+
+    /// Whether the record of this time is one of the sample.
+    ///
+    /// Not by the lowest bits of the time: of a clock that goes in steps of 10 ns they may never
+    /// all be zero. The highest bits of a product with 2^64 divided by the golden ratio vary
+    /// whatever the steps are.
+    #[must_use]
+    pub const fn has(time_ns: u64) -> bool {
+        time_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - ONE_IN_LOG2) == 0
+    }
+}
+
 /// What the read-only globals of the eBPF object may hold beside offsets in bytes. They are set
 /// before loading, so that the verifier knows them as constants and drops the branches that this
 /// kernel does not need.
@@ -129,4 +145,20 @@ pub mod globals {
     pub const SWITCH_STATE_LAST: u32 = 1;
     /// Arguments of `sched_switch`: `preempt, prev_state, prev, next`, as in early 5.18.
     pub const SWITCH_STATE_SECOND: u32 = 2;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sample;
+
+    #[test]
+    fn one_in_thirty_two_is_in_the_sample_whatever_the_steps_of_the_clock() {
+        for step in [1, 2, 3, 10, 32, 40, 64, 69, 100, 280, 1000, 1024] {
+            for start in [0, 1, 7, 12_684_865_803_705] {
+                let times = (0..32_000).map(|number| start + number * step);
+                let count = times.filter(|time| sample::has(*time)).count();
+                assert!((700..1300).contains(&count), "{count}, {start} {step}");
+            }
+        }
+    }
 }

@@ -20,7 +20,7 @@ use core::mem::{offset_of, size_of};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use block::{BlockCompleteData, BlockCompleteRecord, BlockIssueData, BlockIssueRecord, Issuer};
-pub use control::{Choice, LostOnCpu, MAX_RINGS, TRACED_PAGE, globals, traced, wanted};
+pub use control::{Choice, LostOnCpu, MAX_RINGS, TRACED_PAGE, globals, sample, traced, wanted};
 pub use fault::{FaultData, FaultRecord};
 pub use interrupt::{
     IRQ_NAME_BYTES, IdleData, IdleEnterRecord, IdleExitRecord, IrqEnterData, IrqEnterRecord,
