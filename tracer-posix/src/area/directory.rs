@@ -6,6 +6,8 @@ use tracer_common::area::{
     DATA_OFFSET, MAX_RING_BYTES, MIN_RING_BYTES, RING_SLOTS, RingEntry, ring_state,
 };
 
+use super::hands;
+pub(super) use super::hands::change;
 use super::mapping::{AREA_BYTES, Parts};
 
 /// A ring that is the caller's to fill in and make live.
@@ -13,29 +15,6 @@ pub(super) struct Claimed<'a> {
     pub(super) entry: &'a RingEntry,
     pub(super) data_offset: u64,
     pub(super) data_bytes: u32,
-}
-
-/// The state in a ring entry's word.
-pub(super) fn state_of(word: u64) -> u32 {
-    u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0)
-}
-
-/// The generation in a ring entry's word.
-pub(super) fn generation_of(word: u64) -> u32 {
-    u32::try_from(word >> 32).unwrap_or(0)
-}
-
-/// Moves an entry from one state to another in the same generation; `false` where it has changed
-/// hands or state meanwhile.
-pub(super) fn change(entry: &RingEntry, generation: u32, from: u32, to: u32) -> bool {
-    let (from, to) = (
-        ring_state::word(generation, from),
-        ring_state::word(generation, to),
-    );
-    entry
-        .state
-        .compare_exchange(from, to, AcqRel, Relaxed)
-        .is_ok()
 }
 
 /// Claims a free ring with `wanted` bytes of data, or a new one. `None` when all entries or all
@@ -62,40 +41,12 @@ pub(super) fn used(parts: Parts<'_>) -> impl Iterator<Item = (usize, &RingEntry)
 }
 
 fn free_ring(parts: Parts<'_>, generation: u32, wanted: u32) -> Option<Claimed<'_>> {
-    used(parts).find_map(|(_, entry)| {
-        let word = entry.state.load(Acquire);
-        let is_free = state_of(word) == ring_state::FREE;
-        if !is_free || entry.data_bytes.load(Relaxed) != wanted {
-            return None;
-        }
-        let mine = ring_state::word(generation, ring_state::CLAIMED);
-        entry
-            .state
-            .compare_exchange(word, mine, AcqRel, Relaxed)
-            .ok()?;
-        if generation_of(word) != generation {
-            restart(entry);
-        }
-        let data_offset = entry.data_offset.load(Relaxed);
-        Some(Claimed {
-            entry,
-            data_offset,
-            data_bytes: wanted,
-        })
+    let (_, entry) = used(parts).find(|(_, entry)| hands::take(entry, generation, wanted))?;
+    Some(Claimed {
+        entry,
+        data_offset: entry.data_offset.load(Relaxed),
+        data_bytes: wanted,
     })
-}
-
-/// A ring of another stream's begins anew. One of the same stream's goes on: its reader counts.
-fn restart(entry: &RingEntry) {
-    for position in [
-        &entry.begun,
-        &entry.ended,
-        &entry.head,
-        &entry.tail,
-        &entry.consumed,
-    ] {
-        position.store(0, Relaxed);
-    }
 }
 
 fn new_ring(parts: Parts<'_>, generation: u32, wanted: u32) -> Option<Claimed<'_>> {

@@ -8,11 +8,13 @@
 //! Unsafe code is in `mapping` (shared memory), `ring` (its words), `thread` and `tls` (a thread's
 //! own state) and `process` (what the library does when it is loaded and in a forked child).
 
+mod atomics;
 mod directory;
 pub(crate) mod emitter;
 mod errno;
 mod find;
 pub(crate) mod gate;
+mod hands;
 mod inherited;
 mod late;
 mod mapping;

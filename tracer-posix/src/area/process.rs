@@ -351,10 +351,13 @@ fn learn_ancestry(parts: Parts<'_>) {
 }
 
 /// Runs when the library is loaded.
+#[cfg(not(miri))]
 extern "C" fn on_load() {
     set_up();
 }
 
+// Miri has no shared memory: there the area is not made.
+#[cfg(not(miri))]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = on_load;

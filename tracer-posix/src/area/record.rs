@@ -1,10 +1,11 @@
 //! A record as words: see [`RECORD_HEADER_BYTES`].
 
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tracer_common::area::RECORD_HEADER_BYTES;
 use tracer_common::event_type::EventTypeId;
+
+use super::atomics::AtomicU64;
 
 /// Bytes of a word.
 pub(super) const WORD: u64 = 8;
@@ -137,7 +138,7 @@ pub(super) fn place(second: u64) -> (u64, Option<u32>) {
     )
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use tracer_common::area::{
     MAX_DATA_BYTES, MAX_RING_BYTES, MIN_RING_BYTES, STREAM_SLOTS, StreamControl, emitters,
-    ring_mode, ring_state, stream_state,
+    ring_mode, stream_state,
 };
 
-use super::directory::{self, generation_of, state_of};
+use super::directory;
 use super::find::Area;
+use super::hands::{self, generation_of};
 use super::mapping::Parts;
 use super::names::own_pid;
 use crate::engine::StreamFullPolicy;
@@ -258,8 +259,7 @@ fn end(area: &Area, parts: Parts<'_>, (index, control): (usize, &StreamControl))
 fn free_rings(area: &Area, parts: Parts<'_>, has_ended: impl Fn(u32) -> bool) {
     let rings: Vec<_> = directory::used(parts)
         .map(|(_, entry)| (entry, entry.state.load(Acquire)))
-        .filter(|(_, word)| matches!(state_of(*word), ring_state::LIVE | ring_state::ENDED))
-        .filter(|(_, word)| has_ended(generation_of(*word)))
+        .filter(|(_, word)| hands::is_readable(*word) && has_ended(generation_of(*word)))
         .collect();
     if rings.is_empty() {
         return;
@@ -268,14 +268,12 @@ fn free_rings(area: &Area, parts: Parts<'_>, has_ended: impl Fn(u32) -> bool) {
     // stream has ended, and leaves the ring alone.
     barrier();
     for (entry, word) in rings {
-        if entry.begun.load(Acquire) == entry.ended.load(Acquire) {
-            let free = ring_state::word(generation_of(word), ring_state::FREE);
+        hands::take_away(entry, word, || {
             area.release_data(
                 entry.data_offset.load(Relaxed),
                 entry.data_bytes.load(Relaxed),
             );
-            let _someone_was_faster = entry.state.compare_exchange(word, free, AcqRel, Relaxed);
-        }
+        });
     }
 }
 

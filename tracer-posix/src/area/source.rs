@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-use tracer_common::area::{RingEntry, StreamControl, ring_state};
+use tracer_common::area::{RingEntry, StreamControl};
 use tracer_common::event_type::EventTypeId;
 
-use super::directory::{self, generation_of, state_of};
+use super::directory;
 use super::find::Area;
+use super::hands::{self, Stand, generation_of};
 use super::mapping::{Mapping, Parts};
 use super::names;
 use super::process;
@@ -120,7 +121,7 @@ impl AreaSource {
     /// Whether there is something to read in a ring.
     fn has_more(&self, round: &Round<'_>) -> bool {
         let cursor = self.cursors.get(&round.index);
-        cursor.is_some_and(|cursor| !cursor.consumer.is_at(round.head))
+        cursor.is_some_and(|cursor| !cursor.consumer.is_at(round.stand.head))
     }
 
     fn lost_in_ring(&self) -> LossCause {
@@ -161,9 +162,7 @@ impl AreaSource {
 struct Round<'a> {
     index: usize,
     entry: &'a RingEntry,
-    word: u64,
-    ended: u64,
-    head: u64,
+    stand: Stand,
 }
 
 impl Source for AreaSource {
@@ -181,8 +180,7 @@ impl Source for AreaSource {
         let mut is_complete = true;
         for (index, entry) in directory::used(parts) {
             let word = entry.state.load(Acquire);
-            let is_readable = matches!(state_of(word), ring_state::LIVE | ring_state::ENDED);
-            if generation_of(word) != self.slot.generation || !is_readable {
+            if generation_of(word) != self.slot.generation || !hands::is_readable(word) {
                 continue;
             }
             let Some(cursor) = cursor(
@@ -195,13 +193,10 @@ impl Source for AreaSource {
                 continue;
             };
             is_complete &= cursor.is_settled(entry);
-            let ended = entry.ended.load(Acquire);
             rounds.push(Round {
                 index,
                 entry,
-                word,
-                ended,
-                head: entry.head.load(Acquire),
+                stand: Stand::of(entry, word),
             });
         }
         // All that is read now was stamped before this anchor, and lies between two.
@@ -328,11 +323,10 @@ impl Cursor {
     /// has been between the marks for so long that it is not waited for.
     fn is_settled(&mut self, entry: &RingEntry) -> bool {
         for _ in 0..LOOKS {
-            let begun = entry.begun.load(Acquire);
-            if begun == entry.ended.load(Acquire) {
+            let Some(begun) = hands::under_way(entry) else {
                 self.stuck = None;
                 return true;
-            }
+            };
             match self.stuck {
                 // Another record than the one that was found under way: that one is done.
                 Some((earlier, _)) if earlier != begun => self.stuck = None,
@@ -381,7 +375,7 @@ impl Reader<'_> {
         let mut data = Vec::new();
         loop {
             data.clear();
-            match consumer.next(ring, round.head, &mut data) {
+            match consumer.next(ring, round.stand.head, &mut data) {
                 Found::Record(record) => {
                     lose(self.cause, record.lost_before, *last_time, batch);
                     match self.header(&record, &identity, batch) {
@@ -400,16 +394,12 @@ impl Reader<'_> {
         }
         lose(
             self.cause,
-            consumer.lost_at_end(round.ended),
+            consumer.lost_at_end(round.stand.ended),
             *last_time,
             batch,
         );
         consumer.publish(ring);
-        if state_of(round.word) == ring_state::ENDED && consumer.is_at(round.head) {
-            // Its thread is gone and all is read: another thread of the stream can have it.
-            let generation = generation_of(round.word);
-            directory::change(entry, generation, ring_state::ENDED, ring_state::FREE);
-        }
+        round.stand.free_if_left(entry, consumer);
     }
 
     fn header(
