@@ -18,6 +18,8 @@ pub mod numbered_log;
 pub mod processes;
 pub mod rights;
 pub mod standard;
+#[cfg(target_arch = "x86_64")]
+pub mod steps;
 pub mod strace;
 pub mod target;
 pub mod tools;
