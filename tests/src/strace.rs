@@ -1,6 +1,8 @@
-//! Counts of forks and execs as `strace` sees them.
+//! System calls as `strace` sees them.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, ensure};
@@ -34,6 +36,30 @@ pub fn count(command: &[&str]) -> anyhow::Result<Counts> {
         .context("cannot run strace")?;
     ensure!(status.success(), "{command:?} failed under strace");
     Ok(count_in(&fs::read_to_string(log)?))
+}
+
+/// How often a program that ends by itself makes each system call.
+///
+/// # Errors
+///
+/// strace or the program failed.
+pub fn calls(program: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
+    let folder = tempfile::tempdir()?;
+    let log = folder.path().join("log");
+    let status = Command::new("strace")
+        .args(["-qq", "-e", "signal=none", "-o"])
+        .args([&log, program])
+        .stdin(Stdio::null())
+        .status()
+        .context("cannot run strace")?;
+    ensure!(status.success(), "{} failed", program.display());
+    let mut calls = BTreeMap::new();
+    for line in fs::read_to_string(log)?.lines() {
+        if let Some((name, _)) = line.split_once('(') {
+            *calls.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    Ok(calls)
 }
 
 fn count_in(log: &str) -> Counts {

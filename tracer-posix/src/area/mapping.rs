@@ -2,6 +2,7 @@
 
 use std::io;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
@@ -171,11 +172,16 @@ pub(super) fn create_file() -> io::Result<OwnedFd> {
     Ok(move_high(&low).unwrap_or(low))
 }
 
-/// A copy of a descriptor out of the way of the program's own: programs count on getting the
-/// lowest numbers.
+/// Where areas' descriptors are, in a process that may have so many: out of the way of the program's own,
+/// which counts on getting the lowest numbers.
+pub(super) const HIGH_NUMBERS: Range<RawFd> = 992..1024;
+
+/// A copy of a descriptor at a high number; in a process that may have fewer, as high as may be.
 pub(super) fn move_high(file: &OwnedFd) -> io::Result<OwnedFd> {
-    let limit = limit_of(libc::RLIMIT_NOFILE)?.min(1024);
-    let lowest = RawFd::try_from(limit.saturating_sub(32).max(10)).map_err(io::Error::other)?;
+    let Range { start, end } = HIGH_NUMBERS;
+    let missing = i64::from(end).saturating_sub_unsigned(descriptor_limit()?);
+    let lowest = i64::from(start) - missing.max(0);
+    let lowest = RawFd::try_from(lowest.max(10)).map_err(io::Error::other)?;
     // SAFETY: an own descriptor; no pointer is passed.
     let raw = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest) };
     if raw < 0 {
@@ -183,6 +189,11 @@ pub(super) fn move_high(file: &OwnedFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: `raw` is a new descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// How many descriptors this process may have.
+pub(super) fn descriptor_limit() -> io::Result<u64> {
+    limit_of(libc::RLIMIT_NOFILE)
 }
 
 /// Bytes that this process may give a file: beyond RLIMIT_FSIZE the kernel would not only refuse,
@@ -238,7 +249,12 @@ pub(super) fn facts(file: RawFd) -> io::Result<FileFacts> {
 
 /// Whether the file can neither shrink nor grow, so that mapping it is safe whoever made it.
 pub(super) fn is_sealed(file: &impl AsFd) -> bool {
-    // SAFETY: a live descriptor; no pointer is passed.
-    let seals = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_GET_SEALS) };
+    is_sealed_number(file.as_fd().as_raw_fd())
+}
+
+/// As [`is_sealed`], for a number behind which there may be no file.
+pub(super) fn is_sealed_number(number: RawFd) -> bool {
+    // SAFETY: no pointer is passed; a bad descriptor is an error, not a fault.
+    let seals = unsafe { libc::fcntl(number, libc::F_GET_SEALS) };
     seals >= 0 && seals & libc::F_SEAL_SHRINK != 0
 }
