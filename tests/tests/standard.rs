@@ -32,8 +32,10 @@ fn folder() -> &'static Path {
 }
 
 /// Cases that make as many streams as the whole system may have: meanwhile no other case can have one.
-const ALONE: [&str; 6] = [
+const ALONE: [&str; 8] = [
+    "logs_that_are_read_do_not_count",
     "no_more_streams_than_the_limit_can_be_made",
+    "streams_of_other_processes_count",
     "the_streams_of_a_controller_that_execs_end",
     "the_streams_of_a_controller_that_exits_end",
     "the_streams_of_a_controller_that_exits_without_cleaning_up_end",
@@ -228,6 +230,7 @@ cases! {
         a_zombie_is_a_process
         zero_and_ones_own_number_are_the_same_process
         no_more_streams_than_the_limit_can_be_made
+        streams_of_other_processes_count
         the_streams_of_a_process_that_was_killed_do_not_count
         the_streams_of_a_controller_that_exits_end
         the_streams_of_a_controller_that_exits_without_cleaning_up_end
@@ -272,6 +275,8 @@ cases! {
         what_is_for_active_streams_is_refused_for_logs
         a_stream_with_a_log_is_read_without_taking_anything_away
         any_process_may_open_a_log
+        logs_that_are_read_do_not_count
+        a_process_has_so_many_logs_as_it_has_descriptors_for
         what_is_no_log_is_not_opened
         a_closed_log_is_no_more
         a_controller_that_exits_leaves_a_complete_log

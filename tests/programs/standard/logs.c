@@ -790,6 +790,56 @@ CASE(any_process_may_open_a_log)
     CHECK(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
 }
 
+/* clause: limits.pre_recorded */
+CASE(logs_that_are_read_do_not_count)
+{
+    trace_id_t logs[2 * TRACE_SYS_MAX], active[TRACE_SYS_MAX], trid;
+    int fd = completed(1), first, i;
+
+    for (i = 0; i < 2 * TRACE_SYS_MAX; i++)
+        logs[i] = opened(fd);
+    for (i = 0; i < TRACE_SYS_MAX; i++)
+        OK(posix_trace_create(0, NULL, &active[i]));
+    CHECK_CALL(posix_trace_create(0, NULL, &trid), EAGAIN);
+    trid = opened(fd);
+    CHECK_EQUAL(numbers_in(trid, &first), 1);
+    OK(posix_trace_close(trid));
+    for (i = 0; i < 2 * TRACE_SYS_MAX; i++)
+        OK(posix_trace_close(logs[i]));
+}
+
+/* clause: open.many */
+CASE(a_process_has_so_many_logs_as_it_has_descriptors_for)
+{
+    int fd = completed(1), i, error, count, first;
+    trace_id_t trids[1 << 10], trid;
+    struct rlimit limit;
+
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = 100;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    for (count = 0; (error = posix_trace_open(fd, &trid)) == 0; count++) {
+        CHECK(count < 100);
+        trids[count] = trid;
+    }
+    CHECK_EQUAL(error, EMFILE);
+    CHECK(count > 50);
+    /* Those that are open are none the worse, and one's end is another's beginning. */
+    CHECK_EQUAL(numbers_in(trids[count - 1], &first), 1);
+    OK(posix_trace_close(trids[0]));
+    OK(posix_trace_open(fd, &trids[0]));
+    limit.rlim_cur = limit.rlim_max;
+    if (limit.rlim_cur < 1100)
+        return;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    for (i = count; (error = posix_trace_open(fd, &trid)) == 0; i++) {
+        CHECK(i < 1 << 10);
+        trids[i] = trid;
+    }
+    CHECK_EQUAL(error, EAGAIN);
+    CHECK_EQUAL(i, 1 << 10);
+}
+
 /* clause: open.invalid */
 CASE(what_is_no_log_is_not_opened)
 {

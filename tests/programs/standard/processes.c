@@ -539,6 +539,43 @@ CASE(no_more_streams_than_the_limit_can_be_made)
     OK(posix_trace_create(0, NULL, &trid));
 }
 
+/* clause: limits.system_wide */
+CASE(streams_of_other_processes_count)
+{
+    enum { OTHERS = 5 };
+    trace_id_t trids[TRACE_SYS_MAX], trid;
+    int made[2], go_on[2], i, status;
+    pid_t child;
+    char byte = 0;
+
+    CHECK(pipe(made) == 0 && pipe(go_on) == 0);
+    child = fork();
+    if (child == 0) {
+        close(go_on[1]);
+        for (i = 0; i < OTHERS; i++)
+            trids[i] = suspended();
+        CHECK(write(made[1], &byte, 1) == 1);
+        /* Until the parent closes its end. */
+        CHECK(read(go_on[0], &byte, 1) == 0);
+        OK(posix_trace_shutdown(trids[0]));
+        CHECK(write(made[1], &byte, 1) == 1);
+        pause();
+    }
+    close(go_on[0]);
+    CHECK(read(made[0], &byte, 1) == 1);
+    for (i = 0; i < TRACE_SYS_MAX - OTHERS; i++)
+        trids[i] = suspended();
+    CHECK_CALL(posix_trace_create(0, NULL, &trid), EAGAIN);
+    close(go_on[1]);
+    CHECK(read(made[0], &byte, 1) == 1);
+    trids[i++] = suspended();
+    CHECK_CALL(posix_trace_create(0, NULL, &trid), EAGAIN);
+    CHECK(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child);
+    for (; i < TRACE_SYS_MAX; i++)
+        trids[i] = suspended();
+    CHECK_CALL(posix_trace_create(0, NULL, &trid), EAGAIN);
+}
+
 /* clause: limits.dead controller.end */
 CASE(the_streams_of_a_process_that_was_killed_do_not_count)
 {

@@ -125,7 +125,7 @@ fn told(error: &CreateError) -> c_int {
 /// # Errors
 ///
 /// Returns `EINVAL` for what is no log, or not open for reading, or a null pointer; `EAGAIN` when this process has too many
-/// streams.
+/// streams; `EMFILE` or `ENFILE` when no descriptor is left to read it by.
 ///
 /// # Safety
 ///
@@ -141,7 +141,10 @@ pub unsafe extern "C" fn posix_trace_open(file_desc: c_int, trid: *mut TraceId) 
     // SAFETY: takes no pointers; a number that is no descriptor is found out.
     let copy = unsafe { libc::fcntl(file_desc, libc::F_DUPFD_CLOEXEC, 0) };
     if copy < 0 {
-        return libc::EINVAL;
+        return match std::io::Error::last_os_error().raw_os_error() {
+            Some(number @ (libc::EMFILE | libc::ENFILE)) => number,
+            _ => libc::EINVAL,
+        };
     }
     // SAFETY: just opened, and nobody else's.
     let file = File::from(unsafe { OwnedFd::from_raw_fd(copy) });
