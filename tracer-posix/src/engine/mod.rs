@@ -15,6 +15,8 @@ mod event_types;
 mod flush_model;
 mod ledger;
 mod merge;
+#[cfg(test)]
+mod merge_model;
 mod policy;
 pub mod sizes;
 mod stream;
