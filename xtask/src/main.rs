@@ -35,6 +35,8 @@ enum Task {
     Test(tasks::test::Args),
     /// Runs the tests that load eBPF on older kernels, in virtual machines
     Vmtest(tasks::vmtest::Args),
+    /// Runs the tests that can in an interpreter that finds undefined behaviour
+    Miri(tasks::miri::Args),
     /// Measures the project beside the tools that people use today
     Bench(tasks::bench::Args),
     /// Checks formatting, lints, and what is generated
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Task::Demo(args) => tasks::demo::run(&args),
         Task::Test(args) => tasks::test::run(&args),
         Task::Vmtest(args) => tasks::vmtest::run(&args),
+        Task::Miri(args) => tasks::miri::run(&args),
         Task::Bench(args) => tasks::bench::run(&args),
         Task::Lint => tasks::lint::run(),
         Task::Conformance(args) => tasks::conformance::run(&args),

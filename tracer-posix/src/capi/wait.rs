@@ -97,6 +97,7 @@ mod tests {
     extern "C" fn ignore(_signal: c_int) {}
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has no signals")]
     fn a_signal_that_came_while_they_were_held_back_ends_the_sleep() {
         // SAFETY: the handler does nothing.
         unsafe { libc::signal(libc::SIGUSR2, ignore as *const () as libc::sighandler_t) };

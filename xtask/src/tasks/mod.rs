@@ -10,6 +10,7 @@ pub mod dist;
 pub mod install;
 pub mod lint;
 pub mod man;
+pub mod miri;
 pub mod setup;
 pub mod test;
 pub mod vmtest;

@@ -1,0 +1,76 @@
+//! The parts of the library that are free of system calls, in an interpreter that finds undefined
+//! behaviour.
+//!
+//! Not a part of CI: it needs a nightly toolchain, which the rest of the project does without, and takes
+//! some minutes. Run it after a change of unsafe code.
+
+use std::process::Command;
+
+use crate::{process, workspace};
+
+/// The toolchain that has Miri.
+const TOOLCHAIN: &str = "nightly";
+
+/// What runs there. The trace area needs shared memory, the recorder other processes: those parts have
+/// tests of their own against real ones.
+const PARTS: [&str; 9] = [
+    "engine::",
+    "area::record",
+    "area::ring",
+    "area::type_numbers",
+    "log::",
+    "wire::",
+    "capi::",
+    "event::",
+    "source::",
+];
+
+/// Cases of each property: an interpreter is a thousand times slower.
+const CASES: &str = "2";
+
+/// Which tests to run.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only tests whose name contains this, in place of all that can run there
+    filter: Option<String>,
+}
+
+/// Installs the toolchain where it is missing, and runs the tests.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let has_miri = process::output(Command::new("rustup").args([
+        "run",
+        TOOLCHAIN,
+        "cargo",
+        "miri",
+        "--version",
+    ]));
+    if has_miri.is_err() {
+        process::run(Command::new("rustup").args([
+            "toolchain",
+            "install",
+            TOOLCHAIN,
+            "--profile=minimal",
+            "--component=miri,rust-src",
+        ]))?;
+    }
+    let filters: Vec<&str> = match &args.filter {
+        Some(filter) => vec![filter],
+        None => PARTS.to_vec(),
+    };
+    process::run(
+        Command::new("rustup")
+            .args(["run", TOOLCHAIN, "cargo", "miri", "test"])
+            .args(["--package=tracer-posix", "--package=tracer-common", "--lib"])
+            .arg("--target-dir")
+            .arg(workspace::target("miri"))
+            .arg("--")
+            .args(filters)
+            .current_dir(workspace::root())
+            // Properties keep the seeds of failures in files.
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation")
+            .env("PROPTEST_CASES", CASES)
+            // Of the pinned toolchain, which runs this task.
+            .env_remove("CARGO")
+            .env_remove("RUSTUP_TOOLCHAIN"),
+    )
+}
