@@ -102,16 +102,17 @@ impl<'a> Writer<'a> {
         self.attempts += 1;
         let ticks = self.shared.ticks();
         let data = (ticks << 8 | u64::from(self.tid.unsigned_abs())).to_ne_bytes();
-        self.producer.record(
-            ticks,
-            &Emission {
-                event_type: EventTypeId(300),
-                address: 0,
-                cpu_plus_one: 0,
-                data: &data,
-                is_cut: false,
-            },
-        );
+        let emission = Emission {
+            event_type: EventTypeId(300),
+            address: 0,
+            cpu_plus_one: 0,
+            data: &data,
+            is_cut: false,
+        };
+        match self.producer.place(data.len()) {
+            Some(place) => self.producer.record_at(place, ticks, &emission),
+            None => self.producer.record(ticks, &emission),
+        }
     }
 
     /// The thread ends (`thread::close`).
