@@ -41,24 +41,15 @@ impl Step {
         let is_stack = ["push", "call", "enter"]
             .iter()
             .any(|name| self.name().starts_with(name));
-        is_stack || !is_read && self.last_operand().contains('(')
+        is_stack || !is_read && self.ends_with_memory()
     }
 
-    fn last_operand(&self) -> &str {
-        let operands = self.instruction.split_once(' ').map_or("", |(_, all)| all);
-        // The place's address is not part of an operand: "0x2(%rip)        # 4010 <gate>".
-        let operands = operands.split('#').next().unwrap_or("").trim();
-        // A comma within parentheses separates no operands.
-        let separator = operands.char_indices().rev().scan(0, |depth, (at, byte)| {
-            match byte {
-                ')' => *depth += 1,
-                '(' => *depth -= 1,
-                _ => {}
-            }
-            Some((at, byte == ',' && *depth == 0))
-        });
-        let last = separator.filter(|(_, is_separator)| *is_separator).next();
-        last.map_or(operands, |(at, _)| &operands[at + 1..])
+    /// Whether the last operand, which is the one that is written, is in memory.
+    fn ends_with_memory(&self) -> bool {
+        // The place's address is not part of an operand: "mov %eax,0x2(%rip)        # 4010 <gate>".
+        let operands = self.instruction.split('#').next().unwrap_or("").trim();
+        let last = operands.rsplit(',').next().unwrap_or("");
+        operands.ends_with(')') || last.contains("%fs:")
     }
 }
 
@@ -187,4 +178,41 @@ fn disassembled(library: &Path) -> anyhow::Result<HashMap<u64, String>> {
         Some((address, instruction.trim().to_owned()))
     };
     Ok(text.lines().filter_map(instruction).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Step;
+
+    fn step(instruction: &str) -> Step {
+        Step {
+            object: 0,
+            instruction: instruction.to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_writes_to_memory_is_a_store() {
+        for store in [
+            "mov    %eax,0x2f47(%rip)        # 3fc8 <gate>",
+            "movl   $0x0,(%rax,%rcx,8)",
+            "incl   (%rax)",
+            "mov    %rax,%fs:0x10",
+            "push   %rbx",
+            "lock addl $0x1,(%rsp)",
+        ] {
+            assert!(step(store).is_store(), "{store}");
+        }
+        for other in [
+            "mov    0x2f47(%rip),%rdx        # 3fc8 <gate>",
+            "cmpl   $0x0,(%rax)",
+            "test   %edx,%edx",
+            "jmp    *0x2fe2(%rip)        # 3fd0",
+            "nopw   0x0(%rax,%rax,1)",
+            "mov    %fs:0x10,%rax",
+            "ret",
+        ] {
+            assert!(!step(other).is_store(), "{other}");
+        }
+    }
 }
