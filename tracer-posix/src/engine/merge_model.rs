@@ -26,6 +26,7 @@ struct Queue {
     events: Vec<Made>,
     portion: usize,
     lost: u64,
+    lost_since: u64,
     is_last: bool,
 }
 
@@ -52,7 +53,7 @@ impl Source for Portions {
         batch.lose(Loss {
             cause: LossCause::KernelRingFull,
             count: std::mem::take(&mut queue.lost),
-            since: MonotonicNs(0),
+            since: MonotonicNs(queue.lost_since),
         });
         queue.portion = 0;
         match queue.events.first() {
@@ -83,6 +84,41 @@ fn given(stream: &mut ActiveStream) -> Vec<Made> {
         }
     }
     all
+}
+
+#[test]
+fn a_loss_is_marked_before_the_event_that_came_after_it() {
+    let made = |number: u8| Made {
+        time: 10 * u64::from(number),
+        number,
+        length: 0,
+    };
+    let source = Portions::default();
+    source.0.lock().unwrap().events = [1, 2, 3].map(made).to_vec();
+    let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 1 << 20, || MonotonicNs(0));
+    stream.add_source(Box::new(source.clone()));
+    stream.start(super::Origin::NONE);
+    {
+        let mut queue = source.0.lock().unwrap();
+        (queue.lost, queue.lost_since) = (7, 15);
+        (queue.portion, queue.is_last) = (3, true);
+    }
+    stream.sync();
+
+    let mut seen = Vec::new();
+    while let Some(event) = stream.next_event() {
+        seen.push((event.header.event_type, event.header.time.0));
+    }
+    let expected = [
+        (EventTypeId::START, 10),
+        (USER, 10),
+        (EventTypeId::OVERFLOW, 15),
+        (EventTypeId::RESUME, 20),
+        (USER, 20),
+        (USER, 30),
+    ];
+    assert_eq!(seen, expected);
+    assert_eq!(stream.ledger().lost(LossCause::KernelRingFull), 7);
 }
 
 proptest! {

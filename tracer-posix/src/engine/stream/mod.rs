@@ -6,5 +6,7 @@ mod buffer;
 mod core;
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod own_events;
 
 pub use self::core::{Filtering, Origin, Status, StreamCore};
