@@ -526,14 +526,23 @@ CASE(no_more_streams_than_the_limit_can_be_made)
 {
     trace_id_t trids[TRACE_SYS_MAX], trid;
     int i;
+    pid_t other = fork();
 
+    if (other == 0) {
+        execlp("sleep", "sleep", "1000", (char *)NULL);
+        _exit(4);
+    }
     CHECK(TRACE_SYS_MAX >= _POSIX_TRACE_SYS_MAX);
     for (i = 0; i < TRACE_SYS_MAX; i++)
         trids[i] = suspended();
     CHECK_CALL(posix_trace_create(0, NULL, &trid), EAGAIN);
+    /* Nor of another process, that has no streams yet. */
+    CHECK_CALL(posix_trace_create(other, NULL, &trid), EAGAIN);
     OK(posix_trace_shutdown(trids[3]));
-    OK(posix_trace_create(0, NULL, &trids[3]));
+    OK(posix_trace_create(other, NULL, &trids[3]));
     CHECK_CALL(posix_trace_create(0, NULL, &trid), EAGAIN);
+    CHECK_CALL(posix_trace_create(other, NULL, &trid), EAGAIN);
+    CHECK(kill(other, SIGKILL) == 0 && waitpid(other, &i, 0) == other);
     for (i = 0; i < TRACE_SYS_MAX; i++)
         OK(posix_trace_shutdown(trids[i]));
     OK(posix_trace_create(0, NULL, &trid));

@@ -47,6 +47,8 @@ CASE(an_event_tells_process_thread_and_time)
     CHECK(time >= before - 1000000 && time <= after + 1000000);
     CHECK_EQUAL(info.posix_pid, getpid());
     CHECK(pthread_equal(info.posix_thread_id, pthread_self()));
+    /* A process's first thread has its number. */
+    CHECK_EQUAL(info.linux_tid, getpid());
     CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_NOT_TRUNCATED);
 }
 

@@ -108,7 +108,9 @@ mod tests {
         // SAFETY: a signal with a handler, to this thread.
         unsafe { libc::pthread_kill(own, libc::SIGUSR2) };
 
+        set_errno(77);
         assert_eq!(held.sleep(Duration::from_millis(900)), libc::EINTR);
+        assert_eq!(errno(), 77, "it is the program's");
         held.let_through();
     }
 }
