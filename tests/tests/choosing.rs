@@ -65,7 +65,12 @@ fn processes_of_a_name_are_traced_those_that_begin_later_too() {
     let is_fork_of = |pid| move |event: &Event| event.is_system("fork") && event.pid == pid;
     tracer.wait_for(is_fork_of(pid_of(&early))).unwrap();
     let late = start(&chosen).unwrap();
-    tracer.wait_for(is_fork_of(pid_of(&late))).unwrap();
+    let fork = tracer.wait_for(is_fork_of(pid_of(&late))).unwrap();
+    // The children run their program a moment after they were made.
+    let child = fork.number("child_pid");
+    let is_exec_of_child =
+        |event: &Event| event.is_system("exec") && Some(i64::from(event.pid)) == child;
+    tracer.wait_for(is_exec_of_child).unwrap();
     let (early_pid, late_pid) = (pid_of(&early), pid_of(&late));
     end([early, late, stranger]).unwrap();
     let trace = tracer.stop().unwrap();
