@@ -114,8 +114,12 @@ fn command(kernel: &Path, initramfs: &Path, processors: Processors) -> Command {
         .arg(kernel)
         .arg("-initrd")
         .arg(initramfs)
-        // A fault ends the machine (`-no-reboot`) instead of being one line among many.
-        .args(["-append", "console=ttyS0 quiet oops=panic panic=-1"])
+        // A fault ends the machine (`-no-reboot`) instead of being one line among many. A host that
+        // stops us for half a minute is no fault of the guest's.
+        .args([
+            "-append",
+            "console=ttyS0 quiet oops=panic panic=-1 watchdog_thresh=60",
+        ])
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     command
