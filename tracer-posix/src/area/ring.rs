@@ -516,7 +516,7 @@ mod tests {
         #[test]
         fn a_ring_holds_what_a_list_would_hold(
             keeps_oldest: bool,
-            ops in prop::collection::vec(prop::option::weighted(0.9, 0_usize..100), 0..if cfg!(miri) { 25 } else { 300 }),
+            ops in prop::collection::vec(prop::option::weighted(0.9, 0_usize..100), 0..if cfg!(miri) { 8 } else { 300 }),
         ) {
             let (entry, words) = (entry(), words(512));
             let ring = Ring::new(&entry, &words).unwrap();
