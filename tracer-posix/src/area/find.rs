@@ -124,6 +124,16 @@ impl Area {
         Self::open(file)?.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
     }
 
+    /// A descriptor of the area to be inherited over exec, where the library in the new program looks
+    /// for it. It is closed by exec until that is taken off it.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor can be had.
+    pub fn to_be_inherited(&self) -> io::Result<OwnedFd> {
+        mapping::move_high(self.as_fd())
+    }
+
     /// Which area this is: two mappings of the same area have the same.
     #[must_use]
     pub fn id(&self) -> AreaId {

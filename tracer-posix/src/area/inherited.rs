@@ -1,7 +1,7 @@
 //! Finding the area that the program before us left open for us. No allocation: it may run in the
 //! first emission of a program that links the library statically.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use super::find::{Kind, kind};
 use super::mapping::{self, HIGH_NUMBERS};
@@ -35,7 +35,7 @@ pub(super) fn take() -> Option<OwnedFd> {
         for_each_descriptor(&mut look)?;
     }
     let (_, file) = youngest?;
-    Some(mapping::move_high(&file).unwrap_or(file))
+    Some(mapping::move_high(file.as_fd()).unwrap_or(file))
 }
 
 /// Whether an area that was inherited has one of the high numbers: they are to be had here, and some

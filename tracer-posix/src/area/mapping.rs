@@ -169,7 +169,7 @@ pub(super) fn create_file() -> io::Result<OwnedFd> {
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     // SAFETY: an own descriptor; no pointer is passed.
     check(unsafe { libc::fcntl(low.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
-    Ok(move_high(&low).unwrap_or(low))
+    Ok(move_high(low.as_fd()).unwrap_or(low))
 }
 
 /// Where areas' descriptors are, in a process that may have so many: out of the way of the program's own,
@@ -177,12 +177,12 @@ pub(super) fn create_file() -> io::Result<OwnedFd> {
 pub(super) const HIGH_NUMBERS: Range<RawFd> = 992..1024;
 
 /// A copy of a descriptor at a high number; in a process that may have fewer, as high as may be.
-pub(super) fn move_high(file: &OwnedFd) -> io::Result<OwnedFd> {
+pub(super) fn move_high(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let Range { start, end } = HIGH_NUMBERS;
     let missing = i64::from(end).saturating_sub_unsigned(descriptor_limit()?);
     let lowest = i64::from(start) - missing.max(0);
     let lowest = RawFd::try_from(lowest.max(10)).map_err(io::Error::other)?;
-    // SAFETY: an own descriptor; no pointer is passed.
+    // SAFETY: a descriptor that is open; no pointer is passed.
     let raw = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, lowest) };
     if raw < 0 {
         return Err(io::Error::last_os_error());

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitStatus;
 
 use anyhow::Context;
@@ -64,7 +63,7 @@ async fn start_and_follow(
     let writer = setup.writer()?;
     let (area, inherited) = if setup.selection.has_user() {
         let area = Area::for_command().context("cannot make a trace area")?;
-        let inherited: OwnedFd = area.as_fd().try_clone_to_owned()?;
+        let inherited = area.to_be_inherited()?;
         (Some(area), Some(inherited))
     } else {
         (None, None)
