@@ -3,7 +3,7 @@
  * emitted: whatever is noted there must be in the log.
  *
  * crash NOTES LOG self              traces itself into LOG
- * crash NOTES LOG exec              the same, and becomes another program after a moment
+ * crash NOTES LOG exec              the same, and becomes another program when all threads emit
  * crash NOTES LOG pid PID           traces process PID into LOG, and waits to be killed
  * crash NOTES -                     only emits
  */
@@ -78,7 +78,9 @@ int main(int argc, char **argv)
     fflush(stdout);
     if (argc == 4 && strcmp(argv[3], "exec") == 0) {
         struct timespec pause = { 0, 20000000 };
-        nanosleep(&pause, NULL);
+        do
+            nanosleep(&pause, NULL);
+        while (notes[0] == 0 || notes[1] == 0 || notes[2] == 0);
         execlp("sleep", "sleep", "1000", (char *)NULL);
     }
     for (;;)
