@@ -12,6 +12,7 @@ use tests::rights::missing_right;
 use tests::target::{Target, numbers_after};
 use tests::tracer::{Trace, Tracer};
 use tests::{dist, wait_until};
+use tracer_posix::engine::Inheritance;
 use tracer_posix::log::LogReader;
 
 /// What `flood.c` calls its numbered events.
@@ -184,6 +185,21 @@ fn a_log_can_be_continued() {
     // Both from the first to the last, one after the other, and of one type.
     let once: Vec<u64> = (0..500).collect();
     assert_eq!(*numbers, [&once[..], &once[..]].concat());
+}
+
+#[test]
+fn a_log_tells_whether_children_were_traced() {
+    let told = |options: &[&str]| {
+        let mut scene = Scene::new("100", "1").unwrap();
+        let tracer = scene.attach(options).unwrap();
+        tracer.stop().unwrap();
+        let log = fs::File::open(scene.log()).unwrap();
+        let log = LogReader::open(log).unwrap();
+        log.header().attributes.inheritance()
+    };
+
+    assert_eq!(told(&[]), Inheritance::Inherited);
+    assert_eq!(told(&["--no-inherit"]), Inheritance::CloseForChild);
 }
 
 #[test]

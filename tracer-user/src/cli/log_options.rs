@@ -75,7 +75,7 @@ impl LogArgs {
     /// # Errors
     ///
     /// An option makes no sense.
-    pub fn setup(self, stream_bytes: usize) -> anyhow::Result<Option<LogSetup>> {
+    pub fn setup(self, stream_bytes: usize, inherit: bool) -> anyhow::Result<Option<LogSetup>> {
         let Some(path) = self.log else {
             return Ok(None);
         };
@@ -111,6 +111,7 @@ impl LogArgs {
                 FullPolicy::UntilFull => StreamFullPolicy::UntilFull,
             },
             stream_bytes,
+            inherit,
         }))
     }
 }

@@ -142,7 +142,7 @@ impl TryFrom<TraceArgs> for Setup {
             ring_bytes,
             stream_bytes,
             thread_ring_bytes,
-            log: args.log.setup(stream_bytes)?,
+            log: args.log.setup(stream_bytes, !args.no_inherit)?,
             output: args.output,
             verbose: args.verbose,
         })

@@ -79,7 +79,7 @@ fn of_stream(inventory: &Inventory) -> Vec<(&'static str, String)> {
         ),
         ("log policy", log_policy),
         (
-            "data of an event",
+            "event data",
             format!("at most {} bytes", attributes.max_data_size()),
         ),
         (

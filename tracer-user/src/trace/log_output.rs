@@ -8,7 +8,8 @@ use anyhow::Context;
 use tracer_common::event_type::EventTypeId;
 use tracer_posix::area::{monotonic_now, realtime_now};
 use tracer_posix::engine::{
-    Attributes, EventTypes, Ledger, LogFullPolicy, Origin, StreamCore, StreamFullPolicy,
+    Attributes, EventTypes, Inheritance, Ledger, LogFullPolicy, Origin, StreamCore,
+    StreamFullPolicy,
 };
 use tracer_posix::event::{Event, EventHeader, MonotonicNs};
 use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter, WriteError};
@@ -37,6 +38,8 @@ pub struct LogSetup {
     pub stream_policy: StreamFullPolicy,
     /// Bytes of the stream.
     pub stream_bytes: usize,
+    /// Whether children are traced too.
+    pub inherit: bool,
 }
 
 /// A log that is being written.
@@ -204,6 +207,11 @@ fn header(setup: &LogSetup) -> LogHeader {
         .with_stream_min_size(setup.stream_bytes)
         .with_log_max_size(usize::try_from(setup.max_size).unwrap_or(usize::MAX))
         .with_log_full_policy(setup.policy)
+        .with_inheritance(if setup.inherit {
+            Inheritance::Inherited
+        } else {
+            Inheritance::CloseForChild
+        })
         .with_creation_time(realtime);
     LogHeader {
         attributes,
