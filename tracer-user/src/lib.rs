@@ -4,7 +4,7 @@
 //! - [`trace`] follows processes: it joins the sources in one stream and drains it;
 //! - [`report`] shows events, to people as text and to programs as JSON lines or CSV;
 //! - [`log_view`] looks at logs, and [`export`] converts them to what other tools open;
-//! - [`syscall_names`] knows the names of system calls;
+//! - [`syscall_names`] knows the names of system calls, and [`syscall_arguments`] how many arguments they take;
 //! - [`cli`] is what was typed, checked.
 
 pub mod agent;
@@ -14,5 +14,6 @@ pub mod kernel;
 pub mod log_view;
 pub mod probes;
 pub mod report;
+pub mod syscall_arguments;
 pub mod syscall_names;
 pub mod trace;

@@ -13,6 +13,7 @@ use super::fields::until_null;
 use super::numbers::push_number;
 use super::signals::signal_name;
 use super::words::push_task;
+use crate::syscall_arguments;
 use crate::syscall_names::{self, Table};
 
 /// What became of a signal.
@@ -219,8 +220,12 @@ fn table(compat: u32) -> Table {
 
 fn push_call(out: &mut Vec<u8>, call: &SyscallEnterData) {
     push_syscall_name(out, table(call.compat), call.number);
-    for (place, argument) in call.args.iter().enumerate() {
-        out.extend_from_slice(if place == 0 { b"(" } else { b", " });
+    out.push(b'(');
+    let count = syscall_arguments::count(table(call.compat), call.number);
+    for (place, argument) in call.args.iter().take(count).enumerate() {
+        if place > 0 {
+            out.extend_from_slice(b", ");
+        }
         push_address(out, *argument);
     }
     out.push(b')');
@@ -300,7 +305,7 @@ mod tests {
         };
         assert_eq!(
             words(EventTypeId::SYSCALL_ENTER, &call),
-            "openat(0xffffff9c, 0x7ffd0010, 0x80000, 0, 9, 0xa)"
+            "openat(0xffffff9c, 0x7ffd0010, 0x80000, 0)"
         );
     }
 
