@@ -268,6 +268,7 @@ cases! {
         a_flush_of_a_suspended_stream_is_not_recorded
         a_flush_gives_a_full_stream_its_room_back
         flushes_at_the_same_time_wait_for_each_other
+        a_status_during_a_flush_says_so_at_once
         a_log_beyond_the_largest_file_is_an_error_and_no_signal
         a_device_without_room_for_the_log_is_told_at_once
         a_full_device_is_an_error_of_the_flush

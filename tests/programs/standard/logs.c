@@ -1,6 +1,7 @@
 /* Streams with a log, and logs. */
 #define _GNU_SOURCE
 #include "streams.h"
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -8,6 +9,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define SMALL 16384
@@ -634,6 +636,138 @@ CASE(flushes_at_the_same_time_wait_for_each_other)
     CHECK(pthread_join(thread, NULL) == 0);
     OK(posix_trace_shutdown(trid));
     CHECK_EQUAL(numbers_in(opened(fd), &first), sent);
+}
+
+static pid_t recorder;
+
+/* Also when a check fails. */
+static void let_the_recorder_go_on(void)
+{
+    if (recorder > 0)
+        kill(recorder, SIGCONT);
+}
+
+static void end_of_patience(int signal)
+{
+    (void)signal;
+    let_the_recorder_go_on();
+    _exit(EXIT_FAILURE);
+}
+
+/* Whether another process has the file open. */
+static int has_open(pid_t pid, const struct stat *file)
+{
+    char path[300];
+    struct dirent *entry;
+    struct stat other;
+    int is_open = 0;
+    DIR *folder;
+
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    folder = opendir(path);
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        snprintf(path, sizeof path, "/proc/%d/fd/%s", (int)pid, entry->d_name);
+        is_open |= stat(path, &other) == 0 && other.st_dev == file->st_dev && other.st_ino == file->st_ino;
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return is_open;
+}
+
+/* The state of a process, by the letter that the kernel has for it. */
+static char state_of(pid_t pid)
+{
+    char path[100], line[400], *after_name;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    file = fopen(path, "r");
+    CHECK(file != NULL && fgets(line, sizeof line, file) != NULL);
+    fclose(file);
+    after_name = strrchr(line, ')');
+    CHECK(after_name != NULL);
+    return after_name[2];
+}
+
+/* Stops the process that writes the log, which is whoever else has it open. */
+static void stop_the_recorder_of(int fd)
+{
+    DIR *folder = opendir("/proc");
+    struct dirent *entry;
+    struct stat file;
+
+    CHECK(folder != NULL && fstat(fd, &file) == 0);
+    while (recorder == 0 && (entry = readdir(folder)) != NULL) {
+        pid_t pid = (pid_t)atoi(entry->d_name);
+
+        if (pid > 0 && pid != getpid() && has_open(pid, &file))
+            recorder = pid;
+    }
+    closedir(folder);
+    CHECK(recorder > 0);
+    CHECK(atexit(let_the_recorder_go_on) == 0);
+    /* A case that hangs is ended by this. */
+    CHECK(signal(SIGTERM, end_of_patience) != SIG_ERR);
+    CHECK(kill(recorder, SIGSTOP) == 0);
+    while (state_of(recorder) != 'T')
+        sleep_ms(1);
+}
+
+/* Waits until a thread waits for what another process says. */
+static void until_it_receives(pid_t tid)
+{
+    char path[100], line[100];
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)tid);
+    do {
+        FILE *file = fopen(path, "r");
+
+        CHECK(file != NULL && fgets(line, sizeof line, file) != NULL);
+        fclose(file);
+        sleep_ms(1);
+    } while (atoi(line) != SYS_recvfrom);
+}
+
+static volatile pid_t flushing_thread;
+
+static void *flush_once(void *argument)
+{
+    flushing_thread = (pid_t)syscall(SYS_gettid);
+    OK(posix_trace_flush(*(trace_id_t *)argument));
+    return NULL;
+}
+
+/* clause: flush.status */
+CASE(a_status_during_a_flush_says_so_at_once)
+{
+    trace_attr_t attr = log_attributes(POSIX_TRACE_LOOP, 65536);
+    int fd = new_file(), sent;
+    pthread_t thread;
+    trace_id_t trid = logged_of(fd, &attr);
+
+    OK(posix_trace_start(trid));
+    for (sent = 0; sent < 50000; sent += 1000) {
+        emit(sent, sent + 1000);
+        OK(posix_trace_flush(trid));
+    }
+    stop_the_recorder_of(fd);
+    CHECK(pthread_create(&thread, NULL, flush_once, &trid) == 0);
+    while (flushing_thread == 0)
+        sleep_ms(1);
+    until_it_receives(flushing_thread);
+    status = status_of(trid);
+    CHECK_EQUAL(status.posix_stream_flush_status, POSIX_TRACE_FLUSHING);
+    CHECK_EQUAL(status.posix_stream_status, POSIX_TRACE_RUNNING);
+    CHECK_EQUAL(status.posix_stream_full_status, POSIX_TRACE_NOT_FULL);
+    CHECK_EQUAL(status.posix_log_full_status, POSIX_TRACE_FULL);
+    CHECK_EQUAL(status.posix_stream_flush_error, 0);
+    let_the_recorder_go_on();
+    CHECK(pthread_join(thread, NULL) == 0);
+    /* What was lost is told when the flush is over. */
+    status = status_of(trid);
+    CHECK_EQUAL(status.posix_stream_flush_status, POSIX_TRACE_NOT_FLUSHING);
+    CHECK_EQUAL(status.posix_log_overrun_status, POSIX_TRACE_OVERRUN);
+    OK(posix_trace_shutdown(trid));
 }
 
 static void limit_files(rlim_t bytes)

@@ -8,11 +8,14 @@
 //! | try to get the next event | yes | yes | `EINVAL` |
 //! | rewind, close | `EINVAL` | `EINVAL` | yes |
 
+use std::sync::Arc;
+
 use tracer_common::event_type::EventTypeId;
 
 use crate::engine::{Attributes, EventSet, Filtering, Origin};
 use crate::event::{Event, RealtimeNs};
 use crate::log::LogReader;
+use crate::logged::Activity;
 use crate::stream::{LoggedStatus, LoggedStream, RecorderGone, Stream};
 
 use super::numbers::Invalid;
@@ -133,6 +136,14 @@ impl Kind {
                 .map_err(|_too_long| Invalid)?),
             Self::Logged(stream) => Ok(stream.define_event_type(name)?),
             Self::Recorded(_) | Self::Ended => Err(Invalid),
+        }
+    }
+
+    /// What the recorder of a stream with a log is about.
+    pub(super) fn activity(&self) -> Option<Arc<Activity>> {
+        match self {
+            Self::Logged(stream) => Some(Arc::clone(stream.activity())),
+            Self::Active(_) | Self::Recorded(_) | Self::Ended => None,
         }
     }
 
@@ -262,6 +273,7 @@ fn recorded_status(log: &LogReader) -> LoggedStatus {
         is_running: false,
         is_full: status.is_full,
         is_overrun: status.is_overrun,
+        is_flushing: false,
         flush_error: status.flush_error,
         is_log_full: status.is_log_full,
         is_log_overrun: status.is_log_overrun || log.damage() != crate::log::Damage::default(),

@@ -85,8 +85,10 @@ with_call_address! {
 }
 
 unsafe extern "C" fn flush_at(trid: TraceId, address: u64) -> c_int {
-    number(with_stream(trid, |stream| {
-        stream.kind.flush(caller(address))
+    let _errno = ErrnoKept::new();
+    number(table::find(trid).and_then(|shared| {
+        let _asking = shared.asking_for_flush();
+        shared.lock()?.kind.flush(caller(address))
     }))
 }
 
@@ -134,7 +136,8 @@ pub unsafe extern "C" fn posix_trace_get_attr(trid: TraceId, attr: *mut TraceAtt
     }))
 }
 
-/// Stores the status of a stream; that events were lost is told once, but for a log always.
+/// Stores the status of a stream; that events were lost is told once, but for a log always. It does not
+/// wait for a flush.
 ///
 /// # Errors
 ///
@@ -147,15 +150,19 @@ pub unsafe extern "C" fn posix_trace_get_attr(trid: TraceId, attr: *mut TraceAtt
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut StatusInfo) -> c_int {
     use constants::{
-        POSIX_TRACE_FULL, POSIX_TRACE_NO_OVERRUN, POSIX_TRACE_NOT_FLUSHING, POSIX_TRACE_NOT_FULL,
-        POSIX_TRACE_OVERRUN, POSIX_TRACE_RUNNING, POSIX_TRACE_SUSPENDED,
+        POSIX_TRACE_FLUSHING, POSIX_TRACE_FULL, POSIX_TRACE_NO_OVERRUN, POSIX_TRACE_NOT_FLUSHING,
+        POSIX_TRACE_NOT_FULL, POSIX_TRACE_OVERRUN, POSIX_TRACE_RUNNING, POSIX_TRACE_SUSPENDED,
     };
     let choose = |is_so, yes, no| if is_so { yes } else { no };
-    status(with_stream(trid, |stream| {
+    let _errno = ErrnoKept::new();
+    status(table::find(trid).and_then(|shared| {
         if info.is_null() {
             return Err(Invalid);
         }
-        let now = stream.kind.status()?;
+        let now = match shared.status_of_flush() {
+            Some(status) => status,
+            None => shared.lock()?.kind.status()?,
+        };
         let told = StatusInfo {
             stream_status: choose(now.is_running, POSIX_TRACE_RUNNING, POSIX_TRACE_SUSPENDED),
             stream_full_status: choose(now.is_full, POSIX_TRACE_FULL, POSIX_TRACE_NOT_FULL),
@@ -164,7 +171,11 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
                 POSIX_TRACE_OVERRUN,
                 POSIX_TRACE_NO_OVERRUN,
             ),
-            stream_flush_status: POSIX_TRACE_NOT_FLUSHING,
+            stream_flush_status: choose(
+                now.is_flushing,
+                POSIX_TRACE_FLUSHING,
+                POSIX_TRACE_NOT_FLUSHING,
+            ),
             stream_flush_error: now.flush_error,
             log_overrun_status: choose(
                 now.is_log_overrun,

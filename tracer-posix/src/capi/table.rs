@@ -14,6 +14,8 @@ use super::numbers::Invalid;
 use super::types::TraceId;
 use crate::area;
 use crate::engine::Origin;
+use crate::logged::{Activity, Asking};
+use crate::stream::LoggedStatus;
 
 /// A stream with what C programs need beside it.
 pub(super) struct Stream {
@@ -38,6 +40,8 @@ impl Stream {
 pub(super) struct Shared {
     stream: Mutex<Stream>,
     is_shut_down: AtomicBool,
+    /// What the recorder is about, if there is one: to be known without the lock.
+    activity: Option<Arc<Activity>>,
 }
 
 impl Shared {
@@ -49,6 +53,18 @@ impl Shared {
         } else {
             Ok(stream)
         }
+    }
+
+    /// Tells others that a flush is asked for, until what is returned is dropped.
+    pub(super) fn asking_for_flush(&self) -> Option<Asking<'_>> {
+        self.activity.as_deref().map(Activity::asking)
+    }
+
+    /// The status while a flush that was asked for goes on. It waits for nobody.
+    pub(super) fn status_of_flush(&self) -> Option<LoggedStatus> {
+        let activity = self.activity.as_deref()?;
+        let is_shut_down = self.is_shut_down.load(Acquire);
+        activity.status_of_flush().filter(|_| !is_shut_down)
     }
 }
 
@@ -114,6 +130,7 @@ pub(super) fn enter(kind: Kind) -> Option<TraceId> {
     place.generation = (place.generation + 1) & (u32::MAX >> PLACE_BITS);
     place.generation = place.generation.max(1);
     place.stream = Some(Arc::new(Shared {
+        activity: kind.activity(),
         stream: Mutex::new(Stream::new(kind)),
         is_shut_down: AtomicBool::new(false),
     }));

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::EventTypeId;
 use crate::agent::{self, AgentSource};
@@ -18,11 +20,14 @@ use crate::stream::{CreateError, RealtimeClock};
 
 use super::protocol::{LoggedStatus, MESSAGE_BYTES, Reply, Request};
 use super::serve::{Controller, serve, settle_down};
-use super::{Recording, process};
+use super::{Activity, Recording, process};
 
 /// The least that a thread's ring has under `POSIX_TRACE_FLUSH`: what a fast thread emits until the
 /// recorder comes by again.
 const LEAST_RING: usize = 2 << 20;
+/// How long a status waits for a flush that nobody asked for: longer than most take, so that its answer
+/// is the whole truth then.
+const OWN_FLUSH_WAIT: Duration = Duration::from_millis(500);
 
 /// A stream with a log: what its recorder does is asked for here. Dropping it shuts it down.
 #[derive(Debug)]
@@ -33,6 +38,7 @@ pub struct LoggedStream {
     is_shut_down: bool,
     recorder: libc::pid_t,
     clock: RealtimeClock,
+    activity: Arc<Activity>,
 }
 
 /// The recorder is gone: somebody has killed it.
@@ -60,6 +66,8 @@ impl LoggedStream {
         let inode = inode_of(&ours).map_err(CreateError::Recorder)?;
         // Away from the standard descriptors, which the recorder gives up.
         let log = duplicate(file).map_err(|error| CreateError::Log(error.into()))?;
+        let activity = Activity::new().map_err(CreateError::Recorder)?;
+        let activity = Arc::new(activity);
         let end = ours.as_raw_fd();
         let controller = area::own_pid();
         let header = LogHeader {
@@ -88,9 +96,10 @@ impl LoggedStream {
             };
             let told = postcard::to_stdvec(&first).map_err(io::Error::other);
             let told = told.and_then(|bytes| send(&theirs, &bytes));
-            if let Ok((recording, _counted)) = made
+            if let Ok((mut recording, _counted)) = made
                 && told.is_ok()
             {
+                recording.set_activity(Arc::clone(&activity));
                 serve(recording, &theirs, controller_seen);
             }
         })
@@ -103,6 +112,7 @@ impl LoggedStream {
             is_shut_down: false,
             recorder: 0,
             clock: RealtimeClock::new(),
+            activity,
         };
         match stream.reply() {
             Ok(Reply::Ready(recorder)) => {
@@ -195,12 +205,25 @@ impl LoggedStream {
         }
     }
 
-    /// The status now; losses and the error of a flush are told once.
+    /// What the recorder is about, for threads that must not wait for what this stream was asked for.
+    pub(crate) fn activity(&self) -> &Arc<Activity> {
+        &self.activity
+    }
+
+    /// The status now; losses and the error of a flush are told once. A flush that the recorder makes by
+    /// itself is waited for, but not for long: what it was before is told then, and that it is flushing.
     ///
     /// # Errors
     ///
     /// See [`RecorderGone`].
     pub fn status(&mut self) -> Result<LoggedStatus, RecorderGone> {
+        let deadline = Instant::now() + OWN_FLUSH_WAIT;
+        // There is nothing to hear from the recorder but its end.
+        while self.activity.is_flushing() && !is_readable(&self.socket) {
+            if Instant::now() > deadline {
+                return Ok(self.activity.last_status());
+            }
+        }
         match self.ask(&Request::Status)? {
             Reply::Status(status) => Ok(status),
             _ => Err(RecorderGone),
@@ -419,6 +442,18 @@ pub(super) fn receive<'a>(socket: &OwnedFd, room: &'a mut [u8]) -> io::Result<&'
             Err(_failed) => interrupted_or_failed()?,
         }
     }
+}
+
+/// Whether the other side has said something, or has closed its end, within a millisecond.
+fn is_readable(socket: &OwnedFd) -> bool {
+    let mut polled = libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one valid entry.
+    unsafe { libc::poll(&raw mut polled, 1, 1) };
+    polled.revents != 0
 }
 
 /// A signal does not end a conversation.

@@ -9,14 +9,17 @@
 //! - `protocol`: what controller and recorder say to each other.
 //! - `process`: making the recorder.
 //! - `serve`: what the recorder does.
+//! - `activity`: what it is about, for those who cannot wait.
 //! - [`LoggedStream`]: the controller's side.
 
+mod activity;
 mod client;
 mod process;
 mod protocol;
 mod recording;
 mod serve;
 
+pub(crate) use activity::{Activity, Asking};
 pub use client::{LoggedStream, RecorderGone};
 pub use protocol::LoggedStatus;
 pub use recording::Recording;

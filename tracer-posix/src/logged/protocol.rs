@@ -57,6 +57,8 @@ pub struct LoggedStatus {
     pub is_full: bool,
     /// Whether it lost events since this was last asked (`POSIX_TRACE_OVERRUN`).
     pub is_overrun: bool,
+    /// Whether a flush is going on (`POSIX_TRACE_FLUSHING`). What was lost is told when it is over.
+    pub is_flushing: bool,
     /// The number of the first error of a flush since this was last asked; 0 for none.
     pub flush_error: i32,
     /// Whether the log's room is used up.

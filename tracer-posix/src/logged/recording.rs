@@ -1,5 +1,6 @@
 //! A stream and the log that it is flushed to.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::engine::{
@@ -9,7 +10,7 @@ use crate::event::{Event, MonotonicNs};
 use crate::log::{FinalStatus, LogWriter, WriteError};
 use crate::source::Source;
 
-use super::LoggedStatus;
+use super::{Activity, LoggedStatus};
 
 /// How often a stream under `POSIX_TRACE_FLUSH` is flushed at least, while it has events.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
@@ -24,6 +25,8 @@ struct Log {
     now: fn() -> MonotonicNs,
     /// The data of the event at hand.
     data: Vec<u8>,
+    /// Where it is told that a flush goes on, if anywhere.
+    activity: Option<Arc<Activity>>,
 }
 
 impl Log {
@@ -40,8 +43,20 @@ impl Log {
     }
 }
 
+impl Log {
+    /// Hands what was copied over to the file.
+    fn write(&mut self, core: &StreamCore) {
+        let activity = self.activity.clone();
+        let _flushing = activity.as_deref().map(Activity::flushing);
+        let result = self.writer.flush(core.ledger());
+        self.note(result);
+    }
+}
+
 impl Flush for Log {
     fn flush(&mut self, core: &mut StreamCore, types: &EventTypes, caller: Origin) {
+        let activity = self.activity.clone();
+        let _flushing = activity.as_deref().map(Activity::flushing);
         let had_error = self.first_error != 0;
         self.error = 0;
         core.begin_flush(caller);
@@ -83,6 +98,7 @@ impl Recording {
             error: 0,
             now,
             data: Vec::new(),
+            activity: None,
         };
         Self {
             stream: ActiveStream::with_log(policy, capacity, now, log),
@@ -94,6 +110,24 @@ impl Recording {
     /// Adds a source and tells it what the stream wants.
     pub fn add_source(&mut self, source: Box<dyn Source>) {
         self.stream.add_source(source);
+    }
+
+    /// Tells from now on in `activity` when it flushes.
+    pub(super) fn set_activity(&mut self, activity: Arc<Activity>) {
+        self.stream.log().0.activity = Some(activity);
+    }
+
+    /// Tells how stream and log are, for those who ask during the next flush.
+    pub(super) fn tell(&mut self) {
+        let (log, core, _) = self.stream.log();
+        if let Some(activity) = &log.activity {
+            activity.tell(LoggedStatus {
+                is_running: core.is_running(),
+                is_full: core.is_full(),
+                is_log_full: log.writer.is_full(),
+                ..LoggedStatus::default()
+            });
+        }
     }
 
     /// What has to be done now and then: under `POSIX_TRACE_FLUSH` collects, and flushes before there is
@@ -112,8 +146,7 @@ impl Recording {
             if core.held() > 0 {
                 log.flush(core, types, Origin::NONE);
             }
-            let result = log.writer.flush(core.ledger());
-            log.note(result);
+            log.write(core);
             self.last_write = Instant::now();
         }
         self.stream.ledger().recorded() != before
@@ -175,8 +208,7 @@ impl Recording {
         self.stream.settle();
         self.stream.flush(caller);
         let (log, core, _) = self.stream.log();
-        let result = log.writer.flush(core.ledger());
-        log.note(result);
+        log.write(core);
         self.last_write = Instant::now();
         match log.error {
             0 => Ok(()),
@@ -192,6 +224,7 @@ impl Recording {
             is_running: stream.is_running,
             is_full: stream.is_full,
             is_overrun: stream.is_overrun,
+            is_flushing: false,
             flush_error: std::mem::take(&mut log.first_error),
             is_log_full: log.writer.is_full(),
             is_log_overrun: log.writer.take_overrun(),

@@ -90,6 +90,7 @@ pub(super) fn serve(mut recording: Recording, socket: &OwnedFd, mut controller: 
             }
             Woken::Request(request) => {
                 let reply = answer(&mut recording, request);
+                recording.tell();
                 if send(socket, &reply).is_err() {
                     break;
                 }
@@ -102,6 +103,7 @@ pub(super) fn serve(mut recording: Recording, socket: &OwnedFd, mut controller: 
         } else {
             (pause * 2).min(QUIET)
         };
+        recording.tell();
     }
     // What cannot be written any more nobody can be told of; the log says what it lacks.
     let _ = recording.complete(Origin::NONE);

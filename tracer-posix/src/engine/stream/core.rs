@@ -407,8 +407,16 @@ impl StreamCore {
         }
     }
 
-    fn is_running(&self) -> bool {
+    /// Whether it records.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
         matches!(self.activity, Activity::Running { .. })
+    }
+
+    /// Whether its room is used up.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// Whether sources should bring events: also while the stream has stopped itself, since what

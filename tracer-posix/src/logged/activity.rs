@@ -1,0 +1,200 @@
+//! What a recorder is about, in memory that it shares with its controller: a status must not wait for
+//! a flush, which may take as long as a disk does.
+
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+use super::protocol::LoggedStatus;
+
+/// The stream records.
+const RUNNING: u32 = 1;
+/// The stream's room is used up.
+const FULL: u32 = 1 << 1;
+/// The log's room is used up.
+const LOG_FULL: u32 = 1 << 2;
+/// The recorder flushes, on demand or by itself.
+const FLUSHING: u32 = 1 << 3;
+
+/// What a recorder is about, as its controller sees it without asking.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    /// Written by the recorder alone.
+    said: NonNull<AtomicU32>,
+    /// Threads of the controller that have asked for a flush and wait for its end.
+    asking: AtomicU32,
+}
+
+// SAFETY: the shared memory belongs to the process, not to a thread, and is reached by atomics alone.
+unsafe impl Send for Activity {}
+// SAFETY: as above.
+unsafe impl Sync for Activity {}
+
+impl Activity {
+    /// That of a recorder that is still to be made, of a suspended and empty stream.
+    pub(super) fn new() -> io::Result<Self> {
+        // SAFETY: asks for a new mapping at an address of the kernel's choice.
+        let place = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                size_of::<AtomicU32>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        match NonNull::new(place.cast()) {
+            Some(said) if place != libc::MAP_FAILED => Ok(Self {
+                said,
+                asking: AtomicU32::new(0),
+            }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    fn said(&self) -> &AtomicU32 {
+        // SAFETY: a page of zeroes to begin with, mapped as long as `self` lives.
+        unsafe { self.said.as_ref() }
+    }
+
+    /// In the recorder: states how the stream and its log are, between two flushes.
+    pub(super) fn tell(&self, status: LoggedStatus) {
+        let bit = |is_so, bit| if is_so { bit } else { 0 };
+        let bits = bit(status.is_running, RUNNING)
+            | bit(status.is_full, FULL)
+            | bit(status.is_log_full, LOG_FULL);
+        self.said().store(bits, Release);
+    }
+
+    /// In the recorder: a flush goes on until what is returned is dropped.
+    pub(super) fn flushing(&self) -> Flushing<'_> {
+        self.said().fetch_or(FLUSHING, AcqRel);
+        Flushing(self)
+    }
+
+    /// In the controller: a flush is asked for until what is returned is dropped.
+    pub(crate) fn asking(&self) -> Asking<'_> {
+        self.asking.fetch_add(1, AcqRel);
+        Asking(self)
+    }
+
+    /// In the controller: the status while a flush that it asked for goes on, or `None`.
+    pub(crate) fn status_of_flush(&self) -> Option<LoggedStatus> {
+        (self.asking.load(Acquire) > 0).then(|| self.last_status())
+    }
+
+    /// Whether the recorder is flushing now.
+    pub(super) fn is_flushing(&self) -> bool {
+        self.said().load(Acquire) & FLUSHING != 0
+    }
+
+    /// The status while a flush goes on: as the stream was before it. What was lost, and an error of a
+    /// flush, is left to be told by a status that the recorder gives.
+    pub(super) fn last_status(&self) -> LoggedStatus {
+        let said = self.said().load(Acquire);
+        LoggedStatus {
+            is_running: said & RUNNING != 0,
+            is_full: said & FULL != 0,
+            is_log_full: said & LOG_FULL != 0,
+            is_flushing: true,
+            ..LoggedStatus::default()
+        }
+    }
+}
+
+impl Drop for Activity {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and no reference into it outlives `self`.
+        unsafe { libc::munmap(self.said.as_ptr().cast(), size_of::<AtomicU32>()) };
+    }
+}
+
+/// A flush that goes on.
+pub(super) struct Flushing<'a>(&'a Activity);
+
+impl Drop for Flushing<'_> {
+    fn drop(&mut self) {
+        self.0.said().fetch_and(!FLUSHING, AcqRel);
+    }
+}
+
+/// A flush that somebody waits for.
+pub(crate) struct Asking<'a>(&'a Activity);
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.asking.fetch_sub(1, AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUNNING_AND_FULL: LoggedStatus = LoggedStatus {
+        is_running: true,
+        is_full: true,
+        is_overrun: true,
+        is_flushing: false,
+        flush_error: 28,
+        is_log_full: true,
+        is_log_overrun: true,
+    };
+
+    #[test]
+    fn there_is_a_status_of_a_flush_as_long_as_anybody_waits_for_one() {
+        let activity = Activity::new().unwrap();
+        assert_eq!(activity.status_of_flush(), None);
+        let first = activity.asking();
+        let second = activity.asking();
+        drop(first);
+        assert!(activity.status_of_flush().unwrap().is_flushing);
+        drop(second);
+
+        assert_eq!(activity.status_of_flush(), None);
+    }
+
+    #[test]
+    fn the_status_of_a_flush_is_what_was_told_last_but_for_what_is_told_once() {
+        let activity = Activity::new().unwrap();
+        activity.tell(RUNNING_AND_FULL);
+        let _flushing = activity.flushing();
+
+        let expected = LoggedStatus {
+            is_overrun: false,
+            is_flushing: true,
+            flush_error: 0,
+            is_log_overrun: false,
+            ..RUNNING_AND_FULL
+        };
+        assert_eq!(activity.last_status(), expected);
+    }
+
+    #[test]
+    fn a_flush_of_the_recorder_is_seen_until_it_is_over() {
+        let activity = Activity::new().unwrap();
+        let flushing = activity.flushing();
+        assert!(activity.is_flushing());
+        drop(flushing);
+
+        assert!(!activity.is_flushing());
+    }
+
+    #[test]
+    fn another_process_shares_what_was_told() {
+        let activity = Activity::new().unwrap();
+        // SAFETY: the child only stores a word and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            activity.tell(RUNNING_AND_FULL);
+            // SAFETY: takes no pointers, and does not return.
+            unsafe { libc::_exit(0) };
+        }
+        // SAFETY: no status is asked for.
+        assert_eq!(unsafe { libc::waitpid(child, ptr::null_mut(), 0) }, child);
+
+        assert!(activity.last_status().is_log_full);
+    }
+}
