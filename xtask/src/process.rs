@@ -1,6 +1,8 @@
 //! Running other programs.
 
 use std::env;
+use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -44,6 +46,26 @@ pub fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
+/// Makes a program end when this thread does, also when that is by a signal.
+pub fn end_with_us(command: &mut Command) {
+    // SAFETY: takes no pointers.
+    let us = unsafe { libc::getpid() };
+    let end_with_parent = move || {
+        // SAFETY: takes no pointers.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: takes no pointers.
+        if unsafe { libc::getppid() } != us {
+            // We ended before that.
+            return Err(io::Error::from_raw_os_error(libc::ECHILD));
+        }
+        Ok(())
+    };
+    // SAFETY: two system calls, which a child of a program with threads may make.
+    unsafe { command.pre_exec(end_with_parent) };
+}
+
 /// The program `name` in the folders of `PATH`.
 pub fn find(name: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH")?;
@@ -61,4 +83,24 @@ pub fn shown(command: &Command) -> String {
             .map(|word| word.to_string_lossy().into_owned()),
     );
     words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_program_that_ends_with_us_is_killed_when_the_thread_that_started_it_ends() {
+        let started = thread::spawn(|| {
+            let mut command = Command::new("sleep");
+            end_with_us(command.arg("1000"));
+            command.spawn().unwrap()
+        });
+        let mut program = started.join().unwrap();
+
+        assert_eq!(program.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
 }

@@ -63,6 +63,7 @@ pub fn run(
     limit: Duration,
 ) -> anyhow::Result<Console> {
     let mut command = command(kernel, initramfs, processors);
+    process::end_with_us(&mut command);
     let shown = process::shown(&command);
     let mut machine = command
         .spawn()
