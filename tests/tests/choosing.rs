@@ -4,12 +4,16 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tests::cgroup::Cgroup;
 use tests::event::Event;
 use tests::rights::missing_right;
 use tests::tracer::Tracer;
+
+/// How long a process is waited for that should do something every 20 ms.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A program of this name: a shell in a file of its own.
 fn program(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
@@ -36,6 +40,17 @@ fn end(children: impl IntoIterator<Item = Child>) -> anyhow::Result<()> {
         child.wait()?;
     }
     Ok(())
+}
+
+/// Waits until a process has made so many children more.
+fn made_by(pid: i32, count: usize) -> anyhow::Result<()> {
+    let children = format!("/proc/{pid}/task/{pid}/children");
+    let mut seen = BTreeSet::new();
+    tests::wait_until("children of a process", PATIENCE, || {
+        seen.insert(fs::read_to_string(&children)?);
+        // The first may have been made before, and at times there is none.
+        Ok((seen.len() > count + 2).then_some(()))
+    })
 }
 
 /// The processes that forked.
@@ -123,8 +138,14 @@ fn processes_in_a_control_group_are_traced_as_long_as_they_are_in_it() {
 
     put(&elsewhere, &before);
     let left = tests::monotonic_ns();
-    // Long enough for some rounds of all of them.
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    // Some rounds of those that were and are outside, seen by what they have made, and of those inside.
+    for outside in [&before, &never] {
+        made_by(pid_of(outside), 3).unwrap();
+    }
+    for inside in [&within, &later].map(pid_of) {
+        let is_later = move |event: &Event| is_fork_of(inside)(event) && event.ns > left;
+        tracer.wait_for(is_later).unwrap();
+    }
     let pids = [&before, &within, &later].map(pid_of);
     end([before, within, later, never]).unwrap();
     let trace = tracer.stop().unwrap();
