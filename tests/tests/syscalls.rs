@@ -185,8 +185,12 @@ fn bpftrace_counts_as_many_calls_of_the_same_run() {
     let folder = tempfile::tempdir().unwrap();
     let command = program(&folder).unwrap();
     let program = format!("{} {}", command[0], command[1]);
-    let script = "tracepoint:syscalls:sys_enter_getppid /comm == \"calls\"/ { @ = count(); } \
-                  tracepoint:syscalls:sys_enter_openat /comm == \"calls\"/ { @opened = count(); }";
+    // The program and the child that it makes, whoever else runs a program of this name meanwhile.
+    let script = "tracepoint:sched:sched_process_fork /pid == cpid/ { @child[args->child_pid] = 1; } \
+                  tracepoint:syscalls:sys_enter_getppid \
+                      /comm == \"calls\" && (pid == cpid || @child[pid])/ { @ = count(); } \
+                  tracepoint:syscalls:sys_enter_openat \
+                      /comm == \"calls\" && (pid == cpid || @child[pid])/ { @opened = count(); }";
     let report = folder.path().join("report");
     let said = folder.path().join("said");
     // It says something on the standard output, which is the trace's.
