@@ -70,7 +70,7 @@ struct TracePoint<'a> {
 fn emit_plainly(point: &TracePoint<'_>) -> Option<()> {
     let parts = process::parts_if_ready()?;
     let active = parts.header().active.load(Relaxed);
-    if !active.is_power_of_two() || process::tick_source() != TickSource::CycleCounter {
+    if active & active.wrapping_sub(1) != 0 || process::tick_source() != TickSource::CycleCounter {
         return None;
     }
     let slot = active.trailing_zeros();
@@ -95,9 +95,11 @@ fn emit_plainly(point: &TracePoint<'_>) -> Option<()> {
         wait_for_earlier_loads();
     }
     let ticks = TickSource::CycleCounter.now_after_wait();
-    if !is_current(parts, (slot, control), place.generation) {
+    let is_as_before = control.generation.load(Relaxed) == place.generation
+        && parts.header().active.load(Relaxed) == active;
+    if !is_as_before {
         producer.abandon();
-        return Some(());
+        return None;
     }
     if is_left_alone(control, ticks) {
         producer.refuse();

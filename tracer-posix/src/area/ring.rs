@@ -133,7 +133,7 @@ impl<'a> Producer<'a> {
     /// As [`record`](Self::record), where the [`place`](Self::place) for it was found before.
     #[inline(always)]
     pub(super) fn record_at(&mut self, place: &[AtomicU64], ticks: u64, emission: &Emission<'_>) {
-        let bytes = record_bytes(emission.data.len() as u64);
+        let bytes = size_of_val(place) as u64;
         if !self.make_room(bytes) {
             self.refuse();
             return;
@@ -171,28 +171,28 @@ impl<'a> Producer<'a> {
             // A position that the reader cannot have reached counts as nothing read.
             return held <= capacity && capacity - held >= bytes;
         }
-        if self.head.wrapping_sub(self.tail).wrapping_add(bytes) > capacity {
+        // Where the oldest record may begin that can stay.
+        let least = self.head.wrapping_add(bytes).wrapping_sub(capacity);
+        if is_before(self.tail, least) {
             if bytes > capacity {
                 return false;
             }
-            self.drop_oldest(bytes);
+            self.drop_oldest(least);
         }
         true
     }
 
-    /// Moves the tail past as many whole records as `bytes` need: nearly always one.
+    /// Moves the tail past whole records, to `least` at least: nearly always past one.
     #[inline(always)]
-    fn drop_oldest(&mut self, bytes: u64) {
-        let (capacity, head, mut tail) = (self.ring.capacity(), self.head, self.tail);
-        loop {
-            let held = head.wrapping_sub(tail);
+    fn drop_oldest(&mut self, least: u64) {
+        let mut tail = self.tail;
+        while is_before(tail, least) {
             let untrusted = self.ring.word(tail.wrapping_add(2 * WORD)).load(Relaxed);
-            let oldest = record_bytes(data_length(untrusted));
+            tail = tail.wrapping_add(record_bytes(data_length(untrusted)));
+        }
+        if is_before(self.head, tail) {
             // Only another process that shares the area can have put nonsense there.
-            tail = tail.wrapping_add(oldest.min(held));
-            if head.wrapping_sub(tail).wrapping_add(bytes) <= capacity {
-                break;
-            }
+            tail = self.head;
         }
         self.tail = tail;
         self.ring.entry.tail.store(tail, Relaxed);
@@ -338,8 +338,9 @@ impl Consumer {
 }
 
 /// Whether one position is before another, positions being free to wrap around.
+#[inline(always)]
 fn is_before(a: u64, b: u64) -> bool {
-    a != b && b.wrapping_sub(a) <= u64::MAX / 2
+    b.wrapping_sub(a).cast_signed() > 0
 }
 
 fn copy(ring: Ring<'_>, from: u64, length: u64, data: &mut Vec<u8>) {

@@ -174,7 +174,8 @@ impl Nested {
         Some(place)
     }
 
-    /// As [`lane`](Self::lane), if the thread has met the stream before.
+    /// As [`lane`](Self::lane), if the thread has met the stream before. (The generation of a stream that has
+    /// ended is 0, which is that of no lane but the unknown.)
     #[inline(always)]
     pub(super) fn lane_if_known(
         &mut self,
@@ -183,7 +184,7 @@ impl Nested {
     ) -> Option<&mut LaneSlot> {
         let (_slot, place) = self.place(slot)?;
         let generation = control.generation.load(Acquire);
-        (generation != 0 && place.generation == generation).then_some(place)
+        (place.generation == generation).then_some(place)
     }
 
     #[inline(always)]
