@@ -9,7 +9,7 @@
 //!
 //! | part | target | controller |
 //! |---|---|---|
-//! | [`AreaHeader`] | all but `active` | `active` |
+//! | [`AreaHeader`] | all but `active` and `clock` | `active`, `clock`, `generations` |
 //! | [`StreamControl`] | `refused_*` | everything else |
 //! | [`NameEntry`] | yes | yes, by the same rules |
 //! | [`ProcessEntry`] | yes | no |
@@ -25,7 +25,7 @@ use crate::event_type::{EVENT_SET_WORDS, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_
 /// First eight bytes of an area: "LNXTRACE" in little-endian order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LNXTRACE");
 /// Version of this layout.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Name given to `memfd_create()`; `/proc/<pid>/fd` shows `/memfd:posix_trace_area (deleted)`.
 pub const MEMFD_NAME: &str = "posix_trace_area";
 
@@ -59,6 +59,8 @@ const fn page_up(bytes: usize) -> usize {
 
 /// What the ticks of an area are.
 pub mod clock {
+    /// Nobody has opened the area yet to trace.
+    pub const UNDECIDED: u32 = 0;
     /// The processor's cycle counter, which the kernel's clocks are made from too.
     pub const CYCLE_COUNTER: u32 = 1;
     /// `CLOCK_MONOTONIC` in nanoseconds.
@@ -73,9 +75,10 @@ pub struct AreaHeader {
     pub magic: AtomicU64,
     /// [`VERSION`].
     pub version: AtomicU32,
-    /// One of [`clock`].
+    /// One of [`clock`]. The first controller decides, before it opens a stream; it never changes after
+    /// that. A process that nobody traces need not know.
     pub clock: AtomicU32,
-    /// When the area was made, in ticks.
+    /// When the area was made, on `CLOCK_MONOTONIC` in nanoseconds.
     pub created: AtomicU64,
     /// End of the ring data handed out so far, as an offset in the file.
     pub data_end: AtomicU64,

@@ -12,7 +12,7 @@ use tracer_common::area::{DATA_OFFSET, MAGIC, VERSION};
 use super::inherited::LINK;
 use super::mapping::{self, Mapping, Parts};
 use super::process;
-use super::ticks::{TickClock, TickSource};
+use super::ticks::TickSource;
 use crate::event::MonotonicNs;
 
 /// Identifies a trace area on this machine while it exists.
@@ -140,13 +140,11 @@ impl Area {
         self.id
     }
 
-    /// When the area was made, as closely as the clock's present rate tells.
+    /// When the area was made.
     #[must_use]
     pub fn created(&self) -> MonotonicNs {
-        let created = self
-            .parts()
-            .map_or(0, |parts| parts.header().created.load(Relaxed));
-        TickClock::new(self.ticks).time_of(created)
+        let created = |parts: Parts<'_>| parts.header().created.load(Relaxed);
+        MonotonicNs(self.parts().map_or(0, created))
     }
 
     /// Maps the area behind a descriptor; `None` when it is none, or of another version;
@@ -159,8 +157,8 @@ impl Area {
         }
         let facts = mapping::facts(file.as_raw_fd())?;
         let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET)?;
-        let ticks = Parts::new(fixed.words())
-            .and_then(|parts| TickSource::from_header(parts.header().clock.load(Relaxed)));
+        let ticks =
+            Parts::new(fixed.words()).and_then(|parts| TickSource::agreed(&parts.header().clock));
         let id = AreaId {
             device: facts.device,
             inode: facts.inode,
@@ -219,7 +217,7 @@ impl AsFd for Area {
 pub(super) enum Kind {
     /// An area of a version that we know, sealed so that it can be mapped whoever made it.
     Area {
-        /// When it was made, in its ticks.
+        /// When it was made, on `CLOCK_MONOTONIC` in nanoseconds.
         created: u64,
     },
     /// An area that is just being made: its descriptor can be seen from the first moment on.
@@ -293,4 +291,40 @@ fn is_zombie(pid: i32) -> bool {
         stat.rsplit_once(") ")
             .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
     })
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use tracer_common::area::clock;
+
+    use super::super::ticks::monotonic_now;
+    use super::*;
+
+    #[test]
+    fn a_new_area_has_no_clock_until_a_controller_opens_it() {
+        let file = mapping::create_file().unwrap();
+        let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET).unwrap();
+        let parts = Parts::new(fixed.words()).unwrap();
+        let before = monotonic_now();
+        process::write_header(parts);
+        let clock = &parts.header().clock;
+        assert_eq!(clock.load(Relaxed), clock::UNDECIDED);
+
+        let area = Area::open(file).unwrap().unwrap();
+
+        assert_ne!(clock.load(Relaxed), clock::UNDECIDED);
+        assert_eq!(TickSource::agreed(clock), Some(area.ticks()));
+        assert!((before..=monotonic_now()).contains(&area.created()));
+    }
+
+    #[test]
+    fn an_area_with_a_clock_that_nobody_knows_is_of_another_version() {
+        let file = mapping::create_file().unwrap();
+        let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET).unwrap();
+        let parts = Parts::new(fixed.words()).unwrap();
+        process::write_header(parts);
+        parts.header().clock.store(77, Relaxed);
+
+        assert!(Area::open(file).unwrap().is_none());
+    }
 }

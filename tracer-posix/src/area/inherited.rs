@@ -10,6 +10,7 @@ use super::mapping::{self, HIGH_NUMBERS};
 pub(super) const LINK: &[u8] = b"/memfd:posix_trace_area (deleted)";
 
 /// The area's descriptor that was inherited over exec, if there is one.
+#[inline]
 pub(super) fn take() -> Option<OwnedFd> {
     // SAFETY: takes a number only.
     let is_privileged_program = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
@@ -27,26 +28,40 @@ pub(super) fn take() -> Option<OwnedFd> {
             youngest = Some((created, file));
         }
     };
-    if are_all_high() {
-        HIGH_NUMBERS
+    match open_high_numbers() {
+        Some(open) => open
             .filter(|number| mapping::is_sealed_number(*number))
-            .for_each(look);
-    } else {
-        for_each_descriptor(&mut look)?;
+            .for_each(look),
+        None => for_each_descriptor(&mut look)?,
     }
     let (_, file) = youngest?;
     Some(mapping::move_high(file.as_fd()).unwrap_or(file))
 }
 
-/// Whether an area that was inherited has one of the high numbers: they are to be had here, and some
-/// are left. Asking for each takes a tenth of the time of reading `/proc/self/fd`, and every program
-/// that is started pays for it. (Where the process before us was not allowed so high a number, and
-/// raised its limit before it exec'ed, the area is passed by.)
-fn are_all_high() -> bool {
+/// The high numbers that are open, if an area that was inherited has one of them: they are to be had
+/// here, and some are left. Asking for all of them at once takes a hundredth of the time of reading
+/// `/proc/self/fd`, and every program that is started pays for it. (Where the process before us was not
+/// allowed so high a number, and raised its limit before it exec'ed, the area is passed by.)
+#[inline]
+fn open_high_numbers() -> Option<impl Iterator<Item = RawFd>> {
+    const COUNT: usize = HIGH_NUMBERS.end.abs_diff(HIGH_NUMBERS.start) as usize;
     let end = u64::try_from(HIGH_NUMBERS.end).unwrap_or(u64::MAX);
-    let are_allowed = mapping::descriptor_limit().is_ok_and(|limit| limit >= end);
-    // SAFETY: no pointer is passed; a bad descriptor is an error, not a fault.
-    are_allowed && unsafe { libc::fcntl(HIGH_NUMBERS.end - 1, libc::F_GETFD) } < 0
+    if mapping::descriptor_limit().ok()? < end {
+        return None;
+    }
+    let mut numbers = HIGH_NUMBERS;
+    let mut looks: [libc::pollfd; COUNT] = std::array::from_fn(|_| libc::pollfd {
+        fd: numbers.next().unwrap_or(-1),
+        events: 0,
+        revents: 0,
+    });
+    // SAFETY: as many places as are named; it does not wait. What is not open is told, not a fault.
+    let told = unsafe { libc::poll(looks.as_mut_ptr(), COUNT as libc::nfds_t, 0) };
+    let is_open = |look: &libc::pollfd| look.revents & libc::POLLNVAL == 0;
+    if told < 0 || looks.last().is_some_and(is_open) {
+        return None;
+    }
+    Some(looks.into_iter().filter(is_open).map(|look| look.fd))
 }
 
 /// Every descriptor that is open.

@@ -31,6 +31,7 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `bytes` from `offset` of the file, to be read and written by everyone.
+    #[inline]
     pub(super) fn new(file: BorrowedFd<'_>, offset: usize, bytes: usize) -> io::Result<Self> {
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
         // SAFETY: asks for a new mapping at an address of the kernel's choice: no memory of ours
@@ -152,6 +153,7 @@ impl<'a> Parts<'a> {
 }
 
 /// Makes an area's memory: a sealed memfd. The descriptor is closed on exec.
+#[inline]
 pub(super) fn create_file() -> io::Result<OwnedFd> {
     let bytes = permitted_bytes()?;
     // The name is `MEMFD_NAME` with its null.
@@ -177,6 +179,7 @@ pub(super) fn create_file() -> io::Result<OwnedFd> {
 pub(super) const HIGH_NUMBERS: Range<RawFd> = 992..1024;
 
 /// A copy of a descriptor at a high number; in a process that may have fewer, as high as may be.
+#[inline]
 pub(super) fn move_high(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let Range { start, end } = HIGH_NUMBERS;
     let missing = i64::from(end).saturating_sub_unsigned(descriptor_limit()?);
@@ -192,12 +195,14 @@ pub(super) fn move_high(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 }
 
 /// How many descriptors this process may have.
+#[inline]
 pub(super) fn descriptor_limit() -> io::Result<u64> {
     limit_of(libc::RLIMIT_NOFILE)
 }
 
 /// Bytes that this process may give a file: beyond RLIMIT_FSIZE the kernel would not only refuse,
 /// it would send SIGXFSZ.
+#[inline]
 fn permitted_bytes() -> io::Result<libc::off_t> {
     let limit = limit_of(libc::RLIMIT_FSIZE)?;
     let bytes = u64::try_from(AREA_BYTES).map_or(limit, |wanted| wanted.min(limit)) & !4095;
@@ -207,6 +212,7 @@ fn permitted_bytes() -> io::Result<libc::off_t> {
     libc::off_t::try_from(bytes).map_err(io::Error::other)
 }
 
+#[inline]
 fn limit_of(resource: libc::__rlimit_resource_t) -> io::Result<u64> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -217,6 +223,7 @@ fn limit_of(resource: libc::__rlimit_resource_t) -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
+#[inline]
 pub(super) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
         Err(io::Error::last_os_error())
@@ -234,6 +241,7 @@ pub(super) struct FileFacts {
 }
 
 /// Asks what `file` refers to.
+#[inline]
 pub(super) fn facts(file: RawFd) -> io::Result<FileFacts> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: `stat` is a valid place to write to; a bad descriptor is an error, not a fault.

@@ -162,6 +162,7 @@ pub(super) fn process_exists(pid: i32) -> bool {
     result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
+#[inline]
 pub(super) fn own_pid() -> i32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::getpid() }

@@ -11,13 +11,13 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
 
 use tracer_common::area::{
-    DATA_OFFSET, MAGIC, PROCESS_SLOTS, STREAM_SLOTS, StreamControl, VERSION, stream_state,
+    DATA_OFFSET, MAGIC, PROCESS_SLOTS, STREAM_SLOTS, StreamControl, VERSION, clock, stream_state,
 };
 
 use super::errno::ErrnoKept;
 use super::mapping::{self, FileFacts, Mapping, Parts};
 use super::names::own_pid;
-use super::ticks::TickSource;
+use super::ticks::{TickSource, monotonic_from_kernel};
 use super::{gate, inherited, thread};
 
 /// What this process keeps about itself as a target. Copied into a forked child.
@@ -32,7 +32,8 @@ pub(super) struct ProcessState {
     file: AtomicI32,
     device: AtomicU64,
     inode: AtomicU64,
-    uses_cycles: AtomicBool,
+    /// The area's clock, as this process has found it: one of [`clock`].
+    clock: AtomicU32,
     /// Set by the first of a new child's threads to bring the state up to date.
     is_renewing: AtomicBool,
     /// For each slot the generation of the stream that this process was born into, or 0.
@@ -54,7 +55,7 @@ static STATE: ProcessState = ProcessState {
     file: AtomicI32::new(-1),
     device: AtomicU64::new(0),
     inode: AtomicU64::new(0),
-    uses_cycles: AtomicBool::new(false),
+    clock: AtomicU32::new(clock::UNDECIDED),
     is_renewing: AtomicBool::new(false),
     born_into: [const { AtomicU32::new(0) }; STREAM_SLOTS],
 };
@@ -84,6 +85,10 @@ pub(super) fn parts_made_ready() -> Option<Parts<'static>> {
 }
 
 /// Makes the area, once. A handler that interrupts it finds no area and emits nothing.
+///
+/// In a section of its own, with all that it consists of: every program that is started loads the pages
+/// that it lies on.
+#[unsafe(link_section = "linux_trace_start")]
 pub(super) fn set_up() {
     if STATE
         .setup
@@ -101,6 +106,7 @@ pub(super) fn set_up() {
     }
 }
 
+#[inline(always)]
 fn make_area() -> std::io::Result<()> {
     let (file, is_new) = match inherited::take() {
         Some(file) => (file, false),
@@ -114,13 +120,7 @@ fn make_area() -> std::io::Result<()> {
     if is_new {
         write_header(parts);
     }
-    let Some(ticks) = TickSource::from_header(parts.header().clock.load(Relaxed)) else {
-        return Ok(());
-    };
     register_with_membarrier();
-    STATE
-        .uses_cycles
-        .store(ticks == TickSource::CycleCounter, Relaxed);
     STATE.pid.store(own_pid(), Relaxed);
     STATE.device.store(facts.device, Relaxed);
     STATE.inode.store(facts.inode, Relaxed);
@@ -144,11 +144,9 @@ fn make_area() -> std::io::Result<()> {
 
 /// Fills in the head of an area that nobody else has seen yet.
 pub(super) fn write_header(parts: Parts<'_>) {
-    let ticks = TickSource::of_this_machine();
     let header = parts.header();
     header.version.store(VERSION, Relaxed);
-    header.clock.store(ticks.to_header(), Relaxed);
-    header.created.store(ticks.now(), Relaxed);
+    header.created.store(monotonic_from_kernel(), Relaxed);
     header.data_end.store(DATA_OFFSET as u64, Relaxed);
     header.magic.store(MAGIC, Release);
 }
@@ -185,14 +183,25 @@ fn register_with_membarrier() {
     unsafe { libc::syscall(libc::SYS_membarrier, REGISTER_GLOBAL_EXPEDITED, 0, 0) };
 }
 
-/// Whether the ticks of this process's area are the cycle counter.
+/// The clock of this process's area, which a thread that has a ring has [learnt](learn_clock).
 #[inline(always)]
 pub(super) fn tick_source() -> TickSource {
-    if STATE.uses_cycles.load(Relaxed) {
+    if STATE.clock.load(Relaxed) == clock::CYCLE_COUNTER {
         TickSource::CycleCounter
     } else {
         TickSource::Monotonic
     }
+}
+
+/// Finds out the area's clock before a ring is opened in a stream: whoever opened the stream has decided
+/// it. Once known it is believed for good. `None` where the area says nonsense.
+pub(super) fn learn_clock(parts: Parts<'_>) -> Option<()> {
+    if STATE.clock.load(Relaxed) == clock::UNDECIDED {
+        let untrusted = parts.header().clock.load(Acquire);
+        TickSource::from_header(untrusted)?;
+        STATE.clock.store(untrusted, Relaxed);
+    }
+    Some(())
 }
 
 /// This process, as last known.
@@ -351,6 +360,7 @@ fn learn_ancestry(parts: Parts<'_>) {
 }
 
 /// Runs when the library is loaded.
+#[unsafe(link_section = "linux_trace_start")]
 #[cfg(not(miri))]
 extern "C" fn on_load() {
     set_up();

@@ -48,6 +48,7 @@ pub(super) struct ThreadState {
 static ENDING: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// Makes the key, before the first thread registers.
+#[inline]
 pub(super) fn prepare() {
     let mut key = 0;
     // SAFETY: `key` is a valid place; the destructor has the signature that is asked for.
@@ -247,6 +248,7 @@ fn open(
     (level, tid): (usize, i32),
     generation: u32,
 ) -> Option<Producer<'static>> {
+    process::learn_clock(parts)?;
     note_emitter(control);
     let wanted = control.ring_bytes.load(Relaxed);
     let claimed = directory::claim(parts, generation, wanted)?;

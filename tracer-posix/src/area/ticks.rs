@@ -7,6 +7,8 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io::Read as _;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use tracer_common::area::clock;
 
@@ -32,7 +34,21 @@ impl TickSource {
         }
     }
 
-    pub(super) fn to_header(self) -> u32 {
+    /// What the controllers of an area have agreed on, in its header; where none of them has been
+    /// there before, what this machine has, from now on. `None` where the header says nonsense.
+    pub(super) fn agreed(header: &AtomicU32) -> Option<Self> {
+        let said = header.load(Acquire);
+        if said != clock::UNDECIDED {
+            return Self::from_header(said);
+        }
+        let own = Self::of_this_machine();
+        match header.compare_exchange(clock::UNDECIDED, own.to_header(), AcqRel, Acquire) {
+            Ok(_) => Some(own),
+            Err(said) => Self::from_header(said),
+        }
+    }
+
+    fn to_header(self) -> u32 {
         match self {
             Self::CycleCounter => clock::CYCLE_COUNTER,
             Self::Monotonic => clock::MONOTONIC,
@@ -67,8 +83,7 @@ impl TickSource {
 }
 
 fn kernel_keeps_time_by(name: &str) -> bool {
-    // Every program that is started does this: without asking how long the file is, and without
-    // memory from the heap.
+    // Without asking how long the file is: it is a few bytes.
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let mut current = [0; 32];
     let read = fs::File::open(path).and_then(|mut file| file.read(&mut current));
@@ -81,6 +96,19 @@ fn kernel_keeps_time_by(name: &str) -> bool {
 pub fn monotonic_now() -> MonotonicNs {
     // It counts from the machine's start, and is never negative.
     MonotonicNs(read(libc::CLOCK_MONOTONIC).unwrap_or(0))
+}
+
+/// As [`monotonic_now`], in nanoseconds, by a system call. Once only it is the faster way: the first
+/// time without one, a program loads pages that the clock is read with.
+#[inline]
+pub(super) fn monotonic_from_kernel() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is a valid timespec to write to, of the size that the kernel knows by this number.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut now) };
+    nanoseconds(&now).unwrap_or(0)
 }
 
 /// `CLOCK_REALTIME` now; 0 before 1970.
@@ -97,6 +125,11 @@ fn read(clock: libc::clockid_t) -> Option<u64> {
     };
     // SAFETY: `now` is a valid timespec to write to; both clocks exist on every Linux.
     unsafe { libc::clock_gettime(clock, &raw mut now) };
+    nanoseconds(&now)
+}
+
+#[inline]
+fn nanoseconds(now: &libc::timespec) -> Option<u64> {
     let seconds = u64::try_from(now.tv_sec).ok()?;
     Some(seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).ok()?)
 }
@@ -313,6 +346,34 @@ mod tests {
                 .collect(),
             narrowest: 0,
         }
+    }
+
+    #[test]
+    fn the_first_controller_decides_the_clock_and_the_others_abide_by_it() {
+        let own = TickSource::of_this_machine();
+        let header = AtomicU32::new(clock::UNDECIDED);
+
+        assert_eq!(TickSource::agreed(&header), Some(own));
+        assert_eq!(header.load(Acquire), own.to_header());
+
+        let decided = AtomicU32::new(clock::MONOTONIC);
+        assert_eq!(TickSource::agreed(&decided), Some(TickSource::Monotonic));
+    }
+
+    #[test]
+    fn a_clock_that_nobody_knows_is_not_agreed_on() {
+        let header = AtomicU32::new(77);
+
+        assert_eq!(TickSource::agreed(&header), None);
+        assert_eq!(header.load(Acquire), 77);
+    }
+
+    #[test]
+    fn the_kernel_tells_the_same_time_as_the_c_library() {
+        let before = monotonic_now().0;
+        let told = monotonic_from_kernel();
+
+        assert!((before..=monotonic_now().0).contains(&told));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::thread::ThreadState;
 static RSEQ_OFFSET: AtomicIsize = AtomicIsize::new(0);
 
 /// Finds out what threads will need. Called when the library is loaded.
+#[inline]
 pub(super) fn prepare() {
     if !cfg!(target_arch = "x86_64") {
         return;
