@@ -231,10 +231,11 @@ pub mod ring_state {
 /// position modulo `data_bytes`. The ring holds the records from `tail` to `head`.
 #[repr(C, align(128))]
 pub struct RingEntry {
-    /// Records begun. Set before the clock is read: while it differs from `ended`, an event older
+    /// Records begun. The upper half is the stream's generation to begin with, so that no mark is taken for
+    /// that of another stream's thread. Set before the clock is read: while it differs from `ended`, an event older
     /// than now may still come.
     pub begun: AtomicU64,
-    /// Records finished or refused: the number of attempts to record here.
+    /// Records finished or refused: the attempts to record here, counted from where `begun` begins.
     pub ended: AtomicU64,
     /// Where the next record will start.
     pub head: AtomicU64,

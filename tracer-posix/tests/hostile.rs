@@ -92,7 +92,7 @@ impl Hostile {
             // Data that can be mapped, and marks that let the reader through.
             let data = DATA_OFFSET as u64 + (index % 16) as u64 * u64::from(RING_BYTES);
             self.set(entry + std::mem::offset_of!(RingEntry, data_offset), data);
-            let ended = self.random() % 100;
+            let ended = (u64::from(generation) << 32) + self.random() % 100;
             self.set(entry + std::mem::offset_of!(RingEntry, begun), ended);
             self.set(entry + std::mem::offset_of!(RingEntry, ended), ended);
             let head = self.random() % u64::from(RING_BYTES) * 2;

@@ -26,7 +26,7 @@
 //! | head or attempts stored or loaded as relaxed, attempts stored before the head | the watermark, and the counts |
 //! | no mark, no fence after it, the clock read before it, no look at it, no barrier, the clock read after the barrier | the watermark |
 //! | no new beginning for another stream, one for the same stream, the attempts begun anew, a ring taken over without an acquire, freed whatever its state was | a ring that changes hands |
-//! | no look at the marks, no barrier, no look at the generation under the mark, or one before it | a stream taken away |
+//! | no look at the marks, no barrier, no look at the generation under the mark, or one before it, the same numbers of attempts for each stream | a stream taken away |
 
 mod area {
     mod atomics;

@@ -61,6 +61,7 @@ fn new_ring(parts: Parts<'_>, generation: u32, wanted: u32) -> Option<Claimed<'_
     entry
         .state
         .store(ring_state::word(generation, ring_state::CLAIMED), Relaxed);
+    hands::restart(entry, generation);
     let end = |begin: u64| {
         begin
             .checked_add(u64::from(wanted))

@@ -51,22 +51,29 @@ pub(super) fn take(entry: &RingEntry, generation: u32, wanted: u32) -> bool {
     let mine = ring_state::word(generation, ring_state::CLAIMED);
     let taken = entry.state.compare_exchange(word, mine, AcqRel, Relaxed);
     if taken.is_ok() && generation_of(word) != generation {
-        restart(entry);
+        restart(entry, generation);
     }
     taken.is_ok()
 }
 
-/// A ring of another stream's begins anew. One of the same stream's goes on: its reader counts.
-fn restart(entry: &RingEntry) {
-    for position in [
-        &entry.begun,
-        &entry.ended,
-        &entry.head,
-        &entry.tail,
-        &entry.consumed,
-    ] {
+/// A new ring, or one of another stream's, begins anew. One of the same stream's goes on: its reader counts.
+pub(super) fn restart(entry: &RingEntry, generation: u32) {
+    for position in [&entry.head, &entry.tail, &entry.consumed] {
         position.store(0, Relaxed);
     }
+    for attempts in [&entry.begun, &entry.ended] {
+        attempts.store(before_first(generation), Relaxed);
+    }
+}
+
+/// The number before that of a ring's first attempt for a stream: each stream has numbers of its own.
+///
+/// A thread that finds its stream ended has marked its ring by then, and takes the mark back, and the ring
+/// may be another's in the meantime. What it has written there is no number of the other's, and so is
+/// taken for a mark that is set: until the other emits again, or as long as a reader is patient, the reader
+/// vouches for nothing.
+pub(super) fn before_first(generation: u32) -> u64 {
+    u64::from(generation) << 32
 }
 
 /// The record that is being written, if one is: its number.

@@ -254,11 +254,11 @@ pub(super) struct Consumer {
 }
 
 impl Consumer {
-    /// Starts with the oldest record that the ring holds.
-    pub(super) fn new() -> Self {
+    /// Starts with the oldest record that the ring holds, and the attempt after number `attempts`.
+    pub(super) fn new(attempts: u64) -> Self {
         Self {
             position: 0,
-            attempts: 0,
+            attempts,
         }
     }
 
@@ -428,7 +428,7 @@ mod tests {
         );
 
         let mut data = Vec::new();
-        let found = Consumer::new().next(ring, entry.head.load(Acquire), &mut data);
+        let found = Consumer::new(0).next(ring, entry.head.load(Acquire), &mut data);
 
         assert_eq!(
             found,
@@ -449,7 +449,7 @@ mod tests {
         let (entry, words) = (entry(), words(64));
         let ring = Ring::new(&entry, &words).unwrap();
         let (mut producer, mut consumer) =
-            (Producer::new(ring, true, MAX_DATA_BYTES), Consumer::new());
+            (Producer::new(ring, true, MAX_DATA_BYTES), Consumer::new(0));
         for ticks in 0..5 {
             producer.record(ticks, &emission(b""));
         }
@@ -469,7 +469,7 @@ mod tests {
         for word in &words {
             word.store(u64::MAX, Relaxed);
         }
-        let mut consumer = Consumer::new();
+        let mut consumer = Consumer::new(0);
 
         for head in [24, 4096, 1 << 40, u64::MAX] {
             let mut data = Vec::new();
@@ -496,7 +496,7 @@ mod tests {
                     producer.record(ticks, &emission(&data));
                 }
             });
-            let (mut consumer, mut seen, mut lost, mut last) = (Consumer::new(), 0, 0, None);
+            let (mut consumer, mut seen, mut lost, mut last) = (Consumer::new(0), 0, 0, None);
             while seen + lost < total {
                 let (records, gone) = read(&mut consumer, ring);
                 for (ticks, data) in records {
@@ -521,7 +521,7 @@ mod tests {
         ) {
             let (entry, words) = (entry(), words(512));
             let ring = Ring::new(&entry, &words).unwrap();
-            let (mut producer, mut consumer) = (Producer::new(ring, keeps_oldest, MAX_DATA_BYTES), Consumer::new());
+            let (mut producer, mut consumer) = (Producer::new(ring, keeps_oldest, MAX_DATA_BYTES), Consumer::new(0));
             let (mut model, mut model_lost) = (Vec::<(u64, Vec<u8>)>::new(), 0);
             let bytes = |model: &[(u64, Vec<u8>)]| -> u64 {
                 model.iter().map(|(_, data)| record_bytes(data.len() as u64)).sum()

@@ -309,7 +309,7 @@ fn cursor<'a>(
             // Rings are made in one size: whatever else the directory says is not believed.
             let data = area.map_data(entry.data_offset.load(Relaxed), slot.ring_bytes)?;
             Some(new.insert(Cursor {
-                consumer: Consumer::new(),
+                consumer: Consumer::new(hands::before_first(slot.generation)),
                 data,
                 last_time: watermark,
                 stuck: None,

@@ -309,6 +309,10 @@ fn map(offset: u64, bytes: u32) -> Option<&'static [std::sync::atomic::AtomicU64
 fn close(place: &mut LaneSlot) {
     if let Lane::Open(producer) = &place.lane {
         let entry = producer.ring.entry;
+        if entry.state.load(Acquire) == ring_state::word(place.generation, ring_state::LIVE) {
+            // The mark may be one that the ring's former thread has left (`hands::before_first`).
+            producer.abandon();
+        }
         directory::change(entry, place.generation, ring_state::LIVE, ring_state::ENDED);
         producer.ring.unmap();
     }

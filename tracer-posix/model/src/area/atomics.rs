@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering;
 
 pub(super) use loom::sync::atomic::{AtomicU64, fence};
 
+use super::hands;
+
 /// One half of an asymmetric fence: the compiler keeps the order, and the other side's
 /// `membarrier()` makes the processor keep it. The pair orders what two full fences order.
 pub(super) fn compiler_fence(ordering: Ordering) {
@@ -35,8 +37,8 @@ impl RingEntry {
         let zero = || AtomicU64::new(0);
         let live = tracer_common::area::ring_state::LIVE;
         Self {
-            begun: zero(),
-            ended: zero(),
+            begun: AtomicU64::new(hands::before_first(generation)),
+            ended: AtomicU64::new(hands::before_first(generation)),
             head: zero(),
             tail: zero(),
             consumed: zero(),

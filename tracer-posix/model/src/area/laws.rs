@@ -118,10 +118,8 @@ pub fn a_ring_that_changes_hands() {
 
 /// A stream is taken away from under a thread that emits, and its ring goes to a thread of another
 /// stream: whose reader finds that thread's records alone, whole, and all counted.
-///
-/// The reader vouches for nothing here. A thread that finds its stream ended has marked the ring by then, and
-/// takes its mark back: for that moment the mark of the thread that has the ring now may be missing. An event
-/// that is passed by for it comes late, and is counted as late.
+/// A thread that finds its stream ended has marked the ring by then, and takes its mark back, over
+/// that of the thread that has the ring now: nothing comes for that which is older than was vouched for.
 ///
 /// # Panics
 ///
@@ -129,10 +127,7 @@ pub fn a_ring_that_changes_hands() {
 pub fn a_stream_taken_away() {
     check(|| {
         let shared = Arc::new(Shared::new(FIRST));
-        let old = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || emit(&shared, false, 2)
-        });
+        let mut old = Writer::of(&shared, false, FIRST);
         let new = thread::spawn({
             let shared = Arc::clone(&shared);
             move || {
@@ -144,12 +139,20 @@ pub fn a_stream_taken_away() {
                 writer.attempts
             }
         });
-        take_stream_away(&shared);
-        let mut reader = Reader::without_watermark(2);
-        reader.round(&shared);
-        let attempts = joined(new);
-        reader.round(&shared);
-        joined(old);
+        let reader = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || {
+                take_stream_away(&shared);
+                let mut reader = Reader::new(2);
+                reader.round(&shared);
+                let attempts = joined(new);
+                reader.round(&shared);
+                (reader, attempts)
+            }
+        });
+        old.emit();
+        old.emit();
+        let (mut reader, attempts) = joined(reader);
         reader.round(&shared);
         assert_eq!((reader.records, reader.lost), (attempts, 0));
     });

@@ -143,7 +143,6 @@ pub(super) struct Reader {
     generation: u32,
     last: u64,
     watermark: u64,
-    is_vouching: bool,
     /// Records that were read.
     pub(super) records: u64,
     /// Attempts that left none.
@@ -154,21 +153,12 @@ impl Reader {
     /// Has read nothing.
     pub(super) fn new(generation: u32) -> Self {
         Self {
-            consumer: Consumer::new(),
+            consumer: Consumer::new(hands::before_first(generation)),
             generation,
             last: 0,
             watermark: 0,
-            is_vouching: true,
             records: 0,
             lost: 0,
-        }
-    }
-
-    /// Has read nothing, and vouches for nothing.
-    pub(super) fn without_watermark(generation: u32) -> Self {
-        Self {
-            is_vouching: false,
-            ..Self::new(generation)
         }
     }
 
@@ -208,7 +198,7 @@ impl Reader {
         self.lost += self.consumer.lost_at_end(stand.ended);
         self.consumer.publish(shared.ring());
         stand.free_if_left(entry, &self.consumer);
-        if is_settled && self.is_vouching {
+        if is_settled {
             self.watermark = now;
         }
     }
