@@ -284,3 +284,54 @@ pub(super) fn barrier() {
     // SAFETY: takes no pointers.
     unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL_EXPEDITED, 0, 0) };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The control words of a stream whose controller says this of itself.
+    fn control(pid: i32, start: u64, namespace: u64, lease_until: u64) -> StreamControl {
+        // SAFETY: all of it is atomics, for which zeros are valid.
+        let control: StreamControl = unsafe { std::mem::zeroed() };
+        control.controller_pid.store(pid, Relaxed);
+        control.controller_start.store(start, Relaxed);
+        control.controller_namespace.store(namespace, Relaxed);
+        control.lease_until.store(lease_until, Relaxed);
+        control
+    }
+
+    #[test]
+    fn a_controller_that_is_there_and_the_same_has_not_abandoned_its_stream() {
+        let area = Area::own().unwrap();
+        let (pid, start) = (own_pid(), start_of(own_pid()).unwrap());
+        let here = own_pid_namespace();
+
+        assert!(!is_abandoned(&area, &control(pid, start, here, 0)));
+        assert!(is_abandoned(
+            &area,
+            &control(pid, start + 1, here, u64::MAX)
+        ));
+        assert!(is_abandoned(
+            &area,
+            &control(i32::MAX, start, here, u64::MAX)
+        ));
+    }
+
+    #[test]
+    fn a_controller_in_another_pid_namespace_lives_as_long_as_its_lease() {
+        let area = Area::own().unwrap();
+        let (pid, start) = (own_pid(), start_of(own_pid()).unwrap());
+        let elsewhere = own_pid_namespace() + 1;
+        let now = area.ticks().now();
+
+        assert!(!is_abandoned(
+            &area,
+            &control(pid, start, elsewhere, u64::MAX)
+        ));
+        assert!(is_abandoned(
+            &area,
+            &control(pid, start, elsewhere, now - 1)
+        ));
+        assert!(is_abandoned(&area, &control(pid, start, elsewhere, 0)));
+    }
+}
