@@ -142,7 +142,7 @@ fn a_cleared_log_begins_anew() {
         let mut reader = open(&file);
         assert!(!rest_of(&mut reader).is_empty());
         writer.clear().unwrap();
-        assert!(!writer.is_full());
+        assert!(!writer.is_full() && !writer.take_overrun());
         add(&mut writer, &events[20_000..20_100], 10);
 
         assert!(rest_of(&mut reader) == events[20_000..20_100]);
@@ -429,6 +429,9 @@ fn packets_before_a_time_are_skipped() {
 
     assert!(rest_of(&mut reader) == events[500..]);
     assert_eq!(reader.damage(), Damage::default());
+    // From the beginning again, that is all.
+    reader.rewind();
+    assert!(rest_of(&mut reader) == events);
 }
 
 #[test]
