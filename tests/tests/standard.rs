@@ -266,6 +266,7 @@ cases! {
         a_flush_is_done_when_it_returns
         a_flush_of_a_running_stream_is_recorded
         a_flush_of_a_suspended_stream_is_not_recorded
+        a_flush_that_is_filtered_out_is_not_recorded
         a_flush_gives_a_full_stream_its_room_back
         flushes_at_the_same_time_wait_for_each_other
         a_status_during_a_flush_says_so_at_once

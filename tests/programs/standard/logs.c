@@ -592,6 +592,28 @@ CASE(a_flush_of_a_suspended_stream_is_not_recorded)
     END(trid);
 }
 
+/* clause: flush.events filter.control */
+CASE(a_flush_that_is_filtered_out_is_not_recorded)
+{
+    trace_event_set_t set = set_of(POSIX_TRACE_FLUSH_START);
+    int fd = new_file();
+    trace_id_t trid = logged(fd);
+
+    OK(posix_trace_eventset_add(POSIX_TRACE_FLUSH_STOP, &set));
+    OK(posix_trace_eventset_add(POSIX_TRACE_FILTER, &set));
+    OK(posix_trace_set_filter(trid, &set, POSIX_TRACE_SET_EVENTSET));
+    OK(posix_trace_start(trid));
+    OK(posix_trace_flush(trid));
+    emit(0, 1);
+    OK(posix_trace_flush(trid));
+    OK(posix_trace_shutdown(trid));
+    trid = opened(fd);
+    NEXT(trid, POSIX_TRACE_START);
+    NEXT(trid, type);
+    NEXT(trid, POSIX_TRACE_STOP);
+    END(trid);
+}
+
 /* clause: flush.room until_full.flushed */
 CASE(a_flush_gives_a_full_stream_its_room_back)
 {
