@@ -293,7 +293,7 @@ fn is_zombie(pid: i32) -> bool {
     })
 }
 
-#[cfg(all(test, not(miri)))]
+#[cfg(test)]
 mod tests {
     use tracer_common::area::clock;
 
