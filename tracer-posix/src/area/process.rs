@@ -143,6 +143,7 @@ fn make_area() -> std::io::Result<()> {
 }
 
 /// Fills in the head of an area that nobody else has seen yet.
+#[inline(always)]
 pub(super) fn write_header(parts: Parts<'_>) {
     let header = parts.header();
     header.version.store(VERSION, Relaxed);
