@@ -28,22 +28,19 @@ pub(super) fn take() -> Option<OwnedFd> {
             youngest = Some((created, file));
         }
     };
-    match open_high_numbers() {
-        Some(open) => open
-            .filter(|number| mapping::is_sealed_number(*number))
-            .for_each(look),
-        None => for_each_descriptor(&mut look)?,
+    if for_each_high_number(&mut look).is_none() {
+        for_each_descriptor(&mut look)?;
     }
     let (_, file) = youngest?;
     Some(mapping::move_high(file.as_fd()).unwrap_or(file))
 }
 
-/// The high numbers that are open, if an area that was inherited has one of them: they are to be had
+/// Each high number with a sealed file, if an area that was inherited has one of them: they are to be had
 /// here, and some are left. Every program that is started pays for the look: one call takes far less
 /// time than reading `/proc/self/fd`. (Where the process before us was not allowed so high a number, and
 /// raised its limit before it exec'ed, the area is passed by.)
 #[inline]
-fn open_high_numbers() -> Option<impl Iterator<Item = RawFd>> {
+fn for_each_high_number(look_at: &mut impl FnMut(RawFd)) -> Option<()> {
     const COUNT: usize = HIGH_NUMBERS.end.abs_diff(HIGH_NUMBERS.start) as usize;
     let end = u64::try_from(HIGH_NUMBERS.end).unwrap_or(u64::MAX);
     if mapping::descriptor_limit().ok()? < end {
@@ -61,7 +58,13 @@ fn open_high_numbers() -> Option<impl Iterator<Item = RawFd>> {
     if told < 0 || looks.last().is_some_and(is_open) {
         return None;
     }
-    Some(looks.into_iter().filter(is_open).map(|look| look.fd))
+    looks
+        .iter()
+        .filter(|look| is_open(look))
+        .map(|look| look.fd)
+        .filter(|number| mapping::is_sealed_number(*number))
+        .for_each(look_at);
+    Some(())
 }
 
 /// Every descriptor that is open.
