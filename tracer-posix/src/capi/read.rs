@@ -11,7 +11,7 @@ use crate::area::{ErrnoKept, realtime_now};
 use crate::event::{Event, Truncation};
 
 use super::clock::{self, nanoseconds};
-use super::kind::{Effort, Next};
+use super::kind::{Effort, Kind, Next};
 use super::numbers::{Invalid, constants};
 use super::stream::store;
 use super::table;
@@ -56,6 +56,14 @@ impl Places {
             return Err(Invalid);
         }
         let table::Stream { kind, lent, .. } = &mut *stream;
+        // Without a detour, for what is read most: each step on the way would copy the event.
+        if let Kind::Active(stream) = kind
+            && stream.has_next()
+            && let Some(traced) = stream.try_next()
+        {
+            self.fill(&traced.event, clock::timespec(traced.realtime))?;
+            return Ok(Look::Reported);
+        }
         match kind.next(lent, effort)? {
             Next::Event(event, time) => {
                 self.fill(&event, clock::timespec(time))?;
@@ -73,6 +81,7 @@ impl Places {
         0
     }
 
+    #[inline]
     fn fill(&self, event: &Event<'_>, timestamp: libc::timespec) -> Result<(), Invalid> {
         let header = &event.header;
         let room = if self.data.is_null() {

@@ -204,6 +204,7 @@ impl<L: Flush> ActiveStream<L> {
     }
 
     /// The oldest event, if one is there. Does not collect: call [`sync`](Self::sync) before.
+    #[inline]
     pub fn next_event(&mut self) -> Option<Event<'_>> {
         let header = self.core.next(&mut self.lent, self.now)?;
         Some(Event {

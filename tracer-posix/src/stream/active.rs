@@ -157,6 +157,7 @@ impl Stream {
 
     /// The oldest event, if one is there. It is taken out of the stream.
     #[doc(alias = "posix_trace_trygetnext_event")]
+    #[inline]
     pub fn try_next(&mut self) -> Option<Traced<'_>> {
         if self.stream.held() == 0 {
             self.stream.sync();

@@ -338,6 +338,7 @@ impl StreamCore {
 
     /// The oldest event, if there is one; its data is put into `data`. `now` is asked for only when
     /// the stream restarts itself because it has become empty.
+    #[inline]
     pub fn next(
         &mut self,
         data: &mut Vec<u8>,
@@ -373,6 +374,7 @@ impl StreamCore {
     }
 
     /// Time does not go back for the reader.
+    #[inline]
     fn reported(&mut self, mut header: EventHeader) -> EventHeader {
         header.time = header.time.max(self.last_reported);
         self.last_reported = header.time;
