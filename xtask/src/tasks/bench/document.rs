@@ -42,6 +42,10 @@ pub fn write(results: &Results) -> anyhow::Result<()> {
 
 fn introduction(results: &Results) -> String {
     let machine = &results.machine;
+    let mut again = String::new();
+    for (name, commit) in &results.again {
+        let _ = writeln!(again, "- Asked again later, at commit {commit}: {name}");
+    }
     let kind = if results.is_quick {
         " This was a quick run: a tenth of the work."
     } else {
@@ -56,7 +60,7 @@ fn introduction(results: &Results) -> String {
          - Machine: {}, {} CPUs, {} MiB of memory, clock source {}, load before the run {:.2}\n\
          - Kernel: {}\n\
          - Commit: {}, {}\n\
-         - Peers: {}\n",
+         - Peers: {}\n{again}",
         machine.processor,
         machine.cpus,
         machine.memory_mib,

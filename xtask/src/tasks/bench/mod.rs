@@ -45,7 +45,8 @@ pub struct Args {
     /// Write docs/performance.md anew from the last results, and measure nothing
     #[arg(long)]
     document: bool,
-    /// Keep the results of a filtered or quick run in the repository too
+    /// Keep the results of a quick run in the repository too, or those of a filtered one in place of the
+    /// same questions' there
     #[arg(long)]
     keep: bool,
 }
@@ -71,6 +72,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let results = measure(args)?;
     let is_whole = args.filter.is_none() && !args.quick;
     if is_whole || args.keep {
+        let results = match args.filter {
+            Some(_) => {
+                let mut all = Results::load(&kept)?;
+                all.take_again(results);
+                all
+            }
+            None => results,
+        };
         results.save(&kept)?;
         document::write(&results)?;
         println!("Written: bench/results/, docs/performance.md");

@@ -1,5 +1,6 @@
 //! The results of a run, as JSON.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -55,6 +56,9 @@ pub struct Results {
     pub curves: Vec<Curve>,
     /// The micro-benchmarks.
     pub micro: Vec<Micro>,
+    /// What was asked again after the whole run, by name, and at which commit.
+    #[serde(default)]
+    pub again: BTreeMap<String, String>,
 }
 
 impl Results {
@@ -66,6 +70,24 @@ impl Results {
             outcomes: Vec::new(),
             curves: Vec::new(),
             micro: Vec::new(),
+            again: BTreeMap::new(),
+        }
+    }
+
+    /// Takes what was asked again, in place of what is here.
+    pub fn take_again(&mut self, later: Self) {
+        let commit = later.machine.commit;
+        for outcome in later.outcomes {
+            self.again.insert(outcome.name.clone(), commit.clone());
+            replace(&mut self.outcomes, outcome, |one| &one.name);
+        }
+        for curve in later.curves {
+            self.again.insert(curve.name.clone(), commit.clone());
+            replace(&mut self.curves, curve, |one| &one.name);
+        }
+        if !later.micro.is_empty() {
+            self.again.insert(super::micro::NAME.to_owned(), commit);
+            self.micro = later.micro;
         }
     }
 
@@ -91,5 +113,27 @@ impl Results {
         fs::write(path, json).with_context(|| path.display().to_string())?;
         let beside = path.with_extension("txt");
         fs::write(&beside, text::all(self)).with_context(|| beside.display().to_string())
+    }
+}
+
+/// Puts one in the place of that with its name, or at the end.
+fn replace<T>(all: &mut Vec<T>, one: T, name: impl Fn(&T) -> &String) {
+    match all.iter_mut().find(|other| name(other) == name(&one)) {
+        Some(place) => *place = one,
+        None => all.push(one),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_again_takes_the_place_of_what_was() {
+        let mut all = vec![("a".to_owned(), 1), ("b".to_owned(), 2)];
+        replace(&mut all, ("a".to_owned(), 3), |one| &one.0);
+        replace(&mut all, ("c".to_owned(), 4), |one| &one.0);
+
+        assert_eq!(all.iter().map(|one| one.1).collect::<Vec<_>>(), [3, 2, 4]);
     }
 }
