@@ -384,25 +384,32 @@ mod tests {
         Binary::open(&path, &path, Path::new("/")).unwrap()
     }
 
+    /// A function of this program that keeps its name. (`main` would, but may not be named here: the compiler
+    /// makes it, in some part of the program.)
+    // SAFETY: nothing else has this name.
+    #[unsafe(no_mangle)]
+    extern "C" fn linux_trace_test_function(number: u64) -> u64 {
+        std::hint::black_box(number).wrapping_mul(7)
+    }
+
     #[test]
     fn functions_of_a_program_are_found_where_their_bytes_are() {
         let binary = own();
         assert!(binary.has_symbols().unwrap());
         let functions = binary.functions().unwrap();
-        let found = functions.iter().find(|function| function.name == "main");
-        let found = found.expect("every program has one");
+        let found = functions
+            .iter()
+            .find(|function| function.name == "linux_trace_test_function");
+        let found = found.expect("it is part of this program");
         let mut bytes = [0; 8];
         binary
             .file()
             .read_exact_at(&mut bytes, found.offset)
             .unwrap();
 
-        // The same bytes as in memory: `main` is linked into this program.
-        unsafe extern "C" {
-            fn main();
-        }
-        let in_memory = main as *const () as *const [u8; 8];
-        // SAFETY: the code of a function is readable, and `main` has more than eight bytes.
+        // The same bytes as in memory.
+        let in_memory = linux_trace_test_function as *const () as *const [u8; 8];
+        // SAFETY: the code of a function is readable, and this one has more than eight bytes.
         let in_memory = unsafe { in_memory.read_unaligned() };
         assert_eq!(bytes, in_memory);
     }
