@@ -436,6 +436,8 @@ int posix_trace_trygetnext_event(trace_id_t, struct posix_trace_event_info *__li
 #define _POSIX_TRACE_EVENT_FILTER 200809L
 #undef _POSIX_TRACE_INHERIT
 #define _POSIX_TRACE_INHERIT 200809L
+#undef _POSIX_TRACE_LOG
+#define _POSIX_TRACE_LOG 200809L
 
 /* sysconf(), but for the names that this library can answer. */
 static __inline__ long linux_trace_sysconf(int __linux_name)
@@ -447,6 +449,8 @@ static __inline__ long linux_trace_sysconf(int __linux_name)
         return _POSIX_TRACE_EVENT_FILTER;
     case _SC_TRACE_INHERIT:
         return _POSIX_TRACE_INHERIT;
+    case _SC_TRACE_LOG:
+        return _POSIX_TRACE_LOG;
 #ifdef _SC_TRACE_NAME_MAX
     case _SC_TRACE_NAME_MAX:
         return TRACE_NAME_MAX;

@@ -261,8 +261,10 @@ const PRINTER: &str = "
     int main(void)
     {
         long (*other)(int) = sysconf;
-        printf(\"%ld %ld %ld\\n\", (long)_POSIX_TRACE, (long)_POSIX_TRACE_EVENT_FILTER, (long)_POSIX_TRACE_INHERIT);
-        printf(\"%ld %ld %ld\\n\", sysconf(_SC_TRACE), sysconf(_SC_TRACE_EVENT_FILTER), sysconf(_SC_TRACE_INHERIT));
+        printf(\"%ld %ld %ld %ld\\n\", (long)_POSIX_TRACE, (long)_POSIX_TRACE_EVENT_FILTER, (long)_POSIX_TRACE_INHERIT,
+            (long)_POSIX_TRACE_LOG);
+        printf(\"%ld %ld %ld %ld\\n\", sysconf(_SC_TRACE), sysconf(_SC_TRACE_EVENT_FILTER), sysconf(_SC_TRACE_INHERIT),
+            sysconf(_SC_TRACE_LOG));
         printf(\"%d\\n\", sysconf(_SC_TRACE_NAME_MAX) == TRACE_NAME_MAX
             && sysconf(_SC_TRACE_EVENT_NAME_MAX) == TRACE_EVENT_NAME_MAX
             && sysconf(_SC_TRACE_SYS_MAX) == TRACE_SYS_MAX
@@ -277,7 +279,7 @@ const PRINTER: &str = "
 fn by_default_the_options_are_what_the_c_library_says() {
     let printed = printed_by(&format!("#define _POSIX_C_SOURCE 200809L\n{PRINTER}"));
 
-    assert_eq!(printed, "-1 -1 -1\n-1 -1 -1\n0\n1\n");
+    assert_eq!(printed, "-1 -1 -1 -1\n-1 -1 -1 -1\n0\n1\n");
 }
 
 // clause: options.asked
@@ -288,7 +290,7 @@ fn a_program_that_asks_for_it_gets_the_true_options() {
 
     assert_eq!(
         printed,
-        "200809 200809 200809\n200809 200809 200809\n1\n1\n"
+        "200809 200809 200809 200809\n200809 200809 200809 200809\n1\n1\n"
     );
 }
 
