@@ -215,6 +215,7 @@ cases! {
         a_child_has_its_parents_names
         a_child_that_is_not_traced_keeps_its_parents_identifiers
         a_child_has_no_part_in_its_parents_streams
+        a_child_that_has_a_stream_of_its_own_has_no_part_in_its_parents_either
         a_child_that_ends_leaves_its_parents_streams_alone
         a_child_made_while_other_threads_use_streams_can_make_its_own
         an_inherited_stream_traces_a_child_over_exec
@@ -246,6 +247,8 @@ cases! {
         a_stream_with_a_log_is_flushed_where_nothing_else_is_said
         a_new_stream_with_a_log_is_suspended_and_nothing_is_the_matter
         a_descriptor_that_is_not_open_for_writing_is_refused
+        a_descriptor_that_was_closed_is_refused_whatever_takes_its_number
+        a_descriptor_that_takes_whole_blocks_only_is_refused
         a_log_is_a_regular_file
         a_log_without_room_for_an_event_is_refused
         a_target_or_attributes_that_cannot_be_had_are_refused_as_without_a_log

@@ -153,6 +153,31 @@ CASE(a_descriptor_that_is_not_open_for_writing_is_refused)
     CHECK_CALL(posix_trace_create_withlog(0, NULL, fd, &trid), EBADF);
 }
 
+/* clause: log.create.badf */
+CASE(a_descriptor_that_was_closed_is_refused_whatever_takes_its_number)
+{
+    trace_id_t trid;
+    int fd = new_file(), number;
+
+    CHECK(close(fd) == 0);
+    for (number = fd; number < fd + 8; number++)
+        CHECK_CALL(posix_trace_create_withlog(0, NULL, number, &trid), EBADF);
+}
+
+/* clause: log.create.file_types */
+CASE(a_descriptor_that_takes_whole_blocks_only_is_refused)
+{
+    char path[] = "/tmp/logs-XXXXXX";
+    int fd = mkstemp(path), direct = open(path, O_RDWR | O_DIRECT);
+    trace_id_t trid;
+
+    CHECK(fd >= 0 && unlink(path) == 0);
+    /* Not every file system knows it. */
+    CHECK(direct >= 0 || errno == EINVAL);
+    if (direct >= 0)
+        CHECK_CALL(posix_trace_create_withlog(0, NULL, direct, &trid), EINVAL);
+}
+
 /* clause: log.create.file_types */
 CASE(a_log_is_a_regular_file)
 {

@@ -250,6 +250,30 @@ CASE(a_child_has_no_part_in_its_parents_streams)
     expect_status(trid, POSIX_TRACE_RUNNING, POSIX_TRACE_NOT_FULL);
 }
 
+/* clause: id.child fork.controller */
+CASE(a_child_that_has_a_stream_of_its_own_has_no_part_in_its_parents_either)
+{
+    trace_id_t trid = stream_with(POSIX_TRACE_INHERITED);
+    int round;
+
+    for (round = 0; round < 20; round++) {
+        pid_t child = fork();
+
+        if (child == 0) {
+            trace_id_t own = suspended();
+
+            CHECK_CALL(posix_trace_start(trid), EINVAL);
+            CHECK_CALL(posix_trace_shutdown(trid), EINVAL);
+            expect_status(own, POSIX_TRACE_SUSPENDED, POSIX_TRACE_NOT_FULL);
+            exit(0);
+        }
+        expect_end(child);
+        /* It goes on where the child is not. */
+        OK(posix_trace_shutdown(trid));
+        trid = stream_with(POSIX_TRACE_INHERITED);
+    }
+}
+
 /* clause: fork.controller */
 CASE(a_child_that_ends_leaves_its_parents_streams_alone)
 {

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::area::{self, ErrnoKept};
 use crate::engine::Attributes;
@@ -55,10 +55,13 @@ pub unsafe extern "C" fn posix_trace_create_withlog(
     file_desc: c_int,
     trid: *mut TraceId,
 ) -> c_int {
+    let _errno = ErrnoKept::new();
+    // Before anything is opened here: the number of a closed descriptor would be given to that.
+    let file = duplicate(file_desc);
     // SAFETY: as promised by the caller.
     unsafe {
         create(pid, attr, trid, |pid, attributes| {
-            logged(pid, attributes, file_desc)
+            logged(pid, attributes, &file?)
         })
     }
 }
@@ -99,14 +102,22 @@ fn active(pid: libc::pid_t, attributes: &Attributes) -> Result<Kind, c_int> {
     Ok(Kind::Active(Box::new(stream)))
 }
 
-fn logged(pid: libc::pid_t, attributes: &Attributes, file_desc: RawFd) -> Result<Kind, c_int> {
-    if file_desc < 0 {
-        return Err(libc::EBADF);
-    }
-    // SAFETY: only duplicated; a number that is no descriptor is found out by that.
-    let file = unsafe { BorrowedFd::borrow_raw(file_desc) };
-    let stream = LoggedStream::create(pid, attributes, file).map_err(|error| told(&error))?;
+fn logged(pid: libc::pid_t, attributes: &Attributes, file: &OwnedFd) -> Result<Kind, c_int> {
+    let stream =
+        LoggedStream::create(pid, attributes, file.as_fd()).map_err(|error| told(&error))?;
     Ok(Kind::Logged(Box::new(stream)))
+}
+
+/// A descriptor of our own for what the program means by `file_desc`, or the error's number.
+fn duplicate(file_desc: RawFd) -> Result<OwnedFd, c_int> {
+    // SAFETY: takes no pointers; a number that is no descriptor is found out.
+    let copy = unsafe { libc::fcntl(file_desc, libc::F_DUPFD_CLOEXEC, 0) };
+    if copy < 0 {
+        let error = io::Error::last_os_error();
+        return Err(error.raw_os_error().unwrap_or(libc::EBADF));
+    }
+    // SAFETY: just opened, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 /// The number of an error. Where a number alone would not explain it, people are told what to do.
@@ -138,16 +149,11 @@ pub unsafe extern "C" fn posix_trace_open(file_desc: c_int, trid: *mut TraceId) 
         return libc::EINVAL;
     }
     // The program may close its own while we read.
-    // SAFETY: takes no pointers; a number that is no descriptor is found out.
-    let copy = unsafe { libc::fcntl(file_desc, libc::F_DUPFD_CLOEXEC, 0) };
-    if copy < 0 {
-        return match std::io::Error::last_os_error().raw_os_error() {
-            Some(number @ (libc::EMFILE | libc::ENFILE)) => number,
-            _ => libc::EINVAL,
-        };
-    }
-    // SAFETY: just opened, and nobody else's.
-    let file = File::from(unsafe { OwnedFd::from_raw_fd(copy) });
+    let file = match duplicate(file_desc) {
+        Ok(file) => File::from(file),
+        Err(number @ (libc::EMFILE | libc::ENFILE)) => return number,
+        Err(_no_descriptor) => return libc::EINVAL,
+    };
     let Ok(log) = LogReader::open(file) else {
         return libc::EINVAL;
     };

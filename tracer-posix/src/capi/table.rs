@@ -1,12 +1,13 @@
 //! What a `trace_id_t` stands for.
 //!
-//! An identifier is a place in the table and the generation of that place: a stale one is
-//! recognised, and no value from the caller is ever used as an address. In a forked child the
-//! parent's identifiers mean nothing: the child gets a table of its own, and the parent's is left
-//! alone there, with its locks in whatever state the fork found them.
+//! An identifier is a place in the table and a generation that no other stream of this process
+//! has: a stale one is recognised, and no value from the caller is ever used as an address. In a
+//! forked child the parent's identifiers mean nothing: the child gets a table of its own, whose
+//! generations begin behind the parent's, and the parent's is left alone there, with its locks in
+//! whatever state the fork found them.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicBool, AtomicPtr};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::kind::Kind;
@@ -81,6 +82,9 @@ struct Table {
 
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
 
+/// The generation of the stream that was entered last. Copied into a forked child.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
 /// Bits of an identifier that name the place; the others are the generation.
 const PLACE_BITS: u32 = 10;
 /// Streams that one process can have at once.
@@ -103,6 +107,9 @@ fn table_made() -> Option<&'static Table> {
         places: Mutex::default(),
     });
     let new = Box::into_raw(new);
+    if !found.is_null() {
+        GENERATION.fetch_add(distance_from_parent(), Relaxed);
+    }
     if TABLE.compare_exchange(found, new, AcqRel, Relaxed).is_err() {
         // SAFETY: made above, and nobody else has seen it.
         drop(unsafe { Box::from_raw(new) });
@@ -126,15 +133,31 @@ pub(super) fn enter(kind: Kind) -> Option<TraceId> {
         None => return None,
     };
     let place = places.get_mut(index)?;
-    // Never 0, so that no identifier is.
-    place.generation = (place.generation + 1) & (u32::MAX >> PLACE_BITS);
-    place.generation = place.generation.max(1);
+    place.generation = next_generation();
     place.stream = Some(Arc::new(Shared {
         activity: kind.activity(),
         stream: Mutex::new(Stream::new(kind)),
         is_shut_down: AtomicBool::new(false),
     }));
     Some(place.generation << PLACE_BITS | u32::try_from(index).ok()?)
+}
+
+/// The next generation. Never 0, so that no identifier is.
+fn next_generation() -> u32 {
+    loop {
+        let next = GENERATION.fetch_add(1, Relaxed).wrapping_add(1);
+        match next & (u32::MAX >> PLACE_BITS) {
+            0 => {}
+            generation => return generation,
+        }
+    }
+}
+
+/// How far a child's generations begin behind those of its parent, which makes streams as well after
+/// the fork: another distance for each child, and at most half of all generations.
+fn distance_from_parent() -> u32 {
+    let spread = area::own_pid().unsigned_abs().wrapping_mul(0x9e37_79b9);
+    1 + (spread >> (PLACE_BITS + 1))
 }
 
 /// The stream that an identifier stands for.

@@ -25,6 +25,11 @@ pub enum WriteError {
     )]
     Appending,
     /// `EINVAL`.
+    #[error(
+        "the log's file was opened with O_DIRECT, and a log is not written in whole blocks: open it without"
+    )]
+    Direct,
+    /// `EINVAL`.
     #[error("log-max-size is {max_size}, and an event of max-data-size with a STOP needs {least}")]
     TooSmall {
         /// What was asked for, in bytes.
@@ -85,6 +90,7 @@ impl WriteError {
             Self::NotWritable | Self::NotReadable => libc::EBADF,
             Self::NotARegularFile
             | Self::Appending
+            | Self::Direct
             | Self::TooSmall { .. }
             | Self::TooLarge { .. }
             | Self::EventTooLong { .. }

@@ -15,6 +15,8 @@ pub(super) struct Opened {
     pub for_writing: bool,
     /// Every write goes to the end (`O_APPEND`), also those that name a place.
     pub appending: bool,
+    /// Past the page cache (`O_DIRECT`): only whole, aligned blocks can be written.
+    pub direct: bool,
 }
 
 /// How `file` was opened.
@@ -30,6 +32,7 @@ pub(super) fn opened(file: &File) -> io::Result<Opened> {
         for_reading: !is_path_only && matches!(mode, libc::O_RDONLY | libc::O_RDWR),
         for_writing: !is_path_only && matches!(mode, libc::O_WRONLY | libc::O_RDWR),
         appending: flags & libc::O_APPEND != 0,
+        direct: flags & libc::O_DIRECT != 0,
     })
 }
 
@@ -81,6 +84,7 @@ mod tests {
                 for_reading,
                 for_writing,
                 appending,
+                ..
             } = opened(file).unwrap();
             (for_reading, for_writing, appending)
         };

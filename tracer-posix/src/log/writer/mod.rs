@@ -162,5 +162,8 @@ fn check(file: &File) -> Result<(), WriteError> {
     if opened.appending {
         return Err(WriteError::Appending);
     }
+    if opened.direct {
+        return Err(WriteError::Direct);
+    }
     Ok(())
 }
