@@ -243,6 +243,13 @@ cases! {
         #[ignore = "needs root"]
         a_process_that_gave_up_its_rights_traces_itself
     }
+    limits {
+        siblings_that_make_and_end_streams_at_once_lose_nothing
+        a_stream_goes_on_though_others_have_no_descriptors_to_look_at_its_controller
+        #[ignore = "needs root"]
+        a_stream_goes_on_though_its_controller_is_hidden_from_others
+        a_thread_is_no_process
+    }
     logs {
         a_stream_with_a_log_is_flushed_where_nothing_else_is_said
         a_new_stream_with_a_log_is_suspended_and_nothing_is_the_matter

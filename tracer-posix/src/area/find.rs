@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use tracer_common::area::{DATA_OFFSET, MAGIC, VERSION};
 
+use super::alive::is_process;
 use super::inherited::LINK;
 use super::mapping::{self, Mapping, Parts};
 use super::process;
@@ -83,6 +84,9 @@ impl Area {
     pub fn find(pid: i32) -> Result<Option<Self>, FindError> {
         if pid == super::names::own_pid() {
             return Ok(Self::own());
+        }
+        if !is_process(pid) {
+            return Err(FindError::NoSuchProcess { pid });
         }
         let mut is_any_foreign = false;
         let mapped = std::iter::once_with(|| mapped_file(pid)).flatten();

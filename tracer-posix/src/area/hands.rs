@@ -84,12 +84,17 @@ pub(super) fn under_way(entry: &RingEntry) -> Option<u64> {
 
 /// Frees a ring whose stream has ended, unless its thread is between the marks of an emission. All
 /// running threads have passed a barrier since the stream ended. `give_up` is called before others
-/// can have the ring.
+/// can have the ring, and not when somebody was faster: then the ring may be another stream's by now.
 pub(super) fn take_away(entry: &RingEntry, word: u64, give_up: impl FnOnce()) {
-    if under_way(entry).is_none() {
+    if under_way(entry).is_some() {
+        return;
+    }
+    let generation = generation_of(word);
+    let mine = ring_state::word(generation, ring_state::CLAIMED);
+    let taken = entry.state.compare_exchange(word, mine, AcqRel, Relaxed);
+    if taken.is_ok() {
         give_up();
-        let free = ring_state::word(generation_of(word), ring_state::FREE);
-        let _someone_was_faster = entry.state.compare_exchange(word, free, AcqRel, Relaxed);
+        change(entry, generation, ring_state::CLAIMED, ring_state::FREE);
     }
 }
 

@@ -8,6 +8,7 @@
 //! Unsafe code is in `mapping` (shared memory), `ring` (its words), `thread` and `tls` (a thread's
 //! own state) and `process` (what the library does when it is loaded and in a forked child).
 
+mod alive;
 mod atomics;
 mod directory;
 pub(crate) mod emitter;

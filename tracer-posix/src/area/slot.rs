@@ -1,8 +1,8 @@
 //! A stream's slot in an area, from the controller's side.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::fence;
 use std::time::Duration;
 
 use tracer_common::area::{
@@ -10,11 +10,11 @@ use tracer_common::area::{
     ring_mode, stream_state,
 };
 
+use super::alive::{Identity, Life};
 use super::directory;
 use super::find::Area;
 use super::hands::{self, generation_of};
 use super::mapping::Parts;
-use super::names::own_pid;
 use crate::engine::StreamFullPolicy;
 
 /// What each thread's ring does when it has no room.
@@ -103,6 +103,8 @@ impl Slot {
             .streams()
             .find(|(_, control)| move_state(control, stream_state::FREE, stream_state::CLAIMED))
             .ok_or_else(none_free)?;
+        // Who reads any of what follows together with the generation before sees that it has changed.
+        fence(Release);
         let generation = next_generation(parts);
         let ring_bytes = request.ring_size();
         control.mode.store(
@@ -128,13 +130,10 @@ impl Slot {
             emitters::MANY
         };
         control.emitters.store(emitters, Relaxed);
-        control.controller_pid.store(own_pid(), Relaxed);
-        control
-            .controller_start
-            .store(start_of(own_pid()).unwrap_or(0), Relaxed);
-        control
-            .controller_namespace
-            .store(own_pid_namespace(), Relaxed);
+        let own = Identity::own();
+        control.controller_pid.store(own.pid, Relaxed);
+        control.controller_start.store(own.start, Relaxed);
+        control.controller_namespace.store(own.namespace, Relaxed);
         control.lease_until.store(u64::MAX, Relaxed);
         control.refused_no_ring.store(0, Relaxed);
         control.refused_nesting.store(0, Relaxed);
@@ -165,9 +164,8 @@ impl Slot {
     pub(super) fn give_back(self, area: &Area) {
         if let Some(parts) = area.parts()
             && let Some(control) = parts.stream(self.index)
-            && control.generation.load(Acquire) == self.generation
         {
-            end(area, parts, (self.index, control));
+            end(area, parts, (self.index, control), self.generation);
         }
     }
 }
@@ -181,11 +179,10 @@ fn move_state(control: &StreamControl, from: u32, to: u32) -> bool {
 
 /// Ends the streams of controllers that are gone: they could not do it themselves.
 fn reclaim(area: &Area, parts: Parts<'_>) {
-    let dead = parts.streams().filter(|(_, control)| {
-        control.state.load(Acquire) == stream_state::LIVE && is_abandoned(area, control)
-    });
-    for stream in dead {
-        end(area, parts, stream);
+    for (index, control) in parts.streams() {
+        if let Some(abandoned) = abandoned(area, control) {
+            end(area, parts, (index, control), abandoned);
+        }
     }
     free_rings(area, parts, |generation| {
         parts
@@ -194,27 +191,30 @@ fn reclaim(area: &Area, parts: Parts<'_>) {
     });
 }
 
-/// Whether the stream's controller is no more. In another pid namespace than ours its number means
-/// nothing to us: then it is believed to live as long as its lease.
-fn is_abandoned(area: &Area, control: &StreamControl) -> bool {
-    if control.controller_namespace.load(Relaxed) == own_pid_namespace() {
-        let start = start_of(control.controller_pid.load(Relaxed));
-        return start != Some(control.controller_start.load(Relaxed));
+/// The generation of the stream, if it is one whose controller is no more. Where it cannot be seen whether
+/// the controller lives, it is believed to, as long as its lease.
+fn abandoned(area: &Area, control: &StreamControl) -> Option<u32> {
+    let generation = control.generation.load(Acquire);
+    if generation == 0 || control.state.load(Acquire) != stream_state::LIVE {
+        return None;
     }
-    control.lease_until.load(Relaxed) < area.ticks().now()
-}
-
-/// Which pid namespace this process is in; 0 where `/proc` does not tell.
-fn own_pid_namespace() -> u64 {
-    fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
-}
-
-/// When a process was started, in the kernel's clock ticks since boot.
-fn start_of(pid: i32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, rest) = stat.rsplit_once(") ")?;
-    // Field 22 of the line is the 20th after the name in parentheses.
-    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+    let controller = Identity {
+        pid: control.controller_pid.load(Relaxed),
+        start: control.controller_start.load(Relaxed),
+        namespace: control.controller_namespace.load(Relaxed),
+    };
+    let lease_until = control.lease_until.load(Relaxed);
+    // Another stream may have taken the slot meanwhile: then these are not all of one controller.
+    fence(Acquire);
+    if control.generation.load(Relaxed) != generation {
+        return None;
+    }
+    let is_gone = match controller.life() {
+        Life::Alive => false,
+        Life::Dead => true,
+        Life::Unknown => lease_until < area.ticks().now(),
+    };
+    is_gone.then_some(generation)
 }
 
 /// The number of a process in its own pid namespace, which is what its library knows.
@@ -242,14 +242,18 @@ fn next_generation(parts: Parts<'_>) -> u32 {
     }
 }
 
-/// Ends a stream: no trace point emits for it, nobody is left in its rings, and then they are free.
-fn end(area: &Area, parts: Parts<'_>, (index, control): (usize, &StreamControl)) {
-    let ended = control.generation.load(Acquire);
-    if !move_state(control, stream_state::LIVE, stream_state::CLAIMED) {
+/// Ends the stream of this generation, unless somebody has: no trace point emits for it, nobody is left in
+/// its rings, and then they are free. No two streams have the same generation, so none is ended by who
+/// means another.
+fn end(area: &Area, parts: Parts<'_>, (index, control): (usize, &StreamControl), ended: u32) {
+    let is_ours = control
+        .generation
+        .compare_exchange(ended, 0, AcqRel, Relaxed);
+    if is_ours.is_err() {
         return;
     }
+    control.state.store(stream_state::CLAIMED, Release);
     parts.header().active.fetch_and(!(1_u32 << index), AcqRel);
-    control.generation.store(0, Release);
     free_rings(area, parts, |generation| generation == ended);
     control.state.store(stream_state::FREE, Release);
 }
@@ -289,49 +293,69 @@ pub(super) fn barrier() {
 mod tests {
     use super::*;
 
-    /// The control words of a stream whose controller says this of itself.
-    fn control(pid: i32, start: u64, namespace: u64, lease_until: u64) -> StreamControl {
+    const GENERATION: u32 = 7;
+
+    /// The control words of a running stream of this controller.
+    fn control(controller: Identity, lease_until: u64) -> StreamControl {
         // SAFETY: all of it is atomics, for which zeros are valid.
         let control: StreamControl = unsafe { std::mem::zeroed() };
-        control.controller_pid.store(pid, Relaxed);
-        control.controller_start.store(start, Relaxed);
-        control.controller_namespace.store(namespace, Relaxed);
+        control.controller_pid.store(controller.pid, Relaxed);
+        control.controller_start.store(controller.start, Relaxed);
+        control
+            .controller_namespace
+            .store(controller.namespace, Relaxed);
         control.lease_until.store(lease_until, Relaxed);
+        control.generation.store(GENERATION, Relaxed);
+        control.state.store(stream_state::LIVE, Relaxed);
         control
     }
 
     #[test]
     fn a_controller_that_is_there_and_the_same_has_not_abandoned_its_stream() {
         let area = Area::own().unwrap();
-        let (pid, start) = (own_pid(), start_of(own_pid()).unwrap());
-        let here = own_pid_namespace();
+        let own = Identity::own();
+        let later = Identity {
+            start: own.start + 1,
+            ..own
+        };
 
-        assert!(!is_abandoned(&area, &control(pid, start, here, 0)));
-        assert!(is_abandoned(
-            &area,
-            &control(pid, start + 1, here, u64::MAX)
-        ));
-        assert!(is_abandoned(
-            &area,
-            &control(i32::MAX, start, here, u64::MAX)
-        ));
+        assert_eq!(abandoned(&area, &control(own, 0)), None);
+        assert_eq!(
+            abandoned(&area, &control(later, u64::MAX)),
+            Some(GENERATION)
+        );
     }
 
     #[test]
-    fn a_controller_in_another_pid_namespace_lives_as_long_as_its_lease() {
+    fn a_controller_that_cannot_be_seen_lives_as_long_as_its_lease() {
         let area = Area::own().unwrap();
-        let (pid, start) = (own_pid(), start_of(own_pid()).unwrap());
-        let elsewhere = own_pid_namespace() + 1;
+        let own = Identity::own();
+        let elsewhere = Identity {
+            namespace: own.namespace + 1,
+            ..own
+        };
         let now = area.ticks().now();
 
-        assert!(!is_abandoned(
-            &area,
-            &control(pid, start, elsewhere, u64::MAX)
-        ));
-        assert!(is_abandoned(
-            &area,
-            &control(pid, start, elsewhere, now - 1)
-        ));
-        assert!(is_abandoned(&area, &control(pid, start, elsewhere, 0)));
+        assert_eq!(abandoned(&area, &control(elsewhere, u64::MAX)), None);
+        for ended in [now - 1, 0] {
+            let control = control(elsewhere, ended);
+            assert_eq!(abandoned(&area, &control), Some(GENERATION));
+        }
+    }
+
+    #[test]
+    fn a_stream_that_has_taken_the_slot_of_an_ended_one_is_left_alone() {
+        let area = Area::for_command().unwrap();
+        let parts = area.parts().unwrap();
+        let control = parts.stream(3).unwrap();
+        control.generation.store(GENERATION + 1, Relaxed);
+        control.state.store(stream_state::LIVE, Relaxed);
+
+        end(&area, parts, (3, control), GENERATION);
+        assert_eq!(control.generation.load(Relaxed), GENERATION + 1);
+        assert_eq!(control.state.load(Relaxed), stream_state::LIVE);
+
+        end(&area, parts, (3, control), GENERATION + 1);
+        assert_eq!(control.state.load(Relaxed), stream_state::FREE);
     }
 }
