@@ -201,6 +201,7 @@ cases! {
         many_short_threads_one_after_the_other_lose_nothing
         the_events_of_a_thread_that_was_cancelled_are_all_there
         a_reader_that_was_cancelled_leaves_the_stream_to_others
+        the_clean_up_handlers_of_a_reader_run_with_its_own_signal_mask
         a_thread_is_not_cancelled_where_the_standard_forbids_it
         many_threads_read_one_stream_and_each_event_comes_once
         streams_are_made_used_and_ended_by_many_threads_at_once

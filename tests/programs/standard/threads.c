@@ -144,6 +144,61 @@ CASE(a_reader_that_was_cancelled_leaves_the_stream_to_others)
     OK(posix_trace_shutdown(shared));
 }
 
+static int handlers, with_another_mask;
+
+static void look_at_mask(void *before)
+{
+    sigset_t now;
+    int i;
+
+    pthread_sigmask(SIG_SETMASK, NULL, &now);
+    handlers++;
+    for (i = 1; i <= 31; i++) {
+        if (sigismember(&now, i) != sigismember(before, i)) {
+            with_another_mask++;
+            return;
+        }
+    }
+}
+
+static void *wait_with_a_clean_up_handler(void *argument)
+{
+    sigset_t before;
+
+    (void)argument;
+    sigemptyset(&before);
+    sigaddset(&before, SIGUSR2);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_cleanup_push(look_at_mask, &before);
+    wait_next(shared);
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+/* clause: thread.cancel_point */
+CASE(the_clean_up_handlers_of_a_reader_run_with_its_own_signal_mask)
+{
+    enum { ROUNDS = 600 };
+    struct timespec pause = {0, 0};
+    int i;
+
+    shared = large_stream();
+    for (i = 0; i < ROUNDS; i++) {
+        pthread_t thread;
+        void *result;
+
+        CHECK(pthread_create(&thread, NULL, wait_with_a_clean_up_handler, NULL) == 0);
+        pause.tv_nsec = i * 5000;
+        nanosleep(&pause, NULL);
+        pthread_cancel(thread);
+        pthread_join(thread, &result);
+        CHECK(result == PTHREAD_CANCELED);
+    }
+    CHECK_EQUAL(with_another_mask, 0);
+    CHECK(handlers > ROUNDS / 2);
+    OK(posix_trace_shutdown(shared));
+}
+
 static int calls_survived;
 
 static void *call_with_cancellation_pending(void *argument)

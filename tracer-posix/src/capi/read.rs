@@ -16,7 +16,7 @@ use super::numbers::{Invalid, constants};
 use super::stream::store;
 use super::table;
 use super::types::{EventInfo, TraceId};
-use super::wait::HeldBack;
+use super::wait::holding_back_signals;
 
 const SHORTEST_WAIT: Duration = Duration::from_micros(200);
 const LONGEST_WAIT: Duration = Duration::from_millis(5);
@@ -139,20 +139,19 @@ impl Places {
             return number;
         }
         // From here on until the call returns: a handler that ran between two looks would go unnoticed.
-        let signals = HeldBack::new();
-        let mut wait = SHORTEST_WAIT;
-        let number = loop {
-            let slept = match self.step(trid, Effort::Collect, deadline) {
-                Step::Done(number) => break number,
-                Step::Wait(left) => signals.sleep(left.min(wait)),
-            };
-            if slept != 0 {
-                break slept;
+        holding_back_signals(|signals| {
+            let mut wait = SHORTEST_WAIT;
+            loop {
+                let slept = match self.step(trid, Effort::Collect, deadline) {
+                    Step::Done(number) => return number,
+                    Step::Wait(left) => signals.sleep(left.min(wait)),
+                };
+                if slept != 0 {
+                    return slept;
+                }
+                wait = (wait * 2).min(LONGEST_WAIT);
             }
-            wait = (wait * 2).min(LONGEST_WAIT);
-        };
-        signals.let_through();
-        number
+        })
     }
 
     fn step(

@@ -5,10 +5,31 @@
 //! looks, and let through by the call that sleeps.
 //!
 //! A thread may be cancelled while it sleeps. The C library then unwinds its frames, so nothing
-//! that would have to be dropped lives in them, and all are of functions that may be left so.
+//! that would have to be dropped lives in them, and all are of functions that may be left so. Where
+//! it was asked to end before it slept, its signals are still held back: a clean-up handler lets them
+//! through before any of the program's runs.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::time::Duration;
+
+/// What the C library keeps of a clean-up handler. Both C libraries begin with these two; what
+/// follows is theirs, and no more than this.
+#[repr(C)]
+struct CleanUp {
+    routine: Option<unsafe extern "C" fn(*mut c_void)>,
+    argument: *mut c_void,
+    theirs: [usize; 4],
+}
+
+unsafe extern "C" {
+    /// Registers a handler until it is popped, or the frame in which it lies is left.
+    fn _pthread_cleanup_push(
+        place: *mut CleanUp,
+        routine: unsafe extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+    );
+    fn _pthread_cleanup_pop(place: *mut CleanUp, execute: c_int);
+}
 
 unsafe extern "C-unwind" {
     /// A cancellation point.
@@ -35,9 +56,33 @@ pub(super) struct HeldBack {
     mask: libc::sigset_t,
 }
 
+/// Does something with the thread's signals held back. They are let through again when it returns, or
+/// when the thread ends in it.
+pub(super) fn holding_back_signals(act: impl FnOnce(HeldBack) -> c_int) -> c_int {
+    let mut held = HeldBack::new();
+    let mut clean_up = CleanUp {
+        routine: None,
+        argument: std::ptr::null_mut(),
+        theirs: [0; 4],
+    };
+    let argument = (&raw mut held.mask).cast();
+    // SAFETY: both places outlive the registration, which ends below or with this frame.
+    unsafe { _pthread_cleanup_push(&raw mut clean_up, let_through, argument) };
+    let number = act(held);
+    // SAFETY: what was registered last; everything since has been popped by who pushed it.
+    unsafe { _pthread_cleanup_pop(&raw mut clean_up, 1) };
+    number
+}
+
+/// Gives a thread the signal mask behind `mask`.
+unsafe extern "C" fn let_through(mask: *mut c_void) {
+    let mask = mask.cast::<libc::sigset_t>();
+    // SAFETY: `holding_back_signals` gives a valid set; the old one is not asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
+}
+
 impl HeldBack {
-    /// Holds the thread's signals back.
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         // SAFETY: a set of signals is plain integers.
         let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
         // SAFETY: a valid place.
@@ -50,13 +95,6 @@ impl HeldBack {
         // SAFETY: both sets are valid.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut mask) };
         Self { mask }
-    }
-
-    /// Lets them through again.
-    pub(super) fn let_through(self) {
-        let nowhere = std::ptr::null_mut();
-        // SAFETY: the set is valid, and the old one is not asked for.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.mask, nowhere) };
     }
 
     /// Sleeps for at most `time`, less than a second, and lets signals through meanwhile; `EINTR`
@@ -101,16 +139,28 @@ mod tests {
     fn a_signal_that_came_while_they_were_held_back_ends_the_sleep() {
         // SAFETY: the handler does nothing.
         unsafe { libc::signal(libc::SIGUSR2, ignore as *const () as libc::sighandler_t) };
-        let held = HeldBack::new();
-        assert_eq!(held.sleep(Duration::from_millis(1)), 0);
-        // SAFETY: takes nothing and cannot fail.
-        let own = unsafe { libc::pthread_self() };
-        // SAFETY: a signal with a handler, to this thread.
-        unsafe { libc::pthread_kill(own, libc::SIGUSR2) };
+        let slept = holding_back_signals(|held| {
+            assert_eq!(held.sleep(Duration::from_millis(1)), 0);
+            // SAFETY: takes nothing and cannot fail.
+            let own = unsafe { libc::pthread_self() };
+            // SAFETY: a signal with a handler, to this thread.
+            unsafe { libc::pthread_kill(own, libc::SIGUSR2) };
 
-        set_errno(77);
-        assert_eq!(held.sleep(Duration::from_millis(900)), libc::EINTR);
+            set_errno(77);
+            held.sleep(Duration::from_millis(900))
+        });
+
+        assert_eq!(slept, libc::EINTR);
         assert_eq!(errno(), 77, "it is the program's");
-        held.let_through();
+        assert!(!is_held_back(libc::SIGUSR2));
+    }
+
+    fn is_held_back(signal: c_int) -> bool {
+        // SAFETY: a set of signals is plain integers.
+        let mut mask: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: a valid place.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &raw mut mask) };
+        // SAFETY: a valid set and signal.
+        unsafe { libc::sigismember(&raw const mask, signal) == 1 }
     }
 }
