@@ -9,9 +9,13 @@ use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr};
 
 use tracer_common::area::STREAM_SLOTS;
+
+use crate::area;
+use crate::descriptor::Guarded;
 
 /// The file. Nothing is in it.
 const PATH: &str = "/dev/shm/posix-trace-streams";
@@ -28,14 +32,82 @@ pub struct Counted(Option<usize>);
 #[error("{TRACE_SYS_MAX} trace streams exist in the system, and no more may")]
 pub struct TooManyStreams;
 
-/// What this process holds. In a forked child it is the parent's.
+/// What this process holds: without a lock, since a child may be forked while another thread is here.
 struct Held {
-    pid: u32,
-    file: File,
-    places: [bool; TRACE_SYS_MAX],
+    pid: i32,
+    file: Guarded<File>,
+    places: [AtomicBool; TRACE_SYS_MAX],
 }
 
-static HELD: Mutex<Option<Held>> = Mutex::new(None);
+/// That of this process; in a forked child that has not counted yet, its parent's.
+static HELD: AtomicPtr<Held> = AtomicPtr::new(std::ptr::null_mut());
+
+/// What this process holds, if it has counted a stream.
+fn held() -> Option<&'static Held> {
+    // SAFETY: made by `made_anew`, and never freed.
+    let held = unsafe { HELD.load(Acquire).as_ref() }?;
+    (held.pid == area::own_pid()).then_some(held)
+}
+
+/// The same with the file open, or `None` where it cannot be had.
+fn held_open() -> Option<&'static Held> {
+    let found = HELD.load(Acquire);
+    match held() {
+        Some(held) if held.file.get().is_ok() => Some(held),
+        // Closed behind our back, and all locks with it.
+        Some(held) => made_anew(found, held.taken()),
+        None => made_anew(found, [false; TRACE_SYS_MAX]),
+    }
+}
+
+/// Opens the file for this process, and takes the places in it again that it had. What was there before
+/// stays as it is: another thread may be at it, and the parent's belongs to the parent.
+fn made_anew(found: *mut Held, taken: [bool; TRACE_SYS_MAX]) -> Option<&'static Held> {
+    let file = Guarded::new(open().ok()?).ok()?;
+    for (place, _) in taken.iter().enumerate().filter(|(_, is_taken)| **is_taken) {
+        // Another process's by now: then there is one stream too many, which nobody can help.
+        let _ = lock(file.get().ok()?, place, libc::F_WRLCK);
+    }
+    let held = Box::into_raw(Box::new(Held {
+        pid: area::own_pid(),
+        file,
+        places: taken.map(AtomicBool::new),
+    }));
+    // Where another thread was faster, ours stays open: closing it would end the locks of both.
+    let _faster = HELD.compare_exchange(found, held, AcqRel, Acquire);
+    self::held()
+}
+
+impl Held {
+    fn taken(&self) -> [bool; TRACE_SYS_MAX] {
+        std::array::from_fn(|place| {
+            self.places
+                .get(place)
+                .is_some_and(|is_taken| is_taken.load(Acquire))
+        })
+    }
+
+    /// Takes a free place; `None` where all are taken.
+    fn take(&self) -> io::Result<Option<usize>> {
+        let file = self.file.get()?;
+        for (place, is_taken) in self.places.iter().enumerate() {
+            // A lock that this process has it would be given again.
+            if is_taken.swap(true, AcqRel) {
+                continue;
+            }
+            match lock(file, place, libc::F_WRLCK) {
+                Ok(()) => return Ok(Some(place)),
+                Err(error) => {
+                    is_taken.store(false, Release);
+                    if !is_taken_by_another(&error) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+}
 
 impl Counted {
     /// Counts a stream of this process.
@@ -44,50 +116,29 @@ impl Counted {
     ///
     /// See [`TooManyStreams`].
     pub fn new() -> Result<Self, TooManyStreams> {
-        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-        let own_pid = std::process::id();
-        if held.as_ref().is_none_or(|held| held.pid != own_pid) {
-            // The parent's file is not closed here: the number may be somebody else's by now.
-            std::mem::forget(held.take());
-            *held = open().ok().map(|file| Held {
-                pid: own_pid,
-                file,
-                places: [false; TRACE_SYS_MAX],
-            });
-        }
-        let Some(Held { file, places, .. }) = held.as_mut() else {
+        let Some(held) = held_open() else {
             return Ok(Self(None));
         };
-        for (place, is_held) in places.iter_mut().enumerate() {
-            // A lock that this process has it would be given again.
-            if *is_held {
-                continue;
-            }
-            match lock(file, place, libc::F_WRLCK) {
-                Ok(()) => {
-                    *is_held = true;
-                    return Ok(Self(Some(place)));
-                }
-                Err(error) if is_taken(&error) => {}
-                // A file system without locks.
-                Err(_) => return Ok(Self(None)),
-            }
+        match held.take() {
+            Ok(Some(place)) => Ok(Self(Some(place))),
+            Ok(None) => Err(TooManyStreams),
+            // A file system without locks.
+            Err(_) => Ok(Self(None)),
         }
-        Err(TooManyStreams)
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = self.0
-            && let Some(held) = held.as_mut()
-            && held.pid == std::process::id()
-            && let Some(is_held) = held.places.get_mut(place)
+            && let Some(held) = held()
+            && let Some(is_taken) = held.places.get(place)
         {
-            *is_held = false;
-            // The descriptor was closed behind our back: the lock is gone as well.
-            let _ = lock(&held.file, place, libc::F_UNLCK);
+            // Closed behind our back, the lock is gone as well.
+            if let Ok(file) = held.file.get() {
+                let _ = lock(file, place, libc::F_UNLCK);
+            }
+            is_taken.store(false, Release);
         }
     }
 }
@@ -129,6 +180,6 @@ fn lock(file: &File, place: usize, kind: libc::c_int) -> io::Result<()> {
     Err(io::Error::last_os_error())
 }
 
-fn is_taken(error: &io::Error) -> bool {
+fn is_taken_by_another(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES))
 }

@@ -34,9 +34,11 @@ impl ErrorNumber for TargetError {
     fn error_number(&self) -> c_int {
         match self {
             Self::Find(FindError::NoSuchProcess { .. }) => libc::ESRCH,
-            Self::Find(FindError::NotPermitted { .. } | FindError::Unreadable { .. }) => {
-                libc::EPERM
-            }
+            Self::Find(
+                FindError::NotPermitted { .. }
+                | FindError::Confined { .. }
+                | FindError::Unreadable { .. },
+            ) => libc::EPERM,
             Self::Find(FindError::Map { .. }) => libc::ENOMEM,
             Self::Open(OpenError::TooManyStreams { .. }) => libc::EAGAIN,
         }

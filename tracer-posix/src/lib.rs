@@ -14,6 +14,7 @@ pub mod agent;
 pub mod area;
 pub mod capi;
 pub mod census;
+mod descriptor;
 pub mod emit;
 pub mod engine;
 mod error_number;

@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <linux/seccomp.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -36,7 +38,6 @@ static void make_record_and_end(int rounds)
     }
 }
 
-/* clause: id.child */
 CASE(siblings_that_make_and_end_streams_at_once_lose_nothing)
 {
     enum { SIBLINGS = 8, ROUNDS = 400 };
@@ -94,7 +95,6 @@ static void expect_undisturbed(struct controller *controller)
     expect_end(controller->pid);
 }
 
-/* clause: id.child */
 CASE(a_stream_goes_on_though_others_have_no_descriptors_to_look_at_its_controller)
 {
     struct rlimit limit;
@@ -121,7 +121,6 @@ CASE(a_stream_goes_on_though_others_have_no_descriptors_to_look_at_its_controlle
     }
 }
 
-/* clause: id.child */
 CASE(a_stream_goes_on_though_its_controller_is_hidden_from_others)
 {
     struct controller other;
@@ -199,4 +198,156 @@ CASE(a_thread_is_no_process)
     OK(posix_trace_create(child, NULL, &trid));
     close(go_on[1]);
     expect_end(child);
+}
+
+/* Descriptors of the program's own: sockets to which nobody writes, and files that hold what it wrote. */
+enum { OWN = 40 };
+
+static int sockets[OWN][2], files[OWN];
+
+static void take_all_low_numbers(void)
+{
+    int i;
+
+    for (i = 0; i < OWN; i++) {
+        char path[] = "/tmp/limits-XXXXXX";
+
+        CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets[i]) == 0);
+        files[i] = mkstemp(path);
+        CHECK(files[i] >= 0 && unlink(path) == 0);
+        CHECK(write(files[i], "own", 3) == 3);
+    }
+}
+
+static void expect_untouched(void)
+{
+    char found[8];
+    int i, end;
+
+    for (i = 0; i < OWN; i++) {
+        for (end = 0; end < 2; end++) {
+            CHECK(recv(sockets[i][end], found, sizeof found, MSG_DONTWAIT) == -1);
+            CHECK_EQUAL(errno, EAGAIN);
+        }
+        CHECK_EQUAL(pread(files[i], found, sizeof found, 0), 3);
+        CHECK(memcmp(found, "own", 3) == 0);
+        CHECK_EQUAL(lseek(files[i], 0, SEEK_CUR), 3);
+    }
+}
+
+CASE(a_program_that_closes_whatever_is_open_keeps_what_it_opens_then)
+{
+    char path[] = "/tmp/limits-XXXXXX";
+    int log = mkstemp(path), seen = 0;
+    struct posix_trace_status_info status;
+    trace_id_t trid, read;
+
+    type = type_of("limits");
+    CHECK(log >= 0);
+    OK(posix_trace_create_withlog(0, NULL, log, &trid));
+    OK(posix_trace_start(trid));
+    posix_trace_event(type, NULL, 0);
+    OK(posix_trace_flush(trid));
+    OK(posix_trace_open(log, &read));
+    CHECK(syscall(SYS_close_range, 3U, ~0U, 0) == 0);
+    take_all_low_numbers();
+
+    /* Its own are closed: they say so, or work without. */
+    CHECK_EQUAL(posix_trace_stop(trid), EINVAL);
+    CHECK_EQUAL(posix_trace_get_status(trid, &status), EINVAL);
+    CHECK_EQUAL(posix_trace_flush(trid), EINVAL);
+    posix_trace_shutdown(trid);
+    CHECK_EQUAL(wait_next(read), 0);
+    posix_trace_rewind(read);
+    OK(posix_trace_close(read));
+    expect_untouched();
+
+    /* The log is complete nevertheless, as soon as who records notices. */
+    sleep_ms(600);
+    log = open(path, O_RDONLY);
+    CHECK(log >= 0 && unlink(path) == 0);
+    OK(posix_trace_open(log, &read));
+    do {
+        OK(wait_next(read));
+        seen += !unavailable && info.posix_event_id == type;
+    } while (!unavailable);
+    CHECK_EQUAL(seen, 1);
+    OK(posix_trace_get_status(read, &status));
+    CHECK_EQUAL(status.posix_log_overrun_status, POSIX_TRACE_NO_OVERRUN);
+    expect_untouched();
+}
+
+static void *make_and_end(void *argument)
+{
+    (void)argument;
+    for (;;) {
+        trace_id_t trid;
+
+        /* There may be too many for a moment. */
+        if (posix_trace_create(0, NULL, &trid) == 0)
+            posix_trace_shutdown(trid);
+    }
+    return NULL;
+}
+
+/* clause: fork.controller */
+CASE(a_child_forked_while_other_threads_make_streams_can_make_its_own)
+{
+    enum { THREADS = 4, FORKS = 1500 };
+    pthread_t thread;
+    int i;
+
+    for (i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&thread, NULL, make_and_end, NULL) == 0);
+    for (i = 0; i < FORKS; i++) {
+        pid_t child = fork();
+
+        if (child == 0) {
+            trace_id_t trid;
+
+            alarm(10);
+            OK(posix_trace_create(0, NULL, &trid));
+            OK(posix_trace_shutdown(trid));
+            _exit(0);
+        }
+        expect_end(child);
+    }
+}
+
+/* A program that may only read and write. */
+static void confine_and_emit(int go_on, int told)
+{
+    char byte;
+
+    CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);
+    while (write(told, &byte, 1) == 1 && read(go_on, &byte, 1) == 1)
+        posix_trace_event(type, &byte, 1);
+    syscall(SYS_exit, 0);
+}
+
+/* clause: create.not_permitted */
+CASE(a_process_that_may_only_read_and_write_is_left_alone)
+{
+    int go_on[2], told[2], status, i;
+    trace_id_t trid;
+    pid_t child;
+    char byte = 0;
+
+    type = type_of("limits");
+    CHECK(pipe(go_on) == 0 && pipe(told) == 0);
+    child = fork();
+    if (child == 0) {
+        close(go_on[1]);
+        confine_and_emit(go_on[0], told[1]);
+    }
+    close(told[1]);
+    CHECK(read(told[0], &byte, 1) == 1);
+    CHECK_CALL(posix_trace_create(child, NULL, &trid), EPERM);
+    for (i = 0; i < 3; i++) {
+        CHECK(write(go_on[1], &byte, 1) == 1);
+        CHECK(read(told[0], &byte, 1) == 1);
+    }
+    close(go_on[1]);
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
 }

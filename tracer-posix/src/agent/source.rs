@@ -2,7 +2,7 @@
 
 use std::env;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::protocol::{Answer, Ask, VERSION, received_cause};
 use super::{ADDRESS_VARIABLE, SYSTEM_ADDRESS};
 use crate::area::{RingMode, own_pid};
+use crate::descriptor::Guarded;
 use crate::event::MonotonicNs;
 use crate::source::{Batch, Control, Loss, Source};
 use crate::wire::{read_message, write_message};
@@ -57,7 +58,7 @@ pub enum AgentError {
 /// The kernel's events for one stream, from an agent.
 #[derive(Debug)]
 pub struct AgentSource {
-    agent: UnixStream,
+    agent: Guarded<UnixStream>,
     watermark: MonotonicNs,
     /// Whether the agent is gone.
     is_over: bool,
@@ -76,7 +77,7 @@ impl AgentSource {
             .and_then(|()| agent.set_write_timeout(Some(PATIENCE)));
         timeouts.map_err(AgentError::Silent)?;
         let mut source = Self {
-            agent,
+            agent: Guarded::new(agent).map_err(AgentError::Silent)?,
             watermark: MonotonicNs(0),
             is_over: false,
         };
@@ -99,8 +100,9 @@ impl AgentSource {
     }
 
     fn ask(&mut self, ask: &Ask) -> io::Result<Answer> {
-        write_message(&mut self.agent, ask)?;
-        read_message(&mut self.agent)
+        let mut agent = self.agent.get()?;
+        write_message(&mut agent, ask)?;
+        read_message(&mut agent)
     }
 
     /// One reply's worth of events; whether there are more.
@@ -158,13 +160,7 @@ impl Source for AgentSource {
 
 impl AsRawFd for AgentSource {
     fn as_raw_fd(&self) -> RawFd {
-        self.agent.as_raw_fd()
-    }
-}
-
-impl AsFd for AgentSource {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.agent.as_fd()
+        self.agent.number()
     }
 }
 

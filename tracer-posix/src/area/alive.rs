@@ -83,6 +83,17 @@ pub(super) fn is_process(pid: i32) -> bool {
     }
 }
 
+/// Whether the kernel ends a process for every call but the few of `SECCOMP_MODE_STRICT`. A thread's first event
+/// takes others.
+pub(super) fn is_strictly_confined(pid: i32) -> bool {
+    const STRICT: &str = "1";
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mode = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Seccomp:"));
+    mode.is_some_and(|mode| mode.trim() == STRICT)
+}
+
 /// Which pid namespace this process is in; 0 where `/proc` does not tell.
 fn own_pid_namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use tracer_common::area::{DATA_OFFSET, MAGIC, VERSION};
 
-use super::alive::is_process;
+use super::alive::{is_process, is_strictly_confined};
 use super::inherited::LINK;
 use super::mapping::{self, Mapping, Parts};
 use super::process;
@@ -42,6 +42,14 @@ pub enum FindError {
         pid: i32,
         /// What the kernel said.
         source: io::Error,
+    },
+    /// `EPERM`.
+    #[error(
+        "process {pid} is confined to read() and write() (SECCOMP_MODE_STRICT): its first event would end it"
+    )]
+    Confined {
+        /// The process asked for.
+        pid: i32,
     },
     /// The area is not one that this library can read.
     #[error("the trace area of process {pid} is damaged or of another version")]
@@ -87,6 +95,9 @@ impl Area {
         }
         if !is_process(pid) {
             return Err(FindError::NoSuchProcess { pid });
+        }
+        if is_strictly_confined(pid) {
+            return Err(FindError::Confined { pid });
         }
         let mut is_any_foreign = false;
         let mapped = std::iter::once_with(|| mapped_file(pid)).flatten();

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use crate::descriptor::Guarded;
+
 use super::layout::{
     ALIGNMENT, LogId, MAX_PACKET_BYTES, PACKET_HEADER_BYTES, PACKET_MAGIC, REGION_START,
 };
@@ -16,7 +18,7 @@ const SEARCH_BYTES: usize = 64 * 1024;
 /// Reads a log's file. Never more than one packet at a time.
 #[derive(Debug)]
 pub(super) struct Probe {
-    file: File,
+    file: Guarded<File>,
 }
 
 /// A packet whose header is whole.
@@ -34,28 +36,27 @@ impl Found {
 }
 
 impl Probe {
-    pub fn new(file: File) -> Self {
-        Self { file }
+    pub fn new(file: File) -> io::Result<Self> {
+        let file = Guarded::new(file)?;
+        Ok(Self { file })
     }
 
     /// Its file again.
-    pub fn into_file(self) -> File {
-        self.file
+    pub fn into_file(self) -> io::Result<File> {
+        self.file.into_inner()
     }
 
     /// Bytes of the file now.
     pub fn file_length(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        Ok(self.file.get()?.metadata()?.len())
     }
 
     /// Reads as much as there is, up to what fits.
     pub fn read_at<'a>(&self, room: &'a mut [u8], offset: u64) -> io::Result<&'a [u8]> {
+        let file = self.file.get()?;
         let mut length = 0;
         while let Some(rest) = room.get_mut(length..).filter(|rest| !rest.is_empty()) {
-            match self
-                .file
-                .read_at(rest, offset.saturating_add(length as u64))
-            {
+            match file.read_at(rest, offset.saturating_add(length as u64)) {
                 Ok(0) => break,
                 Ok(read) => length += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

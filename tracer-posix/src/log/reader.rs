@@ -62,7 +62,7 @@ impl LogReader {
     ///
     /// See [`OpenError`].
     pub fn open(file: File) -> Result<Self, OpenError> {
-        let probe = Probe::new(file);
+        let probe = Probe::new(file)?;
         let header = read_header(&probe)?.map_err(open_error)?;
         let track = Track::new(header.options.policy);
         let mut reader = Self {
@@ -314,7 +314,7 @@ impl LogReader {
     }
 
     /// Gives the file back.
-    pub(super) fn into_file(self) -> File {
+    pub(super) fn into_file(self) -> io::Result<File> {
         self.probe.into_file()
     }
 }

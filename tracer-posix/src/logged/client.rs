@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +10,7 @@ use crate::EventTypeId;
 use crate::agent::{self, AgentSource};
 use crate::area::{self, RingMode, StreamRequest, TargetSource, monotonic_now};
 use crate::census::Counted;
+use crate::descriptor::Guarded;
 use crate::engine::{Attributes, EventSet, Filtering, Inheritance, Origin, StreamFullPolicy};
 use crate::error_number::ErrorNumber;
 use crate::event::{EventHeader, MonotonicNs, RealtimeNs};
@@ -32,7 +32,7 @@ const OWN_FLUSH_WAIT: Duration = Duration::from_millis(500);
 /// A stream with a log: what its recorder does is asked for here. Dropping it shuts it down.
 #[derive(Debug)]
 pub struct LoggedStream {
-    socket: OwnedFd,
+    socket: Guarded<OwnedFd>,
     attributes: Attributes,
     message: Vec<u8>,
     is_shut_down: bool,
@@ -63,12 +63,13 @@ impl LoggedStream {
         // The agent has to see who asks: the controller, and not its recorder.
         let kernel = agent::source_if_wanted(pid, &attributes)?;
         let (ours, theirs) = socket_pair().map_err(CreateError::Recorder)?;
-        let inode = inode_of(&ours).map_err(CreateError::Recorder)?;
+        let ours = Guarded::new(ours).map_err(CreateError::Recorder)?;
+        let inode = ours.identity().inode;
         // Away from the standard descriptors, which the recorder gives up.
         let log = duplicate(file).map_err(|error| CreateError::Log(error.into()))?;
         let activity = Activity::new().map_err(CreateError::Recorder)?;
         let activity = Arc::new(activity);
-        let end = ours.as_raw_fd();
+        let end = ours.number();
         let controller = area::own_pid();
         let header = LogHeader {
             attributes: attributes.clone(),
@@ -219,7 +220,7 @@ impl LoggedStream {
     pub fn status(&mut self) -> Result<LoggedStatus, RecorderGone> {
         let deadline = Instant::now() + OWN_FLUSH_WAIT;
         // There is nothing to hear from the recorder but its end.
-        while self.activity.is_flushing() && !is_readable(&self.socket) {
+        while self.activity.is_flushing() && !self.is_readable() {
             if Instant::now() > deadline {
                 return Ok(self.activity.last_status());
             }
@@ -308,13 +309,26 @@ impl LoggedStream {
 
     fn ask(&mut self, request: &Request) -> Result<Reply, RecorderGone> {
         let bytes = postcard::to_stdvec(request).map_err(|_never| RecorderGone)?;
-        send(&self.socket, &bytes).map_err(|_closed| RecorderGone)?;
+        send(self.open_socket()?, &bytes).map_err(|_closed| RecorderGone)?;
         self.reply()
     }
 
     fn reply(&mut self) -> Result<Reply, RecorderGone> {
-        let bytes = receive(&self.socket, &mut self.message).map_err(|_closed| RecorderGone)?;
+        let socket = self.socket.get().map_err(|_closed| RecorderGone)?;
+        let bytes = receive(socket, &mut self.message).map_err(|_closed| RecorderGone)?;
         postcard::from_bytes(bytes).map_err(|_nonsense| RecorderGone)
+    }
+}
+
+impl LoggedStream {
+    /// Our end of the conversation: the program may have closed it.
+    fn open_socket(&self) -> Result<&OwnedFd, RecorderGone> {
+        self.socket.get().map_err(|_closed| RecorderGone)
+    }
+
+    /// Whether there is something to hear from the recorder, if only that it is gone, within a millisecond.
+    fn is_readable(&self) -> bool {
+        self.open_socket().map_or(true, is_readable)
     }
 }
 
@@ -405,10 +419,6 @@ fn duplicate(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     }
     // SAFETY: just opened, and nobody else's.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
-}
-
-fn inode_of(socket: &OwnedFd) -> io::Result<u64> {
-    Ok(File::from(socket.try_clone()?).metadata()?.ino())
 }
 
 /// Sends one message.

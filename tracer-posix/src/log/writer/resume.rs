@@ -37,7 +37,7 @@ pub(super) fn resume(file: File) -> Result<(WriterCore<LogFile>, EventTypes), Wr
         .is_some_and(|status| status.is_log_full);
     let types = reader.event_types().clone();
 
-    let medium = LogFile(reader.into_file());
+    let medium = LogFile(reader.into_file()?);
     let mut core = WriterCore::with_header(medium, header, region);
     core.losses = losses;
     core.losses_told = losses;

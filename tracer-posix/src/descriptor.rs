@@ -1,0 +1,133 @@
+//! Descriptors of ours in a program that may close them.
+//!
+//! A program that closes whatever is open, as daemons do, does not ask whose it is, and opens something
+//! else under the same number. What it opens must never be written to, read or closed by us: so ours are
+//! known by what is behind them, and not by their number alone.
+
+use std::io;
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+
+/// Something with a descriptor of ours.
+#[derive(Debug)]
+pub(crate) struct Guarded<T: AsFd> {
+    open: ManuallyDrop<T>,
+    identity: Identity,
+}
+
+/// What is behind a descriptor: a file, a socket, shared memory. While it is open nothing else has the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    device: u64,
+    pub(crate) inode: u64,
+}
+
+impl Identity {
+    /// What is behind a number, if it is a descriptor.
+    pub(crate) fn of(number: RawFd) -> io::Result<Self> {
+        let mut stat = MaybeUninit::<libc::stat>::zeroed();
+        // SAFETY: a valid place; a number that is no descriptor is an error, not a fault.
+        if unsafe { libc::fstat(number, stat.as_mut_ptr()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: zeroed, then filled by the kernel: all of it is numbers.
+        let stat = unsafe { stat.assume_init() };
+        Ok(Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        })
+    }
+}
+
+impl<T: AsFd> Guarded<T> {
+    /// Guards what was just opened.
+    pub(crate) fn new(open: T) -> io::Result<Self> {
+        let identity = Identity::of(open.as_fd().as_raw_fd())?;
+        Ok(Self {
+            open: ManuallyDrop::new(open),
+            identity,
+        })
+    }
+
+    /// What is behind it.
+    pub(crate) fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Its number, whatever is behind it by now.
+    pub(crate) fn number(&self) -> RawFd {
+        self.open.as_fd().as_raw_fd()
+    }
+
+    /// It, if it is still open: `EBADF` when the program has closed it.
+    pub(crate) fn get(&self) -> io::Result<&T> {
+        if self.is_open() {
+            Ok(&self.open)
+        } else {
+            Err(io::Error::from_raw_os_error(libc::EBADF))
+        }
+    }
+
+    /// It, no longer guarded; see [`get`](Self::get).
+    pub(crate) fn into_inner(self) -> io::Result<T> {
+        self.get()?;
+        let mut unguarded = ManuallyDrop::new(self);
+        // SAFETY: taken once: what guarded it is never dropped.
+        Ok(unsafe { ManuallyDrop::take(&mut unguarded.open) })
+    }
+
+    fn is_open(&self) -> bool {
+        Identity::of(self.number()).is_ok_and(|now| now == self.identity)
+    }
+}
+
+impl<T: AsFd> Drop for Guarded<T> {
+    fn drop(&mut self) {
+        if self.is_open() {
+            // SAFETY: it is not used any more.
+            unsafe { ManuallyDrop::drop(&mut self.open) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::{FromRawFd, OwnedFd};
+
+    use super::*;
+
+    /// Opens something else under the number.
+    fn replace(number: RawFd) {
+        let other = tempfile::tempfile().unwrap();
+        // SAFETY: takes no pointers; what was there is the test's.
+        assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no dup2")]
+    fn what_another_has_opened_under_the_number_is_neither_used_nor_closed() {
+        let guarded = Guarded::new(tempfile::tempfile().unwrap()).unwrap();
+        assert!(guarded.get().is_ok());
+        let number = guarded.number();
+        replace(number);
+
+        assert_eq!(guarded.get().unwrap_err().raw_os_error(), Some(libc::EBADF));
+        drop(guarded);
+
+        // SAFETY: it is open, as the next line shows, and the test's.
+        let other = File::from(unsafe { OwnedFd::from_raw_fd(number) });
+        assert!(other.metadata().is_ok());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no fcntl for this")]
+    fn what_is_ours_is_closed() {
+        let guarded = Guarded::new(tempfile::tempfile().unwrap()).unwrap();
+        let (number, identity) = (guarded.number(), guarded.identity());
+        drop(guarded);
+
+        // Another test may have the number by now.
+        assert_ne!(Identity::of(number).ok(), Some(identity));
+    }
+}
