@@ -143,14 +143,22 @@ pub fn compile_file(
     Ok(())
 }
 
-/// What pkg-config says for the library.
 fn flags(linkage: Linkage) -> anyhow::Result<String> {
+    flags_of("posixtrace", linkage)
+}
+
+/// What pkg-config says for the library under one of its names.
+///
+/// # Errors
+///
+/// What pkg-config said, or that there is none.
+pub fn flags_of(name: &str, linkage: Linkage) -> anyhow::Result<String> {
     let options: &[&str] = match linkage {
         Linkage::Shared => &[],
         Linkage::Static => &["--static"],
     };
     let flags = Command::new("pkg-config")
-        .args(["--cflags", "--libs", "posixtrace"])
+        .args(["--cflags", "--libs", name])
         .args(options)
         .env("PKG_CONFIG_PATH", folder()?.join("lib/pkgconfig"))
         .output()
@@ -163,7 +171,7 @@ fn flags(linkage: Linkage) -> anyhow::Result<String> {
     let flags = String::from_utf8(flags.stdout)?;
     Ok(match linkage {
         Linkage::Shared => flags,
-        Linkage::Static => flags.replace("-lposixtrace", "-l:libposixtrace.a"),
+        Linkage::Static => flags.replace("-lposixtrace ", "-l:libposixtrace.a "),
     })
 }
 

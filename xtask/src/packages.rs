@@ -51,6 +51,11 @@ pub const TO_TEST: &[Need] = &[
         packages: &["clang"],
     },
     Need {
+        what: "a compiler for musl",
+        is_met: || process::find("musl-gcc").is_some(),
+        packages: &["musl-tools"],
+    },
+    Need {
         what: "strace",
         is_met: || process::find("strace").is_some(),
         packages: &["strace"],

@@ -22,6 +22,7 @@ mod mapping;
 mod names;
 mod process;
 mod record;
+mod resident;
 mod retirement;
 mod ring;
 mod slot;

@@ -18,7 +18,7 @@ use super::errno::ErrnoKept;
 use super::mapping::{self, FileFacts, Mapping, Parts};
 use super::names::own_pid;
 use super::ticks::{TickSource, monotonic_from_kernel};
-use super::{gate, inherited, thread};
+use super::{gate, inherited, resident, thread};
 
 /// What this process keeps about itself as a target. Copied into a forked child.
 pub(super) struct ProcessState {
@@ -364,6 +364,7 @@ fn learn_ancestry(parts: Parts<'_>) {
 #[unsafe(link_section = "linux_trace_start")]
 #[cfg(not(miri))]
 extern "C" fn on_load() {
+    resident::stay_loaded();
     set_up();
 }
 

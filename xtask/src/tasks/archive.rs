@@ -40,7 +40,28 @@ pub fn make(from: &str, exports: &str, to: &Path) -> anyhow::Result<()> {
             .arg(&linked)
             .arg(&object),
     )?;
+    pack(&object, to)
+}
+
+/// Makes the archive `to` of one C file, for any C library.
+pub fn of_c(from: &str, to: &Path) -> anyhow::Result<()> {
+    let folder = workspace::target("archive");
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let object = folder.join("c.o");
+    process::run(
+        Command::new("cc")
+            .args(["-O2", "-fPIC", "-Wall", "-Wextra", "-Werror", "-c"])
+            // What one C library has for these the other may not have.
+            .args(["-fno-stack-protector", "-U_FORTIFY_SOURCE"])
+            .arg("-o")
+            .arg(&object)
+            .arg(workspace::root().join(from)),
+    )?;
+    pack(&object, to)
+}
+
+fn pack(object: &Path, to: &Path) -> anyhow::Result<()> {
     // What is there from before would stay in it.
     let _ = fs::remove_file(to);
-    process::run(Command::new("ar").arg("rcsD").arg(to).arg(&object))
+    process::run(Command::new("ar").arg("rcsD").arg(to).arg(object))
 }

@@ -41,6 +41,11 @@ pub enum Content {
         /// Path of the list of names, one a line.
         exports: &'static str,
     },
+    /// A static library made of one C file.
+    CArchive {
+        /// The file's path.
+        from: &'static str,
+    },
     /// A copy of a file with `@VERSION@` replaced.
     Template {
         /// Its path.
@@ -100,6 +105,18 @@ pub fn pieces() -> anyhow::Result<Vec<Piece>> {
             },
         ),
         Piece::new("lib/pkgconfig/posixtrace.pc", pkg_config),
+        Piece::new(
+            "lib/libposixtrace_musl.a",
+            Content::CArchive {
+                from: "tracer-posix/musl/dl_find_object.c",
+            },
+        ),
+        Piece::new(
+            "lib/pkgconfig/posixtrace-musl.pc",
+            Content::Template {
+                from: "tracer-posix/posixtrace-musl.pc.in",
+            },
+        ),
     ];
     pieces.extend(man::pieces()?);
     Ok(pieces)
@@ -130,6 +147,7 @@ fn lay(piece: &Piece, to: &Path) -> anyhow::Result<()> {
             strip(to)?;
         }
         Content::Archive { from, exports } => archive::make(from, exports, to)?,
+        Content::CArchive { from } => archive::of_c(from, to)?,
         Content::Template { from } => {
             let template = fs::read_to_string(workspace::root().join(from))
                 .with_context(|| (*from).to_owned())?;

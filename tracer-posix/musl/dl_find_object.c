@@ -1,0 +1,58 @@
+/*
+ * What the compiler's unwinder asks the C library for, in programs for musl that are linked with a compiler made for
+ * glibc (Debian's musl-gcc): there the unwinder knows no other way to find a function's frame, and musl has no such call.
+ * In an archive of its own: no program gets it that does not ask for it. Compiled with the headers of either library.
+ */
+#define _GNU_SOURCE
+#include <link.h>
+#include <stddef.h>
+#include <string.h>
+
+/* As glibc 2.35 defines it for this architecture; the unwinder gives the room. */
+struct found {
+    unsigned long long flags;
+    void *start, *end;
+    void *link_map;
+    void *frames;
+    unsigned long long reserved[7];
+};
+
+struct search {
+    ElfW(Addr) address;
+    struct found *found;
+};
+
+/* Whether this file has the address; its search table is what the unwinder wants. */
+static int look(struct dl_phdr_info *file, size_t size, void *argument)
+{
+    struct search *search = argument;
+    const ElfW(Phdr) *frames = NULL, *segment;
+    int is_here = 0, i;
+
+    (void)size;
+    for (i = 0; i < file->dlpi_phnum; i++) {
+        segment = &file->dlpi_phdr[i];
+        if (segment->p_type == PT_GNU_EH_FRAME)
+            frames = segment;
+        if (segment->p_type == PT_LOAD && search->address - file->dlpi_addr - segment->p_vaddr < segment->p_memsz) {
+            is_here = 1;
+            search->found->start = (void *)(file->dlpi_addr + segment->p_vaddr);
+            search->found->end = (void *)(file->dlpi_addr + segment->p_vaddr + segment->p_memsz);
+        }
+    }
+    if (!is_here || frames == NULL)
+        return 0;
+    search->found->frames = (void *)(file->dlpi_addr + frames->p_vaddr);
+    return 1;
+}
+
+/* 0 and what was found, or -1. Under another name here: glibc's header declares it with a type of its own. */
+int find_object(void *address, struct found *found) __asm__("_dl_find_object");
+
+int find_object(void *address, struct found *found)
+{
+    struct search search = {(ElfW(Addr))address, found};
+
+    memset(found, 0, sizeof *found);
+    return dl_iterate_phdr(look, &search) ? 0 : -1;
+}
