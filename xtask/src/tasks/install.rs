@@ -38,9 +38,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             Content::Copy { mode, .. } | Content::Compiled { mode, .. } => {
                 install_file(&from, &to, mode)?
             }
-            Content::Archive { .. } | Content::Template { .. } | Content::Text(_) => {
-                install_file(&from, &to, 0o644)?
-            }
+            Content::Archive { .. }
+            | Content::CArchive { .. }
+            | Content::Template { .. }
+            | Content::Text(_) => install_file(&from, &to, 0o644)?,
             Content::Link { to: target } => {
                 let mut command = writer("ln", &to)?;
                 command.args(["-sfn", target]).arg(&to);
