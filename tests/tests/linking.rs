@@ -1,7 +1,5 @@
 //! Ways to have the library in a program: all of it static, in a plug-in.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::path::Path;
 use std::process::{Command, Output};
 
