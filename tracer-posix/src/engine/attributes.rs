@@ -4,7 +4,7 @@ use crate::engine::{Inheritance, LogFullPolicy, StreamFullPolicy, TraceName, siz
 use crate::event::RealtimeNs;
 
 /// Where and by which version traces are made.
-const GENERATION_VERSION: &[u8] = concat!("lxtr ", env!("CARGO_PKG_VERSION")).as_bytes();
+const GENERATION_VERSION: &[u8] = concat!("libposixtrace ", env!("CARGO_PKG_VERSION")).as_bytes();
 
 /// Attributes a stream is made with. A stream keeps a copy of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]

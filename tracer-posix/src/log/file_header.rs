@@ -7,7 +7,7 @@ use super::layout::{
     REGION_START, RawFileHeader, VERSION, status_bits,
 };
 use super::losses::LossCounts;
-use super::{ClockAnchor, FinalStatus, LogHeader, LogOptions};
+use super::{ClockAnchor, FinalStatus, LogHeader, LogOptions, System};
 use crate::engine::{Attributes, Inheritance, LogFullPolicy, StreamFullPolicy, TraceName};
 use crate::event::{MonotonicNs, RealtimeNs};
 
@@ -48,6 +48,8 @@ pub(super) struct FileHeader {
     pub info: LogHeader,
     /// How it is laid out.
     pub options: LogOptions,
+    /// Where it was made.
+    pub system: System,
     /// What is in it.
     pub content: Content,
 }
@@ -121,7 +123,8 @@ impl FileHeader {
             flush_error: status.flush_error.into(),
             losses_used: losses_used.into(),
             oldest_sequence: content.oldest.into(),
-            reserved: [0; 56],
+            kernel_release: padded(&self.system.kernel_release),
+            machine: padded(&self.system.machine),
             losses,
         };
         raw.crc = crc32c::crc32c(raw.as_bytes()).into();
@@ -173,6 +176,10 @@ impl FileHeader {
                 policy: value_of(LOG_FULL_POLICIES, raw.log_full_policy)?,
                 max_size: raw.max_size.get(),
             },
+            system: System {
+                kernel_release: until_null(&raw.kernel_release),
+                machine: until_null(&raw.machine),
+            },
             content: Content {
                 status: (raw.is_complete != 0)
                     .then(|| status_from(raw.status, raw.flush_error.get())),
@@ -199,6 +206,24 @@ impl FileHeader {
             (Err(fault), Err(_)) => Err(fault),
         }
     }
+}
+
+/// As much of `text` as fits before a null.
+fn padded<const N: usize>(text: &[u8]) -> [u8; N] {
+    let mut bytes = [0; N];
+    for (place, byte) in bytes.iter_mut().take(N.saturating_sub(1)).zip(text) {
+        *place = *byte;
+    }
+    bytes
+}
+
+/// What stands before the first null.
+fn until_null(bytes: &[u8]) -> Vec<u8> {
+    bytes
+        .iter()
+        .copied()
+        .take_while(|byte| *byte != 0)
+        .collect()
 }
 
 /// Checks the checksum of a header of any version.
@@ -301,6 +326,10 @@ mod tests {
                 policy: LogFullPolicy::UntilFull,
                 max_size: 1 << 20,
             },
+            system: System {
+                kernel_release: b"6.1.0-rc1".to_vec(),
+                machine: b"x86_64".to_vec(),
+            },
             content: Content {
                 status: Some(FinalStatus {
                     is_full: true,
@@ -324,6 +353,40 @@ mod tests {
     #[test]
     fn a_header_comes_back_as_it_was() {
         assert_eq!(FileHeader::from_bytes(&header().to_bytes()), Ok(header()));
+    }
+
+    #[test]
+    fn a_header_of_the_first_version_tells_no_system() {
+        // These bytes were reserved.
+        let mut bytes = header().to_bytes();
+        bytes[8] = 1;
+        bytes[296..352].fill(0);
+        bytes[CRC].fill(0);
+        let crc = crc32c::crc32c(&bytes);
+        bytes[CRC].copy_from_slice(&crc.to_le_bytes());
+
+        assert_eq!(
+            FileHeader::from_bytes(&bytes),
+            Ok(FileHeader {
+                system: System::default(),
+                ..header()
+            })
+        );
+    }
+
+    #[test]
+    fn a_release_that_is_too_long_is_cut() {
+        let long = FileHeader {
+            system: System {
+                kernel_release: vec![b'6'; 60],
+                machine: Vec::new(),
+            },
+            ..header()
+        };
+
+        let read = FileHeader::from_bytes(&long.to_bytes()).unwrap();
+
+        assert_eq!(read.system.kernel_release, [b'6'; 39]);
     }
 
     #[test]
@@ -365,14 +428,14 @@ mod tests {
     #[test]
     fn a_log_for_later_readers_is_told_from_a_damaged_one() {
         let mut bytes = header().to_bytes();
-        bytes[10] = 2;
+        bytes[10] = 3;
         bytes[CRC].fill(0);
         let crc = crc32c::crc32c(&bytes);
         bytes[CRC].copy_from_slice(&crc.to_le_bytes());
 
         assert_eq!(
             FileHeader::from_bytes(&bytes),
-            Err(HeaderFault::TooNew { needed: 2 })
+            Err(HeaderFault::TooNew { needed: 3 })
         );
     }
 

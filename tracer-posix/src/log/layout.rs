@@ -10,9 +10,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::engine::sizes::TRACE_NAME_MAX;
 
 /// The version of the format that is written here.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 
-/// The oldest version whose readers understand what is written here, and the newest that this reader understands.
+/// The oldest version whose readers understand what is written here.
 pub(super) const OLDEST_READER: u16 = 1;
 
 /// Starts a log. The first byte is no text and the next ones notice a transfer that changes the ends of lines.
@@ -64,6 +64,12 @@ pub(super) struct RawLoss {
 /// Causes that the file's header has room for.
 pub(super) const HEADER_LOSSES: usize = 42;
 
+/// Bytes of a kernel's release in the header, the null at its end included: longer ones are cut.
+pub(super) const KERNEL_RELEASE_BYTES: usize = 40;
+
+/// Bytes of a machine's name in the header, the null at its end included.
+pub(super) const MACHINE_BYTES: usize = 16;
+
 /// The file's header.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -102,7 +108,8 @@ pub(super) struct RawFileHeader {
     pub flush_error: I32,
     pub losses_used: U32,
     pub oldest_sequence: U64,
-    pub reserved: [u8; 56],
+    pub kernel_release: [u8; KERNEL_RELEASE_BYTES],
+    pub machine: [u8; MACHINE_BYTES],
     pub losses: [RawLoss; HEADER_LOSSES],
 }
 
@@ -158,6 +165,8 @@ const _: () = {
     assert!(offset_of!(RawFileHeader, generation_version) == 112);
     assert!(offset_of!(RawFileHeader, anchor_monotonic) == 240);
     assert!(offset_of!(RawFileHeader, flush_error) == 280);
+    assert!(offset_of!(RawFileHeader, kernel_release) == 296);
+    assert!(offset_of!(RawFileHeader, machine) == 336);
     assert!(offset_of!(RawFileHeader, losses) == 352);
     assert!(size_of::<RawFileHeader>() as u64 <= HEADER_COPIES[1]);
     assert!(size_of::<RawPacketHeader>() == 88);

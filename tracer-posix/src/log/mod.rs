@@ -35,7 +35,7 @@ mod varint;
 mod writer;
 
 pub use error::{OpenError, WriteError};
-pub use info::{ClockAnchor, FinalStatus, LogHeader, LogOptions};
+pub use info::{ClockAnchor, FinalStatus, LogHeader, LogOptions, System};
 pub use reader::{LogReader, LogRecord};
 pub use track::Damage;
 pub use writer::LogWriter;

@@ -11,7 +11,7 @@ use super::losses::LossCounts;
 use super::packet_header::PacketHeader;
 use super::probe::{Found, Probe};
 use super::track::{Damage, Rejected, Track, View};
-use super::{FinalStatus, LogHeader, LogOptions, preamble, trailer};
+use super::{FinalStatus, LogHeader, LogOptions, System, preamble, trailer};
 use crate::engine::EventTypes;
 use crate::event::{Event, MonotonicNs, RealtimeNs};
 use crate::source::LossCause;
@@ -83,6 +83,12 @@ impl LogReader {
     #[must_use]
     pub fn header(&self) -> &LogHeader {
         &self.header.info
+    }
+
+    /// The system that the log was made on.
+    #[must_use]
+    pub fn system(&self) -> &System {
+        &self.header.system
     }
 
     /// How the log is laid out: its policy and its limit.

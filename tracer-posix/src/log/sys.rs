@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
+use super::System;
+
 /// How a file was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opened {
@@ -45,6 +47,27 @@ pub(super) fn file_size_limit() -> u64 {
     // SAFETY: `limit` is a valid place.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
     limit.rlim_cur
+}
+
+/// The kernel and the machine that this runs on.
+pub(super) fn system() -> System {
+    // SAFETY: the structure is made of bytes: zeros are a value of it.
+    let mut names: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: `names` is a valid place.
+    if unsafe { libc::uname(&raw mut names) } != 0 {
+        return System::default();
+    }
+    let text = |field: &[libc::c_char]| {
+        field
+            .iter()
+            .map(|&byte| byte.to_ne_bytes()[0])
+            .take_while(|byte| *byte != 0)
+            .collect()
+    };
+    System {
+        kernel_release: text(&names.release),
+        machine: text(&names.machine),
+    }
 }
 
 /// Reserves room for the first `length` bytes of `file`, which does not become longer by that.

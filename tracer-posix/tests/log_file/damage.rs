@@ -184,6 +184,113 @@ fn a_flipped_bit_costs_one_packet_at_most() {
     }
 }
 
+/// Bytes of a log that one damaged byte, or a cut, may cost.
+const MOST_LOST_BYTES: usize = 16 * 1024;
+
+/// A log of many packets as they are written while nothing asks for a flush, and its events.
+fn large(policy: LogFullPolicy) -> Small {
+    let file = file();
+    let mut events: Vec<_> = (0..8_000).map(event).collect();
+    for event in &mut events {
+        event.data.truncate(8);
+    }
+    complete(write_log(
+        &file,
+        options(policy, 150_000),
+        &events,
+        usize::MAX,
+    ));
+    let bytes = contents(&file);
+    let events = rest_of(&mut open(&file));
+    let mut packets = packets(&bytes);
+    if policy == LogFullPolicy::Loop {
+        let newest = packets.last().unwrap().bytes.start;
+        let oldest = u64::from_le_bytes(field(&bytes, newest + 32));
+        packets.retain(|packet| packet.sequence >= oldest);
+    }
+    Small {
+        bytes,
+        packets,
+        events,
+    }
+}
+
+const POLICIES: [LogFullPolicy; 3] = [
+    LogFullPolicy::Append,
+    LogFullPolicy::UntilFull,
+    LogFullPolicy::Loop,
+];
+
+#[test]
+fn a_damaged_byte_of_a_large_log_costs_16_kib_at_most() {
+    for policy in POLICIES {
+        let large = large(policy);
+        assert!(large.packets.len() > 5);
+        let file = file();
+        overwrite(&file, &large.bytes);
+        let starts = large.packets.iter().map(|packet| packet.bytes.start);
+        // All over the file, and what packets begin with.
+        let places = (0..large.bytes.len()).step_by(9_973);
+        for byte in places.chain(starts.flat_map(|start| [start, start + 9, start + 84])) {
+            file.write_all_at(&[large.bytes[byte] ^ 0x10], byte as u64)
+                .unwrap();
+            let read = rest_of(&mut open(&file));
+            file.write_all_at(&large.bytes[byte..=byte], byte as u64)
+                .unwrap();
+
+            let hit = |packet: &&Packet| packet.bytes.contains(&byte);
+            assert!(
+                large
+                    .packets
+                    .iter()
+                    .filter(hit)
+                    .all(|hit| hit.bytes.len() <= MOST_LOST_BYTES)
+            );
+            assert!(
+                read == large.events_of(|packet| !hit(&packet)),
+                "{policy:?}: byte {byte}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_large_log_that_was_cut_loses_16_kib_before_the_cut_at_most() {
+    let large = large(LogFullPolicy::Append);
+    let file = file();
+    for length in (8192..large.bytes.len()).step_by(9_973) {
+        overwrite(&file, &large.bytes[..length]);
+        let read = rest_of(&mut open(&file));
+
+        let expected = large.events_of(|packet| packet.bytes.end <= length);
+        assert!(read == expected, "{length}");
+        let whole = large
+            .packets
+            .iter()
+            .take_while(|packet| packet.bytes.end <= length);
+        let end = whole.last().map_or(8192, |packet| packet.bytes.end);
+        assert!(
+            length - end <= MOST_LOST_BYTES || length > large.packets.last().unwrap().bytes.end
+        );
+    }
+}
+
+#[test]
+fn a_scar_in_the_log_of_a_short_trace_costs_a_part_of_it() {
+    // What takes 54 kB was one packet once, and a scar cost nearly all of it.
+    let large = large(LogFullPolicy::Append);
+    let file = file();
+    let end = large.packets[3].bytes.end;
+    let events: usize = large.packets[..=3].iter().map(|packet| packet.events).sum();
+    let mut bytes = large.bytes[..end].to_vec();
+    bytes[end / 2..end / 2 + 28].fill(0xa5);
+    overwrite(&file, &bytes);
+
+    assert!((40_000..80_000).contains(&end), "{end}");
+    let read = rest_of(&mut open(&file)).len();
+    assert!(read * 2 >= events, "{read} of {events}");
+}
+
 #[test]
 fn without_its_trailer_a_log_tells_the_types_of_its_packets() {
     let small = Small::new(LogFullPolicy::Append, true);

@@ -12,11 +12,11 @@ use crate::log::layout::{HEADER_COPIES, MAX_PACKET_BYTES, REGION_START};
 use crate::log::losses::LossCounts;
 use crate::log::medium::{Medium, new_log_id};
 use crate::log::region::Region;
-use crate::log::{FinalStatus, LogHeader, LogOptions, trailer};
+use crate::log::{FinalStatus, LogHeader, LogOptions, sys, trailer};
 
 /// What packets are filled up to: large enough that the header does not count, small enough that a damaged one is no great
-/// loss.
-const PACKET_TARGET: usize = 64 * 1024;
+/// loss. Thousands of events fit into 64 KiB.
+const PACKET_TARGET: usize = 16 * 1024;
 
 /// A packet of a `LOOP` log is at most this part of it: so much is overwritten in one go.
 const LOOP_PARTS: u64 = 8;
@@ -94,6 +94,7 @@ impl<M: Medium> WriterCore<M> {
             log_id: new_log_id(),
             info: info.clone(),
             options,
+            system: sys::system(),
             content: Content::default(),
         };
         let region = Region::new(options.policy, max_size);

@@ -18,7 +18,7 @@ use crate::event::EventHeader;
 
 /// Writes a log.
 ///
-/// Events are gathered into packets of up to 64 KiB and written when a packet is full or [`flush`](Self::flush) is called.
+/// Events are gathered into packets of up to 16 KiB and written when a packet is full or [`flush`](Self::flush) is called.
 /// A write that fails loses nothing at first: what could not be written is kept, and tried again by the next flush, up to
 /// a bound; beyond it events are counted as lost in the log.
 ///
