@@ -383,6 +383,7 @@ fn record(
     };
     let log = LogWriter::create(log, header, options)?;
     let mut recording = Recording::new(policy, attributes.stream_min_size(), monotonic_now, log);
+    recording.meet(pid);
     recording.add_source(Box::new(source));
     if let Some(kernel) = kernel {
         recording.add_source(Box::new(kernel));

@@ -18,6 +18,7 @@ mod process;
 mod protocol;
 mod recording;
 mod serve;
+mod thread_names;
 
 pub(crate) use activity::{Activity, Asking};
 pub use client::{LoggedStream, RecorderGone};

@@ -10,6 +10,7 @@ use crate::event::{Event, MonotonicNs};
 use crate::log::{FinalStatus, LogWriter, WriteError};
 use crate::source::Source;
 
+use super::thread_names::ThreadNames;
 use super::{Activity, LoggedStatus};
 
 /// How often a stream under `POSIX_TRACE_FLUSH` is flushed at least, while it has events.
@@ -25,6 +26,7 @@ struct Log {
     now: fn() -> MonotonicNs,
     /// The data of the event at hand.
     data: Vec<u8>,
+    names: ThreadNames,
     /// Where it is told that a flush goes on, if anywhere.
     activity: Option<Arc<Activity>>,
 }
@@ -60,9 +62,11 @@ impl Flush for Log {
         let had_error = self.first_error != 0;
         self.error = 0;
         core.begin_flush(caller);
+        let flushed_at = Instant::now();
         let mut data = std::mem::take(&mut self.data);
         while let Some(header) = core.next(&mut data, self.now) {
-            let result = self.writer.append(&header, &data, b"", types);
+            let comm = self.names.of(&header, flushed_at);
+            let result = self.writer.append(&header, &data, comm, types);
             self.note(result);
             if self.writer.is_closed() {
                 core.suspend();
@@ -98,6 +102,7 @@ impl Recording {
             error: 0,
             now,
             data: Vec::new(),
+            names: ThreadNames::default(),
             activity: None,
         };
         Self {
@@ -105,6 +110,11 @@ impl Recording {
             policy,
             last_write: Instant::now(),
         }
+    }
+
+    /// Learns what a process is called, which may be gone when its events are flushed.
+    pub(super) fn meet(&mut self, pid: i32) {
+        self.stream.log().0.names.ask(pid, pid, Instant::now());
     }
 
     /// Adds a source and tells it what the stream wants.

@@ -1,0 +1,136 @@
+//! What the threads of recorded events are called: asked of the kernel when the events are flushed.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use foldhash::HashMap;
+
+use crate::event::EventHeader;
+
+/// How long a name is taken for the same: a thread may rename itself.
+const LASTS: Duration = Duration::from_secs(1);
+
+/// Threads whose names are kept. Beyond that all are forgotten.
+const MOST_THREADS: usize = 65_536;
+
+/// The names of threads. One that has ended before it was asked for has the name of its process.
+#[derive(Debug, Default)]
+pub(super) struct ThreadNames {
+    names: HashMap<(i32, i32), Name>,
+}
+
+#[derive(Debug)]
+struct Name {
+    bytes: Vec<u8>,
+    asked: Instant,
+}
+
+impl ThreadNames {
+    /// The name of an event's thread; empty where there is none, or nobody knows it.
+    pub fn of(&mut self, header: &EventHeader, now: Instant) -> &[u8] {
+        let (pid, tid) = (header.pid, header.tid);
+        if pid == 0 {
+            return b"";
+        }
+        self.ask(pid, tid, now);
+        if self.is_unknown(pid, tid) {
+            self.ask(pid, pid, now);
+        }
+        let thread = self.names.get(&(pid, tid));
+        let known = thread.filter(|name| !name.bytes.is_empty());
+        let name = known.or_else(|| self.names.get(&(pid, pid)));
+        name.map_or(b"", |name| name.bytes.as_slice())
+    }
+
+    fn is_unknown(&self, pid: i32, tid: i32) -> bool {
+        let name = self.names.get(&(pid, tid));
+        name.is_none_or(|name| name.bytes.is_empty())
+    }
+
+    /// Asks for a name, unless that was done a short time ago. Of a thread that has ended the old one remains.
+    pub fn ask(&mut self, pid: i32, tid: i32, now: Instant) {
+        let known = self.names.get(&(pid, tid));
+        if known.is_some_and(|name| now.duration_since(name.asked) < LASTS) {
+            return;
+        }
+        if self.names.len() >= MOST_THREADS && known.is_none() {
+            self.names.clear();
+        }
+        let bytes = fs::read(format!("/proc/{pid}/task/{tid}/comm"));
+        let name = self.names.entry((pid, tid)).or_insert_with(|| Name {
+            bytes: Vec::new(),
+            asked: now,
+        });
+        name.asked = now;
+        if let Ok(mut bytes) = bytes {
+            // The kernel ends it with a line's end.
+            bytes.truncate(bytes.len().saturating_sub(1));
+            name.bytes = bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{MonotonicNs, Truncation};
+
+    fn header(pid: i32, tid: i32) -> EventHeader {
+        EventHeader {
+            time: MonotonicNs(0),
+            event_type: crate::EventTypeId(257),
+            pid,
+            tid,
+            cpu: None,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        }
+    }
+
+    fn own_name() -> Vec<u8> {
+        let mut name = fs::read("/proc/self/comm").unwrap();
+        name.pop();
+        name
+    }
+
+    #[test]
+    fn a_thread_that_is_no_more_has_its_processs_name() {
+        let pid = std::process::id().cast_signed();
+        let mut names = ThreadNames::default();
+
+        assert_eq!(names.of(&header(pid, i32::MAX), Instant::now()), own_name());
+    }
+
+    #[test]
+    fn a_name_outlives_its_thread_and_follows_what_it_is_changed_to() {
+        let (mut names, now) = (ThreadNames::default(), Instant::now());
+        let pid = std::process::id().cast_signed();
+        let (told, tid) = std::sync::mpsc::channel();
+        let (end, ends) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::Builder::new().name("pool".to_owned());
+        let thread = thread
+            .spawn(move || {
+                // SAFETY: takes nothing.
+                told.send(unsafe { libc::gettid() }).unwrap();
+                let _ = ends.recv();
+            })
+            .unwrap();
+        let tid = tid.recv().unwrap();
+        assert_eq!(names.of(&header(pid, tid), now), b"pool");
+        fs::write(format!("/proc/self/task/{tid}/comm"), "renamed").unwrap();
+        assert_eq!(names.of(&header(pid, tid), now), b"pool");
+        assert_eq!(names.of(&header(pid, tid), now + LASTS), b"renamed");
+        drop(end);
+        thread.join().unwrap();
+        assert_eq!(names.of(&header(pid, tid), now + 2 * LASTS), b"renamed");
+    }
+
+    #[test]
+    fn nobody_has_no_name() {
+        let mut names = ThreadNames::default();
+
+        assert_eq!(names.of(&header(0, 0), Instant::now()), b"");
+        assert_eq!(names.of(&header(i32::MAX, i32::MAX), Instant::now()), b"");
+    }
+}
