@@ -8,8 +8,8 @@ use tracer_posix::engine::{LogFullPolicy, StreamFullPolicy};
 use super::quantity::size;
 use crate::trace::LogSetup;
 
-/// Least and most bytes for events in a log.
-const LOG_BYTES: (u64, u64) = (64 << 10, 1 << 50);
+/// Least and most bytes for events in a log. The largest event that there can be has to fit.
+const LOG_BYTES: (u64, u64) = (128 << 10, 1 << 50);
 
 /// What a log has without `--log-size`, where its policy limits it.
 const DEFAULT_LOG_BYTES: u64 = 64 << 20;

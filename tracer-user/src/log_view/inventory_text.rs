@@ -79,8 +79,8 @@ fn of_stream(inventory: &Inventory) -> Vec<(&'static str, String)> {
         ),
         ("log policy", log_policy),
         (
-            "event data",
-            format!("at most {} bytes", attributes.max_data_size()),
+            "user data",
+            format!("at most {} bytes an event", attributes.max_data_size()),
         ),
         (
             "children",
@@ -103,6 +103,10 @@ fn of_events(inventory: &Inventory) -> Vec<(&'static str, String)> {
         ));
     }
     rows.push(("size", size(inventory)));
+    rows.push((
+        "data",
+        format!("{} bytes before compression", inventory.data_bytes),
+    ));
     rows.push(("lost", lost(inventory)));
     rows.push(("damage", damage(inventory)));
     rows
@@ -112,12 +116,7 @@ fn size(inventory: &Inventory) -> String {
     let (bytes, events) = (inventory.bytes, inventory.events());
     match per_event(bytes, events) {
         None => format!("{bytes} bytes"),
-        Some(tenths) => format!(
-            "{bytes} bytes, {}.{} an event; {} bytes of it are data",
-            tenths / 10,
-            tenths % 10,
-            inventory.data_bytes
-        ),
+        Some(tenths) => format!("{bytes} bytes, {}.{} an event", tenths / 10, tenths % 10),
     }
 }
 
@@ -266,11 +265,13 @@ mod tests {
             "stream          made up",
             "clock           monotonic 100 ns at 2001-09-09T01:46:40.000000000Z, resolution 1 ns",
             "stream policy   loop, 262144 bytes",
+            "user data       at most 1024 bytes an event",
             "children        not traced",
             "completed       yes; the log was full; a flush had failed: No space left on device (os error 28)",
             "events          2",
             "time span       1.500000000 s",
-            "size            2 bytes, 1.0 an event; 5 bytes of it are data",
+            "size            2 bytes, 1.0 an event",
+            "data            5 bytes before compression",
             "lost            7: 3 late, 4 log_full",
             "damage          none",
             "           1  a\\nb\\u{1b}[2J",

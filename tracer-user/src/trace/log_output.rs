@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use tracer_common::area::MAX_DATA_BYTES;
 use tracer_common::event_type::EventTypeId;
 use tracer_posix::area::{monotonic_now, realtime_now};
 use tracer_posix::engine::{
@@ -205,6 +206,7 @@ fn header(setup: &LogSetup) -> LogHeader {
         .with_name("tracer-user")
         .with_stream_full_policy(setup.stream_policy)
         .with_stream_min_size(setup.stream_bytes)
+        .with_max_data_size(usize::try_from(MAX_DATA_BYTES).unwrap_or(usize::MAX))
         .with_log_max_size(usize::try_from(setup.max_size).unwrap_or(usize::MAX))
         .with_log_full_policy(setup.policy)
         .with_inheritance(if setup.inherit {
