@@ -1,77 +1,230 @@
-//! How many arguments the machine's system calls take.
+//! The arguments of the machine's system calls: how many there are, what they are called, and how people know their values.
+//!
+//! `syscall_arguments.txt` has a line a call: its name, and the name and kind of each argument. They are those of the
+//! kernel's own tracepoints, with which a test compares them.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use tracer_common::kernel::SyscallEnterData;
+use zerocopy::FromBytes;
+
+use crate::report::signal_name;
 use crate::syscall_names::{self, Table};
 
 /// Most arguments of a call: so many registers are for them.
 pub const MOST: usize = 6;
 
-/// How many of the registers for arguments count for the system call `number`; all of them where it
-/// is not known.
-#[must_use]
-pub fn count(table: Table, number: i32) -> usize {
-    static COUNTS: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
-        let counted = BY_COUNT.iter().enumerate();
-        counted
-            .flat_map(|(count, names)| {
-                names
-                    .split_ascii_whitespace()
-                    .map(move |name| (name, count))
-            })
-            .collect()
-    });
-    // Calls of 32-bit programs take some arguments in halves.
-    let name = (table == Table::Native).then(|| syscall_names::name(table, number));
-    let count = name.flatten().and_then(|name| COUNTS.get(name));
-    count.copied().unwrap_or(MOST)
+/// What an argument is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A file descriptor.
+    Descriptor,
+    /// A process or thread.
+    Process,
+    /// A signal.
+    Signal,
+    /// A signed number of 32 bits.
+    Int,
+    /// An unsigned number of 32 bits.
+    Unsigned,
+    /// Flags in 32 bits.
+    Flags,
+    /// Permissions of a file.
+    Mode,
+    /// A signed number of 64 bits.
+    Long,
+    /// A size.
+    Size,
+    /// An address, or 64 bits of whatever else.
+    Pointer,
 }
 
-/// The calls that take no argument, those that take one, and so on.
-const BY_COUNT: [&str; MOST + 1] = [
-    "fork getegid geteuid getgid getpgrp getpid getppid gettid getuid inotify_init munlockall pause \
-     restart_syscall rt_sigreturn sched_yield setsid sync uprobe uretprobe vfork vhangup",
-    "acct adjtimex alarm brk chdir chroot close dup epoll_create epoll_create1 eventfd exit exit_group \
-     fchdir fdatasync fsync getpgid getsid inotify_init1 io_destroy iopl memfd_secret mlockall mq_unlink \
-     personality pipe pkey_free rmdir sched_get_priority_max sched_get_priority_min sched_getscheduler \
-     set_tid_address setfsgid setfsuid setgid setuid shmdt swapoff syncfs sysinfo time timer_delete \
-     timer_getoverrun times umask uname unlink unshare userfaultfd",
-    "access arch_prctl capget capset chmod clock_adjtime clock_getres clock_gettime clock_settime clone3 \
-     creat dup2 eventfd2 fanotify_init fchmod flock fremovexattr fsopen fstat fstatfs ftruncate getcwd \
-     getgroups getitimer getpriority getrlimit getrusage gettimeofday inotify_rm_watch io_setup \
-     io_uring_setup ioprio_get kill landlock_restrict_self link listen lremovexattr lstat memfd_create \
-     mkdir mlock mq_notify msgget munlock munmap nanosleep pidfd_open pipe2 pivot_root pkey_alloc \
-     process_mrelease removexattr rename rt_sigpending rt_sigsuspend sched_getparam sched_rr_get_interval \
-     sched_setparam set_robust_list setdomainname setgroups sethostname setns setpgid setregid setreuid \
-     setrlimit settimeofday shutdown sigaltstack stat statfs swapon symlink timer_gettime timerfd_create \
-     timerfd_gettime tkill truncate umount2 ustat utime utimes",
-    "accept bind bpf chown close_range connect dup3 execve faccessat fchmodat fchown fcntl flistxattr \
-     fsmount fspick futimesat get_robust_list getcpu getdents getdents64 getpeername getrandom getresgid \
-     getresuid getsockname inotify_add_watch io_cancel io_submit ioctl ioperm ioprio_set \
-     landlock_create_ruleset lchown listxattr llistxattr lseek lsm_list_modules madvise membarrier \
-     mincore mkdirat mknod mlock2 modify_ldt mprotect mq_getsetattr mseal msgctl msync open \
-     open_by_handle_at open_tree pidfd_getfd poll read readahead readlink readv recvmsg rt_sigqueueinfo \
-     sched_getaffinity sched_setaffinity sched_setattr sched_setscheduler seccomp semget semop sendmsg \
-     set_mempolicy setitimer setpriority setresgid setresuid shmat shmctl shmget signalfd socket \
-     symlinkat sysfs syslog tgkill timer_create unlinkat write writev",
-    "accept4 cachestat clock_nanosleep epoll_ctl epoll_wait faccessat2 fadvise64 fallocate fchmodat2 \
-     fgetxattr futex_requeue futex_wake getxattr io_uring_register landlock_add_rule lgetxattr listmount \
-     lsm_get_self_attr lsm_set_self_attr migrate_pages mknodat mq_open msgsnd newfstatat openat openat2 \
-     pidfd_send_signal pkey_mprotect pread64 prlimit64 ptrace pwrite64 quotactl quotactl_fd readlinkat \
-     reboot removexattrat renameat request_key rseq rt_sigaction rt_sigprocmask rt_sigtimedwait \
-     rt_tgsigqueueinfo sched_getattr semctl semtimedop sendfile sendmmsg set_mempolicy_home_node \
-     signalfd4 socketpair statmount sync_file_range tee timer_settime timerfd_settime utimensat vmsplice \
-     wait4",
-    "add_key clone execveat fanotify_mark fchownat file_getattr file_setattr fsconfig fsetxattr \
-     futex_waitv get_mempolicy getsockopt io_getevents kcmp keyctl linkat listxattrat lsetxattr mount \
-     mount_setattr move_mount mq_timedreceive mq_timedsend mremap msgrcv name_to_handle_at open_tree_attr \
-     perf_event_open ppoll prctl preadv process_madvise pwritev recvmmsg remap_file_pages renameat2 \
-     select setsockopt setxattr statx waitid",
-    "copy_file_range epoll_pwait epoll_pwait2 futex futex_wait getxattrat io_pgetevents io_uring_enter \
-     mbind mmap move_pages preadv2 process_vm_readv process_vm_writev pselect6 pwritev2 recvfrom sendto \
-     setxattrat splice",
-];
+/// An argument of a call.
+#[derive(Clone, Copy, Debug)]
+struct Argument {
+    name: &'static str,
+    kind: Kind,
+}
+
+/// A system call with what was in the registers for its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The table that its number is from.
+    pub table: Table,
+    /// Its number.
+    pub number: i32,
+    /// The registers: those beyond its arguments hold anything.
+    pub registers: [u64; MOST],
+}
+
+/// The value of an argument, as people know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// In decimal, with a sign.
+    Signed(i64),
+    /// In decimal.
+    Unsigned(u64),
+    /// In hexadecimal.
+    Hex(u64),
+    /// In octal.
+    Octal(u64),
+    /// By a name, and the number that has it.
+    Named(&'static str, i64),
+}
+
+impl Shown {
+    /// The number. Most are small or addresses, which every reader of signed numbers holds exactly.
+    #[must_use]
+    pub fn number(self) -> i64 {
+        match self {
+            Self::Signed(number) | Self::Named(_, number) => number,
+            Self::Unsigned(number) | Self::Hex(number) | Self::Octal(number) => {
+                number.cast_signed()
+            }
+        }
+    }
+}
+
+impl Call {
+    /// Its arguments: what each is called, and its value.
+    pub fn arguments(&self) -> impl Iterator<Item = (&'static str, Shown)> + use<> {
+        const NAMELESS: [&str; MOST] = ["arg0", "arg1", "arg2", "arg3", "arg4", "arg5"];
+        let known = known(self.table, self.number);
+        let count = self.count();
+        let registers = self.registers.into_iter().take(count).enumerate();
+        registers.map(move |(place, value)| {
+            let argument = known.and_then(|arguments| arguments.get(place));
+            match argument {
+                Some(argument) => (argument.name, argument.kind.shown(value)),
+                None => (
+                    NAMELESS.get(place).copied().unwrap_or(""),
+                    Shown::Hex(value),
+                ),
+            }
+        })
+    }
+
+    /// How many of the registers count; all of them where the call is not known.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        let count = known(self.table, self.number).map_or(MOST, <[_]>::len);
+        if self.lacks_mode() { count - 1 } else { count }
+    }
+
+    /// Whether it opens a file without making one: no mode is given then.
+    fn lacks_mode(&self) -> bool {
+        const MAKES_FILE: u64 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u64;
+        let number = libc::c_long::from(self.number);
+        let flags = match number {
+            libc::SYS_openat => 2,
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_open => 1,
+            _ => return false,
+        };
+        self.table == Table::Native
+            && self
+                .registers
+                .get(flags)
+                .is_some_and(|flags| flags & MAKES_FILE == 0)
+    }
+}
+
+/// Blanks what was in the registers that are no arguments of the call, in the data of a system call that begins: it means
+/// nothing, and equal calls become equal data.
+pub fn blank_registers(data: &mut [u8]) {
+    let Ok((entered, _)) = SyscallEnterData::mut_from_prefix(data) else {
+        return;
+    };
+    let call = Call {
+        table: if entered.compat == 0 {
+            Table::Native
+        } else {
+            Table::Compat
+        },
+        number: entered.number,
+        registers: entered.args,
+    };
+    for register in entered.args.iter_mut().skip(call.count()) {
+        *register = 0;
+    }
+}
+
+impl Kind {
+    fn of(letter: &str) -> Self {
+        match letter {
+            "d" => Self::Descriptor,
+            "t" => Self::Process,
+            "s" => Self::Signal,
+            "i" => Self::Int,
+            "u" => Self::Unsigned,
+            "x" => Self::Flags,
+            "m" => Self::Mode,
+            "l" => Self::Long,
+            "z" => Self::Size,
+            _ => Self::Pointer,
+        }
+    }
+
+    fn shown(self, register: u64) -> Shown {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the kernel takes the lower half"
+        )]
+        let half = register as u32;
+        let signed = i64::from(half.cast_signed());
+        match self {
+            Self::Descriptor if signed == i64::from(libc::AT_FDCWD) => {
+                Shown::Named("AT_FDCWD", signed)
+            }
+            Self::Descriptor | Self::Process | Self::Int => Shown::Signed(signed),
+            Self::Signal => match signal_name(half) {
+                Some(name) => Shown::Named(name, signed),
+                None => Shown::Signed(signed),
+            },
+            Self::Unsigned => Shown::Unsigned(half.into()),
+            Self::Flags => Shown::Hex(half.into()),
+            Self::Mode => Shown::Octal((half & 0xffff).into()),
+            Self::Long => Shown::Signed(register.cast_signed()),
+            Self::Size => Shown::Unsigned(register),
+            Self::Pointer => Shown::Hex(register),
+        }
+    }
+}
+
+/// The arguments of a call of the machine's table, where it is known. Calls of 32-bit programs take some in halves.
+fn known(table: Table, number: i32) -> Option<&'static [Argument]> {
+    static BY_NUMBER: LazyLock<Vec<Option<Vec<Argument>>>> = LazyLock::new(|| {
+        let mut calls = Vec::new();
+        for line in include_str!("syscall_arguments.txt").lines() {
+            let mut words = line.split_ascii_whitespace();
+            let name = words.next().unwrap_or_default();
+            let number = syscall_names::number(Table::Native, name);
+            let Some(place) = number.and_then(|number| usize::try_from(number).ok()) else {
+                // Of another machine.
+                continue;
+            };
+            if calls.len() <= place {
+                calls.resize_with(place + 1, || None);
+            }
+            if let Some(call) = calls.get_mut(place) {
+                *call = Some(words.filter_map(argument).collect());
+            }
+        }
+        calls
+    });
+    if table != Table::Native {
+        return None;
+    }
+    BY_NUMBER.get(usize::try_from(number).ok()?)?.as_deref()
+}
+
+fn argument(word: &'static str) -> Option<Argument> {
+    let (name, kind) = word.split_once(':')?;
+    Some(Argument {
+        name,
+        kind: Kind::of(kind),
+    })
+}
 
 #[cfg(test)]
 mod tests {
@@ -79,10 +232,83 @@ mod tests {
 
     use super::*;
 
+    fn call(name: &str, registers: [u64; MOST]) -> Call {
+        let number = syscall_names::number(Table::Native, name).unwrap();
+        Call {
+            table: Table::Native,
+            number: number.cast_signed(),
+            registers,
+        }
+    }
+
+    fn shown(name: &str, registers: [u64; MOST]) -> Vec<(&'static str, Shown)> {
+        call(name, registers).arguments().collect()
+    }
+
     #[test]
     fn what_is_not_known_may_have_them_all() {
-        assert_eq!(count(Table::Native, -1), MOST);
-        assert_eq!(count(Table::Compat, 5), MOST);
+        for (table, number) in [(Table::Native, -1), (Table::Compat, 5)] {
+            let call = Call {
+                table,
+                number,
+                registers: [7; MOST],
+            };
+            let arguments: Vec<_> = call.arguments().collect();
+            assert_eq!(arguments.len(), MOST);
+            assert_eq!(arguments[5], ("arg5", Shown::Hex(7)));
+        }
+    }
+
+    #[test]
+    fn values_are_shown_as_people_know_them() {
+        const MINUS_ONE: u64 = 0xffff_ffff;
+        use Shown::{Hex, Named, Octal, Signed, Unsigned};
+        assert_eq!(
+            shown("openat", [0xffff_ff9c, 0x7ffd_0010, 0o101, 0o644, 9, 9]),
+            [
+                ("dfd", Named("AT_FDCWD", -100)),
+                ("filename", Hex(0x7ffd_0010)),
+                ("flags", Hex(0o101)),
+                ("mode", Octal(0o644))
+            ]
+        );
+        assert_eq!(shown("openat", [3, 0x10, 0o2, 0o644, 9, 9]).len(), 3);
+        assert_eq!(
+            shown("kill", [MINUS_ONE, 15, 9, 9, 9, 9]),
+            [("pid", Signed(-1)), ("sig", Named("SIGTERM", 15))]
+        );
+        assert_eq!(
+            shown("mmap", [0, 4096, 3, 34, MINUS_ONE, 0])[4],
+            ("fd", Signed(-1))
+        );
+        assert_eq!(
+            shown("lseek", [3, u64::MAX, 1, 9, 9, 9])[1],
+            ("offset", Signed(-1))
+        );
+        assert_eq!(
+            shown("write", [1, 0x10, 5, 9, 9, 9])[2],
+            ("count", Unsigned(5))
+        );
+        assert_eq!(shown("getpid", [9; MOST]), []);
+    }
+
+    #[test]
+    fn registers_that_are_no_arguments_are_blanked() {
+        use zerocopy::IntoBytes;
+        let call = call("close", [3, 9, 9, 9, 9, 9]);
+        let mut entered = SyscallEnterData {
+            number: call.number,
+            compat: 0,
+            args: call.registers,
+        };
+        blank_registers(entered.as_mut_bytes());
+        assert_eq!(entered.args, [3, 0, 0, 0, 0, 0]);
+
+        entered.args = call.registers;
+        entered.number = -1;
+        blank_registers(entered.as_mut_bytes());
+        assert_eq!(entered.args, call.registers);
+        blank_registers(&mut entered.as_mut_bytes()[..20]);
     }
 
     /// The kernel's own word, in the fields of its tracepoints.
@@ -103,6 +329,11 @@ mod tests {
             else {
                 continue;
             };
+            let name_of = |line: &'_ str| {
+                let declared = line.split_once(';')?.0;
+                let name = declared.rsplit(|byte: char| !byte.is_alphanumeric() && byte != '_');
+                Some(name.into_iter().next()?.trim_start_matches('_').to_owned())
+            };
             // After the number, which stands at offset 8, each argument has a word.
             let is_argument = |line: &&str| {
                 let offset = line
@@ -113,12 +344,11 @@ mod tests {
                     .is_some_and(|offset: u32| offset >= 16)
             };
             let number = syscall_names::number(Table::Native, name).unwrap();
-            let counted = count(Table::Native, number.cast_signed());
-            assert_eq!(
-                counted,
-                format.lines().filter(is_argument).count(),
-                "{name}"
-            );
+            let known = known(Table::Native, number.cast_signed());
+            let names: Option<Vec<_>> =
+                known.map(|known| known.iter().map(|known| known.name.to_owned()).collect());
+            let told = format.lines().filter(is_argument).filter_map(name_of);
+            assert_eq!(names, Some(told.collect()), "{name}");
             compared += 1;
         }
         assert!(

@@ -14,18 +14,21 @@ use crate::export::{ExportSetup, Target, export};
 /// Convert a trace log to what other tools open
 ///
 /// perfetto: one file for ui.perfetto.dev and trace_processor: the scheduling of CPUs and threads, process
-/// and thread names, and every other event as an instant on its thread's track, with what it carries.
+/// and thread names, wake-ups as flows, what has a beginning and an end as a slice (system calls, interrupts, idle CPUs,
+/// spans, pairs of user events such as `x-start` and `x-done`), and every other event as an instant on its thread's
+/// track, with what it carries.
 /// Of threads that are not traced only the moments are known at which they gave a CPU to a traced thread or
 /// got one from it.
 ///
 /// chrome: one file of the JSON trace event format: a slice for each time that a thread was on a CPU,
-/// every other event as an instant. Perfetto files are smaller and tell more.
+/// slices for what else has a beginning and an end, every other event as an instant. Perfetto files are smaller and tell
+/// more.
 ///
 /// ctf: a folder in the Common Trace Format 1.8 for babeltrace2 and Trace Compass. Times are exact; lost
 /// events are told as discarded.
 ///
 /// parquet: one file with a row an event, for DuckDB, Spark, ClickHouse: time, ns, type, class, pid, tid,
-/// comm, cpu, address, thread_id, truncated, data (JSON), raw (bytes).
+/// comm, cpu, address, thread_id, truncated, data (JSON as text), raw (bytes).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub struct ExportArgs {

@@ -3,27 +3,34 @@
 //! - [`Exporter`] is one format: [`perfetto`], [`chrome`], [`ctf`], [`parquet`];
 //! - `destination` sees to it that nothing is overwritten unasked and that a half-written output is
 //!   never taken for a whole one;
+//! - `parts` finds out which events begin and end slices (system calls, interrupts, `pairs` of user events), and `slices`
+//!   puts them below each other;
 //! - `plain` reduces the fields of system events to the few kinds of values that formats have.
 
+mod carried;
 pub mod chrome;
 pub mod ctf;
 mod destination;
 mod names;
+mod pairs;
 pub mod parquet;
+mod parts;
 pub mod perfetto;
 mod plain;
 mod progress;
 mod run;
+mod slices;
 #[cfg(test)]
 mod testing;
 
 pub use run::{ExportSetup, export};
 
 use tracer_posix::engine::Attributes;
-use tracer_posix::log::ClockAnchor;
+use tracer_posix::log::{ClockAnchor, System};
 
 use crate::log_view::Entry;
 use crate::report::Summary;
+use pairs::Pairs;
 use tracer_posix::event::MonotonicNs;
 
 /// What a log is converted to.
@@ -46,6 +53,10 @@ pub struct Origin {
     pub attributes: Attributes,
     /// The clocks when it was made.
     pub anchor: ClockAnchor,
+    /// The system that it was made on.
+    pub system: System,
+    /// Its user event types that are a beginning and an end.
+    pub pairs: Pairs,
 }
 
 /// What is known of a log after its last event.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 const MOST_THREADS: usize = 65_536;
 
 /// A thread of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Thread {
     /// Its process.
     pub pid: i32,

@@ -37,7 +37,7 @@ pub enum Plain<'a> {
     /// Of [`Shape::Text`].
     Text(Cow<'a, [u8]>),
     /// Of [`Shape::Numbers`].
-    Numbers(Vec<u64>),
+    Numbers(Vec<i64>),
 }
 
 /// The kind of the values of a kind of field.
@@ -75,7 +75,10 @@ impl<'a> From<Value<'a>> for Plain<'a> {
                 push_syscall_name(&mut name, table, number);
                 Self::Text(Cow::Owned(name))
             }
-            Value::Arguments(arguments) => Self::Numbers(arguments.to_vec()),
+            Value::Arguments(call) => {
+                let numbers = call.arguments().map(|(_, argument)| argument.number());
+                Self::Numbers(numbers.collect())
+            }
             Value::Bytes(bytes) => Self::Text(Cow::Borrowed(bytes)),
             // Whether it was preempted stands in a field of its own.
             Value::TaskState(bits) => {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::destination::Destination;
+use super::pairs::Pairs;
 use super::progress::Progress;
 use super::{Ending, Exporter, Origin, Target, chrome, ctf, parquet, perfetto};
 use crate::log_view::{Log, Pause, Walk, Wanted, open, outcome, tell_missing};
@@ -67,6 +68,10 @@ fn exporter<L: Log>(
     let origin = Origin {
         attributes: walk.log().header().attributes.clone(),
         anchor: walk.anchor(),
+        system: walk.log().system().clone(),
+        pairs: Pairs::among(walk.log().event_types(), |id, name| {
+            walk.wanted().has_type(id, name)
+        }),
     };
     Ok(match target {
         Target::Perfetto => Box::new(perfetto::Perfetto::new(destination.writer()?, &origin)?),

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use super::Origin;
+use super::pairs::Pairs;
 use crate::log_view::Log;
 use crate::log_view::made_up::MadeUpLog;
 
@@ -34,5 +35,7 @@ pub fn origin_of(log: &MadeUpLog) -> Origin {
     Origin {
         attributes: log.header().attributes.clone(),
         anchor: log.header().anchor,
+        system: log.system().clone(),
+        pairs: Pairs::among(log.event_types(), |_, _| true),
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 use tracer_posix::engine::EventTypes;
 use tracer_posix::event::MonotonicNs;
-use tracer_posix::log::{Damage, FinalStatus, LogHeader, LogReader, LogRecord};
+use tracer_posix::log::{Damage, FinalStatus, LogHeader, LogReader, LogRecord, System};
 use tracer_posix::source::LossCause;
 
 /// A log, read from its oldest event on. [`LogReader`] says what each of these means; tests make
@@ -15,6 +15,8 @@ use tracer_posix::source::LossCause;
 pub trait Log {
     /// What the start of the log tells.
     fn header(&self) -> &LogHeader;
+    /// The system that it was made on.
+    fn system(&self) -> &System;
     /// Its event types.
     fn event_types(&self) -> &EventTypes;
     /// The status at the end.
@@ -42,6 +44,10 @@ pub trait Log {
 impl Log for LogReader {
     fn header(&self) -> &LogHeader {
         self.header()
+    }
+
+    fn system(&self) -> &System {
+        self.system()
     }
 
     fn event_types(&self) -> &EventTypes {

@@ -5,7 +5,7 @@ use std::io;
 use tracer_common::event_type::EventTypeId;
 use tracer_posix::engine::{Attributes, EventTypes};
 use tracer_posix::event::{Event, EventHeader, MonotonicNs, RealtimeNs, Truncation};
-use tracer_posix::log::{ClockAnchor, Damage, FinalStatus, LogHeader, LogRecord};
+use tracer_posix::log::{ClockAnchor, Damage, FinalStatus, LogHeader, LogRecord, System};
 use tracer_posix::source::LossCause;
 
 use super::Log;
@@ -15,6 +15,8 @@ use super::Log;
 pub struct MadeUpLog {
     /// What its start tells.
     pub header: LogHeader,
+    /// The system that it was made on.
+    pub system: System,
     /// Its event types.
     pub types: EventTypes,
     /// Its events.
@@ -41,6 +43,13 @@ pub struct MadeUpEvent {
     comm: Vec<u8>,
 }
 
+impl MadeUpEvent {
+    /// Makes it an event of a thread whose name is not known.
+    pub fn forget_name(&mut self) {
+        self.comm.clear();
+    }
+}
+
 const START: u64 = 100;
 /// 2001-09-09T01:46:40Z
 const START_DATE: u64 = 1_000_000_000_000_000_000;
@@ -54,6 +63,10 @@ impl Default for MadeUpLog {
                     monotonic: MonotonicNs(START),
                     realtime: RealtimeNs(START_DATE),
                 },
+            },
+            system: System {
+                kernel_release: b"6.1.0".to_vec(),
+                machine: b"x86_64".to_vec(),
             },
             types: EventTypes::default(),
             events: Vec::new(),
@@ -106,6 +119,10 @@ impl MadeUpLog {
 impl Log for MadeUpLog {
     fn header(&self) -> &LogHeader {
         &self.header
+    }
+
+    fn system(&self) -> &System {
+        &self.system
     }
 
     fn event_types(&self) -> &EventTypes {

@@ -15,6 +15,7 @@ mod log;
 pub mod made_up;
 mod output;
 mod read;
+mod thread_names;
 mod time_point;
 mod type_table;
 mod walk;

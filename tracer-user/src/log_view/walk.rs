@@ -7,6 +7,7 @@ use tracer_posix::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 use tracer_posix::log::{ClockAnchor, LogRecord};
 use tracer_posix::source::LossCause;
 
+use super::thread_names::ThreadNames;
 use super::type_table::Row;
 use super::{Entry, Log, Moment, TypeTable, Wanted};
 use crate::report::{LogCondition, Summary};
@@ -31,6 +32,7 @@ pub struct Walk<L> {
     from: Option<Moment>,
     to: Option<Moment>,
     types: TypeTable,
+    names: ThreadNames,
     left: u64,
     span: Option<Span>,
     is_enough: bool,
@@ -91,6 +93,7 @@ impl<L: Log> Walk<L> {
             from,
             to,
             types: TypeTable::default(),
+            names: ThreadNames::default(),
             span: None,
             is_enough: false,
             scratch: Scratch::default(),
@@ -116,11 +119,15 @@ impl<L: Log> Walk<L> {
             let Some(record) = record else {
                 return Ok(Pause::End);
             };
+            // An event is shown with the name that its thread had before it.
+            let comm = self.names.name_of(&record);
+            let named = LogRecord { comm, ..record };
             if self.to.is_some_and(|to| to.is_before(&record)) {
                 self.is_enough = true;
                 return Ok(Pause::Enough);
             }
             if self.from.is_some_and(|from| from.is_after(&record)) {
+                self.names.learn(&record);
                 continue;
             }
             let header = record.event.header;
@@ -130,11 +137,13 @@ impl<L: Log> Walk<L> {
             if let Some(row) = self.types.row_mut(header.event_type) {
                 if row.is_wanted && self.wanted.has_thread(&header) {
                     self.left -= 1;
-                    show(&record, row, &mut visit)?;
+                    show(&named, row, &mut visit)?;
                 }
+                self.names.learn(&record);
                 continue;
             }
-            self.scratch.keep(&record);
+            self.scratch.keep(&named);
+            self.names.learn(&record);
             self.learn_and_show(header, &mut visit)?;
         }
         Ok(Pause::Midway)
@@ -164,6 +173,11 @@ impl<L: Log> Walk<L> {
     /// The log.
     pub fn log(&self) -> &L {
         &self.log
+    }
+
+    /// Which of its events are looked at.
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
     }
 
     /// The event types that were seen.
@@ -320,6 +334,75 @@ mod tests {
             ..Wanted::default()
         };
         assert_eq!(shown(ten(), wanted).0, [110, 130, 150, 170, 190]);
+    }
+
+    #[test]
+    fn an_event_without_a_name_has_its_threads_or_its_processs() {
+        let mut log = MadeUpLog::default();
+        let name = log.define(b"x");
+        let mut push = |ns, (pid, tid), comm: &[u8]| {
+            let header = EventHeader {
+                time: MonotonicNs(ns),
+                event_type: name,
+                pid,
+                tid,
+                cpu: None,
+                thread_id: 0,
+                program_address: 0,
+                truncation: tracer_posix::event::Truncation::None,
+            };
+            log.push_event(header, b"", comm);
+        };
+        push(1, (7, 8), b"");
+        push(2, (7, 7), b"server");
+        push(3, (7, 8), b"");
+        push(4, (7, 8), b"worker");
+        push(5, (7, 8), b"");
+        push(6, (9, 9), b"");
+        let mut walk = Walk::new(log, Wanted::default());
+        let mut seen = Vec::new();
+        let pause = walk.go_on(100, |entry| {
+            seen.push(entry.line.comm.map(<[u8]>::to_vec));
+            Ok(())
+        });
+        assert_eq!(pause.unwrap(), Pause::End);
+        let known = |name: &[u8]| Some(name.to_vec());
+        assert_eq!(
+            seen,
+            [
+                None,
+                known(b"server"),
+                known(b"server"),
+                known(b"worker"),
+                known(b"worker"),
+                None
+            ]
+        );
+    }
+
+    #[test]
+    fn a_thread_is_called_as_the_event_that_made_it_says() {
+        use zerocopy::IntoBytes;
+        let fork = tracer_common::kernel::ForkData {
+            child_pid: 7,
+            child_tid: 8,
+            child_comm: *b"pool\0\0\0\0\0\0\0\0\0\0\0\0",
+            child_ns_pid: 7,
+            child_ns_tid: 8,
+        };
+        let mut log = MadeUpLog::default();
+        log.push(1, EventTypeId::THREAD_CREATE, (7, 7), fork.as_bytes());
+        let user = log.define(b"x");
+        log.push(2, user, (7, 8), b"");
+        log.events[1].forget_name();
+        let mut walk = Walk::new(log, Wanted::default());
+        let mut seen = Vec::new();
+        let pause = walk.go_on(100, |entry| {
+            seen.push(entry.line.comm.map(<[u8]>::to_vec));
+            Ok(())
+        });
+        assert_eq!(pause.unwrap(), Pause::End);
+        assert_eq!(seen, [Some(b"worker".to_vec()), Some(b"pool".to_vec())]);
     }
 
     #[test]

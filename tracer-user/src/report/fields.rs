@@ -4,6 +4,7 @@ use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, Field, FieldKind};
 use tracer_common::kernel::COMM_BYTES;
 
 use super::kernel_words::{block_operation, signal_result, softirq};
+use crate::syscall_arguments::{Call, MOST};
 use crate::syscall_names::Table;
 
 /// The value of one field.
@@ -21,8 +22,8 @@ pub enum Value<'a> {
     Named(u32, Option<&'static str>),
     /// A system call, by its number in a table.
     Syscall(Table, i32),
-    /// The arguments of a system call.
-    Arguments([u64; 6]),
+    /// A system call with its arguments.
+    Arguments(Call),
     /// What a system call returned.
     Result(i64),
     /// Text or a thread name, without its null.
@@ -55,15 +56,18 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
         FieldKind::Softirq => named(softirq)?,
         FieldKind::BlockOperation => named(block_operation)?,
         FieldKind::Syscall => {
-            let is_compat = bytes.get(4..8)?.iter().any(|byte| *byte != 0);
-            let table = if is_compat {
-                Table::Compat
-            } else {
-                Table::Native
-            };
-            Value::Syscall(table, word()?.cast_signed())
+            let (table, number) = call_of(bytes)?;
+            Value::Syscall(table, number)
         }
-        FieldKind::Arguments => Value::Arguments(arguments(bytes)?),
+        FieldKind::Arguments => {
+            // Which call it is stands at the start of the data.
+            let (table, number) = call_of(untrusted)?;
+            Value::Arguments(Call {
+                table,
+                number,
+                registers: arguments(bytes)?,
+            })
+        }
         FieldKind::SyscallResult => Value::Result(long()?.cast_signed()),
         FieldKind::Comm => Value::Bytes(until_null(&bytes[..bytes.len().min(COMM_BYTES)])),
         FieldKind::Text => Value::Bytes(until_null(bytes)),
@@ -80,9 +84,21 @@ pub fn until_null(bytes: &[u8]) -> &[u8] {
     &bytes[..end.unwrap_or(bytes.len())]
 }
 
-fn arguments(bytes: &[u8]) -> Option<[u64; 6]> {
+/// The table and the number of a system call.
+fn call_of(bytes: &[u8]) -> Option<(Table, i32)> {
+    let number = bytes.first_chunk().map(|four| i32::from_ne_bytes(*four))?;
+    let is_compat = bytes.get(4..8)?.iter().any(|byte| *byte != 0);
+    let table = if is_compat {
+        Table::Compat
+    } else {
+        Table::Native
+    };
+    Some((table, number))
+}
+
+fn arguments(bytes: &[u8]) -> Option<[u64; MOST]> {
     let (words, _) = bytes.as_chunks::<8>();
-    let words = words.first_chunk::<6>()?;
+    let words = words.first_chunk::<MOST>()?;
     Some(words.map(u64::from_ne_bytes))
 }
 

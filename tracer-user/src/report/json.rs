@@ -123,7 +123,9 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
         }
         // As signed numbers: most are small or addresses, which every reader of JSON holds
         // exactly.
-        Value::Arguments(arguments) => push_list(out, arguments.map(u64::cast_signed)),
+        Value::Arguments(call) => {
+            push_list(out, call.arguments().map(|(_, argument)| argument.number()));
+        }
         Value::Result(result) => {
             push_number(out, *result);
             if let Some(name) = error_of(*result) {
@@ -232,7 +234,7 @@ mod tests {
         let number = i32::try_from(libc::SYS_openat).unwrap().to_ne_bytes();
         let mut entered = Vec::from(number);
         entered.extend_from_slice(&[0; 4]);
-        for argument in [u64::MAX - 99, 0x7ffd_0000_0000, 0, 0, 0, 7] {
+        for argument in [0xffff_ff9c_u64, 0x7ffd_0000_0000, 0o101, 0o644, 9, 7] {
             entered.extend_from_slice(&argument.to_ne_bytes());
         }
         let mut left = entered[..8].to_vec();
@@ -243,7 +245,7 @@ mod tests {
         assert_eq!(
             enter["data"],
             serde_json::json!({"name": "openat", "number": libc::SYS_openat, "compat": false,
-                "args": [-100, 0x7ffd_0000_0000_u64, 0, 0, 0, 7]})
+                "args": [-100, 0x7ffd_0000_0000_u64, 0o101, 0o644]})
         );
         assert_eq!(
             exit["data"],

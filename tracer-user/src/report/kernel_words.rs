@@ -13,7 +13,7 @@ use super::fields::until_null;
 use super::numbers::push_number;
 use super::signals::signal_name;
 use super::words::push_task;
-use crate::syscall_arguments;
+use crate::syscall_arguments::{Call, Shown};
 use crate::syscall_names::{self, Table};
 
 /// What became of a signal.
@@ -219,16 +219,37 @@ fn table(compat: u32) -> Table {
 }
 
 fn push_call(out: &mut Vec<u8>, call: &SyscallEnterData) {
-    push_syscall_name(out, table(call.compat), call.number);
+    let call = Call {
+        table: table(call.compat),
+        number: call.number,
+        registers: call.args,
+    };
+    push_syscall_name(out, call.table, call.number);
     out.push(b'(');
-    let count = syscall_arguments::count(table(call.compat), call.number);
-    for (place, argument) in call.args.iter().take(count).enumerate() {
+    push_arguments(out, &call);
+    out.push(b')');
+}
+
+/// Appends the arguments of a call, with commas between them.
+pub fn push_arguments(out: &mut Vec<u8>, call: &Call) {
+    for (place, (_, argument)) in call.arguments().enumerate() {
         if place > 0 {
             out.extend_from_slice(b", ");
         }
-        push_address(out, *argument);
+        push_argument(out, argument);
     }
-    out.push(b')');
+}
+
+/// Appends the value of an argument.
+pub fn push_argument(out: &mut Vec<u8>, argument: Shown) {
+    match argument {
+        Shown::Signed(number) => push_number(out, number),
+        Shown::Unsigned(number) => push_number(out, number),
+        Shown::Hex(number) => push_address(out, number),
+        Shown::Octal(0) => out.push(b'0'),
+        Shown::Octal(number) => out.extend_from_slice(format!("0{number:o}").as_bytes()),
+        Shown::Named(name, _) => out.extend_from_slice(name.as_bytes()),
+    }
 }
 
 fn push_return(out: &mut Vec<u8>, call: &SyscallExitData) {
@@ -297,15 +318,15 @@ mod tests {
     }
 
     #[test]
-    fn a_system_call_is_shown_as_strace_shows_raw_ones() {
+    fn a_system_call_is_shown_with_its_arguments_as_people_know_them() {
         let call = SyscallEnterData {
             number: number_of_openat(),
             compat: 0,
-            args: [0xffff_ff9c, 0x7ffd_0010, 0x80000, 0, 9, 10],
+            args: [0xffff_ff9c, 0x7ffd_0010, 0x80041, 0o644, 9, 10],
         };
         assert_eq!(
             words(EventTypeId::SYSCALL_ENTER, &call),
-            "openat(0xffffff9c, 0x7ffd0010, 0x80000, 0)"
+            "openat(AT_FDCWD, 0x7ffd0010, 0x80041, 0644)"
         );
     }
 

@@ -7,7 +7,7 @@ pub mod fields;
 mod json;
 pub mod kernel_words;
 pub mod numbers;
-mod probe;
+pub mod probe;
 mod signals;
 mod summary;
 pub mod task_state;
@@ -17,6 +17,7 @@ mod words;
 
 pub use csv::Csv;
 pub use json::{JsonLines, push_data};
+pub use signals::signal_name;
 pub use summary::{LogCondition, Summary, Written};
 pub use text::{Text, push_short_name};
 pub use wall_clock::WallClock;

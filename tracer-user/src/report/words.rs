@@ -10,7 +10,9 @@ use zerocopy::FromBytes;
 
 use super::escape::{as_text, push_for_people};
 use super::fields::{Value, until_null, value};
-use super::kernel_words::{push_address, push_kernel, push_signal, push_syscall_name};
+use super::kernel_words::{
+    push_address, push_arguments, push_kernel, push_signal, push_syscall_name,
+};
 use super::numbers::{push_hex, push_number};
 use super::task_state::task_state;
 
@@ -143,12 +145,7 @@ fn push_fields(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
             Value::Named(_, Some(name)) => out.extend_from_slice(name.as_bytes()),
             Value::Named(number, None) => push_number(out, number),
             Value::Syscall(table, number) => push_syscall_name(out, table, number),
-            Value::Arguments(arguments) => {
-                arguments.iter().for_each(|argument| {
-                    push_address(out, *argument);
-                    out.push(b' ');
-                });
-            }
+            Value::Arguments(call) => push_arguments(out, &call),
             Value::Result(result) => push_number(out, result),
             Value::Bytes(bytes) => push_for_people(out, bytes),
             Value::TaskState(bits) => out.extend_from_slice(task_state(bits, false).0.as_bytes()),

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::process::ExitStatus;
 
 use anyhow::Context;
@@ -91,7 +92,8 @@ async fn start_and_follow(
     if let Some(agent) = agent {
         agent.serve(begun.hub.clone(), wakes.clone());
     }
-    begun.tracer.add_command(pid, begun.kernel.is_some());
+    let file = Path::new(command.unwrap_or_default());
+    begun.tracer.add_command(pid, begun.kernel.is_some(), file);
     if let Some(area) = area {
         begun
             .tracer

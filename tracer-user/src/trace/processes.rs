@@ -95,13 +95,19 @@ impl Processes {
         }
     }
 
-    /// What a thread is shown with: its name, where known, and its process and thread as the
+    /// What a thread is shown with: its name or its process's, where known, and its process and thread as the
     /// thread itself sees them, where those are other numbers than ours.
     pub fn shown(&self, tid: i32) -> (Option<&Comm>, Option<NamespaceIds>) {
         let Some(thread) = self.threads.get(&tid) else {
             return (None, None);
         };
-        (Some(&thread.comm), thread.inside_elsewhere(tid))
+        let mut comm = &thread.comm;
+        if comm.bytes().is_empty()
+            && let Some(main) = self.threads.get(&thread.pid)
+        {
+            comm = &main.comm;
+        }
+        (Some(comm), thread.inside_elsewhere(tid))
     }
 
     /// Whether a thread of a process that is [known](Self::knows) has a name.
@@ -189,7 +195,8 @@ impl Processes {
                 if self.follows_children && child != pid {
                     self.add(child);
                 }
-                if self.is_live(child) {
+                // Its process may be found to have ended before this event is read.
+                if self.knows(child) {
                     let inside = NamespaceIds {
                         pid: fork.child_ns_pid.cast_signed(),
                         tid: fork.child_ns_tid.cast_signed(),
@@ -361,6 +368,26 @@ mod tests {
         story.processes.forget(MonotonicNs(3));
         assert_eq!(story.comm(20), None);
         assert_eq!(story.comm(10), Some("make"));
+    }
+
+    #[test]
+    fn a_thread_is_named_although_its_process_was_found_to_have_ended() {
+        let mut story = Story::of_process_10(true);
+        story.processes.end(10, MonotonicNs(1));
+
+        let story = story.with_thread(10, 20);
+
+        assert_eq!(story.comm(20), Some("thread"));
+    }
+
+    #[test]
+    fn a_thread_whose_name_is_not_known_has_its_processs() {
+        let mut story = Story::of_process_10(true);
+        story.processes.name(10, 20, Comm::new(b""));
+
+        let (shown, _) = story.processes.shown(20);
+
+        assert_eq!(shown.map(Comm::bytes), Some(&b"shell"[..]));
     }
 
     #[test]

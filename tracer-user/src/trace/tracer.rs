@@ -1,9 +1,12 @@
 //! The stream and what lives on its events. One round at a time, without waiting for anything.
 
 use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::COMM_BYTES;
 use tracer_posix::area::Area;
 use tracer_posix::engine::{ActiveStream, Origin};
 use tracer_posix::event::{Event, MonotonicNs};
@@ -15,12 +18,16 @@ use super::proc_fs::{self, Stat};
 use super::processes::{Comm, Processes};
 use super::writer::CHUNK_BYTES;
 use crate::report::Summary;
+use crate::syscall_arguments::blank_registers;
 
 /// Events that are shown between two collections: about 10 ms of formatting.
 const EVENTS_A_ROUND: usize = 8192;
 
 /// How long what has ended stays known: its last events may come that late.
 const KEEP_ENDED: Duration = Duration::from_secs(1);
+
+/// Bytes of a thread's name without the null at its end.
+const NAME_BYTES: usize = COMM_BYTES - 1;
 
 /// What a round did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,10 +133,16 @@ impl Tracer {
     }
 
     /// Adds a process that waits to become a command, and with `is_exec_told` shows nothing of it
-    /// before it does: until then its doings are ours.
-    pub fn add_command(&mut self, pid: i32, is_exec_told: bool) {
-        // Its name is ours as well. Its own comes with the exec, or is read when it is needed.
+    /// before it does: until then its doings are ours. Without that it has the name of its `file` from the start: it may
+    /// have ended before anybody looks.
+    pub fn add_command(&mut self, pid: i32, is_exec_told: bool, file: &Path) {
+        // Until it runs, its name is ours as well. Its own comes with the exec.
         self.processes.add(pid);
+        if !is_exec_told {
+            let name = file.file_name().unwrap_or_default().as_bytes();
+            let kept = name.get(..NAME_BYTES).unwrap_or(name);
+            self.processes.name(pid, pid, Comm::new(kept));
+        }
         self.unstarted = is_exec_told.then_some(pid);
     }
 
@@ -263,6 +276,9 @@ impl Tracer {
             self.data = data;
             return false;
         };
+        if header.event_type == EventTypeId::SYSCALL_ENTER {
+            blank_registers(&mut data);
+        }
         let event = Event {
             header,
             data: &data,
@@ -307,6 +323,7 @@ impl Tracer {
             self.printer.learn_name(id, self.stream.event_types());
         }
         let (comm, inside) = self.processes.shown(event.header.tid);
+        let comm = comm.or_else(|| self.processes.comm(event.header.pid));
         let comm = comm.map(Comm::bytes).filter(|comm| !comm.is_empty());
         let types = self.stream.event_types();
         self.printer.print(event, comm, inside, types);
@@ -558,7 +575,7 @@ mod tests {
     #[test]
     fn a_command_is_shown_from_its_exec_on() {
         let mut scene = Scene::showing(&["switch", "wakeup", "exec"], None);
-        scene.tracer.add_command(PID, true);
+        scene.tracer.add_command(PID, true, Path::new("/bin/x"));
         scene.tell(EventTypeId::WAKEUP, PID, &[0; 8]);
         scene.tell(EventTypeId::SWITCH_IN, PID, &[0; 24]);
         scene.tell(EventTypeId::EXEC, PID, &[b'x'; 30]);

@@ -123,7 +123,7 @@ fn push_fields(out: &mut String, entry: &SystemEventType) {
             Shape::Text => writeln!(out, "\t\tstring _{name};"),
             Shape::Numbers => writeln!(
                 out,
-                "\t\tuint32_t _{name}_length;\n\t\tuint64_t _{name}[_{name}_length];"
+                "\t\tuint32_t _{name}_length;\n\t\tint64_t _{name}[_{name}_length];"
             ),
         };
     }
@@ -174,6 +174,8 @@ mod tests {
                 monotonic: MonotonicNs(1),
                 realtime: RealtimeNs(3_000_000_000),
             },
+            system: tracer_posix::log::System::default(),
+            pairs: crate::export::pairs::Pairs::default(),
         };
         text(&origin, &[0xab; 16], classes)
     }

@@ -124,7 +124,9 @@ impl Exporter for Ctf {
         out.push(u8::from(header.truncation != Truncation::None));
         out.extend_from_slice(&header.program_address.to_ne_bytes());
         out.extend_from_slice(&header.thread_id.to_ne_bytes());
-        push_for_people(out, line.comm.unwrap_or_default());
+        // Some readers show an empty text as what stood there before.
+        let unknown: &[u8] = if header.pid == 0 { b"-" } else { b"?" };
+        push_for_people(out, line.comm.unwrap_or(unknown));
         out.push(0);
         out.extend_from_slice(&self.fields);
         if self.packet.bytes() >= PACKET_BYTES {
@@ -180,6 +182,8 @@ mod tests {
         let origin = Origin {
             attributes: log.header().attributes.clone(),
             anchor: log.header().anchor,
+            system: tracer_posix::log::System::default(),
+            pairs: crate::export::pairs::Pairs::default(),
         };
         let mut ctf = Box::new(Ctf::new(folder.path(), origin).unwrap());
         let mut walk = Walk::new(log, Wanted::default());

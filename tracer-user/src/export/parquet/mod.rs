@@ -20,7 +20,7 @@ use crate::log_view::Entry;
 use rows::Rows;
 
 /// The columns. Bytes of names that are not harmless are written as in a string literal of Rust; `data`
-/// is the object of the JSON lines, and `raw` the bytes that it was made of.
+/// is the object of the JSON lines, as text, which every reader takes for text, and `raw` the bytes that it was made of.
 const SCHEMA: &str = "
 message event {
     required int64 time (TIMESTAMP(NANOS, true));
@@ -34,7 +34,7 @@ message event {
     required int64 address (INTEGER(64, false));
     required int64 thread_id (INTEGER(64, false));
     required boolean truncated;
-    required binary data (JSON);
+    required binary data (STRING);
     required binary raw;
 }";
 

@@ -125,8 +125,7 @@ impl Scheduler {
             success: Some(1),
             target_cpu: i32::try_from(data.target_cpu).ok(),
         };
-        // Who wakes is not in the log; it is whoever is on the CPU, or an interrupt there.
-        let waker = self.switches.running(cpu).unwrap_or(0);
+        let waker = data.waker_tid.cast_signed();
         self.push(cpu, entry.at, waker, Ftrace::SchedWaking(waking));
         Some(())
     }

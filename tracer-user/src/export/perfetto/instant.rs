@@ -1,56 +1,81 @@
-//! Events as instants on the tracks of their threads.
+//! Events as parts of tracks: instants, and slices with a beginning and an end.
 
-use tracer_common::event_type::{Field, SystemEventType};
-use tracer_posix::event::Truncation;
+use std::borrow::Cow;
+
+use tracer_common::event_type::SystemEventType;
 
 use super::schema::{AnnotationValue, DebugAnnotation, TrackEvent};
 use super::tracks::TRACE_TRACK;
-use crate::export::plain::Plain;
+use crate::export::carried::{Carried, Item};
+use crate::export::slices::Key;
 use crate::log_view::Entry;
-use crate::report::escape::{as_text, push_for_people};
-use crate::report::fields::value;
-use crate::report::numbers::push_hex;
+use crate::report::escape::push_for_people;
 use crate::report::push_short_name;
 
-/// `TrackEvent.TYPE_INSTANT`.
-const INSTANT: i32 = 3;
+/// `TrackEvent.Type`.
+mod kind {
+    pub const SLICE_BEGIN: i32 = 1;
+    pub const SLICE_END: i32 = 2;
+    pub const INSTANT: i32 = 3;
+}
 
 /// The instant of an event, with what it carries.
 pub fn of(entry: &Entry<'_>, track: u64) -> TrackEvent {
     let line = &entry.line;
-    let header = &line.event.header;
-    let mut annotations = match line.entry {
-        Some(system) => of_fields(system, line.event.data),
-        None => of_bytes(line.event.data),
-    };
-    if header.truncation != Truncation::None {
-        annotations.push(annotation("truncated", AnnotationValue::Bool(true)));
-    }
-    if header.program_address != 0 {
-        let address = AnnotationValue::Pointer(header.program_address);
-        annotations.push(annotation("address", address));
-    }
     let (category, name) = match line.entry {
         Some(system) => ("system", short_name(system)),
         None => ("user", text(line.name)),
     };
     TrackEvent {
-        debug_annotations: annotations,
-        r#type: Some(INSTANT),
-        track_uuid: Some(track),
-        categories: vec![category.to_owned()],
-        name: Some(name),
+        debug_annotations: annotations(&Carried::of(line)),
+        ..named(kind::INSTANT, track, category, name)
     }
+}
+
+/// The beginning of a slice.
+pub fn beginning(key: Key, name: &[u8], carried: &Carried, track: u64) -> TrackEvent {
+    let category = match key {
+        Key::Call(_) => "syscall",
+        Key::Interrupt(_) => "irq",
+        Key::SoftInterrupt(_) => "softirq",
+        Key::Idle => "idle",
+        Key::Pair(_) => "user",
+    };
+    TrackEvent {
+        debug_annotations: annotations(carried),
+        ..named(kind::SLICE_BEGIN, track, category, text(name))
+    }
+}
+
+/// The end of a slice.
+pub fn end(carried: &Carried, track: u64) -> TrackEvent {
+    TrackEvent {
+        debug_annotations: annotations(carried),
+        r#type: Some(kind::SLICE_END),
+        track_uuid: Some(track),
+        ..TrackEvent::default()
+    }
+}
+
+/// One side of a wake-up: who wakes, or who is woken. It tells of the other.
+pub fn of_wakeup(name: &str, other: &[u8], track: u64) -> TrackEvent {
+    let name = format!("{name} {}", text(other));
+    named(kind::INSTANT, track, "wakeup", name.trim_end().to_owned())
 }
 
 /// The instant at which so many events are known to be lost.
 pub fn of_loss(count: u64) -> TrackEvent {
     TrackEvent {
-        debug_annotations: vec![annotation("count", AnnotationValue::Uint(count))],
-        r#type: Some(INSTANT),
-        track_uuid: Some(TRACE_TRACK),
-        categories: vec!["system".to_owned()],
-        name: Some("events lost".to_owned()),
+        debug_annotations: vec![annotation(
+            Cow::Borrowed("count"),
+            AnnotationValue::Uint(count),
+        )],
+        ..named(
+            kind::INSTANT,
+            TRACE_TRACK,
+            "system",
+            "events lost".to_owned(),
+        )
     }
 }
 
@@ -61,57 +86,55 @@ pub fn text(untrusted: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+fn named(kind: i32, track: u64, category: &str, name: String) -> TrackEvent {
+    TrackEvent {
+        r#type: Some(kind),
+        track_uuid: Some(track),
+        categories: vec![category.to_owned()],
+        name: Some(name),
+        ..TrackEvent::default()
+    }
+}
+
 fn short_name(system: &SystemEventType) -> String {
     let mut out = Vec::new();
     push_short_name(&mut out, system.name);
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// The fields that the data has; data that is too short for a field does without.
-fn of_fields(system: &SystemEventType, data: &[u8]) -> Vec<DebugAnnotation> {
-    let fields = system.fields.iter();
-    fields.filter_map(|field| of_field(field, data)).collect()
+fn annotations(carried: &Carried) -> Vec<DebugAnnotation> {
+    let items = carried.0.iter();
+    items
+        .map(|(name, item)| {
+            let name = name.clone();
+            match item {
+                Item::Signed(number) => annotation(name, AnnotationValue::Int(*number)),
+                Item::Unsigned(number) => annotation(name, AnnotationValue::Uint(*number)),
+                Item::Truth(truth) => annotation(name, AnnotationValue::Bool(*truth)),
+                Item::Pointer(address) => annotation(name, AnnotationValue::Pointer(*address)),
+                Item::Text(bytes) => annotation(name, AnnotationValue::String(text(bytes))),
+                Item::Words(words) => annotation(name, AnnotationValue::String(words.clone())),
+                Item::Numbers(numbers) => of_numbers(name, numbers),
+            }
+        })
+        .collect()
 }
 
-fn of_field(field: &Field, data: &[u8]) -> Option<DebugAnnotation> {
-    let value = match Plain::from(value(field, data)?) {
-        Plain::Signed(number) => AnnotationValue::Int(number),
-        Plain::Unsigned(number) => AnnotationValue::Uint(number),
-        Plain::Truth(truth) => AnnotationValue::Bool(truth),
-        Plain::Text(bytes) => AnnotationValue::String(text(&bytes)),
-        Plain::Numbers(numbers) => {
-            let number = |number: &u64| DebugAnnotation {
-                value: Some(AnnotationValue::Uint(*number)),
-                ..DebugAnnotation::default()
-            };
-            return Some(DebugAnnotation {
-                name: Some(field.name.to_owned()),
-                array_values: numbers.iter().map(number).collect(),
-                value: None,
-            });
-        }
+fn of_numbers(name: Cow<'_, str>, numbers: &[i64]) -> DebugAnnotation {
+    let number = |number: &i64| DebugAnnotation {
+        value: Some(AnnotationValue::Int(*number)),
+        ..DebugAnnotation::default()
     };
-    Some(annotation(field.name, value))
-}
-
-fn of_bytes(data: &[u8]) -> Vec<DebugAnnotation> {
-    if data.is_empty() {
-        return Vec::new();
-    }
-    let (name, shown) = match as_text(data) {
-        Some(text) => ("text", text.to_owned()),
-        None => {
-            let mut hex = Vec::new();
-            push_hex(&mut hex, data);
-            ("hex", String::from_utf8_lossy(&hex).into_owned())
-        }
-    };
-    vec![annotation(name, AnnotationValue::String(shown))]
-}
-
-fn annotation(name: &str, value: AnnotationValue) -> DebugAnnotation {
     DebugAnnotation {
-        name: Some(name.to_owned()),
+        name: Some(name.into_owned()),
+        array_values: numbers.iter().map(number).collect(),
+        value: None,
+    }
+}
+
+fn annotation(name: Cow<'_, str>, value: AnnotationValue) -> DebugAnnotation {
+    DebugAnnotation {
+        name: Some(name.into_owned()),
         array_values: Vec::new(),
         value: Some(value),
     }

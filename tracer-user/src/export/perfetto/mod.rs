@@ -3,7 +3,12 @@
 //! - `schema` is the part of the published schema that is written;
 //! - `switches` puts the two sides of a switch together; with wake-ups, forks, exits and names they
 //!   become the ftrace events (`ftrace`) that trace_processor makes its scheduling tables of;
-//! - `tracks` are threads; every event but switches and wake-ups is an instant (`instant`) on one.
+//! - `tracks` are threads and CPUs; what has a beginning and an end is a slice on one, and every other event but switches
+//!   and wake-ups an instant (`instant`);
+//! - `wakeups` are flows beside that.
+//!
+//! Who is whose child trace_processor learns from the forks, and what threads are called from their tracks: a table of
+//! processes would make it think that a forked process is another one with the same number.
 //!
 //! Times are those of the log's monotonic clock. Perfetto's own timeline is `CLOCK_BOOTTIME`, which a log
 //! does not know: the snapshot of the clocks says that it is the same as `CLOCK_MONOTONIC`, which is so
@@ -14,19 +19,24 @@ mod instant;
 mod schema;
 mod switches;
 mod tracks;
+mod wakeups;
 
 use std::io::Write;
 
 use anyhow::Context;
 use prost::Message;
 
+use super::carried::Carried;
 use super::names::Thread;
+use super::parts::Parts;
+use super::slices::{Mark, Told};
 use super::{Ending, Exporter, Origin};
 use crate::log_view::Entry;
 use ftrace::Scheduler;
-use schema::{Clock, ClockSnapshot, Data, Trace, TracePacket};
+use schema::{Clock, ClockSnapshot, Data, SystemInfo, Trace, TracePacket, TrackEvent, Utsname};
 use tracer_posix::event::MonotonicNs;
 use tracks::Tracks;
+use wakeups::Wakeups;
 
 /// All packets are of one sequence.
 const SEQUENCE: u32 = 1;
@@ -38,6 +48,9 @@ pub struct Perfetto {
     out: Packets,
     tracks: Tracks,
     scheduler: Scheduler,
+    parts: Parts,
+    wakeups: Wakeups,
+    marks: Vec<Mark<Carried>>,
     lost: u64,
     /// When the last event came.
     now: MonotonicNs,
@@ -60,6 +73,9 @@ impl Perfetto {
             first_packet_on_sequence: Some(true),
             ..packet(now, Data::ClockSnapshot(clocks(origin)))
         })?;
+        if let Some(system) = system(origin) {
+            out.write(packet(now, Data::SystemInfo(system)))?;
+        }
         for packet in Tracks::of_trace(now, origin) {
             out.write(packet)?;
         }
@@ -67,10 +83,80 @@ impl Perfetto {
             out,
             tracks: Tracks::default(),
             scheduler: Scheduler::default(),
+            parts: Parts::new(origin.pairs.clone()),
+            wakeups: Wakeups::default(),
+            marks: Vec::new(),
             lost: 0,
             now,
         })
     }
+
+    fn write_event(&mut self, at: MonotonicNs, event: TrackEvent) -> anyhow::Result<()> {
+        self.out.write(packet(at, Data::TrackEvent(event)))
+    }
+
+    /// Writes the slices that are known by now.
+    fn write_marks(&mut self) -> anyhow::Result<()> {
+        for mark in std::mem::take(&mut self.marks) {
+            let (track, descriptor) = self.tracks.lane(mark.track, mark.lane, self.now);
+            if let Some(descriptor) = descriptor {
+                self.out.write(descriptor)?;
+            }
+            let (begun, ended) = match mark.told {
+                Told::Whole(slice, at, carried) => (Some(slice), Some((at, carried))),
+                Told::Begin(slice) => (Some(slice), None),
+                Told::End(at, carried) => (None, Some((at, carried))),
+            };
+            if let Some(slice) = begun {
+                let beginning = instant::beginning(slice.key, &slice.name, &slice.arguments, track);
+                self.write_event(slice.at, beginning)?;
+            }
+            if let Some((at, carried)) = ended {
+                self.write_event(at, instant::end(&carried, track))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a wake-up, and what it led to.
+    fn write_wakeups(&mut self, entry: &Entry<'_>, thread: Thread) -> anyhow::Result<()> {
+        let comm = entry.line.comm.unwrap_or_default();
+        if let Some(waker) = self.wakeups.wake(entry, thread) {
+            let known = (!waker.comm.is_empty()).then_some(waker.comm.as_slice());
+            for packet in self.tracks.describe(waker.thread, known, entry.at) {
+                self.out.write(packet)?;
+            }
+            self.parts
+                .before_instant(entry, waker.thread, &mut self.marks);
+            self.write_marks()?;
+            let mut event = instant::of_wakeup("wakes", comm, self.tracks.uuid(waker.thread));
+            event.flow_ids.push(waker.flow);
+            self.write_event(entry.at, event)?;
+        }
+        if let Some(waker) = self.wakeups.run(entry, thread) {
+            self.parts.before_instant(entry, thread, &mut self.marks);
+            self.write_marks()?;
+            let track = self.tracks.uuid(thread);
+            let mut event = instant::of_wakeup("woken by", &waker.comm, track);
+            event.terminating_flow_ids.push(waker.flow);
+            self.write_event(entry.at, event)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is known of the system. Which states of threads there are depends on it: those that are written are the states
+/// that the tracepoint shows since Linux 4.14.
+fn system(origin: &Origin) -> Option<SystemInfo> {
+    let release = instant::text(&origin.system.kernel_release);
+    let machine = instant::text(&origin.system.machine);
+    (!release.is_empty()).then(|| SystemInfo {
+        utsname: Some(Utsname {
+            sysname: Some("Linux".to_owned()),
+            release: Some(release),
+            machine: Some(machine).filter(|machine| !machine.is_empty()),
+        }),
+    })
 }
 
 /// The moment when the log was made, on every clock.
@@ -114,12 +200,18 @@ impl Exporter for Perfetto {
             self.out.write(packet)?;
         }
         let is_scheduling = self.scheduler.note(entry, thread);
-        if !is_scheduling {
-            let track = self.tracks.uuid(thread);
-            let instant = instant::of(entry, track);
-            self.out
-                .write(packet(entry.at, Data::TrackEvent(instant)))?;
+        if is_scheduling {
+            self.write_wakeups(entry, thread)?;
+        } else {
+            let is_part = self.parts.take(entry, thread, &mut self.marks);
+            self.write_marks()?;
+            if !is_part {
+                let track = self.tracks.uuid(thread);
+                self.write_event(entry.at, instant::of(entry, track))?;
+            }
         }
+        self.parts.after(entry, thread, &mut self.marks);
+        self.write_marks()?;
         self.tracks.after(entry);
         for packet in self.scheduler.full_bundles() {
             self.out.write(packet)?;
@@ -139,6 +231,8 @@ impl Exporter for Perfetto {
     }
 
     fn finish(mut self: Box<Self>, _: &Ending) -> anyhow::Result<()> {
+        self.marks = self.parts.finish();
+        self.write_marks()?;
         for packet in self.scheduler.end() {
             self.out.write(packet)?;
         }

@@ -21,7 +21,7 @@ pub struct TracePacket {
     pub sequence_flags: Option<u32>,
     #[prost(bool, optional, tag = "87")]
     pub first_packet_on_sequence: Option<bool>,
-    #[prost(oneof = "Data", tags = "1, 2, 6, 11, 60")]
+    #[prost(oneof = "Data", tags = "1, 6, 11, 45, 60")]
     pub data: Option<Data>,
 }
 
@@ -30,12 +30,12 @@ pub struct TracePacket {
 pub enum Data {
     #[prost(message, tag = "1")]
     FtraceEvents(FtraceEventBundle),
-    #[prost(message, tag = "2")]
-    ProcessTree(ProcessTree),
     #[prost(message, tag = "6")]
     ClockSnapshot(ClockSnapshot),
     #[prost(message, tag = "11")]
     TrackEvent(TrackEvent),
+    #[prost(message, tag = "45")]
+    SystemInfo(SystemInfo),
     #[prost(message, tag = "60")]
     TrackDescriptor(TrackDescriptor),
 }
@@ -55,35 +55,19 @@ pub struct Clock {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub struct ProcessTree {
-    #[prost(message, repeated, tag = "1")]
-    pub processes: Vec<Process>,
-    #[prost(message, repeated, tag = "2")]
-    pub threads: Vec<TreeThread>,
+pub struct SystemInfo {
+    #[prost(message, optional, tag = "1")]
+    pub utsname: Option<Utsname>,
 }
 
-/// `ProcessTree.Process`.
 #[derive(Clone, PartialEq, Message)]
-pub struct Process {
-    #[prost(int32, optional, tag = "1")]
-    pub pid: Option<i32>,
-    #[prost(int32, optional, tag = "2")]
-    pub ppid: Option<i32>,
-    #[prost(string, repeated, tag = "3")]
-    pub cmdline: Vec<String>,
-    #[prost(bool, optional, tag = "9")]
-    pub cmdline_is_comm: Option<bool>,
-}
-
-/// `ProcessTree.Thread`.
-#[derive(Clone, PartialEq, Message)]
-pub struct TreeThread {
-    #[prost(int32, optional, tag = "1")]
-    pub tid: Option<i32>,
-    #[prost(string, optional, tag = "2")]
-    pub name: Option<String>,
-    #[prost(int32, optional, tag = "3")]
-    pub tgid: Option<i32>,
+pub struct Utsname {
+    #[prost(string, optional, tag = "1")]
+    pub sysname: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    pub release: Option<String>,
+    #[prost(string, optional, tag = "4")]
+    pub machine: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -96,6 +80,8 @@ pub struct TrackDescriptor {
     pub process: Option<ProcessDescriptor>,
     #[prost(message, optional, tag = "4")]
     pub thread: Option<ThreadDescriptor>,
+    #[prost(uint64, optional, tag = "5")]
+    pub parent_uuid: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -129,6 +115,10 @@ pub struct TrackEvent {
     pub categories: Vec<String>,
     #[prost(string, optional, tag = "23")]
     pub name: Option<String>,
+    #[prost(fixed64, repeated, packed = "false", tag = "47")]
+    pub flow_ids: Vec<u64>,
+    #[prost(fixed64, repeated, packed = "false", tag = "48")]
+    pub terminating_flow_ids: Vec<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]

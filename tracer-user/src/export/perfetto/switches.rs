@@ -57,7 +57,7 @@ pub struct Switches {
 #[derive(Debug)]
 enum Cpu {
     /// A traced thread is on it.
-    Running(i32),
+    Running,
     /// A traced thread has left it; whom to is decided by what comes next.
     Left(Switch),
 }
@@ -74,7 +74,7 @@ impl Switches {
         if self.cpus.len() >= MOST_CPUS && !self.cpus.contains_key(&cpu) {
             return;
         }
-        let before = self.cpus.insert(cpu, Cpu::Running(thread.tid));
+        let before = self.cpus.insert(cpu, Cpu::Running);
         let mut from = prev;
         if let Some(Cpu::Left(mut left)) = before {
             let is_direct = left.next.tid == thread.tid;
@@ -107,14 +107,6 @@ impl Switches {
             // The switch to the thread that leaves now is not in the log.
             left.next = Task::idle();
             emit(left);
-        }
-    }
-
-    /// The traced thread that is on a CPU, where known.
-    pub fn running(&self, cpu: u32) -> Option<i32> {
-        match self.cpus.get(&cpu)? {
-            Cpu::Running(tid) => Some(*tid),
-            Cpu::Left(_) => None,
         }
     }
 

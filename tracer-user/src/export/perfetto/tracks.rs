@@ -1,6 +1,7 @@
-//! The tracks: one for each thread, one for the trace itself.
+//! The tracks: one for each thread, two for each CPU, one for the trace itself; and one more for each lane of slices beside
+//! the first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use tracer_common::event_type::EventTypeId;
@@ -9,12 +10,10 @@ use zerocopy::FromBytes;
 
 use super::instant::text;
 use super::packet;
-use super::schema::{
-    Data, Process, ProcessDescriptor, ProcessTree, ThreadDescriptor, TracePacket, TrackDescriptor,
-    TreeThread,
-};
+use super::schema::{Data, ProcessDescriptor, ThreadDescriptor, TracePacket, TrackDescriptor};
 use crate::export::Origin;
 use crate::export::names::{Names, News, Thread};
+use crate::export::slices::Track;
 use crate::log_view::Entry;
 use tracer_posix::event::MonotonicNs;
 
@@ -24,12 +23,16 @@ pub const TRACE_TRACK: u64 = 1;
 /// Numbers that were given to several threads, one after the other, and are kept in mind.
 const MOST_REUSED: usize = 65_536;
 
+/// Tracks beside those of threads that are known to be described. Beyond that they are described again.
+const MOST_DESCRIBED: usize = 65_536;
+
 /// The tracks that were described.
 #[derive(Debug, Default)]
 pub struct Tracks {
     names: Names,
     /// How often the number of a thread was given to another one.
     generations: HashMap<Thread, u32>,
+    described: HashSet<u64>,
 }
 
 impl Tracks {
@@ -52,15 +55,51 @@ impl Tracks {
         self.hash("thread", thread)
     }
 
+    /// The number of the track of a lane of slices, and what describes it where that has not been told. The track of the
+    /// thread has to be.
+    pub fn lane(&mut self, track: Track, lane: u32, at: MonotonicNs) -> (u64, Option<TracePacket>) {
+        let (parent, name) = match track {
+            Track::Thread(thread) if lane == 0 => return (self.uuid(thread), None),
+            Track::Thread(thread) => (Some(self.uuid(thread)), "at the same time".to_owned()),
+            Track::Interrupts(cpu) => (None, format!("CPU {cpu} interrupts")),
+            Track::Idle(cpu) => (None, format!("CPU {cpu} idle")),
+        };
+        let mut hasher = DefaultHasher::new();
+        ("lane", track, lane, parent).hash(&mut hasher);
+        let uuid = hasher.finish() | 2;
+        if self.described.len() >= MOST_DESCRIBED {
+            self.described.clear();
+        }
+        let is_new = self.described.insert(uuid);
+        let descriptor = is_new.then(|| TrackDescriptor {
+            uuid: Some(uuid),
+            name: Some(name),
+            parent_uuid: parent,
+            ..TrackDescriptor::default()
+        });
+        let told = descriptor.map(|track| packet(at, Data::TrackDescriptor(track)));
+        (uuid, told)
+    }
+
     /// What describes the thread of an event, when it is new or has another name.
     pub fn before(&mut self, entry: &Entry<'_>, thread: Thread) -> Vec<TracePacket> {
-        let news = self.names.news(thread, entry.line.comm);
+        self.describe(thread, entry.line.comm, entry.at)
+    }
+
+    /// What describes a thread, when it is new or has another name.
+    pub fn describe(
+        &mut self,
+        thread: Thread,
+        comm: Option<&[u8]>,
+        at: MonotonicNs,
+    ) -> Vec<TracePacket> {
+        let news = self.names.news(thread, comm);
         if news == News::None || thread.pid == 0 {
             return Vec::new();
         }
-        let name = entry.line.comm.map(text);
+        let name = comm.map(text);
         let is_main = thread.pid == thread.tid;
-        let mut told = vec![Data::ProcessTree(tree(thread, name.as_deref()))];
+        let mut told = Vec::new();
         if is_main {
             told.push(Data::TrackDescriptor(TrackDescriptor {
                 uuid: Some(self.hash("process", thread)),
@@ -80,9 +119,7 @@ impl Tracks {
             }),
             ..TrackDescriptor::default()
         }));
-        told.into_iter()
-            .map(|data| packet(entry.at, data))
-            .collect()
+        told.into_iter().map(|data| packet(at, data)).collect()
     }
 
     /// Notes that an event makes a thread: it may have a number that another one had before.
@@ -116,25 +153,6 @@ impl Tracks {
         let generation = self.generations.get(&thread);
         (kind, thread, generation).hash(&mut hasher);
         hasher.finish() | 2
-    }
-}
-
-/// Which process a thread belongs to, and how they are called.
-fn tree(thread: Thread, name: Option<&str>) -> ProcessTree {
-    let process = Process {
-        pid: Some(thread.pid),
-        ppid: None,
-        cmdline: name.iter().map(|name| (*name).to_owned()).collect(),
-        cmdline_is_comm: Some(true),
-    };
-    let is_main = thread.pid == thread.tid;
-    ProcessTree {
-        processes: is_main.then_some(process).into_iter().collect(),
-        threads: vec![TreeThread {
-            tid: Some(thread.tid),
-            name: name.map(str::to_owned),
-            tgid: Some(thread.pid),
-        }],
     }
 }
 
@@ -197,11 +215,30 @@ mod tests {
         let record: LogRecord<'_> = log.next_record().unwrap().unwrap();
         let entry = Entry::new(&record, b"x", None);
         let told = Tracks::default().before(&entry, Thread { pid: 7, tid: 8 });
-        let Some(Data::ProcessTree(tree)) = &told[0].data else {
+        let [told] = told.as_slice() else {
+            panic!("not its main thread: {told:?}");
+        };
+        let Some(Data::TrackDescriptor(track)) = &told.data else {
             panic!("{told:?}");
         };
-        assert_eq!(tree.threads[0].tgid, Some(7));
-        assert_eq!(tree.threads[0].name.as_deref(), Some("worker"));
-        assert!(tree.processes.is_empty(), "not its main thread");
+        let thread = track.thread.clone().unwrap();
+        assert_eq!((thread.pid, thread.tid), (Some(7), Some(8)));
+        assert_eq!(thread.thread_name.as_deref(), Some("worker"));
+    }
+
+    #[test]
+    fn a_lane_is_described_once() {
+        let mut tracks = Tracks::default();
+        let at = MonotonicNs(1);
+        let track = Track::Thread(Thread { pid: 7, tid: 8 });
+        let (first, told) = tracks.lane(track, 0, at);
+        assert_eq!(
+            (first, told),
+            (tracks.uuid(Thread { pid: 7, tid: 8 }), None)
+        );
+        let (second, told) = tracks.lane(track, 1, at);
+        assert!(second != first && told.is_some());
+        assert_eq!(tracks.lane(track, 1, at), (second, None));
+        assert_ne!(tracks.lane(Track::Interrupts(1), 0, at).0, second);
     }
 }

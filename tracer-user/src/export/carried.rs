@@ -1,0 +1,170 @@
+//! What events carry, with the names and values that people know, for formats that have slices and instants.
+
+use std::borrow::Cow;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::SyscallEnterData;
+use tracer_posix::event::Truncation;
+use zerocopy::FromBytes;
+
+use super::plain::Plain;
+use super::slices::Arguments;
+use crate::report::Line;
+use crate::report::escape::as_text;
+use crate::report::fields::value;
+use crate::report::kernel_words::{error_of, push_argument};
+use crate::report::numbers::push_hex;
+use crate::report::probe;
+use crate::syscall_arguments::{Call, Shown};
+use crate::syscall_names::Table;
+
+/// One value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A signed number.
+    Signed(i64),
+    /// An unsigned number.
+    Unsigned(u64),
+    /// A truth value.
+    Truth(bool),
+    /// An address, or flags.
+    Pointer(u64),
+    /// Text: any bytes.
+    Text(Vec<u8>),
+    /// Text that a program recorded as such.
+    Words(String),
+    /// Numbers.
+    Numbers(Vec<i64>),
+}
+
+/// Values, each with what it is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carried(pub Vec<(Cow<'static, str>, Item)>);
+
+impl Carried {
+    /// What an event carries.
+    pub fn of(line: &Line<'_>) -> Self {
+        let mut carried = Self::default();
+        let data = line.event.data;
+        match line.entry {
+            Some(entry) if entry.id == EventTypeId::SYSCALL_ENTER => carried.add_call(data),
+            Some(entry) => {
+                for field in entry.fields {
+                    if let Some(value) = value(field, data) {
+                        carried.add(field.name, Plain::from(value).into());
+                    }
+                }
+            }
+            None => carried.add_user(line, ["text", "hex"]),
+        }
+        if line.event.header.truncation != Truncation::None {
+            carried.add("truncated", Item::Truth(true));
+        }
+        if line.event.header.program_address != 0 {
+            let address = Item::Pointer(line.event.header.program_address);
+            carried.add("address", address);
+        }
+        carried
+    }
+
+    /// What the end of a slice adds to what its beginning carries.
+    pub fn of_end(line: &Line<'_>) -> Self {
+        let mut carried = Self::default();
+        let Some(entry) = line.entry else {
+            carried.add_user(line, ["end_text", "end_hex"]);
+            return carried;
+        };
+        for field in entry.fields {
+            // The others are those of the beginning.
+            if matches!(field.name, "ret" | "handled")
+                && let Some(value) = value(field, line.event.data)
+            {
+                carried.add(field.name, Plain::from(value).into());
+            }
+        }
+        if let Some((_, Item::Signed(ret))) = carried.0.first()
+            && let Some(error) = error_of(*ret)
+        {
+            carried.add("error", Item::Text(error.as_bytes().to_vec()));
+        }
+        carried
+    }
+
+    fn add(&mut self, name: &'static str, item: Item) {
+        self.0.push((Cow::Borrowed(name), item));
+    }
+
+    fn add_call(&mut self, data: &[u8]) {
+        let Ok((call, _)) = SyscallEnterData::read_from_prefix(data) else {
+            return;
+        };
+        let table = if call.compat == 0 {
+            Table::Native
+        } else {
+            Table::Compat
+        };
+        let call = Call {
+            table,
+            number: call.number,
+            registers: call.args,
+        };
+        for (name, argument) in call.arguments() {
+            self.add(name, argument.into());
+        }
+    }
+
+    fn add_user(&mut self, line: &Line<'_>, [text, hex]: [&'static str; 2]) {
+        let data = line.event.data;
+        if let Some(arguments) = probe::Arguments::of(line.name, data) {
+            for (name, argument) in arguments.iter() {
+                match argument {
+                    probe::Argument::Unread => {}
+                    probe::Argument::Unsigned(number) => self.add(name, Item::Unsigned(number)),
+                    probe::Argument::Signed(number) => self.add(name, Item::Signed(number)),
+                }
+            }
+        } else if let Some(words) = as_text(data) {
+            if !words.is_empty() {
+                self.add(text, Item::Words(words.to_owned()));
+            }
+        } else if !data.is_empty() {
+            let mut digits = Vec::new();
+            push_hex(&mut digits, data);
+            self.add(hex, Item::Text(digits));
+        }
+    }
+}
+
+impl Arguments for Carried {
+    fn without_end() -> Self {
+        let what = Item::Text(b"not recorded".to_vec());
+        Self(vec![(Cow::Borrowed("end"), what)])
+    }
+}
+
+impl From<Plain<'_>> for Item {
+    fn from(plain: Plain<'_>) -> Self {
+        match plain {
+            Plain::Signed(number) => Self::Signed(number),
+            Plain::Unsigned(number) => Self::Unsigned(number),
+            Plain::Truth(truth) => Self::Truth(truth),
+            Plain::Text(text) => Self::Text(text.into_owned()),
+            Plain::Numbers(numbers) => Self::Numbers(numbers),
+        }
+    }
+}
+
+impl From<Shown> for Item {
+    fn from(argument: Shown) -> Self {
+        match argument {
+            Shown::Signed(number) => Self::Signed(number),
+            Shown::Unsigned(number) => Self::Unsigned(number),
+            Shown::Hex(number) => Self::Pointer(number),
+            Shown::Octal(_) | Shown::Named(..) => {
+                let mut text = Vec::new();
+                push_argument(&mut text, argument);
+                Self::Text(text)
+            }
+        }
+    }
+}

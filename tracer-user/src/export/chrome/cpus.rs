@@ -1,0 +1,213 @@
+//! Who was on which CPU: a slice for each time, on the CPU's own line. On a thread's line it would cut through its system
+//! calls, which go on while the thread sleeps.
+
+use std::collections::{HashMap, HashSet};
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{SwitchOutData, WakeupData};
+use tracer_posix::event::MonotonicNs;
+use zerocopy::FromBytes;
+
+use super::objects::Objects;
+use crate::export::names::Thread;
+use crate::log_view::Entry;
+use crate::report::numbers::push_number;
+use crate::report::task_state::task_state;
+
+/// CPUs that are kept in mind: more than any machine has, and fewer than a damaged file may name.
+const MOST_CPUS: usize = 65_536;
+
+/// Threads that were woken and are kept in mind.
+const MOST_WOKEN: usize = 65_536;
+
+/// The process that the lines of CPUs are shown with: no kernel gives a number so high.
+const CPUS: i32 = 1 << 30;
+
+/// What a CPU's line tells.
+#[derive(Clone, Copy, Debug)]
+pub enum Lane {
+    /// Who is on it.
+    Threads,
+    /// Its interrupts.
+    Interrupts,
+    /// When it is idle.
+    Idle,
+}
+
+/// A thread on a CPU.
+#[derive(Debug)]
+struct Running {
+    thread: Thread,
+    comm: Vec<u8>,
+    since: MonotonicNs,
+    /// The flow that ends where this begins.
+    woken: Option<u64>,
+}
+
+/// The CPUs.
+#[derive(Debug, Default)]
+pub struct Cpus {
+    running: HashMap<u32, Running>,
+    /// When the first event came: who leaves a CPU as the first was on it from here.
+    start: Option<MonotonicNs>,
+    /// The CPUs of which something is known.
+    seen: HashSet<u32>,
+    woken: HashMap<Thread, u64>,
+    flows: u64,
+    named: HashSet<i32>,
+}
+
+impl Cpus {
+    /// Notes a switch or a wake-up, and adds what is known by it. False when the event is none, or not as it should be.
+    pub fn note(&mut self, entry: &Entry<'_>, thread: Thread, objects: &mut Objects) -> bool {
+        self.start.get_or_insert(entry.at);
+        let event = &entry.line.event;
+        let Some(cpu) = event.header.cpu else {
+            return false;
+        };
+        match event.header.event_type {
+            EventTypeId::SWITCH_IN if self.running.len() < MOST_CPUS => {
+                let running = Running {
+                    thread,
+                    comm: entry.line.comm.unwrap_or_default().to_vec(),
+                    since: entry.at,
+                    woken: self.woken.remove(&thread),
+                };
+                if let Some(before) = self.running.insert(cpu, running) {
+                    self.slice(cpu, &before, true, entry.at, "not recorded", objects);
+                }
+                true
+            }
+            EventTypeId::SWITCH_OUT => self.leave(entry, thread, cpu, objects).is_some(),
+            EventTypeId::WAKEUP => {
+                self.wake(entry, thread, cpu, objects);
+                // It is an instant of who is woken, too.
+                false
+            }
+            _ => false,
+        }
+    }
+
+    fn leave(
+        &mut self,
+        entry: &Entry<'_>,
+        thread: Thread,
+        cpu: u32,
+        objects: &mut Objects,
+    ) -> Option<()> {
+        let (switch, _) = SwitchOutData::read_from_prefix(entry.line.event.data).ok()?;
+        let why = task_state(switch.state, switch.preempted != 0).1;
+        let before = self.running.remove(&cpu);
+        let (running, is_start_known) = match before {
+            Some(before) if before.thread == thread => (before, true),
+            before => {
+                // How it got here was not recorded.
+                let since = match &before {
+                    Some(before) => {
+                        self.slice(cpu, before, true, entry.at, "not recorded", objects);
+                        entry.at
+                    }
+                    None if self.seen.contains(&cpu) => entry.at,
+                    None => self.start.unwrap_or(entry.at),
+                };
+                let running = Running {
+                    thread,
+                    comm: entry.line.comm.unwrap_or_default().to_vec(),
+                    since,
+                    woken: None,
+                };
+                (running, before.is_some())
+            }
+        };
+        self.slice(cpu, &running, is_start_known, entry.at, why, objects);
+        Some(())
+    }
+
+    /// A flow from who wakes, where it is on the CPU, to the moment when who is woken gets one.
+    fn wake(&mut self, entry: &Entry<'_>, thread: Thread, cpu: u32, objects: &mut Objects) {
+        self.woken.remove(&thread);
+        let Ok((data, _)) = WakeupData::read_from_prefix(entry.line.event.data) else {
+            return;
+        };
+        let waker = data.waker_tid.cast_signed();
+        let is_there = |running: &Running| waker != 0 && running.thread.tid == waker;
+        if self.woken.len() < MOST_WOKEN && self.running.get(&cpu).is_some_and(is_there) {
+            self.flows += 1;
+            self.woken.insert(thread, self.flows);
+            objects.flow("s", Self::line(cpu, Lane::Threads), entry.at, self.flows);
+        }
+    }
+
+    /// Adds a slice: a thread was on a CPU until `end`, and left it for the reason `why`.
+    fn slice(
+        &mut self,
+        cpu: u32,
+        running: &Running,
+        is_start_known: bool,
+        end: MonotonicNs,
+        why: &str,
+        objects: &mut Objects,
+    ) {
+        if self.seen.len() < MOST_CPUS {
+            self.seen.insert(cpu);
+        }
+        let line = self.named(cpu, Lane::Threads, objects);
+        let Thread { pid, tid } = running.thread;
+        objects.begin("X", line).text("cat", b"sched");
+        objects.text("name", &running.comm);
+        objects.time("ts", running.since.0);
+        objects.time("dur", end.0.saturating_sub(running.since.0));
+        objects
+            .raw(",\"args\":{\"pid\":")
+            .with(|out| push_number(out, pid));
+        objects.raw(",\"tid\":").with(|out| push_number(out, tid));
+        objects.text("end", why.as_bytes());
+        if !is_start_known {
+            objects.text("start", b"before the first event");
+        }
+        objects.raw("}").end();
+        if let Some(flow) = running.woken {
+            objects.flow("f", line, running.since, flow);
+        }
+    }
+
+    /// Adds what is on the CPUs still.
+    pub fn finish(&mut self, at: MonotonicNs, objects: &mut Objects) {
+        let mut running: Vec<_> = self.running.drain().collect();
+        running.sort_by_key(|(cpu, _)| *cpu);
+        for (cpu, running) in running {
+            self.slice(cpu, &running, true, at, "after the last event", objects);
+        }
+    }
+
+    /// The thread that stands for the line of a CPU; its name is added where it was not yet.
+    pub fn named(&mut self, cpu: u32, lane: Lane, objects: &mut Objects) -> Thread {
+        let line = Self::line(cpu, lane);
+        if self.named.is_empty() {
+            objects.name("process_name", line, b"CPUs");
+        }
+        if self.named.len() < MOST_CPUS && self.named.insert(line.tid) {
+            let name = match lane {
+                Lane::Threads => format!("CPU {cpu}"),
+                Lane::Interrupts => format!("CPU {cpu} interrupts"),
+                Lane::Idle => format!("CPU {cpu} idle"),
+            };
+            objects.name("thread_name", line, name.as_bytes());
+        }
+        line
+    }
+
+    fn line(cpu: u32, lane: Lane) -> Thread {
+        let place = match lane {
+            Lane::Threads => 0,
+            Lane::Interrupts => 1,
+            Lane::Idle => 2,
+        };
+        let cpu = i32::try_from(cpu % (1 << 16)).unwrap_or(0);
+        Thread {
+            pid: CPUS,
+            // A viewer must not take one for the process's first thread.
+            tid: CPUS + 1 + 3 * cpu + place,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The objects of the format, one after the other.
+
+use tracer_posix::event::MonotonicNs;
+
+use crate::export::carried::{Carried, Item};
+use crate::export::names::Thread;
+use crate::report::escape::push_json_string;
+use crate::report::kernel_words::push_address;
+use crate::report::numbers::{push_filled, push_number};
+
+/// Objects to be written next.
+#[derive(Debug)]
+pub struct Objects {
+    bytes: Vec<u8>,
+    is_first: bool,
+}
+
+impl Default for Objects {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            is_first: true,
+        }
+    }
+}
+
+impl Objects {
+    /// What was added since this was last called.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Begins an object: its phase, and the thread that it is shown with.
+    pub fn begin(&mut self, phase: &str, thread: Thread) -> &mut Self {
+        let start: &[u8] = if self.is_first { b"\n" } else { b",\n" };
+        self.is_first = false;
+        self.bytes.extend_from_slice(start);
+        self.raw("{\"ph\":\"").raw(phase).raw("\",\"pid\":");
+        push_number(&mut self.bytes, thread.pid);
+        self.raw(",\"tid\":");
+        push_number(&mut self.bytes, thread.tid);
+        self
+    }
+
+    /// Adds text as it is.
+    pub fn raw(&mut self, text: &str) -> &mut Self {
+        self.bytes.extend_from_slice(text.as_bytes());
+        self
+    }
+
+    /// Adds what a function adds.
+    pub fn with(&mut self, add: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
+        add(&mut self.bytes);
+        self
+    }
+
+    /// Adds a member that is text: any bytes.
+    pub fn text(&mut self, name: &str, text: &[u8]) -> &mut Self {
+        self.raw(",\"").raw(name).raw("\":");
+        push_json_string(&mut self.bytes, text);
+        self
+    }
+
+    /// Adds a time, in microseconds.
+    pub fn time(&mut self, name: &str, ns: u64) -> &mut Self {
+        self.raw(",\"").raw(name).raw("\":");
+        push_number(&mut self.bytes, ns / 1000);
+        self.bytes.push(b'.');
+        push_filled(&mut self.bytes, ns % 1000, 3, b'0');
+        self
+    }
+
+    /// Adds a number.
+    pub fn number(&mut self, name: &str, number: u64) -> &mut Self {
+        self.raw(",\"").raw(name).raw("\":");
+        push_number(&mut self.bytes, number);
+        self
+    }
+
+    /// Adds what events carry.
+    pub fn carried<'a>(&mut self, parts: impl IntoIterator<Item = &'a Carried>) -> &mut Self {
+        self.raw(",\"args\":{");
+        let items = parts.into_iter().flat_map(|part| &part.0);
+        for (place, (name, item)) in items.enumerate() {
+            self.raw(if place == 0 { "\"" } else { ",\"" });
+            self.raw(name).raw("\":");
+            push_item(&mut self.bytes, item);
+        }
+        self.raw("}")
+    }
+
+    /// Ends the object.
+    pub fn end(&mut self) {
+        self.bytes.push(b'}');
+    }
+
+    /// Adds the name of a process or thread.
+    pub fn name(&mut self, what: &str, thread: Thread, name: &[u8]) {
+        self.begin("M", thread).text("name", what.as_bytes());
+        self.raw(",\"args\":{\"name\":");
+        push_json_string(&mut self.bytes, name);
+        self.raw("}").end();
+    }
+
+    /// Adds a flow's beginning or end, which belongs to the slice of its thread at that time.
+    pub fn flow(&mut self, phase: &str, thread: Thread, at: MonotonicNs, number: u64) {
+        self.begin(phase, thread).text("cat", b"wakeup");
+        self.text("name", b"wake-up").number("id", number);
+        self.time("ts", at.0).text("bp", b"e").end();
+    }
+}
+
+fn push_item(out: &mut Vec<u8>, item: &Item) {
+    match item {
+        Item::Signed(number) => push_number(out, *number),
+        Item::Unsigned(number) => push_number(out, *number),
+        Item::Truth(truth) => out.extend_from_slice(truth.to_string().as_bytes()),
+        Item::Pointer(address) => {
+            out.push(b'"');
+            push_address(out, *address);
+            out.push(b'"');
+        }
+        Item::Text(text) => push_json_string(out, text),
+        Item::Words(words) => push_json_string(out, words.as_bytes()),
+        Item::Numbers(numbers) => {
+            out.push(b'[');
+            for (place, number) in numbers.iter().enumerate() {
+                if place > 0 {
+                    out.push(b',');
+                }
+                push_number(out, *number);
+            }
+            out.push(b']');
+        }
+    }
+}

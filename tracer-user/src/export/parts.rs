@@ -1,0 +1,155 @@
+//! Which slice an event begins or ends.
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{
+    IrqEnterData, IrqExitData, SoftirqData, SyscallEnterData, SyscallExitData,
+};
+use zerocopy::FromBytes;
+
+use super::carried::Carried;
+use super::names::Thread;
+use super::pairs::{Pairs, Side};
+use super::slices::{Key, Mark, Slice, Slices, Track};
+use crate::log_view::Entry;
+use crate::report::fields::until_null;
+use crate::report::kernel_words::{push_syscall_name, softirq};
+use crate::syscall_names::Table;
+
+/// What an event is to the slices.
+enum Part {
+    /// It begins one that is called so.
+    Begin(Track, Key, Vec<u8>),
+    /// It ends one.
+    End(Track, Key),
+    /// Neither.
+    Instant,
+}
+
+/// The slices of a log.
+pub struct Parts {
+    pairs: Pairs,
+    slices: Slices<Carried>,
+}
+
+impl Parts {
+    /// No slices yet. These user events are pairs.
+    pub fn new(pairs: Pairs) -> Self {
+        Self {
+            pairs,
+            slices: Slices::default(),
+        }
+    }
+
+    /// Takes an event that begins or ends a slice; `out` is what is to be told then. False of all others: they are
+    /// instants, and come after what is in `out`.
+    pub fn take(
+        &mut self,
+        entry: &Entry<'_>,
+        thread: Thread,
+        out: &mut Vec<Mark<Carried>>,
+    ) -> bool {
+        match part(entry, thread, &self.pairs) {
+            Part::Begin(track, key, name) => {
+                let slice = Slice {
+                    key,
+                    name,
+                    at: entry.at,
+                    arguments: Carried::of(&entry.line),
+                };
+                self.slices.begin(track, slice, out)
+            }
+            Part::End(track, key) => {
+                let carried = Carried::of_end(&entry.line);
+                self.slices.end(track, key, entry.at, carried, out)
+            }
+            Part::Instant => {
+                self.before_instant(entry, thread, out);
+                false
+            }
+        }
+    }
+
+    /// What is to be told before an instant of a thread at the time of `entry`.
+    pub fn before_instant(
+        &mut self,
+        entry: &Entry<'_>,
+        thread: Thread,
+        out: &mut Vec<Mark<Carried>>,
+    ) {
+        let track = Track::Thread(thread);
+        self.slices.tell_beginnings_at(track, entry.at, out);
+    }
+
+    /// Ends the slices of a thread whose end the event tells.
+    pub fn after(&mut self, entry: &Entry<'_>, thread: Thread, out: &mut Vec<Mark<Carried>>) {
+        let id = entry.line.event.header.event_type;
+        if matches!(id, EventTypeId::EXIT | EventTypeId::THREAD_EXIT) {
+            self.slices.end_all(Track::Thread(thread), entry.at, out);
+        }
+    }
+
+    /// What began and never ended.
+    pub fn finish(&mut self) -> Vec<Mark<Carried>> {
+        let mut out = Vec::new();
+        std::mem::take(&mut self.slices).finish(&mut out);
+        out
+    }
+}
+
+fn part(entry: &Entry<'_>, thread: Thread, pairs: &Pairs) -> Part {
+    let event = &entry.line.event;
+    if let Some(side) = pairs.side(event.header.event_type) {
+        let track = Track::Thread(thread);
+        return match side {
+            Side::Begin(pair, name) => Part::Begin(track, Key::Pair(*pair), name.to_vec()),
+            Side::End(pair) => Part::End(track, Key::Pair(*pair)),
+        };
+    }
+    kernels_part(entry, thread).unwrap_or(Part::Instant)
+}
+
+/// `None` for what is no part of a slice, and for data that is cut.
+fn kernels_part(entry: &Entry<'_>, thread: Thread) -> Option<Part> {
+    let event = &entry.line.event;
+    let data = event.data;
+    let interrupts = || event.header.cpu.map(Track::Interrupts);
+    let idle = || event.header.cpu.map(Track::Idle);
+    Some(match event.header.event_type {
+        EventTypeId::SYSCALL_ENTER => {
+            let call = SyscallEnterData::read_from_prefix(data).ok()?.0;
+            let table = if call.compat == 0 {
+                Table::Native
+            } else {
+                Table::Compat
+            };
+            let mut name = Vec::new();
+            push_syscall_name(&mut name, table, call.number);
+            Part::Begin(Track::Thread(thread), Key::Call(call.number), name)
+        }
+        EventTypeId::SYSCALL_EXIT => {
+            let call = SyscallExitData::read_from_prefix(data).ok()?.0;
+            Part::End(Track::Thread(thread), Key::Call(call.number))
+        }
+        EventTypeId::IRQ_ENTER => {
+            let interrupt = IrqEnterData::read_from_prefix(data).ok()?.0;
+            let name = until_null(&interrupt.name).to_vec();
+            Part::Begin(interrupts()?, Key::Interrupt(interrupt.irq), name)
+        }
+        EventTypeId::IRQ_EXIT => {
+            let interrupt = IrqExitData::read_from_prefix(data).ok()?.0;
+            Part::End(interrupts()?, Key::Interrupt(interrupt.irq))
+        }
+        EventTypeId::SOFTIRQ_ENTER => {
+            let vector = SoftirqData::read_from_prefix(data).ok()?.0.vector;
+            let name = softirq(vector).map_or_else(|| vector.to_string(), str::to_owned);
+            Part::Begin(interrupts()?, Key::SoftInterrupt(vector), name.into_bytes())
+        }
+        EventTypeId::SOFTIRQ_EXIT => {
+            let vector = SoftirqData::read_from_prefix(data).ok()?.0.vector;
+            Part::End(interrupts()?, Key::SoftInterrupt(vector))
+        }
+        EventTypeId::IDLE_ENTER => Part::Begin(idle()?, Key::Idle, b"idle".to_vec()),
+        EventTypeId::IDLE_EXIT => Part::End(idle()?, Key::Idle),
+        _ => return None,
+    })
+}

@@ -1,0 +1,69 @@
+//! Wake-ups as flows: from who wakes to the moment when who was woken gets a CPU.
+
+use std::collections::HashMap;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::WakeupData;
+use zerocopy::FromBytes;
+
+use crate::export::names::Thread;
+use crate::log_view::Entry;
+use crate::report::fields::until_null;
+
+/// Threads that wait for a CPU and are kept in mind.
+const MOST_WOKEN: usize = 65_536;
+
+/// The threads that were woken and have no CPU yet.
+#[derive(Debug, Default)]
+pub struct Wakeups {
+    woken: HashMap<Thread, Waker>,
+    flows: u64,
+}
+
+/// Who woke a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waker {
+    /// The thread.
+    pub thread: Thread,
+    /// Its name: any bytes.
+    pub comm: Vec<u8>,
+    /// The number of the flow.
+    pub flow: u64,
+}
+
+impl Wakeups {
+    /// Notes an event. Returns who wakes, where it is a wake-up by a thread.
+    pub fn wake(&mut self, entry: &Entry<'_>, thread: Thread) -> Option<Waker> {
+        let event = &entry.line.event;
+        if event.header.event_type != EventTypeId::WAKEUP {
+            return None;
+        }
+        // Whoever woke it before has nothing to do with the next time that it runs.
+        self.woken.remove(&thread);
+        let (data, _) = WakeupData::read_from_prefix(event.data).ok()?;
+        if data.waker_tid == 0 || self.woken.len() >= MOST_WOKEN {
+            return None;
+        }
+        self.flows += 1;
+        let waker = Waker {
+            thread: Thread {
+                pid: data.waker_pid.cast_signed(),
+                tid: data.waker_tid.cast_signed(),
+            },
+            comm: until_null(&data.waker_comm).to_vec(),
+            flow: self.flows,
+        };
+        self.woken.insert(thread, waker.clone());
+        Some(waker)
+    }
+
+    /// Who woke a thread that gets a CPU by this event.
+    pub fn run(&mut self, entry: &Entry<'_>, thread: Thread) -> Option<Waker> {
+        let is_switch = entry.line.event.header.event_type == EventTypeId::SWITCH_IN;
+        if is_switch {
+            self.woken.remove(&thread)
+        } else {
+            None
+        }
+    }
+}

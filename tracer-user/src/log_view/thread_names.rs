@@ -1,0 +1,108 @@
+//! What threads are called, where an event of theirs does not say so.
+//!
+//! A log has events whose thread's name nobody knew in time. Others of its events may tell: what made the thread, what
+//! renamed it, what it did before. A thread that nothing names has the name of its process.
+
+use foldhash::{HashMap, HashMapExt};
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{COMM_BYTES, ForkData, RenameData};
+use tracer_posix::log::LogRecord;
+use zerocopy::FromBytes;
+
+use crate::report::fields::until_null;
+
+/// Threads that are remembered. Beyond that all are forgotten.
+const MOST_THREADS: usize = 65_536;
+
+/// A process and a thread of it.
+type Thread = (i32, i32);
+
+/// The names that a log told so far.
+#[derive(Clone, Debug)]
+pub struct ThreadNames {
+    names: HashMap<Thread, Name>,
+    /// Who told its name last: events come in runs.
+    last: (Thread, Name),
+}
+
+/// A name, as long as the kernel lets it be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Name {
+    bytes: [u8; COMM_BYTES],
+    length: usize,
+}
+
+impl Name {
+    fn new(bytes: &[u8]) -> Self {
+        let mut name = Self::default();
+        for (place, byte) in name.bytes.iter_mut().zip(until_null(bytes)) {
+            *place = *byte;
+            name.length += 1;
+        }
+        name
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
+
+impl Default for ThreadNames {
+    fn default() -> Self {
+        Self {
+            names: HashMap::new(),
+            last: ((0, 0), Name::default()),
+        }
+    }
+}
+
+impl ThreadNames {
+    /// Learns what an event tells.
+    pub fn learn(&mut self, record: &LogRecord<'_>) {
+        let header = &record.event.header;
+        let thread = (header.pid, header.tid);
+        if !record.comm.is_empty() && header.pid != 0 {
+            let (last, name) = &self.last;
+            if *last != thread || name.as_bytes() != record.comm {
+                self.tell(thread, record.comm);
+            }
+        }
+        match header.event_type {
+            EventTypeId::FORK | EventTypeId::THREAD_CREATE => {
+                if let Ok((fork, _)) = ForkData::read_from_prefix(record.event.data) {
+                    let child = (fork.child_pid.cast_signed(), fork.child_tid.cast_signed());
+                    self.tell(child, &fork.child_comm);
+                }
+            }
+            EventTypeId::RENAME => {
+                if let Ok((rename, _)) = RenameData::read_from_prefix(record.event.data) {
+                    self.tell(thread, &rename.comm);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn tell(&mut self, thread: Thread, name: &[u8]) {
+        let name = Name::new(name);
+        if name.length == 0 {
+            return;
+        }
+        if self.names.len() >= MOST_THREADS && !self.names.contains_key(&thread) {
+            self.names.clear();
+        }
+        self.names.insert(thread, name);
+        self.last = (thread, name);
+    }
+
+    /// The name of the event's thread, or of its process; empty where neither is known.
+    pub fn name_of<'a>(&'a self, record: &LogRecord<'a>) -> &'a [u8] {
+        let header = &record.event.header;
+        if !record.comm.is_empty() || header.pid == 0 {
+            return record.comm;
+        }
+        let thread = self.names.get(&(header.pid, header.tid));
+        let known = thread.or_else(|| self.names.get(&(header.pid, header.pid)));
+        known.map_or(b"", Name::as_bytes)
+    }
+}
