@@ -50,7 +50,8 @@ for packet in trace.packet:
             show(process=track.process.pid, name=track.process.process_name)
     elif kind == "track_event":
         event = packet.track_event
-        assert event.type == schema.TrackEvent.TYPE_INSTANT
+        if event.type != schema.TrackEvent.TYPE_INSTANT or event.categories[0] == "wakeup":
+            continue
         thread = threads.get(event.track_uuid)
         show(
             instant=event.name,

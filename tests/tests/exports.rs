@@ -218,7 +218,7 @@ fn duckdb_reads_the_same_rows_from_parquet() {
     let columns = rows.pop().unwrap();
     let events = log.events(&[]).unwrap();
 
-    assert_eq!(columns["columns"]["data"], "JSON");
+    assert_eq!(columns["columns"]["data"], "VARCHAR");
     assert!(
         text(&columns["columns"], "time").starts_with("TIMESTAMP"),
         "{columns}"

@@ -66,6 +66,16 @@ pub const TO_TEST: &[Need] = &[
         packages: &["babeltrace2"],
     },
     Need {
+        what: "jq",
+        is_met: || process::find("jq").is_some(),
+        packages: &["jq"],
+    },
+    Need {
+        what: "Node.js, for Perfetto's engine",
+        is_met: || process::find("node").is_some(),
+        packages: &["nodejs"],
+    },
+    Need {
         what: "Python with its environments",
         is_met: || {
             let modules = ["-c", "import ensurepip, venv"];

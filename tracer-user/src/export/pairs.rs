@@ -196,7 +196,7 @@ mod tests {
             ("begin", "end", "begin"),
         ] {
             let expected = (stem.to_owned(), begin.to_owned(), end.to_owned());
-            assert_eq!(pairs(&[begin, end]), [expected.clone()]);
+            assert_eq!(pairs(&[begin, end]), std::slice::from_ref(&expected));
             assert_eq!(pairs(&[end, begin]), [expected]);
         }
     }

@@ -1,0 +1,188 @@
+//! Exports as Perfetto's own engine sees them: the one of its user interface.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use tests::log_reader::{Log, number, text};
+use tests::made_slices::{self, Expected, INTERRUPTS, SLICES, START_NS};
+use tests::tools;
+
+/// What the engine is asked about the log of slices, all at once: it takes a second to start.
+const QUERIES: [&str; 7] = [
+    "SELECT name, ts, dur, depth FROM slice WHERE dur != 0 AND category IN ('user', 'syscall')
+        ORDER BY ts, depth, name",
+    "SELECT name, ts, dur, depth FROM slice WHERE dur != 0
+        AND category IN ('irq', 'softirq', 'idle') ORDER BY ts, depth, name",
+    "SELECT key, string_value, int_value FROM args JOIN slice USING (arg_set_id)
+        WHERE name = 'openat'",
+    "SELECT a.ts AS woke, b.ts AS ran, c.name AS waker, d.name AS woken
+        FROM flow JOIN slice a ON a.id = slice_out JOIN slice b ON b.id = slice_in
+        JOIN thread_track e ON e.id = a.track_id JOIN thread c ON c.utid = e.utid
+        JOIN thread_track f ON f.id = b.track_id JOIN thread d ON d.utid = f.utid",
+    "SELECT a.name AS waker, b.name AS woken FROM flow
+        JOIN slice a ON a.id = slice_out JOIN slice b ON b.id = slice_in",
+    "SELECT w.name AS waker FROM thread_state s JOIN thread w ON w.utid = s.waker_utid",
+    "SELECT thread.name, end_state FROM sched JOIN thread USING (utid)
+        WHERE end_state IS NOT NULL AND tid > 0 ORDER BY ts",
+];
+
+/// The answers to the queries.
+struct Answers {
+    slices: Vec<Value>,
+    interrupts: Vec<Value>,
+    openat: Vec<Value>,
+    flows: Vec<Value>,
+    flow_names: Vec<Value>,
+    wakers: Vec<Value>,
+    states: Vec<Value>,
+}
+
+fn ask(format: &str) -> Answers {
+    let log = Log::written_by(made_slices::write).unwrap();
+    let trace = log.export(format, &[]).unwrap();
+    let answers: [_; 7] = tools::trace_processor(&trace, &QUERIES)
+        .unwrap()
+        .try_into()
+        .unwrap();
+    let [
+        slices,
+        interrupts,
+        openat,
+        flows,
+        flow_names,
+        wakers,
+        states,
+    ] = answers;
+    Answers {
+        slices,
+        interrupts,
+        openat,
+        flows,
+        flow_names,
+        wakers,
+        states,
+    }
+}
+
+static PERFETTO: LazyLock<Answers> = LazyLock::new(|| ask("perfetto"));
+static CHROME: LazyLock<Answers> = LazyLock::new(|| ask("chrome"));
+
+/// Name, begin, duration and depth of each slice.
+fn slices(rows: &[Value]) -> Vec<(String, u64, u64, u64)> {
+    let found = rows.iter().map(|row| {
+        let ns = |name| u64::try_from(number(row, name)).unwrap();
+        let name = text(row, "name").to_owned();
+        (name, ns("ts") - START_NS, ns("dur"), ns("depth"))
+    });
+    found.collect()
+}
+
+fn expected(slices: &[Expected]) -> Vec<(String, u64, u64, u64)> {
+    let mut slices = slices.to_vec();
+    slices.sort_by_key(|(name, at, _, depth)| (*at, *depth, *name));
+    slices
+        .into_iter()
+        .map(|(name, at, length, depth)| (name.to_owned(), at, length, depth))
+        .collect()
+}
+
+/// What a slice carries, by name.
+fn carried(rows: &[Value]) -> BTreeMap<String, Value> {
+    let values = rows.iter().map(|row| {
+        let key = text(row, "key").rsplit('.').next().unwrap().to_owned();
+        let value = match &row["string_value"] {
+            Value::Null => row["int_value"].clone(),
+            text => text.clone(),
+        };
+        (key, value)
+    });
+    values.collect()
+}
+
+#[test]
+fn what_begins_and_ends_is_a_slice_with_its_own_name_and_nesting() {
+    for answers in [&PERFETTO, &CHROME] {
+        assert_eq!(slices(&answers.slices), expected(&SLICES));
+        assert_eq!(slices(&answers.interrupts), expected(&INTERRUPTS));
+    }
+}
+
+#[test]
+fn a_system_call_carries_its_arguments_and_its_result_as_people_know_them() {
+    for (answers, filename, flags) in [
+        (&PERFETTO, json!(0x7ffd_0010), json!(0o101)),
+        (&CHROME, json!("0x7ffd0010"), json!("0x41")),
+    ] {
+        let expected = json!({"dfd": "AT_FDCWD", "filename": filename, "flags": flags,
+            "mode": "0644", "ret": -2, "error": "ENOENT"});
+        assert_eq!(json!(carried(&answers.openat)), expected);
+    }
+}
+
+#[test]
+fn a_wakeup_is_a_flow_from_who_wakes_to_who_gets_the_cpu() {
+    let (woke, ran) = (START_NS + 51_000, START_NS + 52_001);
+    assert_eq!(
+        PERFETTO.flows,
+        [json!({"woke": woke, "ran": ran, "waker": "worker", "woken": "woken"})]
+    );
+    assert_eq!(PERFETTO.wakers, [json!({"waker": "worker"})]);
+    // There the slices are those of the CPU.
+    assert_eq!(
+        CHROME.flow_names,
+        [json!({"waker": "worker", "woken": "woken"})]
+    );
+}
+
+#[test]
+fn a_preempted_thread_is_told_from_one_that_sleeps() {
+    assert_eq!(
+        PERFETTO.states,
+        [
+            json!({"name": "worker", "end_state": "R+"}),
+            json!({"name": "woken", "end_state": "S"})
+        ]
+    );
+}
+
+#[test]
+fn the_engine_finds_no_fault_every_instant_and_every_process_once() {
+    let log = Log::make(0).unwrap();
+    let read = log.events(&[]).unwrap();
+    let forks = read
+        .iter()
+        .filter(|event| text(event, "type") == "linux_trace_fork");
+    let children: BTreeSet<i64> = forks
+        .map(|event| number(&event["data"], "child_pid"))
+        .collect();
+    for format in ["perfetto", "chrome"] {
+        let trace = log.export(format, &[]).unwrap();
+        let faults = "SELECT name, value FROM stats WHERE value > 0
+            AND severity IN ('error', 'data_loss')";
+        let events = "SELECT count(*) AS count FROM slice WHERE dur = 0
+            AND category IN ('user', 'system')";
+        let forked = "SELECT child.pid AS pid, parent.pid AS parent FROM process child
+            JOIN process parent ON child.parent_upid = parent.upid";
+        let answers = tools::trace_processor(&trace, &[faults, events, forked]).unwrap();
+        assert_eq!(answers[0], Vec::<Value>::new(), "{format}");
+        let counted = |event: &Value| match text(event, "type") {
+            "linux_trace_switch_in" | "linux_trace_switch_out" => false,
+            "linux_trace_wakeup" => format == "chrome",
+            _ => true,
+        };
+        let expected = read.iter().filter(|event| counted(event)).count();
+        assert_eq!(answers[1], [json!({ "count": expected })], "{format}");
+        if format == "perfetto" {
+            let found: Vec<_> = answers[2]
+                .iter()
+                .map(|row| (number(row, "pid"), number(row, "parent")))
+                .collect();
+            let expected: Vec<_> = children.iter().map(|child| (*child, 7)).collect();
+            assert_eq!(found, expected);
+        }
+    }
+}
