@@ -15,6 +15,7 @@ pub mod log_reader;
 pub mod made_log;
 pub mod made_slices;
 pub mod mount;
+pub mod namespace;
 pub mod numbered_log;
 pub mod processes;
 pub mod rights;

@@ -102,6 +102,23 @@ impl Tracer {
         })
     }
 
+    /// The events that it has printed so far.
+    ///
+    /// # Errors
+    ///
+    /// A line is not as documented.
+    pub fn so_far(&self) -> anyhow::Result<Vec<Event>> {
+        let text = std::fs::read_to_string(self.output())?;
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let mut events = Vec::new();
+        for line in whole.lines() {
+            if let Line::Event(event) = Line::parse(line)? {
+                events.push(event);
+            }
+        }
+        Ok(events)
+    }
+
     /// Ends it as Ctrl-C does, and returns what it printed.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use tracer_common::kernel::{
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
+use crate::numbers::Pid;
 use crate::offsets::{
     DISK_MAJOR, DISK_MINOR, QUEUE_DISK, REQUEST_BYTES, REQUEST_FLAGS, REQUEST_QUEUE, REQUEST_SECTOR,
 };
@@ -33,8 +34,8 @@ fn start<C: Tracepoint>(ctx: &C) {
 fn remember<C: Tracepoint>(request: u64, task: &Task<C>) {
     if maps::is_traced(task.pid()) {
         let issuer = Issuer {
-            pid: task.pid(),
-            tid: task.tid(),
+            pid: task.pid().0,
+            tid: task.tid().0,
             thread_id: task.thread_id(),
         };
         maps::remember_issuer(request, &issuer);
@@ -62,8 +63,8 @@ fn issue<C: Tracepoint>(ctx: &C) {
             }
             remember(address, &task);
             Issuer {
-                pid: task.pid(),
-                tid: task.tid(),
+                pid: task.pid().0,
+                tid: task.tid().0,
                 thread_id: task.thread_id(),
             }
         }
@@ -103,7 +104,7 @@ fn complete<C: Tracepoint>(ctx: &C) {
     if bytes >= request.bytes() {
         maps::forget_issuer(address);
     }
-    if !maps::is_traced(issuer.pid) || !maps::is_wanted(EventTypeId::BLOCK_COMPLETE) {
+    if !maps::is_traced(issuer.pid()) || !maps::is_wanted(EventTypeId::BLOCK_COMPLETE) {
         return;
     }
     record(&issuer, EventTypeId::BLOCK_COMPLETE, |header| {
@@ -125,13 +126,13 @@ fn complete<C: Tracepoint>(ctx: &C) {
 
 impl Subject for Issuer {
     #[inline(always)]
-    fn pid(&self) -> u32 {
-        self.pid
+    fn pid(&self) -> Pid {
+        Pid(self.pid)
     }
 
     #[inline(always)]
-    fn tid(&self) -> u32 {
-        self.tid
+    fn tid(&self) -> Pid {
+        Pid(self.tid)
     }
 
     #[inline(always)]

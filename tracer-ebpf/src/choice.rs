@@ -8,6 +8,7 @@ use tracer_common::kernel::{COMM_BYTES, Choice, traced};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
+use crate::numbers::Pid;
 use crate::offsets::{
     CGROUP_ANCESTOR_IDS, CGROUP_ANCESTORS, CGROUP_LEVEL, CGROUP_NODE, CHOOSES, NODE_ID,
 };
@@ -20,10 +21,10 @@ at_tracepoint!("cgroup_attach_task": cgroup_attach_task, cgroup_attach_task_raw 
 const DEPTH: u32 = 24;
 
 /// The [`traced`] bits of a process that is chosen for its name, `comm`, or for the control group
-/// of `task`; 0 for one that is not.
+/// of `task`; 0 for one that is not, or that the agent has no number for.
 #[inline(always)]
 pub fn bits<C: Tracepoint>(task: &Task<C>, comm: [u8; COMM_BYTES]) -> u8 {
-    if CHOOSES.load() == 0 {
+    if CHOOSES.load() == 0 || !task.pid().is_visible() {
         return 0;
     }
     let Some(choice) = maps::choice() else {
@@ -35,6 +36,21 @@ pub fn bits<C: Tracepoint>(task: &Task<C>, comm: [u8; COMM_BYTES]) -> u8 {
         bits
     } else {
         0
+    }
+}
+
+/// The [`traced`] bits of a process that is chosen because it has come into the agent's pid
+/// namespace, as a command does that is started in a container; 0 for any other. Those that are made
+/// in it have their parent's.
+#[inline(always)]
+pub fn bits_of_newcomer(parent: Pid, child: Pid) -> u8 {
+    if CHOOSES.load() == 0 || parent.is_visible() || !child.is_visible() {
+        return 0;
+    }
+    match maps::choice() {
+        #[expect(clippy::cast_possible_truncation, reason = "bits of a byte")]
+        Some(choice) if choice.newcomers != 0 => choice.bits as u8,
+        _ => 0,
     }
 }
 
@@ -68,7 +84,7 @@ fn moved<C: Tracepoint>(ctx: &C) {
     let is_traced = state & traced::TRACED != 0;
     if is_traced != (bits != 0) {
         maps::set_traced(pid, state & traced::DYING | bits);
-        debug!(ctx, "process {} was moved: traced {}", pid, bits);
+        debug!(ctx, "process {} was moved: traced {}", pid.0, bits);
     }
 }
 

@@ -12,6 +12,7 @@ use tracer_common::kernel::{EXEC_FILE_BYTES, ExecRecord};
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
+use crate::numbers::Pid;
 use crate::offsets::{BINPRM_FILENAME, EXEC_WAKES};
 use crate::record::{Subject, Wake, record_in_place};
 use crate::task::{Address, Task, field};
@@ -32,7 +33,7 @@ fn exec<C: Tracepoint>(ctx: &C) {
         maps::set_traced(pid, bits);
     }
     #[expect(clippy::cast_possible_truncation, reason = "the thread is an int")]
-    let old_tid = ctx.number::<1>() as u32;
+    let old_tid = Pid(ctx.number::<1>() as u32);
     // SAFETY: the argument is a `struct linux_binprm *`, and `filename` a pointer in it.
     let name: Address = unsafe { field::<C, _>(ctx.address::<2>(), BINPRM_FILENAME.load()) };
     let program_address = maps::forget_call(task.tid());
@@ -51,10 +52,10 @@ fn exec<C: Tracepoint>(ctx: &C) {
         room.header = header;
         room.header.program_address = program_address;
         room.data.comm = task.comm();
-        room.data.old_tid = old_tid;
+        room.data.old_tid = old_tid.shown();
         room.header.truncated = read_file_name(&mut room.data.file, name);
     });
-    debug!(ctx, "process {} runs another program", pid);
+    debug!(ctx, "process {} runs another program", pid.0);
 }
 
 /// Copies the file name; 1 when it had to be cut.

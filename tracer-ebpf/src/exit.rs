@@ -27,7 +27,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     let is_last = is_last_thread(ctx, &task, state);
     let event_type = if is_last {
         maps::set_traced(pid, state | traced::DYING);
-        debug!(ctx, "process {} has ended", pid);
+        debug!(ctx, "process {} has ended", pid.0);
         EventTypeId::EXIT
     } else {
         EventTypeId::THREAD_EXIT

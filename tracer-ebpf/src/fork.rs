@@ -8,6 +8,7 @@ use tracer_common::kernel::{ForkData, ForkRecord, RecordHeader, traced};
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
+use crate::numbers;
 use crate::record::{Subject, record};
 use crate::task::Task;
 use crate::user;
@@ -23,6 +24,7 @@ fn fork<C: Tracepoint>(ctx: &C) {
     let child = unsafe { Task::argument::<1>(ctx) };
     let (parent_pid, child_pid) = (parent.pid(), child.pid());
     let state = maps::traced(parent_pid);
+    numbers::learn(&child);
 
     let is_process = child_pid != parent_pid;
     if is_process {
@@ -31,13 +33,13 @@ fn fork<C: Tracepoint>(ctx: &C) {
         let bits = if is_added {
             inherits
         } else {
-            choice::bits(&child, child.comm())
+            choice::bits(&child, child.comm()) | choice::bits_of_newcomer(parent_pid, child_pid)
         };
         maps::set_traced(child_pid, bits);
         if is_added {
             debug!(
                 ctx,
-                "process {} traced as a child of {}", child_pid, parent_pid
+                "process {} traced as a child of {}", child_pid.0, parent_pid.0
             );
         }
     }
@@ -56,8 +58,8 @@ fn fork<C: Tracepoint>(ctx: &C) {
             ..header
         },
         data: ForkData {
-            child_pid,
-            child_tid: child.tid(),
+            child_pid: child_pid.shown(),
+            child_tid: child.tid().shown(),
             child_comm: child.comm(),
             child_ns_pid: child.leader().ns_tid(),
             child_ns_tid: child.ns_tid(),

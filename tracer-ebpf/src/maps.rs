@@ -11,11 +11,12 @@ use aya_ebpf::maps::{Array, HashMap, LruHashMap};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    COMM_BYTES, Choice, Issuer, LostOnCpu, MAX_RINGS, TRACED_PAGE, WAKER_PLACES, Waker, syscalls,
-    traced, wanted,
+    COMM_BYTES, Choice, Issuer, LostOnCpu, MAX_RINGS, NUMBERS_PAGE, TRACED_PAGE, WAKER_PLACES,
+    Waker, syscalls, traced, wanted,
 };
 
 use crate::context::CommWords;
+use crate::numbers::Pid;
 use crate::offsets::RING_MASK;
 
 /// A ring of records. The agent makes those that are used, of the size that was asked for; this one
@@ -29,6 +30,11 @@ static RINGS: ArrayOfMaps<Ring, { MAX_RINGS as usize }> = ArrayOfMaps::new();
 /// A byte a process: see [`tracer_common::kernel::traced`]. The agent sets the number of pages.
 #[map]
 static TRACED: Array<[u8; TRACED_PAGE as usize]> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// The number of each process and thread in the agent's pid namespace, by that in the first one; 0
+/// for one that has none there. The agent sets the number of pages, where its namespace is another.
+#[map]
+static NUMBERS: Array<[u32; NUMBERS_PAGE as usize]> = Array::with_max_entries(1, 0);
 
 /// See [`Choice`].
 #[map]
@@ -62,9 +68,9 @@ static ISSUERS: HashMap<u64, Issuer> = HashMap::with_max_entries(8192, 0);
 #[map]
 static LOST: Array<LostOnCpu> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
-/// The byte of process `pid`, unless its number is beyond all that were possible at loading.
+/// The byte of process `pid`, unless its number is beyond all that a kernel gives.
 #[inline(always)]
-fn traced_byte(pid: u32) -> Option<*mut u8> {
+fn traced_byte(Pid(pid): Pid) -> Option<*mut u8> {
     let mut byte = TRACED.get_ptr_mut(pid / TRACED_PAGE)?.cast::<u8>();
     let offset = u64::from(pid % TRACED_PAGE);
     // Written out because the compiler would add before it has asked whether there is such a
@@ -78,7 +84,7 @@ fn traced_byte(pid: u32) -> Option<*mut u8> {
 
 /// The [`traced`](tracer_common::kernel::traced) bits of process `pid`.
 #[inline(always)]
-pub fn traced(pid: u32) -> u8 {
+pub fn traced(pid: Pid) -> u8 {
     match traced_byte(pid) {
         // SAFETY: inside the page; a byte is read whole, whoever writes it meanwhile.
         Some(byte) => unsafe { byte.read_volatile() },
@@ -88,10 +94,42 @@ pub fn traced(pid: u32) -> u8 {
 
 /// Sets the [`traced`](tracer_common::kernel::traced) bits of process `pid`.
 #[inline(always)]
-pub fn set_traced(pid: u32, bits: u8) {
+pub fn set_traced(pid: Pid, bits: u8) {
     if let Some(byte) = traced_byte(pid) {
         // SAFETY: inside the page; a byte is written whole.
         unsafe { byte.write_volatile(bits) };
+    }
+}
+
+/// Where the number of `pid` in the agent's pid namespace is kept.
+#[inline(always)]
+fn number_place(Pid(pid): Pid) -> Option<*mut u32> {
+    let mut place = NUMBERS.get_ptr_mut(pid / NUMBERS_PAGE)?.cast::<u32>();
+    let offset = u64::from(pid % NUMBERS_PAGE) * 4;
+    // Written out for the same reason as in `traced_byte`.
+    // SAFETY: an addition, whose result is inside the page.
+    unsafe {
+        asm!("{place} += {offset}", place = inout(reg) place, offset = in(reg) offset, options(readonly, nostack))
+    };
+    Some(place)
+}
+
+/// The number of `pid` in the agent's pid namespace; 0 when it has none.
+#[inline(always)]
+pub fn number(pid: Pid) -> u32 {
+    match number_place(pid) {
+        // SAFETY: inside the page; a number is read whole.
+        Some(place) => unsafe { place.read_volatile() },
+        None => 0,
+    }
+}
+
+/// Sets the number of `pid` in the agent's pid namespace.
+#[inline(always)]
+pub fn set_number(pid: Pid, number: u32) {
+    if let Some(place) = number_place(pid) {
+        // SAFETY: inside the page; a number is written whole.
+        unsafe { place.write_volatile(number) };
     }
 }
 
@@ -104,7 +142,7 @@ pub fn choice() -> Option<Choice> {
 
 /// Whether process `pid` is traced.
 #[inline(always)]
-pub fn is_traced(pid: u32) -> bool {
+pub fn is_traced(pid: Pid) -> bool {
     traced(pid) & traced::TRACED != 0
 }
 
@@ -188,14 +226,14 @@ pub fn call_wanted(id: EventTypeId, number: u32) -> CallWanted {
 
 /// Remembers the user address of the call that renames a thread.
 #[inline(always)]
-pub fn remember_call(tid: u32, address: u64) {
+pub fn remember_call(Pid(tid): Pid, address: u64) {
     // Without room, an exec is told without its address.
     let _ = CALLS.insert(tid, address, 0);
 }
 
 /// The user address that was remembered for a thread, or 0; it is forgotten.
 #[inline(always)]
-pub fn forget_call(tid: u32) -> u64 {
+pub fn forget_call(Pid(tid): Pid) -> u64 {
     // SAFETY: nobody else writes the entry of the thread that runs.
     let address = unsafe { CALLS.get(tid) }.copied().unwrap_or(0);
     if address != 0 {
@@ -209,7 +247,12 @@ const TASK_BITS: u32 = 24;
 
 /// Remembers who wakes thread `tid`.
 #[inline(always)]
-pub fn remember_waker(tid: u32, waker_pid: u32, waker_tid: u32, comm: [u8; COMM_BYTES]) {
+pub fn remember_waker(
+    Pid(tid): Pid,
+    Pid(waker_pid): Pid,
+    Pid(waker_tid): Pid,
+    comm: [u8; COMM_BYTES],
+) {
     let Some(place) = WAKERS.get_ptr_mut(tid % WAKER_PLACES) else {
         return;
     };
@@ -231,9 +274,9 @@ pub fn remember_waker(tid: u32, waker_pid: u32, waker_tid: u32, comm: [u8; COMM_
 
 /// Process, thread and name of who wakes thread `tid`; all zero when it is not known.
 #[inline(always)]
-pub fn waker(tid: u32) -> (u32, u32, [u8; COMM_BYTES]) {
+pub fn waker(Pid(tid): Pid) -> (Pid, Pid, [u8; COMM_BYTES]) {
     const TASK: u64 = (1 << TASK_BITS) - 1;
-    let unknown = (0, 0, [0; COMM_BYTES]);
+    let unknown = (Pid(0), Pid(0), [0; COMM_BYTES]);
     let Some(place) = WAKERS.get_ptr_mut(tid % WAKER_PLACES) else {
         return unknown;
     };
@@ -251,7 +294,7 @@ pub fn waker(tid: u32) -> (u32, u32, [u8; COMM_BYTES]) {
     }
     let name: CommWords = [first, second];
     let (pid, tid) = ((who >> TASK_BITS & TASK) as u32, (who & TASK) as u32);
-    (pid, tid, zerocopy::transmute!(name))
+    (Pid(pid), Pid(tid), zerocopy::transmute!(name))
 }
 
 /// Remembers who started the request at address `request`.

@@ -55,6 +55,12 @@ globals! {
     PID_LEVEL = NO_OFFSET;
     /// `pid::numbers`: its number in each namespace, the outermost first.
     PID_NUMBERS = NO_OFFSET;
+    /// `upid::ns`: the namespace in which a number counts.
+    UPID_NAMESPACE = NO_OFFSET;
+    /// `pid_namespace::ns.inum`: its number.
+    NAMESPACE_NUMBER = NO_OFFSET;
+    /// The number of the pid namespace in which the agent is; 0 for the first one.
+    NAMESPACE = 0;
     /// `pt_regs`: where the program goes on.
     REGS_IP = NO_OFFSET;
     /// `pt_regs`: the number of the system call.

@@ -5,6 +5,7 @@ use tracer_common::kernel::{COMM_BYTES, OomKillData, OomKillRecord};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
+use crate::numbers::Pid;
 use crate::offsets::VICTIM_IS_TASK;
 use crate::record::{Subject, record};
 use crate::task::Task;
@@ -17,7 +18,7 @@ fn victim<C: Tracepoint>(ctx: &C) {
     if VICTIM_IS_TASK.load() == 0 {
         #[expect(clippy::cast_possible_truncation, reason = "the thread is an int")]
         let number = ctx.number::<0>() as u32;
-        kill(&Numbered(number), [0; COMM_BYTES], 0);
+        kill(&Numbered(Pid(number)), [0; COMM_BYTES], 0);
         return;
     }
     // SAFETY: the arguments are `struct task_struct *, uid_t`.
@@ -43,16 +44,16 @@ fn kill(subject: &impl Subject, comm: [u8; COMM_BYTES], uid: u32) {
 }
 
 /// A process of which only the number is known: that of its first thread.
-struct Numbered(u32);
+struct Numbered(Pid);
 
 impl Subject for Numbered {
     #[inline(always)]
-    fn pid(&self) -> u32 {
+    fn pid(&self) -> Pid {
         self.0
     }
 
     #[inline(always)]
-    fn tid(&self) -> u32 {
+    fn tid(&self) -> Pid {
         self.0
     }
 

@@ -17,6 +17,7 @@ use tracer_common::kernel::{
 };
 
 use crate::maps;
+use crate::numbers::Pid;
 use crate::offsets::TASK_FSBASE;
 use crate::record::{Subject, record};
 
@@ -33,8 +34,8 @@ pub fn probe(ctx: ProbeContext) -> u32 {
 
 /// The running thread.
 struct Current {
-    pid: u32,
-    tid: u32,
+    pid: Pid,
+    tid: Pid,
 }
 
 /// Runs in the thread that passes the probe, whoever it belongs to: a probe is in a file, and every
@@ -45,8 +46,8 @@ fn passed(ctx: &ProbeContext) {
     let ids = unsafe { bpf_get_current_pid_tgid() };
     #[expect(clippy::cast_possible_truncation, reason = "two numbers in one word")]
     let thread = Current {
-        pid: (ids >> 32) as u32,
-        tid: ids as u32,
+        pid: Pid((ids >> 32) as u32),
+        tid: Pid(ids as u32),
     };
     if !maps::is_traced(thread.pid) {
         return;
@@ -144,12 +145,12 @@ fn extended(value: u64, size: u8, is_signed: bool) -> u64 {
 
 impl Subject for Current {
     #[inline(always)]
-    fn pid(&self) -> u32 {
+    fn pid(&self) -> Pid {
         self.pid
     }
 
     #[inline(always)]
-    fn tid(&self) -> u32 {
+    fn tid(&self) -> Pid {
         self.tid
     }
 

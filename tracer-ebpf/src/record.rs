@@ -15,6 +15,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{RecordHeader, sample};
 
 use crate::maps::{Ring, count_ring_full, ring};
+use crate::numbers::Pid;
 use crate::offsets::RING_WAKE_BYTES;
 
 /// When the agent is to hear of a record.
@@ -28,10 +29,10 @@ pub enum Wake {
 
 /// Whom an event is about.
 pub trait Subject {
-    /// The process, in the initial pid namespace; 0 for none.
-    fn pid(&self) -> u32;
-    /// The thread, in the initial pid namespace; 0 for none.
-    fn tid(&self) -> u32;
+    /// The process; 0 for none.
+    fn pid(&self) -> Pid;
+    /// The thread; 0 for none.
+    fn tid(&self) -> Pid;
     /// The thread's `pthread_t`; 0 where it is not known.
     fn thread_id(&self) -> u64;
 }
@@ -41,13 +42,13 @@ pub struct NoProcess;
 
 impl Subject for NoProcess {
     #[inline(always)]
-    fn pid(&self) -> u32 {
-        0
+    fn pid(&self) -> Pid {
+        Pid(0)
     }
 
     #[inline(always)]
-    fn tid(&self) -> u32 {
-        0
+    fn tid(&self) -> Pid {
+        Pid(0)
     }
 
     #[inline(always)]
@@ -109,8 +110,8 @@ fn header(subject: &impl Subject, event_type: EventTypeId, cpu: u32) -> RecordHe
         time_ns,
         thread_id: subject.thread_id(),
         program_address: 0,
-        pid: subject.pid(),
-        tid: subject.tid(),
+        pid: subject.pid().shown(),
+        tid: subject.tid().shown(),
         #[expect(
             clippy::cast_possible_truncation,
             reason = "system event types are below 256"

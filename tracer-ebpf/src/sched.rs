@@ -36,8 +36,8 @@ fn switch<C: Tracepoint>(ctx: &C) {
             SwitchOutRecord {
                 header,
                 data: SwitchOutData {
-                    next_pid: next.pid(),
-                    next_tid: next.tid(),
+                    next_pid: next.pid().shown(),
+                    next_tid: next.tid().shown(),
                     next_comm: next.comm(),
                     state,
                     preempted: u32::from(is_preempted),
@@ -49,8 +49,8 @@ fn switch<C: Tracepoint>(ctx: &C) {
         record(&next, EventTypeId::SWITCH_IN, |header| SwitchInRecord {
             header,
             data: SwitchInData {
-                prev_pid: prev.pid(),
-                prev_tid: prev.tid(),
+                prev_pid: prev.pid().shown(),
+                prev_tid: prev.tid().shown(),
                 prev_comm: prev.comm(),
             },
         });

@@ -9,6 +9,7 @@ use tracer_common::kernel::{
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
+use crate::numbers::Pid;
 use crate::offsets::{SIGACTION_FLAGS, SIGACTION_HANDLER, SIGINFO_CODE};
 use crate::record::{Subject, record};
 use crate::task::{Address, Task, field};
@@ -68,19 +69,19 @@ struct Kernel;
 
 /// Who sends a signal.
 trait Sender {
-    fn ids(&self) -> (u32, u32);
+    fn ids(&self) -> (Pid, Pid);
 }
 
 impl Sender for Kernel {
     #[inline(always)]
-    fn ids(&self) -> (u32, u32) {
-        (0, 0)
+    fn ids(&self) -> (Pid, Pid) {
+        (Pid(0), Pid(0))
     }
 }
 
 impl<C: Tracepoint> Sender for Task<C> {
     #[inline(always)]
-    fn ids(&self) -> (u32, u32) {
+    fn ids(&self) -> (Pid, Pid) {
         (self.pid(), self.tid())
     }
 }
@@ -105,11 +106,11 @@ fn record_generate<C: Tracepoint>(
             data: SignalGenerateData {
                 signal: ctx.number::<0>() as u32,
                 code,
-                target_pid: target.pid(),
-                target_tid: target.tid(),
+                target_pid: target.pid().shown(),
+                target_tid: target.tid().shown(),
                 target_comm: target.comm(),
-                sender_pid,
-                sender_tid,
+                sender_pid: sender_pid.shown(),
+                sender_tid: sender_tid.shown(),
                 group: u32::from(ctx.number::<3>() as u32 != 0),
                 result: ctx.number::<4>() as u32,
             },

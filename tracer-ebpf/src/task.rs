@@ -8,10 +8,11 @@ use tracer_common::kernel::COMM_BYTES;
 use tracer_common::kernel::globals::NO_OFFSET;
 
 use crate::context::Tracepoint;
+use crate::numbers::Pid;
 use crate::offsets::{
-    CGROUPS_DEFAULT, PID_LEVEL, PID_NUMBERS, SIGNAL_LIVE, TASK_CGROUPS, TASK_COMM, TASK_CPU,
-    TASK_EXIT_CODE, TASK_FSBASE, TASK_LEADER, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS,
-    TASK_TGID, TASK_THREAD_PID,
+    CGROUPS_DEFAULT, NAMESPACE_NUMBER, PID_LEVEL, PID_NUMBERS, SIGNAL_LIVE, TASK_CGROUPS,
+    TASK_COMM, TASK_CPU, TASK_EXIT_CODE, TASK_FSBASE, TASK_LEADER, TASK_PID, TASK_SIGNAL,
+    TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID, UPID_NAMESPACE,
 };
 use crate::record::Subject;
 
@@ -31,6 +32,9 @@ pub unsafe fn field<C: Tracepoint, T: Copy + Default>(base: *const u8, offset: u
     unsafe { C::read(base.wrapping_add(offset as usize).cast()) }
 }
 
+/// Bytes of `struct upid`: a number and a pointer.
+const NUMBER_BYTES: usize = 16;
+
 /// A task that the tracepoint with context `C` was given.
 pub struct Task<C> {
     base: *const u8,
@@ -47,6 +51,19 @@ impl<C: Tracepoint> Task<C> {
     pub unsafe fn argument<const N: usize>(context: &C) -> Self {
         Self {
             base: context.address::<N>(),
+            context: PhantomData,
+        }
+    }
+
+    /// The task at this address.
+    ///
+    /// # Safety
+    ///
+    /// It is a `struct task_struct *` that the program was given.
+    #[inline(always)]
+    pub unsafe fn at(base: *const u8) -> Self {
+        Self {
+            base,
             context: PhantomData,
         }
     }
@@ -99,8 +116,6 @@ impl<C: Tracepoint> Task<C> {
     /// The thread in its own pid namespace; 0 when it cannot be read.
     #[inline(always)]
     pub fn ns_tid(&self) -> u32 {
-        /// Bytes of `struct upid`: a number and a pointer.
-        const NUMBER_BYTES: usize = 16;
         let (numbers, level) = (PID_NUMBERS.load(), PID_LEVEL.load());
         if numbers == NO_OFFSET {
             return 0;
@@ -113,6 +128,37 @@ impl<C: Tracepoint> Task<C> {
         // A helper, because the verifier allows no computed offset.
         // SAFETY: the helper checks the address.
         unsafe { bpf_probe_read_kernel(pid.0.wrapping_add(at).cast()) }.unwrap_or(0)
+    }
+
+    /// The thread in the pid namespace with this number; 0 when it has no number there, or has
+    /// ended.
+    #[inline(always)]
+    pub fn number_in(&self, namespace: u32) -> u32 {
+        /// As deep as pid namespaces nest (`MAX_PID_NS_LEVEL`).
+        const DEEPEST: u32 = 32;
+        // SAFETY: `base` is a task (see `argument`), and `thread_pid` a pointer in it.
+        let pid: Address = unsafe { field::<C, _>(self.base, TASK_THREAD_PID.load()) };
+        // SAFETY: it is a `struct pid *`, and `level` an int of it.
+        let level: u32 = unsafe { field::<C, _>(pid.0, PID_LEVEL.load()) };
+        for depth in 0..=DEEPEST {
+            if depth > level {
+                break;
+            }
+            let at = PID_NUMBERS.load() as usize + depth as usize * NUMBER_BYTES;
+            let number = pid.0.wrapping_add(at);
+            let place = number.wrapping_add(UPID_NAMESPACE.load() as usize);
+            // Helpers here and below, because the verifier allows no computed offset.
+            // SAFETY: the helper checks the address.
+            let of: Address = unsafe { bpf_probe_read_kernel(place.cast()) }.unwrap_or_default();
+            let place = of.0.wrapping_add(NAMESPACE_NUMBER.load() as usize);
+            // SAFETY: the helper checks the address.
+            let found: u32 = unsafe { bpf_probe_read_kernel(place.cast()) }.unwrap_or(0);
+            if found == namespace {
+                // SAFETY: the helper checks the address.
+                return unsafe { bpf_probe_read_kernel(number.cast()) }.unwrap_or(0);
+            }
+        }
+        0
     }
 
     /// Its control group of version 2.
@@ -158,15 +204,15 @@ impl<C: Tracepoint> Task<C> {
 
 impl<C: Tracepoint> Subject for Task<C> {
     #[inline(always)]
-    fn pid(&self) -> u32 {
+    fn pid(&self) -> Pid {
         // SAFETY: `base` is a task (see `argument`), and `tgid` an int of it.
-        unsafe { field::<C, _>(self.base, TASK_TGID.load()) }
+        Pid(unsafe { field::<C, _>(self.base, TASK_TGID.load()) })
     }
 
     #[inline(always)]
-    fn tid(&self) -> u32 {
+    fn tid(&self) -> Pid {
         // SAFETY: `base` is a task (see `argument`), and `pid` an int of it.
-        unsafe { field::<C, _>(self.base, TASK_PID.load()) }
+        Pid(unsafe { field::<C, _>(self.base, TASK_PID.load()) })
     }
 
     #[inline(always)]

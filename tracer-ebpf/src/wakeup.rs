@@ -8,6 +8,7 @@ use tracer_common::kernel::{COMM_BYTES, WakeupData, WakeupRecord};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
+use crate::numbers::Pid;
 use crate::record::{Subject, record};
 use crate::task::Task;
 
@@ -48,21 +49,21 @@ fn woken_first<C: Tracepoint>(ctx: &C) {
 
 /// Process, thread and name of who runs.
 #[inline(always)]
-fn running<C: Tracepoint>() -> (u32, u32, [u8; COMM_BYTES]) {
+fn running<C: Tracepoint>() -> (Pid, Pid, [u8; COMM_BYTES]) {
     let waker = Task::<C>::current();
     (waker.pid(), waker.tid(), waker.comm())
 }
 
 #[inline(always)]
-fn wakeup<C: Tracepoint>(task: &Task<C>, is_new: bool, waker: (u32, u32, [u8; COMM_BYTES])) {
+fn wakeup<C: Tracepoint>(task: &Task<C>, is_new: bool, waker: (Pid, Pid, [u8; COMM_BYTES])) {
     let (waker_pid, waker_tid, waker_comm) = waker;
     record(task, EventTypeId::WAKEUP, |header| WakeupRecord {
         header,
         data: WakeupData {
             target_cpu: task.cpu(),
             new: u32::from(is_new),
-            waker_pid,
-            waker_tid,
+            waker_pid: waker_pid.shown(),
+            waker_tid: waker_tid.shown(),
             waker_comm,
         },
     });

@@ -198,6 +198,13 @@ impl<'a> Batch<'a> {
             .map(|event| (&event.header, event.data(self.data)))
     }
 
+    /// The headers of the events that came when there were so many already, to be changed by a
+    /// source that knows more of them than the one that it has asked.
+    pub fn headers_since(&mut self, count: usize) -> impl Iterator<Item = &mut EventHeader> {
+        let events = self.events.get_mut(count..).unwrap_or_default();
+        events.iter_mut().map(|event| &mut event.header)
+    }
+
     /// The losses that are here, those of other sources included.
     #[must_use]
     pub fn losses(&self) -> &[Loss] {

@@ -14,6 +14,27 @@ use super::COMM_BYTES;
 /// on another CPU has just written into it.
 pub const TRACED_PAGE: u32 = 4096;
 
+/// Numbers are below this: what a 64-bit kernel gives at most (`PID_MAX_LIMIT`), however
+/// `kernel.pid_max` is set.
+pub const PID_LIMIT: u32 = 4 * 1024 * 1024;
+
+/// Processes and threads in one page of the map `NUMBERS`: 4 bytes each.
+pub const NUMBERS_PAGE: u32 = 1024;
+
+/// What the listing of processes tells of each thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct TaskNumbers {
+    /// Its process, in the first pid namespace.
+    pub pid: u32,
+    /// The thread, in the first pid namespace.
+    pub tid: u32,
+    /// Its process, in the agent's pid namespace; 0 when that has just ended.
+    pub own_pid: u32,
+    /// The thread, in the agent's pid namespace.
+    pub own_tid: u32,
+}
+
 /// State of one process in the map `TRACED`: bits.
 ///
 /// The byte is written by the agent for the processes it is told to trace, and by the fork
@@ -44,6 +65,8 @@ pub struct Choice {
     pub comm: [u8; COMM_BYTES],
     /// The [`traced`] bits that a chosen process gets.
     pub bits: u64,
+    /// 1: processes are chosen that come into the agent's pid namespace from outside.
+    pub newcomers: u64,
 }
 
 /// The map `WANTED`: one word, in which bit *n* stands for the event type *n*.

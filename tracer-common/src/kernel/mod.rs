@@ -20,7 +20,10 @@ use core::mem::{offset_of, size_of};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use block::{BlockCompleteData, BlockCompleteRecord, BlockIssueData, BlockIssueRecord, Issuer};
-pub use control::{Choice, LostOnCpu, MAX_RINGS, TRACED_PAGE, globals, sample, traced, wanted};
+pub use control::{
+    Choice, LostOnCpu, MAX_RINGS, NUMBERS_PAGE, PID_LIMIT, TRACED_PAGE, TaskNumbers, globals,
+    sample, traced, wanted,
+};
 pub use fault::{FaultData, FaultRecord};
 pub use interrupt::{
     IRQ_NAME_BYTES, IdleData, IdleEnterRecord, IdleExitRecord, IrqEnterData, IrqEnterRecord,
@@ -62,9 +65,9 @@ pub struct RecordHeader {
     pub thread_id: u64,
     /// User address of the call that caused the event; 0 when there is none.
     pub program_address: u64,
-    /// Process (thread group) the event is about, in the initial pid namespace; 0 for none.
+    /// Process (thread group) the event is about, in the agent's pid namespace; 0 for none.
     pub pid: u32,
-    /// Thread the event is about, in the initial pid namespace; 0 for none.
+    /// Thread the event is about, in the agent's pid namespace; 0 for none.
     pub tid: u32,
     /// An [`EventTypeId`](crate::event_type::EventTypeId).
     pub event_type: u16,

@@ -4,6 +4,7 @@ use tracer_common::event_type::EventTypeId;
 
 use super::btf::offsets;
 use super::error::LoadError;
+use super::namespace::{self, Nested};
 use super::object::object;
 use super::programs::{tracepoint_names, tracepoints_of};
 use super::requirements::{self, Unmet};
@@ -45,7 +46,7 @@ impl Check {
 }
 
 /// Looks at everything the kernel's events need: kernel version, BTF, ring buffers, BTF
-/// tracepoints, lockdown, capabilities, the eBPF object, task-struct fields.
+/// tracepoints, lockdown, capabilities, pid namespace, the eBPF object, task-struct fields.
 #[must_use]
 pub fn checks() -> Vec<Check> {
     let mut checks = vec![
@@ -55,6 +56,8 @@ pub fn checks() -> Vec<Check> {
             "capabilities",
             requirements::capabilities().map(str::to_owned),
         ),
+        Check::of("pid namespace", requirements::pid_namespace().map(in_words)),
+        proc_check(),
         Check::of("lockdown", requirements::lockdown()),
         Check::of(
             "ring buffers",
@@ -90,6 +93,36 @@ fn object_check() -> Check {
         },
     }
 }
+
+/// Which processes can be traced.
+fn in_words(namespace: Option<Nested>) -> String {
+    match namespace {
+        None => "the first one: every process".to_owned(),
+        Some(Nested(number)) => format!(
+            "{number}, as of a container: its processes, by their numbers here (those of the host: \
+             a container with --pid=host)"
+        ),
+    }
+}
+
+/// Whether `/proc` speaks of processes by their numbers here.
+fn proc_check() -> Check {
+    const PROC: &str = "/proc";
+    if namespace::is_proc_own() {
+        return Check::met(PROC, "of this pid namespace");
+    }
+    Check {
+        what: PROC,
+        is_met: false,
+        found: PROC_OF_ANOTHER.to_owned(),
+        remedy: Some(MOUNT_PROC.to_owned()),
+    }
+}
+
+/// What is wrong when `/proc` shows other numbers.
+pub const PROC_OF_ANOTHER: &str = "/proc is not there, or is that of another pid namespace";
+/// What to do about that.
+pub const MOUNT_PROC: &str = "mount it: mount -t proc proc /proc (or: unshare --mount-proc)";
 
 /// What depends on the kernel's BTF.
 fn type_checks() -> Vec<Check> {

@@ -14,26 +14,40 @@ pub enum ProcessChoice {
     /// Those in the control group (version 2) of this number, or in one within it. One that leaves
     /// is traced no longer.
     InGroup(u64),
-    /// All but this one.
+    /// All of our pid namespace but this one.
     Everything,
 }
 
+const NOTHING: Choice = Choice {
+    cgroup: 0,
+    comm: [0; COMM_BYTES],
+    bits: 0,
+    newcomers: 0,
+};
+
 impl ProcessChoice {
-    /// As the programs read it; `None` where they have nothing to choose.
-    pub(super) fn for_programs(self, inherit: bool) -> Option<Choice> {
+    /// As the programs read it, for an agent that may be in a pid namespace of its own; `None` where
+    /// they have nothing to choose.
+    pub(super) fn for_programs(self, inherit: bool, is_nested: bool) -> Option<Choice> {
         let bits = bits(inherit).into();
         match self {
-            // Everything is chosen by marking every number there can be.
+            // Everything is chosen by marking every number there can be; in a pid namespace, by
+            // marking what is there, and what comes in.
+            Self::Everything if is_nested => Some(Choice {
+                bits,
+                newcomers: 1,
+                ..NOTHING
+            }),
             Self::Given | Self::Everything => None,
             Self::Named(comm) => Some(Choice {
                 comm,
                 bits,
-                cgroup: 0,
+                ..NOTHING
             }),
             Self::InGroup(cgroup) => Some(Choice {
                 cgroup,
                 bits,
-                comm: [0; COMM_BYTES],
+                ..NOTHING
             }),
         }
     }

@@ -81,6 +81,20 @@ pub enum LoadError {
         source: ProbeError,
     },
 
+    /// The processes that are there cannot be listed.
+    #[error("the processes of this pid namespace cannot be listed by eBPF")]
+    Listing {
+        /// Why.
+        source: io::Error,
+    },
+
+    /// No process of our pid namespace has this number.
+    #[error("no process of this pid namespace has the number {pid}")]
+    NotHere {
+        /// The number.
+        pid: i32,
+    },
+
     /// No process can have this number.
     #[error("{pid} is not the number of a process; the numbers are 1 to {last}")]
     NoSuchPid {

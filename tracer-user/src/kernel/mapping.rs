@@ -21,7 +21,7 @@ pub enum Access {
     ReadWrite,
 }
 
-/// The first bytes of a BPF map, mapped as long as this lives. Reached as atomics, for the kernel
+/// A part of a BPF map, mapped as long as this lives. Reached as atomics, for the kernel
 /// reads and writes them at the same time, but for what its protocol gives to the reader alone.
 #[derive(Debug)]
 pub struct Mapping {
@@ -39,6 +39,18 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps the first `length` bytes of a map, rounded up to whole pages.
     pub fn new(map: BorrowedFd<'_>, length: usize, access: Access) -> io::Result<Self> {
+        Self::window(map, 0, length, access)
+    }
+
+    /// Maps `length` bytes of a map from `start` on, a multiple of a page; the length is rounded
+    /// up to whole pages.
+    pub fn window(
+        map: BorrowedFd<'_>,
+        start: usize,
+        length: usize,
+        access: Access,
+    ) -> io::Result<Self> {
+        let start = libc::off_t::try_from(start).map_err(|_huge| io::ErrorKind::InvalidInput)?;
         let length = length.next_multiple_of(page_bytes());
         let protection = match access {
             Access::Read => libc::PROT_READ,
@@ -52,7 +64,7 @@ impl Mapping {
                 protection,
                 libc::MAP_SHARED,
                 map.as_raw_fd(),
-                0,
+                start,
             )
         };
         if base == libc::MAP_FAILED {

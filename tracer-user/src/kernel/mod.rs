@@ -3,7 +3,7 @@
 //! - [`KernelTracer::load`] checks what the kernel must have (`requirements`), asks its BTF
 //!   where fields lie (`btf`), and loads and attaches the programs (`programs`).
 //! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
-//!   its memory; which processes are chosen by what they are (`choice`); and
+//!   its memory (`traced`), and numbers there (`namespace`); which processes are chosen by what they are (`choice`); and
 //!   which system calls are recorded (`calls`).
 //! - [`KernelSource`] hands what is recorded to a stream (`rings`, `decode`), with a watermark
 //!   and the count of what was lost (`losses`).
@@ -22,6 +22,7 @@ mod diagnostics;
 mod error;
 mod losses;
 mod mapping;
+mod namespace;
 mod object;
 mod options;
 mod probes;
@@ -30,13 +31,15 @@ mod requirements;
 mod ring;
 mod rings;
 mod source;
+mod traced;
 mod tracer;
 
 pub use calls::{SyscallSet, UnknownSyscall, Wanted};
-pub use checks::{Availability, Check, availability, checks};
+pub use checks::{Availability, Check, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
 pub use choice::ProcessChoice;
 pub use error::LoadError;
 pub use losses::LostByCpu;
+pub use namespace::is_proc_own;
 pub use options::KernelOptions;
 pub use probes::{ProbeError, probe_check};
 pub use requirements::Unmet;

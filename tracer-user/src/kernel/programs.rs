@@ -102,12 +102,13 @@ pub struct Attached {
 
 /// Loads and attaches the programs that record something of `wanted_bits`, as far as the kernel
 /// has their tracepoints: `has` says of which it does. Types that tell which processes exist
-/// cannot be done without.
+/// cannot be done without. `after_first` is called once new processes are seen, and nothing else is.
 pub fn attach(
     ebpf: &mut Ebpf,
     btf: &Btf,
     wanted_bits: u64,
     has: impl Fn(&str) -> bool,
+    after_first: impl FnOnce(&mut Ebpf) -> Result<(), LoadError>,
 ) -> Result<Attached, LoadError> {
     let mut attached = Attached {
         programs: Vec::new(),
@@ -116,6 +117,7 @@ pub fn attach(
     let needed = TRACEPOINTS
         .iter()
         .filter(|tracepoint| tracepoint.records & wanted_bits != 0);
+    let mut after_first = Some(after_first);
     for tracepoint in needed {
         if !has(tracepoint.name) && tracepoint.records & wanted::LIFECYCLE == 0 {
             if !tracepoint.is_helper {
@@ -125,6 +127,9 @@ pub fn attach(
             continue;
         }
         attached.programs.push(attach_one(ebpf, btf, tracepoint)?);
+        if let Some(after_first) = after_first.take() {
+            after_first(ebpf)?;
+        }
     }
     Ok(attached)
 }
@@ -175,12 +180,13 @@ mod tests {
     use super::*;
     use crate::kernel::btf::offsets::Global;
     use crate::kernel::budget::{BUDGETS, Budget};
+    use crate::kernel::namespace::Listing;
     use crate::kernel::object::object;
     use crate::kernel::requirements::{self, Kernel};
     use crate::kernel::tracer::Parameters;
 
     /// The object as loaded without anything attached, or `None` where this test may not run.
-    fn load(is_verbose: bool) -> Option<(Ebpf, Kernel)> {
+    fn load(is_verbose: bool, namespace: u32) -> Option<(Ebpf, Kernel)> {
         let (Some(object), Ok(mut kernel)) = (object(), requirements::examine()) else {
             let is_required =
                 std::env::var_os("TRACER_REQUIRE_PRIVILEGED").is_some_and(|v| v == "1");
@@ -188,14 +194,14 @@ mod tests {
             return None;
         };
         // With what adds most to the programs.
-        kernel.globals.push(Global {
-            name: "CHOOSES",
-            value: 1,
-        });
+        for (name, value) in [("CHOOSES", 1), ("NAMESPACE", namespace)] {
+            kernel.globals.push(Global { name, value });
+        }
         let parameters = Parameters {
             globals: &kernel.globals,
             cpus: 1,
             pages: 1,
+            number_pages: 1,
             probe_sites: 1,
             wanted: u64::MAX,
             is_verbose,
@@ -220,10 +226,11 @@ mod tests {
     #[test]
     #[ignore = "loads eBPF: run by cargo xtask test"]
     fn the_kernel_takes_every_program_in_both_forms() {
-        for is_verbose in [false, true] {
-            let Some((mut ebpf, kernel)) = load(is_verbose) else {
+        for (is_verbose, namespace) in [(false, 0), (true, 0), (false, 1), (true, 1)] {
+            let Some((mut ebpf, kernel)) = load(is_verbose, namespace) else {
                 return;
             };
+            Listing::load(&mut ebpf, &kernel.btf).unwrap();
             for tracepoint in tracepoints_of_kernel(&kernel) {
                 attach_btf(&mut ebpf, &kernel.btf, tracepoint.name).unwrap();
                 attach_raw(&mut ebpf, tracepoint).unwrap();
@@ -234,7 +241,7 @@ mod tests {
     #[test]
     #[ignore = "loads eBPF: run by cargo xtask test"]
     fn no_program_takes_the_verifier_longer_than_its_budget_says() {
-        let Some((mut ebpf, kernel)) = load(false) else {
+        let Some((mut ebpf, kernel)) = load(false, 0) else {
             return;
         };
         let mut used = Vec::new();

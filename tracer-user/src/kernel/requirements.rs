@@ -1,6 +1,7 @@
 //! What the kernel and this process must have, found out before anything is loaded: the
 //! verifier's own words would not say it.
 
+use std::path::Path;
 use std::{fs, io};
 
 use aya::maps::MapType;
@@ -9,7 +10,9 @@ use aya::{Btf, Endianness};
 
 use super::btf::offsets::{self, FieldMissing, Global};
 use super::btf::reader;
+use super::namespace::{self, Nested};
 use super::programs::tracepoint_names;
+use tracer_common::kernel::globals::NO_OFFSET;
 
 const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 const LOCKDOWN_PATH: &str = "/sys/kernel/security/lockdown";
@@ -23,6 +26,15 @@ pub enum Unmet {
     Capabilities {
         /// The capabilities that are missing, by name.
         missing: &'static str,
+    },
+    /// The capabilities are those of a user namespace.
+    #[error("the capabilities of a user namespace do not let this process use eBPF")]
+    UserNamespace,
+    /// Nobody can say in which pid namespace this process is.
+    #[error("/proc/self/ns/pid cannot be read")]
+    PidNamespace {
+        /// Why.
+        source: io::Error,
     },
     /// The kernel is locked down so far that eBPF may not read its memory.
     #[error("the kernel is in lockdown mode confidentiality")]
@@ -78,7 +90,18 @@ impl Unmet {
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
-            Self::Capabilities { .. } => "run as root, or give the program CAP_BPF and CAP_PERFMON",
+            Self::Capabilities { .. } => {
+                "run as root, or give the program CAP_BPF and CAP_PERFMON (a container: \
+                 --cap-add BPF --cap-add PERFMON, or --privileged)"
+            }
+            Self::UserNamespace => {
+                "run as root of the host, or in a container that has no user namespace of its own \
+                 and CAP_BPF and CAP_PERFMON (--cap-add BPF --cap-add PERFMON)"
+            }
+            Self::PidNamespace { .. } => "mount it: mount -t proc proc /proc",
+            Self::Btf { .. } if !Path::new("/sys/kernel").exists() => {
+                "mount sysfs: mount -t sysfs sysfs /sys"
+            }
             Self::Lockdown => "boot with lockdown=integrity or without lockdown",
             Self::Btf { .. } | Self::BtfDamaged { .. } | Self::BtfUnusable { .. } => {
                 "use a kernel built with CONFIG_DEBUG_INFO_BTF=y"
@@ -100,6 +123,8 @@ pub struct Kernel {
     pub globals: Vec<Global>,
     /// The tracepoints that it has of those that programs are for.
     pub tracepoints: Vec<&'static str>,
+    /// The pid namespace of this process, where it is not the first one.
+    pub namespace: Option<Nested>,
 }
 
 /// Checks everything that can be checked before loading.
@@ -109,6 +134,10 @@ pub fn examine() -> Result<Kernel, Unmet> {
     let bytes = read_btf()?;
     let btf = parse_btf(&bytes)?;
     let globals = offsets::globals(&btf).map_err(|source| Unmet::Field { source })?;
+    let namespace = pid_namespace()?;
+    if namespace.is_some() {
+        has_numbers(&globals)?;
+    }
     let tracepoints = tracepoint_names()
         .filter(|name| btf.tracepoint_arguments(name).is_some())
         .collect();
@@ -121,7 +150,28 @@ pub fn examine() -> Result<Kernel, Unmet> {
         btf,
         globals,
         tracepoints,
+        namespace,
     })
+}
+
+/// The pid namespace of this process; `None` for the first one.
+pub fn pid_namespace() -> Result<Option<Nested>, Unmet> {
+    namespace::own().map_err(|source| Unmet::PidNamespace { source })
+}
+
+/// Whether the kernel's types tell how processes are numbered in a pid namespace.
+fn has_numbers(globals: &[Global]) -> Result<(), Unmet> {
+    let lacks = |name: &str| {
+        globals
+            .iter()
+            .any(|global| global.name == name && global.value == NO_OFFSET)
+    };
+    match namespace::FIELDS.iter().find(|(name, ..)| lacks(name)) {
+        None => Ok(()),
+        Some((_, of, field)) => Err(Unmet::Field {
+            source: FieldMissing { of, field },
+        }),
+    }
 }
 
 const CAP_SYS_ADMIN: u32 = 21;
@@ -130,6 +180,9 @@ const CAP_BPF: u32 = 39;
 
 /// Whether this process may load tracing programs. Returns what it was found by.
 pub fn capabilities() -> Result<&'static str, Unmet> {
+    if namespace::is_in_user_namespace() {
+        return Err(Unmet::UserNamespace);
+    }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     match effective_capabilities(&status) {
         Some(held) => judge_capabilities(held),
@@ -240,16 +293,6 @@ pub fn cpus() -> u32 {
     possible.unwrap_or(8192).max(1)
 }
 
-/// Process numbers are below this.
-pub fn pid_max() -> u32 {
-    // What a 64-bit kernel allows at most (`PID_MAX_LIMIT`): a byte each is 4 MiB.
-    const LIMIT: u32 = 4 * 1024 * 1024;
-    fs::read_to_string("/proc/sys/kernel/pid_max")
-        .ok()
-        .and_then(|text| text.trim().parse().ok())
-        .map_or(LIMIT, |pid_max: u32| pid_max.clamp(1, LIMIT))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,6 +353,8 @@ mod tests {
         for unmet in [
             Unmet::Capabilities { missing: "CAP_BPF" },
             Unmet::Lockdown,
+            Unmet::UserNamespace,
+            Unmet::PidNamespace { source: source() },
             Unmet::Btf { source: source() },
             Unmet::RingBuffer { release: release() },
             Unmet::Refused { source: source() },

@@ -1,7 +1,6 @@
 //! Loading the programs, and choosing the processes.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::Ordering;
 
 use aya::maps::Map;
 use aya::{Btf, Ebpf, EbpfLoader};
@@ -9,7 +8,9 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use tracer_common::event_type::EventTypeId;
 use zerocopy::IntoBytes;
 
-use tracer_common::kernel::{Choice, LostOnCpu, TRACED_PAGE, WAKER_PLACES, syscalls, wanted};
+use tracer_common::kernel::{
+    Choice, LostOnCpu, NUMBERS_PAGE, PID_LIMIT, TRACED_PAGE, WAKER_PLACES, syscalls, wanted,
+};
 
 use super::btf::offsets::Global;
 use super::calls::{SyscallSet, Wanted};
@@ -18,6 +19,7 @@ use super::diagnostics::diagnostics;
 use super::error::LoadError;
 use super::losses::{Losses, LostByCpu};
 use super::mapping::{Access, Mapping};
+use super::namespace::{Listing, Nested};
 use super::object::object;
 use super::options::KernelOptions;
 use super::probes::{self, Attachments, ProbeNames};
@@ -25,6 +27,7 @@ use super::programs::{self, CONTROL_GROUPS};
 use super::requirements;
 use super::rings::{self, Rings};
 use super::source::KernelSource;
+use super::traced::{TRACED, Traced};
 
 /// A ring may be filled to this part, one in so many, before its reader is woken.
 const WAKE_AT_ONE_IN: u32 = 4;
@@ -33,7 +36,6 @@ const WAKE_AT_ONE_IN: u32 = 4;
 const LOG_BYTES: u32 = 128 * 1024;
 const LOG_DEBUG: u8 = aya_log::Level::Debug as u8;
 
-const TRACED: &str = "TRACED";
 const WANTED: &str = "WANTED";
 const SYSCALLS: &str = "SYSCALLS";
 const LOST: &str = "LOST";
@@ -46,12 +48,11 @@ const SYSCALLS_BYTES: usize = syscalls::SETS as usize * syscalls::WORDS * size_o
 /// [`KernelSource`] are dropped.
 pub struct KernelTracer {
     /// Holds the programs and their attachments.
-    _ebpf: Ebpf,
+    ebpf: Ebpf,
     _probes: Attachments,
-    /// The map `TRACED`: a byte a process.
-    traced: Mapping,
-    /// Processes in `traced`.
-    processes: usize,
+    traced: Traced,
+    /// Where our pid namespace is not the first one.
+    listing: Option<Listing>,
     /// Readable when one of the rings is.
     ring_fd: OwnedFd,
     wanted: Wanted,
@@ -70,7 +71,6 @@ impl KernelTracer {
         let object = object().ok_or(LoadError::ObjectMissing)?;
         let ring_bytes = options.rounded_ring_bytes()?;
         let kernel = requirements::examine()?;
-        let pages = requirements::pid_max().div_ceil(TRACED_PAGE);
 
         let mut globals = kernel.globals;
         globals.push(Global {
@@ -87,7 +87,12 @@ impl KernelTracer {
             name: "RING_MASK",
             value: ring_count.saturating_sub(1),
         });
-        let chosen = options.choice.for_programs(options.inherit);
+        globals.push(Global {
+            name: "NAMESPACE",
+            value: kernel.namespace.map_or(0, |Nested(number)| number),
+        });
+        let is_nested = kernel.namespace.is_some();
+        let chosen = options.choice.for_programs(options.inherit, is_nested);
         globals.push(Global {
             name: "CHOOSES",
             value: u32::from(chosen.is_some()),
@@ -95,13 +100,19 @@ impl KernelTracer {
         let mut ebpf = Parameters {
             globals: &globals,
             cpus,
-            pages,
+            pages: PID_LIMIT / TRACED_PAGE,
+            number_pages: if is_nested {
+                PID_LIMIT / NUMBERS_PAGE
+            } else {
+                1
+            },
             wanted: options.wanted_bits(),
             probe_sites: options.probes.places.len(),
             is_verbose: options.verbose,
         }
         .load(object, &kernel.btf)?;
         let wanted_bits = options.wanted_bits();
+        let mut listing = None;
         let (source, ring_fd, wanted, lost, recorded, probes) = {
             let rings = Rings::make(&mut ebpf, ring_count, ring_bytes)?;
             let ring_fd = rings.any_readable();
@@ -127,7 +138,16 @@ impl KernelTracer {
                 }
             }
             let has = |name: &str| kernel.tracepoints.contains(&name);
-            let attached = programs::attach(&mut ebpf, &kernel.btf, bits, has)?;
+            // New processes are numbered from then on: now those that are there.
+            let number = |ebpf: &mut Ebpf| {
+                if is_nested {
+                    let listed = Listing::load(ebpf, &kernel.btf)?;
+                    listed.threads(ebpf)?;
+                    listing = Some(listed);
+                }
+                Ok(())
+            };
+            let attached = programs::attach(&mut ebpf, &kernel.btf, bits, has, number)?;
             let probes = probes::attach(&mut ebpf, &options.probes);
             let mut probes = probes.map_err(|source| LoadError::Probes { source })?;
             let programs = attached.programs.into_iter().chain(probes.program.take());
@@ -137,15 +157,14 @@ impl KernelTracer {
             let source = KernelSource::new(rings, losses, wanted.clone(), recorded, names, log);
             (source, ring_fd, wanted, lost, attached.recorded, probes)
         };
-        let processes = usize_of(pages) * usize_of(TRACED_PAGE);
         let tracer = Self {
-            traced: map_array(&ebpf, TRACED, processes)?,
-            processes,
+            traced: Traced::of(&ebpf)?,
+            listing,
             ring_fd,
             wanted,
             lost,
             recorded,
-            _ebpf: ebpf,
+            ebpf,
             _probes: probes,
         };
         Ok((tracer, source))
@@ -154,36 +173,64 @@ impl KernelTracer {
     /// Traces process `pid` (all its threads) from now on; with `inherit` also the children that
     /// it makes from now on, and theirs.
     ///
-    /// Does not look whether there is such a process: a number that no process has is traced
-    /// only until it is given to a new process.
+    /// Where our pid namespace is the first one, it does not look whether there is such a process: a
+    /// number that no process has is traced only until it is given to a new process.
     ///
     /// # Errors
     ///
-    /// [`LoadError::NoSuchPid`]: no process can have this number.
+    /// [`LoadError::NoSuchPid`]: no process can have this number. [`LoadError::NotHere`]: no process
+    /// of our pid namespace has it.
     pub fn trace(&mut self, pid: i32, inherit: bool) -> Result<(), LoadError> {
         self.set_traced(pid, choice::bits(inherit))
     }
 
-    /// Traces every process but this one and those that it makes from now on.
-    pub fn trace_everything(&mut self, inherit: bool) {
-        let own = usize::try_from(std::process::id()).unwrap_or(0);
+    /// Traces those of the processes `pids` that are still there, as [`trace`](Self::trace) does.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoadError`].
+    pub fn trace_found(&mut self, pids: &[i32], inherit: bool) -> Result<(), LoadError> {
         let bits = choice::bits(inherit);
-        // A process that is made while its parent is not marked yet may get a number that was
-        // passed already: the second time round every parent is marked, and with it what it makes.
-        for _ in 0..2 {
-            for pid in (1..self.processes).filter(|pid| *pid != own) {
-                if let Some(byte) = self.traced.byte(pid) {
-                    byte.store(bits, Ordering::Relaxed);
+        if let Some(listing) = &self.listing {
+            for process in listing.processes(&mut self.ebpf)? {
+                if pids.contains(&process.here) {
+                    self.traced.set(checked(process.first)?, bits)?;
                 }
             }
+            return Ok(());
         }
+        for pid in pids {
+            self.traced.set(checked(*pid)?, bits)?;
+        }
+        Ok(())
+    }
+
+    /// Traces every process of our pid namespace but this one and those that it makes from now on.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoadError`].
+    pub fn trace_everything(&mut self, inherit: bool) -> Result<(), LoadError> {
+        let own = std::process::id();
+        let bits = choice::bits(inherit);
+        let Some(listing) = &self.listing else {
+            return self.traced.set_all(bits, usize_of(own));
+        };
+        // What was made meanwhile by who was not marked yet is found the second time.
+        for _ in 0..2 {
+            let processes = listing.processes(&mut self.ebpf)?;
+            for process in processes.iter().filter(|one| one.here != own.cast_signed()) {
+                self.traced.set(checked(process.first)?, bits)?;
+            }
+        }
+        Ok(())
     }
 
     /// Traces process `pid` no longer. Children that are traced already stay so.
     ///
     /// # Errors
     ///
-    /// [`LoadError::NoSuchPid`]: no process can have this number.
+    /// As of [`trace`](Self::trace).
     pub fn untrace(&mut self, pid: i32) -> Result<(), LoadError> {
         self.set_traced(pid, 0)
     }
@@ -220,19 +267,28 @@ impl KernelTracer {
         self.ring_fd.as_raw_fd()
     }
 
-    fn set_traced(&self, pid: i32, bits: u8) -> Result<(), LoadError> {
-        let byte = usize::try_from(pid)
-            .ok()
-            .filter(|pid| (1..self.processes).contains(pid))
-            .and_then(|pid| self.traced.byte(pid));
-        let byte = byte.ok_or(LoadError::NoSuchPid {
-            pid,
-            last: self.processes.saturating_sub(1),
-        })?;
-        // Nothing else depends on it: a program may see it a little later.
-        byte.store(bits, Ordering::Relaxed);
-        Ok(())
+    fn set_traced(&mut self, pid: i32, bits: u8) -> Result<(), LoadError> {
+        let place = checked(pid)?;
+        let Some(listing) = &self.listing else {
+            return self.traced.set(place, bits);
+        };
+        let processes = listing.processes(&mut self.ebpf)?;
+        let found = processes.iter().find(|process| process.here == pid);
+        let process = found.ok_or(LoadError::NotHere { pid })?;
+        self.traced.set(checked(process.first)?, bits)
     }
+}
+
+/// The place of a process, by its number in the first pid namespace.
+fn checked(pid: i32) -> Result<usize, LoadError> {
+    let places = usize_of(PID_LIMIT);
+    usize::try_from(pid)
+        .ok()
+        .filter(|pid| (1..places).contains(pid))
+        .ok_or(LoadError::NoSuchPid {
+            pid,
+            last: places - 1,
+        })
 }
 
 /// What the object is loaded with.
@@ -242,6 +298,8 @@ pub(super) struct Parameters<'a> {
     pub cpus: u32,
     /// Pages of the map `TRACED`.
     pub pages: u32,
+    /// Pages of the map `NUMBERS`.
+    pub number_pages: u32,
     /// The types that are wanted, as bits.
     pub wanted: u64,
     /// Places of the map `PROBE_SITES`.
@@ -268,6 +326,7 @@ impl Parameters<'_> {
             .map_max_entries(LOST, self.cpus)
             .map_max_entries("WAKERS", waker_places)
             .map_max_entries(TRACED, self.pages)
+            .map_max_entries("NUMBERS", self.number_pages)
             .map_max_entries(
                 "PROBE_SITES",
                 u32::try_from(self.probe_sites).unwrap_or(u32::MAX).max(1),

@@ -12,7 +12,7 @@ use super::escape::push_for_people;
 use super::fields::until_null;
 use super::numbers::push_number;
 use super::signals::signal_name;
-use super::words::push_task;
+use super::words::{ELSEWHERE, push_task};
 use crate::syscall_arguments::{Call, Shown};
 use crate::syscall_names::{self, Table};
 
@@ -177,6 +177,11 @@ fn push_named(out: &mut Vec<u8>, number: u32, name: Option<&str>) {
     }
 }
 
+/// Whether a signal of this `si_code` was sent by `kill`, `sigqueue` or `tkill`.
+fn is_by_call(code: i32) -> bool {
+    matches!(code, 0 | -1 | -6)
+}
+
 fn push_generate(out: &mut Vec<u8>, signal: &SignalGenerateData) {
     push_signal(out, signal.signal);
     out.extend_from_slice(b" to ");
@@ -186,7 +191,10 @@ fn push_generate(out: &mut Vec<u8>, signal: &SignalGenerateData) {
         signal.target_tid,
         &signal.target_comm,
     );
-    if signal.sender_pid == 0 {
+    if signal.sender_pid == 0 && is_by_call(signal.code) {
+        out.extend_from_slice(b" from a process ");
+        out.extend_from_slice(ELSEWHERE);
+    } else if signal.sender_pid == 0 {
         out.extend_from_slice(b" from the kernel");
     } else if signal.sender_pid != signal.target_pid {
         out.extend_from_slice(b" from ");
@@ -374,6 +382,11 @@ mod tests {
             "SIGTERM to sh 7 from 3"
         );
         signal.sender_pid = 0;
+        assert_eq!(
+            words(EventTypeId::SIGNAL_GENERATE, &signal),
+            "SIGTERM to sh 7 from a process in no pid namespace of ours"
+        );
+        signal.code = 0x80;
         signal.result = 2;
         assert_eq!(
             words(EventTypeId::SIGNAL_GENERATE, &signal),

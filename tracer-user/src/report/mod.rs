@@ -43,7 +43,7 @@ pub struct Line<'a> {
 }
 
 /// A process and a thread of it, as they are numbered in their own pid namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NamespaceIds {
     /// The process.
     pub pid: i32,

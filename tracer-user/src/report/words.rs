@@ -112,13 +112,22 @@ fn push_exit(out: &mut Vec<u8>, exit: &ExitData) {
     push_signal(out, exit.signal);
 }
 
+/// Said of a process outside of the tracer's pid namespace.
+pub const ELSEWHERE: &[u8] = b"in no pid namespace of ours";
+
 /// Appends a name and a thread; the idle task, which has number 0 on every CPU, as a word.
 pub fn push_task(out: &mut Vec<u8>, pid: u32, tid: u32, comm: &[u8]) {
-    if tid == 0 {
+    let comm = until_null(comm);
+    if tid == 0 && (comm.is_empty() || comm.starts_with(b"swapper")) {
         out.extend_from_slice(b"idle");
         return;
     }
-    push_for_people(out, until_null(comm));
+    push_for_people(out, comm);
+    if tid == 0 {
+        out.push(b' ');
+        out.extend_from_slice(ELSEWHERE);
+        return;
+    }
     out.push(b' ');
     push_number(out, pid);
     if tid != pid {
@@ -209,18 +218,23 @@ mod tests {
 
     #[test]
     fn a_switch_tells_why_and_who_is_next() {
-        let switch = |state, preempted, next_tid| {
+        let switch = |state, preempted, next_tid, next_comm| {
             let data = SwitchOutData {
                 next_pid: 7,
                 next_tid,
-                next_comm: COMM,
+                next_comm,
                 state,
                 preempted,
             };
             words(EventTypeId::SWITCH_OUT, data.as_bytes())
         };
-        assert_eq!(switch(1, 0, 8), "S sleeping → sh 7/8");
-        assert_eq!(switch(0, 1, 0), "R preempted → idle");
+        assert_eq!(switch(1, 0, 8, COMM), "S sleeping → sh 7/8");
+        let idle = *b"swapper/3\0\0\0\0\0\0\0";
+        assert_eq!(switch(0, 1, 0, idle), "R preempted → idle");
+        assert_eq!(
+            switch(1, 0, 0, COMM),
+            "S sleeping → sh in no pid namespace of ours"
+        );
     }
 
     #[test]

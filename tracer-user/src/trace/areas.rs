@@ -1,6 +1,7 @@
 //! Looking for trace areas: a process may bring one along at any time after it began.
 
 use std::collections::{HashMap, HashSet};
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use tracer_posix::area::{
@@ -9,6 +10,7 @@ use tracer_posix::area::{
 use tracer_posix::event::MonotonicNs;
 use tracer_posix::source::Source;
 
+use super::origin::{AreaNumber, Tagged};
 use super::setup::later;
 
 /// When to look after a fork or exec: the library makes its area while the program is being
@@ -74,6 +76,9 @@ pub struct FoundLate {
 struct Known {
     /// Processes that are known to use it.
     users: HashSet<i32>,
+    /// Those, and the children that were made by them: who may have written what is read.
+    writers: HashSet<i32>,
+    number: Option<AreaNumber>,
     retirement: Retirement,
 }
 
@@ -83,6 +88,7 @@ pub struct Areas {
     /// When the trace began.
     start: MonotonicNs,
     known: HashMap<(AreaId, Option<i32>), Known>,
+    last_number: u16,
     searches: HashMap<i32, Search>,
     /// Processes that were asked for: they are looked at for as long as they live.
     asked_for: HashSet<i32>,
@@ -98,6 +104,7 @@ impl Areas {
             request,
             start,
             known: HashMap::new(),
+            last_number: 0,
             searches: HashMap::new(),
             asked_for: HashSet::new(),
             has_exec_events,
@@ -146,6 +153,7 @@ impl Areas {
             let of_area = self.known.iter_mut().filter(|((known, _), _)| *known == id);
             of_area.for_each(|(_, known)| {
                 known.users.insert(pid);
+                known.writers.insert(pid);
                 known.retirement.allow(false);
             });
             return Ok(Look::Known);
@@ -155,13 +163,61 @@ impl Areas {
             ..self.request.clone()
         };
         let source = AreaSource::open(area, &request)?;
+        let number = self.free_number();
         let known = Known {
             users: HashSet::from([pid]),
+            writers: HashSet::from([pid]),
+            number,
             retirement: source.retirement(),
         };
         self.known.insert((id, target), known);
         tracing::debug!(pid, inode = id.inode, ?target, "trace area opened");
-        Ok(Look::New(Box::new(source)))
+        let source: Box<dyn Source> = Box::new(source);
+        Ok(Look::New(match number {
+            Some(number) => Box::new(Tagged::new(source, number)),
+            None => source,
+        }))
+    }
+
+    /// A number that no area has, and that the last ones to come had not either.
+    fn free_number(&mut self) -> Option<AreaNumber> {
+        let numbers = (0..u16::MAX).map(|step| self.last_number.wrapping_add(1).wrapping_add(step));
+        let number = numbers
+            .filter_map(|number| NonZeroU16::new(number).map(AreaNumber))
+            .find(|number| {
+                self.known
+                    .values()
+                    .all(|known| known.number != Some(*number))
+            })?;
+        self.last_number = number.0.get();
+        Some(number)
+    }
+
+    /// Notes that a child was made, which may write to the area of its parent.
+    pub fn forked(&mut self, parent: i32, child: i32) {
+        for known in self.known.values_mut() {
+            if known.writers.contains(&parent) {
+                known.writers.insert(child);
+            }
+        }
+    }
+
+    /// Whether process `pid` may have written to this area: as far as is known, or the area is
+    /// read no more.
+    pub fn may_write(&self, area: AreaNumber, pid: i32) -> bool {
+        let mut known = self.known.values();
+        known
+            .find(|known| known.number == Some(area))
+            .is_none_or(|known| known.writers.contains(&pid))
+    }
+
+    /// The processes that may have written to this area.
+    pub fn writers(&self, area: AreaNumber) -> Vec<i32> {
+        let mut known = self.known.values();
+        let known = known.find(|known| known.number == Some(area));
+        known
+            .map(|known| known.writers.iter().copied().collect())
+            .unwrap_or_default()
     }
 
     /// Notes that process `pid` runs a new program, or is new itself.
@@ -223,6 +279,7 @@ impl Areas {
     fn give_up(&mut self, is_live: impl Fn(i32) -> bool) {
         for known in self.known.values_mut() {
             known.users.retain(|pid| is_live(*pid));
+            known.writers.retain(|pid| is_live(*pid));
             known.retirement.allow(known.users.is_empty());
         }
         self.known.retain(|_, known| !known.retirement.has_ended());

@@ -26,6 +26,7 @@ use crate::probes::Subject;
 ///
 /// A process cannot be traced, or the lines cannot be written.
 pub fn attach(targets: &Targets, setup: &Setup) -> anyhow::Result<Outcome> {
+    proc_fs::ensure_own()?;
     let Targets::Pids(pids) = targets else {
         return runtime()?.block_on(attach_to_all(targets, setup));
     };
@@ -89,15 +90,17 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
     }
     let is_everything = *targets == Targets::Everything;
     if let Some(kernel) = begun.kernel.as_mut().filter(|_| is_everything) {
-        kernel.trace_everything(setup.inherit);
+        kernel
+            .trace_everything(setup.inherit)
+            .context("cannot trace every process")?;
     }
     let there = targets.there_now();
+    if let Some(kernel) = begun.kernel.as_mut().filter(|_| !is_everything) {
+        kernel
+            .trace_found(&there, setup.inherit)
+            .with_context(|| format!("cannot trace {}", targets.in_words()))?;
+    }
     for pid in &there {
-        if let Some(kernel) = begun.kernel.as_mut().filter(|_| !is_everything) {
-            kernel
-                .trace(*pid, setup.inherit)
-                .with_context(|| format!("cannot trace process {pid}"))?;
-        }
         begun.tracer.add_found(*pid, monotonic_now());
     }
     tell(&format!(

@@ -82,7 +82,11 @@ impl ControlGroup {
         let mut pids = Vec::new();
         for group in groups {
             match fs::read_to_string(group.join("cgroup.procs")) {
-                Ok(text) => pids.extend(text.lines().filter_map(|pid| pid.parse::<i32>().ok())),
+                Ok(text) => {
+                    let pids_here = text.lines().filter_map(|pid| pid.parse::<i32>().ok());
+                    // One that is not of our pid namespace is shown as 0.
+                    pids.extend(pids_here.filter(|pid| *pid != 0));
+                }
                 // It has ended meanwhile, or it is one of threads and its processes stand above.
                 Err(error) => tracing::debug!(group = %group.display(), %error, "not listed"),
             }

@@ -14,7 +14,7 @@ use super::ending::{end, runtime};
 use super::follow::{Command, Follow, ring_of};
 use super::pidfd::PidFd;
 use super::wake::{Wake, watch_flushes, watch_signals};
-use super::{Outcome, Setup};
+use super::{Outcome, Setup, proc_fs};
 use crate::agent;
 use crate::kernel::ProcessChoice;
 use crate::probes::Subject;
@@ -50,6 +50,7 @@ pub fn launch(
     command: &[OsString],
     setup: &Setup,
 ) -> anyhow::Result<(Outcome, Option<ExitStatus>)> {
+    proc_fs::ensure_own()?;
     runtime()?.block_on(start_and_follow(command, setup))
 }
 

@@ -5,6 +5,7 @@
 //! - `follow` waits: for the kernel's ring, a tick, signals, the ends of processes, the writer;
 //! - `processes` knows who is traced and what threads are called; it lives on the stream's events;
 //! - `areas` looks for the trace areas that processes bring along;
+//! - `origin` says from which of them an event came;
 //! - `writer` writes in a thread of its own, so that a reader that is slow holds nothing else up.
 
 mod areas;
@@ -16,6 +17,7 @@ mod follow;
 mod launch;
 mod log_output;
 mod memory;
+mod origin;
 mod pidfd;
 mod printer;
 mod proc_fs;

@@ -4,8 +4,21 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use anyhow::ensure;
+
 use super::processes::Comm;
+use crate::kernel::{MOUNT_PROC, PROC_OF_ANOTHER, is_proc_own};
 use crate::report::NamespaceIds;
+
+/// Makes sure that `/proc` is there, and speaks of processes by the numbers that we know.
+///
+/// # Errors
+///
+/// It is not, or is that of another pid namespace.
+pub fn ensure_own() -> anyhow::Result<()> {
+    ensure!(is_proc_own(), "{PROC_OF_ANOTHER}; {MOUNT_PROC}");
+    Ok(())
+}
 
 /// Facts of `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,6 +46,11 @@ struct Thread {
 }
 
 impl Thread {
+    /// Its numbers in its own pid namespace; ours where they are not known.
+    fn as_it_calls_itself(&self, tid: i32) -> NamespaceIds {
+        self.inside.unwrap_or(NamespaceIds { pid: self.pid, tid })
+    }
+
     /// Its numbers in its own pid namespace, where they are others than ours.
     fn inside_elsewhere(&self, tid: i32) -> Option<NamespaceIds> {
         let ours = NamespaceIds { pid: self.pid, tid };
@@ -64,6 +69,9 @@ pub struct Processes {
     live: HashMap<i32, Vec<i32>>,
     ended: HashMap<i32, MonotonicNs>,
     threads: HashMap<i32, Thread>,
+    /// Threads by what they are called in their own pid namespace, where that is not as here. One may
+    /// be called otherwise by now.
+    elsewhere: HashMap<NamespaceIds, Vec<i32>>,
 }
 
 impl Processes {
@@ -93,6 +101,52 @@ impl Processes {
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.inside = Some(inside);
         }
+        self.list_elsewhere(tid);
+    }
+
+    fn list_elsewhere(&mut self, tid: i32) {
+        let thread = self.threads.get(&tid);
+        if let Some(inside) = thread.and_then(|thread| thread.inside_elsewhere(tid)) {
+            let called = self.elsewhere.entry(inside).or_default();
+            if !called.contains(&tid) {
+                called.push(tid);
+            }
+        }
+    }
+
+    /// Whether a thread is known that calls itself otherwise than we do, of those processes of which
+    /// `may_be` is true.
+    pub fn has_any_elsewhere(&self, may_be: impl Fn(i32) -> bool) -> bool {
+        let mut listed = self.elsewhere.values().flatten();
+        listed.any(|tid| {
+            self.threads
+                .get(tid)
+                .is_some_and(|thread| may_be(thread.pid))
+        })
+    }
+
+    /// Process and thread that call themselves `inside`, of those processes of which `may_be` is true;
+    /// those that have ended only where no other does. `None` where it may be several, or none.
+    pub fn called(
+        &self,
+        inside: NamespaceIds,
+        may_be: impl Fn(i32) -> bool,
+    ) -> Option<NamespaceIds> {
+        let listed = self.elsewhere.get(&inside).into_iter().flatten();
+        let candidates: Vec<(i32, &Thread)> = std::iter::once(&inside.tid)
+            .chain(listed)
+            .filter_map(|tid| Some((*tid, self.threads.get(tid)?)))
+            .filter(|(tid, thread)| thread.as_it_calls_itself(*tid) == inside && may_be(thread.pid))
+            .collect();
+        let mut living = candidates
+            .iter()
+            .filter(|(_, thread)| thread.ended.is_none());
+        let (tid, thread) = match (living.next(), living.next(), &candidates[..]) {
+            (Some(only), None, _) | (None, _, [only]) => only,
+            _ => return None,
+        };
+        let (tid, pid) = (*tid, thread.pid);
+        Some(NamespaceIds { pid, tid })
     }
 
     /// What a thread is shown with: its name or its process's, where known, and its process and thread as the
@@ -133,6 +187,7 @@ impl Processes {
         if !is_listed && let Some(threads) = self.live.get_mut(&pid) {
             threads.push(tid);
         }
+        self.list_elsewhere(tid);
     }
 
     /// The name of a thread, where known.
@@ -236,6 +291,12 @@ impl Processes {
             Some(ended) => ended >= time,
             // Met when its process had ended already.
             None => live.contains_key(&thread.pid) || ended.contains_key(&thread.pid),
+        });
+        let threads = &self.threads;
+        self.elsewhere.retain(|inside, called| {
+            let is_it = |thread: &Thread| thread.inside == Some(*inside);
+            called.retain(|tid| threads.get(tid).is_some_and(is_it));
+            !called.is_empty()
         });
     }
 

@@ -9,15 +9,16 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::COMM_BYTES;
 use tracer_posix::area::Area;
 use tracer_posix::engine::{ActiveStream, Origin};
-use tracer_posix::event::{Event, MonotonicNs};
+use tracer_posix::event::{Event, EventHeader, MonotonicNs};
 use tracer_posix::source::LossCause;
 
 use super::areas::{AreaError, Areas, Look};
+use super::origin::{self, AreaNumber};
 use super::printer::Printer;
 use super::proc_fs::{self, Stat};
 use super::processes::{Comm, Processes};
 use super::writer::CHUNK_BYTES;
-use crate::report::Summary;
+use crate::report::{NamespaceIds, Summary};
 use crate::syscall_arguments::blank_registers;
 
 /// Events that are shown between two collections: about 10 ms of formatting.
@@ -52,6 +53,8 @@ pub struct Tracer {
     /// A command that has not run an instruction of its program yet.
     unstarted: Option<i32>,
     watermark: MonotonicNs,
+    /// What the event at hand calls its thread, where that is none that we know.
+    unknown: Option<NamespaceIds>,
     /// The data of the event at hand.
     data: Vec<u8>,
 }
@@ -74,6 +77,7 @@ impl Tracer {
             has_kernel,
             unstarted: None,
             watermark: MonotonicNs(0),
+            unknown: None,
             data: Vec::new(),
         }
     }
@@ -272,10 +276,11 @@ impl Tracer {
     /// Takes the next event; false when there is none.
     fn next(&mut self, until: MonotonicNs) -> bool {
         let mut data = std::mem::take(&mut self.data);
-        let Some(header) = self.stream.take_next(&mut data) else {
+        let Some(mut header) = self.stream.take_next(&mut data) else {
             self.data = data;
             return false;
         };
+        self.number(&mut header);
         if header.event_type == EventTypeId::SYSCALL_ENTER {
             blank_registers(&mut data);
         }
@@ -296,6 +301,52 @@ impl Tracer {
         }
         self.data = data;
         true
+    }
+
+    /// Gives a user event the numbers by which we know the process and thread: it has those by
+    /// which they know themselves. 0 where nobody can tell.
+    fn number(&mut self, header: &mut EventHeader) {
+        let Some(area) = origin::take(header) else {
+            return;
+        };
+        let inside = NamespaceIds {
+            pid: header.pid,
+            tid: header.tid,
+        };
+        self.unknown = None;
+        // The usual case first: nobody is elsewhere.
+        if !self.processes.has_any_elsewhere(|_| true) {
+            return;
+        }
+        let ours = self.ours(area, inside);
+        if ours.is_none() {
+            self.unknown = Some(inside);
+        }
+        let ours = ours.unwrap_or(NamespaceIds { pid: 0, tid: 0 });
+        (header.pid, header.tid) = (ours.pid, ours.tid);
+    }
+
+    fn ours(&mut self, area: AreaNumber, inside: NamespaceIds) -> Option<NamespaceIds> {
+        let areas = self.areas.as_ref()?;
+        let may_write = |pid| areas.may_write(area, pid);
+        if let Some(ours) = self.processes.called(inside, may_write) {
+            return Some(ours);
+        }
+        if !self.processes.has_any_elsewhere(may_write) {
+            return Some(inside);
+        }
+        // Its beginning was lost, or there is no kernel to tell of it.
+        let of_writers = areas.writers(area).into_iter();
+        let mut threads = of_writers.flat_map(|pid| {
+            let threads = proc_fs::threads(pid).into_iter();
+            threads.map(move |tid| NamespaceIds { pid, tid })
+        });
+        let found = threads.find(|ours| proc_fs::inside(ours.pid, ours.tid) == Some(inside))?;
+        if let Some(comm) = proc_fs::comm(found.pid, found.tid) {
+            self.processes.name(found.pid, found.tid, comm);
+            self.processes.number(found.tid, inside);
+        }
+        Some(found)
     }
 
     fn show(&mut self, event: &Event<'_>, until: MonotonicNs) {
@@ -322,7 +373,10 @@ impl Tracer {
         if self.printer.lacks_name(id) {
             self.printer.learn_name(id, self.stream.event_types());
         }
-        let (comm, inside) = self.processes.shown(event.header.tid);
+        let (comm, inside) = match self.unknown.filter(|_| id.is_user()) {
+            Some(unknown) if event.header.pid == 0 => (None, Some(unknown)),
+            _ => self.processes.shown(event.header.tid),
+        };
         let comm = comm.or_else(|| self.processes.comm(event.header.pid));
         let comm = comm.map(Comm::bytes).filter(|comm| !comm.is_empty());
         let types = self.stream.event_types();
@@ -345,6 +399,7 @@ impl Tracer {
             EventTypeId::EXEC => areas.search(pid, event.header.time),
             EventTypeId::FORK => {
                 if let Some(child) = event.data.first_chunk().map(|pid| i32::from_ne_bytes(*pid)) {
+                    areas.forked(pid, child);
                     self.searched_later(child, event.header.time);
                 }
             }

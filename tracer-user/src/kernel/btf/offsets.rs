@@ -119,6 +119,8 @@ const FIELDS: &[Field] = &[
     wanted("NODE_ID", "kernfs_node", &[way(&["id"])]),
     wanted("PID_LEVEL", "pid", &[way(&["level"])]),
     wanted("PID_NUMBERS", "pid", &[way(&["numbers"])]),
+    wanted("UPID_NAMESPACE", "upid", &[way(&["ns"])]),
+    wanted("NAMESPACE_NUMBER", "pid_namespace", &[way(&["ns", "inum"])]),
     required("SIGNAL_LIVE", "signal_struct", &[way(&["live"])]),
     wanted("BINPRM_FILENAME", "linux_binprm", &[way(&["filename"])]),
     // Here and below: x86-64, Arm 64, RISC-V 64.

@@ -22,7 +22,9 @@ const KERNEL: &str = ".SS Of the kernel
 These tell what the kernel does with the traced processes.
 The data of each is the structure named like the type; its members begin with
 .IR linux_ .
-Process and thread numbers are those of the kernel's first pid namespace.
+Process and thread numbers are those of the pid namespace of the
+.B tracer-user
+that traces; 0 stands for a process that has no number there, and for none.
 ";
 
 const FOOT: &str = ".SH SEE ALSO

@@ -1,0 +1,147 @@
+//! The pid namespace in which this process is, and what its processes are called in the first one.
+//!
+//! The programs find a process by its number in the kernel's first pid namespace. Where this process
+//! is in another, as in a container, those numbers are not to be seen: the kernel is asked for both
+//! numbers of every process that is there (a BPF iterator, which shows those of the reader's own
+//! namespace), and a program notes both for every one that begins.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+
+use aya::programs::Iter;
+use aya::{Btf, Ebpf};
+
+use tracer_common::kernel::TaskNumbers;
+use zerocopy::FromBytes as _;
+
+use super::error::LoadError;
+
+/// What the kernel numbers its first namespaces with (`PROC_PID_INIT_INO`, `PROC_USER_INIT_INO`).
+const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
+const FIRST_USER_NAMESPACE: u64 = 0xefff_fffd;
+
+/// Program that lists the processes.
+const LISTING: &str = "list_tasks";
+
+/// Globals of the fields without which numbers cannot be told apart.
+pub const FIELDS: &[(&str, &str, &str)] = &[
+    ("TASK_THREAD_PID", "task_struct", "thread_pid"),
+    ("TASK_LEADER", "task_struct", "group_leader"),
+    ("PID_LEVEL", "pid", "level"),
+    ("PID_NUMBERS", "pid", "numbers"),
+    ("UPID_NAMESPACE", "upid", "ns"),
+    ("NAMESPACE_NUMBER", "pid_namespace", "ns.inum"),
+];
+
+/// A pid namespace that is not the first one, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nested(pub u32);
+
+/// The pid namespace of this process; `None` for the first one.
+pub fn own() -> io::Result<Option<Nested>> {
+    let number = fs::metadata("/proc/self/ns/pid")?.ino();
+    if number == FIRST_PID_NAMESPACE {
+        return Ok(None);
+    }
+    let number = u32::try_from(number).map_err(|_too_large| io::ErrorKind::InvalidData)?;
+    Ok(Some(Nested(number)))
+}
+
+/// Whether this process is in a user namespace of its own, where no capability counts for eBPF.
+pub fn is_in_user_namespace() -> bool {
+    fs::metadata("/proc/self/ns/user").is_ok_and(|file| file.ino() != FIRST_USER_NAMESPACE)
+}
+
+/// Whether `/proc` shows the processes by the numbers of this process's own pid namespace.
+pub fn is_proc_own() -> bool {
+    let shown = fs::read_link("/proc/self").ok();
+    let shown = shown.and_then(|link| link.to_str()?.parse::<u32>().ok());
+    shown == Some(std::process::id())
+}
+
+/// Lists the processes of the reader's pid namespace.
+#[derive(Debug)]
+pub struct Listing;
+
+impl Listing {
+    /// Loads the program, whose first run also tells the other programs the numbers of what is
+    /// there.
+    pub fn load(ebpf: &mut Ebpf, btf: &Btf) -> Result<Self, LoadError> {
+        let program = program(ebpf)?;
+        program
+            .load("task", btf)
+            .map_err(|source| LoadError::Program {
+                name: LISTING,
+                source: Box::new(source),
+            })?;
+        Ok(Self)
+    }
+
+    /// The threads that are there now.
+    pub fn threads(&self, ebpf: &mut Ebpf) -> Result<Vec<TaskNumbers>, LoadError> {
+        let bytes = read(program(ebpf)?).map_err(|source| LoadError::Listing { source })?;
+        let whole = bytes.chunks_exact(size_of::<TaskNumbers>());
+        Ok(whole
+            .filter_map(|chunk| TaskNumbers::read_from_bytes(chunk).ok())
+            .collect())
+    }
+
+    /// The processes that are there now: by their number here, and in the first namespace.
+    pub fn processes(&self, ebpf: &mut Ebpf) -> Result<Vec<Process>, LoadError> {
+        let threads = self.threads(ebpf)?;
+        let of_first_threads = threads.iter().filter(|thread| thread.tid == thread.pid);
+        Ok(of_first_threads
+            .map(|thread| Process {
+                here: thread.own_tid.cast_signed(),
+                first: thread.pid.cast_signed(),
+            })
+            .collect())
+    }
+}
+
+/// A process, by its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// In our pid namespace.
+    pub here: i32,
+    /// In the first one.
+    pub first: i32,
+}
+
+fn program(ebpf: &mut Ebpf) -> Result<&mut Iter, LoadError> {
+    let missing = LoadError::PartMissing { name: LISTING };
+    let program = ebpf.program_mut(LISTING).ok_or(missing)?;
+    program
+        .try_into()
+        .map_err(|_other_kind| LoadError::PartMissing { name: LISTING })
+}
+
+/// What the program says, with an attachment that ends with the reading.
+fn read(program: &mut Iter) -> io::Result<Vec<u8>> {
+    let link = program.attach().map_err(io::Error::other)?;
+    let link = program.take_link(link).map_err(io::Error::other)?;
+    let mut file = link.into_file().map_err(io::Error::other)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_namespace_of_this_process_is_the_one_that_its_status_tells() {
+        // Before 4.1 the kernel does not say; no kernel with eBPF as it is needed is that old.
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let numbers = status
+            .lines()
+            .find_map(|line| line.strip_prefix("NSpid:"))
+            .unwrap();
+        let is_nested = own().unwrap().is_some();
+        // Seen by its own /proc it has one number; deeper, in that of another, more.
+        assert!(numbers.split_whitespace().count() == 1 || is_nested);
+        assert!(is_proc_own() || is_nested);
+    }
+}

@@ -1,0 +1,72 @@
+//! The map `TRACED`: which processes are traced, a byte each.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use aya::Ebpf;
+use aya::maps::Map;
+
+use tracer_common::kernel::PID_LIMIT;
+
+use super::error::LoadError;
+use super::mapping::{Access, Mapping, page_bytes};
+
+/// Its name.
+pub const TRACED: &str = "TRACED";
+
+/// The map. A page of it is in our memory only while it is written to: all of it is four
+/// megabytes, and a process or two are traced.
+#[derive(Debug)]
+pub struct Traced(OwnedFd);
+
+impl Traced {
+    /// The map of the object.
+    pub fn of(ebpf: &Ebpf) -> Result<Self, LoadError> {
+        let Some(Map::Array(array)) = ebpf.map(TRACED) else {
+            return Err(LoadError::PartMissing { name: TRACED });
+        };
+        let map = array.fd().as_fd().try_clone_to_owned();
+        map.map(Self).map_err(|source| failed("dup", source))
+    }
+
+    /// Sets the bits of process `pid`, by its number in the first pid namespace.
+    pub fn set(&self, pid: usize, bits: u8) -> Result<(), LoadError> {
+        let (page, at) = (pid / page_bytes(), pid % page_bytes());
+        let mapping = self.map(page * page_bytes(), page_bytes())?;
+        if let Some(byte) = mapping.byte(at) {
+            // Nothing else depends on it: a program may see it a little later.
+            byte.store(bits, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Sets the bits of every process that there can be, but for `excepted`.
+    pub fn set_all(&self, bits: u8, excepted: usize) -> Result<(), LoadError> {
+        let processes = usize::try_from(PID_LIMIT).unwrap_or(usize::MAX);
+        let mapping = self.map(0, processes)?;
+        // A process that is made while its parent is not marked yet may get a number that was
+        // passed already: the second time round every parent is marked, and with it what it makes.
+        for _ in 0..2 {
+            for pid in (1..processes).filter(|pid| *pid != excepted) {
+                if let Some(byte) = mapping.byte(pid) {
+                    byte.store(bits, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn map(&self, start: usize, length: usize) -> Result<Mapping, LoadError> {
+        Mapping::window(self.0.as_fd(), start, length, Access::ReadWrite)
+            .map_err(|source| failed("mmap", source))
+    }
+}
+
+fn failed(call: &'static str, source: io::Error) -> LoadError {
+    LoadError::MapCall {
+        call,
+        name: TRACED,
+        source,
+    }
+}

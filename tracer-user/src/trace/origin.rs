@@ -1,0 +1,111 @@
+//! From which trace area a user event came.
+//!
+//! The numbers in a user event are those by which the program knows itself. In another pid namespace
+//! they may be the same as those of somebody else here, so that it matters whose area it was. The stream
+//! does not say; an area's number goes with each of its events, in front of that of the CPU.
+
+use std::num::NonZeroU16;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_posix::event::{EventHeader, MonotonicNs};
+use tracer_posix::source::{Batch, Control, Source};
+
+/// Names an area whose events are read, as long as they are; then it may be another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AreaNumber(pub NonZeroU16);
+
+/// Bits of the CPU, of which no machine has so many, and its value where it is not known.
+const CPU_BITS: u32 = 16;
+const NO_CPU: u32 = (1 << CPU_BITS) - 1;
+
+/// A source whose events carry the number of their area.
+pub struct Tagged {
+    source: Box<dyn Source>,
+    area: AreaNumber,
+}
+
+impl Tagged {
+    /// The events of `source`, which reads `area`.
+    pub fn new(source: Box<dyn Source>, area: AreaNumber) -> Self {
+        Self { source, area }
+    }
+}
+
+impl Source for Tagged {
+    fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
+        let before = batch.len();
+        let watermark = self.source.collect(batch);
+        for header in batch.headers_since(before) {
+            tag(header, self.area);
+        }
+        watermark
+    }
+
+    fn control(&mut self, control: &Control) {
+        self.source.control(control);
+    }
+
+    fn define_event_type(&mut self, name: &[u8]) -> Option<EventTypeId> {
+        self.source.define_event_type(name)
+    }
+
+    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
+        self.source.event_types(tell);
+    }
+}
+
+fn tag(header: &mut EventHeader, AreaNumber(area): AreaNumber) {
+    let cpu = header.cpu.map_or(NO_CPU, |cpu| cpu.min(NO_CPU));
+    header.cpu = Some(u32::from(area.get()) << CPU_BITS | cpu);
+}
+
+/// Takes the number of its area from an event; `None` from one that came from none.
+pub fn take(header: &mut EventHeader) -> Option<AreaNumber> {
+    if !header.event_type.is_user() {
+        return None;
+    }
+    let tagged = header.cpu?;
+    let area = NonZeroU16::new(u16::try_from(tagged >> CPU_BITS).ok()?)?;
+    let cpu = tagged & NO_CPU;
+    header.cpu = (cpu != NO_CPU).then_some(cpu);
+    Some(AreaNumber(area))
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_common::event_type::FIRST_USER_EVENT;
+    use tracer_posix::event::Truncation;
+
+    use super::*;
+
+    fn header(cpu: Option<u32>) -> EventHeader {
+        EventHeader {
+            time: MonotonicNs(1),
+            event_type: EventTypeId(FIRST_USER_EVENT),
+            pid: 1,
+            tid: 1,
+            cpu,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        }
+    }
+
+    #[test]
+    fn what_was_put_in_front_of_the_cpu_is_taken_away_again() {
+        let area = AreaNumber(NonZeroU16::MAX);
+        for cpu in [None, Some(0), Some(8191)] {
+            let mut tagged = header(cpu);
+            tag(&mut tagged, area);
+            assert_eq!(take(&mut tagged), Some(area));
+            assert_eq!(tagged.cpu, cpu);
+        }
+    }
+
+    #[test]
+    fn an_event_of_no_area_stays_as_it_is() {
+        let mut probe = header(Some(3));
+        assert_eq!(take(&mut probe), None);
+        assert_eq!(probe.cpu, Some(3));
+    }
+}
