@@ -68,6 +68,7 @@ impl Arguments {
             out.push(b'=');
             match argument {
                 Argument::Unread => out.push(b'?'),
+                Argument::Unsigned(number) if name == "ret" => push_result(out, number),
                 Argument::Unsigned(number) => push_readable(out, number),
                 Argument::Signed(number) if number < 0 && number.unsigned_abs() < LARGE => {
                     push_number(out, number);
@@ -89,6 +90,19 @@ impl Arguments {
                 Argument::Signed(number) => push_number(out, number),
             }
         }
+    }
+}
+
+/// What a function returned: of which type it is nobody tells. Where an error is likely, it stands there as one, too.
+fn push_result(out: &mut Vec<u8>, number: u64) {
+    const MOST_ERRORS: u64 = 4096;
+    push_readable(out, number);
+    let half = u32::try_from(number).map(u32::cast_signed);
+    let signed = half.map_or(number.cast_signed(), i64::from);
+    if signed < 0 && signed.unsigned_abs() < MOST_ERRORS {
+        out.extend_from_slice(b" (");
+        push_number(out, signed);
+        out.push(b')');
     }
 }
 
@@ -152,6 +166,14 @@ mod tests {
     fn a_result_is_called_so() {
         let data = data(probe_kind::RETURN, &[7]);
         assert_eq!(shown(b"retprobe:f", &data).unwrap().0, "ret=7");
+        let result = |ret| {
+            let data = self::data(probe_kind::RETURN, &[ret]);
+            shown(b"retprobe:f", &data).unwrap()
+        };
+        assert_eq!(result(0xffff_ffff).0, "ret=4294967295 (-1)");
+        assert_eq!(result(u64::MAX - 1).0, "ret=0xfffffffffffffffe (-2)");
+        assert_eq!(result(0x8000_0000).0, "ret=2147483648");
+        assert_eq!(result(0xffff_ffff).1, "\"ret\":4294967295");
     }
 
     #[test]
