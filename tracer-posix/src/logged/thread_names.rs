@@ -17,6 +17,9 @@ const MOST_THREADS: usize = 65_536;
 #[derive(Debug, Default)]
 pub(super) struct ThreadNames {
     names: HashMap<(i32, i32), Name>,
+    /// Who was asked for last, in which flush, and the answer: events come in runs.
+    last: Option<(i32, i32, Instant)>,
+    last_name: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -26,12 +29,23 @@ struct Name {
 }
 
 impl ThreadNames {
-    /// The name of an event's thread; empty where there is none, or nobody knows it.
+    /// The name of an event's thread; empty where there is none, or nobody knows it. `now` is when the flush began.
     pub fn of(&mut self, header: &EventHeader, now: Instant) -> &[u8] {
         let (pid, tid) = (header.pid, header.tid);
         if pid == 0 {
             return b"";
         }
+        if self.last != Some((pid, tid, now)) {
+            self.last = Some((pid, tid, now));
+            let mut name = std::mem::take(&mut self.last_name);
+            name.clear();
+            name.extend_from_slice(self.look_up(pid, tid, now));
+            self.last_name = name;
+        }
+        &self.last_name
+    }
+
+    fn look_up(&mut self, pid: i32, tid: i32, now: Instant) -> &[u8] {
         self.ask(pid, tid, now);
         if self.is_unknown(pid, tid) {
             self.ask(pid, pid, now);
