@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use super::read::EXIT_CODES;
 use super::{exit, observe};
 use crate::log_view::{Inventory, Output, Walk, Wanted, json, open, text};
+use crate::report::escape::harmless_json;
 
 /// Tell what a trace log holds: attributes, counts by event type and thread, what is missing
 ///
@@ -58,7 +59,7 @@ pub fn run(config: &InfoConfig) -> anyhow::Result<ExitCode> {
     let inventory = Inventory::take(walk, bytes)?;
     let mut output = Output::open(None, &config.file)?;
     let told = if config.is_json {
-        format!("{:#}\n", json(&inventory))
+        format!("{}\n", harmless_json(&format!("{:#}", json(&inventory))))
     } else {
         text(&inventory)
     };

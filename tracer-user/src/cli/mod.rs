@@ -17,12 +17,14 @@ mod trace_options;
 
 use std::process::ExitCode;
 
-use std::io::IsTerminal;
+use std::io::{self, Write};
 
 use anyhow::Context;
 use clap::Parser;
 use clap::error::ErrorKind;
 use tracing_subscriber::EnvFilter;
+
+use crate::report::escape::harmless_lines;
 
 pub use quantity::time;
 
@@ -121,10 +123,26 @@ fn observe(is_verbose: bool) {
     // A second subscriber is refused, and the first goes on: that is no failure.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(|| Harmless(std::io::stderr()))
+        // What is told of may be called anything.
+        .with_ansi(false)
         .with_target(false)
         .try_init();
+}
+
+/// Writes messages in which names of others may stand.
+struct Harmless<W>(W);
+
+impl<W: Write> Write for Harmless<W> {
+    fn write(&mut self, message: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(message);
+        self.0.write_all(harmless_lines(&text).as_bytes())?;
+        Ok(message.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! Bytes that a traced program chose, made harmless: they cannot drive a terminal, break a line
 //! or a JSON string, or turn the direction of writing.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
 use super::numbers::push_hex;
 
 /// Whether a character may reach a terminal as it is.
@@ -55,6 +58,54 @@ pub fn push_for_people(out: &mut Vec<u8>, untrusted: &[u8]) {
             push_hex(out, &[*byte]);
         }
     }
+}
+
+/// A message of ours, in which names and paths of others may stand, on one line: what is not harmless is
+/// shown as in a string literal of Rust.
+#[must_use]
+pub fn harmless_line(message: &str) -> Cow<'_, str> {
+    replaced(message, is_harmless, |out, character| {
+        out.extend(character.escape_default());
+    })
+}
+
+/// As [`harmless_line`], for text of several lines.
+#[must_use]
+pub fn harmless_lines(text: &str) -> Cow<'_, str> {
+    let may_stay = |character| is_harmless(character) || character == '\n';
+    replaced(text, may_stay, |out, character| {
+        out.extend(character.escape_default());
+    })
+}
+
+/// JSON text in which what is not harmless is an escape: such characters can only stand in its strings.
+#[must_use]
+pub fn harmless_json(json: &str) -> Cow<'_, str> {
+    let may_stay = |character| is_harmless(character) || character == '\n';
+    replaced(json, may_stay, |out, character| {
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    })
+}
+
+fn replaced(
+    text: &str,
+    may_stay: impl Fn(char) -> bool,
+    escape: impl Fn(&mut String, char),
+) -> Cow<'_, str> {
+    if text.chars().all(&may_stay) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if may_stay(character) {
+            out.push(character);
+        } else {
+            escape(&mut out, character);
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// Appends bytes as a JSON string with its quotation marks. What is not UTF-8 becomes U+FFFD; what
@@ -122,6 +173,31 @@ mod tests {
         assert_eq!(for_people("\u{9b}31m".as_bytes()), "\\u{9b}31m");
         assert_eq!(for_people("\u{202e}gpj".as_bytes()), "\\u{202e}gpj");
         assert_eq!(for_people(b"a\nb\xff\\"), "a\\nb\\xff\\\\");
+    }
+
+    /// Escape sequences, a C1 code, marks of direction, a deletion.
+    const HOSTILE: &str = "a\u{1b}[31mb\u{9b}c\u{202e}d\u{2066}e\u{7f}f";
+
+    #[test]
+    fn a_message_with_a_hostile_name_is_one_harmless_line() {
+        let line = harmless_line(HOSTILE);
+        assert!(line.chars().all(is_harmless), "{line}");
+        assert!(line.starts_with("a\\u{1b}[31mb"), "{line}");
+        assert_eq!(harmless_line("two\nlines"), "two\\nlines");
+        assert_eq!(harmless_lines("two\nlines\r"), "two\nlines\\r");
+        assert_eq!(harmless_line("größe: C:\\x"), "größe: C:\\x");
+    }
+
+    #[test]
+    fn json_with_a_hostile_name_means_the_same_and_is_harmless() {
+        let json = serde_json::json!({ HOSTILE: [HOSTILE, "\u{e0041}"] }).to_string();
+        let escaped = harmless_json(&json);
+        assert!(escaped.chars().all(is_harmless), "{escaped}");
+        let one: serde_json::Value = serde_json::from_str(&escaped).unwrap();
+        assert_eq!(
+            one,
+            serde_json::from_str::<serde_json::Value>(&json).unwrap()
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ use tracer_posix::area::monotonic_now;
 use super::follow::{End, Follow};
 use super::wake::Wake;
 use super::{Format, Outcome, Setup};
+use crate::report::escape::harmless_line;
 
 /// How a trace ended.
 pub struct Ended {
@@ -94,7 +95,7 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
 /// Tells the user something that is no event. Who has closed the standard error wants to be told
 /// nothing.
 pub fn tell(line: &str) {
-    let _ = writeln!(io::stderr(), "tracer-user: {line}");
+    let _ = writeln!(io::stderr(), "tracer-user: {}", harmless_line(line));
 }
 
 /// What waits for everything, in this thread.
