@@ -11,6 +11,9 @@ use super::{Line, Report, Summary, WallClock};
 /// Shows events as comma-separated values: quoted as RFC 4180 says, a line an event, each ended by a
 /// line feed.
 ///
+/// A name that a spreadsheet would take for a formula, since it begins with `=`, `+`, `-` or `@`, gets an
+/// apostrophe in front, which says that it is text.
+///
 /// The first line names the columns, which are those of the JSON lines. Bytes of names that are not
 /// harmless are written as in a string literal of Rust, so that an event never takes a second line;
 /// `data` is the JSON object of the JSON lines; an unknown CPU is empty.
@@ -60,6 +63,14 @@ impl Csv {
     }
 }
 
+/// Appends a name as a cell that is text.
+fn push_cell(out: &mut Vec<u8>, untrusted: &[u8]) {
+    if matches!(untrusted.first(), Some(b'=' | b'+' | b'-' | b'@')) {
+        out.push(b'\'');
+    }
+    push_for_people(out, untrusted);
+}
+
 impl Report for Csv {
     fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
         self.push_header(out);
@@ -68,7 +79,7 @@ impl Report for Csv {
         out.push(b',');
         self.clock.push_of(out, line);
         out.push(b',');
-        self.quoted(out, |field| push_for_people(field, line.name));
+        self.quoted(out, |field| push_cell(field, line.name));
         let is_user = header.event_type.is_user();
         out.extend_from_slice(if is_user { b"user," } else { b"system," });
         push_number(out, header.pid);
@@ -76,7 +87,7 @@ impl Report for Csv {
         push_number(out, header.tid);
         out.push(b',');
         self.quoted(out, |field| {
-            push_for_people(field, line.comm.unwrap_or_default());
+            push_cell(field, line.comm.unwrap_or_default());
         });
         if let Some(cpu) = header.cpu {
             push_number(out, cpu);
@@ -151,6 +162,16 @@ mod tests {
             line.contains(",\"a,\"\"b\"\"\\r\\n\\u{0}\\xff\",user,10,11,"),
             "{line}"
         );
+    }
+
+    #[test]
+    fn a_name_is_no_formula() {
+        for name in ["=1+1", "+1", "-1", "@SUM(A1)"] {
+            let line = shown(name.as_bytes(), name.as_bytes(), b"");
+            let cell = format!(",'{name},");
+            assert_eq!(line.matches(&cell).count(), 2, "{line}");
+        }
+        assert!(shown(b"a=1", b"b-1", b"").contains(",a=1,user,10,11,b-1,"));
     }
 
     #[test]
