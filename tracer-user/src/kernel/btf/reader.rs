@@ -142,7 +142,7 @@ impl<'a> Btf<'a> {
         let mut id = self.find(kind::STRUCT, struct_name)?;
         let mut bits = 0_u32;
         for name in path {
-            let (offset, member) = self.member(id, name, DEPTH_LIMIT)?;
+            let (offset, member) = self.member(id, name, &mut vec![false; self.starts.len()], 0)?;
             bits = bits.checked_add(offset)?;
             id = member;
         }
@@ -184,9 +184,22 @@ impl<'a> Btf<'a> {
     }
 
     /// Offset in bits and type of the member `name` of a struct or union.
-    fn member(&self, id: TypeId, name: &str, depth: u32) -> Option<(u32, TypeId)> {
-        let depth = depth.checked_sub(1)?;
-        let owner = self.get(self.strip(id)?)?;
+    ///
+    /// Each type is looked through once, however often it is met: one that does not have the member
+    /// does not have it the next time either, and one that contains itself cannot be.
+    fn member(
+        &self,
+        id: TypeId,
+        name: &str,
+        looked_through: &mut [bool],
+        depth: u32,
+    ) -> Option<(u32, TypeId)> {
+        let id = self.strip(id)?;
+        let index = usize::try_from(id.0.checked_sub(1)?).ok()?;
+        if depth == DEPTH_LIMIT || std::mem::replace(looked_through.get_mut(index)?, true) {
+            return None;
+        }
+        let owner = self.get(id)?;
         if owner.kind != kind::STRUCT && owner.kind != kind::UNION {
             return None;
         }
@@ -201,7 +214,8 @@ impl<'a> Btf<'a> {
                 (encoded, false)
             };
             if member_name == 0 {
-                if let Some((inner, found)) = self.member(member_type, name, depth) {
+                let inside = self.member(member_type, name, looked_through, depth + 1);
+                if let Some((inner, found)) = inside {
                     return Some((offset.checked_add(inner)?, found));
                 }
             } else if self.is_named(member_name, name) {
@@ -420,6 +434,46 @@ mod tests {
             btf.member_offset("task_struct", &["thread", "fsbase"]),
             Some(48)
         );
+    }
+
+    #[test]
+    fn a_struct_that_contains_itself_costs_no_time() {
+        let mut builder = Builder::new();
+        // Without a memory, 4 to the power of the depth of nesting.
+        let itself = 1;
+        let anonymous = [
+            ("", itself, 0),
+            ("", itself, 0),
+            ("", itself, 0),
+            ("", itself, 0),
+        ];
+        builder.aggregate(kind::STRUCT, "task_struct", &anonymous);
+        let bytes = builder.build();
+        assert!(bytes.len() < 225);
+        let btf = Btf::parse(&bytes).unwrap();
+        let start = std::time::Instant::now();
+        assert_eq!(btf.member_offset("task_struct", &["pid"]), None);
+        assert!(start.elapsed() < std::time::Duration::from_secs(1));
+    }
+
+    #[test]
+    fn many_ways_to_one_struct_are_one() {
+        let mut builder = Builder::new();
+        let int = builder.int();
+        let mut inner = builder.aggregate(kind::STRUCT, "", &[("other", int, 0)]);
+        for _ in 0..30 {
+            let twice = [("", inner, 0), ("", inner, 32)];
+            inner = builder.aggregate(kind::STRUCT, "", &twice);
+        }
+        builder.aggregate(
+            kind::STRUCT,
+            "task_struct",
+            &[("", inner, 0), ("pid", int, 64)],
+        );
+        let bytes = builder.build();
+        let btf = Btf::parse(&bytes).unwrap();
+        assert_eq!(btf.member_offset("task_struct", &["pid"]), Some(8));
+        assert_eq!(btf.member_offset("task_struct", &["other"]), Some(0));
     }
 
     #[test]
