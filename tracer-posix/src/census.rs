@@ -1,14 +1,15 @@
-//! How many streams there are in the whole system (`{TRACE_SYS_MAX}`), without a daemon.
+//! How many streams a user has in the whole system (`{TRACE_SYS_MAX}`), without a daemon.
 //!
-//! Every stream holds a record lock on a byte of one file that everybody may write. The kernel lets
+//! Every stream holds a record lock on a byte of one file, which is its user's alone: nobody else can open
+//! it, so that nobody else can hold all the places, or make us wait by a lease. The kernel lets
 //! go of such locks when the process that holds them ends or execs, however that comes about, and a forked child does
-//! not get them: just as it is with streams. Where the file cannot be had (no `/dev/shm`), only the
-//! limit of each area counts.
+//! not get them: just as it is with streams. Where the file cannot be had (no `/dev/shm`, or somebody else has
+//! taken its name), only the limit of each area counts.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr};
 
@@ -17,10 +18,10 @@ use tracer_common::area::STREAM_SLOTS;
 use crate::area;
 use crate::descriptor::Guarded;
 
-/// The file. Nothing is in it.
+/// What the file is called, but for the number of its user. Nothing is in it.
 const PATH: &str = "/dev/shm/posix-trace-streams";
 
-/// Streams that may exist at once in the whole system: `{TRACE_SYS_MAX}`.
+/// Streams that a user may have at once in the whole system: `{TRACE_SYS_MAX}`.
 pub const TRACE_SYS_MAX: usize = STREAM_SLOTS;
 
 /// A stream's place in the count. Given back when dropped.
@@ -29,7 +30,7 @@ pub struct Counted(Option<usize>);
 
 /// `EAGAIN`: there are as many streams as there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{TRACE_SYS_MAX} trace streams exist in the system, and no more may")]
+#[error("this user has {TRACE_SYS_MAX} trace streams in the system, and no more may be had")]
 pub struct TooManyStreams;
 
 /// What this process holds: without a lock, since a child may be forked while another thread is here.
@@ -144,25 +145,37 @@ impl Drop for Counted {
 }
 
 fn open() -> io::Result<File> {
+    // SAFETY: the call has no preconditions and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    open_own(&format!("{PATH}-{user}"), user)
+}
+
+/// Opens a file of this user's, or makes it. Somebody else may have put anything there: a link, a FIFO, a
+/// file with a lease on it. None of that is waited for or used.
+fn open_own(path: &str, user: u32) -> io::Result<File> {
     let options = |creates| {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(creates);
-        options.custom_flags(libc::O_NOFOLLOW).mode(0o666);
-        options.open(PATH)
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+        options.custom_flags(flags).mode(0o600);
+        options.open(path)
     };
     // In two steps: the kernel may refuse to open another user's file in a shared folder where
     // it might have to be made.
-    match options(false) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        other => return other,
-    }
-    match options(true) {
-        Ok(file) => {
-            file.set_permissions(Permissions::from_mode(0o666))?;
-            Ok(file)
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options(false),
-        Err(error) => Err(error),
+    let opened = match options(false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match options(true) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options(false),
+            made => made,
+        },
+        other => other,
+    };
+    let file = opened?;
+    let metadata = file.metadata()?;
+    let is_own = metadata.is_file() && metadata.uid() == user && metadata.mode() & 0o077 == 0;
+    if is_own {
+        Ok(file)
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
     }
 }
 
@@ -182,4 +195,51 @@ fn lock(file: &File, place: usize, kind: libc::c_int) -> io::Result<()> {
 
 fn is_taken_by_another(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn own() -> u32 {
+        // SAFETY: the call has no preconditions and cannot fail.
+        unsafe { libc::geteuid() }
+    }
+
+    #[test]
+    fn the_file_is_its_users_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("streams");
+        let path = path.to_str().unwrap();
+        for _ in 0..2 {
+            let file = open_own(path, own()).unwrap();
+            assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn what_others_have_put_there_is_neither_used_nor_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let shared = place("shared");
+        fs::write(&shared, "").unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o666)).unwrap();
+        let link = place("link");
+        symlink("/dev/zero", &link).unwrap();
+        let fifo = std::ffi::CString::new(place("fifo")).unwrap();
+        // SAFETY: the name ends with a null.
+        assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
+
+        let start = Instant::now();
+        for path in [shared, link, fifo.into_string().unwrap()] {
+            assert!(open_own(&path, own()).is_err(), "{path}");
+        }
+        // Another user's.
+        assert!(open_own(&place("theirs"), own() + 1).is_err());
+        assert!(start.elapsed() < Duration::from_secs(1));
+    }
 }
