@@ -1,9 +1,10 @@
 //! Finding the area of a process, and mapping it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -15,6 +16,9 @@ use super::mapping::{self, Mapping, Parts};
 use super::process;
 use super::ticks::TickSource;
 use crate::event::MonotonicNs;
+
+/// Bytes of `/proc/PID/maps` in which an area is looked for that the process has no descriptor of.
+const MOST_MAPS_BYTES: u64 = 32 << 20;
 
 /// Identifies a trace area on this machine while it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -102,7 +106,7 @@ impl Area {
         let mut is_any_foreign = false;
         let mapped = std::iter::once_with(|| mapped_file(pid)).flatten();
         for path in descriptors(pid)?.into_iter().chain(mapped) {
-            let file = match OpenOptions::new().read(true).write(true).open(path) {
+            let file = match at_once().write(true).open(path) {
                 Ok(file) => OwnedFd::from(file),
                 // Closed, or the process ended, since we looked.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -282,6 +286,14 @@ fn descriptors(pid: i32) -> Result<Vec<PathBuf>, FindError> {
     Ok(paths.filter(|path| is_area_link(path)).collect())
 }
 
+/// Reads a file, which is opened without waiting: whoever owns a file may have taken a lease on it, which he is given
+/// most of a minute to let go of.
+fn at_once() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    options
+}
+
 fn is_area_link(path: &Path) -> bool {
     fs::read_link(path).is_ok_and(|link| link.as_os_str().as_bytes() == LINK)
 }
@@ -289,16 +301,16 @@ fn is_area_link(path: &Path) -> bool {
 /// The area that the process has mapped, though it has closed the descriptor. The kernel shows
 /// mapped files only to those with CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
 fn mapped_file(pid: i32) -> Option<PathBuf> {
-    let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
-    let line = maps
-        .split(|&byte| byte == b'\n')
-        .find(|line| line.ends_with(LINK))?;
+    let maps = File::open(format!("/proc/{pid}/maps")).ok()?;
+    // Line by line: a process may have mappings whose names fill hundreds of megabytes.
+    let mut lines = BufReader::new(maps.take(MOST_MAPS_BYTES)).split(b'\n');
+    let line = lines.find_map(|line| line.ok().filter(|line| line.ends_with(LINK)))?;
     let range = line.split(|&byte| byte == b' ').next()?;
     let path = PathBuf::from(format!(
         "/proc/{pid}/map_files/{}",
         std::str::from_utf8(range).ok()?
     ));
-    File::open(&path).is_ok().then_some(path)
+    at_once().open(&path).is_ok().then_some(path)
 }
 
 fn is_zombie(pid: i32) -> bool {
