@@ -5,6 +5,7 @@
 //! - [`report`] shows events, to people as text and to programs as JSON lines or CSV;
 //! - [`log_view`] looks at logs, and [`export`] converts them to what other tools open;
 //! - [`syscall_names`] knows the names of system calls, and [`syscall_arguments`] how many arguments they take;
+//! - `own_file` makes the files that all of these write;
 //! - [`cli`] is what was typed, checked.
 
 pub mod agent;
@@ -12,6 +13,7 @@ pub mod cli;
 pub mod export;
 pub mod kernel;
 pub mod log_view;
+mod own_file;
 pub mod probes;
 pub mod report;
 pub mod syscall_arguments;

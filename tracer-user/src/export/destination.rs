@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 
 use crate::log_view::is_same_file;
+use crate::own_file;
 
 /// Bytes that are written at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Where a conversion goes: into `OUT.partial`, which becomes `OUT` when all of it is written, and is
-/// removed when that fails.
+/// Where a conversion goes: into `OUT.RANDOM.partial`, which becomes `OUT` when all of it is written, and
+/// is removed when that fails. The name is one that nobody can prepare for, such as by a link to another
+/// file.
 #[derive(Debug)]
 pub struct Destination {
     output: PathBuf,
@@ -72,6 +74,11 @@ impl Destination {
     ) -> anyhow::Result<Self> {
         if let Some(there) = metadata(output)? {
             ensure!(
+                !output.is_symlink(),
+                "{} is a link; give --output the name of the folder itself",
+                output.display()
+            );
+            ensure!(
                 there.is_dir(),
                 "{} is a file, and this format needs a folder; give --output another name",
                 output.display()
@@ -81,18 +88,13 @@ impl Destination {
         }
         let destination = Self::new(output, Kind::Folder(files));
         let partial = &destination.partial;
-        if partial.exists() {
-            // Left behind by a conversion that was killed.
-            ensure_ours(partial, files)?;
-            remove_folder(partial, files)?;
-        }
-        fs::create_dir(partial).with_context(|| cannot_write(partial))?;
+        own_file::create_folder(partial).with_context(|| cannot_write(partial))?;
         Ok(destination)
     }
 
     fn new(output: &Path, kind: Kind) -> Self {
         let mut partial = OsString::from(output.as_os_str());
-        partial.push(".partial");
+        partial.push(format!(".{:016x}.partial", random()));
         let partial = match kind {
             Kind::Special => output.to_owned(),
             Kind::File | Kind::Folder(_) => PathBuf::from(partial),
@@ -116,6 +118,10 @@ impl Destination {
     ///
     /// It cannot be made.
     pub fn writer(&self) -> anyhow::Result<Box<dyn Write + Send>> {
+        if self.kind == Kind::Special {
+            let file = own_file::create(&self.partial);
+            return Ok(buffered(file.with_context(|| cannot_write(&self.partial))?));
+        }
         writer(&self.partial)
     }
 
@@ -153,14 +159,24 @@ impl Drop for Destination {
     }
 }
 
-/// A buffered writer into a file that is made, or emptied.
+/// A buffered writer into a new file.
 ///
 /// # Errors
 ///
 /// It cannot be made.
 pub fn writer(path: &Path) -> anyhow::Result<Box<dyn Write + Send>> {
-    let file = File::create(path).with_context(|| cannot_write(path))?;
-    Ok(Box::new(BufWriter::with_capacity(CHUNK_BYTES, file)))
+    let file = own_file::create_new(path).with_context(|| cannot_write(path))?;
+    Ok(buffered(file))
+}
+
+fn buffered(file: File) -> Box<dyn Write + Send> {
+    Box::new(BufWriter::with_capacity(CHUNK_BYTES, file))
+}
+
+/// A number that nobody can tell in advance.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
 }
 
 fn metadata(path: &Path) -> anyhow::Result<Option<Metadata>> {
@@ -211,6 +227,8 @@ fn cannot_write(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     const FILES: &[&str] = &["metadata", "stream"];
@@ -230,7 +248,8 @@ mod tests {
         let output = folder.path().join("out");
         let destination = Destination::file(&output, Path::new("log"), false).unwrap();
         destination.writer().unwrap().write_all(b"x").unwrap();
-        assert_eq!(names(folder.path()), ["out.partial"]);
+        let partial = names(folder.path());
+        assert!(partial[0].starts_with("out.") && partial[0].ends_with(".partial"));
         destination.complete().unwrap();
         assert_eq!(names(folder.path()), ["out"]);
     }
@@ -279,17 +298,25 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_conversion_left_behind_is_no_hindrance() {
+    fn what_somebody_has_put_where_we_write_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let output = folder.path().join("out");
-        let partial = folder.path().join("out.partial");
-        fs::create_dir(&partial).unwrap();
-        fs::write(partial.join("stream"), "half").unwrap();
-        Destination::folder(&output, FILES, false)
-            .unwrap()
-            .complete()
-            .unwrap();
-        assert!(names(&output).is_empty());
+        let (output, victim) = (folder.path().join("out"), folder.path().join("victim"));
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, folder.path().join("out.partial")).unwrap();
+        let destination = Destination::file(&output, Path::new("log"), false).unwrap();
+        destination.writer().unwrap().write_all(b"x").unwrap();
+        // Even if it could be known where.
+        assert!(destination.writer().is_err());
+        destination.complete().unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"precious");
+        assert!(!output.is_symlink());
+
+        let elsewhere = folder.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        fs::write(elsewhere.join("stream"), "precious").unwrap();
+        let link = folder.path().join("link");
+        symlink(&elsewhere, &link).unwrap();
+        assert!(Destination::folder(&link, FILES, true).is_err());
     }
 
     #[test]

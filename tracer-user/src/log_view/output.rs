@@ -8,6 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 
+use crate::own_file;
 use crate::trace::PatientFile;
 
 /// Bytes that are written at once.
@@ -36,7 +37,7 @@ impl Output {
                     "{} is the log itself, and would be lost; give --output another name",
                     path.display()
                 );
-                let file = File::create(path)
+                let file = own_file::create(path)
                     .with_context(|| format!("cannot write to {}", path.display()))?;
                 (file, path.display().to_string())
             }

@@ -1,6 +1,6 @@
 //! A log as the place where events go.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use tracer_posix::engine::{
 use tracer_posix::event::{Event, EventHeader, MonotonicNs};
 use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter, WriteError};
 
+use crate::own_file;
 use crate::report::Written;
 
 /// How often what was added is written, at least.
@@ -65,11 +66,13 @@ impl LogOutput {
         let (writer, types) = if setup.is_continued && path.exists() {
             let file = OpenOptions::new().read(true).write(true).open(path);
             let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+            own_file::ensure_ours(&file.metadata()?)
+                .with_context(|| format!("cannot continue {}", path.display()))?;
             let (writer, types) = LogWriter::append_to(file)
                 .with_context(|| format!("cannot continue {}", path.display()))?;
             (writer, Some(types))
         } else {
-            let file = File::create(path);
+            let file = own_file::create(path);
             let file = file.with_context(|| format!("cannot make {}", path.display()))?;
             let options = LogOptions {
                 policy: setup.policy,

@@ -24,6 +24,7 @@ use super::tracer::Tracer;
 use super::writer::{PatientFile, Writer};
 use crate::agent::{Hub, Tee};
 use crate::kernel::{KernelOptions, KernelTracer, ProcessChoice, SyscallSet};
+use crate::own_file;
 use crate::probes::{self, ProbeSpec, Subject};
 use crate::report::{JsonLines, Report, Text, WallClock};
 
@@ -200,9 +201,8 @@ impl Setup {
     /// The file cannot be made.
     pub fn writer(&self) -> anyhow::Result<Writer> {
         let file = match &self.output {
-            Some(path) => {
-                File::create(path).with_context(|| format!("cannot write to {}", path.display()))?
-            }
+            Some(path) => own_file::create(path)
+                .with_context(|| format!("cannot write to {}", path.display()))?,
             None => {
                 let stdout = io::stdout().as_fd().try_clone_to_owned();
                 File::from(stdout.context("cannot write to the standard output")?)

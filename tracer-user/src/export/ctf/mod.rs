@@ -11,7 +11,6 @@ mod metadata;
 mod packet;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +21,7 @@ use tracer_posix::log::ClockAnchor;
 
 use super::{Ending, Exporter, Origin};
 use crate::log_view::Entry;
+use crate::own_file;
 use crate::report::escape::push_for_people;
 use packet::{Packet, PacketHeader};
 
@@ -150,7 +150,9 @@ impl Exporter for Ctf {
         self.stream.flush().context(CANNOT_WRITE)?;
         let text = metadata::text(&self.origin, &self.header.uuid, &self.classes);
         let path = self.folder.join("metadata");
-        fs::write(&path, text).with_context(|| format!("cannot write to {}", path.display()))
+        let written =
+            own_file::create_new(&path).and_then(|mut file| file.write_all(text.as_bytes()));
+        written.with_context(|| format!("cannot write to {}", path.display()))
     }
 }
 
@@ -171,6 +173,8 @@ fn uuid(anchor: ClockAnchor) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use tracer_posix::event::MonotonicNs;
+
+    use std::fs;
 
     use super::*;
     use crate::log_view::made_up::MadeUpLog;
