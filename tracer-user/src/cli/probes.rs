@@ -1,5 +1,6 @@
 //! `tracer-user probes`: what could be probed in a process.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,7 +8,8 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::pid;
-use crate::probes::{Binary, Function, StaticProbe, argument_counts, of_process};
+use crate::probes::{Binary, BinaryError, Function, StaticProbe, argument_counts, of_process};
+use crate::report::escape::{harmless_json, harmless_line as printable};
 use crate::trace::tell;
 
 /// List what could be probed in a process: static probes and functions
@@ -64,15 +66,30 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
     })?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     for used in used {
-        // What is mapped and no program has no probes.
-        let Ok(binary) = used.open() else { continue };
-        for point in points(&binary)? {
+        let binary = match used.open() {
+            Ok(binary) => binary,
+            // What is mapped and no program has no probes.
+            Err(BinaryError::NotOne { .. } | BinaryError::OtherMachine { .. }) => continue,
+            Err(error) => {
+                tell(&format!("{:#}", anyhow::Error::new(error)));
+                continue;
+            }
+        };
+        let points = match points(&binary) {
+            Ok(points) => points,
+            // The others may be as they should.
+            Err(error) => {
+                tell(&format!("{error:#}"));
+                continue;
+            }
+        };
+        for point in points {
             if !point.has(&config.filter) {
                 continue;
             }
             if config.is_json {
-                serde_json::to_writer(&mut out, &point)?;
-                writeln!(out)?;
+                let json = serde_json::to_string(&point)?;
+                writeln!(out, "{}", harmless_json(&json))?;
             } else {
                 writeln!(out, "{point}")?;
             }
@@ -95,6 +112,7 @@ enum Point<'a> {
     Usdt {
         provider: String,
         name: String,
+        #[serde(serialize_with = "as_text")]
         file: &'a Path,
         /// Places in the file that are this probe.
         places: usize,
@@ -105,6 +123,7 @@ enum Point<'a> {
     },
     Function {
         symbol: String,
+        #[serde(serialize_with = "as_text")]
         file: &'a Path,
         bytes: u64,
     },
@@ -127,26 +146,22 @@ fn points(binary: &Binary) -> anyhow::Result<Vec<Point<'_>>> {
 /// The places of one probe as one point.
 fn static_points(file: &Path, probes: Vec<StaticProbe>) -> Vec<Point<'_>> {
     let mut points: Vec<Point<'_>> = Vec::new();
+    let mut known: HashMap<(String, String), usize> = HashMap::new();
     for probe in probes {
-        let known = points.iter_mut().find_map(|point| match point {
-            Point::Usdt {
-                provider,
-                name,
-                places,
-                ..
-            } if *provider == probe.provider && *name == probe.name => Some(places),
-            _ => None,
-        });
-        match known {
-            Some(places) => *places += 1,
-            None => points.push(Point::Usdt {
-                provider: probe.provider,
-                name: probe.name,
-                file,
-                places: 1,
-                arguments: probe.arguments,
-                semaphore: probe.semaphore.is_some(),
-            }),
+        let name = (probe.provider.clone(), probe.name.clone());
+        match known.get(&name).and_then(|index| points.get_mut(*index)) {
+            Some(Point::Usdt { places, .. }) => *places += 1,
+            _ => {
+                known.insert(name, points.len());
+                points.push(Point::Usdt {
+                    provider: probe.provider,
+                    name: probe.name,
+                    file,
+                    places: 1,
+                    arguments: probe.arguments,
+                    semaphore: probe.semaphore.is_some(),
+                });
+            }
         }
     }
     points
@@ -180,7 +195,8 @@ impl std::fmt::Display for Point<'_> {
                 ..
             } => {
                 let (all, readable) = argument_counts(arguments);
-                let probe = printable(&format!("{provider}:{name}"));
+                let probe = format!("{provider}:{name}");
+                let probe = printable(&probe);
                 write!(f, "--usdt {probe:<40} # {all} arguments")?;
                 if readable < all {
                     write!(f, ", {} of them unreadable", all - readable)?;
@@ -191,17 +207,16 @@ impl std::fmt::Display for Point<'_> {
                 write!(f, ", in {}", printable(&file.to_string_lossy()))
             }
             Self::Function { symbol, file, .. } => {
-                let file = printable(&file.to_string_lossy());
-                write!(f, "--probe {file}:{}", printable(symbol))
+                let file = file.to_string_lossy();
+                write!(f, "--probe {}:{}", printable(&file), printable(symbol))
             }
         }
     }
 }
 
-/// The text on one line and without a terminal's commands: files are named by anybody.
-fn printable(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { '?' } else { c };
-    text.chars().map(plain).collect()
+/// A path is any bytes; what is not UTF-8 becomes U+FFFD.
+fn as_text<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&path.to_string_lossy())
 }
 
 #[cfg(test)]
@@ -239,8 +254,14 @@ mod tests {
 
     #[test]
     fn names_that_command_a_terminal_are_made_harmless() {
-        let points = static_points(Path::new("/bin/a\nb"), vec![probe("x\x1b[2J", "")]);
-        assert!(!points[0].to_string().contains(|c: char| c.is_control()));
+        let points = static_points(
+            Path::new("/bin/a\nb"),
+            vec![probe("x\x1b[2J\u{9b}\u{202e}", "")],
+        );
+        let is_harmful = |c: char| c.is_control() || c == '\u{202e}';
+        assert!(!points[0].to_string().contains(is_harmful));
+        let json = serde_json::to_string(&points[0]).unwrap();
+        assert!(!harmless_json(&json).contains(is_harmful));
     }
 
     #[test]

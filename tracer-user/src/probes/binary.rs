@@ -1,5 +1,6 @@
 //! A program or library, as a file: its functions, its static probes, and where in the file they are.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -11,9 +12,10 @@ use object::{
     Architecture, Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags, SymbolFlags,
 };
 
-use super::bounded::Bounded;
-use super::notes::{self, Note};
-use super::relative;
+use super::bounded::{Bounded, Budget, MOST_BYTES};
+use super::notes::{self, MOST_NOTES, Note};
+use super::opening::{open_ordinary, open_ordinary_below};
+use super::relative::{self, BASE};
 
 /// Which file it is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,6 +55,21 @@ pub enum BinaryError {
         /// What is wrong with it.
         source: object::Error,
     },
+    /// More of it would have to be read than any program needs.
+    #[error(
+        "{}: its tables have more than {} MiB, which is more than is read", path.display(),
+        MOST_BYTES >> 20
+    )]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It has more static probes than any program has.
+    #[error("{} has more than {MOST_NOTES} places of static probes, which is more than is read", path.display())]
+    TooManyProbes {
+        /// The file.
+        path: PathBuf,
+    },
     /// It is for other processors, or for programs of 32 bits.
     #[error("{} is a {found:?} program; only programs of this machine's own kind can be probed", path.display())]
     OtherMachine {
@@ -91,7 +108,7 @@ pub struct StaticProbe {
     pub semaphore: Option<u64>,
 }
 
-type Parsed<'a> = object::File<'a, Bounded<&'a ReadCache<&'a File>>>;
+type Parsed<'a> = object::File<'a, Bounded<'a, &'a ReadCache<&'a File>>>;
 
 impl Binary {
     /// Opens the file at `place`, which people know as `path`. `root` is where absolute paths start
@@ -101,15 +118,25 @@ impl Binary {
     ///
     /// It cannot be opened, or is none.
     pub fn open(place: &Path, path: &Path, root: &Path) -> Result<Self, BinaryError> {
+        Self::of(open_ordinary(place), path, root)
+    }
+
+    /// As [`open`](Self::open), by the name that it has for who uses it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened, or is none.
+    pub fn open_below(root: &Path, path: &Path) -> Result<Self, BinaryError> {
+        Self::of(open_ordinary_below(root, path), path, root)
+    }
+
+    fn of(opened: io::Result<File>, path: &Path, root: &Path) -> Result<Self, BinaryError> {
         let unreadable = |source| BinaryError::Unreadable {
             path: path.to_owned(),
             source,
         };
-        let file = File::open(place).map_err(unreadable)?;
+        let file = opened.map_err(unreadable)?;
         let metadata = file.metadata().map_err(unreadable)?;
-        if !metadata.is_file() {
-            return Err(unreadable(io::ErrorKind::InvalidInput.into()));
-        }
         let binary = Self {
             path: path.to_owned(),
             identity: Identity {
@@ -219,16 +246,14 @@ impl Binary {
                 .map(|byte| format!("{byte:02x}"))
                 .collect::<String>()
         };
-        let path = self
-            .root
-            .join("usr/lib/debug/.build-id")
+        let path = Path::new("usr/lib/debug/.build-id")
             .join(hex(&[*first]))
             .join(format!("{}.debug", hex(rest)));
-        let Ok(file) = File::open(path) else {
+        let Ok(file) = open_ordinary_below(&self.root, &path) else {
             return Vec::new();
         };
         let cache = ReadCache::new(&file);
-        match object::File::parse(Bounded(&cache)) {
+        match object::File::parse(Bounded::new(&cache, &Budget::default())) {
             // Addresses are those of the file itself, whose segments the other has only in name.
             Ok(parsed) => functions(&parsed, &segments),
             Err(_) => Vec::new(),
@@ -241,23 +266,39 @@ impl Binary {
     ///
     /// It cannot be read.
     pub fn static_probes(&self) -> Result<Vec<StaticProbe>, BinaryError> {
-        self.read(|parsed| {
+        let found = self.read(|parsed| {
             let section = parsed.section_by_name(".note.stapsdt");
             let bytes = section.and_then(|section| section.data().ok());
             let base = parsed.section_by_name(".stapsdt.base");
             let base = base.map(|section| section.address());
-            let segments = Segments::of(parsed);
-            let notes = notes::parse(bytes.unwrap_or_default()).into_iter();
-            notes
-                .filter_map(|note| static_probe(parsed, note, base, &segments))
-                .collect()
+            let notes = notes::parse(bytes.unwrap_or_default())?;
+            let places = Places {
+                base,
+                segments: Segments::of(parsed),
+                variables: variables(parsed, &notes),
+            };
+            let probes = notes
+                .into_iter()
+                .filter_map(|note| places.static_probe(note));
+            Some(probes.collect())
+        })?;
+        found.ok_or_else(|| BinaryError::TooManyProbes {
+            path: self.path.clone(),
         })
     }
 
     fn read<T>(&self, look: impl FnOnce(&Parsed<'_>) -> T) -> Result<T, BinaryError> {
         let cache = ReadCache::new(&self.file);
-        match object::File::parse(Bounded(&cache)) {
-            Ok(parsed) => Ok(look(&parsed)),
+        let budget = Budget::default();
+        let parsed = object::File::parse(Bounded::new(&cache, &budget));
+        let found = parsed.map(|parsed| look(&parsed));
+        if budget.is_exceeded() {
+            return Err(BinaryError::TooLarge {
+                path: self.path.clone(),
+            });
+        }
+        match found {
+            Ok(found) => Ok(found),
             Err(source) => Err(BinaryError::NotOne {
                 path: self.path.clone(),
                 source,
@@ -284,7 +325,11 @@ struct Segment {
     is_executable: bool,
 }
 
+/// The parts of a file that are mapped, few enough to be looked through for each address.
 struct Segments(Vec<Segment>);
+
+/// Segments that are looked at; programs have a dozen.
+const MOST_SEGMENTS: usize = 64;
 
 impl Segments {
     fn of(parsed: &Parsed<'_>) -> Self {
@@ -301,7 +346,7 @@ impl Segments {
                 is_executable: flags & PF_X != 0,
             }
         });
-        Self(segments.collect())
+        Self(segments.take(MOST_SEGMENTS).collect())
     }
 
     /// Where in the file an address of its address space is.
@@ -338,41 +383,60 @@ fn functions(parsed: &Parsed<'_>, segments: &Segments) -> Vec<Function> {
     functions.collect()
 }
 
-/// The address of a variable. Static ones of several sources may have one name: then nobody knows
-/// which is meant.
-fn variable(parsed: &Parsed<'_>, name: &str) -> Option<u64> {
-    let symbols = parsed.symbols().chain(parsed.dynamic_symbols());
-    let called = symbols
-        .filter(|symbol| !symbol.is_undefined() && symbol.name_bytes() == Ok(name.as_bytes()));
-    let mut addresses = called.map(|symbol| symbol.address());
-    let first = addresses.next()?;
-    addresses.all(|other| other == first).then_some(first)
+/// The addresses of the variables that descriptions of probes name, if any does. Static ones of several
+/// sources may have one name: then nobody knows which is meant.
+fn variables(parsed: &Parsed<'_>, notes: &[Note]) -> HashMap<Vec<u8>, Option<u64>> {
+    let mut variables = HashMap::new();
+    if !notes.iter().any(|note| note.arguments.contains(BASE)) {
+        return variables;
+    }
+    for symbol in parsed.symbols().chain(parsed.dynamic_symbols()) {
+        let Ok(name) = symbol.name_bytes() else {
+            continue;
+        };
+        if symbol.is_undefined() || name.is_empty() {
+            continue;
+        }
+        let address = symbol.address();
+        match variables.get_mut(name) {
+            Some(known) if *known != Some(address) => *known = None,
+            Some(_) => {}
+            None => {
+                variables.insert(name.to_vec(), Some(address));
+            }
+        }
+    }
+    variables
 }
 
-fn static_probe(
-    parsed: &Parsed<'_>,
-    note: Note,
+/// What is needed to find the place of a note.
+struct Places {
     base: Option<u64>,
-    segments: &Segments,
-) -> Option<StaticProbe> {
-    // What has moved the section since has moved everything else with it.
-    let moved = |address: u64| match base {
-        Some(base) => address.wrapping_add(base.wrapping_sub(note.base)),
-        None => address,
-    };
-    let semaphore = match note.semaphore {
-        0 => None,
-        address => Some(segments.offset(moved(address), false)?),
-    };
-    Some(StaticProbe {
-        offset: segments.offset(moved(note.address), true)?,
-        semaphore,
-        provider: note.provider,
-        name: note.name,
-        arguments: relative::resolved(&note.arguments, moved(note.address), |name| {
-            variable(parsed, name)
-        }),
-    })
+    segments: Segments,
+    variables: HashMap<Vec<u8>, Option<u64>>,
+}
+
+impl Places {
+    fn static_probe(&self, note: Note) -> Option<StaticProbe> {
+        // What has moved the section since has moved everything else with it.
+        let moved = |address: u64| match self.base {
+            Some(base) => address.wrapping_add(base.wrapping_sub(note.base)),
+            None => address,
+        };
+        let semaphore = match note.semaphore {
+            0 => None,
+            address => Some(self.segments.offset(moved(address), false)?),
+        };
+        Some(StaticProbe {
+            offset: self.segments.offset(moved(note.address), true)?,
+            semaphore,
+            provider: note.provider,
+            name: note.name,
+            arguments: relative::resolved(&note.arguments, moved(note.address), |name| {
+                self.variables.get(name.as_bytes()).copied().flatten()
+            }),
+        })
+    }
 }
 
 #[cfg(test)]

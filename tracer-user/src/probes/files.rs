@@ -1,16 +1,26 @@
 //! The files that a process has mapped, and those that a command will.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::binary::{Binary, BinaryError};
+use super::opening::open_ordinary;
+use crate::trace::tell;
 
 /// Scripts may be interpreted by scripts; the kernel follows so many.
 const MAX_INTERPRETERS: usize = 4;
+
+/// Bytes of `maps` that are read: of 65,530 mappings, which is the kernel's usual limit, with long names
+/// of files.
+const MOST_MAPS_BYTES: u64 = 32 << 20;
+
+/// Files of a process that are looked at.
+const MOST_FILES: usize = 2048;
 
 /// A program or library that a process uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +39,13 @@ impl Used {
     ///
     /// It cannot be opened, or is no program or library.
     pub fn open(&self) -> Result<Binary, BinaryError> {
-        let by_name = self
-            .root
-            .join(self.path.strip_prefix("/").unwrap_or(&self.path));
         match Binary::open(&self.place, &self.path, &self.root) {
             // The links to mapped files need a capability that the name does not.
-            Err(BinaryError::Unreadable { .. }) => Binary::open(&by_name, &self.path, &self.root),
+            Err(BinaryError::Unreadable { source, .. })
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                Binary::open_below(&self.root, &self.path)
+            }
             opened => opened,
         }
     }
@@ -56,13 +67,29 @@ pub fn is_there(pid: i32) -> bool {
 ///
 /// There is no such process, or it may not be looked at.
 pub fn of_process(pid: i32) -> io::Result<Vec<Used>> {
-    let maps = fs::read(format!("/proc/{pid}/maps"))?;
-    let mut used: Vec<Used> = Vec::new();
-    for line in maps.split(|byte| *byte == b'\n') {
-        let Some((range, path)) = code_mapping(line) else {
+    let maps = fs::File::open(format!("/proc/{pid}/maps"))?;
+    let mut maps = BufReader::new(maps).take(MOST_MAPS_BYTES);
+    let used = used_in(&mut maps, pid)?;
+    if maps.limit() == 0 {
+        tell(&format!(
+            "process {pid} has more mappings than {} MiB tell of: the files of the others are not looked at",
+            MOST_MAPS_BYTES >> 20
+        ));
+    }
+    Ok(used)
+}
+
+/// The files in lines of `maps`: a process may have millions of them.
+fn used_in(maps: impl BufRead, pid: i32) -> io::Result<Vec<Used>> {
+    let mut used = Vec::new();
+    let mut known = HashSet::new();
+    for line in maps.split(b'\n') {
+        let line = line?;
+        let Some((range, path)) = code_mapping(&line) else {
             continue;
         };
-        if used.iter().all(|known| known.path != path) {
+        if !known.contains(path) && used.len() < MOST_FILES {
+            known.insert(path.to_owned());
             used.push(Used {
                 path: path.to_owned(),
                 place: format!("/proc/{pid}/map_files/{range}").into(),
@@ -70,13 +97,22 @@ pub fn of_process(pid: i32) -> io::Result<Vec<Used>> {
             });
         }
     }
+    if used.len() == MOST_FILES {
+        tell(&format!(
+            "process {pid} runs code of more than {MOST_FILES} files: only the first are looked at"
+        ));
+    }
     Ok(used)
 }
 
-/// Range and path in a line of `maps`, where it is of a file's code.
-fn code_mapping(line: &[u8]) -> Option<(&str, &Path)> {
+/// Range, as the kernel names it in `map_files`, and path in a line of `maps`, where it is of a file's
+/// code.
+fn code_mapping(line: &[u8]) -> Option<(String, &Path)> {
     let mut fields = line.splitn(6, |byte| *byte == b' ');
-    let range = std::str::from_utf8(fields.next()?).ok()?;
+    let (start, end) = std::str::from_utf8(fields.next()?).ok()?.split_once('-')?;
+    // There they have no zeros at the front, which they have here up to eight digits.
+    let [start, end] = [start, end].map(|address| u64::from_str_radix(address, 16).ok());
+    let range = format!("{:x}-{:x}", start?, end?);
     let is_code = fields.next()?.contains(&b'x');
     // Offset, device, inode.
     let path = fields.nth(3)?.trim_ascii_start();
@@ -129,7 +165,7 @@ fn on_path(command: &OsStr) -> Option<PathBuf> {
 /// What the first line of a script names.
 fn interpreter_of_script(path: &Path) -> Option<PathBuf> {
     let mut start = [0; 256];
-    let length = fs::File::open(path).ok()?.read(&mut start).ok()?;
+    let length = open_ordinary(path).ok()?.read(&mut start).ok()?;
     let line = start.get(..length)?.split(|byte| *byte == b'\n').next()?;
     let words = line.strip_prefix(b"#!")?.trim_ascii_start();
     let word = words.split(u8::is_ascii_whitespace).next()?;
@@ -157,7 +193,7 @@ fn libraries_of(program: &Path) -> Vec<Used> {
 fn linker_of(program: &Path) -> Option<PathBuf> {
     use object::read::elf::{ElfFile64, ProgramHeader};
 
-    let cache = object::read::ReadCache::new(fs::File::open(program).ok()?);
+    let cache = object::read::ReadCache::new(open_ordinary(program).ok()?);
     let parsed = ElfFile64::<object::NativeEndian, _>::parse(&cache).ok()?;
     let endian = parsed.endian();
     let mut headers = parsed.elf_program_headers().iter();
@@ -185,6 +221,11 @@ mod tests {
         assert_eq!(
             of("55d0-55d1 r-xp 00001000 08:01 42                         /usr/bin/a b").as_deref(),
             Some("55d0-55d1 /usr/bin/a b")
+        );
+        // As low as programs without a relocation lie.
+        assert_eq!(
+            of("00400000-00401000 r-xp 00000000 08:01 42   /usr/bin/static").as_deref(),
+            Some("400000-401000 /usr/bin/static")
         );
         assert_eq!(of("55d0-55d1 r--p 00001000 08:01 42   /usr/bin/cat"), None);
         assert_eq!(of("7ff0-7ff1 r-xp 00000000 00:00 0    [vdso]"), None);

@@ -14,6 +14,7 @@ use super::files::{self, Used};
 use super::instructions;
 use super::registers;
 use super::spec::ProbeSpec;
+use crate::trace::tell;
 
 /// The number of probes that may be asked for: one more would not fit into a record's type.
 pub const MAX_PROBES: usize = 512;
@@ -216,6 +217,8 @@ fn used_by(subject: Subject<'_>) -> Result<Vec<Arc<Binary>>, FindError> {
                     binaries.push(Arc::new(binary));
                 }
             }
+            // Somebody may have made it so that it is not found.
+            Err(error @ BinaryError::TooLarge { .. }) => tell(&error.to_string()),
             // Of what is mapped, not all is a program; what was asked for and is not found is said.
             Err(error) => {
                 tracing::debug!(error = &error as &dyn std::error::Error, "not looked at")
@@ -369,8 +372,7 @@ fn by_path(file: &Path, subject: Subject<'_>) -> Result<Binary, BinaryError> {
             return Binary::open(file, file, Path::new("/"));
         }
     };
-    let below = root.join(file.strip_prefix("/").unwrap_or(file));
-    Binary::open(&below, file, &root)
+    Binary::open_below(&root, file)
 }
 
 /// Whether a file is called so: `libc.so.6`, or `libc` for any version.

@@ -5,6 +5,7 @@
 //! - `files` finds the programs and libraries that a process uses, or a command will;
 //! - [`Binary`] is one of them: its functions, its static probes (`notes`) and how those describe
 //!   their arguments (`arguments`, `registers`);
+//! - `opening` opens files that anybody may have put there, `bounded` reads them within limits;
 //! - [`find`] turns what was asked for into places in files, which [`crate::kernel`] attaches to.
 
 mod arguments;
@@ -14,6 +15,7 @@ mod files;
 mod find;
 mod instructions;
 mod notes;
+mod opening;
 mod registers;
 mod relative;
 mod spec;

@@ -8,6 +8,12 @@ const TYPE: u32 = 3;
 /// Their owner.
 const OWNER: &[u8] = b"stapsdt\0";
 
+/// Places of static probes that one file may have. The largest programs have some thousand.
+pub const MOST_NOTES: usize = 100_000;
+
+/// Bytes of a note's texts that are kept. Real ones have some hundred.
+const MOST_TEXT_BYTES: usize = 4096;
+
 /// A static probe at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
@@ -25,15 +31,19 @@ pub struct Note {
     pub semaphore: u64,
 }
 
-/// The probes in a section's bytes, which anybody may have written. What is not whole is left out.
-pub fn parse(untrusted: &[u8]) -> Vec<Note> {
+/// The probes in a section's bytes, which anybody may have written. What is not whole is left out;
+/// `None` where there are more than [`MOST_NOTES`].
+pub fn parse(untrusted: &[u8]) -> Option<Vec<Note>> {
     let mut notes = Vec::new();
     let mut rest = untrusted;
     while let Some((note, after)) = first(rest) {
         notes.extend(note);
+        if notes.len() > MOST_NOTES {
+            return None;
+        }
         rest = after;
     }
-    notes
+    Some(notes)
 }
 
 /// The first note, where it is such a probe, and what follows.
@@ -51,6 +61,7 @@ fn probe(content: &[u8]) -> Option<Note> {
     let (address, rest) = address(content)?;
     let (base, rest) = self::address(rest)?;
     let (semaphore, rest) = self::address(rest)?;
+    let rest = rest.get(..MOST_TEXT_BYTES).unwrap_or(rest);
     let mut texts = rest.split(|byte| *byte == 0);
     let mut text = || {
         texts
@@ -116,7 +127,7 @@ mod tests {
         let mut bytes = note(1, b"something else");
         bytes.extend(note(TYPE, &content(b"app\0start\08@%rax\0")));
         bytes.extend(note(TYPE, &content(b"app\0end\0\0")));
-        let notes = parse(&bytes);
+        let notes = parse(&bytes).unwrap();
 
         assert_eq!(notes.len(), 2);
         assert_eq!(notes[0].provider, "app");
@@ -132,12 +143,28 @@ mod tests {
     fn damaged_notes_of_any_length_are_no_trouble() {
         let whole = note(TYPE, &content(b"app\0start\08@%rax\0"));
         for length in 0..whole.len() {
-            assert!(parse(&whole[..length]).len() <= 1);
+            assert!(parse(&whole[..length]).unwrap().len() <= 1);
         }
         for place in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[place] = 0xff;
-            assert!(parse(&bytes).len() <= 1);
+            assert!(parse(&bytes).unwrap().len() <= 1);
         }
+    }
+
+    #[test]
+    fn more_places_than_any_program_has_are_not_read() {
+        let one = note(TYPE, &content(b"a\0b\0\0"));
+        let many = |count| one.repeat(count);
+        assert_eq!(parse(&many(MOST_NOTES)).unwrap().len(), MOST_NOTES);
+        assert_eq!(parse(&many(MOST_NOTES + 1)), None);
+    }
+
+    #[test]
+    fn endless_texts_are_cut() {
+        let mut texts = b"app\0start\0".to_vec();
+        texts.resize(100_000, b'x');
+        let notes = parse(&note(TYPE, &content(&texts))).unwrap();
+        assert!(notes[0].arguments.len() < MOST_TEXT_BYTES);
     }
 }

@@ -1,10 +1,12 @@
 //! Arguments that are variables of the program: `8+numbers(%rip)`, an address relative to that of the
 //! instruction.
 
+/// What makes an argument relative.
+pub const BASE: &str = "(%rip)";
+
 /// The description with each such variable as a number: its distance from `probe`, the address of
 /// the probe. `address_of` knows variables by name; those that it does not know stay as they are.
 pub fn resolved(described: &str, probe: u64, address_of: impl Fn(&str) -> Option<u64>) -> String {
-    const BASE: &str = "(%rip)";
     let word = |word: &str| {
         let (size, operand) = word.split_once('@')?;
         let expression = operand.strip_suffix(BASE)?;

@@ -1,0 +1,140 @@
+//! Opening files that others have put where we look: what is no ordinary file is not opened, and
+//! none can make us wait.
+//!
+//! To open a FIFO waits for somebody at its other end, a device may do anything, a terminal without a
+//! session becomes that of ours, and a file with a lease on it keeps us for as long as the holder may
+//! answer. So a file is first taken hold of without being opened (`O_PATH`), looked at, and then
+//! opened through that same hold: it cannot become another one between.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Why a file is not opened that is there.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("it is no ordinary file, and is not opened")]
+pub struct NoOrdinaryFile;
+
+/// Opens the ordinary file at `path` for reading.
+///
+/// # Errors
+///
+/// It cannot be opened at once, or is something else ([`NoOrdinaryFile`]).
+pub fn open_ordinary(path: &Path) -> io::Result<File> {
+    open_held(&hold(Path::new("/"), &std::path::absolute(path)?, 0)?)
+}
+
+/// As [`open_ordinary`], where `path` is one of a process whose root is `root`: its links, and `..`, do not
+/// lead out of there.
+///
+/// # Errors
+///
+/// See [`open_ordinary`].
+pub fn open_ordinary_below(root: &Path, path: &Path) -> io::Result<File> {
+    open_held(&hold(root, path, libc::RESOLVE_IN_ROOT)?)
+}
+
+/// Takes hold of a file without opening it.
+fn hold(root: &Path, path: &Path, resolve: u64) -> io::Result<OwnedFd> {
+    let root = File::options()
+        .read(true)
+        .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
+        .open(root)?;
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: all-zero bytes are valid.
+    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+    how.flags = u64::from((libc::O_PATH | libc::O_CLOEXEC).cast_unsigned());
+    how.resolve = resolve;
+    // SAFETY: the path ends with a null, and `how` is valid for the size that the call is told.
+    let held = unsafe {
+        libc::syscall(
+            libc::SYS_openat2,
+            root.as_raw_fd(),
+            path.as_ptr(),
+            &raw const how,
+            size_of::<libc::open_how>(),
+        )
+    };
+    let held = i32::try_from(held).ok().filter(|held| *held >= 0);
+    let held = held.ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: it was opened just now and is nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(held) })
+}
+
+/// Opens what is held, if it is an ordinary file.
+fn open_held(held: &OwnedFd) -> io::Result<File> {
+    let metadata = File::from(held.try_clone()?).metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, NoOrdinaryFile));
+    }
+    File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(format!("/proc/self/fd/{}", held.as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_ordinary_file_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        let name = std::ffi::CString::new(fifo.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the name ends with a null.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let link = folder.path().join("link");
+        symlink("/dev/zero", &link).unwrap();
+
+        let start = Instant::now();
+        for path in [&*fifo, &*link, folder.path(), Path::new("/dev/tty")] {
+            assert!(open_ordinary(path).is_err(), "{}", path.display());
+        }
+        let error = open_ordinary(&fifo).unwrap_err();
+        assert_eq!(error.to_string(), NoOrdinaryFile.to_string());
+        assert!(start.elapsed() < Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_lease_does_not_hold_us_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("leased");
+        fs::write(&path, "x").unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        // The signal that tells of the end of the lease would end this process.
+        // SAFETY: no handler is installed.
+        unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
+        // SAFETY: takes numbers only.
+        let leased = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
+        assert_eq!(leased, 0, "{}", io::Error::last_os_error());
+
+        let start = Instant::now();
+        let error = open_ordinary(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(start.elapsed() < Duration::from_secs(1));
+    }
+
+    #[test]
+    fn links_do_not_lead_out_of_a_root() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("etc")).unwrap();
+        fs::write(folder.path().join("etc/passwd"), "theirs").unwrap();
+        symlink("/etc/passwd", folder.path().join("link")).unwrap();
+        symlink("../../../../etc/passwd", folder.path().join("up")).unwrap();
+        for name in ["link", "/link", "up", "etc/passwd"] {
+            let mut text = String::new();
+            let mut file = open_ordinary_below(folder.path(), Path::new(name)).unwrap();
+            file.read_to_string(&mut text).unwrap();
+            assert_eq!(text, "theirs", "{name}");
+        }
+    }
+}
