@@ -6,6 +6,7 @@
 //!
 //! Those that load eBPF are `#[ignore]`d; `cargo xtask test` runs them as root.
 
+pub mod attacker;
 pub mod bpf;
 pub mod bpftrace;
 pub mod cgroup;

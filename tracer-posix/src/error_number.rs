@@ -50,7 +50,7 @@ impl ErrorNumber for AgentError {
         match self {
             Self::NoAgent => libc::ENOTSUP,
             Self::Refused { error, .. } => *error,
-            Self::Silent(_) => libc::EPERM,
+            Self::Untrusted { .. } | Self::Silent(_) => libc::EPERM,
         }
     }
 }

@@ -5,8 +5,10 @@
 //! events of processes that it traces and that the controller may trace, and nothing else.
 //!
 //! - [`protocol`]: what controller and agent say to each other;
+//! - `connection`: who is believed to be an agent;
 //! - [`AgentSource`]: the agent as a source of a stream.
 
+mod connection;
 pub mod protocol;
 mod source;
 mod wanted;
@@ -14,7 +16,8 @@ mod wanted;
 pub use source::{AgentError, AgentSource, Request};
 pub use wanted::{are_wanted, source_if_wanted};
 
-/// Names the agent's socket in the environment of programs that it starts: `@` and an abstract name.
+/// Names the agent's socket in the environment of programs that it starts: an absolute path. Programs
+/// with special rights do not look.
 pub const ADDRESS_VARIABLE: &str = "LINUX_TRACE_AGENT";
 
 /// Where a system-wide agent listens, if one is there.
@@ -23,3 +26,10 @@ pub const SYSTEM_ADDRESS: &str = "/run/tracer-user.sock";
 /// Set to 1 in the environment of a program, it gives the kernel's events to all its streams that
 /// were not told otherwise.
 pub const WANTED_VARIABLE: &str = "LINUX_TRACE_KERNEL_EVENTS";
+
+/// Whether this program has rights that its caller does not have (set-user-ID and the like), so that
+/// its environment is not to be believed.
+fn is_program_with_special_rights() -> bool {
+    // SAFETY: takes nothing but a number.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}

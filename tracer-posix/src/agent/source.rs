@@ -1,24 +1,25 @@
 //! The agent as a source of a stream.
 
-use std::env;
 use std::io;
+use std::mem::size_of;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
-use std::time::Duration;
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
+use super::connection::{PATIENCE, Until, connect};
 use super::protocol::{Answer, Ask, VERSION, received_cause};
-use super::{ADDRESS_VARIABLE, SYSTEM_ADDRESS};
 use crate::area::{RingMode, own_pid};
 use crate::descriptor::Guarded;
 use crate::event::MonotonicNs;
-use crate::source::{Batch, Control, Loss, Source};
+use crate::source::{Batch, Control, Loss, LossCause, Pending, Source};
 use crate::wire::{read_message, write_message};
 
-/// How long the agent is waited for. It answers within a fraction of a millisecond; what has not by
-/// then never will.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Most bytes that one collection takes; what is more comes with the next.
+const MOST_COLLECTED_BYTES: usize = 16 << 20;
+
+/// Most bytes that are taken before the agent says that it has brought everything up to some time.
+/// It keeps 16 MiB for a stream; what has more to bring is none.
+const MOST_UNSETTLED_BYTES: usize = 64 << 20;
 
 /// The kernel's events that a stream wants.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,15 @@ pub enum AgentError {
         /// Why, and what to do.
         why: String,
     },
+    /// `EPERM`: somebody else listens where the agent should.
+    #[error(
+        "what listens where the agent should is a process of user {user}, and only root's or this \
+         user's own is believed; start the program by: sudo tracer-user run -- PROGRAM"
+    )]
+    Untrusted {
+        /// Whose process it is.
+        user: u32,
+    },
     /// `EPERM`: the agent does not answer as it should.
     #[error("the agent that should give kernel events does not answer")]
     Silent(#[source] io::Error),
@@ -60,6 +70,8 @@ pub enum AgentError {
 pub struct AgentSource {
     agent: Guarded<UnixStream>,
     watermark: MonotonicNs,
+    /// Bytes taken since the watermark was last stated.
+    unsettled: usize,
     /// Whether the agent is gone.
     is_over: bool,
 }
@@ -72,13 +84,10 @@ impl AgentSource {
     /// See [`AgentError`].
     pub fn connect(request: &Request) -> Result<Self, AgentError> {
         let agent = connect()?;
-        let timeouts = agent
-            .set_read_timeout(Some(PATIENCE))
-            .and_then(|()| agent.set_write_timeout(Some(PATIENCE)));
-        timeouts.map_err(AgentError::Silent)?;
         let mut source = Self {
             agent: Guarded::new(agent).map_err(AgentError::Silent)?,
             watermark: MonotonicNs(0),
+            unsettled: 0,
             is_over: false,
         };
         let hello = Ask::Hello {
@@ -100,23 +109,32 @@ impl AgentSource {
     }
 
     fn ask(&mut self, ask: &Ask) -> io::Result<Answer> {
-        let mut agent = self.agent.get()?;
+        self.ask_until(ask, Instant::now() + PATIENCE)
+    }
+
+    fn ask_until(&mut self, ask: &Ask, end: Instant) -> io::Result<Answer> {
+        let mut agent = Until::new(self.agent.get()?, end);
         write_message(&mut agent, ask)?;
         read_message(&mut agent)
     }
 
     /// One reply's worth of events; whether there are more.
-    fn collect_some(&mut self, batch: &mut Batch<'_>) -> io::Result<bool> {
+    fn collect_some(&mut self, batch: &mut Batch<'_>, end: Instant) -> io::Result<bool> {
         let Answer::Events {
             events,
             lost,
             watermark,
             has_more,
-        } = self.ask(&Ask::Collect)?
+        } = self.ask_until(&Ask::Collect, end)?
         else {
             return Err(io::ErrorKind::InvalidData.into());
         };
+        // More is there, and nothing of it is brought: this would never end.
+        if has_more && events.is_empty() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         for event in events {
+            self.unsettled += event.data.len() + size_of::<Pending>();
             let header = event.header();
             // The kernel's types have one number everywhere; an agent has no others to give.
             if !header.event_type.is_user() {
@@ -130,20 +148,53 @@ impl AgentSource {
                 since: MonotonicNs(since),
             });
         }
-        if !has_more {
-            self.watermark = self.watermark.max(MonotonicNs(watermark));
+        if has_more {
+            return match self.unsettled {
+                0..=MOST_UNSETTLED_BYTES => Ok(true),
+                _ => Err(io::ErrorKind::InvalidData.into()),
+            };
         }
-        Ok(has_more)
+        self.unsettled = 0;
+        self.watermark = self.watermark.max(MonotonicNs(watermark));
+        Ok(false)
+    }
+
+    /// The agent is not listened to any more. One that has ended has brought everything; of one
+    /// that does not answer as it should, nobody knows how much is missing, so that it is told as
+    /// one loss.
+    fn give_up(&mut self, error: &io::Error, batch: &mut Batch<'_>) {
+        self.is_over = true;
+        let has_ended = matches!(
+            error.kind(),
+            io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::ConnectionReset
+        );
+        if !has_ended {
+            batch.lose(Loss {
+                cause: LossCause::KernelRingFull,
+                count: 1,
+                since: self.watermark,
+            });
+        }
     }
 }
 
 impl Source for AgentSource {
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
+        let end = Instant::now() + PATIENCE;
+        let mut taken = 0;
         while !self.is_over {
-            match self.collect_some(batch) {
-                Ok(true) => {}
+            let before = self.unsettled;
+            match self.collect_some(batch, end) {
+                Ok(true) => {
+                    taken += self.unsettled.saturating_sub(before);
+                    if taken > MOST_COLLECTED_BYTES {
+                        return self.watermark;
+                    }
+                }
                 Ok(false) => return self.watermark,
-                Err(_gone) => self.is_over = true,
+                Err(error) => self.give_up(&error, batch),
             }
         }
         MonotonicNs(u64::MAX)
@@ -162,15 +213,4 @@ impl AsRawFd for AgentSource {
     fn as_raw_fd(&self) -> RawFd {
         self.agent.number()
     }
-}
-
-fn connect() -> Result<UnixStream, AgentError> {
-    let named = env::var_os(ADDRESS_VARIABLE);
-    let address = match named.as_deref().map(OsStrExt::as_bytes) {
-        Some([b'@', name @ ..]) => SocketAddr::from_abstract_name(name),
-        Some(path) => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(path)),
-        None => SocketAddr::from_pathname(SYSTEM_ADDRESS),
-    };
-    let address = address.map_err(|_impossible| AgentError::NoAgent)?;
-    UnixStream::connect_addr(&address).map_err(|_nobody| AgentError::NoAgent)
 }

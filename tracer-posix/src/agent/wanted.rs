@@ -2,7 +2,7 @@
 
 use std::env;
 
-use super::{AgentError, AgentSource, Request, WANTED_VARIABLE};
+use super::{AgentError, AgentSource, Request, WANTED_VARIABLE, is_program_with_special_rights};
 use crate::area::RingMode;
 use crate::engine::{Attributes, Inheritance};
 
@@ -36,7 +36,6 @@ pub fn are_wanted(attributes: &Attributes) -> bool {
 
 /// A program with special rights is not told by its caller.
 fn environment_wants() -> bool {
-    // SAFETY: takes nothing but a number.
-    let is_secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    !is_secure && env::var_os(WANTED_VARIABLE).is_some_and(|value| value == "1")
+    !is_program_with_special_rights()
+        && env::var_os(WANTED_VARIABLE).is_some_and(|value| value == "1")
 }

@@ -1,18 +1,32 @@
 //! Who wants which of the kernel's events, and what waits for them.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use tracer_common::event_type::EventTypeId;
-use tracer_posix::agent::protocol::{Answer, MOST_REPLY_BYTES, sent_cause};
-use tracer_posix::census::TRACE_SYS_MAX;
-use tracer_posix::engine::{EventSet, sizes};
-use tracer_posix::event::{Event, EventHeader, MonotonicNs};
-use tracer_posix::source::{Loss, LossCause};
-use tracer_posix::wire::SentEvent;
+use tracer_posix::agent::protocol::Answer;
+use tracer_posix::engine::EventSet;
+use tracer_posix::event::{EventHeader, MonotonicNs};
+use tracer_posix::source::Loss;
 
+use super::queue::Queue;
+use super::share::{Most, Shares};
 use crate::kernel::Wanted;
+
+/// Subscriptions that there may be.
+pub const MOST_SUBSCRIPTIONS: Most = Most {
+    a_user: 16,
+    all_but_root: 24,
+    all: 32,
+};
+
+/// Bytes of memory for events that wait.
+pub const MOST_MEMORY: Most = Most {
+    a_user: 32 << 20,
+    all_but_root: 64 << 20,
+    all: 96 << 20,
+};
 
 /// Names one subscription; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +35,8 @@ pub struct SubscriptionId(u64);
 /// What a subscription is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
+    /// The user of the controller.
+    pub user: u32,
     /// The process.
     pub pid: i32,
     /// Whether its children count as well.
@@ -39,14 +55,30 @@ pub struct Hub {
     watermark: Arc<watch::Sender<MonotonicNs>>,
 }
 
-#[derive(Default)]
 struct State {
     /// The traced processes.
     family: HashSet<i32>,
     subscriptions: HashMap<SubscriptionId, Subscription>,
+    /// Who has how many of them.
+    places: Shares,
+    /// Who has how much memory for what waits.
+    memory: Shares,
     next: u64,
     /// Told what all of them want.
     kernel: Option<Wanted>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            family: HashSet::new(),
+            subscriptions: HashMap::new(),
+            places: Shares::new(MOST_SUBSCRIPTIONS),
+            memory: Shares::new(MOST_MEMORY),
+            next: 0,
+            kernel: None,
+        }
+    }
 }
 
 impl State {
@@ -72,9 +104,7 @@ struct Subscription {
     processes: HashSet<i32>,
     is_running: bool,
     filter: EventSet,
-    events: VecDeque<(EventHeader, Box<[u8]>)>,
-    used: u64,
-    lost: Vec<Loss>,
+    queue: Queue,
 }
 
 impl State {
@@ -88,7 +118,7 @@ impl State {
             self.family.insert(child);
         }
         for subscription in self.subscriptions.values_mut() {
-            subscription.take(header, data, child);
+            subscription.take(header, data, child, &mut self.memory);
         }
         if header.event_type == EventTypeId::EXIT {
             self.family.remove(&header.pid);
@@ -136,7 +166,7 @@ impl Hub {
     pub fn lose(&self, loss: Loss) {
         for subscription in self.lock().subscriptions.values_mut() {
             if subscription.is_running {
-                subscription.lost.push(loss);
+                subscription.queue.lose(loss);
             }
         }
     }
@@ -156,11 +186,11 @@ impl Hub {
             .await;
     }
 
-    /// Keeps events for somebody from now on; `None` when there are too many already.
+    /// Keeps events for somebody from now on; `None` when that user, or all, have too many already.
     #[must_use]
     pub fn subscribe(&self, wish: Wish) -> Option<SubscriptionId> {
         let mut state = self.lock();
-        if state.subscriptions.len() >= TRACE_SYS_MAX {
+        if !state.places.take(wish.user, 1) {
             return None;
         }
         let id = SubscriptionId(state.next);
@@ -170,9 +200,7 @@ impl Hub {
             processes: HashSet::from([wish.pid]),
             is_running: false,
             filter: EventSet::EMPTY,
-            events: VecDeque::new(),
-            used: 0,
-            lost: Vec::new(),
+            queue: Queue::new(wish.user, wish.capacity, wish.keeps_oldest),
         };
         state.subscriptions.insert(id, subscription);
         Some(id)
@@ -180,8 +208,12 @@ impl Hub {
 
     /// Keeps nothing any more.
     pub fn unsubscribe(&self, id: SubscriptionId) {
-        let mut state = self.lock();
-        state.subscriptions.remove(&id);
+        let mut locked = self.lock();
+        let state = &mut *locked;
+        if let Some(mut subscription) = state.subscriptions.remove(&id) {
+            subscription.queue.clear(&mut state.memory);
+            state.places.give_back(subscription.wish.user, 1);
+        }
         state.tell_kernel();
     }
 
@@ -199,11 +231,12 @@ impl Hub {
     #[must_use]
     pub fn collect(&self, id: SubscriptionId) -> Answer {
         let watermark = *self.watermark.borrow();
-        let mut state = self.lock();
+        let mut locked = self.lock();
+        let state = &mut *locked;
         let Some(subscription) = state.subscriptions.get_mut(&id) else {
             return Answer::Done;
         };
-        subscription.collect(watermark)
+        subscription.queue.collect(watermark, &mut state.memory)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -212,7 +245,7 @@ impl Hub {
 }
 
 impl Subscription {
-    fn take(&mut self, header: &EventHeader, data: &[u8], child: Option<i32>) {
+    fn take(&mut self, header: &EventHeader, data: &[u8], child: Option<i32>, memory: &mut Shares) {
         if !self.processes.contains(&header.pid) {
             return;
         }
@@ -220,70 +253,11 @@ impl Subscription {
             self.processes.insert(child);
         }
         if self.is_running && !self.filter.contains(header.event_type) {
-            self.keep(header, data);
+            self.queue.push(header, data, memory);
         }
         // The number may become that of a process which is none of ours.
         if header.event_type == EventTypeId::EXIT {
             self.processes.remove(&header.pid);
         }
     }
-
-    fn keep(&mut self, header: &EventHeader, data: &[u8]) {
-        let size = size_of_event(data);
-        while self.used + size > self.wish.capacity {
-            let oldest = if self.wish.keeps_oldest {
-                None
-            } else {
-                self.events.pop_front()
-            };
-            let Some((oldest, data)) = oldest else {
-                self.lose_one(header.time);
-                return;
-            };
-            self.used -= size_of_event(&data);
-            self.lose_one(oldest.time);
-        }
-        self.used += size;
-        self.events.push_back((*header, data.into()));
-    }
-
-    /// Losses in a row are told as one.
-    fn lose_one(&mut self, since: MonotonicNs) {
-        match self.lost.last_mut() {
-            Some(last) if last.cause == LossCause::KernelRingFull => last.count += 1,
-            _ => self.lost.push(Loss {
-                cause: LossCause::KernelRingFull,
-                count: 1,
-                since,
-            }),
-        }
-    }
-
-    fn collect(&mut self, watermark: MonotonicNs) -> Answer {
-        let mut bytes = 0;
-        let mut events = Vec::new();
-        while bytes < MOST_REPLY_BYTES
-            && let Some((header, data)) = self.events.pop_front()
-        {
-            self.used -= size_of_event(&data);
-            bytes += data.len() + size_of::<EventHeader>();
-            events.push(SentEvent::new(&Event {
-                header,
-                data: &data,
-            }));
-        }
-        let lost = self.lost.drain(..);
-        let lost = lost.map(|loss| (sent_cause(loss.cause), loss.count, loss.since.0));
-        Answer::Events {
-            events,
-            lost: lost.collect(),
-            watermark: watermark.0,
-            has_more: !self.events.is_empty(),
-        }
-    }
-}
-
-/// Bytes that an event takes, as in a stream.
-fn size_of_event(data: &[u8]) -> u64 {
-    sizes::event_size(data.len()) as u64
 }

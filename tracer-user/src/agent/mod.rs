@@ -5,11 +5,17 @@
 //! or root, from within the traced family.
 //!
 //! - `hub`: who wants what, and what waits for them; knows nothing of sockets.
+//! - `queue`: what waits for one controller;
+//! - `share`: what each user may have;
+//! - `place`: where programs can ask;
 //! - `tee`: the kernel source, with the hub listening.
 //! - `server`: the conversations.
 
 mod hub;
+mod place;
+mod queue;
 mod server;
+mod share;
 mod tee;
 
 pub use hub::Hub;

@@ -2,14 +2,16 @@
 
 use std::fs;
 use std::io;
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::net::{SocketAddr, UnixListener as StdListener};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::UCred;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{sleep, timeout};
 use tracer_posix::agent::protocol::{Answer, Ask, VERSION};
 use tracer_posix::area::monotonic_now;
 use tracer_posix::engine::EventSet;
@@ -17,6 +19,8 @@ use tracer_posix::wire::{checked_length, framed, parsed};
 
 use super::Hub;
 use super::hub::{SubscriptionId, Wish};
+use super::place::Place;
+use super::share::{Most, Shares};
 use crate::trace::Wake;
 
 /// Most bytes that are kept for one stream, whatever it asks for.
@@ -25,64 +29,114 @@ const MOST_CAPACITY: u64 = 16 << 20;
 /// Nobody asks in more bytes than this.
 const MOST_ASKED_BYTES: usize = 4096;
 
+/// Connections that there may be: each has a descriptor.
+const MOST_CONNECTIONS: Most = Most {
+    a_user: 48,
+    all_but_root: 96,
+    all: 128,
+};
+
+/// How long somebody may take to say what is wanted.
+const HELLO_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long to wait where no descriptor is free.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// The agent, before anybody talks to it.
 pub struct Agent {
     listener: UnixListener,
-    address: String,
+    place: Place,
 }
 
-/// Makes the place where programs can ask, under a name that nobody else has.
+/// Makes the place where programs can ask, under a name that nobody else can take.
 ///
 /// # Errors
 ///
 /// No socket can be had.
 pub fn listen() -> io::Result<Agent> {
-    let mut random = [0; 8];
-    // SAFETY: the buffer has so many bytes.
-    if unsafe { libc::getrandom(random.as_mut_ptr().cast(), random.len(), 0) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let random = u64::from_ne_bytes(random);
-    let name = format!("tracer-user-{}-{random:016x}", std::process::id());
-    let listener = StdListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+    let (listener, place) = Place::listen()?;
     listener.set_nonblocking(true)?;
     Ok(Agent {
         listener: UnixListener::from_std(listener)?,
-        address: format!("@{name}"),
+        place,
     })
 }
 
 impl Agent {
     /// What programs find in their environment.
     #[must_use]
-    pub fn address(&self) -> &str {
-        &self.address
+    pub fn address(&self) -> &Path {
+        self.place.path()
     }
 
-    /// Talks to whoever comes. Who needs the newest events tells so by `wakes`.
-    pub fn serve(self, hub: Hub, wakes: UnboundedSender<Wake>) {
+    /// Talks to whoever comes, as long as the program runs. Who needs the newest events tells so by
+    /// `wakes`. The returned place is kept as long as programs may come.
+    pub fn serve(self, hub: Hub, wakes: UnboundedSender<Wake>) -> Place {
+        let connections = Arc::new(Mutex::new(Shares::new(MOST_CONNECTIONS)));
+        let listener = self.listener;
         tokio::spawn(async move {
-            // No descriptor may be free for a while; who waits is served then.
-            while let Ok((stream, _)) = self.listener.accept().await {
-                tokio::spawn(talk(stream, hub.clone(), wakes.clone()));
+            loop {
+                match listener.accept().await {
+                    Ok((stream, _)) => {
+                        // Who is one too many, or is not known to the kernel, is hung up on.
+                        if let Some(guest) = Guest::admit(stream, &connections) {
+                            tokio::spawn(talk(guest, hub.clone(), wakes.clone()));
+                        }
+                    }
+                    // No descriptor or memory is free for a while, or who came is gone: the others
+                    // are served all the same.
+                    Err(_) => sleep(PAUSE).await,
+                }
             }
         });
+        self.place
     }
 }
 
-async fn talk(mut stream: UnixStream, hub: Hub, wakes: UnboundedSender<Wake>) {
+/// Somebody who is talked to, and counted for that.
+struct Guest {
+    stream: UnixStream,
+    credentials: UCred,
+    connections: Arc<Mutex<Shares>>,
+}
+
+impl Guest {
+    fn admit(stream: UnixStream, connections: &Arc<Mutex<Shares>>) -> Option<Self> {
+        let credentials = stream.peer_cred().ok()?;
+        let mut shares = connections.lock().unwrap_or_else(PoisonError::into_inner);
+        shares.take(credentials.uid(), 1).then(|| Self {
+            stream,
+            credentials,
+            connections: Arc::clone(connections),
+        })
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let shares = self.connections.lock();
+        let mut shares = shares.unwrap_or_else(PoisonError::into_inner);
+        shares.give_back(self.credentials.uid(), 1);
+    }
+}
+
+async fn talk(mut guest: Guest, hub: Hub, wakes: UnboundedSender<Wake>) {
     let mut conversation = Conversation {
         hub,
         wakes,
+        asker: guest.credentials,
         subscription: None,
     };
-    // Who says what cannot be understood, or is gone, is not talked to any more.
-    while let Ok(ask) = receive(&mut stream).await {
-        let answer = conversation.answer(&stream, ask).await;
+    // Who says what cannot be understood, or nothing, or is gone, is not talked to any more.
+    let mut asked = timeout(HELLO_WITHIN, receive(&mut guest.stream)).await;
+    while let Ok(Ok(ask)) = asked {
+        let answer = conversation.answer(ask).await;
         let Ok(bytes) = framed(&answer) else { return };
-        if stream.write_all(&bytes).await.is_err() {
+        // Nobody who was refused needs the connection.
+        if guest.stream.write_all(&bytes).await.is_err() || conversation.subscription.is_none() {
             return;
         }
+        asked = Ok(receive(&mut guest.stream).await);
     }
 }
 
@@ -101,11 +155,12 @@ async fn receive(stream: &mut UnixStream) -> io::Result<Ask> {
 struct Conversation {
     hub: Hub,
     wakes: UnboundedSender<Wake>,
+    asker: UCred,
     subscription: Option<SubscriptionId>,
 }
 
 impl Conversation {
-    async fn answer(&mut self, stream: &UnixStream, ask: Ask) -> Answer {
+    async fn answer(&mut self, ask: Ask) -> Answer {
         match (ask, self.subscription) {
             (
                 Ask::Hello {
@@ -125,9 +180,10 @@ impl Conversation {
                 }
                 // A process that has just been made may ask before it is known here.
                 self.catch_up().await;
-                match self.permitted(stream.peer_cred(), pid) {
+                match self.permitted(pid) {
                     Ok(pid) => {
                         let wish = Wish {
+                            user: self.asker.uid(),
                             pid,
                             inherit,
                             capacity: capacity.min(MOST_CAPACITY),
@@ -164,9 +220,9 @@ impl Conversation {
     }
 
     /// The process that may be traced by who asks, by its number here.
-    fn permitted(&self, asker: io::Result<UCred>, pid: i32) -> Result<i32, Answer> {
+    fn permitted(&self, pid: i32) -> Result<i32, Answer> {
         let unknown = || refused(libc::EPERM, "who asks is not known to the kernel");
-        let asker = asker.map_err(|_unknown| unknown())?;
+        let asker = &self.asker;
         let asking = asker.pid().ok_or_else(unknown)?;
         let pid = if pid == 0 { asking } else { pid };
         let owner = fs::metadata(format!("/proc/{pid}"));
@@ -194,7 +250,10 @@ impl Drop for Conversation {
 }
 
 fn too_many() -> Answer {
-    refused(libc::EAGAIN, "it serves as many streams as it can already")
+    refused(
+        libc::EAGAIN,
+        "it serves as many streams as this user, or all together, may have",
+    )
 }
 
 fn refused(error: i32, why: &str) -> Answer {

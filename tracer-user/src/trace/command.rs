@@ -31,7 +31,7 @@ impl Waiting {
     pub fn start(
         command: &[OsString],
         inherited: Option<OwnedFd>,
-        agent: Option<String>,
+        agent: Option<OsString>,
         wakes: UnboundedSender<Wake>,
     ) -> io::Result<Self> {
         let (mut told, tell) = pipe()?;

@@ -72,7 +72,8 @@ async fn start_and_follow(
     };
     let agent = begun.kernel.is_some().then(agent::listen).transpose();
     let agent = agent.context("cannot make a socket for programs that ask for kernel events")?;
-    let address = agent.as_ref().map(|agent| agent.address().to_owned());
+    let address = agent.as_ref();
+    let address = address.map(|agent| agent.address().as_os_str().to_owned());
     // Before signals are watched: until then they do to the command what they do to any.
     let waiting = Waiting::start(words, inherited, address, wakes.clone())
         .context("cannot make a process")?;
@@ -90,9 +91,8 @@ async fn start_and_follow(
             .with_context(|| format!("cannot trace process {pid}"))?;
     }
     begun.hub.add_process(pid);
-    if let Some(agent) = agent {
-        agent.serve(begun.hub.clone(), wakes.clone());
-    }
+    // Its name is there as long as the trace.
+    let _place = agent.map(|agent| agent.serve(begun.hub.clone(), wakes.clone()));
     let file = Path::new(command.unwrap_or_default());
     begun.tracer.add_command(pid, begun.kernel.is_some(), file);
     if let Some(area) = area {

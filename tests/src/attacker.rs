@@ -1,0 +1,58 @@
+//! Users that exist for a test alone, and what they run.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context as _;
+
+/// The user that attacks.
+pub const ATTACKER: u32 = 61_001;
+
+/// The user that is attacked, where that is not root.
+pub const VICTIM: u32 = 61_002;
+
+/// A command that runs `program` as this user, without any group or capability of ours.
+#[must_use]
+pub fn command_as(user: u32, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.arg(format!("--reuid={user}"));
+    command.arg(format!("--regid={user}"));
+    command.args(["--clear-groups", "--inh-caps=-all", "--"]);
+    command.arg(program);
+    command
+}
+
+/// Gives a file or folder to this user.
+///
+/// # Errors
+///
+/// The system does not let us.
+pub fn give(path: &Path, user: u32) -> anyhow::Result<()> {
+    std::os::unix::fs::chown(path, Some(user), Some(user))
+        .with_context(|| path.display().to_string())
+}
+
+/// Lets everybody go into a folder and read what is in it.
+///
+/// # Errors
+///
+/// The system does not let us.
+pub fn open_to_all(folder: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+/// The most memory that a process has had so far, in KiB.
+///
+/// # Errors
+///
+/// It is gone.
+pub fn peak_kib(pid: i32) -> anyhow::Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = line.context("no VmHWM")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}

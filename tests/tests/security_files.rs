@@ -1,0 +1,430 @@
+//! Hostile files: those that a process has mapped, those that we write to, and what is in them.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use tests::attacker::{ATTACKER, VICTIM, command_as, give, open_to_all};
+use tests::dist;
+use tests::rights::missing_right;
+use tests::target::Target;
+
+/// No attack may hold anybody up for longer.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Memory that a command may have, in KiB: 200 MiB, and what it has without an attack.
+const MOST_MEMORY_KIB: u64 = 260 * 1024;
+
+/// A folder that everybody may look into, and one in it that is the attacker's.
+fn stage() -> anyhow::Result<(tempfile::TempDir, std::path::PathBuf)> {
+    let folder = tempfile::tempdir()?;
+    open_to_all(folder.path())?;
+    dist::compile("attack_files", folder.path())?;
+    let theirs = folder.path().join("theirs");
+    fs::create_dir(&theirs)?;
+    give(&theirs, ATTACKER)?;
+    Ok((folder, theirs))
+}
+
+/// An attack that stands.
+fn attack(folder: &Path, kind: &str, file: &Path) -> anyhow::Result<Target> {
+    let mut attack = command_as(ATTACKER, folder.join("attack_files"));
+    Ok(Target::start(attack.arg(kind).arg(file))?.0)
+}
+
+/// What the tracer says, which is stopped after a while, and how long it took and how much memory, in
+/// KiB.
+fn bounded(arguments: &[&str]) -> anyhow::Result<(Output, Duration, u64)> {
+    let start = Instant::now();
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=1", "20"]);
+    // The last line on the standard error.
+    command.args(["sh", "-c", "\"$@\" & pid=$!; peak=0; while kill -0 $pid 2>/dev/null; do \
+        now=$(sed -n 's/^VmHWM:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$pid/status 2>/dev/null); \
+        peak=${now:-$peak}; sleep 0.01; done; wait $pid; status=$?; echo peak ${peak:-0} >&2; exit $status", "sh"]);
+    command.arg(dist::tracer_user()?).args(arguments);
+    let output = command.output()?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let peak = errors.lines().find_map(|line| line.strip_prefix("peak "));
+    let peak = peak.and_then(|peak| peak.parse().ok()).unwrap_or(u64::MAX);
+    Ok((output, start.elapsed(), peak))
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn a_mapped_file_is_never_a_trap() {
+    if missing_right().is_some() {
+        return;
+    }
+    let (folder, theirs) = stage().unwrap();
+    for kind in ["low", "zero", "lease"] {
+        let file = theirs.join(kind);
+        // A program, so that it is looked at.
+        fs::copy("/bin/true", &file).unwrap();
+        give(&file, ATTACKER).unwrap();
+        let target = attack(folder.path(), kind, &file).unwrap();
+        let pid = target.pid().to_string();
+        let (output, time, _) = bounded(&["probes", &pid]).unwrap();
+        assert!(time < LIMIT, "{kind}: {time:?}");
+        assert!(output.status.success(), "{kind}: {output:?}");
+        // The very file that is mapped is what is looked at.
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let told = format!("{} (deleted) is stripped", file.display());
+        assert!(errors.contains(&told), "{kind}: {errors}");
+        target.end().unwrap();
+    }
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn names_that_fill_hundreds_of_megabytes_take_neither_time_nor_memory() {
+    if missing_right().is_some() {
+        return;
+    }
+    let (folder, theirs) = stage().unwrap();
+    let target = attack(folder.path(), "many", &theirs).unwrap();
+    let pid = target.pid().to_string();
+    let (output, time, peak) = bounded(&["probes", &pid]).unwrap();
+    assert!(time < LIMIT, "{time:?}");
+    assert!(peak < MOST_MEMORY_KIB, "{peak} KiB");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("not looked at"), "{errors}");
+    target.end().unwrap();
+}
+
+/// An ELF file of this machine with one executable segment, a section of notes, one of symbols and one of
+/// their names.
+struct Elf {
+    notes: (u64, u64),
+    symbols: (u64, u64),
+    names: (u64, u64),
+}
+
+impl Elf {
+    fn write(&self, path: &Path, parts: &[(u64, Vec<u8>)]) {
+        const MACHINE: u16 = if cfg!(target_arch = "aarch64") {
+            183
+        } else {
+            62
+        };
+        let mut header = b"\x7fELF\x02\x01\x01".to_vec();
+        header.resize(16, 0);
+        for half in [3_u16, MACHINE] {
+            header.extend(half.to_le_bytes());
+        }
+        header.extend(1_u32.to_le_bytes());
+        // Entry, program headers, section headers.
+        for word in [0_u64, 64, 256] {
+            header.extend(word.to_le_bytes());
+        }
+        header.extend(0_u32.to_le_bytes());
+        for half in [64_u16, 56, 1, 64, 5, 4] {
+            header.extend(half.to_le_bytes());
+        }
+        let mut segment = Vec::new();
+        segment.extend(1_u32.to_le_bytes());
+        segment.extend(5_u32.to_le_bytes());
+        for word in [0_u64, 0, 0, 1 << 30, 1 << 30, 4096] {
+            segment.extend(word.to_le_bytes());
+        }
+        const TEXTS: &[u8] = b"\0.note.stapsdt\0.symtab\0.strtab\0.shstrtab\0";
+        let mut sections = vec![0; 64];
+        let texts = (1024, TEXTS.len() as u64);
+        for (name, kind, (offset, size), link, entry) in [
+            (1_u32, 7_u32, self.notes, 0_u32, 0_u64),
+            (15, 2, self.symbols, 3, 24),
+            (23, 3, self.names, 0, 0),
+            (31, 3, texts, 0, 0),
+        ] {
+            sections.extend(name.to_le_bytes());
+            sections.extend(kind.to_le_bytes());
+            for word in [0, 0, offset, size] {
+                sections.extend(word.to_le_bytes());
+            }
+            sections.extend(link.to_le_bytes());
+            sections.extend(0_u32.to_le_bytes());
+            for word in [4, entry] {
+                sections.extend(word.to_le_bytes());
+            }
+        }
+        let file = File::create(path).unwrap();
+        let all = [
+            (0, header),
+            (64, segment),
+            (256, sections),
+            (1024, TEXTS.to_vec()),
+        ];
+        for (offset, bytes) in all.iter().chain(parts) {
+            file.write_all_at(bytes, *offset).unwrap();
+        }
+        file.set_permissions(fs::Permissions::from_mode(0o755))
+            .unwrap();
+        give(path, ATTACKER).unwrap();
+    }
+}
+
+/// So many notes, each with an argument that is a variable of the program.
+fn notes(count: usize) -> Vec<u8> {
+    let mut notes = Vec::new();
+    for number in 0..count {
+        let texts = format!("p{number}\0n\08@v{number}(%rip)\0");
+        let length = u32::try_from(24 + texts.len()).unwrap();
+        for word in [8, length, 3] {
+            notes.extend(word.to_le_bytes());
+        }
+        notes.extend(b"stapsdt\0");
+        for address in [0x2000_u64, 0, 0] {
+            notes.extend(address.to_le_bytes());
+        }
+        notes.extend(texts.as_bytes());
+        notes.resize(notes.len().next_multiple_of(4), 0);
+    }
+    notes
+}
+
+fn symbols(count: usize) -> (Vec<u8>, Vec<u8>) {
+    let (mut symbols, mut names) = (vec![0; 24], vec![0]);
+    for number in 0..count {
+        symbols.extend(u32::try_from(names.len()).unwrap().to_le_bytes());
+        // A variable of the section after the notes.
+        symbols.extend([1, 0, 2, 0]);
+        for word in [0x3000_u64, 8] {
+            symbols.extend(word.to_le_bytes());
+        }
+        names.extend(format!("s{number}\0").as_bytes());
+    }
+    (symbols, names)
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn a_program_of_notes_and_symbols_alone_takes_a_moment() {
+    if missing_right().is_some() {
+        return;
+    }
+    let (folder, theirs) = stage().unwrap();
+    for (count, is_listed) in [(50_000, true), (200_000, false)] {
+        let file = theirs.join(count.to_string());
+        let notes = notes(count);
+        let (symbols, names) = symbols(20_000);
+        let elf = Elf {
+            notes: (1 << 20, notes.len() as u64),
+            symbols: (64 << 20, symbols.len() as u64),
+            names: (96 << 20, names.len() as u64),
+        };
+        elf.write(
+            &file,
+            &[(1 << 20, notes), (64 << 20, symbols), (96 << 20, names)],
+        );
+        let target = attack(folder.path(), "map", &file).unwrap();
+        let pid = target.pid().to_string();
+        let (output, time, peak) = bounded(&["probes", &pid]).unwrap();
+        assert!(time < LIMIT, "{count}: {time:?}");
+        assert!(peak < MOST_MEMORY_KIB, "{count}: {peak} KiB");
+        let listed = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let lines = listed
+            .lines()
+            .filter(|line| line.starts_with("--usdt p"))
+            .count();
+        assert_eq!(lines, if is_listed { count } else { 0 }, "{errors}");
+        assert_eq!(
+            errors.contains("static probes, which is more than is read"),
+            !is_listed,
+            "{errors}"
+        );
+        target.end().unwrap();
+    }
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn the_holes_of_a_sparse_program_are_not_read() {
+    if missing_right().is_some() {
+        return;
+    }
+    let (folder, theirs) = stage().unwrap();
+    let file = theirs.join("sparse");
+    let elf = Elf {
+        notes: (1 << 20, 700 << 20),
+        symbols: (1 << 30, 700 << 20),
+        names: (2 << 30, 100 << 20),
+    };
+    elf.write(&file, &[((2 << 30) + (100 << 20), vec![0])]);
+    assert!(fs::metadata(&file).unwrap().blocks() < 64, "sparse");
+    let target = attack(folder.path(), "map", &file).unwrap();
+    let pid = target.pid().to_string();
+    let (output, time, peak) = bounded(&["probes", &pid]).unwrap();
+    assert!(time < LIMIT, "{time:?}");
+    assert!(peak < MOST_MEMORY_KIB, "{peak} KiB");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("which is more than is read"), "{errors}");
+    target.end().unwrap();
+}
+
+/// Runs the tracer on a command that does nothing, and returns what it said.
+fn trace(environment: &[(&str, &str)], arguments: &[&str]) -> Output {
+    let mut command = Command::new(dist::tracer_user().unwrap());
+    command.args(["run", "--no-system"]).args(arguments);
+    command.args(["--", "true"]);
+    command.env_remove("SUDO_UID").env_remove("SUDO_GID");
+    command.envs(environment.iter().copied());
+    command.output().unwrap()
+}
+
+#[test]
+#[ignore = "needs root: what root writes"]
+fn what_root_writes_is_roots_and_under_sudo_the_callers() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    open_to_all(folder.path()).unwrap();
+    let facts = |path: &Path| {
+        let facts = fs::metadata(path).unwrap();
+        (facts.mode() & 0o777, facts.uid(), facts.gid())
+    };
+    let user = VICTIM.to_string();
+    let sudo = [("SUDO_UID", &*user), ("SUDO_GID", &*user)];
+    for (option, environment, owner) in [
+        ("--log", &[][..], 0),
+        ("--output", &[][..], 0),
+        ("--log", &sudo[..], VICTIM),
+        ("--output", &sudo[..], VICTIM),
+    ] {
+        let path = folder.path().join(format!("{option}{owner}"));
+        let output = trace(environment, &[option, path.to_str().unwrap()]);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(facts(&path), (0o600, owner, owner), "{option}");
+        // Written once more.
+        let output = trace(environment, &[option, path.to_str().unwrap()]);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(facts(&path), (0o600, owner, owner), "{option}");
+    }
+    let exported = folder.path().join("exported");
+    let mut export = Command::new(dist::tracer_user().unwrap());
+    export
+        .args(["export", "--to", "chrome", "-o"])
+        .arg(&exported);
+    let output = export.arg(folder.path().join("--log0")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(facts(&exported), (0o600, 0, 0));
+}
+
+#[test]
+#[ignore = "needs root: makes files of other users"]
+fn root_does_not_fill_a_file_that_another_user_has_put_there() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for option in ["--log", "--output"] {
+        let path = folder.path().join(option);
+        fs::write(&path, "theirs").unwrap();
+        give(&path, ATTACKER).unwrap();
+        let output = trace(&[], &[option, path.to_str().unwrap()]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("it belongs to user 61001"), "{errors}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
+    }
+}
+
+#[test]
+#[ignore = "needs root: what root writes"]
+fn a_link_where_an_export_is_half_written_leads_nowhere() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    let log = place("log");
+    let output = trace(&[], &["--log", log.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    fs::write(place("precious"), "precious").unwrap();
+    for to in ["chrome", "perfetto", "parquet", "ctf"] {
+        let out = place(to);
+        symlink(place("precious"), place(&format!("{to}.partial"))).unwrap();
+        let mut export = Command::new(dist::tracer_user().unwrap());
+        export
+            .args(["export", "--to", to, "-o"])
+            .arg(&out)
+            .arg(&log);
+        let output = export.output().unwrap();
+        assert!(output.status.success(), "{to}: {output:?}");
+        assert!(out.exists(), "{to}");
+        assert_eq!(
+            fs::read_to_string(place("precious")).unwrap(),
+            "precious",
+            "{to}"
+        );
+    }
+}
+
+/// Characters that command a terminal or turn the direction of writing.
+fn is_harmful(character: char) -> bool {
+    (character.is_control() && character != '\n')
+        || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn names_of_files_and_probes_do_not_command_a_terminal() {
+    if missing_right().is_some() {
+        return;
+    }
+    const HOSTILE: &str = "a\u{1b}[31m\u{9b}2J\u{202e}b\u{7f}";
+    let (folder, theirs) = stage().unwrap();
+    let file = theirs.join(HOSTILE);
+    let mut notes = Vec::new();
+    let texts = format!("{HOSTILE}\0{HOSTILE}\0{HOSTILE}\0");
+    for word in [8, u32::try_from(24 + texts.len()).unwrap(), 3] {
+        notes.extend(word.to_le_bytes());
+    }
+    notes.extend(b"stapsdt\0");
+    for address in [0x2000_u64, 0, 0] {
+        notes.extend(address.to_le_bytes());
+    }
+    notes.extend(texts.as_bytes());
+    let elf = Elf {
+        notes: (4096, notes.len() as u64),
+        symbols: (0, 0),
+        names: (0, 0),
+    };
+    elf.write(&file, &[(4096, notes), (1 << 20, vec![0])]);
+    let target = attack(folder.path(), "map", &file).unwrap();
+    let pid = target.pid().to_string();
+    let path = file.to_string_lossy().into_owned();
+    let missing = theirs.join(format!("{HOSTILE}missing"));
+    let missing = missing.to_str().unwrap();
+    let probe = format!("{path}:nothing");
+    let usdt = format!("{HOSTILE}:nothing");
+    for (arguments, is_about_it) in [
+        (&["probes", &pid][..], true),
+        (&["probes", &pid, "--json"][..], true),
+        (
+            &["attach", &pid, "--no-system", "--probe", &probe][..],
+            false,
+        ),
+        (&["attach", &pid, "--no-system", "--usdt", &usdt][..], false),
+        (&["read", &path][..], true),
+        (&["read", missing][..], true),
+        (&["info", missing, "--json"][..], true),
+        (&["export", "--to", "ctf", "-o", &path, missing][..], true),
+        (&["run", "--", missing][..], false),
+        (&["run", HOSTILE][..], false),
+        (&["attach", HOSTILE][..], false),
+    ] {
+        let (output, time, _) = bounded(arguments).unwrap();
+        let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
+        said.push_str(&String::from_utf8_lossy(&output.stderr));
+        assert!(!said.contains(is_harmful), "{arguments:?}: {said:?}");
+        assert!(
+            !is_about_it || said.contains("31m"),
+            "{arguments:?}: {said:?}"
+        );
+        assert!(time < LIMIT, "{arguments:?}: {time:?}");
+    }
+    target.end().unwrap();
+}

@@ -1,0 +1,185 @@
+//! The way to the agent: who is believed to be one, and how long it is waited for.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::mem::{MaybeUninit, offset_of, size_of};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::{ADDRESS_VARIABLE, AgentError, SYSTEM_ADDRESS, is_program_with_special_rights};
+
+/// How long the agent is waited for. It answers within a fraction of a millisecond; what has not by
+/// then never will.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Connects to the agent of this program, and makes sure that it is one: a process of root's or of
+/// this process's own user. Anybody else would be believed what the kernel is said to have done.
+///
+/// # Errors
+///
+/// See [`AgentError`].
+pub fn connect() -> Result<UnixStream, AgentError> {
+    let path = address();
+    let agent = connect_to(path.as_bytes()).map_err(|error| match error.raw_os_error() {
+        Some(libc::EAGAIN) => AgentError::Silent(error),
+        _ => AgentError::NoAgent,
+    })?;
+    let user = user_of_peer(&agent).map_err(AgentError::Silent)?;
+    // SAFETY: the call has no preconditions and cannot fail.
+    let own = unsafe { libc::geteuid() };
+    if user != 0 && user != own {
+        return Err(AgentError::Untrusted { user });
+    }
+    Ok(agent)
+}
+
+/// Where the agent listens. The caller of a program with special rights does not choose it.
+fn address() -> OsString {
+    let named = env::var_os(ADDRESS_VARIABLE).filter(|_| !is_program_with_special_rights());
+    named.unwrap_or_else(|| SYSTEM_ADDRESS.into())
+}
+
+/// Connects to a path. A listener whose queue somebody else has filled does not hold us up for
+/// longer than [`PATIENCE`].
+fn connect_to(path: &[u8]) -> io::Result<UnixStream> {
+    // SAFETY: all-zero bytes are a valid address.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    let unusable = || io::Error::from(io::ErrorKind::InvalidInput);
+    // A null at the front would name an abstract socket, and those belong to whoever comes first.
+    if path.first() != Some(&b'/') || path.len() >= address.sun_path.len() {
+        return Err(unusable());
+    }
+    address.sun_family = libc::sa_family_t::try_from(libc::AF_UNIX).map_err(|_| unusable())?;
+    for (room, byte) in address.sun_path.iter_mut().zip(path) {
+        *room = byte.cast_signed();
+    }
+    let length = offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1;
+    let length = libc::socklen_t::try_from(length).map_err(|_| unusable())?;
+    // SAFETY: takes numbers only.
+    let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was opened just now and is nobody else's.
+    let socket = UnixStream::from(unsafe { OwnedFd::from_raw_fd(socket) });
+    socket.set_write_timeout(Some(PATIENCE))?;
+    // SAFETY: the address is valid for the length that the call is told.
+    let failed = unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(socket)
+}
+
+/// The user of the process that listened, as the kernel noted it then.
+fn user_of_peer(socket: &UnixStream) -> io::Result<libc::uid_t> {
+    let mut credentials = MaybeUninit::<libc::ucred>::zeroed();
+    let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).unwrap_or_default();
+    // SAFETY: both are valid for a write, and the length is that of the first.
+    let failed = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            credentials.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: all-zero bytes are valid, and the kernel has written what it has to say.
+    Ok(unsafe { credentials.assume_init() }.uid)
+}
+
+/// A connection that is talked over until a moment, however slowly the other side goes on.
+pub struct Until<'a> {
+    socket: &'a UnixStream,
+    end: Instant,
+}
+
+impl<'a> Until<'a> {
+    /// Talks over `socket` until `end`.
+    pub fn new(socket: &'a UnixStream, end: Instant) -> Self {
+        Self { socket, end }
+    }
+
+    /// The time that is left; none is an error.
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(Some(left))
+    }
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(self.left()?)?;
+        let mut socket = self.socket;
+        socket.read(into)
+    }
+}
+
+impl Write for Until<'_> {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(self.left()?)?;
+        let mut socket = self.socket;
+        socket.write(from)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn the_other_side_is_known_by_its_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let socket = connect_to(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the call has no preconditions and cannot fail.
+        assert_eq!(user_of_peer(&socket).unwrap(), unsafe { libc::geteuid() });
+    }
+
+    #[test]
+    fn a_name_that_anybody_may_take_is_no_address() {
+        for name in [
+            &b"@abstract"[..],
+            b"",
+            b"\0abstract",
+            b"relative",
+            &[b'/'; 200],
+        ] {
+            assert!(connect_to(name).is_err());
+        }
+    }
+
+    #[test]
+    fn whoever_drips_is_not_waited_for_longer_than_the_whole_may_take() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let end = Instant::now() + Duration::from_millis(200);
+        let dripping = std::thread::spawn(move || {
+            let mut theirs = theirs;
+            while theirs.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let mut all = [0; 1000];
+        assert!(Until::new(&ours, end).read_exact(&mut all).is_err());
+        assert!(end.elapsed() < Duration::from_secs(2));
+        drop(ours);
+        dripping.join().unwrap();
+    }
+}

@@ -1,0 +1,96 @@
+//! What each user may have of something that all have to share.
+
+use std::collections::HashMap;
+
+/// Most of something.
+#[derive(Clone, Copy, Debug)]
+pub struct Most {
+    /// For one user; root counts as any other here.
+    pub a_user: u64,
+    /// For all users but root together, so that something is left for root.
+    pub all_but_root: u64,
+    /// For all.
+    pub all: u64,
+}
+
+/// Who has how much of something.
+#[derive(Debug)]
+pub struct Shares {
+    most: Most,
+    of_users: HashMap<u32, u64>,
+    all: u64,
+}
+
+impl Shares {
+    /// Nobody has anything yet.
+    pub fn new(most: Most) -> Self {
+        Self {
+            most,
+            of_users: HashMap::new(),
+            all: 0,
+        }
+    }
+
+    /// Gives `amount` to a user, or nothing where that would be too much.
+    #[must_use]
+    pub fn take(&mut self, user: u32, amount: u64) -> bool {
+        let of_user = self.of(user).saturating_add(amount);
+        let all = self.all.saturating_add(amount);
+        let of_others = all - self.of(0);
+        let fits = of_user <= self.most.a_user
+            && all <= self.most.all
+            && (user == 0 || of_others <= self.most.all_but_root);
+        if fits {
+            self.of_users.insert(user, of_user);
+            self.all = all;
+        }
+        fits
+    }
+
+    /// Takes `amount` back from a user who was given it.
+    pub fn give_back(&mut self, user: u32, amount: u64) {
+        self.all = self.all.saturating_sub(amount);
+        let left = self.of(user).saturating_sub(amount);
+        if left == 0 {
+            self.of_users.remove(&user);
+        } else {
+            self.of_users.insert(user, left);
+        }
+    }
+
+    fn of(&self, user: u32) -> u64 {
+        self.of_users.get(&user).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: Most = Most {
+        a_user: 4,
+        all_but_root: 6,
+        all: 8,
+    };
+
+    #[test]
+    fn a_user_gets_no_more_than_a_share_and_root_finds_something_left() {
+        let mut shares = Shares::new(MOST);
+        assert!(shares.take(1, 4) && !shares.take(1, 1));
+        assert!(shares.take(2, 2) && !shares.take(2, 1) && !shares.take(3, 1));
+        assert!(shares.take(0, 2) && !shares.take(0, 1));
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again() {
+        let mut shares = Shares::new(MOST);
+        assert!(shares.take(0, 4));
+        assert!(shares.take(1, 4) && !shares.take(2, 1));
+        shares.give_back(1, 3);
+        assert!(shares.take(2, 3) && !shares.take(2, 1));
+        shares.give_back(0, 4);
+        shares.give_back(1, 1);
+        shares.give_back(2, 3);
+        assert!(shares.of_users.is_empty() && shares.all == 0);
+    }
+}
