@@ -52,12 +52,12 @@ fn connect_to(path: &[u8]) -> io::Result<UnixStream> {
     if path.first() != Some(&b'/') || path.len() >= address.sun_path.len() {
         return Err(unusable());
     }
-    address.sun_family = libc::sa_family_t::try_from(libc::AF_UNIX).map_err(|_| unusable())?;
+    address.sun_family = libc::sa_family_t::try_from(libc::AF_UNIX).map_err(|_never| unusable())?;
     for (room, byte) in address.sun_path.iter_mut().zip(path) {
         *room = byte.cast_signed();
     }
     let length = offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1;
-    let length = libc::socklen_t::try_from(length).map_err(|_| unusable())?;
+    let length = libc::socklen_t::try_from(length).map_err(|_never| unusable())?;
     // SAFETY: takes numbers only.
     let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {
