@@ -215,3 +215,43 @@ fn a_user_gets_a_share_of_the_subscriptions_and_of_their_memory() {
     assert_eq!(said, "ok\n", "{errors}");
     assert!(peak < MOST_MEMORY_KIB, "{peak} KiB");
 }
+
+#[test]
+#[ignore = "loads eBPF"]
+fn from_its_exec_on_a_program_with_special_rights_is_not_seen_by_its_caller() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    open_to_all(folder.path()).unwrap();
+    let watcher = dist::compile("exec_watcher", folder.path()).unwrap();
+    let plain = dist::compile_static("watched", folder.path()).unwrap();
+    let special = folder.path().join("special");
+    fs::copy(&plain, &special).unwrap();
+    fs::set_permissions(&special, fs::Permissions::from_mode(0o4755)).unwrap();
+    // The tracer, and who asks it, and the program that is run.
+    let seen = |user: u32, program: &Path| -> Vec<u64> {
+        let mut tracer = Command::new(dist::tracer_user().unwrap());
+        tracer.args(["run", "--output", "/dev/null", "--events"]);
+        tracer.args(["fork,exec,exit,switch,rename,fault", "--"]);
+        let asks = command_as(user, &watcher);
+        tracer.arg(asks.get_program()).args(asks.get_args());
+        tracer.arg(program);
+        tracer.env("LD_LIBRARY_PATH", dist::folder().unwrap().join("lib"));
+        let output = tracer.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let said: Vec<String> = said.lines().map(str::to_owned).collect();
+        let number = |word| numbers_after(&said, word).expect(&format!("{output:?}"))[0][0];
+        vec![number("execs"), number("after"), number("lost")]
+    };
+    for round in 0..3 {
+        assert_eq!(seen(ATTACKER, &special), [0, 0, 0], "round {round}");
+        for (user, program) in [(ATTACKER, &plain), (0, &plain), (0, &special)] {
+            let found = seen(user, program);
+            let [execs, after, lost] = found[..] else {
+                panic!("{found:?}")
+            };
+            assert!(execs >= 1 && after > 200 && lost == 0, "{user}: {found:?}");
+        }
+    }
+}

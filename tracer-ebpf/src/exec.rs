@@ -15,6 +15,7 @@ use crate::maps;
 use crate::numbers::Pid;
 use crate::offsets::{BINPRM_FILENAME, EXEC_WAKES};
 use crate::record::{Subject, Wake, record_in_place};
+use crate::sight;
 use crate::task::{Address, Task, field};
 
 at_tracepoint!("sched_process_exec": sched_process_exec, sched_process_exec_raw => exec);
@@ -54,6 +55,7 @@ fn exec<C: Tracepoint>(ctx: &C) {
         room.data.comm = task.comm();
         room.data.old_tid = old_tid.shown();
         room.header.truncated = read_file_name(&mut room.data.file, name);
+        room.sight = sight::of(&task);
     });
     debug!(ctx, "process {} runs another program", pid.0);
 }

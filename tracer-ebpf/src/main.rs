@@ -51,6 +51,7 @@ mod probe;
 mod record;
 mod rename;
 mod sched;
+mod sight;
 mod signal;
 mod softirq;
 mod syscall;

@@ -111,6 +111,30 @@ globals! {
     DISK_MAJOR = NO_OFFSET;
     /// `gendisk::first_minor`.
     DISK_MINOR = NO_OFFSET;
+    /// `task_struct::cred`.
+    TASK_CRED = NO_OFFSET;
+    /// `cred::uid`.
+    CRED_UID = NO_OFFSET;
+    /// `cred::euid`.
+    CRED_EUID = NO_OFFSET;
+    /// `cred::suid`.
+    CRED_SUID = NO_OFFSET;
+    /// `cred::gid`.
+    CRED_GID = NO_OFFSET;
+    /// `cred::egid`.
+    CRED_EGID = NO_OFFSET;
+    /// `cred::sgid`.
+    CRED_SGID = NO_OFFSET;
+    /// `cred::cap_permitted`.
+    CRED_PERMITTED = NO_OFFSET;
+    /// `cred::user_ns`.
+    CRED_USER_NS = NO_OFFSET;
+    /// `user_namespace::level`.
+    USER_NS_LEVEL = NO_OFFSET;
+    /// `task_struct::mm`.
+    TASK_MM = NO_OFFSET;
+    /// `mm_struct::flags`.
+    MM_FLAGS = NO_OFFSET;
     /// `linux_binprm::filename`.
     BINPRM_FILENAME = NO_OFFSET;
     /// Which arguments `sched_switch` has: `tracer_common::kernel::globals::SWITCH_*`.

@@ -46,6 +46,11 @@ fn rename<C: Tracepoint>(ctx: &C) {
     record(&task, EventTypeId::RENAME, |header| RenameRecord {
         header: RecordHeader {
             program_address,
+            truncated: if user::may_be_in_exec(ctx) {
+                RecordHeader::EXEC_BEGINS
+            } else {
+                0
+            },
             ..header
         },
         data: RenameData { comm },

@@ -11,8 +11,8 @@ use crate::context::Tracepoint;
 use crate::numbers::Pid;
 use crate::offsets::{
     CGROUPS_DEFAULT, NAMESPACE_NUMBER, PID_LEVEL, PID_NUMBERS, SIGNAL_LIVE, TASK_CGROUPS,
-    TASK_COMM, TASK_CPU, TASK_EXIT_CODE, TASK_FSBASE, TASK_LEADER, TASK_PID, TASK_SIGNAL,
-    TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID, UPID_NAMESPACE,
+    TASK_COMM, TASK_CPU, TASK_CRED, TASK_EXIT_CODE, TASK_FSBASE, TASK_LEADER, TASK_MM, TASK_PID,
+    TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID, UPID_NAMESPACE,
 };
 use crate::record::Subject;
 
@@ -159,6 +159,20 @@ impl<C: Tracepoint> Task<C> {
             }
         }
         0
+    }
+
+    /// Its credentials, as others are judged by them.
+    #[inline(always)]
+    pub fn credentials(&self) -> Address {
+        // SAFETY: `base` is a task (see `argument`), and `cred` a pointer in it.
+        unsafe { field::<C, _>(self.base, TASK_CRED.load()) }
+    }
+
+    /// Its memory.
+    #[inline(always)]
+    pub fn memory(&self) -> Address {
+        // SAFETY: `base` is a task (see `argument`), and `mm` a pointer in it.
+        unsafe { field::<C, _>(self.base, TASK_MM.load()) }
     }
 
     /// Its control group of version 2.

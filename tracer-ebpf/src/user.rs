@@ -5,6 +5,8 @@ use core::marker::PhantomData;
 use aya_ebpf::bindings::BPF_F_USER_STACK;
 use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_get_stack, bpf_task_pt_regs};
 
+use tracer_common::kernel::globals::NO_OFFSET;
+
 use crate::context::Tracepoint;
 use crate::offsets::{
     HAS_TASK_PT_REGS, REGS_ARGUMENT_0, REGS_ARGUMENT_1, REGS_ARGUMENT_2, REGS_ARGUMENT_3,
@@ -26,6 +28,27 @@ pub fn address<C: Tracepoint>(ctx: &C) -> u64 {
     let registers = unsafe { bpf_task_pt_regs(task) } as *const u8;
     // SAFETY: the helper returns a `struct pt_regs *`, and the field is a long of it.
     unsafe { field::<C, _>(registers, REGS_IP.load()) }
+}
+
+/// Whether the running thread may be in an exec: where it cannot be asked, it may. The numbers are those
+/// of `execve` and `execveat` on any machine; none of them renames a thread elsewhere.
+#[inline(always)]
+pub fn may_be_in_exec<C: Tracepoint>(_: &C) -> bool {
+    /// Bit of a call of the x32 kind.
+    const X32: u64 = 1 << 30;
+    if HAS_TASK_PT_REGS.load() == 0 || REGS_NUMBER.load() == NO_OFFSET {
+        return true;
+    }
+    // SAFETY: the helper takes no argument.
+    let task = unsafe { bpf_get_current_task_btf() };
+    // SAFETY: the helper takes the running task.
+    let registers = unsafe { bpf_task_pt_regs(task) } as *const u8;
+    // SAFETY: the helper returns a `struct pt_regs *`, and the field a long of it.
+    let number: u64 = unsafe { field::<C, _>(registers, REGS_NUMBER.load()) };
+    matches!(
+        number & !X32,
+        11 | 59 | 221 | 281 | 322 | 358 | 387 | 520 | 545
+    )
 }
 
 /// The first frame of its stack: the same, and takes longer.

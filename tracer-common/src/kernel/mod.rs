@@ -35,7 +35,7 @@ pub use probe::{
 };
 pub use process::{
     ExecData, ExecRecord, ExitData, ExitRecord, ForkData, ForkRecord, OomKillData, OomKillRecord,
-    RenameData, RenameRecord,
+    RenameData, RenameRecord, Sight,
 };
 pub use sched::{
     MigrateData, MigrateRecord, SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord,
@@ -73,8 +73,13 @@ pub struct RecordHeader {
     pub event_type: u16,
     /// CPU on which the event was recorded.
     pub cpu: u16,
-    /// 0: whole; 1: the data was cut while recording.
+    /// 0: whole; 1: the data was cut while recording. A rename has [`EXEC_BEGINS`](Self::EXEC_BEGINS) too.
     pub truncated: u32,
+}
+
+impl RecordHeader {
+    /// Bit of `truncated`: the thread is renamed by an exec, whose credentials come next.
+    pub const EXEC_BEGINS: u32 = 1 << 1;
 }
 
 macro_rules! records {

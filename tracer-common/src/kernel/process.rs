@@ -67,6 +67,29 @@ pub struct OomKillData {
 /// 4 bytes, so that a record of 8-byte alignment has no implicit padding after [`ExecData`].
 const EXEC_PADDING: usize = 4;
 
+/// Who may look into a process from an exec on. Part of the record, and not of the event's data: the agent
+/// asks by it whether a program that was given the process's events may be given those that follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Sight {
+    /// Capabilities that the process may use.
+    pub permitted: u64,
+    /// Its user, in the initial user namespace; [`NOBODY`](Self::NOBODY) where real, effective and saved one
+    /// differ, or are not known.
+    pub uid: u32,
+    /// Its group, likewise.
+    pub gid: u32,
+    /// 1 where its memory may be looked into by its user.
+    pub is_dumpable: u32,
+    /// How deep its user namespace is: 0 for the initial one.
+    pub namespace_level: u32,
+}
+
+impl Sight {
+    /// No user or group.
+    pub const NOBODY: u32 = u32::MAX;
+}
+
 /// Record of an exec.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -77,6 +100,8 @@ pub struct ExecRecord {
     pub data: ExecData,
     /// Fills the record up to its alignment. Zero.
     pub reserved: [u8; EXEC_PADDING],
+    /// Who may look into the process from now on.
+    pub sight: Sight,
 }
 
 records! {
@@ -91,6 +116,7 @@ records! {
 }
 
 const _: () = {
-    assert!(size_of::<ExecRecord>() == 320);
+    assert!(size_of::<ExecRecord>() == 344);
+    assert!(offset_of!(ExecRecord, sight) == 320);
     assert!(offset_of!(ExecData, file) == 20);
 };

@@ -5,14 +5,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::Sight;
 use tracer_posix::agent::protocol::Answer;
+use tracer_posix::area::monotonic_now;
 use tracer_posix::engine::EventSet;
 use tracer_posix::event::{EventHeader, MonotonicNs};
 use tracer_posix::source::Loss;
 
 use super::queue::Queue;
 use super::share::{Most, Shares};
-use crate::kernel::Wanted;
+use super::viewer::Viewer;
+use super::watched::{Fate, Held, Watched};
+use crate::kernel::{ExecSign, ExecStep, Wanted};
 
 /// Subscriptions that there may be.
 pub const MOST_SUBSCRIPTIONS: Most = Most {
@@ -35,8 +39,8 @@ pub struct SubscriptionId(u64);
 /// What a subscription is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
-    /// The user of the controller.
-    pub user: u32,
+    /// The controller.
+    pub viewer: Viewer,
     /// The process.
     pub pid: i32,
     /// Whether its children count as well.
@@ -64,6 +68,11 @@ struct State {
     /// Who has how much memory for what waits.
     memory: Shares,
     next: u64,
+    /// Processes of the family that are in an exec.
+    in_exec: HashSet<i32>,
+    /// Events later than the last watermark, and steps of execs among them.
+    early: Held,
+    signs: Vec<ExecSign>,
     /// Told what all of them want.
     kernel: Option<Wanted>,
 }
@@ -76,6 +85,9 @@ impl Default for State {
             places: Shares::new(MOST_SUBSCRIPTIONS),
             memory: Shares::new(MOST_MEMORY),
             next: 0,
+            in_exec: HashSet::new(),
+            early: Vec::new(),
+            signs: Vec::new(),
             kernel: None,
         }
     }
@@ -101,14 +113,14 @@ impl State {
 
 struct Subscription {
     wish: Wish,
-    processes: HashSet<i32>,
+    processes: HashMap<i32, Watched>,
     is_running: bool,
     filter: EventSet,
     queue: Queue,
 }
 
 impl State {
-    fn take(&mut self, header: &EventHeader, data: &[u8]) {
+    fn take(&mut self, header: &EventHeader, data: &[u8], step: Option<ExecStep>) {
         let child = (header.event_type == EventTypeId::FORK)
             .then(|| data.first_chunk().map(|pid| i32::from_ne_bytes(*pid)))
             .flatten();
@@ -117,11 +129,29 @@ impl State {
         {
             self.family.insert(child);
         }
+        match step {
+            Some(ExecStep::Begins) if self.family.contains(&header.pid) => {
+                self.in_exec.insert(header.pid);
+            }
+            Some(ExecStep::Done(_)) => {
+                self.in_exec.remove(&header.pid);
+            }
+            _ => {}
+        }
         for subscription in self.subscriptions.values_mut() {
-            subscription.take(header, data, child, &mut self.memory);
+            subscription.take(header, data, step, child, &mut self.memory);
         }
         if header.event_type == EventTypeId::EXIT {
             self.family.remove(&header.pid);
+            self.in_exec.remove(&header.pid);
+        }
+    }
+
+    /// Events were lost, and nobody knows whose: an exec may be among them. Who may not see all is asked for
+    /// anew, and what happened meanwhile is lost to them.
+    fn doubt(&mut self) {
+        for subscription in self.subscriptions.values_mut() {
+            subscription.doubt();
         }
     }
 }
@@ -145,30 +175,66 @@ impl Hub {
         self.lock().family.contains(&pid)
     }
 
-    /// Takes events of the kernel's, which may be in any order.
-    pub fn take<'e>(&self, events: impl Iterator<Item = (&'e EventHeader, &'e [u8])>) {
-        let mut state = self.lock();
+    /// Takes events of the kernel's, which may be in any order, and the steps of execs that they tell of.
+    /// Nothing older than `watermark` will come; what is later waits for the next time, since what came
+    /// before it may not be here yet.
+    pub fn take<'e>(
+        &self,
+        events: impl Iterator<Item = (&'e EventHeader, &'e [u8])>,
+        signs: Vec<ExecSign>,
+        watermark: MonotonicNs,
+    ) {
+        let mut locked = self.lock();
+        let state = &mut *locked;
         if state.family.is_empty() && state.subscriptions.is_empty() {
             return;
         }
-        let of_family = |id| matches!(id, EventTypeId::FORK | EventTypeId::EXIT);
+        let is_of_family = |id| {
+            let ids = [
+                EventTypeId::FORK,
+                EventTypeId::EXIT,
+                EventTypeId::EXEC,
+                EventTypeId::RENAME,
+            ];
+            ids.contains(&id)
+        };
         let is_subscribed = !state.subscriptions.is_empty();
-        let heard = events.filter(|(header, _)| is_subscribed || of_family(header.event_type));
-        let mut heard: Vec<_> = heard.collect();
+        let new = events.filter(|(header, _)| is_subscribed || is_of_family(header.event_type));
+        let early = std::mem::take(&mut state.early);
+        let mut heard: Vec<(&EventHeader, &[u8])> = Vec::with_capacity(early.len());
+        heard.extend(early.iter().map(|(header, data)| (header, &**data)));
         // Each ring brings its events in order, but there are several.
+        heard.extend(new.map(|(header, data)| (header, data)));
         heard.sort_by_key(|(header, _)| header.time);
+        state.signs.extend(signs);
+        let steps: HashMap<_, _> = state
+            .signs
+            .iter()
+            .map(|sign| ((sign.pid, sign.time), sign.step))
+            .collect();
+        let mut later = Vec::new();
         for (header, data) in heard {
-            state.take(header, data);
+            if header.time > watermark {
+                later.push((*header, data.into()));
+            } else {
+                let step = steps.get(&(header.pid, header.time)).copied();
+                let is_step = matches!(header.event_type, EventTypeId::EXEC | EventTypeId::RENAME);
+                state.take(header, data, step.filter(|_| is_step));
+            }
         }
+        state.early = later;
+        state.signs.retain(|sign| sign.time > watermark);
     }
 
     /// Takes the word that events of the kernel's were lost: nobody knows whose.
     pub fn lose(&self, loss: Loss) {
-        for subscription in self.lock().subscriptions.values_mut() {
+        let mut state = self.lock();
+        for subscription in state.subscriptions.values_mut() {
             if subscription.is_running {
                 subscription.queue.lose(loss);
             }
         }
+        state.doubt();
     }
 
     /// Nothing older than this will be taken any more.
@@ -190,17 +256,22 @@ impl Hub {
     #[must_use]
     pub fn subscribe(&self, wish: Wish) -> Option<SubscriptionId> {
         let mut state = self.lock();
-        if !state.places.take(wish.user, 1) {
+        if !state.places.take(wish.viewer.user, 1) {
             return None;
         }
         let id = SubscriptionId(state.next);
         state.next += 1;
+        let watched = if state.in_exec.contains(&wish.pid) && !wish.viewer.sees_all() {
+            Watched::in_exec()
+        } else {
+            Watched::SEEN
+        };
         let subscription = Subscription {
             wish,
-            processes: HashSet::from([wish.pid]),
+            processes: HashMap::from([(wish.pid, watched)]),
             is_running: false,
             filter: EventSet::EMPTY,
-            queue: Queue::new(wish.user, wish.capacity, wish.keeps_oldest),
+            queue: Queue::new(wish.viewer.user, wish.capacity, wish.keeps_oldest),
         };
         state.subscriptions.insert(id, subscription);
         Some(id)
@@ -212,7 +283,7 @@ impl Hub {
         let state = &mut *locked;
         if let Some(mut subscription) = state.subscriptions.remove(&id) {
             subscription.queue.clear(&mut state.memory);
-            state.places.give_back(subscription.wish.user, 1);
+            state.places.give_back(subscription.wish.viewer.user, 1);
         }
         state.tell_kernel();
     }
@@ -236,6 +307,9 @@ impl Hub {
         let Some(subscription) = state.subscriptions.get_mut(&id) else {
             return Answer::Done;
         };
+        let held = subscription.processes.values();
+        let held = held.filter_map(Watched::held_since).min();
+        let watermark = held.map_or(watermark, |held| watermark.min(held));
         subscription.queue.collect(watermark, &mut state.memory)
     }
 
@@ -245,19 +319,94 @@ impl Hub {
 }
 
 impl Subscription {
-    fn take(&mut self, header: &EventHeader, data: &[u8], child: Option<i32>, memory: &mut Shares) {
-        if !self.processes.contains(&header.pid) {
+    fn take(
+        &mut self,
+        header: &EventHeader,
+        data: &[u8],
+        step: Option<ExecStep>,
+        child: Option<i32>,
+        memory: &mut Shares,
+    ) {
+        let pid = header.pid;
+        if !self.processes.contains_key(&pid) {
             return;
         }
-        if let Some(child) = child.filter(|_| self.wish.inherit) {
-            self.processes.insert(child);
+        if let Some(ExecStep::Done(sight)) = step {
+            self.exec_done(pid, &sight, memory);
         }
-        if self.is_running && !self.filter.contains(header.event_type) {
-            self.queue.push(header, data, memory);
+        self.take_seen(header, data, memory);
+        if step == Some(ExecStep::Begins) && !self.wish.viewer.sees_all() {
+            self.exec_begins(pid);
+        }
+        if let Some(child) = child.filter(|_| self.wish.inherit)
+            && let Some(parent) = self.processes.get(&pid)
+        {
+            let watched = parent.child();
+            self.processes.insert(child, watched);
         }
         // The number may become that of a process which is none of ours.
-        if header.event_type == EventTypeId::EXIT {
-            self.processes.remove(&header.pid);
+        if header.event_type == EventTypeId::EXIT
+            && let Some(Watched::InExec { held, .. }) = self.processes.remove(&pid)
+        {
+            held.iter()
+                .for_each(|(held, _)| self.queue.lose_one(held.time));
+        }
+    }
+
+    fn take_seen(&mut self, header: &EventHeader, data: &[u8], memory: &mut Shares) {
+        let is_wanted = self.is_running && !self.filter.contains(header.event_type);
+        let Some(watched) = self.processes.get_mut(&header.pid).filter(|_| is_wanted) else {
+            return;
+        };
+        match watched.fate(header, data) {
+            Fate::Keep => self.queue.push(header, data, memory),
+            Fate::Hold => watched.hold(header, data),
+            Fate::Lose => self.queue.lose_one(header.time),
+            Fate::Hide => {}
+        }
+    }
+
+    /// From here on events may be those of a program that the controller may not look into.
+    fn exec_begins(&mut self, pid: i32) {
+        if let Some(watched @ Watched::Seen { .. }) = self.processes.get_mut(&pid) {
+            *watched = Watched::in_exec();
+        }
+    }
+
+    /// Now it is known which program it is, and who may look into it.
+    fn exec_done(&mut self, pid: i32, sight: &Sight, memory: &mut Shares) {
+        let may_see = self.wish.viewer.may_see(sight);
+        let now = if may_see {
+            Watched::SEEN
+        } else {
+            Watched::Hidden
+        };
+        let before = self.processes.insert(pid, now);
+        if let Some(Watched::InExec { held, .. }) = before.filter(|_| may_see) {
+            for (header, data) in held {
+                self.queue.push(&header, &data, memory);
+            }
+        }
+    }
+
+    fn doubt(&mut self) {
+        /// Asking takes some microseconds a process.
+        const MOST_ASKED: usize = 256;
+        let viewer = self.wish.viewer;
+        if viewer.sees_all() {
+            return;
+        }
+        for (asked, (pid, watched)) in self.processes.iter_mut().enumerate() {
+            let from = if asked < MOST_ASKED && viewer.may_see_now(*pid) {
+                Some(monotonic_now())
+            } else {
+                None
+            };
+            if let Watched::InExec { held, .. } = watched {
+                held.iter()
+                    .for_each(|(held, _)| self.queue.lose_one(held.time));
+            }
+            *watched = from.map_or(Watched::Hidden, |from| Watched::Seen { from });
         }
     }
 }

@@ -7,6 +7,7 @@
 //! - `hub`: who wants what, and what waits for them; knows nothing of sockets.
 //! - `queue`: what waits for one controller;
 //! - `share`: what each user may have;
+//! - `viewer`: who may see what a process does; `watched`: a process that somebody sees;
 //! - `place`: where programs can ask;
 //! - `tee`: the kernel source, with the hub listening.
 //! - `server`: the conversations.
@@ -17,6 +18,8 @@ mod queue;
 mod server;
 mod share;
 mod tee;
+mod viewer;
+mod watched;
 
 pub use hub::Hub;
 pub use server::{Agent, listen};

@@ -1,8 +1,6 @@
 //! The conversations with programs that want the kernel's events in their streams.
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,6 +19,7 @@ use super::Hub;
 use super::hub::{SubscriptionId, Wish};
 use super::place::Place;
 use super::share::{Most, Shares};
+use super::viewer::Viewer;
 use crate::trace::Wake;
 
 /// Most bytes that are kept for one stream, whatever it asks for.
@@ -133,7 +132,8 @@ async fn talk(mut guest: Guest, hub: Hub, wakes: UnboundedSender<Wake>) {
         let answer = conversation.answer(ask).await;
         let Ok(bytes) = framed(&answer) else { return };
         // Nobody who was refused needs the connection.
-        if guest.stream.write_all(&bytes).await.is_err() || conversation.subscription.is_none() {
+        let is_refused = matches!(answer, Answer::Refused { .. });
+        if guest.stream.write_all(&bytes).await.is_err() || is_refused {
             return;
         }
         asked = Ok(receive(&mut guest.stream).await);
@@ -181,17 +181,21 @@ impl Conversation {
                 // A process that has just been made may ask before it is known here.
                 self.catch_up().await;
                 match self.permitted(pid) {
-                    Ok(pid) => {
+                    Ok((viewer, pid)) => {
                         let wish = Wish {
-                            user: self.asker.uid(),
+                            viewer,
                             pid,
                             inherit,
                             capacity: capacity.min(MOST_CAPACITY),
                             keeps_oldest,
                         };
                         self.subscription = self.hub.subscribe(wish);
-                        self.subscription
-                            .map_or_else(too_many, |_subscribed| Answer::Done)
+                        match self.subscription {
+                            None => too_many(),
+                            // It may have become another program meanwhile, and said so before anybody listened.
+                            Some(_) if !viewer.may_see_now(pid) => unseen(),
+                            Some(_) => Answer::Done,
+                        }
                     }
                     Err(refusal) => refusal,
                 }
@@ -219,16 +223,18 @@ impl Conversation {
         }
     }
 
-    /// The process that may be traced by who asks, by its number here.
-    fn permitted(&self, pid: i32) -> Result<i32, Answer> {
+    /// Who asks, and the process that may be traced by them, by its number here.
+    fn permitted(&self, pid: i32) -> Result<(Viewer, i32), Answer> {
         let unknown = || refused(libc::EPERM, "who asks is not known to the kernel");
         let asker = &self.asker;
         let asking = asker.pid().ok_or_else(unknown)?;
         let pid = if pid == 0 { asking } else { pid };
-        let owner = fs::metadata(format!("/proc/{pid}"));
-        let owner = owner.map_err(|_gone| refused(libc::ESRCH, "there is no such process"))?;
-        if asker.uid() != 0 && asker.uid() != owner.uid() {
-            return Err(refused(libc::EPERM, "the process is another user's"));
+        if !Path::new(&format!("/proc/{pid}")).exists() {
+            return Err(refused(libc::ESRCH, "there is no such process"));
+        }
+        let viewer = Viewer::new(asking, asker.uid(), asker.gid());
+        if !viewer.may_see_now(pid) {
+            return Err(unseen());
         }
         if !self.hub.has_process(asking) || !self.hub.has_process(pid) {
             return Err(refused(
@@ -237,7 +243,7 @@ impl Conversation {
                  without --no-inherit",
             ));
         }
-        Ok(pid)
+        Ok((viewer, pid))
     }
 }
 
@@ -247,6 +253,13 @@ impl Drop for Conversation {
             self.hub.unsubscribe(id);
         }
     }
+}
+
+fn unseen() -> Answer {
+    refused(
+        libc::EPERM,
+        "the process is another user's, or has rights that this one has not",
+    )
 }
 
 fn too_many() -> Answer {

@@ -4,6 +4,7 @@ use tracer_posix::event::{EventHeader, MonotonicNs};
 use tracer_posix::source::{Batch, Control, Source};
 
 use super::Hub;
+use crate::kernel::TellsExecs;
 
 /// A source whose events also go to a hub.
 pub struct Tee<S> {
@@ -11,23 +12,26 @@ pub struct Tee<S> {
     hub: Hub,
 }
 
-impl<S: Source> Tee<S> {
+impl<S: Source + TellsExecs> Tee<S> {
     /// Lets `hub` hear what `source` brings.
     pub fn new(source: S, hub: Hub) -> Self {
         Self { source, hub }
     }
 }
 
-impl<S: Source> Source for Tee<S> {
+impl<S: Source + TellsExecs> Source for Tee<S> {
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
         let (events, losses) = (batch.len(), batch.losses().len());
         let watermark = self.source.collect(batch);
         // A point of the program, which has a number of its own in each stream, is none of theirs.
         let of_kernel = |(header, _): &(&EventHeader, &[u8])| !header.event_type.is_user();
-        self.hub.take(batch.since(events).filter(of_kernel));
+        // First: what was lost may be what says who may see the others.
         for loss in batch.losses().get(losses..).unwrap_or_default() {
             self.hub.lose(*loss);
         }
+        let signs = self.source.take_exec_signs();
+        let kernel = batch.since(events).filter(of_kernel);
+        self.hub.take(kernel, signs, watermark);
         self.hub.complete_up_to(watermark);
         watermark
     }

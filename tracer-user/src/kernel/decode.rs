@@ -8,13 +8,33 @@ use tracer_common::kernel::{
     ExitData, ExitRecord, FaultData, FaultRecord, ForkData, ForkRecord, IdleData, IdleEnterRecord,
     IdleExitRecord, IrqEnterData, IrqEnterRecord, IrqExitData, IrqExitRecord, MigrateData,
     MigrateRecord, OomKillData, OomKillRecord, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeData,
-    ProbeRecord, RecordHeader, RenameData, RenameRecord, SignalDeliverData, SignalDeliverRecord,
-    SignalGenerateData, SignalGenerateRecord, SoftirqData, SoftirqRecord, SwitchInData,
-    SwitchInRecord, SwitchOutData, SwitchOutRecord, SyscallEnterData, SyscallEnterRecord,
-    SyscallExitData, SyscallExitRecord, WakeupData, WakeupRecord,
+    ProbeRecord, RecordHeader, RenameData, RenameRecord, Sight, SignalDeliverData,
+    SignalDeliverRecord, SignalGenerateData, SignalGenerateRecord, SoftirqData, SoftirqRecord,
+    SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord, SyscallEnterData,
+    SyscallEnterRecord, SyscallExitData, SyscallExitRecord, WakeupData, WakeupRecord,
 };
 use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
 use zerocopy::FromBytes;
+
+/// A step of an exec. The new program has its credentials between both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExecStep {
+    /// The thread is renamed: what follows may already be the new program's.
+    Begins,
+    /// The new program is there, and may be looked into by these.
+    Done(Sight),
+}
+
+/// A step of a process's exec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExecSign {
+    /// That of the event that tells of it.
+    pub time: MonotonicNs,
+    /// The process.
+    pub pid: i32,
+    /// The step.
+    pub step: ExecStep,
+}
 
 /// Why a record is not one that our programs write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +89,7 @@ pub fn decode(untrusted: &[u8]) -> Result<(EventHeader, &[u8]), RecordError> {
         cpu: Some(u32::from(header.cpu)),
         thread_id: header.thread_id,
         program_address: header.program_address,
-        truncation: match header.truncated {
+        truncation: match header.truncated & !RecordHeader::EXEC_BEGINS {
             0 => Truncation::None,
             _ => Truncation::Record,
         },
@@ -80,6 +100,23 @@ pub fn decode(untrusted: &[u8]) -> Result<(EventHeader, &[u8]), RecordError> {
         _ => data,
     };
     Ok((header, data))
+}
+
+/// What a record that is no event's data tells of an exec, with its time and process.
+pub fn exec_sign(untrusted: &[u8]) -> Option<ExecSign> {
+    let (header, _) = RecordHeader::read_from_prefix(untrusted).ok()?;
+    let step = match EventTypeId(u32::from(header.event_type)) {
+        EventTypeId::RENAME if header.truncated & RecordHeader::EXEC_BEGINS != 0 => {
+            ExecStep::Begins
+        }
+        EventTypeId::EXEC => ExecStep::Done(ExecRecord::read_from_bytes(untrusted).ok()?.sight),
+        _ => return None,
+    };
+    Some(ExecSign {
+        time: MonotonicNs(header.time_ns),
+        pid: task_id(header.pid).ok()?,
+        step,
+    })
 }
 
 /// Bytes of a record of this type, and of the data in it.
@@ -147,7 +184,7 @@ fn task_id(untrusted: u32) -> Result<i32, RecordError> {
 mod tests {
     use super::*;
     use tracer_common::kernel::{COMM_BYTES, EXEC_FILE_BYTES};
-    use zerocopy::IntoBytes;
+    use zerocopy::{FromZeros, IntoBytes};
 
     fn header(event_type: EventTypeId) -> RecordHeader {
         RecordHeader {
@@ -171,6 +208,7 @@ mod tests {
                 file: [0; EXEC_FILE_BYTES],
             },
             reserved: [0; 4],
+            sight: Sight::new_zeroed(),
         };
         record.data.file[..file.len()].copy_from_slice(file);
         record
@@ -231,10 +269,10 @@ mod tests {
             Err(RecordError::HeaderCut { have: 39 })
         );
         assert_eq!(
-            decode(&bytes[..319]),
+            decode(&bytes[..343]),
             Err(RecordError::WrongSize {
                 event_type: 34,
-                have: 319
+                have: 343
             })
         );
         assert_eq!(

@@ -8,7 +8,7 @@ use tracer_posix::event::MonotonicNs;
 use tracer_posix::source::{Batch, Control, Loss, LossCause, Source};
 
 use super::calls::Wanted;
-use super::decode::decode;
+use super::decode::{ExecSign, decode, exec_sign};
 use super::diagnostics::Diagnostics;
 use super::losses::Losses;
 use super::probes::ProbeNames;
@@ -21,6 +21,12 @@ use super::rings::Rings;
 /// its last update, a tick of 10 ms at most, which is 5 µs. Twice that, to be safe.
 const CLOCK_MARGIN_NS: u64 = 10_000;
 
+/// A source that also tells of the steps of execs.
+pub trait TellsExecs {
+    /// Those of the last collection, which are forgotten.
+    fn take_exec_signs(&mut self) -> Vec<ExecSign>;
+}
+
 /// The kernel's events as a source of a stream.
 pub struct KernelSource {
     rings: Rings,
@@ -31,6 +37,14 @@ pub struct KernelSource {
     probes: ProbeNames,
     watermark: MonotonicNs,
     diagnostics: Option<Diagnostics>,
+    /// Steps of execs since they were last taken.
+    signs: Vec<ExecSign>,
+}
+
+impl TellsExecs for KernelSource {
+    fn take_exec_signs(&mut self) -> Vec<ExecSign> {
+        std::mem::take(&mut self.signs)
+    }
 }
 
 impl KernelSource {
@@ -50,6 +64,7 @@ impl KernelSource {
             probes,
             watermark: MonotonicNs(0),
             diagnostics,
+            signs: Vec::new(),
         };
         source.wanted.set_recorded(loaded_for);
         source
@@ -87,9 +102,13 @@ impl Source for KernelSource {
         fence(Ordering::SeqCst);
         self.rings.look_at_ends();
         let mut damaged = 0;
+        let signs = &mut self.signs;
         let is_whole = self.rings.drain(|record| match decode(record) {
             Ok((header, data)) => match self.probes.numbered(header, batch) {
-                Some(header) => batch.push(header, data),
+                Some(header) => {
+                    signs.extend(exec_sign(record));
+                    batch.push(header, data);
+                }
                 None => damaged += 1,
             },
             Err(error) => {

@@ -122,6 +122,18 @@ const FIELDS: &[Field] = &[
     wanted("UPID_NAMESPACE", "upid", &[way(&["ns"])]),
     wanted("NAMESPACE_NUMBER", "pid_namespace", &[way(&["ns", "inum"])]),
     required("SIGNAL_LIVE", "signal_struct", &[way(&["live"])]),
+    wanted("TASK_CRED", "task_struct", &[way(&["cred"])]),
+    wanted("CRED_UID", "cred", &[way(&["uid"])]),
+    wanted("CRED_EUID", "cred", &[way(&["euid"])]),
+    wanted("CRED_SUID", "cred", &[way(&["suid"])]),
+    wanted("CRED_GID", "cred", &[way(&["gid"])]),
+    wanted("CRED_EGID", "cred", &[way(&["egid"])]),
+    wanted("CRED_SGID", "cred", &[way(&["sgid"])]),
+    wanted("CRED_PERMITTED", "cred", &[way(&["cap_permitted"])]),
+    wanted("CRED_USER_NS", "cred", &[way(&["user_ns"])]),
+    wanted("USER_NS_LEVEL", "user_namespace", &[way(&["level"])]),
+    wanted("TASK_MM", "task_struct", &[way(&["mm"])]),
+    wanted("MM_FLAGS", "mm_struct", &[way(&["flags"])]),
     wanted("BINPRM_FILENAME", "linux_binprm", &[way(&["filename"])]),
     // Here and below: x86-64, Arm 64, RISC-V 64.
     wanted(

@@ -1,0 +1,174 @@
+//! Who may see what a process does: whom `ptrace` would let look into it.
+//!
+//! Asked when a controller comes, and anew whenever the answer can have changed. A process gains rights only
+//! by an exec (set-user-ID, capabilities of a file); what it gives up by itself it does not gain back.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use tracer_common::kernel::Sight;
+
+/// `CAP_SYS_PTRACE`.
+const MAY_TRACE_ALL: u64 = 1 << 19;
+
+/// A controller, as the kernel noted it when it connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Viewer {
+    /// Its user.
+    pub user: u32,
+    group: u32,
+    /// Whether it may look into every process.
+    sees_all: bool,
+}
+
+impl Viewer {
+    /// The process `pid`, which connected with this user and group.
+    pub fn new(pid: i32, user: u32, group: u32) -> Self {
+        // Another user's process may have become one of root's since it connected: that counts for nothing.
+        let sees_all = user == 0
+            && in_own_namespace(pid)
+            && Credentials::read(pid)
+                .is_some_and(|now| now.users == [0; 4] && now.effective & MAY_TRACE_ALL != 0);
+        Self {
+            user,
+            group,
+            sees_all,
+        }
+    }
+
+    /// Whether it may look into every process, so that nothing has to be asked.
+    pub fn sees_all(&self) -> bool {
+        self.sees_all
+    }
+
+    /// Whether it may look into a process that has just run another program.
+    pub fn may_see(&self, sight: &Sight) -> bool {
+        self.sees_all
+            || (sight.uid == self.user
+                && sight.gid == self.group
+                && sight.permitted == 0
+                && sight.is_dumpable == 1
+                && sight.namespace_level == 0)
+    }
+
+    /// Whether it may look into process `pid` as that is now.
+    pub fn may_see_now(&self, pid: i32) -> bool {
+        if self.sees_all {
+            return Credentials::read(pid).is_some();
+        }
+        // A file that only its user may read is root's where the memory may not be dumped.
+        let is_dumpable = fs::metadata(format!("/proc/{pid}/environ"))
+            .is_ok_and(|file| (file.uid(), file.gid()) == (self.user, self.group));
+        is_dumpable
+            && in_own_namespace(pid)
+            && Credentials::read(pid).is_some_and(|now| {
+                now.users == [self.user; 4] && now.groups == [self.group; 4] && now.permitted == 0
+            })
+    }
+}
+
+/// Whether a process is in our user namespace: in another one the same numbers mean something else.
+fn in_own_namespace(pid: i32) -> bool {
+    let namespace = |of: &str| {
+        let found = fs::metadata(format!("/proc/{of}/ns/user"));
+        found.map(|found| (found.dev(), found.ino())).ok()
+    };
+    let theirs = namespace(&pid.to_string());
+    theirs.is_some() && theirs == namespace("self")
+}
+
+/// What `/proc` tells of the credentials of a process.
+struct Credentials {
+    /// Real, effective, saved, and that for files.
+    users: [u32; 4],
+    groups: [u32; 4],
+    permitted: u64,
+    effective: u64,
+}
+
+impl Credentials {
+    fn read(pid: i32) -> Option<Self> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = |name| status.lines().find_map(|line| line.strip_prefix(name));
+        let four = |name| {
+            let mut numbers = line(name)?.split_ascii_whitespace().map(str::parse);
+            let mut next = || numbers.next()?.ok();
+            Some([next()?, next()?, next()?, next()?])
+        };
+        let set = |name| u64::from_str_radix(line(name)?.trim(), 16).ok();
+        Some(Self {
+            users: four("Uid:")?,
+            groups: four("Gid:")?,
+            permitted: set("CapPrm:")?,
+            effective: set("CapEff:")?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIGHT: Sight = Sight {
+        permitted: 0,
+        uid: 1000,
+        gid: 1000,
+        is_dumpable: 1,
+        namespace_level: 0,
+    };
+
+    fn viewer(user: u32, group: u32) -> Viewer {
+        Viewer {
+            user,
+            group,
+            sees_all: false,
+        }
+    }
+
+    #[test]
+    fn only_what_is_wholly_the_users_own_is_seen() {
+        let own = viewer(1000, 1000);
+        assert!(own.may_see(&SIGHT));
+        assert!(!viewer(1001, 1000).may_see(&SIGHT) && !viewer(1000, 1001).may_see(&SIGHT));
+        let others = [
+            Sight {
+                permitted: 1,
+                ..SIGHT
+            },
+            Sight { uid: 0, ..SIGHT },
+            Sight {
+                uid: Sight::NOBODY,
+                ..SIGHT
+            },
+            Sight {
+                gid: Sight::NOBODY,
+                ..SIGHT
+            },
+            Sight {
+                is_dumpable: 0,
+                ..SIGHT
+            },
+            Sight {
+                namespace_level: 1,
+                ..SIGHT
+            },
+        ];
+        assert!(others.iter().all(|other| !own.may_see(other)));
+        let all = Viewer {
+            sees_all: true,
+            ..own
+        };
+        assert!(others.iter().all(|other| all.may_see(other)));
+    }
+
+    #[test]
+    fn this_process_is_seen_by_its_user_and_by_nobody_else() {
+        let pid = std::process::id().cast_signed();
+        // SAFETY: these have no preconditions and cannot fail.
+        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+        assert!(!viewer(user + 1, group).may_see_now(pid));
+        let seen = Viewer::new(pid, user, group);
+        assert!(seen.may_see_now(pid) && !seen.may_see_now(i32::MAX));
+        assert_eq!(seen.sees_all(), user == 0);
+    }
+}
