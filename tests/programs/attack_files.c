@@ -6,6 +6,7 @@
  * attack_files zero FILE     the same, and puts a link to /dev/zero in its place
  * attack_files lease FILE    the same, and puts a file in its place on which it has a lease
  * attack_files map FILE      maps FILE
+ * attack_files streams FILE  makes FILE, locks all its bytes and takes a lease on it
  * attack_files many FOLDER   makes 65,000 mappings of a file with a very long name
  */
 #define _GNU_SOURCE
@@ -55,6 +56,13 @@ int main(int argc, char **argv)
         must(unlink(file) == 0, "unlink");
         int fd = open(file, O_RDWR | O_CREAT | O_EXCL, 0644);
         must(fd >= 0, "open");
+        must(fcntl(fd, F_SETLEASE, F_WRLCK) == 0, "F_SETLEASE");
+    } else if (!strcmp(argv[1], "streams")) {
+        struct flock all = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+        int fd = open(file, O_RDWR | O_CREAT, 0666);
+        must(fd >= 0, "open");
+        must(fchmod(fd, 0666) == 0, "fchmod");
+        must(fcntl(fd, F_SETLK, &all) == 0, "F_SETLK");
         must(fcntl(fd, F_SETLEASE, F_WRLCK) == 0, "F_SETLEASE");
     } else if (!strcmp(argv[1], "many")) {
         char part[256];

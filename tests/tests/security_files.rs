@@ -401,8 +401,8 @@ fn names_of_files_and_probes_do_not_command_a_terminal() {
     let probe = format!("{path}:nothing");
     let usdt = format!("{HOSTILE}:nothing");
     for (arguments, is_about_it) in [
-        (&["probes", &pid][..], true),
-        (&["probes", &pid, "--json"][..], true),
+        (&["probes", &pid, "31m"][..], true),
+        (&["probes", &pid, "31m", "--json"][..], true),
         (
             &["attach", &pid, "--no-system", "--probe", &probe][..],
             false,
@@ -427,4 +427,38 @@ fn names_of_files_and_probes_do_not_command_a_terminal() {
         assert!(time < LIMIT, "{arguments:?}: {time:?}");
     }
     target.end().unwrap();
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users and a mount namespace"]
+fn nobody_keeps_another_user_from_making_a_stream() {
+    if missing_right().is_some() {
+        return;
+    }
+    let (folder, _) = stage().unwrap();
+    dist::compile("kernel_events", folder.path()).unwrap();
+    // Everybody's file, as it once was; root's; and one user's.
+    let names = ["", "-0", &format!("-{VICTIM}")];
+    for user in [0, VICTIM] {
+        for name in names {
+            let script = format!(
+                "mount -t tmpfs -o mode=1777 none /dev/shm; mkfifo /tmp/$$; \
+                 setpriv --reuid={ATTACKER} --regid={ATTACKER} --clear-groups -- \
+                 {folder}/attack_files streams /dev/shm/posix-trace-streams{name} \
+                 < /tmp/$$ > /dev/shm/said & exec 9> /tmp/$$; rm /tmp/$$; \
+                 until grep -q ready /dev/shm/said; do sleep 0.01; done; \
+                 exec setpriv --reuid={user} --regid={user} --clear-groups -- \
+                 {folder}/kernel_events off",
+                folder = folder.path().display(),
+            );
+            let start = Instant::now();
+            let mut victim = Command::new("timeout");
+            victim.args(["60", "unshare", "--mount", "sh", "-c", &script]);
+            victim.env("LD_LIBRARY_PATH", dist::folder().unwrap().join("lib"));
+            let output = victim.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(said, "ok\n", "{user}, {name:?}: {output:?}");
+            assert!(start.elapsed() < LIMIT, "{user}, {name:?}");
+        }
+    }
 }
