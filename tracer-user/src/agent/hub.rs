@@ -204,7 +204,7 @@ impl Hub {
         let mut heard: Vec<(&EventHeader, &[u8])> = Vec::with_capacity(early.len());
         heard.extend(early.iter().map(|(header, data)| (header, &**data)));
         // Each ring brings its events in order, but there are several.
-        heard.extend(new.map(|(header, data)| (header, data)));
+        new.for_each(|event| heard.push(event));
         heard.sort_by_key(|(header, _)| header.time);
         state.signs.extend(signs);
         let steps: HashMap<_, _> = state

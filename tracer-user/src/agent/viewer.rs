@@ -164,8 +164,10 @@ mod tests {
     #[test]
     fn this_process_is_seen_by_its_user_and_by_nobody_else() {
         let pid = std::process::id().cast_signed();
-        // SAFETY: these have no preconditions and cannot fail.
-        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+        // SAFETY: the call has no preconditions and cannot fail.
+        let user = unsafe { libc::geteuid() };
+        // SAFETY: as above.
+        let group = unsafe { libc::getegid() };
         assert!(!viewer(user + 1, group).may_see_now(pid));
         let seen = Viewer::new(pid, user, group);
         assert!(seen.may_see_now(pid) && !seen.may_see_now(i32::MAX));
