@@ -35,7 +35,8 @@ fn ask(asker: Command, agent: &Path) -> Vec<String> {
     let mut limited = Command::new("timeout");
     limited.args(["--kill-after=1", "20"]);
     limited.arg(asker.get_program()).args(asker.get_args());
-    let output = limited.env("LINUX_TRACE_AGENT", agent).output().unwrap();
+    let output = limited.env("LINUX_TRACE_AGENT", agent).output();
+    let output = output.expect("it can be started");
     let said = String::from_utf8_lossy(&output.stdout);
     said.lines().map(str::to_owned).collect()
 }
@@ -241,7 +242,10 @@ fn from_its_exec_on_a_program_with_special_rights_is_not_seen_by_its_caller() {
         let output = tracer.output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         let said: Vec<String> = said.lines().map(str::to_owned).collect();
-        let number = |word| numbers_after(&said, word).expect(&format!("{output:?}"))[0][0];
+        let number = |word| {
+            let found = numbers_after(&said, word);
+            found.unwrap_or_else(|_| panic!("{output:?}"))[0][0]
+        };
         vec![number("execs"), number("after"), number("lost")]
     };
     for round in 0..3 {

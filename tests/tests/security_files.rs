@@ -149,7 +149,7 @@ impl Elf {
                 sections.extend(word.to_le_bytes());
             }
         }
-        let file = File::create(path).unwrap();
+        let file = File::create(path).expect("a file in a folder of ours");
         let all = [
             (0, header),
             (64, segment),
@@ -157,11 +157,11 @@ impl Elf {
             (1024, TEXTS.to_vec()),
         ];
         for (offset, bytes) in all.iter().chain(parts) {
-            file.write_all_at(bytes, *offset).unwrap();
+            file.write_all_at(bytes, *offset).expect("room on the disk");
         }
         file.set_permissions(fs::Permissions::from_mode(0o755))
-            .unwrap();
-        give(path, ATTACKER).unwrap();
+            .expect("a file of ours");
+        give(path, ATTACKER).expect("root");
     }
 }
 
@@ -170,7 +170,7 @@ fn notes(count: usize) -> Vec<u8> {
     let mut notes = Vec::new();
     for number in 0..count {
         let texts = format!("p{number}\0n\08@v{number}(%rip)\0");
-        let length = u32::try_from(24 + texts.len()).unwrap();
+        let length = u32::try_from(24 + texts.len()).expect("short");
         for word in [8, length, 3] {
             notes.extend(word.to_le_bytes());
         }
@@ -187,7 +187,7 @@ fn notes(count: usize) -> Vec<u8> {
 fn symbols(count: usize) -> (Vec<u8>, Vec<u8>) {
     let (mut symbols, mut names) = (vec![0; 24], vec![0]);
     for number in 0..count {
-        symbols.extend(u32::try_from(names.len()).unwrap().to_le_bytes());
+        symbols.extend(u32::try_from(names.len()).expect("short").to_le_bytes());
         // A variable of the section after the notes.
         symbols.extend([1, 0, 2, 0]);
         for word in [0x3000_u64, 8] {
@@ -266,12 +266,12 @@ fn the_holes_of_a_sparse_program_are_not_read() {
 
 /// Runs the tracer on a command that does nothing, and returns what it said.
 fn trace(environment: &[(&str, &str)], arguments: &[&str]) -> Output {
-    let mut command = Command::new(dist::tracer_user().unwrap());
+    let mut command = Command::new(dist::tracer_user().expect("cargo xtask dist"));
     command.args(["run", "--no-system"]).args(arguments);
     command.args(["--", "true"]);
     command.env_remove("SUDO_UID").env_remove("SUDO_GID");
     command.envs(environment.iter().copied());
-    command.output().unwrap()
+    command.output().expect("it can be started")
 }
 
 #[test]
