@@ -19,3 +19,5 @@ pub mod report;
 pub mod syscall_arguments;
 pub mod syscall_names;
 pub mod trace;
+#[doc(hidden)]
+pub mod untrusted;

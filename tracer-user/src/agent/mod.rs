@@ -22,5 +22,5 @@ mod viewer;
 mod watched;
 
 pub use hub::Hub;
-pub use server::{Agent, listen};
+pub use server::{Agent, converse, listen};
 pub use tee::Tee;

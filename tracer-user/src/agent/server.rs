@@ -140,6 +140,34 @@ async fn talk(mut guest: Guest, hub: Hub, wakes: UnboundedSender<Wake>) {
     }
 }
 
+/// A conversation in which somebody says `untrusted` and hangs up.
+#[doc(hidden)]
+pub fn converse(untrusted: &[u8]) {
+    let Ok(runtime) = crate::trace::runtime() else {
+        return;
+    };
+    runtime.block_on(async {
+        let (Ok((ours, mut theirs)), hub) = (UnixStream::pair(), Hub::default()) else {
+            return;
+        };
+        hub.add_process(std::process::id().cast_signed());
+        // Nobody listens: what there is, is all there will be.
+        let (wakes, _) = tokio::sync::mpsc::unbounded_channel();
+        let connections = Arc::new(Mutex::new(Shares::new(MOST_CONNECTIONS)));
+        let Some(guest) = Guest::admit(ours, &connections) else {
+            return;
+        };
+        let saying = async {
+            // Whoever is hung up on says no more.
+            let _ = theirs.write_all(untrusted).await;
+            let _ = theirs.shutdown().await;
+            let mut answers = Vec::new();
+            let _ = theirs.read_to_end(&mut answers).await;
+        };
+        tokio::join!(talk(guest, hub, wakes), saying);
+    });
+}
+
 async fn receive(stream: &mut UnixStream) -> io::Result<Ask> {
     let mut length = [0; 4];
     stream.read_exact(&mut length).await?;

@@ -34,6 +34,16 @@ mod source;
 mod traced;
 mod tracer;
 
+/// Reads any bytes as BTF, and asks of them what is asked of a kernel's.
+#[doc(hidden)]
+pub fn look_through_btf(untrusted: &[u8]) {
+    if let Ok(types) = btf::reader::Btf::parse(untrusted) {
+        let _ = btf::offsets::globals(&types);
+        let _ = types.tracepoint_arguments("sched_switch");
+        let _ = types.has_helper("bpf_task_pt_regs");
+    }
+}
+
 pub use calls::{SyscallSet, UnknownSyscall, Wanted};
 pub use checks::{Availability, Check, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
 pub use choice::ProcessChoice;

@@ -31,7 +31,7 @@ mod writer;
 
 pub use attach::attach;
 pub use control_group::ControlGroup;
-pub use ending::tell;
+pub use ending::{runtime, tell};
 pub use launch::{StartError, launch};
 pub use log_output::LogSetup;
 pub use proc_fs::has_capability;

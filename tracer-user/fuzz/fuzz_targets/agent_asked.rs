@@ -1,0 +1,5 @@
+//! Any bytes to the agent.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tracer_user::untrusted::agent_asked(bytes));

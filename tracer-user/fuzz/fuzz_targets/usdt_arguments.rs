@@ -1,0 +1,5 @@
+//! Any bytes as the description of a static probe's arguments.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tracer_user::untrusted::usdt_arguments(bytes));

@@ -1,0 +1,5 @@
+//! Any bytes as the notes of static probes.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tracer_user::untrusted::usdt_notes(bytes));

@@ -1,0 +1,119 @@
+//! The entry points of the fuzz targets, with the seeds and changes of them that are the same each time.
+//! `UNTRUSTED_ROUNDS` makes more of them.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tracer_user::untrusted;
+
+/// No input may take longer.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Numbers that always come in the same order.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).expect("31 bits")
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        self.next() % limit.max(1)
+    }
+}
+
+/// Changes some bytes: single ones, whole words, lengths, order.
+fn change(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
+    const WORDS: [u32; 8] = [0, 1, 0x7f, 0xff, 0xffff, 0x7fff_ffff, 0x8000_0000, u32::MAX];
+    for _ in 0..=numbers.below(4) {
+        let place = numbers.below(bytes.len());
+        match numbers.below(6) {
+            0 | 1 => {
+                if let Some(byte) = bytes.get_mut(place) {
+                    *byte ^= 1 << numbers.below(8);
+                }
+            }
+            2 => {
+                let word = WORDS[numbers.below(WORDS.len())].to_le_bytes();
+                for (byte, new) in bytes.iter_mut().skip(place).zip(word) {
+                    *byte = new;
+                }
+            }
+            3 => bytes.truncate(place),
+            4 => {
+                let end = (place + numbers.below(64)).min(bytes.len());
+                let copied = bytes[place.min(end)..end].to_vec();
+                bytes.splice(place..place, copied);
+            }
+            _ => {
+                let end = (place + numbers.below(16)).min(bytes.len());
+                bytes.drain(place.min(end)..end);
+            }
+        }
+    }
+}
+
+/// Runs `look` with each seed, with each beginning of it, and with many that were changed.
+fn run(name: &str, look: impl Fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fuzz/corpus")
+        .join(name);
+    let mut seeds: Vec<_> = fs::read_dir(&folder)
+        .expect("seeds")
+        .map(|entry| entry.expect("a seed").path())
+        .collect();
+    seeds.sort();
+    assert!(!seeds.is_empty(), "no seeds in {}", folder.display());
+    let rounds = std::env::var("UNTRUSTED_ROUNDS")
+        .ok()
+        .and_then(|rounds| rounds.parse().ok());
+    let look = |bytes: &[u8]| {
+        let start = Instant::now();
+        look(bytes);
+        assert!(
+            start.elapsed() < LIMIT,
+            "{:?} for {bytes:02x?}",
+            start.elapsed()
+        );
+    };
+    for (number, seed) in seeds.iter().enumerate() {
+        let seed = fs::read(seed).expect("a seed");
+        look(&seed);
+        (0..seed.len().min(256)).for_each(|length| look(&seed[..length]));
+        let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15 + number as u64);
+        for _ in 0..rounds.unwrap_or(500) {
+            let mut bytes = seed.clone();
+            change(&mut bytes, &mut numbers);
+            look(&bytes);
+        }
+    }
+}
+
+#[test]
+fn any_bytes_as_btf() {
+    run("btf", untrusted::btf);
+}
+
+#[test]
+fn any_bytes_as_notes_of_static_probes() {
+    run("usdt_notes", untrusted::usdt_notes);
+}
+
+#[test]
+fn any_bytes_as_arguments_of_static_probes() {
+    run("usdt_arguments", untrusted::usdt_arguments);
+}
+
+#[test]
+fn any_bytes_as_a_program() {
+    run("elf", untrusted::elf);
+}
+
+#[test]
+fn any_bytes_to_the_agent() {
+    run("agent_asked", untrusted::agent_asked);
+}
