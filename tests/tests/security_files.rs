@@ -6,10 +6,11 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use tests::attacker::{ATTACKER, VICTIM, command_as, give, open_to_all};
+use tests::attacker::{ATTACKER, VICTIM, command_as, give, open_to_all, peak_kib};
 use tests::dist;
 use tests::rights::missing_right;
 use tests::target::Target;
+use tests::tracer::Tracer;
 
 /// No attack may hold anybody up for longer.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -461,4 +462,36 @@ fn nobody_keeps_another_user_from_making_a_stream() {
             assert!(start.elapsed() < LIMIT, "{user}, {name:?}");
         }
     }
+}
+
+/// How long a tracer that is attached to a process takes to end once it is told to, and the most memory
+/// that it had, in KiB.
+fn ending(pid: i32) -> anyhow::Result<(Duration, u64)> {
+    let tracer = Tracer::attach(pid, &["--no-system"])?;
+    // It looks for areas each second.
+    std::thread::sleep(Duration::from_millis(2500));
+    let peak = peak_kib(tracer.pid())?;
+    let start = Instant::now();
+    tracer.stop()?.summary()?;
+    Ok((start.elapsed(), peak))
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn a_signal_is_answered_whatever_a_process_has_mapped() {
+    if missing_right().is_some() {
+        return;
+    }
+    let (folder, theirs) = stage().unwrap();
+    let harmless = attack(folder.path(), "map", Path::new("/bin/true")).unwrap();
+    let (undisturbed, usual) = ending(harmless.pid()).unwrap();
+    let target = attack(folder.path(), "many", &theirs).unwrap();
+    let (time, peak) = ending(target.pid()).unwrap();
+    assert!(
+        time < undisturbed + Duration::from_secs(1),
+        "{time:?} after {undisturbed:?}"
+    );
+    assert!(peak < usual + 200 * 1024, "{peak} after {usual} KiB");
+    harmless.end().unwrap();
+    target.end().unwrap();
 }
