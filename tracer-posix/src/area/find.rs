@@ -17,8 +17,9 @@ use super::process;
 use super::ticks::TickSource;
 use crate::event::MonotonicNs;
 
-/// Bytes of `/proc/PID/maps` in which an area is looked for that the process has no descriptor of.
-const MOST_MAPS_BYTES: u64 = 32 << 20;
+/// Bytes of `/proc/PID/maps` in which an area is looked for that the process has no descriptor of: of some
+/// ten thousand mappings. It is looked for again and again, and a signal must not wait for that.
+const MOST_MAPS_BYTES: u64 = 1 << 20;
 
 /// Identifies a trace area on this machine while it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
