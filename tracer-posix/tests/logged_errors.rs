@@ -1,8 +1,6 @@
 //! A log that cannot be written is an error of the call that writes it. Alone in its file, for the limit is the whole
 //! process's.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::os::fd::AsFd;
 
 use tracer_posix::emit::UserEvent;
