@@ -1,11 +1,11 @@
 //! Logs that the command line writes, read back by the library.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
+use tests::mount::Mount;
 use tests::numbered_log::{Found, read};
 use tests::processes::switches_at_rest;
 use tests::rights::missing_right;
@@ -264,7 +264,7 @@ fn a_full_file_system_costs_events_that_are_counted_and_nothing_else() {
     if missing_right().is_some() {
         return;
     }
-    let small = SmallFileSystem::mount().unwrap();
+    let small = Mount::new("tmpfs", "size=512K").unwrap();
     let log = small.path().join("log");
     let mut scene = Scene::new("100000", "1").unwrap();
     let tracer = scene.attach_to(&log, &[]).unwrap();
@@ -341,37 +341,4 @@ fn the_kernels_events_in_a_log_are_as_many_as_the_kernel_counted() {
     }
     let growth = after.iter().map(|(tid, count)| (*tid, count - before[tid]));
     assert_eq!(seen, growth.collect());
-}
-
-/// A file system with little room, as long as this lives.
-struct SmallFileSystem(tempfile::TempDir);
-
-impl SmallFileSystem {
-    fn mount() -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let words: [&OsStr; 6] = [
-            "-t".as_ref(),
-            "tmpfs".as_ref(),
-            "-o".as_ref(),
-            "size=512K".as_ref(),
-            "small".as_ref(),
-            folder.path().as_os_str(),
-        ];
-        let mounted = Command::new("mount").args(words).status()?;
-        anyhow::ensure!(mounted.success(), "cannot mount a tmpfs");
-        Ok(Self(folder))
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for SmallFileSystem {
-    fn drop(&mut self) {
-        let mut unmount = Command::new("umount");
-        unmount.arg("--lazy").arg(self.path()).stderr(Stdio::null());
-        // Nothing can be done about it here.
-        let _ = unmount.status();
-    }
 }
