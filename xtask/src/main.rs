@@ -49,7 +49,18 @@ enum Task {
 
 fn main() -> ExitCode {
     let task = Task::parse();
-    let result = match task {
+    let result = workspace::settle().and_then(|()| perform(task));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn perform(task: Task) -> anyhow::Result<()> {
+    match task {
         Task::Setup(args) => tasks::setup::run(&args),
         Task::BuildEbpf => tasks::build_ebpf::run().map(drop),
         Task::Build => tasks::build::run(),
@@ -63,12 +74,5 @@ fn main() -> ExitCode {
         Task::Lint => tasks::lint::run(),
         Task::Conformance(args) => tasks::conformance::run(&args),
         Task::Man(args) => tasks::man::run(&args),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("xtask: {error:#}");
-            ExitCode::from(2)
-        }
     }
 }
