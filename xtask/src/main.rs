@@ -4,6 +4,7 @@
 //! toolchain and nothing else.
 
 mod bpf_linker;
+mod debug_sections;
 mod packages;
 mod privilege;
 mod process;
@@ -29,6 +30,8 @@ enum Task {
     Dist,
     /// Installs library, header, pkg-config file and binary
     Install(tasks::install::Args),
+    /// Removes what was installed
+    Uninstall(tasks::install::Args),
     /// Attaches to a small instrumented program and prints its timeline
     Demo(tasks::demo::Args),
     /// Runs every test, those that load eBPF included
@@ -66,6 +69,7 @@ fn perform(task: Task) -> anyhow::Result<()> {
         Task::Build => tasks::build::run(),
         Task::Dist => tasks::dist::run().map(drop),
         Task::Install(args) => tasks::install::run(&args),
+        Task::Uninstall(args) => tasks::install::remove(&args),
         Task::Demo(args) => tasks::demo::run(&args),
         Task::Test(args) => tasks::test::run(&args),
         Task::Vmtest(args) => tasks::vmtest::run(&args),
