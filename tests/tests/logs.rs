@@ -188,6 +188,34 @@ fn a_log_can_be_continued() {
 }
 
 #[test]
+fn a_log_has_one_writer_and_a_dead_one_keeps_nobody_out() {
+    let mut first = Scene::new("100", "1").unwrap();
+    let mut second = Scene::new("100", "1").unwrap();
+    let log = first.log();
+    let tracer = first.attach(&[]).unwrap();
+    for option in ["--append", "--force"] {
+        let log = log.to_str().unwrap();
+        let options = ["--no-system", "--log", log, option];
+        let refused = Tracer::attach(second.target.pid(), &options).unwrap();
+        let refused = refused.finish().unwrap();
+        assert_eq!(refused.status.code(), Some(2));
+        let writer = format!("process {} writes to the same log", tracer.pid());
+        assert!(refused.stderr.contains(&writer), "{}", refused.stderr);
+    }
+    // What the first writes is as if nobody had tried.
+    first.work().unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    tracer.signal(libc::SIGKILL).unwrap();
+    tracer.wait_for_death().unwrap();
+    assert_eq!(read(&log, FLOOD).unwrap().range(0).unwrap().0, 0);
+
+    let tracer = second.attach_to(&log, &["--append"]).unwrap();
+    second.work().unwrap();
+    tracer.stop().unwrap();
+    assert!(read(&log, FLOOD).unwrap().status.is_some(), "completed");
+}
+
+#[test]
 fn a_log_tells_whether_children_were_traced() {
     let told = |options: &[&str]| {
         let mut scene = Scene::new("100", "1").unwrap();

@@ -864,6 +864,50 @@ static void go_to_a_small_device(void)
     CHECK(rmdir(folder) == 0);
 }
 
+/* Makes a stream with a log in `fd` in a child, which is killed when it says that the stream is there. */
+static pid_t other_writer(int fd)
+{
+    int said[2];
+    pid_t child;
+    char word;
+
+    CHECK(pipe(said) == 0);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        trace_attr_t attr = log_attributes(POSIX_TRACE_APPEND, 0);
+
+        logged_of(fd, &attr);
+        CHECK(write(said[1], "x", 1) == 1);
+        pause();
+    }
+    close(said[1]);
+    CHECK(read(said[0], &word, 1) == 1);
+    close(said[0]);
+    return child;
+}
+
+CASE(a_log_has_one_writer_and_one_that_was_killed_keeps_nobody_out)
+{
+    trace_attr_t attr = log_attributes(POSIX_TRACE_APPEND, 0);
+    int fd = new_file(), tries = 0, error;
+    trace_id_t trid, second;
+    pid_t child = other_writer(fd);
+
+    CHECK_CALL(posix_trace_create_withlog(0, &attr, fd, &trid), EAGAIN);
+    CHECK(kill(child, SIGKILL) == 0);
+    CHECK(waitpid(child, NULL, 0) == child);
+    /* Its log is completed first. */
+    while ((error = posix_trace_create_withlog(0, &attr, fd, &trid)) == EAGAIN && tries++ < 500)
+        sleep_ms(10);
+    CHECK_EQUAL(error, 0);
+    /* Nor has a program two logs in one file, by whatever descriptor. */
+    CHECK_CALL(posix_trace_create_withlog(0, &attr, fd, &second), EAGAIN);
+    OK(posix_trace_shutdown(trid));
+    OK(posix_trace_create_withlog(0, &attr, fd, &trid));
+    OK(posix_trace_shutdown(trid));
+}
+
 /* clause: log.create.no_space */
 CASE(a_device_without_room_for_the_log_is_told_at_once)
 {

@@ -22,6 +22,7 @@ mod diagnostics;
 mod error;
 mod losses;
 mod mapping;
+mod name_pattern;
 mod namespace;
 mod object;
 mod options;
@@ -39,6 +40,7 @@ pub use checks::{Availability, Check, MOUNT_PROC, PROC_OF_ANOTHER, availability,
 pub use choice::ProcessChoice;
 pub use error::LoadError;
 pub use losses::LostByCpu;
+pub use name_pattern::{NamePattern, PatternError};
 pub use namespace::is_proc_own;
 pub use options::KernelOptions;
 pub use probes::{ProbeError, probe_check};

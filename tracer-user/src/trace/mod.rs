@@ -33,7 +33,7 @@ pub use attach::attach;
 pub use control_group::ControlGroup;
 pub use ending::tell;
 pub use launch::{StartError, launch};
-pub use log_output::LogSetup;
+pub use log_output::{Existing, LogSetup};
 pub use proc_fs::has_capability;
 pub use selection::{Selection, UnknownEventType};
 pub use setup::{Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES};

@@ -109,6 +109,11 @@ impl Printer {
         }
     }
 
+    /// Adds what goes before the first event.
+    pub fn begin(&mut self) {
+        self.report.begin(&mut self.lines);
+    }
+
     /// Adds the line of an event, or puts it into the log; `types` knows the name of its type. Its thread has this name,
     /// and these numbers in its own pid namespace.
     pub fn print(
@@ -190,7 +195,7 @@ mod tests {
     use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
 
     use super::*;
-    use crate::report::Text;
+    use crate::report::{JsonLines, WallClock};
 
     fn event(event_type: EventTypeId) -> Event<'static> {
         let header = EventHeader {
@@ -209,7 +214,10 @@ mod tests {
     fn printer(words: &str, limit: Option<u64>) -> Printer {
         let selection = Selection::of_words([words]).unwrap();
         Printer::new(
-            Box::new(Text::new(MonotonicNs(0), false)),
+            Box::new(JsonLines::new(WallClock::new(
+                MonotonicNs(0),
+                std::time::UNIX_EPOCH,
+            ))),
             &selection,
             limit,
         )
