@@ -189,8 +189,8 @@ fn a_log_can_be_continued() {
 
 #[test]
 fn a_log_has_one_writer_and_a_dead_one_keeps_nobody_out() {
-    let mut first = Scene::new("100", "1").unwrap();
-    let mut second = Scene::new("100", "1").unwrap();
+    let mut first = Scene::new("20000", "1").unwrap();
+    let mut second = Scene::new("20000", "1").unwrap();
     let log = first.log();
     let tracer = first.attach(&[]).unwrap();
     for option in ["--append", "--force"] {

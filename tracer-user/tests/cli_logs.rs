@@ -298,6 +298,33 @@ fn following_ends_when_nobody_reads_the_lines_any_more() {
 }
 
 #[test]
+fn a_conversion_that_is_ended_leaves_nothing_behind() {
+    let log = Log::completed(400_000);
+    for (number, target) in [(libc::SIGINT, "ctf"), (libc::SIGTERM, "parquet")] {
+        let out = log.file(target);
+        let options = ["--to", target, "-o", out.to_str().unwrap()];
+        let mut process = tracer("export", &log.path(), &options)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let names = || {
+            let entries = fs::read_dir(log.path().parent().unwrap()).unwrap();
+            let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            names.filter(|name| name != "log").collect::<Vec<_>>()
+        };
+        while names().is_empty() {
+            assert_eq!(process.try_wait().unwrap(), None);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let pid = i32::try_from(process.id()).unwrap();
+        // SAFETY: the call takes numbers only; the process is a child that was not waited for.
+        assert_eq!(unsafe { libc::kill(pid, number) }, 0);
+        assert_eq!(ended(process).code(), Some(2), "{target}");
+        assert_eq!(names(), [""; 0], "{target}");
+    }
+}
+
+#[test]
 fn the_dash_is_the_standard_output() {
     let log = Log::completed(3);
     let here = output("read", &log.path(), &["--format", "csv", "-o", "-"]);

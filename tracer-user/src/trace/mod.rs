@@ -38,7 +38,7 @@ pub use proc_fs::has_capability;
 pub use selection::{Selection, UnknownEventType};
 pub use setup::{Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES};
 pub use targets::Targets;
-pub use wake::Wake;
+pub use wake::{Wake, is_ignored};
 pub use writer::PatientFile;
 
 /// How a trace ended.
