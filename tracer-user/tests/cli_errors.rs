@@ -1,7 +1,5 @@
 //! What cannot work is refused in one line that says what to do, with exit code 2.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::process::{Command, Output, Stdio};
 
 fn tracer(arguments: &[&str]) -> Output {
