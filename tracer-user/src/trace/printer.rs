@@ -28,6 +28,7 @@ struct Row {
 pub struct Printer {
     report: Box<dyn Report>,
     log: Option<LogOutput>,
+    has_begun: bool,
     /// A row an identifier.
     rows: Vec<Row>,
     left: Option<u64>,
@@ -51,6 +52,7 @@ impl Printer {
         Self {
             report,
             log: None,
+            has_begun: false,
             rows: (0..EVENT_ID_LIMIT).map(row).collect(),
             left: limit,
             lines: Vec::new(),
@@ -109,9 +111,11 @@ impl Printer {
         }
     }
 
-    /// Adds what goes before the first event.
+    /// Adds what goes before the first event, unless that was done.
     pub fn begin(&mut self) {
-        self.report.begin(&mut self.lines);
+        if self.log.is_none() && !std::mem::replace(&mut self.has_begun, true) {
+            self.report.begin(&mut self.lines);
+        }
     }
 
     /// Adds the line of an event, or puts it into the log; `types` knows the name of its type. Its thread has this name,
@@ -138,6 +142,9 @@ impl Printer {
             log.add(event, comm, types);
             return;
         }
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.report.begin(&mut self.lines);
+        }
         let line = Line {
             event: *event,
             entry: row.entry,
@@ -162,6 +169,9 @@ impl Printer {
         written: Option<Written>,
         elapsed: Duration,
     ) -> Summary {
+        if written.is_none() {
+            self.begin();
+        }
         let counted = self.rows.iter().filter(|row| row.count > 0);
         let events = counted
             .map(|row| (row.name.as_deref().unwrap_or(b"?").to_vec(), row.count))

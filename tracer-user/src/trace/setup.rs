@@ -147,7 +147,8 @@ impl Setup {
         }
         if let Some(log) = log {
             printer.log_to(log);
-        } else {
+        } else if let Subject::Processes(_) = subject {
+            // Of a command nothing is said before it is known that it can be started.
             printer.begin();
         }
         for name in names {
