@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 
 use crate::mount::{Mount, mounted};
 
@@ -22,6 +22,32 @@ fn unique_name() -> String {
     format!("tracer-test-{}-{number}", std::process::id())
 }
 
+/// The root of version 2, which is mounted where it is not.
+fn hierarchy() -> anyhow::Result<(PathBuf, Option<Mount>)> {
+    if let Some(root) = mounted(|kind, _| kind == "cgroup2")? {
+        return Ok((root, None));
+    }
+    let mount = Mount::new("cgroup2", "")?;
+    Ok((mount.path().to_owned(), Some(mount)))
+}
+
+/// The root of the hierarchy of version 1 that limits memory, on a machine where that is not
+/// version 2's.
+fn old_hierarchy() -> anyhow::Result<Option<(PathBuf, Option<Mount>)>> {
+    let is_old = |kind: &str, options: &str| {
+        kind == "cgroup" && options.split(',').any(|option| option == "memory")
+    };
+    if let Some(root) = mounted(is_old)? {
+        return Ok(Some((root, None)));
+    }
+    let (root, _mount) = hierarchy()?;
+    if fs::read_to_string(root.join("cgroup.controllers"))?.contains("memory") {
+        return Ok(None);
+    }
+    let mount = Mount::new("cgroup", "memory").context("no memory controller")?;
+    Ok(Some((mount.path().to_owned(), Some(mount))))
+}
+
 impl Cgroup {
     /// A new group of version 2, whose hierarchy is mounted where it is not.
     ///
@@ -29,13 +55,7 @@ impl Cgroup {
     ///
     /// It cannot be made.
     pub fn new() -> anyhow::Result<Self> {
-        let (root, mount) = match mounted(|kind, _| kind == "cgroup2")? {
-            Some(root) => (root, None),
-            None => {
-                let mount = Mount::new("cgroup2")?;
-                (mount.path().to_owned(), Some(mount))
-            }
-        };
+        let (root, mount) = hierarchy()?;
         let path = root.join(unique_name());
         fs::create_dir(&path).with_context(|| path.display().to_string())?;
         Ok(Self {
@@ -61,18 +81,16 @@ impl Cgroup {
     ///
     /// The machine has no such groups.
     pub fn with_memory(bytes: u64) -> anyhow::Result<Self> {
-        let is_old = |kind: &str, options: &str| {
-            kind == "cgroup" && options.split(',').any(|option| option == "memory")
-        };
-        if let Some(root) = mounted(is_old)? {
+        if let Some((root, mount)) = old_hierarchy()? {
             let path = root.join(unique_name());
             fs::create_dir(&path)?;
             fs::write(path.join("memory.limit_in_bytes"), bytes.to_string())?;
-            return Ok(Self { path, _mount: None });
+            return Ok(Self {
+                path,
+                _mount: mount,
+            });
         }
-        let Some(root) = mounted(|kind, _| kind == "cgroup2")? else {
-            bail!("no control group hierarchy is mounted");
-        };
+        let (root, mount) = hierarchy()?;
         fs::write(root.join("cgroup.subtree_control"), "+memory")
             .context("no memory controller")?;
         let path = root.join(unique_name());
@@ -80,7 +98,10 @@ impl Cgroup {
         fs::write(path.join("memory.max"), bytes.to_string())?;
         // Else it would swap instead, where there is any.
         let _ = fs::write(path.join("memory.swap.max"), "0");
-        Ok(Self { path, _mount: None })
+        Ok(Self {
+            path,
+            _mount: mount,
+        })
     }
 
     /// Its folder.

@@ -33,6 +33,8 @@ pub struct Event {
 /// The last line.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
+    /// How long the trace took.
+    pub seconds: f64,
     /// Events by type.
     pub events: BTreeMap<String, u64>,
     /// Events lost, by cause.
@@ -114,8 +116,9 @@ fn summary_from(value: &Value) -> anyhow::Result<Summary> {
         };
         counts.iter().map(number).collect()
     };
-    value.get("seconds").context("no seconds")?;
+    let seconds = value.get("seconds").and_then(Value::as_f64);
     Ok(Summary {
+        seconds: seconds.context("no seconds")?,
         events: counts("events")?,
         lost: counts("lost")?,
         ring_full_by_cpu: counts("ring_full_by_cpu").unwrap_or_default(),

@@ -1,10 +1,16 @@
 //! File systems that tests need and that not every machine has mounted.
+//!
+//! They are mounted in a mount namespace of the test's own thread, which the programs that it starts
+//! inherit: nobody else sees them, and nothing of them is left, however the test ends.
 
+use std::cell::Cell;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::ptr;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use tempfile::TempDir;
 
 /// A file system that was mounted for a test. Unmounted when dropped.
@@ -20,7 +26,8 @@ pub struct Mount {
 ///
 /// `/proc/mounts` cannot be read.
 pub fn mounted(is_it: impl Fn(&str, &str) -> bool) -> anyhow::Result<Option<PathBuf>> {
-    let mounts = fs::read_to_string("/proc/mounts")?;
+    // Of this thread: each may have a namespace of its own.
+    let mounts = fs::read_to_string("/proc/thread-self/mounts")?;
     let found = mounts.lines().find_map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
         let [_, place, kind, options, ..] = words[..] else {
@@ -39,28 +46,68 @@ pub fn mounted(is_it: impl Fn(&str, &str) -> bool) -> anyhow::Result<Option<Path
 pub fn tracefs() -> anyhow::Result<Option<Mount>> {
     match mounted(|kind, _| kind == "tracefs")? {
         Some(_) => Ok(None),
-        None => Mount::at("tracefs", Path::new("/sys/kernel/tracing"), None).map(Some),
+        None => Mount::at("tracefs", "", Path::new("/sys/kernel/tracing"), None).map(Some),
     }
 }
 
+/// Gives this thread, and what it starts from now on, a mount namespace of its own, unless it has
+/// one already.
+///
+/// # Errors
+///
+/// It takes root.
+pub fn own_namespace() -> anyhow::Result<()> {
+    thread_local! {
+        static HAS_OWN: Cell<bool> = const { Cell::new(false) };
+    }
+    if HAS_OWN.get() {
+        return Ok(());
+    }
+    // SAFETY: takes numbers only; a thread may leave what it shares with the others.
+    let unshared = unsafe { libc::unshare(libc::CLONE_NEWNS) };
+    ensure!(
+        unshared == 0,
+        "no mount namespace of its own: {}",
+        io::Error::last_os_error()
+    );
+    // What is mounted here is nobody else's: by itself it would be seen outside as well.
+    let flags = libc::MS_REC | libc::MS_PRIVATE;
+    let nothing = ptr::null();
+    // SAFETY: the path is a C string; with these flags the kernel looks at no other argument.
+    let made = unsafe { libc::mount(nothing, c"/".as_ptr(), nothing, flags, ptr::null()) };
+    ensure!(
+        made == 0,
+        "mounts cannot be made private: {}",
+        io::Error::last_os_error()
+    );
+    HAS_OWN.set(true);
+    Ok(())
+}
+
 impl Mount {
-    /// Mounts a file system of this kind in a folder of its own.
+    /// Mounts a file system of this kind, with these options, in a folder of its own.
     ///
     /// # Errors
     ///
     /// It cannot be mounted.
-    pub fn new(kind: &str) -> anyhow::Result<Self> {
+    pub fn new(kind: &str, options: &str) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().to_owned();
-        Self::at(kind, &path, Some(folder))
+        Self::at(kind, options, &path, Some(folder))
     }
 
-    fn at(kind: &str, path: &Path, folder: Option<TempDir>) -> anyhow::Result<Self> {
+    fn at(kind: &str, options: &str, path: &Path, folder: Option<TempDir>) -> anyhow::Result<Self> {
+        own_namespace()?;
         let mut mount = Command::new("mount");
-        let status = mount.args(["-t", kind, "none"]).arg(path).status()?;
+        mount.args(["-t", kind]);
+        if !options.is_empty() {
+            mount.args(["-o", options]);
+        }
+        let status = mount.arg("none").arg(path).status();
+        let status = status.context("cannot run mount")?;
         ensure!(
             status.success(),
-            "cannot mount {kind} at {}",
+            "cannot mount {kind} at {}: {status}",
             path.display()
         );
         Ok(Self {
@@ -78,6 +125,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.path).status();
+        // At once, whatever is open there still: the folder is to be removed.
+        let _ = Command::new("umount").arg("-l").arg(&self.path).status();
     }
 }

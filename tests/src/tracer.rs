@@ -16,6 +16,9 @@ use crate::event::{Event, Line, Summary};
 /// How long it may take to attach, or to end once told to.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What the file with its events is called.
+const OUTPUT: &str = "out";
+
 /// A running `tracer-user` that prints JSON into a file. Killed when dropped.
 ///
 /// A file and not a pipe: a test that is slow to read must not slow the tracer down.
@@ -34,10 +37,17 @@ impl Tracer {
         subcommand: &str,
         arguments: impl IntoIterator<Item = A>,
     ) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
         let mut command = Command::new(dist::tracer_user()?);
         command.args([subcommand, "--format", "json"]);
+        let mut stdout = OUTPUT;
+        if subcommand == "run" {
+            // The command has the standard output for itself.
+            command.arg("--output").arg(folder.path().join(OUTPUT));
+            stdout = "said";
+        }
         command.args(arguments);
-        Self::start_command(&mut command)
+        Self::spawn(&mut command, folder, stdout)
     }
 
     /// Attaches to a process.
@@ -56,10 +66,14 @@ impl Tracer {
     ///
     /// It could not be started.
     pub fn start_command(command: &mut Command) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir()?;
+        Self::spawn(command, tempfile::tempdir()?, OUTPUT)
+    }
+
+    fn spawn(command: &mut Command, folder: TempDir, stdout: &str) -> anyhow::Result<Self> {
+        File::create(folder.path().join(OUTPUT))?;
         let child = command
             .stdin(Stdio::null())
-            .stdout(File::create(folder.path().join("out"))?)
+            .stdout(File::create(folder.path().join(stdout))?)
             .stderr(File::create(folder.path().join("err"))?)
             .spawn()
             .with_context(|| format!("cannot start {command:?}"))?;
@@ -172,7 +186,7 @@ impl Tracer {
     }
 
     fn output(&self) -> PathBuf {
-        self.folder.path().join("out")
+        self.folder.path().join(OUTPUT)
     }
 
     fn errors(&self) -> PathBuf {

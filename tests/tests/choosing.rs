@@ -107,6 +107,31 @@ fn processes_of_a_name_are_traced_those_that_begin_later_too() {
 
 #[test]
 #[ignore = "loads eBPF"]
+fn a_pattern_chooses_every_process_whose_name_is_like_it() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["likeable-early", "likeable-late", "unlikeable"];
+    let [early, late, other] = names.map(|name| program(folder.path(), name).unwrap());
+    let (early, stranger) = (start(&early).unwrap(), start(&other).unwrap());
+    let options = ["--comm", "like?ble-*", "--events", "fork"];
+    let mut tracer = Tracer::start("attach", options).unwrap();
+    let is_fork_of = |pid| move |event: &Event| event.is_system("fork") && event.pid == pid;
+    tracer.wait_for(is_fork_of(pid_of(&early))).unwrap();
+    let late = start(&late).unwrap();
+    tracer.wait_for(is_fork_of(pid_of(&late))).unwrap();
+    made_by(pid_of(&stranger), 3).unwrap();
+    let pids = BTreeSet::from([pid_of(&early), pid_of(&late)]);
+    end([early, late, stranger]).unwrap();
+    let trace = tracer.stop().unwrap();
+
+    assert_eq!(trace.summary().unwrap().all_lost(), 0);
+    assert_eq!(forking(&trace.events().unwrap()), pids);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
 fn processes_in_a_control_group_are_traced_as_long_as_they_are_in_it() {
     if missing_right().is_some() {
         return;

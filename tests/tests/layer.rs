@@ -6,7 +6,7 @@
 use tracer_posix::EventTypeId;
 use tracer_posix::engine::{Attributes, EventSet, Filtering};
 use tracer_posix::stream::Stream;
-use tracing::{debug_span, event, info};
+use tracing::{debug_span, event, info, info_span};
 use tracing_subscriber::prelude::*;
 
 /// Names and data of what is there.
@@ -31,6 +31,7 @@ fn spans_and_events_come_back_as_user_events() {
         .with(tracer_posix::layer())
         .init();
     info!("nobody traces yet");
+    let early = debug_span!("early", since = "before the stream");
     let mut stream = Stream::create_for_self(&Attributes::default()).unwrap();
     let mut start = EventSet::EMPTY;
     start.insert(EventTypeId::START);
@@ -47,20 +48,100 @@ fn spans_and_events_come_back_as_user_events() {
     event!(name: "a name that goes on and on until it is far too long to be an event's",
         tracing::Level::TRACE, text = "x".repeat(1000));
 
-    let long = "a name that goes on and on until it is far too long to be an eve";
+    early.in_scope(|| {});
+
+    let found = read(&mut stream);
+    let number = |name: &str| {
+        let (_, data) = found.iter().find(|(found, _)| found == name).unwrap();
+        let span = data.split_once("span=").unwrap().1;
+        span.split(' ').next().unwrap().to_owned()
+    };
+    let (request, early) = (number("enter request"), number("enter early"));
+    assert_ne!(request, early);
+    let cut = "x".repeat(512 - "level=TRACE text=…".len());
     let expected = [
-        pair("enter request", "number=7"),
-        pair("checkpoint", "bytes=12 path=/a b"),
-        pair(&format!("layer:{line}"), "it works code=3"),
-        pair("exit request", "number=7 answer=yes"),
-        pair(long, &format!("text={}", "x".repeat(512 - 5))),
+        (
+            "enter request",
+            format!("level=DEBUG span={request} number=7"),
+        ),
+        (
+            "checkpoint",
+            format!("level=INFO span={request} bytes=12 path=/a b"),
+        ),
+        (
+            &*format!("layer:{line}"),
+            format!("level=INFO span={request} it works code=3"),
+        ),
+        (
+            "exit request",
+            format!("level=DEBUG span={request} number=7 answer=yes"),
+        ),
+        // A number stands for what its name has beyond the limit.
+        (&*found[4].0, format!("level=TRACE text={cut}…")),
+        (
+            "enter early",
+            format!("level=DEBUG span={early} since=before the stream"),
+        ),
+        (
+            "exit early",
+            format!("level=DEBUG span={early} since=before the stream"),
+        ),
     ];
-    assert_eq!(read(&mut stream), expected);
+    let expected = expected.map(|(name, data)| pair(name, &data));
+    assert_eq!(found, expected);
+    assert!(
+        found[4]
+            .0
+            .starts_with("a name that goes on and on until it is far too long to")
+    );
+    assert_eq!(found[4].0.len(), 64);
+
     // A callsite that many threads meet at once has one type.
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| info!(name: "all at once", "x"));
         }
     });
-    assert_eq!(read(&mut stream), vec![pair("all at once", "x"); 8]);
+    assert_eq!(
+        read(&mut stream),
+        vec![pair("all at once", "level=INFO x"); 8]
+    );
+
+    targets_that_differ_beyond_the_longest_name(&mut stream);
+    callsites_beyond_the_most_types(&mut stream);
+}
+
+fn targets_that_differ_beyond_the_longest_name(stream: &mut Stream) {
+    info!(target: "a::module::path::that::is::longer::than::an::event::name::may::be::one", "x");
+    info!(target: "a::module::path::that::is::longer::than::an::event::name::may::be::other", "x");
+
+    let names: Vec<_> = read(stream).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), 2);
+    assert_ne!(names[0], names[1]);
+}
+
+macro_rules! spans {
+    ($($name:ident)*) => {$( spans!(@ten $name 0 1 2 3 4 5 6 7 8 9); )*};
+    (@ten $name:ident $($digit:literal)*) => {$(
+        info_span!(concat!(stringify!($name), "-", $digit), number = $digit).in_scope(|| {});
+    )*};
+}
+
+fn callsites_beyond_the_most_types(stream: &mut Stream) {
+    spans! {
+        a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 b0 b1 b2 b3 b4 b5 b6 b7 b8 b9
+        c0 c1 c2 c3 c4 c5 c6 c7 c8 c9 d0 d1 d2 d3 d4 d5 d6 d7 d8 d9
+        e0 e1 e2 e3 e4 e5 e6 e7 e8 e9 f0 f1 f2 f3 f4 f5 f6 f7 f8 f9
+    }
+
+    let found = read(stream);
+    assert_eq!(found.len(), 1200);
+    let (first, last) = (&found[0], &found[1199]);
+    assert_eq!(first.0, "enter a0-0");
+    assert_eq!(last.0, "posix_trace_unnamed_userevent");
+    assert!(
+        last.1.starts_with("name=exit f9-9 level=INFO span="),
+        "{last:?}"
+    );
+    assert!(last.1.ends_with("number=9"), "{last:?}");
 }

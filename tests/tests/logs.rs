@@ -1,11 +1,11 @@
 //! Logs that the command line writes, read back by the library.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
+use tests::mount::Mount;
 use tests::numbered_log::{Found, read};
 use tests::processes::switches_at_rest;
 use tests::rights::missing_right;
@@ -188,6 +188,34 @@ fn a_log_can_be_continued() {
 }
 
 #[test]
+fn a_log_has_one_writer_and_a_dead_one_keeps_nobody_out() {
+    let mut first = Scene::new("20000", "1").unwrap();
+    let mut second = Scene::new("20000", "1").unwrap();
+    let log = first.log();
+    let tracer = first.attach(&[]).unwrap();
+    for option in ["--append", "--force"] {
+        let log = log.to_str().unwrap();
+        let options = ["--no-system", "--log", log, option];
+        let refused = Tracer::attach(second.target.pid(), &options).unwrap();
+        let refused = refused.finish().unwrap();
+        assert_eq!(refused.status.code(), Some(2));
+        let writer = format!("process {} writes to the same log", tracer.pid());
+        assert!(refused.stderr.contains(&writer), "{}", refused.stderr);
+    }
+    // What the first writes is as if nobody had tried.
+    first.work().unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    tracer.signal(libc::SIGKILL).unwrap();
+    tracer.wait_for_death().unwrap();
+    assert_eq!(read(&log, FLOOD).unwrap().range(0).unwrap().0, 0);
+
+    let tracer = second.attach_to(&log, &["--append"]).unwrap();
+    second.work().unwrap();
+    tracer.stop().unwrap();
+    assert!(read(&log, FLOOD).unwrap().status.is_some(), "completed");
+}
+
+#[test]
 fn a_log_tells_whether_children_were_traced() {
     let told = |options: &[&str]| {
         let mut scene = Scene::new("100", "1").unwrap();
@@ -264,7 +292,7 @@ fn a_full_file_system_costs_events_that_are_counted_and_nothing_else() {
     if missing_right().is_some() {
         return;
     }
-    let small = SmallFileSystem::mount().unwrap();
+    let small = Mount::new("tmpfs", "size=512K").unwrap();
     let log = small.path().join("log");
     let mut scene = Scene::new("100000", "1").unwrap();
     let tracer = scene.attach_to(&log, &[]).unwrap();
@@ -341,37 +369,4 @@ fn the_kernels_events_in_a_log_are_as_many_as_the_kernel_counted() {
     }
     let growth = after.iter().map(|(tid, count)| (*tid, count - before[tid]));
     assert_eq!(seen, growth.collect());
-}
-
-/// A file system with little room, as long as this lives.
-struct SmallFileSystem(tempfile::TempDir);
-
-impl SmallFileSystem {
-    fn mount() -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let words: [&OsStr; 6] = [
-            "-t".as_ref(),
-            "tmpfs".as_ref(),
-            "-o".as_ref(),
-            "size=512K".as_ref(),
-            "small".as_ref(),
-            folder.path().as_os_str(),
-        ];
-        let mounted = Command::new("mount").args(words).status()?;
-        anyhow::ensure!(mounted.success(), "cannot mount a tmpfs");
-        Ok(Self(folder))
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for SmallFileSystem {
-    fn drop(&mut self) {
-        let mut unmount = Command::new("umount");
-        unmount.arg("--lazy").arg(self.path()).stderr(Stdio::null());
-        // Nothing can be done about it here.
-        let _ = unmount.status();
-    }
 }

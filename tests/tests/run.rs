@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::process::Command;
 
 use tests::dist;
 use tests::rights::missing_right;
@@ -23,6 +24,38 @@ fn a_commands_first_event_is_its_exec() {
     let last = events.iter().rfind(|event| event.is_system("exit"));
     assert_eq!(last.expect("its exit").pid, first.pid);
     assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn what_a_command_says_and_what_is_traced_of_it_go_apart() {
+    if missing_right().is_some() {
+        return;
+    }
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    let run = run.args(["run", "--format", "json", "--", "echo", "hello"]);
+    let output = run.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "hello\n");
+    // Every line of the other is JSON, as `jq` wants it.
+    let lines = String::from_utf8(output.stderr).unwrap();
+    for line in lines.lines() {
+        tests::event::Line::parse(line).unwrap();
+    }
+    assert!(lines.contains("linux_trace_exec"), "{lines}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn nothing_happens_under_a_name_that_only_the_tracer_knows() {
+    if missing_right().is_some() {
+        return;
+    }
+    let trace = Tracer::start("run", ["--", "/bin/true"])
+        .and_then(Tracer::finish)
+        .unwrap();
+    for event in trace.events().unwrap() {
+        assert!(!event.line.contains("\"command\""), "{}", event.line);
+    }
 }
 
 #[test]

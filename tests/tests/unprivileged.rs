@@ -49,6 +49,52 @@ fn a_program_with_the_library_inside_is_traced_like_any_other() {
     assert_eq!(flood.count(), 20_000);
 }
 
+/// Runs `burst.c`, which runs itself twice, under `tracer-user run`, without rights.
+fn run_burst(events: &str) -> anyhow::Result<Trace> {
+    let folder = tempfile::tempdir()?;
+    let everyones = dist::copy_for_everyone(folder.path())?;
+    let program = dist::compile("burst", folder.path())?;
+    let mut command = as_nobody(&everyones.join("bin/tracer-user"));
+    command.args([
+        "run",
+        "--no-system",
+        "--format",
+        "json",
+        "--output",
+        "-",
+        "--",
+    ]);
+    command.arg(program).args([events, "1"]);
+    command.env("LD_LIBRARY_PATH", everyones.join("lib"));
+    Tracer::start_command(&mut command)?.finish()
+}
+
+#[test]
+fn a_command_with_children_ends_when_they_have() {
+    // A machine that is busy takes its time; the trace alone never takes a second.
+    let least = (0..5).map(|_| {
+        let trace = run_burst("10").unwrap();
+        assert_eq!(trace.events().unwrap().len(), 30);
+        trace.summary().unwrap().seconds
+    });
+    let least = least.fold(f64::INFINITY, f64::min);
+    assert!(least < 0.8, "{least} s for 30 events");
+}
+
+#[test]
+fn a_command_is_known_by_its_name_however_short_it_lives() {
+    for _ in 0..10 {
+        let trace = run_burst("1").unwrap();
+        let events = trace.events().unwrap();
+        // The first is the command's own.
+        assert!(
+            events[0].line.contains("\"comm\":\"burst\""),
+            "{}",
+            events[0].line
+        );
+    }
+}
+
 #[test]
 fn the_user_events_of_ones_own_process_can_be_traced_without_rights() {
     let trace = trace_flood(dist::compile).unwrap();

@@ -135,9 +135,9 @@ pub fn set_number(pid: Pid, number: u32) {
 
 /// Which processes are chosen by what they are.
 #[inline(always)]
-pub fn choice() -> Option<Choice> {
+pub fn choice() -> Option<&'static Choice> {
     // SAFETY: nobody writes it once the programs are attached.
-    CHOICE.get(0).copied()
+    CHOICE.get(0)
 }
 
 /// Whether process `pid` is traced.

@@ -3,6 +3,7 @@
 //! - [`kernel`] loads the eBPF programs and is the kernel's source of events;
 //! - [`trace`] follows processes: it joins the sources in one stream and drains it;
 //! - [`report`] shows events, to people as text and to programs as JSON lines or CSV;
+//! - [`output`] is where lines go, and what a terminal there shows;
 //! - [`log_view`] looks at logs, and [`export`] converts them to what other tools open;
 //! - [`syscall_names`] knows the names of system calls, and [`syscall_arguments`] how many arguments they take;
 //! - `own_file` makes the files that all of these write;
@@ -13,6 +14,8 @@ pub mod cli;
 pub mod export;
 pub mod kernel;
 pub mod log_view;
+mod nearest;
+pub mod output;
 mod own_file;
 pub mod probes;
 pub mod report;

@@ -45,6 +45,27 @@ pub fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens a file to read and to write, or makes it; what is in it stays.
+///
+/// # Errors
+///
+/// It cannot be opened or made, or is another user's ([`AnothersFile`]).
+pub fn open_log(path: &Path) -> io::Result<File> {
+    let made = create_new(path);
+    let is_new = made.is_ok();
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(!is_new).mode(mode());
+    let file = options.custom_flags(libc::O_NOCTTY).open(path)?;
+    let metadata = file.metadata()?;
+    if !is_new && metadata.is_file() {
+        ensure_ours(&metadata)?;
+        if is_root() {
+            file.set_permissions(Permissions::from_mode(mode()))?;
+        }
+    }
+    Ok(file)
+}
+
 /// Makes a file that must not be there, not even as a link.
 ///
 /// # Errors

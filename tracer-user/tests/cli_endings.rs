@@ -81,6 +81,67 @@ fn what_the_command_writes_goes_its_own_way() {
 }
 
 #[test]
+fn the_command_has_the_standard_output_for_itself() {
+    let run = ["run", "--no-system", "--format", "json"];
+    let command = ["--", "echo", "hello"];
+    let apart = output(&[&run[..], &command].concat());
+    assert_eq!(apart.stdout, b"hello\n");
+    let summary: serde_json::Value = serde_json::from_slice(&apart.stderr).unwrap();
+    assert!(summary["summary"].is_object(), "{summary}");
+
+    let mixed = output(&[&run[..], &["-o", "-"], &command].concat());
+    let mixed = String::from_utf8_lossy(&mixed.stdout);
+    assert!(mixed.starts_with("hello\n{\"summary\""), "{mixed}");
+}
+
+#[test]
+fn text_begins_with_what_its_times_count_from() {
+    let run = ["run", "--no-system", "--time"];
+    for (kind, said) in [
+        ("relative", "# time: seconds since 2"),
+        ("delta", "since the line before"),
+        ("wall", "UTC"),
+        ("monotonic", "monotonic clock"),
+    ] {
+        let output = output(&[&run[..], &[kind, "--", "true"]].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let first = stderr.lines().next().unwrap();
+        assert!(
+            first.starts_with("# time: ") && first.contains(said),
+            "{first}"
+        );
+    }
+}
+
+#[test]
+fn colours_are_there_when_they_are_asked_for() {
+    let run = |when| output(&["run", "--no-system", "--color", when, "--", "true"]).stderr;
+    for (when, is_coloured) in [("auto", false), ("never", false), ("always", true)] {
+        assert_eq!(run(when).contains(&0x1b), is_coloured, "{when}");
+    }
+}
+
+/// As `| head` does once it has read enough.
+#[test]
+fn a_trace_whose_lines_nobody_reads_any_more_ends_at_once() {
+    let sleeper = Sleeper::start();
+    let start = Instant::now();
+    let mut process = tracer(&["attach", "--no-system", &sleeper.pid()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap());
+    let mut header = String::new();
+    lines.read_line(&mut header).unwrap();
+    assert!(header.starts_with("# time"), "{header}");
+    drop(lines);
+
+    // The sleeper, which does nothing, sleeps for a minute.
+    assert_eq!(ended(process).code(), Some(0));
+    assert!(start.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
 fn a_trace_without_events_is_not_silent() {
     let sleeper = Sleeper::start();
     let output = output(&[
@@ -152,10 +213,17 @@ fn signals_end_an_attached_trace_with_its_closing_line() {
 
 #[test]
 fn a_closed_pipe_is_no_failure() {
-    let mut process = tracer(&["run", "--no-system", "--format", "json", "--", "true"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let options = [
+        "run",
+        "--no-system",
+        "--format",
+        "json",
+        "-o",
+        "-",
+        "--",
+        "true",
+    ];
+    let mut process = tracer(&options).stdout(Stdio::piped()).spawn().unwrap();
     drop::<Option<ChildStdout>>(process.stdout.take());
 
     assert_eq!(ended(process).code(), Some(0));

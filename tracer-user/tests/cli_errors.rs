@@ -98,12 +98,84 @@ fn options_that_make_no_sense_are_refused_by_name() {
 }
 
 #[test]
-fn an_unknown_event_type_is_told_the_known_ones() {
+fn an_unknown_event_type_is_told_what_may_be_meant_or_the_known_ones() {
     let line = refused(&["attach", "1", "--events", "fork,frok"]);
+    assert!(line.contains("\"frok\"; is fork meant?"), "{line}");
+    let line = refused(&["attach", "1", "--events", "everything"]);
     for word in [
-        "\"frok\"", "fork", "exec", "exit", "switch", "wakeup", "rename", "user",
+        "\"everything\"",
+        "fork",
+        "exec",
+        "exit",
+        "switch",
+        "wakeup",
+        "rename",
+        "user",
     ] {
         assert!(line.contains(word), "{line}");
+    }
+}
+
+#[test]
+fn what_is_mistyped_is_named_and_what_may_be_meant_is_told() {
+    for (arguments, named) in [
+        (&["atach", "1"][..], "no command atach; is attach meant?"),
+        (
+            &["attach", "--event", "fork", "1"],
+            "no option --event; is --events meant?",
+        ),
+        (
+            &["run", "--event", "fork", "--", "ls"],
+            "no option --event; is --events meant?",
+        ),
+        (
+            &["attach", "--events", "forkk", "1"],
+            "\"forkk\"; is fork meant?",
+        ),
+        (
+            &["run", "--syscalls", "file", "ls"],
+            "no system call is called \"file\"",
+        ),
+        (&["run", "--syscalls", "opneat", "ls"], "is openat meant?"),
+    ] {
+        let line = refused(arguments);
+        assert!(line.contains(named), "{line}");
+    }
+}
+
+#[test]
+fn a_log_is_not_made_over_a_file_that_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("thesis.tex");
+    let name = file.to_str().unwrap();
+    std::fs::write(&file, "precious").unwrap();
+    let line = refused(&["run", "--no-system", "--log", name, "--", "true"]);
+    assert!(
+        line.contains("--force") && line.contains("--append"),
+        "{line}"
+    );
+    let line = refused(&[
+        "run",
+        "--no-system",
+        "--log",
+        name,
+        "--append",
+        "--",
+        "true",
+    ]);
+    assert!(line.contains("not a trace log"), "{line}");
+    assert_eq!(std::fs::read(&file).unwrap(), b"precious");
+
+    let forced = ["run", "--no-system", "--log", name, "--force", "--", "true"];
+    assert_eq!(tracer(&forced).status.code(), Some(0));
+    assert_eq!(tracer(&["info", name]).status.code(), Some(0));
+}
+
+#[test]
+fn an_error_is_not_told_twice() {
+    for arguments in [&["read", "/etc"][..], &["info", "/etc"]] {
+        let line = refused(arguments);
+        assert_eq!(line.matches("s a directory").count(), 1, "{line}");
     }
 }
 

@@ -154,7 +154,10 @@ fn following(log: &Log) -> (Child, BufReader<std::process::ChildStdout>) {
 fn expect_events(lines: &mut impl BufRead, numbers: std::ops::RangeInclusive<u64>) {
     for number in numbers {
         let mut line = String::new();
-        lines.read_line(&mut line).unwrap();
+        while line.is_empty() || line.starts_with('#') {
+            line.clear();
+            lines.read_line(&mut line).unwrap();
+        }
         assert!(
             line.ends_with(&format!("tick             \"{number}\"\n")),
             "{line}"
@@ -196,7 +199,7 @@ fn options_that_make_no_sense_are_refused_by_name() {
         ["--pid", "me"],
         ["--tid", "0"],
         ["--from", "soon"],
-        ["--to", "yesterday"],
+        ["--until", "yesterday"],
         ["--events", "frok"],
         ["--format", "pdf"],
         ["--output", "/no/such/folder/file"],
@@ -230,14 +233,106 @@ fn events_are_shown_and_the_closing_line_goes_to_the_standard_error() {
     let output = output("read", &log.path(), &[]);
 
     assert_eq!(
-        String::from_utf8(output.stdout).unwrap().lines().next(),
-        Some("    0.001000000  clock            7            [  -]  tick             \"1\"")
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .lines()
+            .take(3)
+            .collect::<Vec<_>>(),
+        [
+            "# time: seconds since 2001-09-09T01:46:40.000000000Z",
+            "#          TIME  THREAD           PID/TID      CPU    EVENT            WHAT IT CARRIES",
+            "    0.001000000  clock            7            [  -]  tick             \"1\""
+        ]
     );
     assert_eq!(
         String::from_utf8(output.stderr).unwrap(),
         "tracer-user: 3 events in 0.003 s: 3 tick\ntracer-user: 0 lost\n"
     );
     assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_time_and_a_format_have_options_of_their_own_and_the_old_ones_go_on() {
+    let log = Log::completed(3);
+    let shown = |options: &[&str]| {
+        let output = output(
+            "read",
+            &log.path(),
+            &[options, &["--format", "json"]].concat(),
+        );
+        String::from_utf8(output.stdout).unwrap().lines().count()
+    };
+    assert_eq!(shown(&["--until", "2ms"]), shown(&["--to", "2ms"]));
+    assert_eq!(shown(&["--limit", "1"]), shown(&["--events", "1"]));
+    assert_eq!(
+        (shown(&["--until", "2ms"]), shown(&["--limit", "1"])),
+        (3, 2)
+    );
+    let out = log.file("out");
+    let out = out.to_str().unwrap();
+    let refusal = [
+        "--to", "parquet", "--to", "1ms", "--until", "2ms", "-o", out,
+    ];
+    assert!(refused("export", &log.path(), &refusal).contains("--until"));
+    let taken = ["--to", "parquet", "--until", "2ms", "-o", out];
+    assert_eq!(output("export", &log.path(), &taken).status.code(), Some(0));
+}
+
+#[test]
+fn what_was_not_found_is_told() {
+    let log = Log::completed(3);
+    let output = output("read", &log.path(), &["--pid", "99"]);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("tracer-user info"), "{stderr}");
+}
+
+#[test]
+fn following_ends_when_nobody_reads_the_lines_any_more() {
+    let mut log = Log::new();
+    log.add(1);
+    let (process, mut lines) = following(&log);
+    expect_events(&mut lines, 1..=1);
+    drop(lines);
+
+    assert_eq!(ended(process).code(), Some(0));
+}
+
+#[test]
+fn a_conversion_that_is_ended_leaves_nothing_behind() {
+    let log = Log::completed(400_000);
+    for (number, target) in [(libc::SIGINT, "ctf"), (libc::SIGTERM, "parquet")] {
+        let out = log.file(target);
+        let options = ["--to", target, "-o", out.to_str().unwrap()];
+        let mut process = tracer("export", &log.path(), &options)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let names = || {
+            let entries = fs::read_dir(log.path().parent().unwrap()).unwrap();
+            let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            names.filter(|name| name != "log").collect::<Vec<_>>()
+        };
+        while names().is_empty() {
+            assert_eq!(process.try_wait().unwrap(), None);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let pid = i32::try_from(process.id()).unwrap();
+        // SAFETY: the call takes numbers only; the process is a child that was not waited for.
+        assert_eq!(unsafe { libc::kill(pid, number) }, 0);
+        assert_eq!(ended(process).code(), Some(2), "{target}");
+        assert_eq!(names(), [""; 0], "{target}");
+    }
+}
+
+#[test]
+fn the_dash_is_the_standard_output() {
+    let log = Log::completed(3);
+    let here = output("read", &log.path(), &["--format", "csv", "-o", "-"]);
+    assert_eq!(
+        here.stdout,
+        output("read", &log.path(), &["--format", "csv"]).stdout
+    );
+    assert!(!Path::new("-").exists());
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! toolchain and nothing else.
 
 mod bpf_linker;
+mod debug_sections;
 mod packages;
 mod privilege;
 mod process;
@@ -29,6 +30,8 @@ enum Task {
     Dist,
     /// Installs library, header, pkg-config file and binary
     Install(tasks::install::Args),
+    /// Removes what was installed
+    Uninstall(tasks::install::Args),
     /// Attaches to a small instrumented program and prints its timeline
     Demo(tasks::demo::Args),
     /// Runs every test, those that load eBPF included
@@ -49,12 +52,24 @@ enum Task {
 
 fn main() -> ExitCode {
     let task = Task::parse();
-    let result = match task {
+    let result = workspace::settle().and_then(|()| perform(task));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn perform(task: Task) -> anyhow::Result<()> {
+    match task {
         Task::Setup(args) => tasks::setup::run(&args),
         Task::BuildEbpf => tasks::build_ebpf::run().map(drop),
         Task::Build => tasks::build::run(),
         Task::Dist => tasks::dist::run().map(drop),
         Task::Install(args) => tasks::install::run(&args),
+        Task::Uninstall(args) => tasks::install::remove(&args),
         Task::Demo(args) => tasks::demo::run(&args),
         Task::Test(args) => tasks::test::run(&args),
         Task::Vmtest(args) => tasks::vmtest::run(&args),
@@ -63,12 +78,5 @@ fn main() -> ExitCode {
         Task::Lint => tasks::lint::run(),
         Task::Conformance(args) => tasks::conformance::run(&args),
         Task::Man(args) => tasks::man::run(&args),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("xtask: {error:#}");
-            ExitCode::from(2)
-        }
     }
 }

@@ -56,6 +56,11 @@ pub const TO_TEST: &[Need] = &[
         packages: &["musl-tools"],
     },
     Need {
+        what: "valgrind",
+        is_met: || process::find("valgrind").is_some(),
+        packages: &["valgrind"],
+    },
+    Need {
         what: "strace",
         is_met: || process::find("strace").is_some(),
         packages: &["strace"],

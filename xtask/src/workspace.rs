@@ -1,13 +1,50 @@
 //! Where things are, and cargo as the tasks call it.
 
-use std::env;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
+use std::{env, fs};
+
+use anyhow::Context as _;
+
+use crate::process;
 
 /// The top folder of the repository.
+///
+/// Cargo says where it has just found this crate. What it was built with is where the checkout was at that
+/// time: one that was moved is not built anew.
 pub fn root() -> &'static Path {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here)
+    static ROOT: LazyLock<PathBuf> =
+        LazyLock::new(|| root_of(env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from)));
+    &ROOT
+}
+
+/// The folder above that of this crate, as Cargo said it.
+fn root_of(said: Option<PathBuf>) -> PathBuf {
+    let is_ours = |folder: &PathBuf| folder.ends_with("xtask") && folder.exists();
+    let here = said.filter(is_ours);
+    let here = here.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    here.parent().map_or_else(|| here.clone(), Path::to_owned)
+}
+
+/// Sees to it that nothing is used which has the path of another place compiled into it, as tests have:
+/// where the checkout was moved with its `target/`, the workspace's own crates are built anew.
+pub fn settle() -> anyhow::Result<()> {
+    let (sign, here) = (target("checkout"), root().as_os_str().as_bytes());
+    let before = fs::read(&sign).ok();
+    if before.as_deref() == Some(here) {
+        return Ok(());
+    }
+    if before.is_some() || root() != root_of(None) {
+        eprintln!("The checkout was moved: its own crates are built anew");
+        for profile in ["dev", "release"] {
+            let what = ["--quiet", "--workspace", "--profile", profile];
+            process::run(cargo_for_host("clean").args(what))?;
+        }
+    }
+    fs::create_dir_all(target(""))?;
+    fs::write(&sign, here).with_context(|| format!("cannot write {}", sign.display()))
 }
 
 /// A path under `target/`.
@@ -35,4 +72,25 @@ pub fn cargo_for_host(subcommand: &str) -> Command {
     let mut command = cargo(subcommand);
     command.arg("--target-dir").arg(target(""));
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_top_folder_is_where_cargo_found_this_crate_and_not_where_it_was_built() {
+        let moved = std::env::temp_dir().join(format!("moved-{}", std::process::id()));
+        let here = moved.join("xtask");
+        fs::create_dir_all(&here).unwrap();
+        let found = root_of(Some(here));
+        fs::remove_dir_all(&moved).unwrap();
+
+        assert_eq!(found, moved);
+        // What is another crate's, or no more there, says nothing.
+        let built = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        assert_eq!(root_of(Some(moved.join("xtask"))), built);
+        assert_eq!(root_of(Some("/".into())), built);
+        assert_eq!(root_of(None), built);
+    }
 }

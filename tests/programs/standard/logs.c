@@ -847,18 +847,65 @@ CASE(a_log_beyond_the_largest_file_is_an_error_and_no_signal)
     CHECK_EQUAL(status_of(opened(fd)).posix_log_overrun_status, POSIX_TRACE_OVERRUN);
 }
 
-/* A folder on a device with half a mebibyte of room, as long as the process lives. */
-static const char *small_device(void)
+/*
+ * Goes to a folder on a device with half a mebibyte of room. It is mounted in a namespace that nobody
+ * shares, and has no place in it: it is gone with the process.
+ */
+static void go_to_a_small_device(void)
 {
-    static char folder[] = "/tmp/small-XXXXXX";
-    int flags = CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER);
+    char folder[] = "/tmp/small-XXXXXX";
 
     CHECK(mkdtemp(folder) != NULL);
-    CHECK(unshare(flags) == 0);
+    CHECK(unshare(CLONE_NEWNS) == 0);
     CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
     CHECK(mount("small", folder, "tmpfs", 0, "size=512K") == 0);
     CHECK(chdir(folder) == 0);
-    return folder;
+    CHECK(umount2(folder, MNT_DETACH) == 0);
+    CHECK(rmdir(folder) == 0);
+}
+
+/* Makes a stream with a log in `fd` in a child, which is killed when it says that the stream is there. */
+static pid_t other_writer(int fd)
+{
+    int said[2];
+    pid_t child;
+    char word;
+
+    CHECK(pipe(said) == 0);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        trace_attr_t attr = log_attributes(POSIX_TRACE_APPEND, 0);
+
+        logged_of(fd, &attr);
+        CHECK(write(said[1], "x", 1) == 1);
+        pause();
+    }
+    close(said[1]);
+    CHECK(read(said[0], &word, 1) == 1);
+    close(said[0]);
+    return child;
+}
+
+CASE(a_log_has_one_writer_and_one_that_was_killed_keeps_nobody_out)
+{
+    trace_attr_t attr = log_attributes(POSIX_TRACE_APPEND, 0);
+    int fd = new_file(), tries = 0, error;
+    trace_id_t trid, second;
+    pid_t child = other_writer(fd);
+
+    CHECK_CALL(posix_trace_create_withlog(0, &attr, fd, &trid), EAGAIN);
+    CHECK(kill(child, SIGKILL) == 0);
+    CHECK(waitpid(child, NULL, 0) == child);
+    /* Its log is completed first. */
+    while ((error = posix_trace_create_withlog(0, &attr, fd, &trid)) == EAGAIN && tries++ < 500)
+        sleep_ms(10);
+    CHECK_EQUAL(error, 0);
+    /* Nor has a program two logs in one file, by whatever descriptor. */
+    CHECK_CALL(posix_trace_create_withlog(0, &attr, fd, &second), EAGAIN);
+    OK(posix_trace_shutdown(trid));
+    OK(posix_trace_create_withlog(0, &attr, fd, &trid));
+    OK(posix_trace_shutdown(trid));
 }
 
 /* clause: log.create.no_space */
@@ -868,7 +915,7 @@ CASE(a_device_without_room_for_the_log_is_told_at_once)
     trace_id_t trid;
     int fd;
 
-    small_device();
+    go_to_a_small_device();
     fd = open("log", O_RDWR | O_CREAT, 0600);
     CHECK(fd >= 0);
     CHECK_CALL(posix_trace_create_withlog(0, &attr, fd, &trid), ENOSPC);
@@ -881,7 +928,7 @@ CASE(a_full_device_is_an_error_of_the_flush)
     trace_id_t trid;
     int fd, sent;
 
-    small_device();
+    go_to_a_small_device();
     fd = open("log", O_RDWR | O_CREAT, 0600);
     CHECK(fd >= 0);
     trid = logged_of(fd, &attr);

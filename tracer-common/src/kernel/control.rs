@@ -5,8 +5,6 @@ use core::mem::size_of;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::COMM_BYTES;
-
 /// Processes in one page of the map `TRACED`: the map is an array of pages of bytes, a byte a
 /// process, found by `page = pid / 4096`, `byte = pid % 4096`.
 ///
@@ -54,19 +52,23 @@ pub mod traced {
 ///
 /// The programs that see processes begin, run another program, be renamed or be moved look whether
 /// such a process is chosen, and write its byte of `TRACED`. Nothing is asked on any other event.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Choice {
     /// The control group (version 2) whose processes are chosen, those of groups within it
     /// included; 0 for none.
     pub cgroup: u64,
-    /// The name of the processes that are chosen, as a thread's name is stored; all zero for
-    /// none.
-    pub comm: [u8; COMM_BYTES],
     /// The [`traced`] bits that a chosen process gets.
     pub bits: u64,
     /// 1: processes are chosen that come into the agent's pid namespace from outside.
     pub newcomers: u64,
+    /// The pattern of the names that are chosen, as places that each stand for one byte of a name. Bit *n* of an
+    /// entry says that this byte fits place *n*.
+    pub fits: [u32; 256],
+    /// Bit *n*: any bytes may stand before place *n*.
+    pub stars: u32,
+    /// The bit of the place after the last; 0 where processes are not chosen by name.
+    pub end: u32,
 }
 
 /// The map `WANTED`: one word, in which bit *n* stands for the event type *n*.

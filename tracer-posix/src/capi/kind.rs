@@ -16,7 +16,7 @@ use crate::engine::{Attributes, EventSet, Filtering, Origin};
 use crate::event::{Event, RealtimeNs};
 use crate::log::LogReader;
 use crate::logged::Activity;
-use crate::stream::{LoggedStatus, LoggedStream, RecorderGone, Stream};
+use crate::stream::{LogCallError, LoggedStatus, LoggedStream, RecorderGone, Stream};
 
 use super::numbers::Invalid;
 
@@ -56,6 +56,15 @@ impl From<RecorderGone> for Invalid {
 /// 0, or an error number.
 type Number = Result<i32, Invalid>;
 
+/// The number of what came of writing a log.
+fn number(result: Result<(), LogCallError>) -> Number {
+    match result {
+        Ok(()) => Ok(0),
+        Err(LogCallError::Gone(RecorderGone)) => Err(Invalid),
+        Err(LogCallError::Log(error)) => Ok(error.raw_os_error().unwrap_or(libc::EIO)),
+    }
+}
+
 /// For streams that are active.
 impl Kind {
     pub(super) fn start(&mut self, caller: Origin) -> Result<(), Invalid> {
@@ -82,14 +91,14 @@ impl Kind {
                 stream.clear();
                 Ok(0)
             }
-            Self::Logged(stream) => Ok(stream.clear()?),
+            Self::Logged(stream) => number(stream.clear()),
             Self::Recorded(_) | Self::Ended => Err(Invalid),
         }
     }
 
     pub(super) fn flush(&mut self, caller: Origin) -> Number {
         match self {
-            Self::Logged(stream) => Ok(stream.flush(caller)?),
+            Self::Logged(stream) => number(stream.flush(caller)),
             Self::Active(_) | Self::Recorded(_) | Self::Ended => Err(Invalid),
         }
     }
@@ -99,7 +108,7 @@ impl Kind {
         match std::mem::replace(self, Self::Ended) {
             // What it has in the target's area is given back by the time this returns.
             Self::Active(_) => Ok(0),
-            Self::Logged(stream) => Ok(stream.shut_down(caller)?),
+            Self::Logged(stream) => number(stream.shut_down(caller)),
             other @ (Self::Recorded(_) | Self::Ended) => {
                 *self = other;
                 Err(Invalid)

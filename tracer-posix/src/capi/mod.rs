@@ -12,6 +12,7 @@ pub mod event_types;
 mod kind;
 mod numbers;
 pub mod read;
+mod sanitizer;
 pub mod stream;
 mod table;
 mod types;

@@ -6,12 +6,14 @@
 //! generations begin behind the parent's, and the parent's is left alone there, with its locks in
 //! whatever state the fork found them.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::kind::Kind;
 use super::numbers::Invalid;
+use super::sanitizer;
 use super::types::TraceId;
 use crate::area;
 use crate::engine::Origin;
@@ -47,8 +49,8 @@ pub(super) struct Shared {
 
 impl Shared {
     /// The stream, for one thread at a time. Nobody keeps it while waiting for events.
-    pub(super) fn lock(&self) -> Result<MutexGuard<'_, Stream>, Invalid> {
-        let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn lock(&self) -> Result<Locked<'_, Stream>, Invalid> {
+        let stream = Locked::wait(&self.stream);
         if self.is_shut_down.load(Acquire) {
             Err(Invalid)
         } else {
@@ -66,6 +68,40 @@ impl Shared {
         let activity = self.activity.as_deref()?;
         let is_shut_down = self.is_shut_down.load(Acquire);
         activity.status_of_flush().filter(|_| !is_shut_down)
+    }
+}
+
+/// What a lock protects, while it is held.
+pub(super) struct Locked<'a, T> {
+    guard: MutexGuard<'a, T>,
+    lock: &'a Mutex<T>,
+}
+
+impl<'a, T> Locked<'a, T> {
+    fn wait(lock: &'a Mutex<T>) -> Self {
+        let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        sanitizer::acquired(lock);
+        Self { guard, lock }
+    }
+}
+
+impl<T> Deref for Locked<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for Locked<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+impl<T> Drop for Locked<'_, T> {
+    fn drop(&mut self) {
+        sanitizer::releasing(self.lock);
     }
 }
 
@@ -102,6 +138,7 @@ fn table_made() -> Option<&'static Table> {
     if let Some(table) = table() {
         return Some(table);
     }
+    sanitizer::look();
     let new = Box::new(Table {
         pid: area::own_pid(),
         places: Mutex::default(),
@@ -117,8 +154,8 @@ fn table_made() -> Option<&'static Table> {
     table()
 }
 
-fn places(table: &Table) -> MutexGuard<'_, Vec<Place>> {
-    table.places.lock().unwrap_or_else(PoisonError::into_inner)
+fn places(table: &Table) -> Locked<'_, Vec<Place>> {
+    Locked::wait(&table.places)
 }
 
 /// Enters a stream; `None` when no identifiers are left.

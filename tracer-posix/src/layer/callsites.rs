@@ -1,13 +1,13 @@
-//! The event types of callsites: found without a lock and without allocation.
+//! The event types of callsites: found without a lock, so that a child may be forked at any time, and without allocation.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Mutex, PoisonError};
 
-use tracer_common::event_type::{EventTypeId, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_MAX};
+use tracer_common::event_type::{EventTypeId, TRACE_USER_EVENT_MAX};
 use tracing::Metadata;
 
 use super::Types;
+use super::names::{Border, type_name};
 use crate::emit::UserEvent;
 
 /// Places: a power of two, and many more than a process can have user event types.
@@ -17,7 +17,7 @@ const PLACES: usize = 4096;
 #[derive(Debug)]
 struct Place {
     key: AtomicUsize,
-    /// The identifiers of both types, one in each half.
+    /// The identifiers of both types, one in each half; 0 while they are being found out.
     types: AtomicU64,
 }
 
@@ -25,8 +25,8 @@ struct Place {
 #[derive(Debug)]
 pub(super) struct Callsites {
     places: [Place; PLACES],
-    /// Held by whoever adds one.
-    adding: Mutex<usize>,
+    /// How many there are.
+    count: AtomicUsize,
 }
 
 /// The callsites of this process.
@@ -38,7 +38,7 @@ pub(super) fn all() -> &'static Callsites {
                 types: AtomicU64::new(0),
             }
         }; PLACES],
-        adding: Mutex::new(0),
+        count: AtomicUsize::new(0),
     };
     &ALL
 }
@@ -51,30 +51,32 @@ impl Callsites {
         for place in self.places_of(key) {
             match place.key.load(Acquire) {
                 0 => return None,
-                found if found == key => return Some(unpacked(place.types.load(Relaxed))),
+                found if found == key => {
+                    let types = place.types.load(Acquire);
+                    return (types != 0).then(|| unpacked(types));
+                }
                 _ => {}
             }
         }
         None
     }
 
-    /// Defines the types of a callsite. When no more can be noted, or no names are left, its events
-    /// have no name.
+    /// Defines the types of a callsite. Threads that meet it at the same moment find the same. When no more
+    /// can be noted, it is defined again the next time; when no names are left, its events have none.
     pub(super) fn define(&self, metadata: &'static Metadata<'static>) -> Types {
-        let mut count = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(types) = self.find(metadata) {
+        let types = types_of(metadata);
+        if self.count.load(Relaxed) >= PLACES / 2 {
             return types;
         }
-        let types = types_of(metadata);
-        if *count < PLACES / 2 {
-            let key = key(metadata);
-            let free = self
-                .places_of(key)
-                .find(|place| place.key.load(Relaxed) == 0);
-            if let Some(place) = free {
-                place.types.store(packed(types), Relaxed);
-                place.key.store(key, Release);
-                *count += 1;
+        let key = key(metadata);
+        for place in self.places_of(key) {
+            let taken = place.key.compare_exchange(0, key, AcqRel, Acquire);
+            if taken.is_ok() {
+                self.count.fetch_add(1, Relaxed);
+            }
+            if taken.is_ok() || taken == Err(key) {
+                place.types.store(packed(types), Release);
+                break;
             }
         }
         types
@@ -107,37 +109,18 @@ fn unpacked(types: u64) -> Types {
 }
 
 fn types_of(metadata: &Metadata<'_>) -> Types {
-    let open = |name: &str| UserEvent::open(cut(name)).unwrap_or(UserEvent::UNNAMED);
+    let open = |border| UserEvent::open(&type_name(metadata, border)).unwrap_or(UserEvent::UNNAMED);
     if metadata.is_span() {
         return Types {
-            begin: open(&format!("enter {}", metadata.name())),
-            end: open(&format!("exit {}", metadata.name())),
+            begin: open(Border::Begin),
+            end: open(Border::End),
         };
     }
-    let event = open(&event_name(metadata));
+    let event = open(Border::Begin);
     Types {
         begin: event,
         end: event,
     }
-}
-
-/// The macros call an event without a name "event FILE:LINE": its target tells more.
-fn event_name(metadata: &Metadata<'_>) -> String {
-    match metadata.line() {
-        Some(line) if metadata.name().starts_with("event ") => {
-            format!("{}:{line}", metadata.target())
-        }
-        _ => metadata.name().to_owned(),
-    }
-}
-
-/// As much of a name as an event type can have.
-fn cut(name: &str) -> &str {
-    let mut end = name.len().min(TRACE_EVENT_NAME_MAX);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    name.get(..end).unwrap_or_default()
 }
 
 const _: () = assert!(PLACES >= 2 * TRACE_USER_EVENT_MAX as usize);
@@ -145,14 +128,6 @@ const _: () = assert!(PLACES >= 2 * TRACE_USER_EVENT_MAX as usize);
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_is_cut_between_characters() {
-        let long = format!("x{}", "ä".repeat(64));
-
-        assert_eq!(cut(&long).len(), TRACE_EVENT_NAME_MAX - 1);
-        assert_eq!(cut("short"), "short");
-    }
 
     #[test]
     fn types_come_out_as_they_went_in() {

@@ -6,15 +6,21 @@
 //! tracing_subscriber::registry().with(tracer_posix::layer()).init();
 //! ```
 //!
-//! A span gives two event types, `enter NAME` and `exit NAME`, whose data is the span's fields. An
-//! event gives one, with its fields as data. An event without a name of its own is called by its
-//! target and line. Names are cut to `{TRACE_EVENT_NAME_MAX}` bytes, and data to what the layer
-//! keeps: 512 bytes.
+//! A span gives two event types, `enter NAME` and `exit NAME`; an event gives one, which is called by its target
+//! and line where it has no name of its own. The data is text: `level=INFO span=3` and then the fields. The span of
+//! an event is the one that it is in; its number is the subscriber's, which gives it to another once the span is
+//! closed.
 //!
-//! While nobody traces the process, each costs a load and a branch more than without the layer. An
-//! event allocates nothing; a span keeps its fields' text while it lives.
+//! A name that is longer than `{TRACE_EVENT_NAME_MAX}` has a number in place of its middle. When all
+//! `{TRACE_USER_EVENT_MAX}` types are used up, events have the unnamed type, and their data begins with their name.
+//! A callsite takes its types with the first of its events that is traced. Data is kept up to 512 bytes; what was cut
+//! ends with an ellipsis.
+//!
+//! While nobody traces the process, an event costs a load and a branch more than without the layer. A span keeps the
+//! text of its fields, if it has any, while it lives: a stream that begins later shows them.
 
 mod callsites;
+mod names;
 mod text;
 
 use tracing::field::{Field, Visit};
@@ -28,6 +34,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::area::emitter;
 use crate::emit::UserEvent;
 use callsites::Callsites;
+use names::{Border, full_name};
 use text::Text;
 
 /// What [`layer()`] makes.
@@ -51,63 +58,54 @@ impl<S> Layer<S> for TraceLayer
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        self.callsites.define(metadata);
+    fn register_callsite(&self, _metadata: &'static Metadata<'static>) -> Interest {
         // Whether anybody traces changes all the time, and is asked at each event.
         Interest::always()
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        if !emitter::is_traced() {
-            return;
-        }
         let mut text = Text::default();
         attributes.record(&mut text);
         keep(&context, id, &text);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
-        if !emitter::is_traced() {
-            return;
-        }
         let mut text = Text::default();
         with_fields(&context, id, |fields| text.push(fields));
         values.record(&mut text);
         keep(&context, id, &text);
     }
 
-    fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         if !emitter::is_traced() {
             return;
         }
-        let mut text = Text::default();
+        let metadata = event.metadata();
+        let user_event = self.types(metadata).begin;
+        let span = context.event_span(event).map(|span| span.id());
+        let mut text = head(user_event, metadata, Border::Begin, span.as_ref());
         event.record(&mut text);
-        self.types(event.metadata()).begin.emit(text.as_bytes());
+        user_event.emit(text.as_bytes());
     }
 
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
-        self.on_border(id, &context, |types| types.begin);
+        self.on_border(id, &context, Border::Begin);
     }
 
     fn on_exit(&self, id: &Id, context: Context<'_, S>) {
-        self.on_border(id, &context, |types| types.end);
+        self.on_border(id, &context, Border::End);
     }
 }
 
 impl TraceLayer {
     fn types(&self, metadata: &'static Metadata<'static>) -> Types {
-        // A callsite that was there before the layer was made is defined by its first event.
         self.callsites
             .find(metadata)
             .unwrap_or_else(|| self.callsites.define(metadata))
     }
 
-    fn on_border<S>(
-        &self,
-        id: &Id,
-        context: &Context<'_, S>,
-        which: impl FnOnce(Types) -> UserEvent,
-    ) where
+    fn on_border<S>(&self, id: &Id, context: &Context<'_, S>, border: Border)
+    where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
         if !emitter::is_traced() {
@@ -116,16 +114,31 @@ impl TraceLayer {
         let Some(metadata) = context.metadata(id) else {
             return;
         };
-        let event = which(self.types(metadata));
-        let mut is_emitted = false;
+        let types = self.types(metadata);
+        let event = match border {
+            Border::Begin => types.begin,
+            Border::End => types.end,
+        };
+        let mut text = head(event, metadata, border, Some(id));
         with_fields(context, id, |fields| {
-            event.emit(fields.as_bytes());
-            is_emitted = true;
+            text.push(" ");
+            text.push(fields);
         });
-        if !is_emitted {
-            event.emit(b"");
-        }
+        event.emit(text.as_bytes());
     }
+}
+
+/// How the data of each event begins.
+fn head(event: UserEvent, metadata: &Metadata<'_>, border: Border, span: Option<&Id>) -> Text {
+    let mut text = Text::default();
+    if event == UserEvent::UNNAMED {
+        text.field("name", format_args!("{}", full_name(metadata, border)));
+    }
+    text.field("level", format_args!("{}", metadata.level()));
+    if let Some(span) = span {
+        text.field("span", format_args!("{}", span.into_u64()));
+    }
+    text
 }
 
 /// The event types of a callsite.
@@ -141,6 +154,9 @@ fn keep<S>(context: &Context<'_, S>, id: &Id, text: &Text)
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
+    if text.is_empty() {
+        return;
+    }
     if let Some(span) = context.span(id) {
         let fields = SpanFields(text.as_str().into());
         span.extensions_mut().replace(fields);

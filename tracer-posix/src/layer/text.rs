@@ -5,11 +5,15 @@ use std::fmt::{self, Write as _};
 /// Most bytes of text.
 const MOST: usize = 512;
 
-/// Text on the stack; what does not fit is left out.
+/// How text ends from which something was left out.
+const CUT: &str = "…";
+
+/// Text on the stack; what does not fit is left out, and marked.
 #[derive(Clone, Debug)]
 pub(super) struct Text {
     bytes: [u8; MOST],
     length: usize,
+    is_cut: bool,
 }
 
 impl Default for Text {
@@ -17,6 +21,7 @@ impl Default for Text {
         Self {
             bytes: [0; MOST],
             length: 0,
+            is_cut: false,
         }
     }
 }
@@ -36,21 +41,33 @@ impl Text {
         let _ = self.write_fmt(value);
     }
 
-    /// Adds as much of `text` as fits, whole characters only.
+    /// Adds `text`, or as much of it as leaves room for a mark, whole characters only.
     pub(super) fn push(&mut self, text: &str) {
-        let room = MOST - self.length;
-        let mut end = text.len().min(room);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        let (Some(place), Some(kept)) = (
-            self.bytes.get_mut(self.length..self.length + end),
-            text.as_bytes().get(..end),
-        ) else {
+        if self.is_cut {
             return;
-        };
-        place.copy_from_slice(kept);
-        self.length += end;
+        }
+        if text.len() <= MOST - self.length {
+            self.append(text);
+            return;
+        }
+        self.is_cut = true;
+        self.append(whole_characters(text, MOST - self.length));
+        self.length = whole_characters(self.as_str(), MOST - CUT.len()).len();
+        self.append(CUT);
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Adds what fits.
+    fn append(&mut self, text: &str) {
+        let end = self.length + text.len();
+        if let Some(place) = self.bytes.get_mut(self.length..end) {
+            place.copy_from_slice(text.as_bytes());
+            self.length = end;
+        }
     }
 
     pub(super) fn as_bytes(&self) -> &[u8] {
@@ -60,6 +77,15 @@ impl Text {
     pub(super) fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
+}
+
+/// The longest beginning of `text` of at most `most` bytes.
+fn whole_characters(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
 }
 
 impl fmt::Write for Text {
@@ -83,16 +109,23 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_between_characters() {
+    fn what_does_not_fit_is_cut_between_characters_and_marked() {
         let mut text = Text::default();
         text.push("a");
         text.push(&"ä".repeat(MOST));
         text.push("z");
 
-        // The one byte that is left is too few for an ä, and enough for a z.
-        let cut = format!("a{}z", "ä".repeat((MOST - 1) / 2));
+        let cut = format!("a{}…", "ä".repeat((MOST - 1 - CUT.len()) / 2));
         assert_eq!(text.as_str(), cut);
-        text.push("more");
-        assert_eq!(text.as_bytes().len(), MOST);
+    }
+
+    #[test]
+    fn what_just_fits_is_not_marked() {
+        let mut text = Text::default();
+        text.push(&"x".repeat(MOST));
+        assert_eq!(text.as_str(), "x".repeat(MOST));
+
+        text.push("y");
+        assert_eq!(text.as_str(), "x".repeat(MOST - CUT.len()) + CUT);
     }
 }

@@ -14,6 +14,12 @@ pub enum WriteError {
     /// `EBADF`.
     #[error("the log's file is not open for writing")]
     NotWritable,
+    /// `EAGAIN`, as for any file that another process has locked.
+    #[error("process {pid} writes to the same log: give another file, or wait until it has ended")]
+    InUse {
+        /// The process; 0 where it is not known.
+        pid: i32,
+    },
     /// `EINVAL`.
     #[error(
         "the log is to go to something that is no regular file, and a log needs writes at any place"
@@ -88,6 +94,7 @@ impl WriteError {
         match self {
             Self::Io(error) => number_of(error),
             Self::NotWritable | Self::NotReadable => libc::EBADF,
+            Self::InUse { .. } => libc::EAGAIN,
             Self::NotARegularFile
             | Self::Appending
             | Self::Direct

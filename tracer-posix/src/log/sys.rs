@@ -38,6 +38,46 @@ pub(super) fn opened(file: &File) -> io::Result<Opened> {
     })
 }
 
+/// Keeps other processes from writing to `file`, as long as this one lives and until [`unlock`]. Says which
+/// process does so already; `None` where it is ours now, or where the file system has no locks.
+///
+/// A lock of the process, and not of the descriptor: the recorder of a stream is a process of its own, and
+/// what it leaves when it is killed must not keep anybody out.
+pub(super) fn lock(file: &File) -> Option<libc::pid_t> {
+    let mut lock = whole_file(libc::F_WRLCK);
+    // SAFETY: `file` is open, and `lock` describes a part of it.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) };
+    let is_held = matches!(errno(), Some(libc::EAGAIN | libc::EACCES));
+    if result == 0 || !is_held {
+        return None;
+    }
+    // SAFETY: as above; the call says who holds the lock, in its place.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
+    let is_known = result == 0 && i32::from(lock.l_type) != libc::F_UNLCK;
+    // It was let go of meanwhile, or is held on another machine.
+    Some(if is_known { lock.l_pid } else { 0 })
+}
+
+/// Lets others write to `file` again.
+pub(super) fn unlock(file: &File) {
+    let lock = whole_file(libc::F_UNLCK);
+    // SAFETY: as for `lock`. It ends with the process anyway.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) };
+}
+
+fn errno() -> Option<i32> {
+    io::Error::last_os_error().raw_os_error()
+}
+
+fn whole_file(kind: i32) -> libc::flock {
+    // SAFETY: a `flock` is numbers; all of them 0 stand for the file from its beginning to its end.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    // Both are small: the C library's headers have them as constants of this type.
+    lock.l_type = libc::c_short::try_from(kind).unwrap_or_default();
+    lock.l_whence = libc::c_short::try_from(libc::SEEK_SET).unwrap_or_default();
+    lock
+}
+
 /// The largest file that this process may make, in bytes.
 pub(super) fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit {

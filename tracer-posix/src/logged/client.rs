@@ -46,6 +46,28 @@ pub struct LoggedStream {
 #[error("the process that records is gone; its log may be incomplete")]
 pub struct RecorderGone;
 
+/// Why a call that writes the log failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogCallError {
+    /// Nobody records any more.
+    #[error(transparent)]
+    Gone(#[from] RecorderGone),
+    /// The log cannot be written: `ENOSPC`, `EFBIG`, `EIO`...
+    #[error("the log cannot be written")]
+    Log(#[source] io::Error),
+}
+
+impl LogCallError {
+    /// What a recorder's answer says.
+    fn check(reply: &Reply) -> Result<(), Self> {
+        match reply {
+            Reply::Failed(number) => Err(Self::Log(io::Error::from_raw_os_error(*number))),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl LoggedStream {
     /// Makes a stream that traces process `pid`, with its log in `file`.
     ///
@@ -155,24 +177,22 @@ impl LoggedStream {
         self.ask(&Request::Stop(caller.into())).map(drop)
     }
 
-    /// Drops all that stream and log hold. Returns the number of the error with which the log could
-    /// not be cleared, or 0.
+    /// Drops all that stream and log hold.
     ///
     /// # Errors
     ///
-    /// See [`RecorderGone`].
-    pub fn clear(&mut self) -> Result<i32, RecorderGone> {
-        self.ask(&Request::Clear).map(|reply| number(&reply))
+    /// See [`LogCallError`].
+    pub fn clear(&mut self) -> Result<(), LogCallError> {
+        LogCallError::check(&self.ask(&Request::Clear)?)
     }
 
-    /// Flushes the stream to its log, and returns when that is done: 0, or the number of the error.
+    /// Flushes the stream to its log, and returns when that is done.
     ///
     /// # Errors
     ///
-    /// See [`RecorderGone`].
-    pub fn flush(&mut self, caller: Origin) -> Result<i32, RecorderGone> {
-        self.ask(&Request::Flush(caller.into()))
-            .map(|reply| number(&reply))
+    /// See [`LogCallError`].
+    pub fn flush(&mut self, caller: Origin) -> Result<(), LogCallError> {
+        LogCallError::check(&self.ask(&Request::Flush(caller.into()))?)
     }
 
     /// Changes the filter.
@@ -290,14 +310,13 @@ impl LoggedStream {
         }
     }
 
-    /// Stops the stream, flushes it, and completes the log. Returns 0, or the number of the error of the
-    /// last flush.
+    /// Stops the stream, flushes it, and completes the log.
     ///
     /// # Errors
     ///
-    /// See [`RecorderGone`].
-    pub fn shut_down(mut self, caller: Origin) -> Result<i32, RecorderGone> {
-        self.end(caller).map(|reply| number(&reply))
+    /// See [`LogCallError`]: the stream is ended all the same.
+    pub fn shut_down(mut self, caller: Origin) -> Result<(), LogCallError> {
+        LogCallError::check(&self.end(caller)?)
     }
 
     fn end(&mut self, caller: Origin) -> Result<Reply, RecorderGone> {
@@ -338,13 +357,6 @@ impl Drop for LoggedStream {
             // The log is completed all the same when the recorder finds us gone.
             let _ = self.end(Origin::NONE);
         }
-    }
-}
-
-fn number(reply: &Reply) -> i32 {
-    match reply {
-        Reply::Failed(number) => *number,
-        _ => 0,
     }
 }
 

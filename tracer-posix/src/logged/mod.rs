@@ -21,6 +21,6 @@ mod serve;
 mod thread_names;
 
 pub(crate) use activity::{Activity, Asking};
-pub use client::{LoggedStream, RecorderGone};
+pub use client::{LogCallError, LoggedStream, RecorderGone};
 pub use protocol::LoggedStatus;
 pub use recording::Recording;

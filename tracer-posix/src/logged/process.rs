@@ -11,6 +11,18 @@ use std::io;
 /// Room for the recorder's stack.
 const STACK_BYTES: usize = 1 << 20;
 
+unsafe extern "C" {
+    /// `clone()` under the name that race detectors do not take: they would believe this very process to be a
+    /// forked child from then on, and not let it make threads.
+    fn __clone(
+        run: extern "C" fn(*mut c_void) -> c_int,
+        stack: *mut c_void,
+        flags: c_int,
+        argument: *mut c_void,
+        ...
+    ) -> c_int;
+}
+
 /// What the child is given.
 struct Task<'a> {
     run: &'a mut dyn FnMut(),
@@ -30,7 +42,7 @@ pub(super) fn spawn(run: &mut dyn FnMut()) -> io::Result<()> {
     // SAFETY: the stack has so much room, and the child runs `fork_and_end` on it, while this thread
     // waits (CLONE_VFORK) and keeps `task` alive.
     let child = unsafe {
-        libc::clone(
+        __clone(
             fork_and_end,
             stack.top(),
             libc::CLONE_VM | libc::CLONE_VFORK,

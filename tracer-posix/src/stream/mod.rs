@@ -31,7 +31,7 @@ mod clock;
 mod error;
 
 pub use crate::log::LogReader;
-pub use crate::logged::{LoggedStatus, LoggedStream, RecorderGone};
+pub use crate::logged::{LogCallError, LoggedStatus, LoggedStream, RecorderGone};
 pub use active::{Stream, Traced};
 pub(crate) use caller::caller;
 pub(crate) use clock::RealtimeClock;

@@ -2,10 +2,12 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 
 use super::trace_options::TraceArgs;
-use super::{exit, observe, pid};
+use super::{exit, pid};
+use crate::kernel::NamePattern;
+use crate::output::Place;
 use crate::trace::{self, ControlGroup, Setup, Targets};
 
 /// Trace running processes, instrumented or not, until they end
@@ -17,7 +19,8 @@ pub struct AttachArgs {
     /// Processes to trace
     #[arg(value_name = "PID", required_unless_present_any = ["comm", "cgroup", "all"])]
     pids: Vec<String>,
-    /// Trace the processes of this name
+    /// Trace the processes of this name, of which the kernel keeps 15 bytes; `*` stands for any bytes, `?` for
+    /// one: 'redis*'
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pids", "cgroup", "all"])]
     comm: Option<String>,
     /// Trace the processes in this control group (version 2) and in those within it: its path, a
@@ -42,12 +45,12 @@ impl TryFrom<AttachArgs> for AttachConfig {
     type Error = anyhow::Error;
 
     fn try_from(args: AttachArgs) -> anyhow::Result<Self> {
-        let setup = args.trace.try_into()?;
+        let setup = args.trace.setup(Place::Stdout)?;
         let targets = if args.all {
             Targets::Everything
         } else if let Some(name) = args.comm {
-            ensure!(!name.is_empty(), "--comm \"\" names no process");
-            Targets::Named(name)
+            let pattern = NamePattern::new(&name);
+            Targets::Named(pattern.with_context(|| format!("--comm {name:?}"))?)
         } else if let Some(typed) = args.cgroup {
             Targets::InGroup(ControlGroup::find(&typed).context("--cgroup")?)
         } else {
@@ -74,7 +77,6 @@ fn pids(typed: &[String]) -> anyhow::Result<Vec<i32>> {
 ///
 /// They cannot be traced.
 pub fn run(config: &AttachConfig) -> anyhow::Result<ExitCode> {
-    observe(config.setup.verbose);
     trace::attach(&config.targets, &config.setup).map(exit::of_outcome)
 }
 
@@ -100,7 +102,7 @@ mod tests {
         assert_eq!(targets(&["7", "8", "7"]), Targets::Pids(vec![7, 8]));
         assert_eq!(
             targets(&["--comm", "nginx"]),
-            Targets::Named("nginx".to_owned())
+            Targets::Named(NamePattern::new("nginx").unwrap())
         );
         assert_eq!(targets(&["--all"]), Targets::Everything);
         for refused in [
@@ -109,6 +111,7 @@ mod tests {
             &["--comm", "a", "--all"],
             &["--comm", "a", "--cgroup", "b"],
             &["--comm", ""],
+            &["--comm", "*longer-than-any-name"],
             &["--cgroup", "no-such-group-anywhere"],
             &["--cgroup", ""],
         ] {

@@ -1,11 +1,12 @@
 //! `tracer-user doctor`: what this machine has, what is missing, what to do.
 
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::{Command, ExitCode, Stdio};
 
 use super::exit;
 use crate::kernel::{self, Check};
+use crate::output::ColorChoice;
 use crate::trace::has_capability;
 
 /// `CAP_SYS_PTRACE` of `<linux/capability.h>`.
@@ -23,9 +24,8 @@ pub struct DoctorConfig {
 
 impl From<DoctorArgs> for DoctorConfig {
     fn from(_: DoctorArgs) -> Self {
-        let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self {
-            is_coloured: io::stdout().is_terminal() && !is_unwanted,
+            is_coloured: ColorChoice::Auto.is_coloured(&io::stdout()),
         }
     }
 }

@@ -44,9 +44,16 @@ pub fn of_command(status: ExitStatus) -> Option<ExitCode> {
     (number != 0).then(|| u8::try_from(number).unwrap_or(FAILED).into())
 }
 
-/// The causes of an error on one line.
+/// The causes of an error on one line. What one says of the next is not said again.
 fn chain(error: &anyhow::Error) -> String {
-    let line = format!("{error:#}");
+    let mut line = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.ends_with(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
     let words: Vec<&str> = line.lines().map(str::trim).collect();
     words.join(" ")
 }
@@ -79,6 +86,20 @@ mod tests {
     fn a_failure_of_several_lines_is_told_in_one() {
         let error = anyhow::anyhow!("the verifier said:\n  no\n").context("cannot load");
         assert_eq!(chain(&error), "cannot load: the verifier said: no");
+    }
+
+    #[test]
+    fn a_cause_that_was_told_already_is_not_told_twice() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot read the log: {0}")]
+        struct Twice(#[from] io::Error);
+
+        let error = io::Error::from_raw_os_error(libc::EISDIR);
+        let error = anyhow::Error::new(Twice(error)).context("/etc is no log");
+        assert_eq!(
+            chain(&error),
+            "/etc is no log: cannot read the log: Is a directory (os error 21)"
+        );
     }
 
     #[test]

@@ -6,9 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 
-use super::log_filter::LogFilterArgs;
-use super::read::EXIT_CODES;
-use super::{exit, observe};
+use super::exit;
+use super::log_filter::{FILTER_HEADING, LogFilterArgs};
 use crate::export::{ExportSetup, Target, export};
 
 /// Convert a trace log to what other tools open
@@ -30,16 +29,15 @@ use crate::export::{ExportSetup, Target, export};
 /// parquet: one file with a row an event, for DuckDB, Spark, ClickHouse: time, ns, type, class, pid, tid,
 /// comm, cpu, address, thread_id, truncated, data (JSON as text), raw (bytes).
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXIT_CODES)]
 pub struct ExportArgs {
     /// The log
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What to convert it to: perfetto, chrome, ctf or parquet; or a time, given as for --from: only
-    /// events up to this moment. May be given once for each
+    /// What to convert it to: perfetto, chrome, ctf or parquet
+    // A time is taken too, as it was before there was --until.
     #[arg(
         long,
-        value_name = "FORMAT|TIME",
+        value_name = "FORMAT",
         required = true,
         allow_negative_numbers = true
     )]
@@ -52,16 +50,20 @@ pub struct ExportArgs {
     force: bool,
     #[command(flatten)]
     filter: LogFilterArgs,
-    /// Tell on the standard error what is being done
-    #[arg(short, long)]
-    verbose: bool,
+    /// Only events up to this moment, given as for --from
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_negative_numbers = true,
+        help_heading = FILTER_HEADING
+    )]
+    until: Option<String>,
 }
 
 /// What `export` does, checked.
 #[derive(Clone, Debug)]
 pub struct ExportConfig {
     setup: ExportSetup,
-    is_verbose: bool,
 }
 
 impl TryFrom<ExportArgs> for ExportConfig {
@@ -69,11 +71,16 @@ impl TryFrom<ExportArgs> for ExportConfig {
 
     fn try_from(args: ExportArgs) -> anyhow::Result<Self> {
         let (target, to) = split_to(&args.to)?;
+        ensure!(
+            to.is_none() || args.until.is_none(),
+            "--to {} and --until are two times; give --until alone",
+            to.unwrap_or_default()
+        );
+        let until = args.until.as_deref().or(to);
         Ok(Self {
-            is_verbose: args.verbose,
             setup: ExportSetup {
                 file: args.file,
-                wanted: args.filter.wanted(to)?,
+                wanted: args.filter.wanted(until)?,
                 target,
                 output: args.output,
                 force: args.force,
@@ -94,7 +101,7 @@ fn split_to(typed: &[String]) -> anyhow::Result<(Target, Option<&str>)> {
         };
         ensure!(
             !is_second,
-            "--to {word:?} is given beside another of its kind; give one format and one time at most"
+            "--to {word:?} is given beside another of its kind; give one format, and a time by --until"
         );
     }
     let target = target.with_context(|| {
@@ -112,7 +119,6 @@ fn split_to(typed: &[String]) -> anyhow::Result<(Target, Option<&str>)> {
 ///
 /// The log cannot be read, or the output is there already or cannot be written.
 pub fn run(config: &ExportConfig) -> anyhow::Result<ExitCode> {
-    observe(config.is_verbose);
     export(&config.setup).map(exit::of_outcome)
 }
 

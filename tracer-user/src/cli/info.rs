@@ -4,9 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::read::EXIT_CODES;
-use super::{exit, observe};
+use super::exit;
 use crate::log_view::{Inventory, Output, Walk, Wanted, json, open, text};
+use crate::output::Place;
 use crate::report::escape::harmless_json;
 
 /// Tell what a trace log holds: attributes, counts by event type and thread, what is missing
@@ -16,7 +16,6 @@ use crate::report::escape::harmless_json;
 /// threads, and from when to when; how many bytes an event takes; how many events were lost and why, and
 /// what of the log is damaged.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXIT_CODES)]
 pub struct InfoArgs {
     /// The log
     #[arg(value_name = "FILE")]
@@ -24,9 +23,6 @@ pub struct InfoArgs {
     /// Tell it as one JSON object, with all threads
     #[arg(long)]
     json: bool,
-    /// Tell on the standard error what is being done
-    #[arg(short, long)]
-    verbose: bool,
 }
 
 /// What `info` does, checked.
@@ -34,7 +30,6 @@ pub struct InfoArgs {
 pub struct InfoConfig {
     file: PathBuf,
     is_json: bool,
-    is_verbose: bool,
 }
 
 impl From<InfoArgs> for InfoConfig {
@@ -42,7 +37,6 @@ impl From<InfoArgs> for InfoConfig {
         Self {
             file: args.file,
             is_json: args.json,
-            is_verbose: args.verbose,
         }
     }
 }
@@ -53,11 +47,10 @@ impl From<InfoArgs> for InfoConfig {
 ///
 /// The log cannot be read, or the lines cannot be written.
 pub fn run(config: &InfoConfig) -> anyhow::Result<ExitCode> {
-    observe(config.is_verbose);
     let walk = Walk::new(open(&config.file)?, Wanted::default());
     let bytes = fs::metadata(&config.file).map_or(0, |file| file.len());
     let inventory = Inventory::take(walk, bytes)?;
-    let mut output = Output::open(None, &config.file)?;
+    let mut output = Output::open(&Place::Stdout, &config.file)?;
     let told = if config.is_json {
         format!("{}\n", harmless_json(&format!("{:#}", json(&inventory))))
     } else {

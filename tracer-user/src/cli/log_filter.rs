@@ -16,10 +16,14 @@ pub const FILTER_HEADING: &str = "Which events";
 #[command(next_help_heading = FILTER_HEADING)]
 pub struct LogFilterArgs {
     /// Only these event types: families or types, separated by commas
-    /// (fork,exec,exit,switch,wakeup,rename,user); or a number: at most so many events. May be given
-    /// once for each. Marks of lost events are always among them
-    #[arg(long, value_name = "NUMBER|LIST", allow_negative_numbers = true)]
+    /// (fork,exec,exit,switch,wakeup,rename,user; `tracer-user events` lists them). Marks of lost events
+    /// are always among them
+    // A number is taken too, as it was before there was --limit.
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     events: Vec<String>,
+    /// At most so many events
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    limit: Option<String>,
     /// Only the event type of exactly this name, such as a user event's; may be given again, and adds
     /// to --events
     #[arg(long, value_name = "NAME")]
@@ -54,7 +58,7 @@ impl LogFilterArgs {
     /// An option makes no sense.
     pub fn wanted(self, to: Option<&str>) -> anyhow::Result<Wanted> {
         let args = self;
-        let (limit, types) = split_events(&args.events, false)?;
+        let (limit, types) = split_events(&args.events, args.limit.as_deref(), false)?;
         let point = |option, typed: Option<&str>| {
             let parsed = typed.map(|typed| TimePoint::parse(option, typed));
             parsed.transpose()
@@ -65,7 +69,7 @@ impl LogFilterArgs {
             pids: ids("--pid", &args.pid)?,
             tids: ids("--tid", &args.tid)?,
             from: point("--from", args.from.as_deref())?,
-            to: point("--to", to)?,
+            to: point("--until", to)?,
             limit,
         };
         let is_backwards = match (wanted.from, wanted.to) {
@@ -75,7 +79,7 @@ impl LogFilterArgs {
         };
         ensure!(
             !is_backwards,
-            "--from is later than --to, which leaves nothing"
+            "--from is later than --until, which leaves nothing"
         );
         Ok(wanted)
     }
@@ -125,10 +129,15 @@ mod tests {
     }
 
     #[test]
-    fn events_are_a_number_or_a_list_as_of_a_live_trace() {
-        let wanted = wanted("--events 5 --events fork,user").unwrap();
-        assert_eq!(wanted.limit, Some(5));
-        assert!(wanted.types.unwrap().has(EventTypeId::FORK));
+    fn a_list_and_a_number_have_names_of_their_own() {
+        for typed in [
+            "--limit 5 --events fork,user",
+            "--events 5 --events fork,user",
+        ] {
+            let wanted = wanted(typed).unwrap();
+            assert_eq!(wanted.limit, Some(5));
+            assert!(wanted.types.unwrap().has(EventTypeId::FORK));
+        }
     }
 
     #[test]
@@ -138,7 +147,7 @@ mod tests {
             ("--pid 0", "--pid"),
             ("--tid -4", "--tid"),
             ("--from soon", "--from"),
-            ("--to -1", "--to"),
+            ("--to -1", "--until"),
             ("--from 3s --to 2s", "--from"),
             ("--events frok", "--events"),
         ] {

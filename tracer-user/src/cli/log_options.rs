@@ -6,7 +6,7 @@ use anyhow::ensure;
 use tracer_posix::engine::{LogFullPolicy, StreamFullPolicy};
 
 use super::quantity::size;
-use crate::trace::LogSetup;
+use crate::trace::{Existing, LogSetup};
 
 /// Least and most bytes for events in a log. The largest event that there can be has to fit.
 const LOG_BYTES: (u64, u64) = (128 << 10, 1 << 50);
@@ -57,6 +57,9 @@ pub struct LogArgs {
     /// Go on with a log that is there already
     #[arg(long, requires = "log", conflicts_with_all = ["log_size", "log_policy"])]
     append: bool,
+    /// Replace the file that is there already
+    #[arg(long, requires = "log", conflicts_with = "append")]
+    force: bool,
     /// What a full stream does. With loop and until-full events stay in the stream (see --stream-size)
     /// until the end, or until SIGUSR1 asks for a flush
     #[arg(
@@ -102,7 +105,11 @@ impl LogArgs {
         );
         Ok(Some(LogSetup {
             path,
-            is_continued: self.append,
+            existing: match (self.append, self.force) {
+                (true, _) => Existing::Continued,
+                (false, true) => Existing::Replaced,
+                (false, false) => Existing::Kept,
+            },
             max_size,
             policy,
             stream_policy: match self.full_policy {

@@ -8,6 +8,8 @@ mod export;
 mod info;
 mod log_filter;
 mod log_options;
+pub mod manual;
+mod output_options;
 mod probe_options;
 mod probes;
 mod quantity;
@@ -20,8 +22,8 @@ use std::process::ExitCode;
 use std::io::{self, Write};
 
 use anyhow::Context;
-use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{FromArgMatches, Parser};
 use tracing_subscriber::EnvFilter;
 
 use crate::report::escape::harmless_lines;
@@ -31,15 +33,14 @@ pub use quantity::time;
 /// Traces running processes: system events from the kernel and the program's own user events in one
 /// timeline.
 #[derive(Debug, Parser)]
-#[command(name = "tracer-user", version, after_help = EXIT_CODES)]
+#[command(name = "tracer-user", version)]
 struct Cli {
+    /// Tell on the standard error what is being done
+    #[arg(short, long, global = true)]
+    verbose: bool,
     #[command(subcommand)]
     command: Command,
 }
-
-const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 done, but events were lost, or the log is damaged or was not completed; 2 failed. \
-`run` ends with the status of the command when that is not 0.";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
@@ -56,14 +57,18 @@ enum Command {
 /// The command line's definition, for what is generated from it.
 #[must_use]
 pub fn definition() -> clap::Command {
-    <Cli as clap::CommandFactory>::command()
+    manual::complete(<Cli as clap::CommandFactory>::command())
 }
 
 /// The program: reads the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {
-    match Cli::try_parse() {
-        Ok(cli) => exit::code(dispatch(cli.command)),
+    let typed = definition().try_get_matches();
+    match typed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => {
+            observe(cli.verbose);
+            exit::code(dispatch(cli.command))
+        }
         Err(error) => refuse(&error),
     }
 }
@@ -98,16 +103,47 @@ fn refuse(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         };
     }
-    exit::code(Err(anyhow::anyhow!("{}", one_line(&error.to_string()))))
+    exit::code(Err(anyhow::anyhow!("{}", one_line(error))))
 }
 
-/// The first paragraph of a complaint: what is wrong. The usage that follows is in the help.
-fn one_line(complaint: &str) -> String {
+/// What is wrong, and what may be meant. The usage that follows is in the help.
+fn one_line(complaint: &clap::Error) -> String {
+    let typed = match complaint.kind() {
+        ErrorKind::UnknownArgument => word(complaint, ContextKind::InvalidArg),
+        ErrorKind::InvalidSubcommand => word(complaint, ContextKind::InvalidSubcommand),
+        _ => None,
+    };
+    let what = match typed {
+        Some(option) if option.starts_with('-') => format!("there is no option {option}"),
+        Some(command) if complaint.kind() == ErrorKind::InvalidSubcommand => {
+            format!("there is no command {command}")
+        }
+        _ => first_paragraph(&complaint.to_string()),
+    };
+    let meant = [
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedValue,
+    ];
+    let meant = meant.into_iter().find_map(|kind| word(complaint, kind));
+    let meant = meant.map_or_else(String::new, |meant| format!("; is {meant} meant?"));
+    format!("{what}{meant} (see --help)")
+}
+
+/// What a complaint tells of this kind; the likeliest where it tells several.
+fn word(complaint: &clap::Error, kind: ContextKind) -> Option<&str> {
+    match complaint.get(kind)? {
+        ContextValue::String(word) => Some(word),
+        ContextValue::Strings(words) => words.last().map(String::as_str),
+        _ => None,
+    }
+}
+
+fn first_paragraph(complaint: &str) -> String {
     let paragraph = complaint.lines().take_while(|line| !line.is_empty());
     let words: Vec<&str> = paragraph.flat_map(str::split_whitespace).collect();
     let line = words.join(" ");
-    let line = line.strip_prefix("error: ").unwrap_or(&line);
-    format!("{line} (see --help)")
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
 /// The number of a process.
@@ -164,17 +200,68 @@ mod tests {
         }
     }
 
+    fn complaint(typed: &[&str]) -> String {
+        let words = std::iter::once(&"tracer-user").chain(typed);
+        one_line(&Cli::try_parse_from(words).unwrap_err())
+    }
+
     #[test]
     fn a_complaint_is_one_line_without_the_usage() {
-        let complaint = Cli::try_parse_from(["tracer-user", "attach", "--no-such"]).unwrap_err();
         assert_eq!(
-            one_line(&complaint.to_string()),
-            "unexpected argument '--no-such' found (see --help)"
+            complaint(&["attach", "--xyzzy"]),
+            "there is no option --xyzzy (see --help)"
         );
-        let complaint = Cli::try_parse_from(["tracer-user", "attach"]).unwrap_err();
         assert_eq!(
-            one_line(&complaint.to_string()),
+            complaint(&["attach"]),
             "the following required arguments were not provided: <PID>... (see --help)"
         );
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_is_told_what_may_be_meant() {
+        for (typed, meant) in [
+            (
+                &["atach", "1"][..],
+                "there is no command atach; is attach meant?",
+            ),
+            (
+                &["attach", "--event", "x"],
+                "there is no option --event; is --events meant?",
+            ),
+            (
+                &["run", "--event", "fork", "ls"],
+                "no option --event; is --events meant?",
+            ),
+            (
+                &["run", "--formt", "json", "--", "ls"],
+                "--formt; is --format meant?",
+            ),
+            (&["read", "log", "--formta"], "--formta; is --format meant?"),
+            (&["attach", "1", "--format", "jsn"], "is json meant?"),
+        ] {
+            let line = complaint(typed);
+            assert!(line.contains(meant), "{typed:?}: {line}");
+        }
+    }
+
+    #[test]
+    fn what_is_done_may_be_told_before_or_after_the_command() {
+        for typed in [
+            ["-v", "attach", "1"],
+            ["attach", "-v", "1"],
+            ["attach", "1", "-v"],
+        ] {
+            let words = std::iter::once("tracer-user").chain(typed);
+            assert!(Cli::try_parse_from(words).unwrap().verbose, "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn the_options_of_a_command_are_its_own() {
+        let line = ["tracer-user", "run", "ls", "--events", "-v", "--", "x"];
+        let Command::Run(args) = Cli::try_parse_from(line).unwrap().command else {
+            panic!("another command");
+        };
+        assert_eq!(args.command(), &line[2..]);
     }
 }

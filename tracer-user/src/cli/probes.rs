@@ -65,6 +65,7 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
         anyhow::Error::new(source).context(what)
     })?;
     let mut out = io::BufWriter::new(io::stdout().lock());
+    let (mut listed, mut stripped) = (0_usize, Vec::new());
     for used in used {
         let binary = match used.open() {
             Ok(binary) => binary,
@@ -87,6 +88,7 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
             if !point.has(&config.filter) {
                 continue;
             }
+            listed += 1;
             if config.is_json {
                 let json = serde_json::to_string(&point)?;
                 writeln!(out, "{}", harmless_json(&json))?;
@@ -94,15 +96,43 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
                 writeln!(out, "{point}")?;
             }
         }
-        if binary.is_stripped()? && !config.is_json {
-            tell(&format!(
-                "{} is stripped: of its functions, only those that it exports are listed",
-                binary.path().display()
-            ));
+        if binary.is_stripped()? {
+            stripped.push(binary.path().to_string_lossy().into_owned());
         }
     }
     out.flush()?;
+    if listed == 0 {
+        tell(&found_nothing(pid, &config.filter));
+    }
+    if !stripped.is_empty() && !config.is_json {
+        tell(&are_stripped(&stripped));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn found_nothing(pid: i32, filter: &str) -> String {
+    if filter.is_empty() {
+        return format!("process {pid} has nothing mapped that could be probed");
+    }
+    format!(
+        "nothing of process {pid} that could be probed has {:?} in its name; `tracer-user probes {pid}` lists all",
+        printable(filter)
+    )
+}
+
+/// Of which files not all functions are listed.
+fn are_stripped(files: &[String]) -> String {
+    let are = match files {
+        [file] => {
+            format!("{file} is stripped: of its functions, only those that it exports are listed")
+        }
+        [first, ..] => format!(
+            "{} files are stripped, such as {first}: of their functions, only those that they export are listed",
+            files.len()
+        ),
+        [] => String::new(),
+    };
+    format!("{are} (packages with symbols, in Debian -dbgsym, have the others)")
 }
 
 /// Something that can be probed.
@@ -222,6 +252,19 @@ fn as_text<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_listed_is_told_once() {
+        let one = ["/bin/a".to_owned()];
+        assert!(are_stripped(&one).starts_with("/bin/a is stripped: of its functions"));
+        let two = ["/bin/a".to_owned(), "/bin/b".to_owned()];
+        let told = are_stripped(&two);
+        assert!(
+            told.starts_with("2 files are stripped, such as /bin/a: of their"),
+            "{told}"
+        );
+        assert!(found_nothing(7, "mallok").contains("\"mallok\""));
+    }
 
     fn probe(name: &str, arguments: &str) -> StaticProbe {
         StaticProbe {

@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use super::exit;
 use super::trace_options::TraceArgs;
-use super::{exit, observe};
+use crate::output::Place;
 use crate::trace::{self, Setup};
 
 /// Start a command and trace it, with its children, from its first instruction
@@ -12,19 +13,24 @@ use crate::trace::{self, Setup};
 /// Ends when the command and the children that are traced have ended, with the status of the command
 /// when that is not 0 (128 and the signal's number when a signal ended it), or else as `attach` does.
 /// A command that cannot be started: 2. Ctrl-C goes to the command; a second one ends the trace.
-/// The command writes to the same standard output as the trace: `--output` keeps them apart.
+///
+/// The command has the standard output for itself. Events go to the standard error, as those of strace and
+/// perf trace do, or to the file that --output names; `--output -` mixes them with what the command writes.
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
     #[command(flatten)]
     trace: TraceArgs,
     /// The command, with its arguments
-    #[arg(
-        value_name = "COMMAND",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
+}
+
+#[cfg(test)]
+impl RunArgs {
+    /// The words of the command.
+    pub fn command(&self) -> &[OsString] {
+        &self.command
+    }
 }
 
 /// What `run` does, checked.
@@ -40,7 +46,7 @@ impl TryFrom<RunArgs> for RunConfig {
     fn try_from(args: RunArgs) -> anyhow::Result<Self> {
         Ok(Self {
             command: args.command,
-            setup: args.trace.try_into()?,
+            setup: args.trace.setup(Place::Stderr)?,
         })
     }
 }
@@ -51,7 +57,6 @@ impl TryFrom<RunArgs> for RunConfig {
 ///
 /// It cannot be started or traced.
 pub fn run(config: &RunConfig) -> anyhow::Result<ExitCode> {
-    observe(config.setup.verbose);
     let (outcome, status) = trace::launch(&config.command, &config.setup)?;
     let failed = status.and_then(exit::of_command);
     Ok(failed.unwrap_or_else(|| exit::of_outcome(outcome)))

@@ -1,13 +1,13 @@
 //! The options that `attach` and `run` have in common.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, ensure};
 
 use super::log_options::LogArgs;
+use super::output_options::OutputArgs;
 use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
 use crate::kernel::SyscallSet;
+use crate::output::Place;
 use crate::probes::ProbeSpec;
 use crate::trace::{
     Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Selection, Setup, THREAD_RING_BYTES,
@@ -28,11 +28,14 @@ pub struct TraceArgs {
     /// Do not trace children
     #[arg(long)]
     no_inherit: bool,
-    /// End after so many events, or show only these: families or types, separated by commas
-    /// (`tracer-user events` lists them, and which are shown without this option); may be given once
-    /// for each. Marks of lost events are always shown
-    #[arg(long, value_name = "NUMBER|LIST", allow_negative_numbers = true)]
+    /// Show only these: families or types, separated by commas (`tracer-user events` lists them, and
+    /// which are shown without this option). Marks of lost events are always shown
+    // A number is taken too, as it was before there was --limit.
+    #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     events: Vec<String>,
+    /// End after so many events
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    limit: Option<String>,
     /// Show these system calls too: names separated by commas, or all
     #[arg(long, value_name = "LIST")]
     syscalls: Option<String>,
@@ -75,20 +78,20 @@ pub struct TraceArgs {
         allow_negative_numbers = true
     )]
     thread_ring_size: String,
-    /// Write events to this file instead of the standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Tell on the standard error what is being done
-    #[arg(short, long)]
-    verbose: bool,
+    #[command(flatten)]
+    output: OutputArgs,
     #[command(flatten)]
     log: LogArgs,
 }
 
-impl TryFrom<TraceArgs> for Setup {
-    type Error = anyhow::Error;
-
-    fn try_from(args: TraceArgs) -> anyhow::Result<Self> {
+impl TraceArgs {
+    /// What was asked for, checked. Events go to `otherwise` where nothing else was said.
+    ///
+    /// # Errors
+    ///
+    /// An option makes no sense.
+    pub fn setup(self, otherwise: Place) -> anyhow::Result<Setup> {
+        let args = self;
         ensure!(
             !(args.no_user && args.no_system),
             "--no-user and --no-system together leave nothing to trace; give one of them"
@@ -98,7 +101,8 @@ impl TryFrom<TraceArgs> for Setup {
             probes.is_empty() || !args.no_system,
             "probes need the kernel; leave --no-system out"
         );
-        let (event_limit, chosen) = split_events(&args.events, !probes.is_empty())?;
+        let (event_limit, chosen) =
+            split_events(&args.events, args.limit.as_deref(), !probes.is_empty())?;
         let mut selection = chosen.unwrap_or_else(Selection::usual);
         let syscalls = chosen_syscalls(args.syscalls.as_deref())?;
         if args.syscalls.is_some() {
@@ -130,7 +134,7 @@ impl TryFrom<TraceArgs> for Setup {
         let stream_bytes = sized("--stream-size", &args.stream_size, STREAM_BYTES)?;
         let thread_ring_bytes = sized("--thread-ring-size", &args.thread_ring_size, thread_ring)?;
         let duration = args.duration.map(|typed| time("--duration", &typed));
-        Ok(Self {
+        Ok(Setup {
             inherit: !args.no_inherit,
             system: !args.no_system,
             selection,
@@ -143,8 +147,8 @@ impl TryFrom<TraceArgs> for Setup {
             stream_bytes,
             thread_ring_bytes,
             log: args.log.setup(stream_bytes, !args.no_inherit)?,
-            output: args.output,
-            verbose: args.verbose,
+            output: args.output.place(otherwise),
+            look: args.output.look(),
         })
     }
 }
@@ -165,22 +169,20 @@ fn chosen_syscalls(typed: Option<&str>) -> anyhow::Result<SyscallSet> {
     }
 }
 
-/// Parts the numbers of `--events` from the words.
+/// Reads the words of `--events`, and the number of `--limit`.
 pub(super) fn split_events(
     typed: &[String],
+    limit: Option<&str>,
     has_probes: bool,
 ) -> anyhow::Result<(Option<u64>, Option<Selection>)> {
-    let mut limit = None;
+    let mut limit = limit.map(|typed| number("--limit", typed)).transpose()?;
     let mut words = Vec::new();
     for typed in typed {
         if typed.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
-            let number: u64 = typed.parse().with_context(|| {
-                format!("--events {typed} is neither a number of events nor a list of types")
-            })?;
-            ensure!(number > 0, "--events 0 would show nothing; give at least 1");
+            let number = number("--events", typed)?;
             ensure!(
                 limit.replace(number).is_none(),
-                "--events is given two numbers; give one"
+                "--events and --limit are given two numbers; give one, by --limit"
             );
         } else {
             words.extend(typed.split(',').map(str::trim));
@@ -199,6 +201,15 @@ pub(super) fn split_events(
     Ok((limit, Some(selection)))
 }
 
+/// A number of events.
+fn number(option: &str, typed: &str) -> anyhow::Result<u64> {
+    let number: u64 = typed.parse().ok().with_context(|| {
+        format!("{option} {typed} is no number of events; give one, such as --limit 100")
+    })?;
+    ensure!(number > 0, "{option} 0 would show nothing; give at least 1");
+    Ok(number)
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -206,6 +217,7 @@ mod tests {
     use tracer_posix::engine::{LogFullPolicy, StreamFullPolicy};
 
     use super::*;
+    use crate::trace::Existing;
 
     #[derive(Debug, Parser)]
     struct Line {
@@ -215,7 +227,7 @@ mod tests {
 
     fn setup(typed: &str) -> anyhow::Result<Setup> {
         let words = std::iter::once("any").chain(typed.split_whitespace());
-        Line::try_parse_from(words)?.trace.try_into()
+        Line::try_parse_from(words)?.trace.setup(Place::Stdout)
     }
 
     fn refused(typed: &str) -> String {
@@ -237,12 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn events_are_a_number_or_a_list_or_both() {
-        let setup = setup("--events 5 --events fork,user --events exec").unwrap();
-        assert_eq!(setup.event_limit, Some(5));
-        assert!(setup.selection.has_user());
-        assert!(setup.selection.has(EventTypeId::EXEC));
-        assert!(!setup.selection.has(EventTypeId::EXIT));
+    fn a_list_of_types_and_a_number_of_events_have_names_of_their_own() {
+        for number in ["--limit 5", "--events 5"] {
+            let setup = setup(&format!("{number} --events fork,user --events exec")).unwrap();
+            assert_eq!(setup.event_limit, Some(5));
+            assert!(setup.selection.has_user());
+            assert!(setup.selection.has(EventTypeId::EXEC));
+            assert!(!setup.selection.has(EventTypeId::EXIT));
+        }
     }
 
     #[test]
@@ -259,7 +273,9 @@ mod tests {
         let recorder = log("--log f --full-policy loop --stream-size 1M");
         assert_eq!(recorder.stream_policy, StreamFullPolicy::Loop);
         assert_eq!(recorder.stream_bytes, 1 << 20);
-        assert!(log("--log f --append").is_continued);
+        assert_eq!(log("--log f").existing, Existing::Kept);
+        assert_eq!(log("--log f --append").existing, Existing::Continued);
+        assert_eq!(log("--log f --force").existing, Existing::Replaced);
     }
 
     #[test]
@@ -308,10 +324,12 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_refused_with_the_option_named() {
-        assert!(refused("--events frok").contains("\"frok\"; known are user, "));
+        assert!(refused("--events frok").contains("\"frok\"; is fork meant?"));
         assert!(refused("--events 0").starts_with("--events 0"));
         assert!(refused("--events -1").starts_with("--events -1"));
-        assert!(refused("--events 1 --events 2").starts_with("--events"));
+        assert!(refused("--events 1 --limit 2").starts_with("--events"));
+        assert!(refused("--limit 0").starts_with("--limit 0"));
+        assert!(refused("--limit few").starts_with("--limit few"));
         assert!(refused("--no-user --no-system").contains("give one"));
         assert!(refused("--no-user --events user").contains("nothing to trace"));
         assert!(refused("--no-system --events fork").contains("nothing to trace"));

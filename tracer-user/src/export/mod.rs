@@ -11,6 +11,7 @@ mod carried;
 pub mod chrome;
 pub mod ctf;
 mod destination;
+mod interruption;
 mod names;
 mod pairs;
 pub mod parquet;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::destination::Destination;
+use super::interruption::Interruption;
 use super::pairs::Pairs;
 use super::progress::Progress;
 use super::{Ending, Exporter, Origin, Target, chrome, ctf, parquet, perfetto};
@@ -34,6 +35,7 @@ const AT_ONCE: usize = 256;
 /// The log cannot be read, or the output is there already or cannot be written.
 pub fn export(setup: &ExportSetup) -> anyhow::Result<Outcome> {
     let log = open(&setup.file)?;
+    let interruption = Interruption::watch()?;
     let destination = match setup.target {
         Target::Ctf => Destination::folder(&setup.output, &ctf::FILES, setup.force)?,
         _ => Destination::file(&setup.output, &setup.file, setup.force)?,
@@ -45,6 +47,7 @@ pub fn export(setup: &ExportSetup) -> anyhow::Result<Outcome> {
         let pause = walk.go_on(AT_ONCE, |entry| exporter.event(entry))?;
         exporter.lost(walk.lost())?;
         progress.show(walk.log().progress());
+        interruption.check()?;
         if pause != Pause::Midway {
             break;
         }
@@ -54,6 +57,7 @@ pub fn export(setup: &ExportSetup) -> anyhow::Result<Outcome> {
     let at = walk.span().map_or(start, |span| span.last.0);
     let ending = Ending { summary, at };
     exporter.finish(&ending)?;
+    interruption.check()?;
     destination.complete()?;
     progress.end();
     tell_missing(&walk, &ending.summary);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracer_common::kernel::{syscalls, wanted};
 
 use super::mapping::Mapping;
+use crate::nearest::nearest;
 use crate::syscall_names::{Table, names, number};
 
 /// A set of system calls.
@@ -17,7 +18,7 @@ pub struct SyscallSet {
 
 /// No system call has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no system call is called {name:?}{}", similar(name).map_or(String::new(), |name| format!(" (is {name} meant?)")))]
+#[error("no system call is called {name:?}{}", hint(name))]
 pub struct UnknownSyscall {
     /// The name.
     pub name: String,
@@ -60,17 +61,12 @@ impl SyscallSet {
     }
 }
 
-/// A name that a mistyped one may stand for: it has the same letters, or begins with them.
-fn similar(typed: &str) -> Option<&'static str> {
-    let sorted = |name: &str| {
-        let mut letters: Vec<char> = name.chars().collect();
-        letters.sort_unstable();
-        letters
-    };
-    let typed_letters = sorted(typed);
-    names()
-        .find(|name| sorted(name) == typed_letters)
-        .or_else(|| names().find(|name| !typed.is_empty() && name.starts_with(typed)))
+/// What ends the complaint: the name that may be meant, or where names are found.
+fn hint(typed: &str) -> String {
+    match nearest(typed, names()) {
+        Some(name) => format!("; is {name} meant?"),
+        None => " (`man 2 syscalls` lists them; all stands for all)".to_owned(),
+    }
 }
 
 /// What the programs are to record: the maps `WANTED` and `SYSCALLS`, shared by whoever changes
@@ -202,12 +198,12 @@ mod tests {
 
         assert_eq!(
             error("opneat"),
-            "no system call is called \"opneat\" (is openat meant?)"
+            "no system call is called \"opneat\"; is openat meant?"
         );
         assert_eq!(
             error("frobnicate"),
-            "no system call is called \"frobnicate\""
+            "no system call is called \"frobnicate\" (`man 2 syscalls` lists them; all stands for all)"
         );
-        assert_eq!(error(""), "no system call is called \"\"");
+        assert!(error("").starts_with("no system call is called \"\" ("));
     }
 }

@@ -1,6 +1,8 @@
 //! Which processes are traced.
 
-use tracer_common::kernel::{COMM_BYTES, Choice, traced};
+use tracer_common::kernel::{Choice, traced};
+
+use super::name_pattern::NamePattern;
 
 /// Which processes are traced beside those that are given by number. The programs choose them as
 /// they begin; those that run already are given by number too.
@@ -9,8 +11,8 @@ pub enum ProcessChoice {
     /// None.
     #[default]
     Given,
-    /// Those of this name: bytes up to a null, or all.
-    Named([u8; COMM_BYTES]),
+    /// Those with a name like this.
+    Named(NamePattern),
     /// Those in the control group (version 2) of this number, or in one within it. One that leaves
     /// is traced no longer.
     InGroup(u64),
@@ -20,35 +22,36 @@ pub enum ProcessChoice {
 
 const NOTHING: Choice = Choice {
     cgroup: 0,
-    comm: [0; COMM_BYTES],
     bits: 0,
     newcomers: 0,
+    fits: [0; 256],
+    stars: 0,
+    end: 0,
 };
 
 impl ProcessChoice {
     /// As the programs read it, for an agent that may be in a pid namespace of its own; `None` where
     /// they have nothing to choose.
     pub(super) fn for_programs(self, inherit: bool, is_nested: bool) -> Option<Choice> {
-        let bits = bits(inherit).into();
+        let none = Choice {
+            bits: bits(inherit).into(),
+            ..NOTHING
+        };
         match self {
             // Everything is chosen by marking every number there can be; in a pid namespace, by
             // marking what is there, and what comes in.
             Self::Everything if is_nested => Some(Choice {
-                bits,
                 newcomers: 1,
-                ..NOTHING
+                ..none
             }),
             Self::Given | Self::Everything => None,
-            Self::Named(comm) => Some(Choice {
-                comm,
-                bits,
-                ..NOTHING
+            Self::Named(pattern) => Some(Choice {
+                fits: pattern.fits(),
+                stars: pattern.stars(),
+                end: pattern.end(),
+                ..none
             }),
-            Self::InGroup(cgroup) => Some(Choice {
-                cgroup,
-                bits,
-                ..NOTHING
-            }),
+            Self::InGroup(cgroup) => Some(Choice { cgroup, ..none }),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Where lines go: a file or the standard output.
 
-use std::fs::{self, File};
-use std::io::{self, IsTerminal, Write};
-use std::os::fd::AsFd;
+use std::fs;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-use crate::own_file;
+use crate::output::{Place, has_lost_its_reader};
+use crate::report::{Look, TextStyle};
 use crate::trace::PatientFile;
 
 /// Bytes that are written at once.
@@ -18,48 +18,40 @@ const CHUNK_BYTES: usize = 256 * 1024;
 pub struct Output {
     file: PatientFile,
     place: String,
-    /// Whether people look at it as it is written.
-    is_terminal: bool,
     pending: Vec<u8>,
 }
 
 impl Output {
-    /// The file at `path`, or the standard output.
+    /// Lines to this place.
     ///
     /// # Errors
     ///
     /// The file cannot be made, or is the log at `input`, which it would replace.
-    pub fn open(path: Option<&Path>, input: &Path) -> anyhow::Result<Self> {
-        let (file, place) = match path {
-            Some(path) => {
-                ensure!(
-                    !is_same_file(path, input),
-                    "{} is the log itself, and would be lost; give --output another name",
-                    path.display()
-                );
-                let file = own_file::create(path)
-                    .with_context(|| format!("cannot write to {}", path.display()))?;
-                (file, path.display().to_string())
-            }
-            None => {
-                let stdout = io::stdout().as_fd().try_clone_to_owned();
-                let stdout = stdout.context("cannot write to the standard output")?;
-                (File::from(stdout), "the standard output".to_owned())
-            }
-        };
+    pub fn open(place: &Place, input: &Path) -> anyhow::Result<Self> {
+        if let Place::File(path) = place {
+            ensure!(
+                !is_same_file(path, input),
+                "{} is the log itself, and would be lost; give --output another name",
+                path.display()
+            );
+        }
         Ok(Self {
-            is_terminal: file.is_terminal(),
-            file: PatientFile(file),
-            place,
+            file: PatientFile(place.open()?),
+            place: place.to_string(),
             pending: Vec::with_capacity(CHUNK_BYTES),
         })
     }
 
-    /// Colours are for terminals, and for people who have not said that they want none.
+    /// How text looks there.
     #[must_use]
-    pub fn is_coloured(&self) -> bool {
-        let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        self.is_terminal && !is_unwanted
+    pub fn style(&self, look: Look) -> TextStyle {
+        look.style(&self.file.0)
+    }
+
+    /// Whether nobody will ever read what is written.
+    #[must_use]
+    pub fn has_lost_its_reader(&self) -> bool {
+        has_lost_its_reader(&self.file.0)
     }
 
     /// The lines to be written, for more to be appended.
@@ -110,7 +102,7 @@ mod tests {
         std::os::unix::fs::symlink(&log, &link).unwrap();
 
         for output in [&log, &link] {
-            assert!(Output::open(Some(output), &log).is_err());
+            assert!(Output::open(&Place::File(output.clone()), &log).is_err());
         }
         assert_eq!(fs::read(&log).unwrap(), b"precious");
     }
@@ -119,7 +111,7 @@ mod tests {
     fn what_is_pending_is_written_at_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
-        let mut output = Output::open(Some(&path), Path::new("/nowhere")).unwrap();
+        let mut output = Output::open(&Place::File(path.clone()), Path::new("/nowhere")).unwrap();
         output.lines().extend_from_slice(b"line\n");
         output.drain().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"");

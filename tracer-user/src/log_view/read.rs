@@ -7,11 +7,11 @@ use std::time::{Duration, UNIX_EPOCH};
 use anyhow::Context;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracer_posix::event::MonotonicNs;
 
 use super::{Log, Output, Pause, Walk, Wanted, open};
+use crate::output::Place;
 use crate::report::escape::push_for_people;
-use crate::report::{Csv, JsonLines, Report, Summary, Text, WallClock};
+use crate::report::{Csv, JsonLines, Look, Report, Summary, Text, WallClock};
 use crate::trace::{Outcome, tell};
 
 /// How events are shown.
@@ -36,8 +36,10 @@ pub struct ReadSetup {
     pub format: Format,
     /// Whether to wait for what is still to be written.
     pub follow: bool,
-    /// Where they are shown; `None` for the standard output.
-    pub output: Option<PathBuf>,
+    /// Where they are shown.
+    pub output: Place,
+    /// How text looks.
+    pub look: Look,
 }
 
 /// Events between two looks at how much is to be written.
@@ -53,9 +55,10 @@ const TICK: Duration = Duration::from_millis(50);
 /// The log cannot be read, or the lines cannot be written.
 pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
     let log = open(&setup.file)?;
-    let mut output = Output::open(setup.output.as_deref(), &setup.file)?;
+    let mut output = Output::open(&setup.output, &setup.file)?;
     let mut walk = Walk::new(log, setup.wanted.clone());
-    let mut report = report_of(setup.format, &walk, &output);
+    let mut report = report_of(setup, &walk, &output);
+    report.begin(output.lines());
     let was_stopped = if setup.follow {
         wait_and_show(&mut walk, report.as_mut(), &mut output)?
     } else {
@@ -71,11 +74,16 @@ pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
     Ok(outcome(&summary, was_stopped))
 }
 
-fn report_of<L: Log>(format: Format, walk: &Walk<L>, output: &Output) -> Box<dyn Report> {
-    // Every event of a log brings its date.
-    let clock = WallClock::new(MonotonicNs(0), UNIX_EPOCH);
-    match format {
-        Format::Text => Box::new(Text::new(walk.anchor().monotonic, output.is_coloured())),
+fn report_of<L: Log>(setup: &ReadSetup, walk: &Walk<L>, output: &Output) -> Box<dyn Report> {
+    // Every event of a log brings its date; the clock is for that of the log itself.
+    let anchor = walk.anchor();
+    let made = UNIX_EPOCH + Duration::from_nanos(anchor.realtime.0);
+    let clock = WallClock::new(anchor.monotonic, made);
+    match setup.format {
+        Format::Text => {
+            let style = output.style(setup.look);
+            Box::new(Text::new(anchor.monotonic, clock, style))
+        }
         Format::Json => Box::new(JsonLines::new(clock)),
         Format::Csv => Box::new(Csv::new(clock)),
     }
@@ -127,6 +135,9 @@ async fn follow<L: Log>(
         if pause == Pause::Enough || is_completed {
             return Ok(false);
         }
+        if output.has_lost_its_reader() {
+            return Ok(true);
+        }
         tokio::select! {
             () = tokio::time::sleep(TICK) => {}
             () = signals.any() => return Ok(true),
@@ -163,6 +174,9 @@ pub fn tell_missing<L: Log>(walk: &Walk<L>, summary: &Summary) {
         push_for_people(&mut line, name);
         line.push(b'"');
         tell(&String::from_utf8_lossy(&line));
+    }
+    if summary.events.is_empty() && walk.is_restricted() {
+        tell("no event is as was asked for; `tracer-user info LOG` tells what there is");
     }
     summary.for_people().lines().for_each(tell);
 }

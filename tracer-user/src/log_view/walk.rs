@@ -9,6 +9,7 @@ use tracer_posix::source::LossCause;
 
 use super::thread_names::ThreadNames;
 use super::type_table::Row;
+use super::wanted::is_called;
 use super::{Entry, Log, Moment, TypeTable, Wanted};
 use crate::report::{LogCondition, Summary};
 
@@ -228,12 +229,17 @@ impl<L: Log> Walk<L> {
         summary
     }
 
+    /// Whether not every event was asked for.
+    pub fn is_restricted(&self) -> bool {
+        self.wanted.is_restricted()
+    }
+
     /// Exact names that were asked for and that no event had.
     pub fn names_without_events(&self) -> Vec<&[u8]> {
         let has_events = |name: &[u8]| {
             self.types
                 .rows()
-                .any(|(_, row)| &*row.name == name && row.count > 0)
+                .any(|(_, row)| is_called(&row.name, name) && row.count > 0)
         };
         let names = self.wanted.names.iter().map(Vec::as_slice);
         names.filter(|name| !has_events(name)).collect()

@@ -4,6 +4,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_posix::event::EventHeader;
 
 use super::TimePoint;
+use crate::report::push_short_name;
 use crate::trace::Selection;
 
 /// Which events of a log are wanted. What is not restricted is wanted.
@@ -34,7 +35,15 @@ impl Wanted {
         }
         is_loss(id)
             || self.types.as_ref().is_some_and(|types| types.has(id))
-            || self.names.iter().any(|wanted| wanted == name)
+            || self.names.iter().any(|wanted| is_called(name, wanted))
+    }
+
+    /// Whether not every event is wanted.
+    #[must_use]
+    pub fn is_restricted(&self) -> bool {
+        let is_open = self.types.is_none() && self.names.is_empty();
+        let has_times = self.from.is_some() || self.to.is_some();
+        !is_open || has_times || !self.pids.is_empty() || !self.tids.is_empty()
     }
 
     /// Whether the process and the thread of an event are wanted. Marks of lost events belong to
@@ -45,6 +54,17 @@ impl Wanted {
         (is_among(&self.pids, header.pid) && is_among(&self.tids, header.tid))
             || is_loss(header.event_type)
     }
+}
+
+/// Whether a type of this name is the one that `wanted` names: exactly, or a system event type as text shows it.
+pub(super) fn is_called(name: &[u8], wanted: &[u8]) -> bool {
+    name == wanted
+        || std::str::from_utf8(name).is_ok_and(|name| {
+            let mut short = Vec::new();
+            push_short_name(&mut short, name);
+            // A program's own types have no such prefix, and go by their exact names.
+            short.len() < name.len() && short == wanted
+        })
 }
 
 fn is_loss(id: EventTypeId) -> bool {
@@ -92,6 +112,17 @@ mod tests {
         assert!(wanted.has_type(EventTypeId(300), b"x"));
         assert!(!wanted.has_type(EventTypeId(301), b"xy"));
         assert!(wanted.has_type(EventTypeId::OVERFLOW, b"posix_trace_overflow"));
+    }
+
+    #[test]
+    fn a_system_event_type_may_be_named_as_text_shows_it() {
+        let wanted = Wanted {
+            names: vec![b"switch-in".to_vec()],
+            ..Wanted::default()
+        };
+        assert!(wanted.has_type(EventTypeId::SWITCH_IN, b"linux_trace_switch_in"));
+        assert!(wanted.has_type(EventTypeId(300), b"switch-in"));
+        assert!(!wanted.has_type(EventTypeId(300), b"switch_in"));
     }
 
     #[test]

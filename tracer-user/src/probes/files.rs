@@ -162,6 +162,11 @@ fn on_path(command: &OsStr) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
+/// The program that a name in the folders of `PATH` leads to.
+pub fn of_link(name: &OsStr) -> Option<Binary> {
+    here(on_path(name)?).open().ok()
+}
+
 /// What the first line of a script names.
 fn interpreter_of_script(path: &Path) -> Option<PathBuf> {
     let mut start = [0; 256];

@@ -347,11 +347,18 @@ fn named(
     if file.as_os_str().as_bytes().contains(&b'/') {
         return Ok(vec![Arc::new(by_path(file, subject)?)]);
     }
-    let called: Vec<_> = used
+    let mut called: Vec<_> = used
         .iter()
         .filter(|binary| is_called(binary.path(), file.as_os_str()))
         .cloned()
         .collect();
+    if called.is_empty()
+        && let Some(linked) = files::of_link(file.as_os_str())
+    {
+        // `python3` is a link to `python3.11`, and only that is mapped.
+        let is_it = |binary: &&Arc<Binary>| binary.identity() == linked.identity();
+        called.extend(used.iter().filter(is_it).cloned());
+    }
     if called.is_empty() {
         let mapped = used.iter().filter_map(|binary| binary.path().file_name());
         return Err(FindError::NotMapped {

@@ -19,7 +19,7 @@ pub use csv::Csv;
 pub use json::{JsonLines, push_data};
 pub use signals::signal_name;
 pub use summary::{LogCondition, Summary, Written};
-pub use text::{Text, push_short_name};
+pub use text::{Look, Text, TextStyle, TimeColumn, push_short_name};
 pub use wall_clock::WallClock;
 
 use tracer_common::event_type::SystemEventType;
@@ -53,6 +53,9 @@ pub struct NamespaceIds {
 
 /// One way of showing events. People and programs never share one.
 pub trait Report {
+    /// Appends what goes before the first event.
+    fn begin(&mut self, _out: &mut Vec<u8>) {}
+
     /// Appends one event, with its line end.
     fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>);
 

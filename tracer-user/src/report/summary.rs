@@ -87,7 +87,8 @@ impl Summary {
         }
     }
 
-    /// Whether nothing is missing but what the policies gave up.
+    /// Whether nothing is missing but what the policies gave up. A write that failed may have cost nothing,
+    /// and is no success.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.lost_in_all() == 0 && self.written.is_none_or(|written| !written.has_failed)
@@ -101,8 +102,9 @@ impl Summary {
             .fold(0, u64::saturating_add)
     }
 
-    /// Name and number of every cause of loss, those of a log included.
+    /// Name and number of every cause of loss, those of a log included, whether it was written or is read.
     pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let unwritten = self.written.map(|written| (UNWRITTEN, written.unwritten));
         let of_log = self.log.map(|log| {
             [
                 ("other_causes", log.lost_for_other_causes),
@@ -113,18 +115,28 @@ impl Summary {
             .lost
             .iter()
             .map(|(cause, count)| (cause.name(), *count));
-        of_trace.chain(of_log.into_iter().flatten())
+        of_trace
+            .chain(unwritten)
+            .chain(of_log.into_iter().flatten())
     }
 
-    /// Two lines for people; a third of a log that is damaged or was not completed.
+    /// What to do about each loss, next time. Of a log nobody knows who made it, and how.
+    fn remedies(&self) -> impl Iterator<Item = (LossCause, &'static str)> {
+        let is_live = self.log.is_none();
+        let lost = self
+            .lost
+            .iter()
+            .filter(move |(_, count)| is_live && *count > 0);
+        lost.filter_map(|(cause, _)| Some((*cause, remedy(*cause)?)))
+    }
+
+    /// Two lines for people; more where something was lost, or of a log that is damaged or was not completed.
     #[must_use]
     pub fn for_people(&self) -> String {
         let mut out = Vec::new();
-        push_number(
-            &mut out,
-            self.events.iter().map(|(_, count)| count).sum::<u64>(),
-        );
-        out.extend_from_slice(b" events in ");
+        let in_all = self.events.iter().map(|(_, count)| count).sum::<u64>();
+        push_counted(&mut out, in_all, "event");
+        out.extend_from_slice(b" in ");
         push_seconds(&mut out, self.elapsed);
         out.extend_from_slice(b" s");
         for (place, (name, count)) in self.events.iter().enumerate() {
@@ -151,6 +163,10 @@ impl Summary {
             if cause == LossCause::KernelRingFull.name() {
                 self.push_cpus(&mut out);
             }
+        }
+        for (cause, remedy) in self.remedies() {
+            let line = format!("\nagainst {}: {remedy}", cause.name());
+            out.extend_from_slice(line.as_bytes());
         }
         if let Some(written) = self.written {
             push_written(&mut out, written);
@@ -215,10 +231,34 @@ fn push_written(out: &mut Vec<u8>, written: Written) {
         push_number(out, written.gave_way);
         out.extend_from_slice(b" gave way to others, as the policies of stream and log say");
     }
-    if written.unwritten > 0 {
-        out.push(b'\n');
-        push_number(out, written.unwritten);
-        out.extend_from_slice(b" could not be written to the log");
+}
+
+/// The cause of events that did not get into their log.
+const UNWRITTEN: &str = "could not be written to the log";
+
+/// What there is to be done against a cause of loss; `None` where nothing is known to help.
+fn remedy(cause: LossCause) -> Option<&'static str> {
+    Some(match cause {
+        LossCause::KernelRingFull => {
+            "give a larger --ring-size, or fewer types by --events or --syscalls"
+        }
+        LossCause::ThreadRingOverwritten | LossCause::ThreadRingFull => {
+            "give a larger --thread-ring-size"
+        }
+        LossCause::StreamOverwritten | LossCause::StreamFull => {
+            "give a larger --stream-size, or read faster: --output FILE or --log FILE"
+        }
+        _ => return None,
+    })
+}
+
+/// Appends a number of things: `1 event`, `2 events`.
+fn push_counted(out: &mut Vec<u8>, number: u64, thing: &str) {
+    push_number(out, number);
+    out.push(b' ');
+    out.extend_from_slice(thing.as_bytes());
+    if number != 1 {
+        out.push(b's');
     }
 }
 
@@ -230,11 +270,15 @@ impl LogCondition {
             packets_missing,
         } = self.damage;
         if self.damage != Damage::default() {
-            let line = format!(
-                "\nthe log is damaged: {bytes} bytes in {places} places could not be read, \
-                 and {packets_missing} packets are known to be missing"
-            );
-            out.extend_from_slice(line.as_bytes());
+            out.extend_from_slice(b"\nthe log is damaged: ");
+            push_counted(out, bytes, "byte");
+            out.extend_from_slice(b" in ");
+            push_counted(out, places, "place");
+            out.extend_from_slice(b" could not be read, and ");
+            push_counted(out, packets_missing, "packet");
+            let are = if packets_missing == 1 { " is" } else { " are" };
+            out.extend_from_slice(are.as_bytes());
+            out.extend_from_slice(b" known to be missing");
         }
         if !self.is_completed {
             out.extend_from_slice(
@@ -307,6 +351,30 @@ mod tests {
     }
 
     #[test]
+    fn what_could_not_be_written_is_lost_as_well() {
+        let summary = Summary {
+            written: Some(Written {
+                gave_way: 0,
+                unwritten: 5,
+                has_failed: true,
+            }),
+            ..summary()
+        };
+        assert_eq!(summary.lost_in_all(), 12);
+        assert!(!summary.is_complete());
+        let lines = summary.for_people();
+        let expected = "12 lost: 7 late, 5 could not be written to the log";
+        assert_eq!(lines.lines().nth(1), Some(expected));
+    }
+
+    #[test]
+    fn a_single_event_is_one_event() {
+        let events = vec![(b"x".to_vec(), 1)];
+        let summary = Summary::new(events, Vec::new(), Duration::ZERO);
+        assert!(summary.for_people().starts_with("1 event in 0.000 s: 1 x"));
+    }
+
+    #[test]
     fn nothing_lost_is_said_too() {
         assert_eq!(
             Summary::default().for_people(),
@@ -345,6 +413,12 @@ mod tests {
             full.for_people().lines().nth(1),
             Some("19 lost: 12 kernel_ring_full (5 on cpu 0, 7 on cpu 3), 7 late")
         );
+        let remedy = "against kernel_ring_full: give a larger --ring-size";
+        let lines = full.for_people();
+        assert!(
+            lines.lines().any(|line| line.starts_with(remedy)),
+            "{lines}"
+        );
         assert_eq!(
             json["summary"]["ring_full_by_cpu"],
             serde_json::json!({"0": 5, "3": 7})
@@ -374,7 +448,7 @@ mod tests {
             [
                 "15 lost: 7 late, 3 other_causes, 5 log_full",
                 "the log is damaged: 900 bytes in 2 places could not be read, \
-                 and 1 packets are known to be missing",
+                 and 1 packet is known to be missing",
                 "the log was not completed: it is being written, or its writer was cut off"
             ]
         );

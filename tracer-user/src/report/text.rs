@@ -1,6 +1,8 @@
 //! A line an event, for people.
 
-use tracer_common::event_type::EventTypeId;
+use std::fs::File;
+
+use tracer_common::event_type::{EventTypeId, SystemEventType};
 use tracer_posix::event::{MonotonicNs, Truncation};
 
 use super::columns::{Names, Threads, Who, column, width};
@@ -8,19 +10,75 @@ use super::escape::push_for_people;
 use super::numbers::{push_filled, push_nine_digits, push_three_digits};
 use super::probe::Arguments;
 use super::words::{push_system, push_user};
-use super::{Line, Report, Summary};
+use super::{Line, Report, Summary, WallClock};
+use crate::output::{ColorChoice, Width};
 
 const DIM: &[u8] = b"\x1b[2m";
-const CYAN: &[u8] = b"\x1b[36m";
 const RED: &[u8] = b"\x1b[31m";
+const GREEN: &[u8] = b"\x1b[32m";
+const YELLOW: &[u8] = b"\x1b[33m";
+const BLUE: &[u8] = b"\x1b[34m";
+const MAGENTA: &[u8] = b"\x1b[35m";
+const CYAN: &[u8] = b"\x1b[36m";
 const PLAIN: &[u8] = b"\x1b[0m";
 
-/// Shows events as aligned columns: time since the start, thread name, pid/tid, CPU, event type,
-/// and what it carries.
+/// Bytes of a user event's data that are shown in a terminal when they are not text.
+const HEX_BYTES: usize = 64;
+
+/// What the column of times shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum TimeColumn {
+    /// Seconds since the trace began.
+    #[default]
+    Relative,
+    /// Seconds since the line before.
+    Delta,
+    /// The date, in UTC.
+    Wall,
+    /// Seconds of the kernel's monotonic clock, which is the clock of the kernel's own messages.
+    Monotonic,
+}
+
+/// How text was asked to look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// What the column of times shows.
+    pub time: TimeColumn,
+    /// When it is coloured.
+    pub color: ColorChoice,
+}
+
+impl Look {
+    /// How text looks that goes to `file`.
+    #[must_use]
+    pub fn style(self, file: &File) -> TextStyle {
+        TextStyle {
+            time: self.time,
+            is_coloured: self.color.is_coloured(file),
+            width: Width::of(file),
+        }
+    }
+}
+
+/// How text looks.
+#[derive(Debug)]
+pub struct TextStyle {
+    /// What the column of times shows.
+    pub time: TimeColumn,
+    /// Whether kinds of events are told apart by colours.
+    pub is_coloured: bool,
+    /// How wide lines may be. What is longer ends in an ellipsis.
+    pub width: Width,
+}
+
+/// Shows events as aligned columns: time, thread name, pid/tid, CPU, event type, and what it carries.
 #[derive(Debug)]
 pub struct Text {
     start: MonotonicNs,
-    is_coloured: bool,
+    clock: WallClock,
+    style: TextStyle,
+    /// The time of the last line.
+    last: MonotonicNs,
     /// The whole seconds of the last line, and how they are shown.
     second: (u64, Vec<u8>),
     threads: Threads,
@@ -28,12 +86,14 @@ pub struct Text {
 }
 
 impl Text {
-    /// Text that counts time from `start`.
+    /// Text of a trace that began at `start`, with the dates of `clock`.
     #[must_use]
-    pub fn new(start: MonotonicNs, is_coloured: bool) -> Self {
+    pub fn new(start: MonotonicNs, clock: WallClock, style: TextStyle) -> Self {
         Self {
             start,
-            is_coloured,
+            clock,
+            style,
+            last: start,
             second: (0, Vec::new()),
             threads: Threads::default(),
             names: Names::default(),
@@ -41,17 +101,53 @@ impl Text {
     }
 
     fn colour(&self, out: &mut Vec<u8>, colour: &[u8]) {
-        if self.is_coloured {
+        if self.style.is_coloured {
             out.extend_from_slice(colour);
         }
     }
 }
 
 impl Report for Text {
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        self.colour(out, DIM);
+        out.extend_from_slice(b"# time: ");
+        match self.style.time {
+            TimeColumn::Relative => out.extend_from_slice(b"seconds since "),
+            TimeColumn::Delta => {
+                out.extend_from_slice(b"seconds since the line before, and first since ");
+            }
+            TimeColumn::Wall => out.extend_from_slice(b"UTC; the trace began at "),
+            TimeColumn::Monotonic => {
+                out.extend_from_slice(b"seconds of the kernel's monotonic clock; 0 is ");
+            }
+        }
+        let zero = match self.style.time {
+            TimeColumn::Monotonic => MonotonicNs(0),
+            TimeColumn::Relative | TimeColumn::Delta | TimeColumn::Wall => self.start,
+        };
+        self.clock.push(out, zero);
+        out.extend_from_slice(b"\n#");
+        // As wide as the times below it, less what stands before and behind it.
+        let filled = match self.style.time {
+            TimeColumn::Wall => 26,
+            TimeColumn::Relative | TimeColumn::Delta | TimeColumn::Monotonic => 10,
+        };
+        out.resize(out.len() + filled, b' ');
+        out.extend_from_slice(b"TIME  ");
+        column(out, width::COMM, |out| out.extend_from_slice(b"THREAD"));
+        column(out, width::IDS, |out| out.extend_from_slice(b"PID/TID"));
+        out.extend_from_slice(b"CPU    ");
+        column(out, width::NAME, |out| out.extend_from_slice(b"EVENT"));
+        out.extend_from_slice(b"WHAT IT CARRIES");
+        self.colour(out, PLAIN);
+        out.push(b'\n');
+    }
+
     fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
+        let begin = out.len();
         let header = &line.event.header;
         self.colour(out, DIM);
-        self.push_time(out, header.time.0.saturating_sub(self.start.0));
+        self.push_time(out, line);
         self.colour(out, PLAIN);
         out.extend_from_slice(b"  ");
         let who = Who {
@@ -68,12 +164,16 @@ impl Report for Text {
             }
             None => out.extend_from_slice(b"[  -]  "),
         }
-        self.push_name_and_data(out, line);
+        let most = self.style.width.characters();
+        self.push_name_and_data(out, line, most.map(|_| HEX_BYTES));
         if header.truncation != Truncation::None {
             out.extend_from_slice(b" (cut)");
         }
         while out.last() == Some(&b' ') {
             out.pop();
+        }
+        if let Some(most) = most {
+            shorten(out, begin, most, self.style.is_coloured);
         }
         out.push(b'\n');
     }
@@ -84,8 +184,23 @@ impl Report for Text {
 }
 
 impl Text {
+    fn push_time(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
+        let time = line.event.header.time;
+        let shown = match self.style.time {
+            TimeColumn::Relative => time.0.saturating_sub(self.start.0),
+            TimeColumn::Delta => time.0.saturating_sub(self.last.0),
+            TimeColumn::Monotonic => time.0,
+            TimeColumn::Wall => {
+                self.clock.push_of(out, line);
+                return;
+            }
+        };
+        self.last = time;
+        self.push_seconds(out, shown);
+    }
+
     /// Appends seconds, with all digits of the nanoseconds.
-    fn push_time(&mut self, out: &mut Vec<u8>, ns: u64) {
+    fn push_seconds(&mut self, out: &mut Vec<u8>, ns: u64) {
         const NS_PER_SECOND: u64 = 1_000_000_000;
         let (second, shown) = &mut self.second;
         if shown.is_empty() || *second != ns / NS_PER_SECOND {
@@ -98,26 +213,80 @@ impl Text {
         push_nine_digits(out, ns % NS_PER_SECOND);
     }
 
-    fn push_name_and_data(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
+    /// Appends what happened; of bytes that are no text, at most so many.
+    fn push_name_and_data(&mut self, out: &mut Vec<u8>, line: &Line<'_>, most: Option<usize>) {
         let Some(entry) = line.entry else {
             self.colour(out, CYAN);
             column(out, width::NAME, |out| push_for_people(out, line.name));
             self.colour(out, PLAIN);
             match Arguments::of(line.name, line.event.data) {
                 Some(arguments) => arguments.push(out),
-                None => push_user(out, line.event.data),
+                None => push_user(out, line.event.data, most),
             }
             return;
         };
-        let is_loss = matches!(entry.id, EventTypeId::OVERFLOW | EventTypeId::ERROR);
-        if is_loss {
-            self.colour(out, RED);
-        }
+        self.colour(out, colour_of(entry));
         self.names.push(out, entry);
+        let is_loss = is_loss(entry);
+        if !is_loss {
+            self.colour(out, PLAIN);
+        }
         push_system(out, entry, line.event.data);
         if is_loss {
             out.extend_from_slice(entry.about.as_bytes());
             self.colour(out, PLAIN);
+        }
+    }
+}
+
+fn is_loss(entry: &SystemEventType) -> bool {
+    matches!(entry.id, EventTypeId::OVERFLOW | EventTypeId::ERROR)
+}
+
+/// Kinds of events are told apart by the colour of their names.
+fn colour_of(entry: &SystemEventType) -> &'static [u8] {
+    if is_loss(entry) {
+        return RED;
+    }
+    match entry.family {
+        "fork" | "exec" | "exit" | "rename" => GREEN,
+        "switch" | "wakeup" | "migrate" | "idle" => BLUE,
+        "signal" => MAGENTA,
+        "syscall" => YELLOW,
+        "oom" => RED,
+        "stream" => DIM,
+        // Faults, interrupts, disks.
+        _ => PLAIN,
+    }
+}
+
+/// Cuts the line that begins at `begin` where it has more than so many characters. What commands the
+/// terminal takes no room.
+fn shorten(out: &mut Vec<u8>, begin: usize, most: usize, is_coloured: bool) {
+    /// Also where no more than this would fit: less is of no use.
+    const LEAST: usize = 20;
+    let most = most.max(LEAST);
+    let (mut characters, mut cut, mut is_command) = (0_usize, out.len(), false);
+    for (place, byte) in out.iter().enumerate().skip(begin) {
+        match byte {
+            b'\x1b' => is_command = true,
+            b'm' if is_command => is_command = false,
+            _ if is_command => {}
+            // It goes on a character of several bytes.
+            byte if byte & 0xc0 == 0x80 => {}
+            _ => {
+                if characters == most - 1 {
+                    cut = place;
+                }
+                characters += 1;
+            }
+        }
+    }
+    if characters > most {
+        out.truncate(cut);
+        out.extend_from_slice("…".as_bytes());
+        if is_coloured {
+            out.extend_from_slice(PLAIN);
         }
     }
 }
@@ -132,6 +301,8 @@ pub fn push_short_name(out: &mut Vec<u8>, name: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
     use tracer_common::event_type::system_event_type;
     use tracer_common::kernel::ForkData;
     use tracer_posix::event::{Event, EventHeader};
@@ -162,8 +333,104 @@ mod tests {
             inside: None,
         };
         let mut out = Vec::new();
-        Text::new(MonotonicNs(4_000_000_000), false).event(&mut out, &line);
+        text(TimeColumn::Relative, Width::Whole, false).event(&mut out, &line);
         String::from_utf8(out).unwrap()
+    }
+
+    /// Text of a trace that began when the clock stood at 4 s, one minute after 1970 began.
+    fn text(time: TimeColumn, width: Width, is_coloured: bool) -> Text {
+        let start = MonotonicNs(4_000_000_000);
+        let style = TextStyle {
+            time,
+            is_coloured,
+            width,
+        };
+        let date = UNIX_EPOCH + Duration::from_secs(60);
+        Text::new(start, WallClock::new(start, date), style)
+    }
+
+    /// What the column of times says of an event 1.002 s after the start, and of one a second later.
+    fn times(time: TimeColumn) -> (String, Vec<String>) {
+        let mut text = text(time, Width::Whole, false);
+        let mut out = Vec::new();
+        text.begin(&mut out);
+        for second in [0, 1_000_000_000] {
+            let mut header = header(EventTypeId(257));
+            header.time.0 += second;
+            let line = Line {
+                event: Event { header, data: b"" },
+                entry: None,
+                name: b"x",
+                comm: None,
+                realtime: None,
+                inside: None,
+            };
+            text.event(&mut out, &line);
+        }
+        let out = String::from_utf8(out).unwrap();
+        let mut lines = out.lines();
+        let first = lines.next().unwrap().to_owned();
+        let heads = lines.next().unwrap();
+        let ends = heads.find("TIME").unwrap() + 4;
+        let times = lines.map(|line| line.get(..ends).unwrap().trim().to_owned());
+        (first, times.collect())
+    }
+
+    #[test]
+    fn the_header_says_what_the_times_below_it_count_from() {
+        let (header, shown) = times(TimeColumn::Relative);
+        assert_eq!(
+            header,
+            "# time: seconds since 1970-01-01T00:01:00.000000000Z"
+        );
+        assert_eq!(shown, ["1.002345678", "2.002345678"]);
+        let (header, shown) = times(TimeColumn::Delta);
+        assert!(header.contains("since the line before"), "{header}");
+        assert_eq!(shown, ["1.002345678", "1.000000000"]);
+        let (header, shown) = times(TimeColumn::Wall);
+        assert!(header.contains("UTC"), "{header}");
+        assert_eq!(shown[0], "1970-01-01T00:01:01.002345678Z");
+        let (header, shown) = times(TimeColumn::Monotonic);
+        assert!(
+            header.ends_with("0 is 1970-01-01T00:00:56.000000000Z"),
+            "{header}"
+        );
+        assert_eq!(shown[0], "5.002345678");
+    }
+
+    #[test]
+    fn in_a_terminal_a_line_that_is_too_long_ends_in_an_ellipsis() {
+        let line = Line {
+            event: Event {
+                header: header(EventTypeId(257)),
+                data: "größer als das Fenster breit ist".as_bytes(),
+            },
+            entry: None,
+            name: b"x",
+            comm: Some("größe".as_bytes()),
+            realtime: None,
+            inside: None,
+        };
+        let shown = |width, is_coloured| {
+            let mut out = Vec::new();
+            text(TimeColumn::Relative, width, is_coloured).event(&mut out, &line);
+            String::from_utf8(out).unwrap()
+        };
+        let whole = shown(Width::Whole, false);
+        let characters = whole.trim_end().chars().count();
+        assert_eq!(shown(Width::Characters(characters), false), whole);
+        for most in [20, 30, 71, 75, characters - 1] {
+            let cut = shown(Width::Characters(most), false);
+            assert_eq!(cut.trim_end().chars().count(), most, "{cut}");
+            assert!(cut.ends_with("…\n"), "{cut}");
+            // Colours take no room.
+            let coloured = shown(Width::Characters(most), true);
+            let without = coloured.split('\x1b').map(|part| {
+                let end = part.strip_prefix('[').and_then(|rest| rest.split_once('m'));
+                end.map_or(part, |(_, rest)| rest)
+            });
+            assert_eq!(without.collect::<String>(), cut);
+        }
     }
 
     #[test]
@@ -235,7 +502,7 @@ mod tests {
             inside: None,
         };
         let mut out = Vec::new();
-        Text::new(MonotonicNs(0), true).event(&mut out, &line);
+        text(TimeColumn::Relative, Width::Whole, true).event(&mut out, &line);
 
         assert!(out.starts_with(DIM));
     }

@@ -16,9 +16,6 @@ use super::kernel_words::{
 use super::numbers::{push_hex, push_number};
 use super::task_state::task_state;
 
-/// Bytes of a user event's data that are shown when they are not text.
-const HEX_BYTES: usize = 64;
-
 /// Appends what a system event carries. Data that is not as the type says is shown field by field,
 /// as far as it reaches.
 pub fn push_system(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
@@ -27,8 +24,8 @@ pub fn push_system(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
     }
 }
 
-/// Appends what a user event carries: text when it is text, or else hex.
-pub fn push_user(out: &mut Vec<u8>, data: &[u8]) {
+/// Appends what a user event carries: text when it is text, or else hex, of at most so many bytes.
+pub fn push_user(out: &mut Vec<u8>, data: &[u8], most: Option<usize>) {
     if data.is_empty() {
         return;
     }
@@ -39,8 +36,9 @@ pub fn push_user(out: &mut Vec<u8>, data: &[u8]) {
         return;
     }
     out.extend_from_slice(b"0x");
-    push_hex(out, &data[..data.len().min(HEX_BYTES)]);
-    if data.len() > HEX_BYTES {
+    let shown = data.get(..most.unwrap_or(usize::MAX)).unwrap_or(data);
+    push_hex(out, shown);
+    if shown.len() < data.len() {
         out.extend_from_slice("… (".as_bytes());
         push_number(out, data.len());
         out.extend_from_slice(b" bytes)");
@@ -182,7 +180,7 @@ mod tests {
 
     fn user(data: &[u8]) -> String {
         let mut out = Vec::new();
-        push_user(&mut out, data);
+        push_user(&mut out, data, Some(64));
         String::from_utf8(out).unwrap()
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use anyhow::{Context, bail, ensure};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracer_posix::area::FindError;
 
 use tracer_posix::area::monotonic_now;
@@ -14,7 +14,6 @@ use super::follow::{Follow, ring_of};
 use super::pidfd::PidFd;
 use super::setup::Begun;
 use super::wake::{Wake, watch_flushes, watch_process, watch_signals};
-use super::writer::Writer;
 use super::{Outcome, Setup, Targets, proc_fs};
 use crate::kernel::ProcessChoice;
 use crate::probes::Subject;
@@ -41,7 +40,6 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
     let (wakes, woken) = unbounded_channel();
     let pids: Vec<i32> = processes.iter().map(|(pid, _)| *pid).collect();
     let mut begun = setup.begin(ProcessChoice::Given, Subject::Processes(&pids))?;
-    let writer = setup.writer()?;
     watch_signals(&wakes).context("cannot watch for signals")?;
     if setup.log.is_some() {
         watch_flushes(&wakes).context("cannot watch for signals")?;
@@ -66,7 +64,7 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
         watch_process(&wakes, pid, process)
             .with_context(|| format!("cannot wait for the end of process {pid}"))?;
     }
-    follow(begun, writer, woken, false, setup).await
+    follow(begun, (wakes, woken), false, setup).await
 }
 
 /// Traces what is chosen by what it is: the programs in the kernel see to what begins from now on,
@@ -83,7 +81,6 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
         targets.there_now()
     };
     let mut begun = setup.begin(targets.choice(), Subject::Processes(&to_probe))?;
-    let writer = setup.writer()?;
     watch_signals(&wakes).context("cannot watch for signals")?;
     if setup.log.is_some() {
         watch_flushes(&wakes).context("cannot watch for signals")?;
@@ -103,13 +100,28 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
     for pid in &there {
         begun.tracer.add_found(*pid, monotonic_now());
     }
-    tell(&format!(
-        "tracing {}, of which {} are there now, {}",
-        targets.in_words(),
-        there.len(),
-        until(setup)
-    ));
-    follow(begun, writer, woken, true, setup).await
+    if let Targets::Named(pattern) = targets
+        && pattern.is_cut()
+    {
+        tell(&format!(
+            "of a name the kernel keeps 15 bytes: looking for {pattern}"
+        ));
+    }
+    match there.len() {
+        0 => tell(&format!(
+            "there are no {} now ({}): waiting for some to begin, {}",
+            targets.in_words(),
+            targets.how_to_find(),
+            until(setup)
+        )),
+        count => tell(&format!(
+            "tracing {}, of which {count} {} there now, {}",
+            targets.in_words(),
+            if count == 1 { "is" } else { "are" },
+            until(setup)
+        )),
+    }
+    follow(begun, (wakes, woken), true, setup).await
 }
 
 /// When a trace of what is chosen ends, in words.
@@ -130,15 +142,15 @@ fn until(setup: &Setup) -> String {
 /// Follows to the end.
 async fn follow(
     begun: Begun,
-    writer: Writer,
-    wakes: UnboundedReceiver<Wake>,
+    (wake, wakes): (UnboundedSender<Wake>, UnboundedReceiver<Wake>),
     is_open: bool,
     setup: &Setup,
 ) -> anyhow::Result<Outcome> {
     let follow = Follow {
         tracer: begun.tracer,
-        writer,
+        writer: begun.writer,
         wakes,
+        wake,
         ring: ring_of(begun.kernel.as_ref()).context("cannot wait for kernel events")?,
         command: None,
         start: begun.start,

@@ -5,19 +5,26 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use tokio::sync::mpsc::UnboundedSender;
 
 use tracer_posix::agent::ADDRESS_VARIABLE;
 
+use super::proc_fs;
+use super::processes::Comm;
 use super::wake::Wake;
 
 /// A command that has a pid, and has not run an instruction of its program yet. Dropped, it never will.
 pub struct Waiting {
     pid: i32,
     go: PipeWriter,
+    last_name: LastName,
 }
+
+/// The name that a process has when it ends; empty until then.
+pub type LastName = Arc<OnceLock<Comm>>;
 
 impl Waiting {
     /// Starts `command` up to the point where it waits. The new program inherits `inherited`, and is
@@ -52,11 +59,14 @@ impl Waiting {
         };
         // SAFETY: `Gate::pass` makes only calls that are async-signal-safe and does not allocate.
         unsafe { command.pre_exec(move || gate.pass()) };
+        let last_name = LastName::default();
+        let learnt = last_name.clone();
         // `spawn` returns only when the program runs, so that it has a thread of its own.
         thread::Builder::new()
-            .name("command".to_owned())
+            // The child has this name until its own program runs, and others tell of it by then.
+            .name("tracer-user".to_owned())
             .spawn(move || {
-                let wake = spawn_and_wait(&mut command, (tell, wait, inherited));
+                let wake = spawn_and_wait(&mut command, (tell, wait, inherited), &learnt);
                 // Nobody listens any more when the trace was ended before the command.
                 let _ = wakes.send(wake);
             })?;
@@ -68,12 +78,17 @@ impl Waiting {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
             Err(error) => return Err(error),
         };
-        Ok(Self { pid, go })
+        Ok(Self { pid, go, last_name })
     }
 
     /// Its process; `None` where it could not be started.
     pub fn pid(&self) -> Option<i32> {
         (self.pid != 0).then_some(self.pid)
+    }
+
+    /// The name that it has when it ends, once it is known.
+    pub fn last_name(&self) -> LastName {
+        self.last_name.clone()
     }
 
     /// Lets it run.
@@ -86,17 +101,44 @@ impl Waiting {
     }
 }
 
-fn spawn_and_wait(command: &mut Command, ends: (PipeWriter, PipeReader, Option<OwnedFd>)) -> Wake {
+fn spawn_and_wait(
+    command: &mut Command,
+    ends: (PipeWriter, PipeReader, Option<OwnedFd>),
+    last_name: &LastName,
+) -> Wake {
     let child = command.spawn();
     // Only now: the child needs them until its program runs. That `tell` is closed says that
     // there is no child.
     drop(ends);
     match child {
-        Ok(mut child) => match child.wait() {
-            Ok(status) => Wake::CommandEnded(status),
-            Err(error) => Wake::NotStarted(error),
-        },
+        Ok(mut child) => {
+            // Until its status is taken, `/proc` still tells what it was called.
+            wait_without_taking(child.id());
+            let pid = i32::try_from(child.id()).unwrap_or(0);
+            if let Some(comm) = proc_fs::comm(pid, pid) {
+                let _ = last_name.set(comm);
+            }
+            match child.wait() {
+                Ok(status) => Wake::CommandEnded(status),
+                Err(error) => Wake::NotStarted(error),
+            }
+        }
         Err(error) => Wake::NotStarted(error),
+    }
+}
+
+/// Waits until a child has ended, and leaves its status to be taken.
+fn wait_without_taking(pid: u32) {
+    loop {
+        // SAFETY: all-zero bytes are a valid `siginfo_t`, for the kernel to write to.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let how = libc::WEXITED | libc::WNOWAIT;
+        // SAFETY: `info` is a place to write to.
+        let waited = unsafe { libc::waitid(libc::P_PID, pid, &raw mut info, how) };
+        let is_interrupted = || io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
+        if waited == 0 || !is_interrupted() {
+            return;
+        }
     }
 }
 

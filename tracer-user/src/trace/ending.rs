@@ -66,10 +66,7 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
         };
         match written {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                let output = setup.output.as_ref();
-                let place =
-                    output.map_or("the standard output".into(), |path| path.to_string_lossy());
-                return Err(error).with_context(|| format!("cannot write to {place}"));
+                return Err(error).with_context(|| format!("cannot write to {}", setup.output));
             }
             _ => {}
         }

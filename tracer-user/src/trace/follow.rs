@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use tokio::io::unix::AsyncFd;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::{MissedTickBehavior, interval};
 use tracer_posix::area::monotonic_now;
 use tracer_posix::event::MonotonicNs;
@@ -14,7 +14,7 @@ use tracer_posix::event::MonotonicNs;
 use super::memory::give_back_what_is_free;
 use super::pidfd::{PidFd, wait_for_input};
 use super::tracer::Tracer;
-use super::wake::Wake;
+use super::wake::{Wake, watch_process};
 use super::writer::{Offer, Writer};
 use crate::kernel::KernelTracer;
 
@@ -89,6 +89,8 @@ pub struct Follow {
     pub writer: Writer,
     /// What happens outside of the stream.
     pub wakes: UnboundedReceiver<Wake>,
+    /// By which the ends of further processes are told.
+    pub wake: UnboundedSender<Wake>,
     /// The kernel's ring.
     pub ring: Option<OwnedFd>,
     /// The command, when we started one.
@@ -153,8 +155,9 @@ impl Follow {
                 _ => MonotonicNs(u64::MAX),
             };
             let round = self.tracer.round(until, now);
+            self.watch_newcomers();
             let offer = self.writer.offer(self.tracer.lines());
-            if offer == Offer::Closed {
+            if offer == Offer::Closed || self.writer.has_lost_its_reader() {
                 return Ok(End::OutputClosed);
             }
             if self.tracer.is_done() {
@@ -204,6 +207,21 @@ impl Follow {
             command.status = told.await.unwrap_or(Ok(None))?;
         }
         Ok(command.status)
+    }
+
+    /// Sees to it that the ends of processes are told that no event tells of.
+    fn watch_newcomers(&mut self) {
+        for pid in self.tracer.take_newcomers() {
+            let process = PidFd::open(pid);
+            match process.and_then(|process| watch_process(&self.wake, pid, process)) {
+                Ok(()) => {}
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+                    self.tracer.process_ended(pid, monotonic_now());
+                }
+                // It is looked for now and then.
+                Err(error) => tracing::debug!(pid, %error, "its end cannot be waited for"),
+            }
+        }
     }
 
     fn woken(&mut self, wake: Wake, phase: &mut Phase) -> Option<End> {

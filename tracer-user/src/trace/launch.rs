@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
 use std::process::ExitStatus;
 
 use anyhow::Context;
@@ -62,7 +61,6 @@ async fn start_and_follow(
     let command = words.first().map(OsString::as_os_str);
     let subject = Subject::Command(command.unwrap_or_default());
     let mut begun = setup.begin(ProcessChoice::Given, subject)?;
-    let writer = setup.writer()?;
     let (area, inherited) = if setup.selection.has_user() {
         let area = Area::for_command().context("cannot make a trace area")?;
         let inherited = area.to_be_inherited()?;
@@ -93,8 +91,10 @@ async fn start_and_follow(
     begun.hub.add_process(pid);
     // Its name is there as long as the trace.
     let _place = agent.map(|agent| agent.serve(begun.hub.clone(), wakes.clone()));
-    let file = Path::new(command.unwrap_or_default());
-    begun.tracer.add_command(pid, begun.kernel.is_some(), file);
+    let last_name = waiting.last_name();
+    begun
+        .tracer
+        .add_command(pid, begun.kernel.is_some(), last_name);
     if let Some(area) = area {
         begun
             .tracer
@@ -105,8 +105,9 @@ async fn start_and_follow(
     let _ = waiting.release();
     let follow = Follow {
         tracer: begun.tracer,
-        writer,
+        writer: begun.writer,
         wakes: woken,
+        wake: wakes,
         ring: ring_of(begun.kernel.as_ref()).context("cannot wait for kernel events")?,
         command: Some(Command {
             pid,

@@ -1,10 +1,10 @@
 //! A log as the place where events go.
 
-use std::fs::OpenOptions;
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use tracer_common::area::MAX_DATA_BYTES;
 use tracer_common::event_type::EventTypeId;
 use tracer_posix::area::{monotonic_now, realtime_now};
@@ -24,13 +24,24 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// Bytes of a thread's name, as the kernel keeps it.
 const COMM_BYTES: usize = 16;
 
+/// What becomes of a file that is where a log is to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays, and there is no trace.
+    Kept,
+    /// It is replaced.
+    Replaced,
+    /// The log in it is continued.
+    Continued,
+}
+
 /// The log that a trace goes to, as asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSetup {
     /// The file.
     pub path: PathBuf,
-    /// Whether an existing log is continued.
-    pub is_continued: bool,
+    /// What becomes of a file that is there already.
+    pub existing: Existing,
     /// Most bytes for events.
     pub max_size: u64,
     /// What the log does when it is full.
@@ -63,17 +74,18 @@ impl LogOutput {
     /// The log cannot be made or continued.
     pub fn open(setup: &LogSetup) -> anyhow::Result<(Self, Option<EventTypes>)> {
         let path = &setup.path;
-        let (writer, types) = if setup.is_continued && path.exists() {
-            let file = OpenOptions::new().read(true).write(true).open(path);
-            let file = file.with_context(|| format!("cannot open {}", path.display()))?;
-            own_file::ensure_ours(&file.metadata()?)
-                .with_context(|| format!("cannot continue {}", path.display()))?;
+        let (file, is_empty) = open(path)?;
+        let (writer, types) = if setup.existing == Existing::Continued && !is_empty {
             let (writer, types) = LogWriter::append_to(file)
                 .with_context(|| format!("cannot continue {}", path.display()))?;
             (writer, Some(types))
         } else {
-            let file = own_file::create(path);
-            let file = file.with_context(|| format!("cannot make {}", path.display()))?;
+            ensure!(
+                is_empty || setup.existing == Existing::Replaced,
+                "{} is there already; give --append to go on with the log in it, --force to replace it, or \
+                 --log another name",
+                path.display()
+            );
             let options = LogOptions {
                 policy: setup.policy,
                 max_size: setup.max_size,
@@ -201,6 +213,15 @@ fn parts<'a>(header: &EventHeader, record: &'a [u8]) -> (&'a [u8], &'a [u8]) {
 /// Whether the event tells of a stream: it has no thread.
 fn is_streams_own(header: &EventHeader) -> bool {
     header.event_type <= EventTypeId::FLUSH_STOP
+}
+
+/// The file, as it is there or made, and whether nothing is in it. Nothing of it is changed yet: another
+/// process may be writing to it.
+fn open(path: &Path) -> anyhow::Result<(File, bool)> {
+    let file = own_file::open_log(path);
+    let file = file.with_context(|| format!("cannot make {}", path.display()))?;
+    let is_empty = file.metadata().is_ok_and(|data| data.len() == 0);
+    Ok((file, is_empty))
 }
 
 fn header(setup: &LogSetup) -> LogHeader {

@@ -33,12 +33,12 @@ pub use attach::attach;
 pub use control_group::ControlGroup;
 pub use ending::{runtime, tell};
 pub use launch::{StartError, launch};
-pub use log_output::LogSetup;
+pub use log_output::{Existing, LogSetup};
 pub use proc_fs::has_capability;
 pub use selection::{Selection, UnknownEventType};
 pub use setup::{Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES};
 pub use targets::Targets;
-pub use wake::Wake;
+pub use wake::{Wake, is_ignored};
 pub use writer::PatientFile;
 
 /// How a trace ended.

@@ -28,6 +28,7 @@ struct Row {
 pub struct Printer {
     report: Box<dyn Report>,
     log: Option<LogOutput>,
+    has_begun: bool,
     /// A row an identifier.
     rows: Vec<Row>,
     left: Option<u64>,
@@ -51,6 +52,7 @@ impl Printer {
         Self {
             report,
             log: None,
+            has_begun: false,
             rows: (0..EVENT_ID_LIMIT).map(row).collect(),
             left: limit,
             lines: Vec::new(),
@@ -109,6 +111,13 @@ impl Printer {
         }
     }
 
+    /// Adds what goes before the first event, unless that was done.
+    pub fn begin(&mut self) {
+        if self.log.is_none() && !std::mem::replace(&mut self.has_begun, true) {
+            self.report.begin(&mut self.lines);
+        }
+    }
+
     /// Adds the line of an event, or puts it into the log; `types` knows the name of its type. Its thread has this name,
     /// and these numbers in its own pid namespace.
     pub fn print(
@@ -132,6 +141,9 @@ impl Printer {
         if let Some(log) = &mut self.log {
             log.add(event, comm, types);
             return;
+        }
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.report.begin(&mut self.lines);
         }
         let line = Line {
             event: *event,
@@ -157,6 +169,9 @@ impl Printer {
         written: Option<Written>,
         elapsed: Duration,
     ) -> Summary {
+        if written.is_none() {
+            self.begin();
+        }
         let counted = self.rows.iter().filter(|row| row.count > 0);
         let events = counted
             .map(|row| (row.name.as_deref().unwrap_or(b"?").to_vec(), row.count))
@@ -190,7 +205,7 @@ mod tests {
     use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
 
     use super::*;
-    use crate::report::Text;
+    use crate::report::{JsonLines, WallClock};
 
     fn event(event_type: EventTypeId) -> Event<'static> {
         let header = EventHeader {
@@ -209,7 +224,10 @@ mod tests {
     fn printer(words: &str, limit: Option<u64>) -> Printer {
         let selection = Selection::of_words([words]).unwrap();
         Printer::new(
-            Box::new(Text::new(MonotonicNs(0), false)),
+            Box::new(JsonLines::new(WallClock::new(
+                MonotonicNs(0),
+                std::time::UNIX_EPOCH,
+            ))),
             &selection,
             limit,
         )

@@ -5,6 +5,8 @@ use tracer_common::event_type::{
 };
 use tracer_posix::engine::EventSet;
 
+use crate::nearest::nearest;
+
 /// The word that chooses every user event.
 const USER: &str = "user";
 
@@ -34,7 +36,7 @@ pub struct Selection {
 
 /// A word that names no event type.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("no event type is called \"{word}\"; known are {}", known_words().join(", "))]
+#[error("no event type is called \"{word}\"{}", hint(word))]
 pub struct UnknownEventType {
     /// The word.
     pub word: String,
@@ -152,23 +154,45 @@ fn is_of_kernel(id: EventTypeId) -> bool {
     system_event_type(id).is_some_and(|entry| entry.origin == Origin::Kernel)
 }
 
-/// Whether a word names a type: by family, by name, or by the short name of the text output.
+/// Whether a word names a type: by family, by name, or by the short name of the text output; with
+/// hyphens or with underscores.
 fn is_named(entry: &SystemEventType, word: &str) -> bool {
-    let short = entry.name.strip_prefix("linux_trace_");
-    word == entry.family
-        || word == entry.name
-        || short.is_some_and(|short| short == word.replace('-', "_"))
+    let word = word.replace('-', "_");
+    word == entry.family || word == entry.name || word == short_name(entry)
 }
 
-fn known_words() -> Vec<&'static str> {
-    let families = SYSTEM_EVENT_TYPES.iter().map(|entry| entry.family);
-    let names = SYSTEM_EVENT_TYPES.iter().map(|entry| entry.name);
+/// The name of a type without what all have in common.
+fn short_name(entry: &SystemEventType) -> &'static str {
+    let short = entry.name.strip_prefix("linux_trace_");
+    let short = short.or_else(|| entry.name.strip_prefix("posix_trace_"));
+    short.unwrap_or(entry.name)
+}
+
+/// The word that may be meant, or else the families, of which there are few.
+fn hint(typed: &str) -> String {
+    let typed = typed.replace('-', "_");
+    if let Some(word) = nearest(&typed, known_words()) {
+        return format!("; is {} meant?", word.replace('_', "-"));
+    }
+    let families = known_families().join(", ");
+    format!("; known are {families}, and the types that `tracer-user events` lists")
+}
+
+/// `user` and the families.
+fn known_families() -> Vec<&'static str> {
     let mut words = vec![USER];
-    for word in families.chain(names) {
-        if !words.contains(&word) {
-            words.push(word);
+    for entry in SYSTEM_EVENT_TYPES {
+        if !words.contains(&entry.family) {
+            words.push(entry.family);
         }
     }
+    words
+}
+
+/// Every word that names a type, but for the long names.
+fn known_words() -> Vec<&'static str> {
+    let mut words = known_families();
+    words.extend(SYSTEM_EVENT_TYPES.iter().map(short_name));
     words
 }
 
@@ -192,6 +216,9 @@ mod tests {
         for word in ["linux_trace_thread_exit", "thread-exit", "thread_exit"] {
             let selection = Selection::of_words([word]).unwrap();
             assert_eq!(selection.of_kernel(), [EventTypeId::THREAD_EXIT]);
+        }
+        for word in ["posix_trace_start", "start", "linux-trace-fork"] {
+            assert!(Selection::of_words([word]).is_ok(), "{word}");
         }
     }
 
@@ -221,26 +248,20 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_is_told_what_is_known() {
-        let error = Selection::of_words(["fork", "frok"])
-            .unwrap_err()
-            .to_string();
+    fn an_unknown_word_is_told_what_may_be_meant_or_what_is_known() {
+        let told = |word| Selection::of_words(["fork", word]).unwrap_err().to_string();
 
-        assert!(
-            error.starts_with("no event type is called \"frok\"; known are user, "),
-            "{error}"
+        let start = "no event type is called ";
+        assert_eq!(told("frok"), format!("{start}\"frok\"; is fork meant?"));
+        assert_eq!(
+            told("switchin"),
+            format!("{start}\"switchin\"; is switch-in meant?")
         );
-        for word in [
-            "fork",
-            "exec",
-            "exit",
-            "switch",
-            "wakeup",
-            "rename",
-            "linux_trace_switch_in",
-        ] {
-            assert!(error.contains(&format!(", {word}")), "{error}");
+        let error = told("everything");
+        for word in ["user", "fork", "exec", "exit", "switch", "wakeup", "rename"] {
+            assert!(error.contains(&format!(" {word},")), "{error}");
         }
+        assert!(error.contains("`tracer-user events`"), "{error}");
     }
 
     #[test]

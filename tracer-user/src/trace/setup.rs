@@ -1,9 +1,6 @@
 //! What a trace is set up with.
 
 use std::fs::File;
-use std::io::{self, IsTerminal};
-use std::os::fd::AsFd;
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
@@ -24,9 +21,9 @@ use super::tracer::Tracer;
 use super::writer::{PatientFile, Writer};
 use crate::agent::{Hub, Tee};
 use crate::kernel::{KernelOptions, KernelTracer, ProcessChoice, SyscallSet};
-use crate::own_file;
+use crate::output::Place;
 use crate::probes::{self, ProbeSpec, Subject};
-use crate::report::{JsonLines, Report, Text, WallClock};
+use crate::report::{JsonLines, Look, Report, Text, WallClock};
 
 /// Without a sign of life from us for so long, targets refuse events and count them.
 const LEASE: Duration = Duration::from_secs(2);
@@ -74,10 +71,10 @@ pub struct Setup {
     pub thread_ring_bytes: usize,
     /// The log that events go to, instead of lines.
     pub log: Option<LogSetup>,
-    /// Where lines are written; `None` for the standard output.
-    pub output: Option<PathBuf>,
-    /// Whether the eBPF programs tell what they do.
-    pub verbose: bool,
+    /// Where lines are written.
+    pub output: Place,
+    /// How text looks.
+    pub look: Look,
 }
 
 impl Setup {
@@ -116,7 +113,7 @@ impl Setup {
                 inherit: self.inherit,
                 // Its trace area is looked for.
                 wakes_at_exec: self.selection.has_user(),
-                verbose: self.verbose,
+                verbose: tracing::enabled!(tracing::Level::DEBUG),
             };
             let (tracer, source) = KernelTracer::load(&options)
                 .context("cannot trace kernel events (--no-system traces user events alone)")?;
@@ -142,12 +139,17 @@ impl Setup {
             .selection
             .has_user()
             .then(|| Areas::new(request, start, self.system));
-        let mut printer = Printer::new(self.report(start), &self.selection, self.event_limit);
+        let output = self.output.open()?;
+        let report = self.report(start, &output);
+        let mut printer = Printer::new(report, &self.selection, self.event_limit);
         if let Some(kernel) = &kernel {
             printer.tell_cpus(kernel.lost_by_cpu());
         }
         if let Some(log) = log {
             printer.log_to(log);
+        } else if let Subject::Processes(_) = subject {
+            // Of a command nothing is said before it is known that it can be started.
+            printer.begin();
         }
         for name in names {
             printer.show(stream.define_event_type(name.as_bytes()));
@@ -156,6 +158,7 @@ impl Setup {
         Ok(Begun {
             tracer: Tracer::new(stream, processes, areas, printer, self.system),
             kernel,
+            writer: self.writer(output)?,
             hub,
             start,
             until: self.duration.map(|duration| later(start, duration)),
@@ -195,36 +198,19 @@ impl Setup {
     }
 
     /// Starts writing to where the lines go.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be made.
-    pub fn writer(&self) -> anyhow::Result<Writer> {
-        let file = match &self.output {
-            Some(path) => own_file::create(path)
-                .with_context(|| format!("cannot write to {}", path.display()))?,
-            None => {
-                let stdout = io::stdout().as_fd().try_clone_to_owned();
-                File::from(stdout.context("cannot write to the standard output")?)
-            }
-        };
-        Writer::start(PatientFile(file)).context("cannot start the writing thread")
+    fn writer(&self, output: File) -> anyhow::Result<Writer> {
+        // A log is written elsewhere, whoever reads the lines.
+        let watched = self.log.is_none().then(|| output.try_clone());
+        let watched = watched.transpose().context("cannot write lines")?;
+        Writer::start(PatientFile(output), watched).context("cannot start the writing thread")
     }
 
-    fn report(&self, start: MonotonicNs) -> Box<dyn Report> {
+    fn report(&self, start: MonotonicNs, output: &File) -> Box<dyn Report> {
+        let clock = WallClock::new(monotonic_now(), SystemTime::now());
         match self.format {
-            Format::Text => Box::new(Text::new(start, self.is_coloured())),
-            Format::Json => {
-                let date = SystemTime::now();
-                Box::new(JsonLines::new(WallClock::new(monotonic_now(), date)))
-            }
+            Format::Text => Box::new(Text::new(start, clock, self.look.style(output))),
+            Format::Json => Box::new(JsonLines::new(clock)),
         }
-    }
-
-    /// Colours are for terminals, and for people who have not said that they want none.
-    fn is_coloured(&self) -> bool {
-        let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        self.output.is_none() && io::stdout().is_terminal() && !is_unwanted
     }
 }
 
@@ -234,6 +220,8 @@ pub struct Begun {
     pub tracer: Tracer,
     /// The eBPF programs, when the kernel's events are wanted.
     pub kernel: Option<KernelTracer>,
+    /// Where the lines go.
+    pub writer: Writer,
     /// What hears the kernel's events too.
     pub hub: Hub,
     /// When it was started.

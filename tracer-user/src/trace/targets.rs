@@ -2,19 +2,17 @@
 
 use std::fs;
 
-use tracer_common::kernel::COMM_BYTES;
-
 use super::control_group::ControlGroup;
 use super::proc_fs;
-use crate::kernel::ProcessChoice;
+use crate::kernel::{NamePattern, ProcessChoice};
 
 /// What is attached to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Targets {
     /// Processes by their numbers. The trace ends when all of them and theirs have.
     Pids(Vec<i32>),
-    /// Processes of this name, now and later.
-    Named(String),
+    /// Processes with a name like this, now and later.
+    Named(NamePattern),
     /// Processes in this control group, now and later.
     InGroup(ControlGroup),
     /// Every process, now and later.
@@ -27,7 +25,7 @@ impl Targets {
     pub fn choice(&self) -> ProcessChoice {
         match self {
             Self::Pids(_) => ProcessChoice::Given,
-            Self::Named(name) => ProcessChoice::Named(comm_of(name)),
+            Self::Named(pattern) => ProcessChoice::Named(*pattern),
             Self::InGroup(group) => ProcessChoice::InGroup(group.id),
             Self::Everything => ProcessChoice::Everything,
         }
@@ -38,12 +36,10 @@ impl Targets {
     pub fn there_now(&self) -> Vec<i32> {
         let mut pids = match self {
             Self::Pids(pids) => pids.clone(),
-            Self::Named(name) => {
-                let name = comm_of(name);
+            Self::Named(pattern) => {
                 let mut pids = all_processes();
                 pids.retain(|pid| {
-                    proc_fs::comm(*pid, *pid)
-                        .is_some_and(|comm| comm_of_bytes(comm.bytes()) == name)
+                    proc_fs::comm(*pid, *pid).is_some_and(|comm| pattern.matches(comm.bytes()))
                 });
                 pids
             }
@@ -60,24 +56,23 @@ impl Targets {
     pub fn in_words(&self) -> String {
         match self {
             Self::Pids(pids) => format!("{} processes", pids.len()),
-            Self::Named(name) => format!("processes called {name}"),
+            Self::Named(pattern) => format!("processes called {pattern}"),
             Self::InGroup(group) => format!("processes in {}", group.path.display()),
             Self::Everything => "every process".to_owned(),
         }
     }
 }
 
-/// A name as the kernel keeps it: 15 bytes of it, and a null.
-fn comm_of(name: &str) -> [u8; COMM_BYTES] {
-    comm_of_bytes(name.as_bytes())
-}
-
-fn comm_of_bytes(name: &[u8]) -> [u8; COMM_BYTES] {
-    let mut comm = [0; COMM_BYTES];
-    for (to, from) in comm.iter_mut().zip(name.iter().take(COMM_BYTES - 1)) {
-        *to = *from;
+impl Targets {
+    /// Where one sees which processes could be meant.
+    #[must_use]
+    pub fn how_to_find(&self) -> &'static str {
+        match self {
+            Self::Pids(_) | Self::Everything => "`ps -e` lists all processes",
+            Self::Named(_) => "`ps -eo pid,comm` lists the names of all",
+            Self::InGroup(_) => "`systemd-cgls` lists the groups and what is in them",
+        }
     }
-    comm
 }
 
 fn all_processes() -> Vec<i32> {
@@ -92,12 +87,6 @@ fn all_processes() -> Vec<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_long_name_is_what_the_kernel_keeps_of_it() {
-        assert_eq!(&comm_of("sh")[..3], b"sh\0");
-        assert_eq!(comm_of("a-very-long-command-name"), *b"a-very-long-com\0");
-    }
 
     #[test]
     fn this_process_is_never_among_them() {

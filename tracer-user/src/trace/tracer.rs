@@ -1,18 +1,16 @@
 //! The stream and what lives on its events. One round at a time, without waiting for anything.
 
 use std::collections::HashMap;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 use std::time::Duration;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::COMM_BYTES;
 use tracer_posix::area::Area;
 use tracer_posix::engine::{ActiveStream, Origin};
 use tracer_posix::event::{Event, EventHeader, MonotonicNs};
 use tracer_posix::source::LossCause;
 
 use super::areas::{AreaError, Areas, Look};
+use super::command::LastName;
 use super::origin::{self, AreaNumber};
 use super::printer::Printer;
 use super::proc_fs::{self, Stat};
@@ -26,9 +24,6 @@ const EVENTS_A_ROUND: usize = 8192;
 
 /// How long what has ended stays known: its last events may come that late.
 const KEEP_ENDED: Duration = Duration::from_secs(1);
-
-/// Bytes of a thread's name without the null at its end.
-const NAME_BYTES: usize = COMM_BYTES - 1;
 
 /// What a round did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +47,10 @@ pub struct Tracer {
     has_kernel: bool,
     /// A command that has not run an instruction of its program yet.
     unstarted: Option<i32>,
+    /// The command, and the name that it has at its end.
+    command: Option<(i32, LastName)>,
+    /// Processes whose ends no event tells.
+    newcomers: Vec<i32>,
     watermark: MonotonicNs,
     /// What the event at hand calls its thread, where that is none that we know.
     unknown: Option<NamespaceIds>,
@@ -76,6 +75,8 @@ impl Tracer {
             printer,
             has_kernel,
             unstarted: None,
+            command: None,
+            newcomers: Vec::new(),
             watermark: MonotonicNs(0),
             unknown: None,
             data: Vec::new(),
@@ -137,17 +138,18 @@ impl Tracer {
     }
 
     /// Adds a process that waits to become a command, and with `is_exec_told` shows nothing of it
-    /// before it does: until then its doings are ours. Without that it has the name of its `file` from the start: it may
-    /// have ended before anybody looks.
-    pub fn add_command(&mut self, pid: i32, is_exec_told: bool, file: &Path) {
-        // Until it runs, its name is ours as well. Its own comes with the exec.
+    /// before it does: until then its doings are ours.
+    /// `last_name` is what it is called when it has ended before anybody asked.
+    pub fn add_command(&mut self, pid: i32, is_exec_told: bool, last_name: LastName) {
+        // Its name is ours as well. Its own comes with the exec, or is read when it is needed.
         self.processes.add(pid);
-        if !is_exec_told {
-            let name = file.file_name().unwrap_or_default().as_bytes();
-            let kept = name.get(..NAME_BYTES).unwrap_or(name);
-            self.processes.name(pid, pid, Comm::new(kept));
-        }
         self.unstarted = is_exec_told.then_some(pid);
+        self.command = Some((pid, last_name));
+    }
+
+    /// The processes that were met since this was last asked and whose ends no event will tell.
+    pub fn take_newcomers(&mut self) -> Vec<i32> {
+        std::mem::take(&mut self.newcomers)
     }
 
     /// Reads the user events of an area that was made for `pid` before it started.
@@ -230,10 +232,15 @@ impl Tracer {
         let late = self.areas.as_ref()?.found_late();
         (late.programs > 0).then(|| {
             format!(
-                "{} programs were found to emit user events only after they had begun, at most \
-                 {:.1} ms late: what they emitted before is not in the trace (start them by \
-                 `tracer-user run`, or from a traced program that has the library)",
-                late.programs,
+                "{} found to emit user events only after {} had begun, at most {:.1} ms late: what was \
+                 emitted before is not in the trace (start such a program by `tracer-user run`, or from a \
+                 traced program that has the library)",
+                if late.programs == 1 {
+                    "1 program was".to_owned()
+                } else {
+                    format!("{} programs were", late.programs)
+                },
+                if late.programs == 1 { "it" } else { "they" },
                 late.longest.as_secs_f64() * 1000.0
             )
         })
@@ -414,6 +421,9 @@ impl Tracer {
         let may_be_foreign = self.has_kernel && id.is_user();
         if !self.processes.knows(pid) && !may_be_foreign {
             self.processes.add(pid);
+            if !self.has_kernel {
+                self.newcomers.push(pid);
+            }
             if self.has_kernel
                 && let Some(areas) = &mut self.areas
             {
@@ -422,12 +432,20 @@ impl Tracer {
         }
         if tid != 0 && self.processes.comm(tid).is_none() {
             let unknown = Comm::new(b"");
-            let comm = proc_fs::comm(pid, tid).unwrap_or(unknown);
+            let known = proc_fs::comm(pid, tid).or_else(|| self.last_name_of(pid));
+            let comm = known.unwrap_or(unknown);
             self.processes.name(pid, tid, comm);
             if let Some(inside) = proc_fs::inside(pid, tid) {
                 self.processes.number(tid, inside);
             }
         }
+    }
+
+    /// What a command was called that ended before anybody asked. Its threads have its name unless they take
+    /// others, which nobody can tell any more.
+    fn last_name_of(&self, pid: i32) -> Option<Comm> {
+        let (command, name) = self.command.as_ref()?;
+        name.get().filter(|_| *command == pid).cloned()
     }
 
     fn searched_later(&mut self, child: i32, since: MonotonicNs) {
@@ -630,7 +648,7 @@ mod tests {
     #[test]
     fn a_command_is_shown_from_its_exec_on() {
         let mut scene = Scene::showing(&["switch", "wakeup", "exec"], None);
-        scene.tracer.add_command(PID, true, Path::new("/bin/x"));
+        scene.tracer.add_command(PID, true, LastName::default());
         scene.tell(EventTypeId::WAKEUP, PID, &[0; 8]);
         scene.tell(EventTypeId::SWITCH_IN, PID, &[0; 24]);
         scene.tell(EventTypeId::EXEC, PID, &[b'x'; 30]);

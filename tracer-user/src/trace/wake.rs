@@ -84,7 +84,9 @@ pub fn watch_process(wakes: &UnboundedSender<Wake>, pid: i32, process: PidFd) ->
     Ok(())
 }
 
-fn is_ignored(number: i32) -> bool {
+/// Whether who started us has said that this signal is none of our business.
+#[must_use]
+pub fn is_ignored(number: i32) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: a null pointer leaves the action as it is; the other is valid for a write.
     let failed = unsafe { libc::sigaction(number, std::ptr::null(), action.as_mut_ptr()) };

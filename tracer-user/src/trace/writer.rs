@@ -8,6 +8,8 @@ use std::thread;
 
 use tokio::sync::{mpsc, oneshot};
 
+use crate::output::has_lost_its_reader;
+
 /// Bytes that are handed over at once when there is much to write.
 pub const CHUNK_BYTES: usize = 256 * 1024;
 
@@ -20,6 +22,8 @@ pub struct Writer {
     /// Written buffers come back, so that their memory is used again.
     spare: std_mpsc::Receiver<Vec<u8>>,
     result: oneshot::Receiver<io::Result<()>>,
+    /// What is written to, to be asked whether anybody reads it.
+    watched: Option<File>,
 }
 
 /// What became of an offered buffer.
@@ -34,12 +38,12 @@ pub enum Offer {
 }
 
 impl Writer {
-    /// Starts the thread.
+    /// Starts the thread. `watched` is what is written to, where it matters whether anybody reads it.
     ///
     /// # Errors
     ///
     /// No thread can be had.
-    pub fn start(target: impl Write + Send + 'static) -> io::Result<Self> {
+    pub fn start(target: impl Write + Send + 'static, watched: Option<File>) -> io::Result<Self> {
         let (chunks, to_write) = mpsc::channel(CHUNKS);
         let (give_back, spare) = std_mpsc::channel();
         let (tell, result) = oneshot::channel();
@@ -53,7 +57,14 @@ impl Writer {
             chunks,
             spare,
             result,
+            watched,
         })
+    }
+
+    /// Whether nobody reads any more what is written, which a write would tell only when there is something to
+    /// be written.
+    pub fn has_lost_its_reader(&self) -> bool {
+        self.watched.as_ref().is_some_and(has_lost_its_reader)
     }
 
     /// Hands over the buffer, unless it is empty or there is no room.
@@ -176,7 +187,7 @@ mod tests {
     #[tokio::test]
     async fn everything_is_written_in_order() {
         let written = Shared::default();
-        let mut writer = Writer::start(written.clone()).unwrap();
+        let mut writer = Writer::start(written.clone(), None).unwrap();
         for number in 0..100_u8 {
             let mut buffer = vec![number];
             while writer.offer(&mut buffer) == Offer::Full {
@@ -191,7 +202,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_closed_pipe_is_noticed() {
-        let mut writer = Writer::start(ClosedPipe).unwrap();
+        let mut writer = Writer::start(ClosedPipe, None).unwrap();
         while writer.offer(&mut vec![1]) != Offer::Closed {
             writer.ready().await;
         }

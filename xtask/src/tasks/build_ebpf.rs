@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 
 use crate::tasks::setup;
-use crate::{process, workspace};
+use crate::{debug_sections, process, workspace};
 
 /// Where the object is left, for `tracer-user` to take in.
 const OBJECT: &str = "ebpf/tracer-ebpf.o";
@@ -44,6 +44,8 @@ pub fn run() -> anyhow::Result<PathBuf> {
         "{} is no object file",
         built.display()
     );
+    // Six of its seven parts are for debuggers, which find them where it was built. The loader needs none.
+    let bytes = debug_sections::remove(&bytes)?;
     if fs::read(&object).ok().as_deref() != Some(&bytes) {
         fs::write(&object, &bytes).with_context(|| format!("cannot write {}", object.display()))?;
     }

@@ -106,6 +106,13 @@ pub fn pieces() -> anyhow::Result<Vec<Piece>> {
         ),
         Piece::new("lib/pkgconfig/posixtrace.pc", pkg_config),
         Piece::new(
+            "share/posixtrace/valgrind.supp",
+            Content::Copy {
+                from: "tracer-posix/valgrind.supp".to_owned(),
+                mode: 0o644,
+            },
+        ),
+        Piece::new(
             "lib/libposixtrace_musl.a",
             Content::CArchive {
                 from: "tracer-posix/musl/dl_find_object.c",

@@ -1,6 +1,7 @@
-//! Installs what `dist` lays out.
+//! Installs what `dist` lays out, and takes it away again.
 
 use std::ffi::CString;
+use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,14 +25,7 @@ pub struct Args {
 /// Builds and installs.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let dist = dist::run()?;
-    let prefix = std::path::absolute(&args.prefix)?;
-    let folder = match &args.destdir {
-        Some(destdir) => {
-            let below_root = prefix.strip_prefix("/").unwrap_or(&prefix);
-            std::path::absolute(destdir)?.join(below_root)
-        }
-        None => prefix.clone(),
-    };
+    let folder = args.folder()?;
     for piece in dist::pieces()? {
         let (from, to) = (dist.join(&piece.path), folder.join(&piece.path));
         let mut command = match piece.content {
@@ -51,12 +45,76 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         process::run(&mut command).with_context(|| format!("cannot install {}", to.display()))?;
         println!("{}", to.display());
     }
-    let is_system = [Path::new("/usr"), Path::new("/usr/local")].contains(&prefix.as_path());
-    if args.destdir.is_none() && is_system {
-        // So that programs find the library from now on.
-        process::run(&mut privilege::as_root("ldconfig", "run ldconfig")?)?;
+    args.tell_the_linker()?;
+    if !args.is_of_the_system() {
+        println!("\n{}", search_paths(&folder));
     }
     Ok(())
+}
+
+/// Takes away what was installed there. What is not there is no failure.
+pub fn remove(args: &Args) -> anyhow::Result<()> {
+    let folder = args.folder()?;
+    let mut paths: Vec<PathBuf> = dist::pieces()?
+        .iter()
+        .map(|piece| folder.join(&piece.path))
+        .collect();
+    // Nothing is built for this, and the pages of the program may not be known.
+    let pages = folder.join("share/man/man1");
+    for page in fs::read_dir(pages).into_iter().flatten() {
+        let page = page?;
+        if page.file_name().as_bytes().starts_with(b"tracer-user") {
+            paths.push(page.path());
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    for path in paths.iter().filter(|path| path.symlink_metadata().is_ok()) {
+        let mut command = writer("rm", path)?;
+        process::run(command.arg("--").arg(path))
+            .with_context(|| format!("cannot remove {}", path.display()))?;
+        println!("removed {}", path.display());
+    }
+    args.tell_the_linker()
+}
+
+impl Args {
+    /// Where files go.
+    fn folder(&self) -> anyhow::Result<PathBuf> {
+        let prefix = std::path::absolute(&self.prefix)?;
+        Ok(match &self.destdir {
+            Some(destdir) => {
+                let below_root = prefix.strip_prefix("/").unwrap_or(&prefix);
+                std::path::absolute(destdir)?.join(below_root)
+            }
+            None => prefix,
+        })
+    }
+
+    /// Whether that is where the system looks for programs and libraries.
+    fn is_of_the_system(&self) -> bool {
+        let of_system = ["/usr", "/usr/local"].map(Path::new);
+        self.destdir.is_none() && of_system.contains(&self.prefix.as_path())
+    }
+
+    /// Sees to it that programs find the library from now on, or no longer.
+    fn tell_the_linker(&self) -> anyhow::Result<()> {
+        if self.is_of_the_system() {
+            process::run(&mut privilege::as_root("ldconfig", "run ldconfig")?)?;
+        }
+        Ok(())
+    }
+}
+
+/// What has to be set for what is installed elsewhere.
+fn search_paths(folder: &Path) -> String {
+    let folder = folder.display();
+    format!(
+        "Programs, libraries and pages are not looked for there by themselves:\n    \
+         export PATH={folder}/bin:$PATH\n    \
+         export PKG_CONFIG_PATH={folder}/lib/pkgconfig\n    \
+         export LD_LIBRARY_PATH={folder}/lib"
+    )
 }
 
 fn install_file(from: &Path, to: &Path, mode: u32) -> anyhow::Result<Command> {

@@ -31,7 +31,8 @@ pub struct LogWriter {
 
 impl LogWriter {
     /// Makes a log in `file`, from offset 0 on; what the file held is dropped. Only written, never read, so that a file
-    /// that is open for writing only will do. Room for the whole log is reserved where the file system can.
+    /// that is open for writing only will do. Room for the whole log is reserved where the file system can. Other processes
+    /// are kept from writing a log to the same file until this one is completed, or its process has ended.
     ///
     /// # Errors
     ///
@@ -146,11 +147,13 @@ impl LogWriter {
         lost: &Ledger,
         status: FinalStatus,
     ) -> Result<(), WriteError> {
-        self.core.complete(types, lost, status)
+        let completed = self.core.complete(types, lost, status);
+        sys::unlock(&self.core.medium.0);
+        completed
     }
 }
 
-/// What a file has to be for a log.
+/// What a file has to be for a log. From then on no other process writes a log to it.
 fn check(file: &File) -> Result<(), WriteError> {
     let opened = sys::opened(file)?;
     if !opened.for_writing {
@@ -165,5 +168,8 @@ fn check(file: &File) -> Result<(), WriteError> {
     if opened.direct {
         return Err(WriteError::Direct);
     }
-    Ok(())
+    match sys::lock(file) {
+        Some(pid) => Err(WriteError::InUse { pid }),
+        None => Ok(()),
+    }
 }

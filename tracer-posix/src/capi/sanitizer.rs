@@ -1,0 +1,63 @@
+//! What a race detector in the program is told of our locks.
+//!
+//! ThreadSanitizer sees what the C library's functions touch for us, and knows the C library's locks; it does not see
+//! ours, and would take two threads that use one stream in turn for a race. Where it is in the program, it has functions
+//! by which it is told.
+
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// One of its functions; null where it is not in the program.
+struct Told(AtomicPtr<c_void>);
+
+/// What comes after is after what the others did before they released it.
+static ACQUIRE: Told = Told::nobody();
+static RELEASE: Told = Told::nobody();
+
+/// Looks for it. Before there is a stream, and so a lock, there is nothing to tell.
+pub(super) fn look() {
+    ACQUIRE.find(c"__tsan_acquire");
+    RELEASE.find(c"__tsan_release");
+}
+
+/// A lock was taken.
+#[inline]
+pub(super) fn acquired<T>(lock: &T) {
+    ACQUIRE.tell(std::ptr::from_ref(lock).cast());
+}
+
+/// A lock is about to be given back.
+#[inline]
+pub(super) fn releasing<T>(lock: &T) {
+    RELEASE.tell(std::ptr::from_ref(lock).cast());
+}
+
+impl Told {
+    const fn nobody() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    fn find(&self, name: &CStr) {
+        // SAFETY: a string ended by a null; the default scope needs no handle.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        self.0.store(found, Relaxed);
+    }
+
+    #[inline]
+    fn tell(&self, lock: *const c_void) {
+        let function = self.0.load(Relaxed);
+        if !function.is_null() {
+            call(function, lock);
+        }
+    }
+}
+
+#[cold]
+fn call(function: *mut c_void, lock: *const c_void) {
+    type Function = unsafe extern "C" fn(*const c_void);
+    // SAFETY: both functions have this signature.
+    let function = unsafe { std::mem::transmute::<*mut c_void, Function>(function) };
+    // SAFETY: the address is a name to it, which it does not read.
+    unsafe { function(lock) };
+}

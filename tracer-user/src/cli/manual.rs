@@ -1,0 +1,248 @@
+//! What the manual pages and the long help say beside the options: how a command is called, and examples.
+
+use super::read::EXIT_CODES as OF_A_LOG;
+
+/// What a command's page says beside what its definition says.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// The command; empty for the program itself.
+    pub command: &'static str,
+    /// How it is called, a line each.
+    pub synopsis: &'static [&'static str],
+    /// What is to be done, and the line that does it.
+    pub examples: &'static [(&'static str, &'static str)],
+    /// What its exit code says.
+    pub exit: &'static str,
+}
+
+const OF_A_TRACE: &str = "\
+0 the trace is complete; 1 events were lost; 2 it failed, or a process cannot be traced.";
+
+/// The pages, in the order of the commands.
+pub const PAGES: &[Page] = &[
+    Page {
+        command: "",
+        synopsis: &["tracer-user [-v] COMMAND [OPTION]... [ARGUMENT]..."],
+        examples: &[
+            (
+                "What does a program do in its first moments?",
+                "sudo tracer-user run -- ls",
+            ),
+            (
+                "What does a running one do?",
+                "sudo tracer-user attach $(pidof nginx) --duration 5s",
+            ),
+            (
+                "What can be traced here, and what is missing?",
+                "tracer-user doctor",
+            ),
+        ],
+        exit: "0 done; 1 done, but events were lost, or the log is damaged or was not completed; 2 failed.",
+    },
+    Page {
+        command: "attach",
+        synopsis: &[
+            "tracer-user attach [OPTION]... PID...",
+            "tracer-user attach [OPTION]... --comm NAME",
+            "tracer-user attach [OPTION]... --cgroup GROUP",
+            "tracer-user attach [OPTION]... --all",
+        ],
+        examples: &[
+            (
+                "Five seconds of a process and the children it makes, without context switches",
+                "sudo tracer-user attach 4711 --events fork,exec,exit,signal --duration 5s",
+            ),
+            (
+                "Which files do the processes of redis open?",
+                "sudo tracer-user attach --comm 'redis*' --syscalls openat --events exec",
+            ),
+            (
+                "A flight recorder: the newest events, in a log, when SIGUSR1 or Ctrl-C asks for them",
+                "sudo tracer-user attach --cgroup nginx.service --log ring.log --full-policy loop",
+            ),
+            (
+                "Who calls malloc, and with what? No library is needed for that",
+                "sudo tracer-user attach 4711 --probe libc.so.6:malloc --events probe --limit 20",
+            ),
+            (
+                "The user events of one's own process, without privileges",
+                "tracer-user attach --no-system 4711",
+            ),
+        ],
+        exit: OF_A_TRACE,
+    },
+    Page {
+        command: "run",
+        synopsis: &["tracer-user run [OPTION]... [--] COMMAND [ARGUMENT]..."],
+        examples: &[
+            (
+                "Which programs does a build run, and how long after one another?",
+                "sudo tracer-user run --events exec,exit --time delta -- make -j2",
+            ),
+            (
+                "For programs: one JSON object a line, apart from what the command writes",
+                "sudo tracer-user run --format json -o ls.json -- ls && jq -r .type ls.json | sort | uniq -c",
+            ),
+            (
+                "Into a log, to be looked at later",
+                "sudo tracer-user run --log make.log -- make && tracer-user info make.log",
+            ),
+        ],
+        exit: "\
+The status of the command when that is not 0 (128 and the signal's number when a signal ended it); else 0 \
+the trace is complete; 1 events were lost; 2 the command cannot be started or traced.",
+    },
+    Page {
+        command: "read",
+        synopsis: &["tracer-user read [OPTION]... FILE"],
+        examples: &[
+            (
+                "What one process did in the second second",
+                "tracer-user read trace.log --pid 4711 --from 1s --until 2s",
+            ),
+            (
+                "The user events called request, as a table",
+                "tracer-user read trace.log --event request --format csv -o requests.csv",
+            ),
+            (
+                "What is being recorded at this moment",
+                "tracer-user read trace.log --follow",
+            ),
+        ],
+        exit: OF_A_LOG,
+    },
+    Page {
+        command: "info",
+        synopsis: &["tracer-user info [OPTION]... FILE"],
+        examples: &[
+            (
+                "What a log has, and what it lacks",
+                "tracer-user info trace.log",
+            ),
+            (
+                "How many events were lost?",
+                "tracer-user info --json trace.log | jq .lost",
+            ),
+        ],
+        exit: OF_A_LOG,
+    },
+    Page {
+        command: "export",
+        synopsis: &["tracer-user export [OPTION]... FILE --to FORMAT --output OUT"],
+        examples: &[
+            (
+                "For ui.perfetto.dev",
+                "tracer-user export trace.log --to perfetto -o trace.pftrace",
+            ),
+            (
+                "For SQL",
+                "tracer-user export trace.log --to parquet -o trace.parquet && \
+                 duckdb -c \"select type, count(*) from 'trace.parquet' group by type\"",
+            ),
+            (
+                "Its first second, for babeltrace2",
+                "tracer-user export trace.log --to ctf --until 1s -o trace.ctf && babeltrace2 trace.ctf",
+            ),
+        ],
+        exit: OF_A_LOG,
+    },
+    Page {
+        command: "probes",
+        synopsis: &["tracer-user probes [OPTION]... PID [TEXT]"],
+        examples: &[
+            (
+                "Which functions have malloc in their names?",
+                "sudo tracer-user probes 4711 malloc",
+            ),
+            (
+                "Which static probes are there?",
+                "sudo tracer-user probes 4711 | grep usdt",
+            ),
+        ],
+        exit: "0 done; 2 failed.",
+    },
+    Page {
+        command: "doctor",
+        synopsis: &["tracer-user doctor"],
+        examples: &[(
+            "What is there for root, and what for me?",
+            "sudo tracer-user doctor; tracer-user doctor",
+        )],
+        exit: "0 everything is there; 2 something is missing without which the kernel's events cannot be traced.",
+    },
+    Page {
+        command: "events",
+        synopsis: &["tracer-user events [OPTION]..."],
+        examples: &[
+            (
+                "The types whose recording costs little",
+                "tracer-user events | grep light",
+            ),
+            (
+                "The fields of a type",
+                "tracer-user events --json | jq 'select(.name == \"linux_trace_fork\").fields'",
+            ),
+        ],
+        exit: "0 done; 2 failed.",
+    },
+];
+
+/// The definition with what stands here: how commands are called, and examples in the long help.
+pub fn complete(mut definition: clap::Command) -> clap::Command {
+    for page in PAGES {
+        definition = if page.command.is_empty() {
+            with(definition, page)
+        } else {
+            definition.mut_subcommand(page.command, |command| with(command, page))
+        };
+    }
+    definition
+}
+
+fn with(command: clap::Command, page: &Page) -> clap::Command {
+    let usage = page.synopsis.join("\n       ");
+    let examples = page
+        .examples
+        .iter()
+        .map(|(what, line)| format!("  # {what}\n  {line}\n"));
+    let exit = format!("Exit codes: {}", page.exit);
+    let long = format!("Examples:\n{}\n{exit}", examples.collect::<String>());
+    command
+        .override_usage(usage)
+        .after_help(exit)
+        .after_long_help(long)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of an example that are for the program, if it is called there.
+    fn calls(line: &str) -> Vec<Vec<String>> {
+        let commands = line.split("&&").flat_map(|part| part.split(['|', ';']));
+        let of_ours = commands.filter_map(|part| {
+            let (_, words) = part.split_once("tracer-user ")?;
+            let words = words.replace("$(pidof nginx)", "1").replace('\'', "");
+            Some(words.split_whitespace().map(str::to_owned).collect())
+        });
+        of_ours.collect()
+    }
+
+    #[test]
+    fn every_command_has_a_page_and_every_example_is_understood() {
+        let definition = super::super::definition();
+        let mut named = vec![""];
+        named.extend(definition.get_subcommands().map(clap::Command::get_name));
+        let pages: Vec<&str> = PAGES.iter().map(|page| page.command).collect();
+        assert_eq!(pages, named);
+        for (_, line) in PAGES.iter().flat_map(|page| page.examples) {
+            let calls = calls(line);
+            assert!(!calls.is_empty(), "{line}");
+            for words in calls {
+                let words = std::iter::once("tracer-user".to_owned()).chain(words);
+                let parsed = definition.clone().try_get_matches_from(words);
+                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The options that say where events are shown, and how they look.
+
+use std::path::PathBuf;
+
+use crate::output::{ColorChoice, Place};
+use crate::report::{Look, TimeColumn};
+
+/// Where events are shown and how, as typed.
+#[derive(Debug, clap::Args)]
+pub struct OutputArgs {
+    /// Write events to this file; `-` is the standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// In text, what the first column shows
+    #[arg(long, value_enum, value_name = "KIND", default_value = "relative")]
+    time: TimeColumn,
+    /// In text, when kinds of events are told apart by colours
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    color: ColorChoice,
+}
+
+impl OutputArgs {
+    /// Where events go: to `otherwise` where nothing else was said.
+    #[must_use]
+    pub fn place(&self, otherwise: Place) -> Place {
+        self.output.clone().map_or(otherwise, Place::of)
+    }
+
+    /// How text looks.
+    #[must_use]
+    pub fn look(&self) -> Look {
+        Look {
+            time: self.time,
+            color: self.color,
+        }
+    }
+}

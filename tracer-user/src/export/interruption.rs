@@ -1,0 +1,61 @@
+//! Signals that end a conversion: what it has half-written is removed before it ends.
+
+use std::io;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use anyhow::{Context, ensure};
+
+use crate::trace::is_ignored;
+
+/// The signal that came; 0 for none.
+static CAME: AtomicI32 = AtomicI32::new(0);
+
+/// Watches for the signals by which people end programs.
+#[derive(Debug)]
+pub struct Interruption(());
+
+impl Interruption {
+    /// From now on such a signal ends nothing by itself.
+    ///
+    /// # Errors
+    ///
+    /// A handler cannot be installed.
+    pub fn watch() -> anyhow::Result<Self> {
+        for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            if is_ignored(number) {
+                // `nohup` says that the end of the terminal is none of our business.
+                continue;
+            }
+            // SAFETY: all-zero bytes are a valid `sigaction`: no flags, an empty mask.
+            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+            action.sa_sigaction = note as *const () as usize;
+            // Once: a second one ends us at once, whatever is left behind.
+            action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
+            // SAFETY: `action` is valid, and its handler does one store.
+            let set = unsafe { libc::sigaction(number, &raw const action, std::ptr::null_mut()) };
+            ensure!(set == 0, io::Error::last_os_error());
+        }
+        Ok(Self(()))
+    }
+
+    /// Fails once a signal has come.
+    ///
+    /// # Errors
+    ///
+    /// A signal has come.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let number = CAME.load(Ordering::Relaxed);
+        let name = match number {
+            0 => return Ok(()),
+            libc::SIGINT => "SIGINT",
+            libc::SIGTERM => "SIGTERM",
+            _ => "SIGHUP",
+        };
+        Err(io::Error::from(io::ErrorKind::Interrupted))
+            .with_context(|| format!("ended by {name}; nothing was made"))
+    }
+}
+
+extern "C" fn note(number: libc::c_int) {
+    CAME.store(number, Ordering::Relaxed);
+}

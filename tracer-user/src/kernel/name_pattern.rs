@@ -1,0 +1,196 @@
+//! Patterns of names, as shells know them.
+
+use std::fmt;
+
+use tracer_common::kernel::COMM_BYTES;
+
+/// Bytes of a name: the kernel keeps no more, and a null.
+const MOST: usize = COMM_BYTES - 1;
+
+/// Any one byte.
+const ANY: u8 = b'?';
+
+/// Any bytes, or none.
+const STAR: u8 = b'*';
+
+/// A pattern of names of processes: `*` stands for any bytes, `?` for one.
+///
+/// The pattern is a row of places, each of which stands for one byte of a name. How far a name has come is a
+/// set of places: the eBPF programs go through a name in this way, by the words that this makes for them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct NamePattern {
+    places: [u8; MOST],
+    length: usize,
+    /// Bit *n*: any bytes may stand before place *n*.
+    stars: u32,
+    /// Whether there was more than a name can have.
+    is_cut: bool,
+}
+
+/// Why something is no pattern of names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// Nothing.
+    #[error("names no process")]
+    Empty,
+    /// No name is so long.
+    #[error("asks for more than {MOST} bytes, and the kernel keeps no more of a name")]
+    TooLong,
+}
+
+impl NamePattern {
+    /// The pattern that was typed. A name that is too long is what the kernel keeps of it.
+    ///
+    /// # Errors
+    ///
+    /// See [`PatternError`].
+    pub fn new(typed: &str) -> Result<Self, PatternError> {
+        if typed.is_empty() {
+            return Err(PatternError::Empty);
+        }
+        let mut pattern = Self {
+            places: [0; MOST],
+            length: 0,
+            stars: 0,
+            is_cut: false,
+        };
+        for byte in typed.bytes() {
+            match (byte, pattern.places.get_mut(pattern.length)) {
+                (STAR, _) => pattern.stars |= pattern.end(),
+                (_, Some(place)) => {
+                    *place = byte;
+                    pattern.length += 1;
+                }
+                (_, None) => pattern.is_cut = true,
+            }
+        }
+        // Where a star stands before the end, nobody knows which bytes would be cut.
+        let is_open = pattern.stars & !pattern.end() != 0;
+        if pattern.is_cut && is_open {
+            return Err(PatternError::TooLong);
+        }
+        if pattern.is_cut {
+            pattern.stars = 0;
+        }
+        Ok(pattern)
+    }
+
+    /// Whether a name, without its null, is like this.
+    #[must_use]
+    pub fn matches(&self, name: &[u8]) -> bool {
+        let fits = self.fits();
+        let step = |reached: u32, byte: &u8| {
+            ((reached & fits[usize::from(*byte)]) << 1) | (reached & self.stars)
+        };
+        !name.is_empty() && name.iter().fold(1, step) & self.end() != 0
+    }
+
+    /// Whether there was more than the kernel keeps of a name.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// For each byte the places that it fits, as bits.
+    pub(super) fn fits(&self) -> [u32; 256] {
+        let mut fits = [0; 256];
+        for (number, place) in self.places.iter().take(self.length).enumerate() {
+            for (byte, fits) in (0..=u8::MAX).zip(&mut fits) {
+                if *place == ANY || *place == byte {
+                    *fits |= 1 << number;
+                }
+            }
+        }
+        fits
+    }
+
+    pub(super) fn stars(&self) -> u32 {
+        self.stars
+    }
+
+    /// The bit of the place after the last.
+    pub(super) fn end(&self) -> u32 {
+        1 << self.length
+    }
+}
+
+impl fmt::Display for NamePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = Vec::new();
+        for number in 0..=self.length {
+            if self.stars & (1 << number) != 0 {
+                text.push(STAR);
+            }
+            text.extend(self.places.get(number).filter(|_| number < self.length));
+        }
+        f.write_str(&String::from_utf8_lossy(&text))
+    }
+}
+
+impl fmt::Debug for NamePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NamePattern({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, name: &str) -> bool {
+        NamePattern::new(pattern).unwrap().matches(name.as_bytes())
+    }
+
+    #[test]
+    fn a_name_is_itself_and_no_other() {
+        assert!(matches("redis-server", "redis-server"));
+        for other in ["redis-serve", "redis-servers", "Redis-server", ""] {
+            assert!(!matches("redis-server", other), "{other}");
+        }
+    }
+
+    #[test]
+    fn stars_and_question_marks_are_those_of_a_shell() {
+        for (pattern, name, is_like) in [
+            ("redis*", "redis-server", true),
+            ("redis*", "redis", true),
+            ("redis*", "tredis", false),
+            ("*server", "redis-server", true),
+            ("*server", "redis-servers", false),
+            ("*d*s*", "redis-server", true),
+            ("*d*x*", "redis-server", false),
+            ("r?dis", "redis", true),
+            ("r?dis", "rdis", false),
+            ("*", "anything", true),
+            ("**a**", "a", true),
+            ("kworker/*:?", "kworker/0:1", true),
+            ("a*a", "a", false),
+            ("*aab", "aaaab", true),
+        ] {
+            assert_eq!(matches(pattern, name), is_like, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn a_long_name_is_what_the_kernel_keeps_of_it() {
+        for typed in ["a-very-long-command-name", "a-very-long-command*"] {
+            let long = NamePattern::new(typed).unwrap();
+            assert!(long.is_cut() && long.matches(b"a-very-long-com"), "{typed}");
+            assert_eq!(long.to_string(), "a-very-long-com");
+        }
+        let fifteen = NamePattern::new("a-very-long-com").unwrap();
+        assert!(!fifteen.is_cut());
+        assert_eq!(
+            NamePattern::new("*a-very-long-name"),
+            Err(PatternError::TooLong)
+        );
+        assert_eq!(NamePattern::new(""), Err(PatternError::Empty));
+    }
+
+    #[test]
+    fn a_pattern_is_shown_as_it_was_typed() {
+        for typed in ["redis*", "*a?b*", "*", "sh"] {
+            assert_eq!(NamePattern::new(typed).unwrap().to_string(), typed);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Where lines go, and what people see there.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use anyhow::Context;
+
+use crate::own_file;
+
+/// The word for the standard output where a file can be named.
+const STDOUT: &str = "-";
+
+/// Where lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The standard output.
+    Stdout,
+    /// The standard error: a command that is traced has the standard output for itself.
+    Stderr,
+    /// A file, which is made or emptied.
+    File(PathBuf),
+}
+
+impl Place {
+    /// The place that was typed: a file, or `-` for the standard output.
+    #[must_use]
+    pub fn of(typed: PathBuf) -> Self {
+        if typed.as_os_str() == OsStr::new(STDOUT) {
+            Self::Stdout
+        } else {
+            Self::File(typed)
+        }
+    }
+
+    /// A descriptor to write to.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be made, or the stream was closed.
+    pub fn open(&self) -> anyhow::Result<File> {
+        let file = match self {
+            Self::Stdout => io::stdout().as_fd().try_clone_to_owned().map(File::from),
+            Self::Stderr => io::stderr().as_fd().try_clone_to_owned().map(File::from),
+            Self::File(path) => own_file::create(path),
+        };
+        file.with_context(|| format!("cannot write to {self}"))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdout => f.write_str("the standard output"),
+            Self::Stderr => f.write_str("the standard error"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// When text is coloured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ColorChoice {
+    /// In a terminal, unless NO_COLOR is set or TERM is dumb.
+    #[default]
+    Auto,
+    /// Wherever it goes.
+    Always,
+    /// Not at all.
+    Never,
+}
+
+impl ColorChoice {
+    /// Whether what goes to `file` is coloured.
+    #[must_use]
+    pub fn is_coloured(self, file: &impl IsTerminal) -> bool {
+        match self {
+            Self::Auto => file.is_terminal() && are_colours_wanted(|name| env::var_os(name)),
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
+}
+
+/// Whether the environment lets a terminal be coloured.
+fn are_colours_wanted<T: AsRef<OsStr>>(variable: impl Fn(&str) -> Option<T>) -> bool {
+    let is_unwanted = variable("NO_COLOR").is_some_and(|value| !value.as_ref().is_empty());
+    let is_dumb = variable("TERM").is_some_and(|value| value.as_ref() == "dumb");
+    !is_unwanted && !is_dumb
+}
+
+/// How wide lines may be.
+#[derive(Debug)]
+pub enum Width {
+    /// As wide as they are: whoever reads them is no terminal.
+    Whole,
+    /// So many characters.
+    #[cfg(test)]
+    Characters(usize),
+    /// As wide as this terminal is at that moment.
+    Terminal(OwnedFd),
+}
+
+impl Width {
+    /// How wide lines to `file` may be.
+    #[must_use]
+    pub fn of(file: &File) -> Self {
+        match file.as_fd().try_clone_to_owned() {
+            Ok(terminal) if file.is_terminal() => Self::Terminal(terminal),
+            _ => Self::Whole,
+        }
+    }
+
+    /// Most characters; `None` where there is no limit.
+    #[must_use]
+    pub fn characters(&self) -> Option<usize> {
+        match self {
+            Self::Whole => None,
+            #[cfg(test)]
+            Self::Characters(most) => Some(*most),
+            Self::Terminal(terminal) => columns(terminal),
+        }
+    }
+}
+
+fn columns(terminal: &OwnedFd) -> Option<usize> {
+    let mut size = libc::winsize {
+        ws_row: 0,
+        ws_col: 0,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    // SAFETY: this request writes a `winsize`, which `size` is.
+    let told = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) };
+    // A terminal that does not know says 0.
+    (told == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// Whether nobody will ever read what is written: the other end of the pipe is closed.
+#[must_use]
+pub fn has_lost_its_reader(file: &impl AsRawFd) -> bool {
+    let mut poll = libc::pollfd {
+        fd: file.as_raw_fd(),
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: `poll` is one valid `pollfd`, as the second argument says. It does not wait.
+    let told = unsafe { libc::poll(&raw mut poll, 1, 0) };
+    told > 0 && poll.revents & libc::POLLERR != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dash_is_the_standard_output() {
+        assert_eq!(Place::of("-".into()), Place::Stdout);
+        assert_eq!(Place::of("./-".into()), Place::File("./-".into()));
+    }
+
+    #[test]
+    fn the_environment_may_forbid_colours() {
+        let wanted = |no_color: Option<&'static str>, term: Option<&'static str>| {
+            are_colours_wanted(|name| if name == "TERM" { term } else { no_color })
+        };
+        assert!(wanted(None, None) && wanted(Some(""), Some("xterm")));
+        assert!(!wanted(Some("1"), Some("xterm")));
+        assert!(!wanted(None, Some("dumb")));
+    }
+
+    #[test]
+    fn a_file_is_coloured_only_when_that_is_asked_for() {
+        let file = tempfile::tempfile().unwrap();
+        assert!(!ColorChoice::Auto.is_coloured(&file));
+        assert!(ColorChoice::Always.is_coloured(&file));
+        assert_eq!(Width::of(&file).characters(), None);
+    }
+
+    #[test]
+    fn a_pipe_tells_that_its_reader_is_gone() {
+        let (reader, writer) = io::pipe().unwrap();
+        assert!(!has_lost_its_reader(&writer));
+        drop(reader);
+        assert!(has_lost_its_reader(&writer));
+        assert!(!has_lost_its_reader(&tempfile::tempfile().unwrap()));
+    }
+}
