@@ -364,6 +364,21 @@ fn a_proc_of_another_namespace_is_refused() {
 
 #[test]
 #[ignore = "needs root"]
+fn a_command_that_would_start_in_another_namespace_is_refused() {
+    if missing_right().is_some() {
+        return;
+    }
+    for words in [["run", "true"], ["attach", "--all"]] {
+        let mut command = Command::new("unshare");
+        command.arg("--pid").arg(dist::tracer_user().unwrap());
+        let (output, said) = output(command.args(words));
+        assert!(!output.status.success(), "{said}");
+        assert!(said.contains("unshare --pid --fork"), "{said}");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
 fn what_a_container_lacks_is_said_in_a_line() {
     if missing_right().is_some() {
         return;

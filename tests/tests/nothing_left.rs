@@ -39,7 +39,7 @@ fn a_killed_tracer_leaves_nothing_in_the_kernel_and_the_target_can_be_traced_aga
         let mut tracer = Tracer::attach(target.pid(), &[]).unwrap();
         tracer.wait_for(is_marker).unwrap();
         let objects = bpf::objects_of(tracer.pid()).unwrap();
-        for kind in [Kind::Program, Kind::Map] {
+        for kind in [Kind::Program, Kind::Map, Kind::Link] {
             assert!(objects.iter().any(|object| object.kind == kind));
         }
         tracer.signal(libc::SIGKILL).unwrap();

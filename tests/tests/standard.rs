@@ -244,6 +244,17 @@ cases! {
         #[ignore = "needs root"]
         a_process_that_gave_up_its_rights_traces_itself
     }
+    weather {
+        a_thread_that_ends_in_a_handler_amid_an_emission_ends_and_tracing_goes_on
+        a_thread_that_jumps_out_of_emissions_goes_on_recording
+        a_program_that_closes_all_descriptors_traces_itself
+        a_file_limit_below_the_area_s_size_is_no_signal
+        a_program_that_may_have_five_descriptors_traces_itself
+        ten_thousand_short_threads_lose_nothing_in_a_stream_with_room_for_all
+        a_thousand_streams_of_all_sizes_in_turn_the_last_records_as_the_first
+        what_was_emitted_before_a_stop_is_recorded_with_sixteen_busy_threads
+        children_that_are_killed_amid_emissions_cost_nobody_an_event
+    }
     limits {
         siblings_that_make_and_end_streams_at_once_lose_nothing
         a_stream_goes_on_though_others_have_no_descriptors_to_look_at_its_controller

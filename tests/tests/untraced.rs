@@ -69,7 +69,7 @@ const CALLS: [(&str, u64); 14] = [
     ("mmap", 2),
     ("clock_gettime", 1),
     ("madvise", 1),
-    ("membarrier", 1),
+    ("membarrier", 2),
     ("getpid", 1),
     // Segments that are read-only once they are relocated.
     ("mprotect", 1),

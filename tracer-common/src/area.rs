@@ -1,19 +1,21 @@
-//! The trace area: a memfd through which a target tells its controllers its user events.
+//! The trace area: shared memory through which a target tells its controllers its user events.
 //!
 //! One area serves a process family: a process that loads the library, its children by `fork()`,
-//! and what they exec if it inherits the descriptor. It has fixed parts, at fixed offsets, and ring
-//! data behind them. The file is sparse, and sealed at its
-//! size: it neither shrinks nor grows.
+//! and what they exec if it inherits the descriptor. It is a sparse memfd that is sealed at its size: it
+//! neither shrinks nor grows. (A process that can have no memfd has anonymous shared memory of the same layout, which only its
+//! children share.) It has fixed parts, at fixed offsets, and behind them *windows* of [`WINDOW_BYTES`]: each belongs to
+//! one stream at a time and is cut into that stream's *chunks*, which hold the records.
 //!
 //! Who writes what:
 //!
 //! | part | target | controller |
 //! |---|---|---|
 //! | [`AreaHeader`] | all but `active` and `clock` | `active`, `clock`, `generations` |
-//! | [`StreamControl`] | `refused_*` | everything else |
+//! | [`StreamControl`] | `refused_*`, `emitters`, the pool's words | everything else, `consumed` |
 //! | [`NameEntry`] | yes | yes, by the same rules |
-//! | [`ProcessEntry`] | yes | no |
-//! | [`RingEntry`] | everything but `consumed` | `consumed`, and `state` once the thread is gone |
+//! | [`ProcessEntry`], [`EnteringEntry`] | yes | no |
+//! | window table, [`LaneEntry`] | yes | when a stream ends |
+//! | [`ChunkHeader`], [`ChunkStart`], records | yes | ends the chunks of threads that are no more |
 //!
 //! Both sides check what they read: either may be hostile to the other, or damaged.
 
@@ -25,7 +27,7 @@ use crate::event_type::{EVENT_SET_WORDS, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_
 /// First eight bytes of an area: "LNXTRACE" in little-endian order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LNXTRACE");
 /// Version of this layout.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Name given to `memfd_create()`; `/proc/<pid>/fd` shows `/memfd:posix_trace_area (deleted)`.
 pub const MEMFD_NAME: &str = "posix_trace_area";
 
@@ -35,11 +37,15 @@ pub const STREAM_SLOTS: usize = 32;
 pub const NAME_SLOTS: usize = (TRACE_USER_EVENT_MAX - 1) as usize;
 /// Processes of one family that are known to the area at once.
 pub const PROCESS_SLOTS: usize = 1024;
-/// Rings of one area.
-pub const RING_SLOTS: usize = 8192;
-/// Signal-nesting levels of a thread that have a ring of their own: the thread itself, a handler
-/// that interrupted it while it was emitting, and a handler that interrupted that one.
-pub const NESTING_LEVELS: usize = 3;
+/// Windows of one area.
+pub const WINDOW_SLOTS: usize = 4096;
+/// Bytes of a window. Each is mapped where its address is a multiple of this, so that a chunk's address leads to its
+/// window and to its header.
+pub const WINDOW_BYTES: usize = 4 << 20;
+/// Lanes of one area: the chunks that can be open at once, in all of its streams.
+pub const LANE_SLOTS: usize = 65_536;
+/// Threads that can change a stream's pool at the same moment.
+pub const ENTERING_SLOTS: usize = 1024;
 
 /// Offset of the array of [`StreamControl`].
 pub const STREAMS_OFFSET: usize = 4096;
@@ -47,11 +53,18 @@ pub const STREAMS_OFFSET: usize = 4096;
 pub const NAMES_OFFSET: usize = STREAMS_OFFSET + STREAM_SLOTS * size_of::<StreamControl>();
 /// Offset of the array of [`ProcessEntry`].
 pub const PROCESSES_OFFSET: usize = page_up(NAMES_OFFSET + NAME_SLOTS * size_of::<NameEntry>());
-/// Offset of the array of [`RingEntry`].
-pub const RINGS_OFFSET: usize =
+/// Offset of the window table: a word for each window, see [`window`].
+pub const WINDOWS_OFFSET: usize =
     page_up(PROCESSES_OFFSET + PROCESS_SLOTS * size_of::<ProcessEntry>());
-/// Where ring data starts: the bytes of the fixed parts.
-pub const DATA_OFFSET: usize = page_up(RINGS_OFFSET + RING_SLOTS * size_of::<RingEntry>());
+/// Offset of the streams' lists of windows: for each stream, in order, the index of each of its windows plus one.
+pub const STREAM_WINDOWS_OFFSET: usize = page_up(WINDOWS_OFFSET + WINDOW_SLOTS * 8);
+/// Offset of the streams' arrays of [`EnteringEntry`].
+pub const ENTERING_OFFSET: usize = page_up(STREAM_WINDOWS_OFFSET + STREAM_SLOTS * WINDOW_SLOTS * 4);
+/// Offset of the array of [`LaneEntry`].
+pub const LANES_OFFSET: usize =
+    page_up(ENTERING_OFFSET + STREAM_SLOTS * ENTERING_SLOTS * size_of::<EnteringEntry>());
+/// Where the windows start: the bytes of the fixed parts.
+pub const DATA_OFFSET: usize = page_up(LANES_OFFSET + LANE_SLOTS * size_of::<LaneEntry>());
 
 const fn page_up(bytes: usize) -> usize {
     bytes.next_multiple_of(4096)
@@ -80,18 +93,18 @@ pub struct AreaHeader {
     pub clock: AtomicU32,
     /// When the area was made, on `CLOCK_MONOTONIC` in nanoseconds.
     pub created: AtomicU64,
-    /// End of the ring data handed out so far, as an offset in the file.
-    pub data_end: AtomicU64,
-    /// Ring entries in use so far: those beyond were never used.
-    pub ring_count: AtomicU32,
+    /// Windows in use so far: those beyond were never used.
+    pub window_count: AtomicU32,
+    /// Lanes in use so far: those beyond were never used.
+    pub lane_count: AtomicU32,
     /// User event types defined so far: entries beyond were never used.
     pub name_count: AtomicU32,
     /// Generations handed out so far.
     pub generations: AtomicU32,
     /// Unused. Zero.
-    pub reserved: AtomicU32,
-    /// Keeps `active` on a cache line of its own, as it is read by every emission.
-    pub reserved_too: [AtomicU64; 2],
+    pub padding: AtomicU64,
+    /// Unused. Zero. Keeps `active` on a cache line of its own, as it is read by every emission.
+    pub reserved: [AtomicU64; 2],
     /// Bit *n* is set while the stream in slot *n* runs. All that a trace point looks at when
     /// nothing is traced.
     pub active: AtomicU32,
@@ -105,13 +118,15 @@ pub mod stream_state {
     pub const CLAIMED: u32 = 1;
     /// A stream lives here.
     pub const LIVE: u32 = 2;
+    /// The stream has ended, and a thread may still be in its pool: nobody can have the slot yet.
+    pub const ENDING: u32 = 3;
 }
 
-/// What a ring does when it has no room.
-pub mod ring_mode {
-    /// The oldest records make room.
+/// What a stream's pool does when it has no free chunk.
+pub mod pool_mode {
+    /// The chunk that was closed first is taken again.
     pub const OVERWRITE_OLDEST: u32 = 0;
-    /// The new record is refused and counted.
+    /// The event is refused and counted.
     pub const KEEP_OLDEST: u32 = 1;
 }
 
@@ -122,22 +137,31 @@ pub mod emitters {
     pub const MANY: u32 = 0;
     /// Nobody has emitted yet, and all that the stream records comes from this area.
     pub const NONE: u32 = 1;
-    /// A single ring was ever opened. Whose it is need not wait: there is no other event that it
+    /// A single thread has emitted so far. It need not wait: there is no other event that it
     /// could have seen the effect of.
     pub const ONE: u32 = 2;
 }
 
-/// Control words of one stream. Written by its controller, read by every emission.
-#[repr(C, align(256))]
+/// Control words of one stream. Read by every emission.
+#[repr(C, align(512))]
 pub struct StreamControl {
     /// One of [`stream_state`].
     pub state: AtomicU32,
     /// Names the stream: unique in the area. 0 while no stream lives here.
     pub generation: AtomicU32,
-    /// One of [`ring_mode`].
+    /// One of [`emitters`]. Set by the controller to begin with, and by each thread before its first event; it never goes
+    /// back from `MANY`.
+    pub emitters: AtomicU32,
+    /// Bit 0: the reader sleeps on this word, or is about to. Whoever has recorded an event and finds it set clears it, counts
+    /// one more waking in the other bits, and wakes the reader.
+    pub waiting: AtomicU32,
+    /// Past this time, in ticks, events are refused and counted: the controller gave no sign of
+    /// life. `u64::MAX` for a stream that needs no such signs.
+    pub lease_until: AtomicU64,
+    /// One of [`pool_mode`].
     pub mode: AtomicU32,
-    /// Bytes of each ring's data: a power of two, from [`MIN_RING_BYTES`] to [`MAX_RING_BYTES`].
-    pub ring_bytes: AtomicU32,
+    /// Bytes of each chunk: a power of two, from [`MIN_CHUNK_BYTES`] to [`MAX_CHUNK_BYTES`].
+    pub chunk_bytes: AtomicU32,
     /// Most bytes of data that are kept of one event, at most [`MAX_DATA_BYTES`].
     pub max_data: AtomicU32,
     /// The process that is traced, or 0 for every process of the area.
@@ -150,26 +174,43 @@ pub struct StreamControl {
     pub controller_namespace: AtomicU64,
     /// When the controller's process was started (field 22 of `/proc/<pid>/stat`).
     pub controller_start: AtomicU64,
-    /// Past this time, in ticks, events are refused and counted: the controller gave no sign of
-    /// life. `u64::MAX` for a stream that needs no such signs.
-    pub lease_until: AtomicU64,
-    /// Events refused because no ring could be had. Counted by the target.
-    pub refused_no_ring: AtomicU64,
-    /// Events refused because signal handlers were nested too deeply. Counted by the target.
-    pub refused_nesting: AtomicU64,
     /// Bit *n* is set when events of type *n* are not wanted.
     pub filter: [AtomicU64; EVENT_SET_WORDS],
-    /// One of [`emitters`]. Set by the controller to begin with, and by each thread before it opens a
-    /// ring; it never goes back from `MANY`.
-    pub emitters: AtomicU32,
+    /// Events refused because a thread that has no chunk could have none. Counted by the target.
+    pub refused_no_chunk: AtomicU64,
+    /// Events refused because they interrupted another one of their thread, where that cannot be begun again. Counted by the
+    /// target.
+    pub refused_nested: AtomicU64,
+    /// Chunks that the stream's size asks for. What writers need comes on top of it.
+    pub chunks_for_size: AtomicU32,
+    /// Chunks that are open and have a writer.
+    pub writers: AtomicU32,
+    /// Chunks that were handed out so far: those beyond were never used.
+    pub fresh: AtomicU32,
+    /// The generation of the stream that has ended here last.
+    pub ended_generation: AtomicU32,
+    /// Counts the chunks that were opened, continued or closed: while it stays, the same chunks are open.
+    pub changes: AtomicU64,
+    /// The chunk that was closed first, its number plus one (low half), and a count of changes (high half).
+    pub oldest: AtomicU64,
+    /// The chunk that was closed last (low half), or one before it, and a count of changes (high half).
+    pub newest: AtomicU64,
+    /// The reader has read all chunks with a lower [`ChunkHeader::closing`]. Written by the controller.
+    pub consumed: AtomicU64,
+    /// The last one of the open chunks whose threads have ended plus one (low half), and a count of changes (high half).
+    pub ended: AtomicU64,
+    /// The last one of the stream's lanes without a chunk plus one (low half), and a count of changes (high half).
+    pub free_lanes: AtomicU64,
 }
 
-/// Least data bytes of a ring.
-pub const MIN_RING_BYTES: u32 = 4096;
-/// Most data bytes of a ring.
-pub const MAX_RING_BYTES: u32 = 1 << 30;
 /// Most data of one event.
 pub const MAX_DATA_BYTES: u32 = 65_528;
+/// Least bytes of a chunk.
+pub const MIN_CHUNK_BYTES: u32 = 16 << 10;
+/// Most bytes of a chunk.
+pub const MAX_CHUNK_BYTES: u32 = 256 << 10;
+/// The largest stream.
+pub const MAX_STREAM_BYTES: u32 = 1 << 30;
 
 /// States of a [`NameEntry`].
 pub mod name_state {
@@ -207,75 +248,137 @@ pub struct ProcessEntry {
     pub traced_by: [AtomicU32; STREAM_SLOTS],
 }
 
-/// States of a [`RingEntry`].
-pub mod ring_state {
-    /// Can be claimed; `data_bytes`, when not 0, is what it already has.
-    pub const FREE: u32 = 0;
-    /// A thread is filling it in.
-    pub const CLAIMED: u32 = 1;
-    /// A thread emits here.
-    pub const LIVE: u32 = 2;
-    /// Its thread has ended; what it holds is still to be read.
-    pub const ENDED: u32 = 3;
+/// A thread that is changing a stream's pool: its number (low half) and its process's (high half); 0 where there is
+/// none. A stream's memory is given to nobody else while one of its entries is set by a thread that lives.
+#[repr(C)]
+pub struct EnteringEntry {
+    /// See above.
+    pub thread: AtomicU64,
+}
 
-    /// The word of a ring entry that says both its state and the generation of its stream.
+/// A lane: a row of chunks, one opened after the other, whose events are counted together. At any time one writer at
+/// most has it.
+#[repr(C)]
+pub struct LaneEntry {
+    /// Generation of the stream that it belongs to, or 0.
+    pub generation: AtomicU32,
+    /// Unused. Zero.
+    pub reserved: AtomicU32,
+    /// The next one in the list that it is in.
+    pub link: AtomicU64,
+    /// Events of all its chunks that are closed, those refused included.
+    pub closed: AtomicU64,
+}
+
+/// The windows' table has a word for each window.
+pub mod window {
+    /// The word of a window that belongs to the stream of this generation. That of a free one is 0.
     #[must_use]
-    pub const fn word(generation: u32, state: u32) -> u64 {
-        (generation as u64) << 32 | state as u64
+    pub const fn word(generation: u32) -> u64 {
+        (generation as u64) << 32 | 1
     }
 }
 
-/// One ring: a single thread, stream and nesting level emits here.
-///
-/// Positions count bytes since the ring was made and never go back; the place in the data is the
-/// position modulo `data_bytes`. The ring holds the records from `tail` to `head`.
-#[repr(C, align(128))]
-pub struct RingEntry {
-    /// Records begun. The upper half is the stream's generation to begin with, so that no mark is taken for
-    /// that of another stream's thread. Set before the clock is read: while it differs from `ended`, an event older
-    /// than now may still come.
-    pub begun: AtomicU64,
-    /// Records finished or refused: the attempts to record here, counted from where `begun` begins.
-    pub ended: AtomicU64,
-    /// Where the next record will start.
-    pub head: AtomicU64,
-    /// Where the oldest whole record starts.
-    pub tail: AtomicU64,
-    /// The emitting thread's `pthread_t`.
-    pub thread_id: AtomicU64,
-    /// Where the data is, as an offset in the file.
-    pub data_offset: AtomicU64,
-    /// One of [`ring_state`] (low 32 bits) and the generation of the stream (high 32 bits): one
-    /// word, so that nobody ends or frees a ring that has changed hands meanwhile.
-    pub state: AtomicU64,
-    /// Bytes of the data: a power of two.
-    pub data_bytes: AtomicU32,
-    /// Slot of the stream (low 16 bits) and nesting level (high 16 bits).
-    pub slot_level: AtomicU32,
-    /// How far the controller has read. On a cache line apart from what the target writes.
-    pub consumed: AtomicU64,
-    /// The emitting process, in its own pid namespace.
-    pub pid: AtomicI32,
-    /// The emitting thread, in its own pid namespace.
-    pub tid: AtomicI32,
+/// States of a chunk.
+pub mod chunk_state {
+    /// Never used in this stream.
+    pub const UNUSED: u32 = 0;
+    /// A thread is filling its header in.
+    pub const CLAIMED: u32 = 1;
+    /// A thread emits here.
+    pub const OPEN: u32 = 2;
+    /// Its thread has ended; another one may go on here.
+    pub const ENDED: u32 = 3;
+    /// Nobody writes here any more.
+    pub const CLOSED: u32 = 4;
+
+    /// A chunk's state word: generation of the stream (high half), how often the chunk was opened (24 bits), state (8 bits).
+    #[must_use]
+    pub const fn word(generation: u32, turn: u32, state: u32) -> u64 {
+        (generation as u64) << 32 | ((turn & 0xff_ffff) as u64) << 8 | state as u64
+    }
+
+    /// The state in a chunk's word.
+    #[must_use]
+    pub const fn of(word: u64) -> u32 {
+        (word & 0xff) as u32
+    }
+
+    /// How often the chunk was opened.
+    #[must_use]
+    pub const fn turn_of(word: u64) -> u32 {
+        (word >> 8 & 0xff_ffff) as u32
+    }
+
+    /// The generation of its stream.
+    #[must_use]
+    pub const fn generation_of(word: u64) -> u32 {
+        (word >> 32) as u32
+    }
 }
 
-/// Head of a record in a ring, as three words of 64 bits. The data follows, filled up to a multiple
-/// of eight bytes; a record that reaches the end of the ring goes on at its start.
+/// Header of a chunk. Those of a window's chunks are at its start.
+#[repr(C, align(64))]
+pub struct ChunkHeader {
+    /// See [`chunk_state::word`].
+    pub state: AtomicU64,
+    /// The lane whose chunk it is.
+    pub lane: AtomicU32,
+    /// 1: its thread begins an emission again that was preempted or interrupted, so that a reader of the same process
+    /// need not look at `begun`.
+    pub restartable: AtomicU32,
+    /// Events of its lane before it, those refused included.
+    pub first: AtomicU64,
+    /// Events that were refused while it was open.
+    pub refused: AtomicU64,
+    /// The number plus one of the next chunk in the list that it is in (low half), and a count of changes (high half).
+    pub next: AtomicU64,
+    /// A number that is higher the later the chunk was closed.
+    pub closing: AtomicU64,
+    /// What [`ChunkStart::head`] will be after the record that is being written: set before the clock is read. While it
+    /// differs from the head, an event older than now may still come. It is here, and not in the chunk, since a thread that
+    /// finds its stream ended has set it by then: whatever the window is cut into now, headers are at its start.
+    pub begun: AtomicU64,
+    /// The thread that emits here, in its own pid namespace: its number (low half) and its process's (high half).
+    pub thread: AtomicU64,
+}
+
+/// What a chunk itself begins with.
+#[repr(C, align(64))]
+pub struct ChunkStart {
+    /// Where the next record will start, in bytes from the chunk's beginning (low half), and the events before it (high
+    /// half).
+    pub head: AtomicU64,
+    /// The chunk's number in its stream. It never changes while the stream lives.
+    pub ordinal: AtomicU64,
+    /// What [`StreamControl::changes`] was when the chunk was opened. A reader that has looked at it then has seen every chunk
+    /// that was opened in the lane before.
+    pub opened: AtomicU64,
+}
+
+/// Type number of a record that is no event: the thread that emits from here on. The first record of a chunk is one. Its
+/// data is the process and the thread in their own pid namespace (32 bits each), and the thread's `pthread_t` (64 bits).
+pub const IDENTITY_RECORD: u32 = 0x7fff;
+/// Bytes of data of such a record.
+pub const IDENTITY_BYTES: usize = 16;
+
+/// Head of a record, as three words of 64 bits. The data follows, filled up to a multiple of eight bytes.
 ///
 /// - word 0: time in ticks.
 /// - word 1: bits 0-47 address of the trace point; bits 48-63 the CPU plus one, 0 when not known.
-/// - word 2: bits 0-31 low half of the attempt's number; bits 32-46 event type; bit 47 set when
+/// - word 2: bits 0-31 unused; bits 32-46 event type; bit 47 set when
 ///   the data was cut; bits 48-63 bytes of data.
 pub const RECORD_HEADER_BYTES: usize = 24;
 
 const _: () = {
     assert!(offset_of!(AreaHeader, active) == 64);
     assert!(size_of::<AreaHeader>() <= STREAMS_OFFSET);
-    assert!(size_of::<StreamControl>() == 256);
-    assert!(offset_of!(StreamControl, filter) == 72);
+    assert!(size_of::<StreamControl>() == 512);
+    assert!(offset_of!(StreamControl, filter) == 64);
     assert!(size_of::<NameEntry>() == 80);
     assert!(size_of::<ProcessEntry>() == 192);
-    assert!(size_of::<RingEntry>() == 128);
-    assert!(offset_of!(RingEntry, consumed) == 64);
+    assert!(size_of::<LaneEntry>() == 24);
+    assert!(size_of::<ChunkHeader>() == 64);
+    assert!(size_of::<ChunkStart>() == 64);
+    assert!(LANES_OFFSET.is_multiple_of(4096));
 };

@@ -28,7 +28,7 @@ fn source(mode: RingMode) -> AreaSource {
         target: None,
         inherit: false,
         is_only_source: true,
-        ring_bytes: 1 << 20,
+        bytes: 1 << 20,
         mode,
         max_data: 4096,
         lease: None,

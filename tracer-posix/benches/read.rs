@@ -110,7 +110,7 @@ fn collect(criterion: &mut Criterion) {
             target: None,
             inherit: false,
             is_only_source: true,
-            ring_bytes: 16 << 20,
+            bytes: 16 << 20,
             mode: RingMode::KeepOldest,
             max_data: 4096,
             lease: None,

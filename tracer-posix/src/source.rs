@@ -18,6 +18,26 @@ pub trait Source: Send {
     /// A source that will never bring anything again returns `MonotonicNs(u64::MAX)`.
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs;
 
+    /// Says that the stream's reader is about to sleep: whoever records an event from now on wakes it. The reader has to
+    /// [collect](Self::collect) once more before it [sleeps](Self::sleep). `false` from a source that cannot wake anybody, or not yet.
+    fn announce_sleep(&mut self) -> bool {
+        false
+    }
+
+    /// Sleeps until there is something new, but not for longer than `time`. After [`announce_sleep`](Self::announce_sleep) only.
+    fn sleep(&mut self, time: std::time::Duration) {
+        let _ = time;
+    }
+
+    /// Takes back that the reader is about to sleep.
+    fn retract_sleep(&mut self) {}
+
+    /// The word that its emitters wake the reader by; `None` from a source that cannot, or not yet.
+    #[doc(hidden)]
+    fn waiting_word(&self) -> Option<crate::area::WaitingWord> {
+        None
+    }
+
     /// Tells the source what the stream wants from now on, so that what nobody wants is dropped
     /// where it arises. The engine filters again, exactly; a source may bring more than is wanted.
     fn control(&mut self, control: &Control);
@@ -137,6 +157,13 @@ impl Pending {
     }
 }
 
+/// How much was in a [`Batch`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchMark {
+    events: usize,
+    data: usize,
+}
+
 /// What sources hand to the engine in one round.
 pub struct Batch<'a> {
     types: &'a mut EventTypes,
@@ -209,6 +236,20 @@ impl<'a> Batch<'a> {
     #[must_use]
     pub fn losses(&self) -> &[Loss] {
         self.losses
+    }
+
+    /// How much is here, to go [back](Self::go_back) to.
+    pub(crate) fn mark(&self) -> BatchMark {
+        BatchMark {
+            events: self.events.len(),
+            data: self.data.len(),
+        }
+    }
+
+    /// Takes the events back that came since the mark.
+    pub(crate) fn go_back(&mut self, mark: BatchMark) {
+        self.events.truncate(mark.events);
+        self.data.truncate(mark.data);
     }
 
     /// Adds the word that events were lost.

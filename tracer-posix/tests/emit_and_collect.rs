@@ -56,6 +56,8 @@ impl Harness {
             &mut data,
             &mut losses,
         ));
+        // As the merge does: a source may bring them in any order.
+        pending.sort_by_key(|event| event.header.time);
         let events: Vec<_> = pending
             .iter()
             .map(|event| (event.header, event.data(&data).to_vec()))
@@ -85,7 +87,7 @@ fn request() -> StreamRequest {
         target: Some(own),
         inherit: true,
         is_only_source: false,
-        ring_bytes: 64 << 10,
+        bytes: 64 << 10,
         mode: RingMode::KeepOldest,
         max_data: 1024,
         lease: None,
@@ -231,7 +233,7 @@ fn a_handler_that_interrupts_an_emission_loses_nothing_and_spoils_nothing() {
     let event = own_event("interrupted");
     let handled = *IN_SIGNAL.get_or_init(|| own_event("in a handler"));
     let mut harness = Harness::new(&StreamRequest {
-        ring_bytes: 64 << 20,
+        bytes: 64 << 20,
         ..request()
     });
     let handler: extern "C" fn(libc::c_int) = emit_in_handler;

@@ -3,23 +3,30 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::mem::offset_of;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use tracer_common::area::{
-    AreaHeader, DATA_OFFSET, NAME_SLOTS, NAMES_OFFSET, NameEntry, RINGS_OFFSET, RingEntry,
-    STREAMS_OFFSET, StreamControl, name_state, ring_state,
+    ChunkHeader, ChunkStart, DATA_OFFSET, LANES_OFFSET, LaneEntry, MIN_CHUNK_BYTES, NAME_SLOTS,
+    NAMES_OFFSET, NameEntry, PROCESSES_OFFSET, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET,
+    StreamControl, WINDOWS_OFFSET, chunk_state, name_state, window,
 };
 use tracer_common::event_type::EventTypeId;
 use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_posix::engine::{EventSet, EventTypes};
 use tracer_posix::source::{Batch, Control, Source};
 
-/// Bytes of the area that the hostile side writes: the fixed parts and some ring data.
+/// Bytes of the area that the hostile side writes: the fixed parts and some chunks.
 const REACH: usize = DATA_OFFSET + (1 << 20);
-const RING_BYTES: u32 = 64 << 10;
+/// Bytes of the stream.
+const BYTES: u32 = 64 << 10;
+/// Chunks that the hostile side makes up.
+const CHUNKS: usize = 8;
+/// Where the stream's control words are: it is the first one.
+const CONTROL: usize = STREAMS_OFFSET;
 
 /// The area as its other side has it.
 struct Hostile {
@@ -36,7 +43,7 @@ impl Hostile {
                 REACH,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
-                area.as_fd().as_raw_fd(),
+                area.file().unwrap().as_raw_fd(),
                 0,
             )
         };
@@ -71,33 +78,69 @@ impl Hostile {
             0 => 0,
             1 => u64::MAX,
             2 => random,
-            3 => random % u64::from(RING_BYTES),
+            3 => random % u64::from(BYTES),
             4 => DATA_OFFSET as u64 + random % 4096 * 4096,
-            5 => u64::from(RING_BYTES),
+            5 => u64::from(BYTES),
             _ => 1 << (random % 64),
         }
     }
 
-    /// Makes ring `index` look alive, and everything else in it odd.
-    fn forge_ring(&mut self, index: usize, generation: u32) {
-        let entry = RINGS_OFFSET + index * size_of::<RingEntry>();
-        for offset in (0..size_of::<RingEntry>()).step_by(8) {
+    /// Where the header of a chunk is, and the chunk: the first place is taken by the headers.
+    fn chunk(index: usize) -> (usize, usize) {
+        let at = index + 1;
+        (
+            DATA_OFFSET + at * size_of::<ChunkHeader>(),
+            DATA_OFFSET + at * MIN_CHUNK_BYTES as usize,
+        )
+    }
+
+    /// Gives the stream its first window, with some chunks in it.
+    fn give_window(&self, generation: u32) {
+        self.set(WINDOWS_OFFSET, window::word(generation));
+        self.set(STREAM_WINDOWS_OFFSET, 1);
+        let fresh = CONTROL + offset_of!(StreamControl, fresh);
+        self.set_half(fresh, u32::try_from(CHUNKS).unwrap());
+        self.note_change();
+    }
+
+    fn note_change(&self) {
+        let changes = CONTROL + offset_of!(StreamControl, changes);
+        self.set(changes, self.get(changes) + 1);
+    }
+
+    fn set_half(&self, offset: usize, value: u32) {
+        let word = self.get(offset / 8 * 8);
+        let shift = offset % 8 * 8;
+        let kept = word & !(u64::from(u32::MAX) << shift);
+        self.set(offset / 8 * 8, kept | u64::from(value) << shift);
+    }
+
+    /// Makes a chunk look alive, and everything else in it odd.
+    fn forge_chunk(&mut self, index: usize, generation: u32) {
+        let (header, chunk) = Self::chunk(index);
+        for offset in (0..size_of::<ChunkHeader>()).step_by(8) {
             let value = self.odd();
-            self.set(entry + offset, value);
+            self.set(header + offset, value);
         }
-        let state = [ring_state::LIVE, ring_state::ENDED][index % 2];
-        let at = std::mem::offset_of!(RingEntry, state);
-        self.set(entry + at, ring_state::word(generation, state));
+        for offset in (0..size_of::<ChunkStart>()).step_by(8) {
+            let value = self.odd();
+            self.set(chunk + offset, value);
+        }
+        let states = [
+            chunk_state::OPEN,
+            chunk_state::ENDED,
+            chunk_state::CLOSED,
+            chunk_state::CLAIMED,
+        ];
+        let turn = u32::try_from(self.random() % 3).unwrap();
+        let state = chunk_state::word(generation, turn, states[index % 4]);
+        self.set(header + offset_of!(ChunkHeader, state), state);
         if self.random().is_multiple_of(2) {
-            // Data that can be mapped, and marks that let the reader through.
-            let data = DATA_OFFSET as u64 + (index % 16) as u64 * u64::from(RING_BYTES);
-            self.set(entry + std::mem::offset_of!(RingEntry, data_offset), data);
-            let ended = (u64::from(generation) << 32) + self.random() % 100;
-            self.set(entry + std::mem::offset_of!(RingEntry, begun), ended);
-            self.set(entry + std::mem::offset_of!(RingEntry, ended), ended);
-            let head = self.random() % u64::from(RING_BYTES) * 2;
-            self.set(entry + std::mem::offset_of!(RingEntry, head), head);
-            self.set(entry + std::mem::offset_of!(RingEntry, tail), 0);
+            // A mark that lets the reader through, and a head that is within the chunk.
+            let events = self.random() % 100;
+            let head = (events << 32) | (self.random() % u64::from(MIN_CHUNK_BYTES));
+            self.set(header + offset_of!(ChunkHeader, begun), head);
+            self.set(chunk + offset_of!(ChunkStart, head), head);
         }
     }
 
@@ -119,17 +162,17 @@ fn reader_and_hostile() -> (AreaSource, Hostile, u32) {
         target: None,
         inherit: true,
         is_only_source: false,
-        ring_bytes: RING_BYTES as usize,
+        bytes: BYTES as usize,
         mode: RingMode::OverwriteOldest,
         max_data: 64,
         lease: Some(Duration::from_secs(1)),
     };
     let mut source = AreaSource::open(area, &request).unwrap();
     source.control(&control(true));
-    let generation_at = STREAMS_OFFSET + std::mem::offset_of!(StreamControl, generation) / 8 * 8;
+    let generation_at = CONTROL + offset_of!(StreamControl, generation) / 8 * 8;
     // The generation is the upper half of its word.
     let generation = u32::try_from(hostile.get(generation_at) >> 32).unwrap();
-    assert_eq!(std::mem::offset_of!(StreamControl, generation) % 8, 4);
+    assert_eq!(offset_of!(StreamControl, generation) % 8, 4);
     (source, hostile, generation)
 }
 
@@ -149,24 +192,32 @@ fn a_thread_amid_an_emission_holds_the_watermark_up_and_not_for_ever() {
         let batch = &mut Batch::new(&mut types, &mut events, &mut data, &mut losses);
         source.collect(batch)
     };
-    let at = |offset| RINGS_OFFSET + offset;
-    let state = ring_state::word(generation, ring_state::LIVE);
-    hostile.set(at(std::mem::offset_of!(RingEntry, state)), state);
-    let data_offset = at(std::mem::offset_of!(RingEntry, data_offset));
-    hostile.set(data_offset, DATA_OFFSET as u64);
-    let ring_count = std::mem::offset_of!(AreaHeader, ring_count);
-    hostile.set(ring_count / 8 * 8, hostile.get(ring_count / 8 * 8) | 1);
-    let begun = at(std::mem::offset_of!(RingEntry, begun));
-    let ended = at(std::mem::offset_of!(RingEntry, ended));
+    hostile.give_window(generation);
+    let (header, chunk) = Hostile::chunk(0);
+    let open = chunk_state::word(generation, 1, chunk_state::OPEN);
+    hostile.set(header + offset_of!(ChunkHeader, state), open);
+    let own = u64::from(std::process::id());
+    let thread = header + offset_of!(ChunkHeader, thread);
+    hostile.set(thread, own << 32 | own);
+    let begun = header + offset_of!(ChunkHeader, begun);
+    let head = chunk + offset_of!(ChunkStart, head);
+    hostile.set(begun, 64);
+    hostile.set(head, 64);
 
     let idle = collect();
     assert!(collect() > idle, "nobody is amid an emission");
-    hostile.set(begun, 1);
+    hostile.set(begun, 88);
     let held = collect();
     assert_eq!(collect(), held, "somebody is");
-    hostile.set(ended, 1);
+    hostile.set(begun, 64);
     assert!(collect() > held, "nobody is any more");
-    hostile.set(begun, 2);
+    // Of a thread that is no more nothing comes.
+    hostile.set(begun, 88);
+    hostile.set(thread, u64::from(i32::MAX.unsigned_abs()) << 32 | 1);
+    let held = collect();
+    assert!(collect() > held, "it was waited for");
+    hostile.set(thread, own << 32 | own);
+    hostile.set(begun, 96);
     let held = collect();
     let begin = Instant::now();
     while collect() == held {
@@ -206,15 +257,26 @@ fn whatever_a_target_writes_the_reader_goes_on() {
     let (mut seen, mut last) = (0, None);
     let begin = Instant::now();
     for round in 0..400_u32 {
-        for index in 0..8 {
-            hostile.forge_ring(index, generation);
+        hostile.give_window(generation);
+        for index in 0..CHUNKS {
+            hostile.forge_chunk(index, generation);
         }
-        hostile.scribble(NAMES_OFFSET..RINGS_OFFSET, 50);
-        hostile.scribble(DATA_OFFSET..REACH, 20_000);
-        // How many rings and names there are, where the data ends, when the area was made.
+        hostile.scribble(NAMES_OFFSET..PROCESSES_OFFSET, 50);
+        hostile.scribble(DATA_OFFSET + MIN_CHUNK_BYTES as usize..REACH, 20_000);
+        hostile.scribble(
+            LANES_OFFSET..LANES_OFFSET + 100 * size_of::<LaneEntry>(),
+            20,
+        );
+        // How many windows, lanes and names there are, when the area was made.
         hostile.scribble(16..56, 3);
         if round % 3 == 0 {
-            hostile.scribble(STREAMS_OFFSET..NAMES_OFFSET, 5);
+            hostile.scribble(CONTROL..NAMES_OFFSET, 5);
+            hostile.scribble(STREAM_WINDOWS_OFFSET..STREAM_WINDOWS_OFFSET + 64, 5);
+            hostile.scribble(WINDOWS_OFFSET..WINDOWS_OFFSET + 64, 5);
+        }
+        if round % 7 == 0 {
+            let generation_at = CONTROL + offset_of!(StreamControl, generation);
+            hostile.set_half(generation_at, generation);
         }
         events.clear();
         data.clear();

@@ -6,7 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -79,7 +79,7 @@ fn request(target: Option<i32>) -> StreamRequest {
         target,
         inherit: true,
         is_only_source: false,
-        ring_bytes: 1 << 20,
+        bytes: 1 << 20,
         mode: RingMode::KeepOldest,
         max_data: 256,
         lease: None,
@@ -245,7 +245,7 @@ fn a_source_that_may_retire_ends_when_it_has_brought_nothing_for_a_while() {
 fn a_command_that_is_given_an_area_is_traced_from_its_first_event() {
     let _alone = alone();
     let area = Area::for_command().unwrap();
-    let raw = area.as_fd().as_raw_fd();
+    let raw = area.file().unwrap().as_raw_fd();
     let mut command = player("emit at once");
     let keep_open = move || {
         // SAFETY: changes a flag of a descriptor that is open.

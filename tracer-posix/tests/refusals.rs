@@ -1,16 +1,16 @@
-//! Events that a trace point has to refuse before it has a ring for them are counted, by cause and once.
+//! Trace points in a bad place: within each other, without descriptors, without memory. What they refuse is counted, by cause
+//! and once.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ffi::{c_int, c_void};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::process::Command;
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::{fs, thread};
+use std::{env, fs, thread};
 
-use tracer_common::area::NESTING_LEVELS;
 use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_posix::emit::UserEvent;
 use tracer_posix::engine::{EventSet, EventTypes};
@@ -28,7 +28,7 @@ fn source() -> AreaSource {
         target: None,
         inherit: false,
         is_only_source: true,
-        ring_bytes: 64 << 10,
+        bytes: 64 << 10,
         mode: RingMode::KeepOldest,
         max_data: 1024,
         lease: None,
@@ -67,6 +67,8 @@ static DEPTH: AtomicUsize = AtomicUsize::new(0);
 
 const PAGE: usize = 4096;
 const DATA: usize = 256;
+/// Emissions that each interrupt the one before.
+const LEVELS: usize = 5;
 
 /// Emits what cannot be read until a handler makes it so: the handler runs within this emission.
 fn emit_page(index: usize) {
@@ -78,23 +80,23 @@ fn emit_page(index: usize) {
 /// Emits from the next page, within the emission that it interrupts, and then makes that one's page readable.
 extern "C" fn emit_within(_signal: c_int) {
     let depth = DEPTH.fetch_add(1, SeqCst);
-    if depth >= NESTING_LEVELS {
+    if depth >= LEVELS {
         // Any other fault than those that the test makes.
         std::process::abort();
     }
-    emit_page(depth + 1);
+    if depth + 1 < LEVELS {
+        emit_page(depth + 1);
+    }
     let page = PAGES.load(SeqCst).wrapping_add(depth * PAGE);
     // SAFETY: a page of the test's.
     unsafe { libc::mprotect(page.cast(), PAGE, libc::PROT_READ) };
 }
 
-#[test]
-fn an_event_that_interrupts_too_many_others_is_counted() {
-    let _alone = alone();
+/// Emits from within emissions, each in a handler that has interrupted the one before. What came, and what was lost.
+fn emit_within_each_other() -> (usize, Vec<(LossCause, u64)>) {
     let event = UserEvent::open("nested").unwrap();
-    // The page after the last is not read: the level that would is the one too many.
-    let bytes = (NESTING_LEVELS + 1) * PAGE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let bytes = LEVELS * PAGE;
     // SAFETY: asks for a new mapping at an address of the kernel's choice.
     let pages = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
     assert_ne!(pages, libc::MAP_FAILED);
@@ -113,50 +115,68 @@ fn an_event_that_interrupts_too_many_others_is_counted() {
     emit_page(0);
     // SAFETY: what was there before.
     unsafe { libc::sigaction(libc::SIGSEGV, &raw const before, ptr::null_mut()) };
-
-    assert_eq!(DEPTH.load(SeqCst), NESTING_LEVELS);
-    let lost = vec![(LossCause::NestedTooDeeply, 1)];
-    assert_eq!(collected(&mut source), (NESTING_LEVELS, lost));
-    assert_eq!(collected(&mut source), (0, vec![]));
+    collected(&mut source)
 }
 
-/// The library's own descriptor of the area: it has the highest number of those there are.
-fn area_number() -> RawFd {
-    let entries = fs::read_dir("/proc/self/fd").unwrap();
-    let numbers = entries.filter_map(|entry| {
-        let path = entry.unwrap().path();
-        let is_area = fs::read_link(&path).is_ok_and(|link| {
-            link.to_string_lossy()
-                .starts_with("/memfd:posix_trace_area")
-        });
-        is_area.then(|| path.file_name()?.to_str()?.parse().ok())?
-    });
-    numbers.max().unwrap()
+/// Tells this test binary, run again without restartable sequences, to play its part.
+const WITHOUT_RSEQ: &str = "TRACER_TEST_WITHOUT_RSEQ";
+
+#[test]
+fn an_emission_that_interrupts_another_loses_nothing() {
+    let _alone = alone();
+    if env::var_os(WITHOUT_RSEQ).is_some() {
+        return;
+    }
+    assert_eq!(emit_within_each_other(), (LEVELS, vec![]));
 }
 
 #[test]
-fn events_of_a_thread_that_can_have_no_ring_are_counted() {
+fn without_restartable_sequences_what_interrupts_an_emission_is_counted() {
     let _alone = alone();
-    let event = UserEvent::open("no ring").unwrap();
-    let mut source = source();
-    let area = area_number();
+    if env::var_os(WITHOUT_RSEQ).is_some() {
+        // The page of the second is never read: it is refused before.
+        let lost = vec![(LossCause::NestedTooDeeply, 1)];
+        assert_eq!(emit_within_each_other(), (1, lost));
+        return;
+    }
+    let name = "without_restartable_sequences_what_interrupts_an_emission_is_counted";
+    let output = Command::new(env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(WITHOUT_RSEQ, "1")
+        .env("GLIBC_TUNABLES", "glibc.pthread.rseq=0")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// Closes every descriptor of the library's in the calling thread's own table of descriptors, as `closefrom(3)` would.
+fn close_areas() {
     // SAFETY: takes no pointers.
-    let kept = unsafe { libc::dup(area) };
-    assert!(kept >= 0);
-    // SAFETY: just opened, and nobody else's.
-    let kept = unsafe { OwnedFd::from_raw_fd(kept) };
+    assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
+    for entry in fs::read_dir("/proc/thread-self/fd").unwrap() {
+        let path = entry.unwrap().path();
+        let is_area = fs::read_link(&path)
+            .is_ok_and(|link| link.to_string_lossy().contains("posix_trace_area"));
+        if is_area {
+            let number = path.file_name().unwrap().to_str().unwrap();
+            // SAFETY: takes no pointers; the library finds out.
+            unsafe { libc::close(number.parse().unwrap()) };
+        }
+    }
+}
 
-    // The program closes what it does not know. A thread that comes then cannot map its ring.
-    // SAFETY: takes no pointers; the library finds out.
-    unsafe { libc::close(area) };
-    let emit = || (0..7).for_each(|_| event.emit(b"refused"));
-    thread::scope(|scope| scope.spawn(emit).join()).unwrap();
-    // SAFETY: takes no pointers; nobody else has opened anything meanwhile.
-    unsafe { libc::dup2(kept.as_raw_fd(), area) };
+#[test]
+fn a_thread_without_the_area_s_descriptor_records_all_the_same() {
+    let _alone = alone();
+    let event = UserEvent::open("no descriptor").unwrap();
+    let recorded = thread::spawn(move || {
+        close_areas();
+        let mut source = source();
+        (0..7).for_each(|_| event.emit(b"recorded"));
+        let others = thread::spawn(move || (0..7).for_each(|_| event.emit(b"recorded")));
+        others.join().unwrap();
+        collected(&mut source)
+    });
 
-    let lost = vec![(LossCause::NoThreadRing, 7)];
-    assert_eq!(collected(&mut source), (0, lost));
-    assert_eq!(collected(&mut source), (0, vec![]));
-    thread::scope(|scope| scope.spawn(emit).join()).unwrap();
-    assert_eq!(collected(&mut source), (7, vec![]));
+    assert_eq!(recorded.join().unwrap(), (14, vec![]));
 }

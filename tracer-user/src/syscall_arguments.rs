@@ -312,6 +312,25 @@ mod tests {
         blank_registers(&mut entered.as_mut_bytes()[..20]);
     }
 
+    /// Of calls that not every kernel is built with: by the declarations in the kernel's sources.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn calls_that_this_kernel_may_lack_are_known_too() {
+        let count = |call: libc::c_long| {
+            let call = Call {
+                table: Table::Native,
+                number: i32::try_from(call).unwrap(),
+                registers: [0; MOST],
+            };
+            call.count()
+        };
+        assert_eq!(count(libc::SYS_init_module), 3);
+        assert_eq!(count(libc::SYS_finit_module), 3);
+        assert_eq!(count(libc::SYS_delete_module), 2);
+        assert_eq!(count(libc::SYS_kexec_load), 4);
+        assert_eq!(count(libc::SYS_lookup_dcookie), 3);
+    }
+
     /// The kernel's tracing files, mounted for this thread alone: they are not everywhere, and nothing
     /// is left of it.
     fn own_tracefs() -> PathBuf {

@@ -1,6 +1,4 @@
-//! What a ring is made of. The model checker's crate (`ring-model`) has a module of this name with
+//! What chunks and lists are made of. The model checker's crate (`ring-model`) has a module of this name with
 //! the checker's own.
 
-pub(super) use std::sync::atomic::{AtomicU64, compiler_fence, fence};
-
-pub(super) use tracer_common::area::RingEntry;
+pub(super) use std::sync::atomic::{AtomicU64, compiler_fence};

@@ -1,22 +1,31 @@
-//! A trace point: the way of an event from the program into the rings.
+//! A trace point: the way of an event from the program into its chunks.
 //!
 //! Wait-free and async-signal-safe: no lock, no allocation, no system call and no locked
-//! instruction after a thread's first event in a stream.
+//! instruction, but where a thread meets a stream for the first time or has filled its chunk. (Then there are
+//! locked instructions, and a call that maps memory where it is new to the process.)
+//!
+//! A handler may interrupt it anywhere and leave it for good. So nothing here waits to be dropped: a thread that
+//! unwinds a function from one of its instructions (`pthread_exit()` in a handler) finds nothing to do.
 
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::compiler_fence;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use tracer_common::area::{NESTING_LEVELS, StreamControl, emitters};
+use tracer_common::area::{StreamControl, emitters};
 use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
 
+use super::chunk::{Moment, Refusal};
 use super::gate;
 use super::mapping::Parts;
 use super::process;
 use super::record::Emission;
-use super::ring::Producer;
-use super::thread::{self, Lane};
+use super::sequence::{self, Outcome};
+use super::signals::HeldBack;
+use super::thread::{self, Lane, Role, ThreadState};
 use super::ticks::{TickSource, wait_for_earlier_loads};
-use super::tls;
+use super::{tls, wake};
+
+/// How often an emission is begun again that was interrupted. Only a debugger that stops at each instruction
+/// interrupts it more often.
+const TRIES: usize = 100;
 
 /// Records an event of a user type in every stream that wants it. Anything else than a user type
 /// is ignored: a program does not forge the system's events.
@@ -50,8 +59,8 @@ pub(crate) fn emit_through_gate(event_type: EventTypeId, data: &[u8], address: u
         data,
         address,
     };
-    if emit_plainly(&point).is_none() {
-        emit_in_any_case(event_type, data, address);
+    if emit_fast(&point).is_none() {
+        emit_slow(event_type, data, address);
     }
 }
 
@@ -62,71 +71,70 @@ struct TracePoint<'a> {
     address: u64,
 }
 
-/// The way of nearly every event: a single stream runs, the thread has a ring in it, nothing is
-/// interrupted, all of the data is kept, and the record does not go on at the ring's start. `None`
-/// where it is not so; then nothing was done. It calls no function, so that nothing has to be kept
+impl TracePoint<'_> {
+    /// What is kept of it.
+    #[inline(always)]
+    fn emission(&self, max_data: usize) -> Emission<'_> {
+        let data = self.data.get(..max_data).unwrap_or(self.data);
+        Emission {
+            event_type: self.event_type,
+            address: self.address,
+            data,
+            is_cut: data.len() < self.data.len(),
+        }
+    }
+}
+
+/// The way of nearly every event: a single stream runs, the thread has a chunk in it with room, and all of the data
+/// is kept. `None` where it is not so; then nothing was done. It calls no function, so that nothing has to be kept
 /// for after one: each instruction counts here, since the fence of the next event waits for it.
 #[inline(always)]
-fn emit_plainly(point: &TracePoint<'_>) -> Option<()> {
+fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
     let parts = process::parts_if_ready()?;
     let active = parts.header().active.load(Relaxed);
-    if active & active.wrapping_sub(1) != 0 || process::tick_source() != TickSource::CycleCounter {
+    if active & active.wrapping_sub(1) != 0 {
         return None;
     }
-    let slot = active.trailing_zeros();
-    let control = stream(parts, slot)?;
+    let slot = usize::try_from(active.trailing_zeros()).ok()?;
+    let control = parts.stream(slot)?;
     if !is_wanted(control, point.event_type) {
         return Some(());
     }
-    let mut nested = thread::Nested::enter_outermost()?;
-    let rseq_offset = nested.rseq_offset();
-    let place = nested.lane_if_known(slot, control)?;
-    let Lane::Open(producer) = &mut place.lane else {
+    let state = thread::known()?;
+    let lane = state.lanes.get(slot)?;
+    let is_usual = lane.generation.get() == control.generation.load(Relaxed)
+        && state.is_restartable()
+        && process::tick_source() == TickSource::CycleCounter
+        && point.data.len() <= lane.max_data.get();
+    if !is_usual {
         return None;
+    }
+    let emission = Emission {
+        event_type: point.event_type,
+        address: point.address,
+        data: point.data,
+        is_cut: false,
     };
-    if point.data.len() > producer.max_data {
+    // SAFETY: the structure is this thread's and the lane is too. One whose generation is that of a stream is
+    // filled in, or else its chunk is null.
+    let outcome = unsafe { sequence::emit(state.rseq, lane, &emission) };
+    if outcome != Outcome::Recorded {
         return None;
     }
-    let place_in_ring = producer.place(point.data.len())?;
-    producer.begin();
-    // The fence and the counter side by side: what stands between them would not run beside the
-    // counter's latency.
-    if !is_alone(control) {
-        wait_for_earlier_loads();
+    if wake::is_awaited(control) {
+        wake::wake(control);
     }
-    let ticks = TickSource::CycleCounter.now_after_wait();
-    let is_as_before = control.generation.load(Relaxed) == place.generation
-        && parts.header().active.load(Relaxed) == active;
-    if !is_as_before {
-        producer.abandon();
-        return None;
-    }
-    if is_left_alone(control, ticks) {
-        producer.refuse();
-        return Some(());
-    }
-    producer.record_at(
-        place_in_ring,
-        ticks,
-        &Emission {
-            event_type: point.event_type,
-            address: point.address,
-            cpu_plus_one: tls::cpu_plus_one(rseq_offset),
-            data: point.data,
-            is_cut: false,
-        },
-    );
-    compiler_fence(SeqCst);
     Some(())
 }
 
 /// The way of every event, whatever the case.
 #[inline(never)]
-fn emit_in_any_case(event_type: EventTypeId, data: &[u8], address: u64) {
+fn emit_slow(event_type: EventTypeId, data: &[u8], address: u64) {
     let Some(parts) = process::parts_if_ready().or_else(process::parts_made_ready) else {
         return;
     };
-    let Some(mut nested) = thread::Nested::enter() else {
+    let Some(state) = thread::known_or_new() else {
+        count_refused(parts, event_type);
         return;
     };
     let point = TracePoint {
@@ -134,31 +142,31 @@ fn emit_in_any_case(event_type: EventTypeId, data: &[u8], address: u64) {
         data,
         address,
     };
-    let mut has_waited = false;
     let mut left = parts.header().active.load(Relaxed);
     while left != 0 {
-        let slot = left.trailing_zeros();
+        let slot = usize::try_from(left.trailing_zeros()).unwrap_or(0);
         left &= left - 1;
-        let Some(control) = stream(parts, slot) else {
-            continue;
-        };
-        if is_wanted(control, event_type) {
-            // What the program has seen before this point, the clock is read after. Once is enough
-            // for all streams.
-            if !has_waited {
-                wait_for_earlier_loads();
-                has_waited = true;
-            }
-            emit_to_stream(parts, (slot, control), &mut nested, &point);
+        if let Some(control) = parts.stream(slot)
+            && is_wanted(control, event_type)
+        {
+            emit_to_stream(parts, (slot, control), state, &point);
         }
     }
 }
 
-#[inline(always)]
-fn stream(parts: Parts<'static>, slot: u32) -> Option<&'static StreamControl> {
-    usize::try_from(slot)
-        .ok()
-        .and_then(|slot| parts.stream(slot))
+/// A thread that can have no memory of its own emits nothing: the streams count it.
+#[cold]
+fn count_refused(parts: Parts<'static>, event_type: EventTypeId) {
+    let active = parts.header().active.load(Relaxed);
+    for (slot, control) in parts.streams() {
+        let generation = control.generation.load(Acquire);
+        if active >> slot & 1 == 1
+            && is_wanted(control, event_type)
+            && process::is_traced_by(slot, control, generation)
+        {
+            control.refused_no_chunk.fetch_add(1, Relaxed);
+        }
+    }
 }
 
 #[inline(always)]
@@ -169,22 +177,8 @@ fn is_wanted(control: &StreamControl, event_type: EventTypeId) -> bool {
     word.is_some_and(|word| word.load(Relaxed) >> (event_type.0 % 64) & 1 == 0)
 }
 
-/// Whether a stream still is the one that the thread's ring was made for, and runs.
-///
-/// Only under the ring's mark is it certain that the ring is still ours: whoever takes a
-/// stream away changes its generation, and then waits until no mark is set.
-#[inline(always)]
-fn is_current(
-    parts: Parts<'static>,
-    (slot, control): (u32, &StreamControl),
-    generation: u32,
-) -> bool {
-    control.generation.load(Relaxed) == generation
-        && parts.header().active.load(Relaxed) >> slot & 1 == 1
-}
-
 /// Whether the stream has no event that this thread could have seen the effect of, so that it need
-/// not wait for its loads.
+/// not wait for its loads. (`sequence::emit` asks the same.)
 ///
 /// Another emitter notes itself before it emits, and processors with a cycle counter do their loads in
 /// order: a thread that has seen what the other did sees the note too. What the controller records is
@@ -194,70 +188,140 @@ fn is_alone(control: &StreamControl) -> bool {
     control.emitters.load(Relaxed) == emitters::ONE
 }
 
-/// Whether nobody has looked after the stream for so long that its controller must be dead.
-#[inline(always)]
-fn is_left_alone(control: &StreamControl, ticks: u64) -> bool {
-    ticks > control.lease_until.load(Relaxed)
-}
-
-/// What is kept of an event's data, and whether that is less than all.
-#[inline(always)]
-fn kept(data: &[u8], max_data: usize) -> (&[u8], bool) {
-    data.get(..max_data)
-        .map_or((data, false), |kept| (kept, kept.len() < data.len()))
-}
-
-#[inline(always)]
+/// Records an event in one stream, or counts that it could not.
 fn emit_to_stream(
     parts: Parts<'static>,
-    (slot, control): (u32, &StreamControl),
-    nested: &mut thread::Nested,
+    (slot, control): (usize, &'static StreamControl),
+    state: &ThreadState,
     point: &TracePoint<'_>,
 ) {
-    if nested.level() >= NESTING_LEVELS {
-        control.refused_nesting.fetch_add(1, Relaxed);
-        return;
-    }
-    let rseq_offset = nested.rseq_offset();
-    let Some(place) = nested.lane(parts, (slot, control)) else {
-        return;
-    };
-    let Lane::Open(producer) = &mut place.lane else {
-        if matches!(place.lane, Lane::NoRing) {
-            control.refused_no_ring.fetch_add(1, Relaxed);
+    // Each time that the chunk is full it gets another one; then it has room.
+    for _ in 0..TRIES {
+        let Some(lane) = state.lane(parts, slot, control) else {
+            return;
+        };
+        if lane.role.get() != Role::Emitter {
+            return;
         }
-        return;
-    };
-    producer.begin();
-    if is_current(parts, (slot, control), place.generation) {
-        record(producer, control, rseq_offset, point);
-    } else {
-        producer.abandon();
+        let emission = point.emission(lane.max_data.get());
+        match record(state, lane, control, &emission) {
+            Ok(()) => {
+                if wake::is_awaited(control) {
+                    wake::wake(control);
+                }
+                return;
+            }
+            Err(Refused::NoRoom) => {
+                if !state.refill(lane, parts, (slot, control), emission.data.len()) {
+                    return;
+                }
+            }
+            Err(Refused::Stale) => return,
+            Err(Refused::LeaseExpired) => {
+                state.count_refused_in_chunk(lane, parts, slot);
+                return;
+            }
+            Err(Refused::Nested) => {
+                control.refused_nested.fetch_add(1, Relaxed);
+                return;
+            }
+        }
     }
+    control.refused_no_chunk.fetch_add(1, Relaxed);
 }
 
-#[inline(always)]
+/// Why an event was not recorded.
+enum Refused {
+    NoRoom,
+    Stale,
+    LeaseExpired,
+    Nested,
+}
+
+/// Records an event in the lane's chunk.
 fn record(
-    producer: &mut Producer<'_>,
+    state: &ThreadState,
+    lane: &Lane,
     control: &StreamControl,
-    rseq_offset: isize,
-    point: &TracePoint<'_>,
-) {
-    let ticks = process::tick_source().now_after_wait();
-    if is_left_alone(control, ticks) {
-        producer.refuse();
-        return;
+    emission: &Emission<'_>,
+) -> Result<(), Refused> {
+    if state.is_restartable() && process::tick_source() == TickSource::CycleCounter {
+        for _ in 0..TRIES {
+            // SAFETY: the structure and the lane are this thread's, and the lane was filled in.
+            match unsafe { sequence::emit(state.rseq, lane, emission) } {
+                Outcome::Recorded => return Ok(()),
+                Outcome::NoRoom => return Err(Refused::NoRoom),
+                Outcome::Stale => return Err(Refused::Stale),
+                Outcome::LeaseExpired => return Err(Refused::LeaseExpired),
+                Outcome::Interrupted => {}
+            }
+        }
+        return record_undisturbed(state, lane, control, emission);
     }
-    let (data, is_cut) = kept(point.data, producer.max_data);
-    producer.record(
-        ticks,
-        &Emission {
-            event_type: point.event_type,
-            address: point.address,
-            cpu_plus_one: tls::cpu_plus_one(rseq_offset),
-            data,
-            is_cut,
-        },
-    );
-    compiler_fence(SeqCst);
+    record_marked(state, lane, control, emission)
+}
+
+/// As [`record`], for a thread that is interrupted again and again, as by a debugger that stops at each instruction: no
+/// handler runs meanwhile, and readers look at the mark.
+#[cold]
+fn record_undisturbed(
+    state: &ThreadState,
+    lane: &Lane,
+    control: &StreamControl,
+    emission: &Emission<'_>,
+) -> Result<(), Refused> {
+    let held = HeldBack::new();
+    state.mark_is_needed(lane);
+    let recorded = record_marked(state, lane, control, emission);
+    held.let_through();
+    recorded
+}
+
+/// As [`record`], by a mark alone.
+#[cold]
+fn record_marked(
+    state: &ThreadState,
+    lane: &Lane,
+    control: &StreamControl,
+    emission: &Emission<'_>,
+) -> Result<(), Refused> {
+    let now = ThisMoment { lane, control };
+    let Some(busy) = state.begin_marked() else {
+        return Err(Refused::Nested);
+    };
+    let written = state
+        .chunk(lane)
+        .map_or(Err(Refusal::NoRoom), |chunk| chunk.write(emission, &now));
+    state.end_marked(busy);
+    written.map_err(|refusal| match refusal {
+        Refusal::NoRoom => Refused::NoRoom,
+        Refusal::Stale => Refused::Stale,
+        Refusal::LeaseExpired => Refused::LeaseExpired,
+    })
+}
+
+struct ThisMoment<'a> {
+    lane: &'a Lane,
+    control: &'a StreamControl,
+}
+
+impl Moment for ThisMoment<'_> {
+    fn is_current(&self) -> bool {
+        self.control.generation.load(Relaxed) == self.lane.generation.get()
+    }
+
+    fn ticks(&self) -> u64 {
+        if !is_alone(self.control) {
+            wait_for_earlier_loads();
+        }
+        process::tick_source().now_after_wait()
+    }
+
+    fn is_leased(&self, ticks: u64) -> bool {
+        ticks <= self.control.lease_until.load(Relaxed)
+    }
+
+    fn cpu_plus_one(&self) -> u16 {
+        tls::current_cpu_plus_one()
+    }
 }

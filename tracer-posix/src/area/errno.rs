@@ -15,6 +15,19 @@ unsafe extern "C" {
 /// `PTHREAD_CANCEL_DISABLE` of Linux's C libraries.
 const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
 
+/// The thread's `errno`. For what a handler may leave at any moment, and where no call can be cancelled: there nothing is
+/// there to be dropped.
+pub(super) fn get() -> libc::c_int {
+    // SAFETY: the place is the thread's own.
+    unsafe { errno().read() }
+}
+
+/// Sets the thread's `errno`.
+pub(super) fn set(number: libc::c_int) {
+    // SAFETY: the place is the thread's own.
+    unsafe { errno().write(number) };
+}
+
 fn errno() -> *mut libc::c_int {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::__errno_location() }

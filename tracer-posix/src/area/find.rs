@@ -6,14 +6,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use tracer_common::area::{DATA_OFFSET, MAGIC, VERSION};
 
 use super::alive::{is_process, is_strictly_confined};
 use super::inherited::LINK;
+use super::liveness;
 use super::mapping::{self, Mapping, Parts};
 use super::process;
+use super::reader_windows::{AreaWindows, MappedWindows};
 use super::ticks::TickSource;
 use crate::event::MonotonicNs;
 
@@ -75,18 +79,58 @@ pub enum FindError {
 /// A mapped trace area.
 #[derive(Debug)]
 pub struct Area {
-    file: OwnedFd,
-    fixed: Mapping,
+    memory: Memory,
     id: AreaId,
     ticks: TickSource,
+    /// Whether processes and threads have the same numbers here as where the area's processes are.
+    has_own_numbers: bool,
+}
+
+#[derive(Debug)]
+enum Memory {
+    /// This process's own, which it has mapped for good. It needs no descriptor.
+    Own(Parts<'static>),
+    Other {
+        fixed: Arc<Mapping>,
+        windows: MappedWindows,
+    },
+}
+
+/// The word of a stream that its reader sleeps on ([`waiting`](tracer_common::area::StreamControl::waiting)). It can be looked at as long as this is kept, whatever
+/// becomes of the stream.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct WaitingWord {
+    /// What it lies in; `None` for what this process has mapped for good.
+    fixed: Option<Arc<Mapping>>,
+    parts: Parts<'static>,
+    slot: usize,
+}
+
+impl WaitingWord {
+    pub(super) fn get(&self) -> &AtomicU32 {
+        static NOTHING: AtomicU32 = AtomicU32::new(0);
+        let mapped = self
+            .fixed
+            .as_ref()
+            .and_then(|fixed| Parts::new(fixed.words()));
+        let control = mapped.unwrap_or(self.parts).stream(self.slot);
+        control.map_or(&NOTHING, |control| &control.waiting)
+    }
 }
 
 impl Area {
     /// The area of this process; the library makes it when it is loaded.
     #[must_use]
     pub fn own() -> Option<Self> {
-        process::parts_if_ready().or_else(process::parts_made_ready)?;
-        Self::open(process::file_copy()?).ok().flatten()
+        let parts = process::parts_if_ready().or_else(process::parts_made_ready)?;
+        let ticks = TickSource::agreed(&parts.header().clock)?;
+        Some(Self {
+            memory: Memory::Own(parts),
+            id: process::area_id(),
+            ticks,
+            has_own_numbers: true,
+        })
     }
 
     /// The area that process `pid` emits into, or `None` where it has none (yet).
@@ -114,7 +158,10 @@ impl Area {
                 Err(source) => return Err(FindError::NotPermitted { pid, source }),
             };
             match Self::open(file) {
-                Ok(Some(area)) => return Ok(Some(area)),
+                Ok(Some(mut area)) => {
+                    area.has_own_numbers = liveness::has_own_numbers(pid);
+                    return Ok(Some(area));
+                }
                 Ok(None) => is_any_foreign = true,
                 // What is just being made will be there the next time.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -151,7 +198,19 @@ impl Area {
     ///
     /// No descriptor can be had.
     pub fn to_be_inherited(&self) -> io::Result<OwnedFd> {
-        mapping::move_high(self.as_fd())
+        match self.file() {
+            Some(file) => mapping::move_high(file),
+            None => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        }
+    }
+
+    /// The area's descriptor, if this is not the process's own.
+    #[must_use]
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        match &self.memory {
+            Memory::Own(_) => None,
+            Memory::Other { windows, .. } => Some(windows.file()),
+        }
     }
 
     /// Which area this is: two mappings of the same area have the same.
@@ -184,51 +243,55 @@ impl Area {
             inode: facts.inode,
         };
         Ok(ticks.map(|ticks| Self {
-            file,
-            fixed,
+            memory: Memory::Other {
+                fixed: Arc::new(fixed),
+                windows: MappedWindows::new(file, mapping::windows_in(facts.bytes)),
+            },
             id,
             ticks,
+            has_own_numbers: true,
         }))
     }
 
     pub(super) fn parts(&self) -> Option<Parts<'_>> {
-        Parts::new(self.fixed.words())
+        match &self.memory {
+            Memory::Own(parts) => Some(*parts),
+            Memory::Other { fixed, .. } => Parts::new(fixed.words()),
+        }
+    }
+
+    /// The word that the reader of a stream sleeps on.
+    pub(super) fn waiting_word(&self, slot: usize) -> Option<WaitingWord> {
+        let fixed = match &self.memory {
+            Memory::Own(_) => None,
+            Memory::Other { fixed, .. } => Some(Arc::clone(fixed)),
+        };
+        Some(WaitingWord {
+            fixed,
+            parts: process::parts_if_ready()?,
+            slot,
+        })
+    }
+
+    pub(super) fn windows(&self) -> AreaWindows<'_> {
+        match &self.memory {
+            Memory::Own(_) => AreaWindows::Own,
+            Memory::Other { windows, .. } => AreaWindows::Mapped(windows),
+        }
     }
 
     pub(super) fn ticks(&self) -> TickSource {
         self.ticks
     }
 
-    /// Maps the data of a ring, where the area says that it lies; `None` where it says nonsense.
-    pub(super) fn map_data(&self, untrusted_offset: u64, bytes: u32) -> Option<Mapping> {
-        let end = untrusted_offset.checked_add(u64::from(bytes))?;
-        let file_bytes = mapping::facts(self.file.as_raw_fd()).ok()?.bytes;
-        let is_data = untrusted_offset >= DATA_OFFSET as u64
-            && untrusted_offset.is_multiple_of(4096)
-            && end <= file_bytes;
-        if !is_data {
-            return None;
-        }
-        let offset = usize::try_from(untrusted_offset).ok()?;
-        Mapping::new(self.file.as_fd(), offset, usize::try_from(bytes).ok()?).ok()
+    /// Whether this is the process's own.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self.memory, Memory::Own(_))
     }
 
-    /// Gives the memory of a ring's data back to the machine; it reads as zeros afterwards.
-    pub(super) fn release_data(&self, untrusted_offset: u64, bytes: u32) {
-        let Ok(offset) = libc::off_t::try_from(untrusted_offset) else {
-            return;
-        };
-        if untrusted_offset >= DATA_OFFSET as u64 {
-            let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-            // SAFETY: takes no pointers. The area is a memfd: nothing but traces is in it.
-            unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset, i64::from(bytes)) };
-        }
-    }
-}
-
-impl AsFd for Area {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+    /// Whether a thread that the area names has ended for certain.
+    pub(super) fn has_ended(&self, (pid, tid): (i32, i32)) -> bool {
+        self.has_own_numbers && liveness::has_ended(pid, tid)
     }
 }
 

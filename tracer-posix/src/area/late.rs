@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tracer_common::event_type::EventTypeId;
 
-use super::find::{Area, FindError};
+use super::find::{Area, FindError, WaitingWord};
 use super::slot::{OpenError, StreamRequest};
 use super::source::AreaSource;
 use super::ticks::monotonic_now;
@@ -94,6 +94,26 @@ impl Source for TargetSource {
         match &mut self.source {
             Some(source) => source.collect(batch),
             None => monotonic_now(),
+        }
+    }
+
+    fn announce_sleep(&mut self) -> bool {
+        self.source.as_mut().is_some_and(AreaSource::announce_sleep)
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        if let Some(source) = &mut self.source {
+            source.sleep(time);
+        }
+    }
+
+    fn waiting_word(&self) -> Option<WaitingWord> {
+        self.source.as_ref()?.waiting_word()
+    }
+
+    fn retract_sleep(&mut self) {
+        if let Some(source) = &mut self.source {
+            source.retract_sleep();
         }
     }
 

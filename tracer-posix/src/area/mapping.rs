@@ -5,17 +5,29 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use tracer_common::area::{
-    AreaHeader, DATA_OFFSET, NAME_SLOTS, NAMES_OFFSET, NameEntry, PROCESS_SLOTS, PROCESSES_OFFSET,
-    ProcessEntry, RING_SLOTS, RINGS_OFFSET, RingEntry, STREAM_SLOTS, STREAMS_OFFSET, StreamControl,
+    AreaHeader, DATA_OFFSET, ENTERING_OFFSET, ENTERING_SLOTS, EnteringEntry, LANE_SLOTS,
+    LANES_OFFSET, LaneEntry, NAME_SLOTS, NAMES_OFFSET, NameEntry, PROCESS_SLOTS, PROCESSES_OFFSET,
+    ProcessEntry, STREAM_SLOTS, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET, StreamControl, WINDOW_BYTES,
+    WINDOW_SLOTS, WINDOWS_OFFSET,
 };
 
-/// Bytes of an area's file. It is sparse: only what rings hold takes memory. All of it is there
+/// Bytes of an area's file. It is sparse: only what chunks hold takes memory. All of it is there
 /// from the start and sealed so that no one can change the size: nobody ever gets SIGBUS, and no
 /// process has to resize a descriptor that its program may have closed and opened as another file.
 pub(super) const AREA_BYTES: usize = 16 << 30;
+
+/// Bytes of an area without a file, which are mapped from the start.
+const UNNAMED_AREA_BYTES: [usize; 2] = [256 << 20, 32 << 20];
+
+/// Windows that an area of so many bytes has room for.
+#[inline]
+pub(super) fn windows_in(bytes: u64) -> usize {
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    (bytes.saturating_sub(DATA_OFFSET) / WINDOW_BYTES).min(WINDOW_SLOTS)
+}
 
 /// A shared mapping of a part of a file. Unmapped when dropped.
 #[derive(Debug)]
@@ -52,6 +64,11 @@ impl Mapping {
         }
     }
 
+    /// Where it begins.
+    pub(super) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
     /// The mapping as words of 64 bits.
     pub(super) fn words(&self) -> &[AtomicU64] {
         let words = self.base.as_ptr().cast::<AtomicU64>();
@@ -69,6 +86,13 @@ impl Mapping {
     }
 }
 
+/// Gives the memory of a shared mapping back to the machine; it reads as zeros afterwards.
+pub(super) fn release(base: NonNull<u8>, bytes: usize) {
+    // SAFETY: what is mapped there is reached by atomics alone, and zeros are valid for all of it. (Where it cannot be done
+    // the memory stays in use.)
+    unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_REMOVE) };
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours and no reference into it outlives `self`.
@@ -77,7 +101,7 @@ impl Drop for Mapping {
 }
 
 /// The fixed parts of a mapped area.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Parts<'a> {
     base: NonNull<u8>,
     lifetime: PhantomData<&'a Mapping>,
@@ -132,8 +156,28 @@ impl<'a> Parts<'a> {
             .then(|| self.part(PROCESSES_OFFSET + index * size_of::<ProcessEntry>()))
     }
 
-    pub(super) fn ring(self, index: usize) -> Option<&'a RingEntry> {
-        (index < RING_SLOTS).then(|| self.part(RINGS_OFFSET + index * size_of::<RingEntry>()))
+    /// The word of a window.
+    pub(super) fn window(self, index: usize) -> Option<&'a AtomicU64> {
+        (index < WINDOW_SLOTS).then(|| self.part(WINDOWS_OFFSET + index * size_of::<AtomicU64>()))
+    }
+
+    /// The index of a stream's n-th window plus one, or 0.
+    pub(super) fn stream_window(self, slot: usize, n: usize) -> Option<&'a AtomicU32> {
+        (slot < STREAM_SLOTS && n < WINDOW_SLOTS).then(|| {
+            self.part(STREAM_WINDOWS_OFFSET + (slot * WINDOW_SLOTS + n) * size_of::<AtomicU32>())
+        })
+    }
+
+    pub(super) fn entering(self, slot: usize, index: usize) -> Option<&'a EnteringEntry> {
+        (slot < STREAM_SLOTS && index < ENTERING_SLOTS).then(|| {
+            let index = slot * ENTERING_SLOTS + index;
+            self.part(ENTERING_OFFSET + index * size_of::<EnteringEntry>())
+        })
+    }
+
+    pub(super) fn lane(self, index: u32) -> Option<&'a LaneEntry> {
+        let index = usize::try_from(index).ok()?;
+        (index < LANE_SLOTS).then(|| self.part(LANES_OFFSET + index * size_of::<LaneEntry>()))
     }
 
     /// All streams' control words, with their slots.
@@ -174,6 +218,100 @@ pub(super) fn create_file() -> io::Result<OwnedFd> {
     Ok(move_high(low.as_fd()).unwrap_or(low))
 }
 
+/// Makes the memory of an area for a process that can have no file: its children share it, and nobody else finds it.
+/// Its bytes as well.
+#[cold]
+pub(super) fn create_unnamed() -> Option<(NonNull<u8>, usize)> {
+    UNNAMED_AREA_BYTES.into_iter().find_map(|bytes| {
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        Some((
+            map_anywhere(bytes, libc::PROT_READ | libc::PROT_WRITE, flags)?,
+            bytes,
+        ))
+    })
+}
+
+/// Addresses that nothing lies at, beginning at a multiple of their number.
+pub(super) fn reserve_aligned(bytes: usize) -> Option<NonNull<u8>> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let all = map_anywhere(2 * bytes, libc::PROT_NONE, flags)?;
+    let before = all.addr().get().next_multiple_of(bytes) - all.addr().get();
+    // SAFETY: within what was just mapped.
+    let aligned = unsafe { all.add(before) };
+    // SAFETY: within what was just mapped, or at its end.
+    let rest = unsafe { aligned.add(bytes) };
+    for (start, bytes) in [(all, before), (rest, bytes - before)] {
+        if bytes > 0 {
+            // SAFETY: just mapped, and known to nobody.
+            unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
+        }
+    }
+    Some(aligned)
+}
+
+fn map_anywhere(bytes: usize, protection: libc::c_int, flags: libc::c_int) -> Option<NonNull<u8>> {
+    // SAFETY: asks for a new mapping at an address of the kernel's choice.
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    NonNull::new(base.cast::<u8>()).filter(|_| base != libc::MAP_FAILED)
+}
+
+/// Maps a part of a file over addresses that were [reserved](reserve_aligned).
+pub(super) fn map_file_at(place: NonNull<u8>, bytes: usize, file: RawFd, offset: usize) -> bool {
+    let Ok(offset) = libc::off_t::try_from(offset) else {
+        return false;
+    };
+    // SAFETY: nothing lies at these addresses; a bad descriptor is an error.
+    let mapped = unsafe {
+        libc::mmap(
+            place.as_ptr().cast(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_FIXED,
+            file,
+            offset,
+        )
+    };
+    mapped != libc::MAP_FAILED
+}
+
+/// Maps a part of an area, whose beginning is mapped at `base`, once more, over addresses that were
+/// [reserved](reserve_aligned). It needs no descriptor: a shared mapping that is moved and had no bytes is mapped again.
+pub(super) fn map_again_at(
+    place: NonNull<u8>,
+    bytes: usize,
+    base: NonNull<u8>,
+    offset: usize,
+) -> bool {
+    // From the beginning on, as far as it has to be: what is not mapped yet has no address to begin from.
+    // SAFETY: asks for a new mapping of what is mapped at `base`.
+    let whole = unsafe {
+        libc::mremap(
+            base.as_ptr().cast(),
+            0,
+            offset + bytes,
+            libc::MREMAP_MAYMOVE,
+        )
+    };
+    if whole == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: within what was just mapped.
+    let part = unsafe { whole.add(offset) };
+    // SAFETY: nothing lies at `place`.
+    let mapped = unsafe {
+        libc::mremap(
+            part,
+            bytes,
+            bytes,
+            libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
+            place.as_ptr(),
+        )
+    };
+    // SAFETY: just mapped, and known to nobody; the part that was moved away is not mapped there any more.
+    unsafe { libc::munmap(whole, offset + bytes) };
+    mapped != libc::MAP_FAILED
+}
+
 /// Where areas' descriptors are, in a process that may have so many: out of the way of the program's own,
 /// which counts on getting the lowest numbers.
 pub(super) const HIGH_NUMBERS: Range<RawFd> = 992..1024;
@@ -206,7 +344,7 @@ pub(super) fn descriptor_limit() -> io::Result<u64> {
 fn permitted_bytes() -> io::Result<libc::off_t> {
     let limit = limit_of(libc::RLIMIT_FSIZE)?;
     let bytes = u64::try_from(AREA_BYTES).map_or(limit, |wanted| wanted.min(limit)) & !4095;
-    if bytes < (DATA_OFFSET as u64) * 2 {
+    if windows_in(bytes) == 0 {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
     libc::off_t::try_from(bytes).map_err(io::Error::other)

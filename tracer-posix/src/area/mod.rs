@@ -1,38 +1,55 @@
 //! The trace area: emitting into it, finding it, reading it.
 //!
 //! The way of an event: a trace point ([`crate::emit`]) finds the streams that run in the area's
-//! control words and writes a record into its thread's ring for each that wants it. The controller
-//! finds the area of a process ([`Area::find`]), takes a slot in it, and reads the rings
+//! control words and writes a record into its thread's chunk for each that wants it. The controller
+//! finds the area of a process ([`Area::find`]), takes a slot in it, and reads the chunks
 //! ([`AreaSource`]).
 //!
-//! Unsafe code is in `mapping` (shared memory), `ring` (its words), `thread` and `tls` (a thread's
-//! own state) and `process` (what the library does when it is loaded and in a forked child).
+//! | what | files |
+//! |---|---|
+//! | emission | `emitter`, `sequence` (restartable), `chunk` (by a mark), `thread` (what a thread knows), `gate`, `tls` |
+//! | the pool of chunks | `pool`, `links` (its lists), `windows` (mapped by who emits), `retire` (taking it back) |
+//! | reading | `source`, `reading`, `reader_windows`, `ticks` (time), `wake` and `bell` (sleeping), `liveness` |
+//! | who uses an area | `process`, `inherited`, `find`, `late`, `names`, `slot` |
 
 mod alive;
 mod atomics;
-mod directory;
+mod bell;
+mod chunk;
 pub(crate) mod emitter;
 mod errno;
 mod find;
 pub(crate) mod gate;
-mod hands;
 mod inherited;
 mod late;
+mod links;
+mod liveness;
 mod mapping;
 mod names;
+mod pool;
 mod process;
+mod reader_windows;
+mod reading;
 mod record;
 mod resident;
+mod retire;
 mod retirement;
-mod ring;
+mod sequence;
+mod signals;
 mod slot;
 mod source;
 mod thread;
 mod ticks;
 mod tls;
 mod type_numbers;
+mod wake;
+mod windows;
 
+pub(crate) use bell::Bell;
 pub(crate) use errno::ErrnoKept;
+#[doc(hidden)]
+pub use find::WaitingWord;
+
 pub use find::{Area, AreaId, FindError};
 pub use late::{TargetError, TargetSource};
 pub use names::NameTooLong;

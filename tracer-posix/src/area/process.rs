@@ -5,16 +5,17 @@
 //! found out from a page that the kernel wipes on fork, so that children made without the C library's
 //! `fork()` are noticed too.
 
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use tracer_common::area::{
     DATA_OFFSET, MAGIC, PROCESS_SLOTS, STREAM_SLOTS, StreamControl, VERSION, clock, stream_state,
 };
 
 use super::errno::ErrnoKept;
+use super::find::AreaId;
 use super::mapping::{self, FileFacts, Mapping, Parts};
 use super::names::own_pid;
 use super::ticks::{TickSource, monotonic_from_kernel};
@@ -32,8 +33,12 @@ pub(super) struct ProcessState {
     file: AtomicI32,
     device: AtomicU64,
     inode: AtomicU64,
+    /// Windows that the area has room for, as its file's size says.
+    windows: AtomicUsize,
     /// The area's clock, as this process has found it: one of [`clock`].
     clock: AtomicU32,
+    /// Whether the kernel restarts this process's emissions when it is asked to.
+    can_restart: AtomicBool,
     /// Set by the first of a new child's threads to bring the state up to date.
     is_renewing: AtomicBool,
     /// For each slot the generation of the stream that this process was born into, or 0.
@@ -55,7 +60,9 @@ static STATE: ProcessState = ProcessState {
     file: AtomicI32::new(-1),
     device: AtomicU64::new(0),
     inode: AtomicU64::new(0),
+    windows: AtomicUsize::new(0),
     clock: AtomicU32::new(clock::UNDECIDED),
+    can_restart: AtomicBool::new(false),
     is_renewing: AtomicBool::new(false),
     born_into: [const { AtomicU32::new(0) }; STREAM_SLOTS],
 };
@@ -107,39 +114,58 @@ pub(super) fn set_up() {
 }
 
 #[inline(always)]
-fn make_area() -> std::io::Result<()> {
-    let (file, is_new) = match inherited::take() {
-        Some(file) => (file, false),
-        None => (mapping::create_file()?, true),
-    };
-    let facts = mapping::facts(file.as_raw_fd())?;
-    let words = Mapping::new(file.as_fd(), 0, DATA_OFFSET)?.leak();
-    let Some(parts) = Parts::new(words) else {
-        return Ok(());
+fn make_area() -> Option<()> {
+    let (parts, is_new) = match map_named() {
+        Ok(named) => named,
+        Err(_no_file) => (map_unnamed()?, true),
     };
     if is_new {
         write_header(parts);
     }
     register_with_membarrier();
     STATE.pid.store(own_pid(), Relaxed);
-    STATE.device.store(facts.device, Relaxed);
-    STATE.inode.store(facts.inode, Relaxed);
-    STATE.file.store(file.into_raw_fd(), Relaxed);
     thread::prepare();
     if !is_new {
         learn_ancestry(parts);
     }
     STATE.base.store(parts.base().as_ptr(), Relaxed);
-    let Some(page) = wiped_page() else {
-        return Ok(());
-    };
+    let page = wiped_page()?;
     page.store(parts.base().as_ptr(), Relaxed);
     STATE
         .wiped
         .store(std::ptr::from_ref(page).cast_mut(), Release);
     // SAFETY: the handler is a function of this library, and async-signal-safe.
     unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
-    Ok(())
+    Some(())
+}
+
+/// Maps the area of the program before us, or a new one. Whether it is new, as well.
+#[inline(always)]
+fn map_named() -> std::io::Result<(Parts<'static>, bool)> {
+    let (file, is_new) = match inherited::take() {
+        Some(file) => (file, false),
+        None => (mapping::create_file()?, true),
+    };
+    let facts = mapping::facts(file.as_raw_fd())?;
+    let words = Mapping::new(file.as_fd(), 0, DATA_OFFSET)?.leak();
+    let parts = Parts::new(words).ok_or(std::io::ErrorKind::InvalidData)?;
+    STATE.device.store(facts.device, Relaxed);
+    STATE.inode.store(facts.inode, Relaxed);
+    STATE
+        .windows
+        .store(mapping::windows_in(facts.bytes), Relaxed);
+    STATE.file.store(file.into_raw_fd(), Relaxed);
+    Ok((parts, is_new))
+}
+
+/// Makes an area for a process that can have no file.
+#[cold]
+fn map_unnamed() -> Option<Parts<'static>> {
+    let (base, bytes) = mapping::create_unnamed()?;
+    let windows = mapping::windows_in(u64::try_from(bytes).unwrap_or(0));
+    STATE.windows.store(windows, Relaxed);
+    // SAFETY: more than the fixed parts was just mapped, and stays so.
+    Some(unsafe { Parts::from_base(base) })
 }
 
 /// Fills in the head of an area that nobody else has seen yet.
@@ -148,7 +174,6 @@ pub(super) fn write_header(parts: Parts<'_>) {
     let header = parts.header();
     header.version.store(VERSION, Relaxed);
     header.created.store(monotonic_from_kernel(), Relaxed);
-    header.data_end.store(DATA_OFFSET as u64, Relaxed);
     header.magic.store(MAGIC, Release);
 }
 
@@ -177,11 +202,26 @@ fn wiped_page() -> Option<&'static AtomicPtr<u8>> {
     Some(unsafe { &*page.cast::<AtomicPtr<u8>>() })
 }
 
-/// Lets a reader in another process order our stores before our reading of the clock.
+/// Lets a reader in another process order our stores before our reading of the clock, and one in this process begin anew
+/// what threads have begun.
 fn register_with_membarrier() {
     const REGISTER_GLOBAL_EXPEDITED: libc::c_long = 1 << 2;
+    const REGISTER_PRIVATE_EXPEDITED_RSEQ: libc::c_long = 1 << 8;
     // SAFETY: takes no pointers; where it is not to be had it fails and changes nothing.
     unsafe { libc::syscall(libc::SYS_membarrier, REGISTER_GLOBAL_EXPEDITED, 0, 0) };
+    // SAFETY: as above.
+    let restarts =
+        unsafe { libc::syscall(libc::SYS_membarrier, REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0) };
+    STATE.can_restart.store(restarts == 0, Relaxed);
+}
+
+/// Makes every thread of this process that is within an emission begin it anew, with a new time, and every one that runs
+/// pass a memory barrier. `false` where that cannot be done.
+pub(super) fn restart_emissions() -> bool {
+    const PRIVATE_EXPEDITED_RSEQ: libc::c_long = 1 << 7;
+    STATE.can_restart.load(Relaxed)
+        // SAFETY: takes no pointers.
+        && unsafe { libc::syscall(libc::SYS_membarrier, PRIVATE_EXPEDITED_RSEQ, 0, 0) } == 0
 }
 
 /// The clock of this process's area, which a thread that has a ring has [learnt](learn_clock).
@@ -210,6 +250,11 @@ pub(super) fn pid() -> i32 {
     STATE.pid.load(Relaxed)
 }
 
+/// Windows that this process's area has room for.
+pub(super) fn window_count() -> usize {
+    STATE.windows.load(Relaxed)
+}
+
 /// The area's descriptor, if it still is one: the program may have closed it, and may have opened
 /// something else under its number.
 pub(super) fn file() -> Option<RawFd> {
@@ -219,11 +264,12 @@ pub(super) fn file() -> Option<RawFd> {
     is_ours.then_some(file)
 }
 
-/// A copy of the area's descriptor.
-pub(super) fn file_copy() -> Option<OwnedFd> {
-    // SAFETY: `file()` has just found it open; the library never closes it.
-    let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(file()?) };
-    borrowed.try_clone_to_owned().ok()
+/// Which area this process has.
+pub(super) fn area_id() -> AreaId {
+    AreaId {
+        device: STATE.device.load(Relaxed),
+        inode: STATE.inode.load(Relaxed),
+    }
 }
 
 /// Whether the stream in this slot traces this process.
@@ -240,6 +286,7 @@ pub(super) fn is_traced_by(slot: usize, control: &StreamControl, generation: u32
 
 /// As [`share_over_exec`], for streams that this process itself has made or ended.
 pub(super) fn streams_changed() {
+    let _errno = ErrnoKept::new();
     if let Some(parts) = parts_if_ready() {
         share_over_exec(parts);
     }
@@ -249,7 +296,6 @@ pub(super) fn streams_changed() {
 /// us goes on being traced. One that is started by a `vfork()` or spawn is given it too, and finds
 /// out by itself whether it is traced; a forked child decides anew.
 pub(super) fn share_over_exec(parts: Parts<'_>) {
-    let _errno = ErrnoKept::new();
     let is_shared = parts.streams().any(|(slot, control)| {
         control.state.load(Acquire) == stream_state::LIVE
             && is_traced_by(slot, control, control.generation.load(Relaxed))

@@ -16,18 +16,11 @@ const ADDRESS_BITS: u32 = 48;
 /// Set in the event type's 16 bits when the data was cut.
 const CUT: u64 = 0x8000;
 
-/// Bytes that a record with this much data takes in a ring.
+/// Bytes that a record with this much data takes in a chunk.
 #[inline(always)]
 pub(super) const fn record_bytes(data_length: u64) -> u64 {
     // `next_multiple_of` for what is far from the end of the numbers: lengths have 16 bits.
     HEAD + ((data_length + (WORD - 1)) & !(WORD - 1))
-}
-
-/// Words that a record with this much data takes in a ring.
-#[inline(always)]
-pub(super) const fn record_words(data_length: usize) -> usize {
-    // `div_ceil` for what is far from the end of the numbers: data is a slice.
-    (data_length + (RECORD_HEADER_BYTES + 7)) >> 3
 }
 
 /// What a trace point says.
@@ -36,26 +29,30 @@ pub(super) struct Emission<'a> {
     pub(super) event_type: EventTypeId,
     /// Address of the trace point.
     pub(super) address: u64,
-    /// The CPU plus one, or 0.
-    pub(super) cpu_plus_one: u16,
     /// What is kept of the data: at most `MAX_DATA_BYTES`.
     pub(super) data: &'a [u8],
     pub(super) is_cut: bool,
 }
 
 impl Emission<'_> {
-    /// The three words before the data.
+    /// The second word of the record. It lacks the CPU.
     #[inline(always)]
-    pub(super) fn head(&self, ticks: u64, attempts: u64) -> [u64; 3] {
-        let cut = if self.is_cut { CUT } else { 0 };
-        [
-            ticks,
-            self.address & ((1 << ADDRESS_BITS) - 1) | u64::from(self.cpu_plus_one) << ADDRESS_BITS,
-            attempts & 0xffff_ffff
-                | (u64::from(self.event_type.0) | cut) << 32
-                | (self.data.len() as u64) << 48,
-        ]
+    pub(super) fn second_word(&self) -> u64 {
+        self.address & ((1 << ADDRESS_BITS) - 1)
     }
+
+    /// The third word of the record.
+    #[inline(always)]
+    pub(super) fn third_word(&self) -> u64 {
+        let cut = if self.is_cut { CUT } else { 0 };
+        (u64::from(self.event_type.0) | cut) << 32 | (self.data.len() as u64) << 48
+    }
+}
+
+/// The CPU plus one, or 0, where the second word of a record has it.
+#[inline(always)]
+pub(super) fn cpu_bits(cpu_plus_one: u16) -> u64 {
+    u64::from(cpu_plus_one) << ADDRESS_BITS
 }
 
 /// Writes data into as many words as it needs, the last filled up with zeros. There are as many.
@@ -87,17 +84,9 @@ pub(super) fn put_data(mut places: &[AtomicU64], data: &[u8]) {
     }
 }
 
-/// As [`put_data`], where the words do not lie side by side.
-pub(super) fn put_data_around<'a>(mut places: impl Iterator<Item = &'a AtomicU64>, data: &[u8]) {
-    for (chunk, place) in data.chunks(size_of::<u64>()).zip(&mut places) {
-        let whole = <[u8; 8]>::try_from(chunk).map(u64::from_ne_bytes);
-        place.store(whole.unwrap_or_else(|_| last_word(chunk)), Relaxed);
-    }
-}
-
 /// Fewer bytes than a word has, filled up with zeros.
 #[inline(always)]
-fn last_word(rest: &[u8]) -> u64 {
+pub(super) fn last_word(rest: &[u8]) -> u64 {
     u64::from_ne_bytes(part_of_word(rest).to_le_bytes())
 }
 
@@ -159,15 +148,14 @@ mod tests {
         let emission = Emission {
             event_type: EventTypeId(1279),
             address: 0x7fff_1234_5678,
-            cpu_plus_one: 65_535,
             data: &[0; 9],
             is_cut: true,
         };
-        let [ticks, second, third] = emission.head(5, u64::MAX);
+        let second = emission.second_word() | cpu_bits(65_535);
+        let third = emission.third_word();
 
-        assert_eq!(ticks, 5);
         assert_eq!(place(second), (0x7fff_1234_5678, Some(65_534)));
         assert_eq!(event_type(third), (EventTypeId(1279), true));
-        assert_eq!((data_length(third), third & 0xffff_ffff), (9, 0xffff_ffff));
+        assert_eq!((data_length(third), third & 0xffff_ffff), (9, 0));
     }
 }

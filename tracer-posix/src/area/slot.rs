@@ -6,18 +6,18 @@ use std::sync::atomic::fence;
 use std::time::Duration;
 
 use tracer_common::area::{
-    MAX_DATA_BYTES, MAX_RING_BYTES, MIN_RING_BYTES, STREAM_SLOTS, StreamControl, emitters,
-    ring_mode, stream_state,
+    MAX_DATA_BYTES, STREAM_SLOTS, StreamControl, emitters, pool_mode, stream_state,
 };
 
 use super::alive::{Identity, Life};
-use super::directory;
 use super::find::Area;
-use super::hands::{self, generation_of};
+use super::links;
 use super::mapping::Parts;
+use super::pool::Shape;
+use super::retire;
 use crate::engine::StreamFullPolicy;
 
-/// What each thread's ring does when it has no room.
+/// What the threads' chunks do when there is no room for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingMode {
     /// The oldest records make room: for `POSIX_TRACE_LOOP`.
@@ -27,7 +27,7 @@ pub enum RingMode {
 }
 
 impl RingMode {
-    /// The mode of a stream's rings.
+    /// The mode of a stream.
     #[must_use]
     pub fn of(policy: StreamFullPolicy) -> Self {
         match policy {
@@ -48,27 +48,16 @@ pub struct StreamRequest {
     /// alone need not wait for its loads before it reads the clock: nothing that it has seen was an
     /// event of the stream.
     pub is_only_source: bool,
-    /// Data bytes of each thread's ring; rounded up to a power of two within what a ring can have.
-    pub ring_bytes: usize,
-    /// What a ring does when it has no room.
+    /// Bytes of events that the area keeps at least until they are read, whichever threads emit them: the size of the
+    /// stream, as [`event_size`](crate::engine::sizes::event_size) counts.
+    pub bytes: usize,
+    /// What is done when that many are there.
     pub mode: RingMode,
     /// Most bytes of data kept of one event.
     pub max_data: usize,
     /// Within this time the controller collects again, or is taken for dead: the target then
     /// refuses (and counts) events. `None` for a controller that may come when it likes.
     pub lease: Option<Duration>,
-}
-
-impl StreamRequest {
-    /// Data bytes of each ring: a power of two that holds a few of the largest events.
-    fn ring_size(&self) -> u32 {
-        let most = usize::try_from(MAX_RING_BYTES).unwrap_or(usize::MAX);
-        let least = self.max_data.min(MAX_DATA_BYTES as usize) * 4;
-        let bytes = self.ring_bytes.max(least).min(most).next_power_of_two();
-        u32::try_from(bytes)
-            .unwrap_or(MAX_RING_BYTES)
-            .max(MIN_RING_BYTES)
-    }
 }
 
 /// Why a stream could not be opened in an area.
@@ -88,7 +77,7 @@ pub enum OpenError {
 pub(super) struct Slot {
     pub(super) index: usize,
     pub(super) generation: u32,
-    pub(super) ring_bytes: u32,
+    pub(super) shape: Shape,
 }
 
 impl Slot {
@@ -98,7 +87,7 @@ impl Slot {
             limit: STREAM_SLOTS,
         };
         let parts = area.parts().ok_or_else(none_free)?;
-        reclaim(area, parts);
+        retire::reclaim(area, parts, abandoned);
         let (index, control) = parts
             .streams()
             .find(|(_, control)| move_state(control, stream_state::FREE, stream_state::CLAIMED))
@@ -106,19 +95,22 @@ impl Slot {
         // Who reads any of what follows together with the generation before sees that it has changed.
         fence(Release);
         let generation = next_generation(parts);
-        let ring_bytes = request.ring_size();
+        let max_data = u32::try_from(request.max_data).unwrap_or(MAX_DATA_BYTES);
+        let max_data = max_data.min(MAX_DATA_BYTES);
+        let chunk_bytes = Shape::for_data(max_data);
+        let shape = Shape::new(chunk_bytes).ok_or_else(none_free)?;
         control.mode.store(
             match request.mode {
-                RingMode::OverwriteOldest => ring_mode::OVERWRITE_OLDEST,
-                RingMode::KeepOldest => ring_mode::KEEP_OLDEST,
+                RingMode::OverwriteOldest => pool_mode::OVERWRITE_OLDEST,
+                RingMode::KeepOldest => pool_mode::KEEP_OLDEST,
             },
             Relaxed,
         );
-        control.ring_bytes.store(ring_bytes, Relaxed);
-        let max_data = u32::try_from(request.max_data).unwrap_or(MAX_DATA_BYTES);
-        control
-            .max_data
-            .store(max_data.min(MAX_DATA_BYTES), Relaxed);
+        control.chunk_bytes.store(chunk_bytes, Relaxed);
+        control.max_data.store(max_data, Relaxed);
+        let chunks = shape.for_size(request.bytes, max_data);
+        control.chunks_for_size.store(chunks, Relaxed);
+        empty_pool(control);
         control
             .target_pid
             .store(request.target.map_or(0, as_it_knows_itself), Relaxed);
@@ -135,8 +127,6 @@ impl Slot {
         control.controller_start.store(own.start, Relaxed);
         control.controller_namespace.store(own.namespace, Relaxed);
         control.lease_until.store(u64::MAX, Relaxed);
-        control.refused_no_ring.store(0, Relaxed);
-        control.refused_nesting.store(0, Relaxed);
         for word in &control.filter {
             word.store(0, Relaxed);
         }
@@ -145,7 +135,7 @@ impl Slot {
         Ok(Self {
             index,
             generation,
-            ring_bytes,
+            shape,
         })
     }
 
@@ -160,35 +150,37 @@ impl Slot {
         }
     }
 
-    /// Gives the slot and its rings back.
+    /// Gives the slot and its memory back.
     pub(super) fn give_back(self, area: &Area) {
         if let Some(parts) = area.parts()
             && let Some(control) = parts.stream(self.index)
         {
-            end(area, parts, (self.index, control), self.generation);
+            retire::end(area, parts, (self.index, control), self.generation);
         }
     }
 }
 
-fn move_state(control: &StreamControl, from: u32, to: u32) -> bool {
+/// A pool from which nothing was taken yet. Its queue of closed chunks begins with the first one, which nobody has
+/// used: a queue is never quite empty.
+fn empty_pool(control: &StreamControl) {
+    control.writers.store(0, Relaxed);
+    control.fresh.store(1, Relaxed);
+    control.changes.store(0, Relaxed);
+    control.oldest.store(links::word(0), Relaxed);
+    control.newest.store(links::word(0), Relaxed);
+    control.consumed.store(1, Relaxed);
+    control.ended.store(0, Relaxed);
+    control.free_lanes.store(0, Relaxed);
+    control.refused_no_chunk.store(0, Relaxed);
+    control.refused_nested.store(0, Relaxed);
+    control.waiting.store(0, Relaxed);
+}
+
+pub(super) fn move_state(control: &StreamControl, from: u32, to: u32) -> bool {
     control
         .state
         .compare_exchange(from, to, AcqRel, Relaxed)
         .is_ok()
-}
-
-/// Ends the streams of controllers that are gone: they could not do it themselves.
-fn reclaim(area: &Area, parts: Parts<'_>) {
-    for (index, control) in parts.streams() {
-        if let Some(abandoned) = abandoned(area, control) {
-            end(area, parts, (index, control), abandoned);
-        }
-    }
-    free_rings(area, parts, |generation| {
-        parts
-            .streams()
-            .all(|(_, control)| control.generation.load(Acquire) != generation)
-    });
 }
 
 /// The generation of the stream, if it is one whose controller is no more. Where it cannot be seen whether
@@ -239,45 +231,6 @@ fn next_generation(parts: Parts<'_>) -> u32 {
         if generation != 0 {
             return generation;
         }
-    }
-}
-
-/// Ends the stream of this generation, unless somebody has: no trace point emits for it, nobody is left in
-/// its rings, and then they are free. No two streams have the same generation, so none is ended by who
-/// means another.
-fn end(area: &Area, parts: Parts<'_>, (index, control): (usize, &StreamControl), ended: u32) {
-    let is_ours = control
-        .generation
-        .compare_exchange(ended, 0, AcqRel, Relaxed);
-    if is_ours.is_err() {
-        return;
-    }
-    control.state.store(stream_state::CLAIMED, Release);
-    parts.header().active.fetch_and(!(1_u32 << index), AcqRel);
-    free_rings(area, parts, |generation| generation == ended);
-    control.state.store(stream_state::FREE, Release);
-}
-
-/// Frees the rings of streams that have ended. A thread that is still between the marks of an
-/// emission keeps its ring until somebody comes by again.
-fn free_rings(area: &Area, parts: Parts<'_>, has_ended: impl Fn(u32) -> bool) {
-    let rings: Vec<_> = directory::used(parts)
-        .map(|(_, entry)| (entry, entry.state.load(Acquire)))
-        .filter(|(_, word)| hands::is_readable(*word) && has_ended(generation_of(*word)))
-        .collect();
-    if rings.is_empty() {
-        return;
-    }
-    // Whoever set its mark before this is seen to have set it; whoever sets it later sees that the
-    // stream has ended, and leaves the ring alone.
-    barrier();
-    for (entry, word) in rings {
-        hands::take_away(entry, word, || {
-            area.release_data(
-                entry.data_offset.load(Relaxed),
-                entry.data_bytes.load(Relaxed),
-            );
-        });
     }
 }
 
@@ -351,11 +304,11 @@ mod tests {
         control.generation.store(GENERATION + 1, Relaxed);
         control.state.store(stream_state::LIVE, Relaxed);
 
-        end(&area, parts, (3, control), GENERATION);
+        retire::end(&area, parts, (3, control), GENERATION);
         assert_eq!(control.generation.load(Relaxed), GENERATION + 1);
         assert_eq!(control.state.load(Relaxed), stream_state::LIVE);
 
-        end(&area, parts, (3, control), GENERATION + 1);
+        retire::end(&area, parts, (3, control), GENERATION + 1);
         assert_eq!(control.state.load(Relaxed), stream_state::FREE);
     }
 }

@@ -1,47 +1,58 @@
-//! This thread as an emitter: its rings, one for each stream and nesting level.
+//! This thread as an emitter: what it knows of each stream, and the chunk that it has there.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU32, compiler_fence};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicPtr, AtomicU32, compiler_fence};
 
-use tracer_common::area::{
-    NESTING_LEVELS, STREAM_SLOTS, StreamControl, emitters, ring_mode, ring_state,
-};
+use tracer_common::area::{STREAM_SLOTS, StreamControl, emitters};
 
-use super::directory;
-use super::errno::ErrnoKept;
-use super::mapping::{Mapping, Parts};
+use super::chunk::Chunk;
+use super::errno;
+use super::mapping::Parts;
+use super::pool::{Identity, Place, Pool, Shape};
 use super::process;
-use super::ring::{Producer, Ring};
 use super::tls;
+use super::windows::OwnWindows;
 
-/// What a thread knows of one stream at one nesting level.
-pub(super) enum Lane {
-    /// Not looked at in this generation of the slot.
+/// What a thread knows of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Nothing.
     Unknown,
     /// The stream does not trace this process.
     NotTraced,
-    /// No ring could be had: every event is counted as refused.
-    NoRing,
-    /// Emits here.
-    Open(Producer<'static>),
+    /// It emits.
+    Emitter,
 }
 
-/// A lane and the generation of the slot that it is good for.
-pub(super) struct LaneSlot {
-    pub(super) generation: u32,
-    pub(super) lane: Lane,
+/// What a thread knows of one stream slot, and its chunk there. A handler may use and change it at any moment; each of its
+/// words is right whatever the others are.
+#[repr(C)]
+pub(super) struct Lane {
+    /// Where the thread's chunk begins; null while it has none. Whoever takes it out by a swap has it.
+    pub(super) chunk: AtomicPtr<u8>,
+    /// The stream's control words. Set before `generation`.
+    pub(super) control: Cell<*const StreamControl>,
+    /// Bytes of a chunk that records can lie in.
+    pub(super) limit: Cell<u64>,
+    /// By how many bits the offset of a chunk in its window is more than that of its header.
+    pub(super) header_shift: Cell<u64>,
+    /// The generation of the slot that all this is good for.
+    pub(super) generation: Cell<u32>,
+    /// Most bytes of data that are kept of one event.
+    pub(super) max_data: Cell<usize>,
+    pub(super) role: Cell<Role>,
 }
 
 /// A thread's own memory: reached through one thread-local pointer, never by another thread.
 pub(super) struct ThreadState {
-    /// How many emissions of this thread are under way, one interrupting the other.
-    pub(super) nesting: Cell<usize>,
-    /// Offset of the kernel's `struct rseq` from the thread pointer; 0 when there is none.
-    pub(super) rseq_offset: isize,
+    /// The structure that the C library has registered for this thread with the kernel; null where it has not.
+    pub(super) rseq: *mut u8,
+    /// Where the stack was when an emission began that cannot be begun again; 0 while there is none.
+    busy: Cell<usize>,
     tid: i32,
-    lanes: [[LaneSlot; STREAM_SLOTS]; NESTING_LEVELS],
+    pub(super) lanes: [Lane; STREAM_SLOTS],
 }
 
 /// Key whose destructor runs when a thread ends; `u32::MAX` before it was made.
@@ -58,9 +69,27 @@ pub(super) fn prepare() {
     tls::prepare();
 }
 
+/// This thread's memory, if it has emitted before.
+#[inline(always)]
+pub(super) fn known() -> Option<&'static ThreadState> {
+    // SAFETY: the thread's own, which it has until it ends; all that changes in it is cells and atomics.
+    NonNull::new(tls::get()).map(|state| unsafe { state.as_ref() })
+}
+
+/// As [`known`], and makes it where that has to be done.
+pub(super) fn known_or_new() -> Option<&'static ThreadState> {
+    known().or_else(register)
+}
+
 #[cold]
-fn register() -> Option<NonNull<ThreadState>> {
-    let _errno = ErrnoKept::new();
+fn register() -> Option<&'static ThreadState> {
+    let before = errno::get();
+    let state = make();
+    errno::set(before);
+    state
+}
+
+fn make() -> Option<&'static ThreadState> {
     // SAFETY: asks for a new mapping at an address of the kernel's choice.
     let memory = unsafe {
         libc::mmap(
@@ -77,28 +106,37 @@ fn register() -> Option<NonNull<ThreadState>> {
     }
     let place = NonNull::new(memory.cast::<ThreadState>())?;
     let state = ThreadState {
-        nesting: Cell::new(0),
-        rseq_offset: tls::rseq_offset(),
+        rseq: tls::registered_rseq(),
+        busy: Cell::new(0),
         tid: own_tid(),
-        lanes: std::array::from_fn(|_| {
-            std::array::from_fn(|_| LaneSlot {
-                generation: 0,
-                lane: Lane::Unknown,
-            })
+        lanes: std::array::from_fn(|_| Lane {
+            chunk: AtomicPtr::new(std::ptr::null_mut()),
+            control: Cell::new(std::ptr::null()),
+            limit: Cell::new(0),
+            header_shift: Cell::new(0),
+            generation: Cell::new(0),
+            max_data: Cell::new(0),
+            role: Cell::new(Role::Unknown),
         }),
     };
     // SAFETY: the mapping is page aligned, as large as the type, and ours alone.
     unsafe { place.write(state) };
+    if let Some(others) = known() {
+        // A handler came in between.
+        // SAFETY: just mapped, and known to nobody.
+        unsafe { libc::munmap(memory, size_of::<ThreadState>()) };
+        return Some(others);
+    }
     tls::set(place.as_ptr());
     let key = ENDING.load(Relaxed);
     if key != u32::MAX {
         // SAFETY: the key was made in `prepare`. Keys made as early as that need no allocation.
         unsafe { libc::pthread_setspecific(key, place.as_ptr().cast()) };
     }
-    Some(place)
+    known()
 }
 
-/// In a forked child: the rings belong to the parent's thread. Its state's memory is left behind,
+/// In a forked child: the chunks belong to the parent's thread. Its state's memory is left behind,
 /// a copy-on-write page.
 pub(super) fn forget() {
     tls::set(std::ptr::null_mut());
@@ -109,174 +147,239 @@ pub(super) fn forget() {
     }
 }
 
-/// An emission of this thread that is under way. A handler that interrupts it and emits too gets the next level, and with it
-/// rings of its own.
-pub(super) struct Nested {
-    state: NonNull<ThreadState>,
-    level: usize,
-}
-
-impl Nested {
-    /// Enters an emission; `None` when the thread cannot be registered.
-    #[inline(always)]
-    pub(super) fn enter() -> Option<Self> {
-        let state = NonNull::new(tls::get()).or_else(register)?;
-        let level = nesting(state).get();
-        Some(Self::enter_at(state, level))
+impl ThreadState {
+    pub(super) fn identity(&self) -> Identity {
+        Identity {
+            pid: process::pid(),
+            tid: self.tid,
+            thread_id: tls::thread_id(),
+        }
     }
 
-    /// Enters an emission if the thread is registered and this interrupts no other one of it.
-    #[inline(always)]
-    pub(super) fn enter_outermost() -> Option<Self> {
-        let state = NonNull::new(tls::get())?;
-        (nesting(state).get() == 0).then(|| Self::enter_at(state, 0))
+    /// Whether an emission that is interrupted is begun again.
+    pub(super) fn is_restartable(&self) -> bool {
+        !self.rseq.is_null()
     }
 
-    #[inline(always)]
-    fn enter_at(state: NonNull<ThreadState>, level: usize) -> Self {
-        nesting(state).set(level + 1);
-        // Nothing of the emission happens before a handler would see that it has begun.
-        compiler_fence(SeqCst);
-        Self { state, level }
-    }
-
-    /// How many emissions of this thread this one has interrupted.
-    #[inline(always)]
-    pub(super) fn level(&self) -> usize {
-        self.level
-    }
-
-    /// Where the kernel's `struct rseq` of this thread is.
-    #[inline(always)]
-    pub(super) fn rseq_offset(&self) -> isize {
-        // SAFETY: the thread's own state; the field never changes.
-        unsafe { (*self.state.as_ptr()).rseq_offset }
-    }
-
-    /// What this thread knows of a stream, at this level and in the stream's present generation.
-    #[inline(always)]
+    /// What this thread knows of a stream, in its present generation; `None` where it has ended.
     pub(super) fn lane(
-        &mut self,
+        &self,
         parts: Parts<'static>,
-        (slot, control): (u32, &StreamControl),
-    ) -> Option<&mut LaneSlot> {
-        // SAFETY: the thread's own state; the field never changes.
-        let tid = unsafe { (*self.state.as_ptr()).tid };
-        let level = self.level;
-        let (slot, place) = self.place(slot)?;
+        slot: usize,
+        control: &'static StreamControl,
+    ) -> Option<&Lane> {
+        let lane = self.lanes.get(slot)?;
         let generation = control.generation.load(Acquire);
         if generation == 0 {
-            // The stream has ended since we saw it run: no ring is made for it.
             return None;
         }
-        if place.generation != generation {
-            renew(place, parts, (slot, control), (level, tid), generation);
+        if lane.generation.get() != generation {
+            self.renew(lane, parts, (slot, control), generation);
         }
-        Some(place)
+        Some(lane)
     }
 
-    /// As [`lane`](Self::lane), if the thread has met the stream before. (The generation of a stream that has
-    /// ended is 0, which is that of no lane but the unknown.)
-    #[inline(always)]
-    pub(super) fn lane_if_known(
-        &mut self,
-        slot: u32,
-        control: &StreamControl,
-    ) -> Option<&mut LaneSlot> {
-        let (_slot, place) = self.place(slot)?;
-        let generation = control.generation.load(Acquire);
-        (place.generation == generation).then_some(place)
-    }
-
-    #[inline(always)]
-    fn place(&mut self, slot: u32) -> Option<(usize, &mut LaneSlot)> {
-        let slot = usize::try_from(slot)
-            .ok()
-            .filter(|&slot| slot < STREAM_SLOTS)?;
-        if self.level >= NESTING_LEVELS {
-            return None;
+    #[cold]
+    fn renew(
+        &self,
+        lane: &Lane,
+        parts: Parts<'static>,
+        (slot, control): (usize, &'static StreamControl),
+        generation: u32,
+    ) {
+        // What is left of the stream that was here before is of no use. But a handler may have come since
+        // our look, and this is what it has just been given.
+        let left = lane.chunk.swap(std::ptr::null_mut(), AcqRel);
+        if let Some(left) = NonNull::new(left)
+            && lane.generation.get() == generation
+        {
+            self.leave(lane, parts, slot, left);
+            return;
         }
-        // SAFETY: both indices were checked.
-        let place = unsafe { &raw mut (*self.state.as_ptr()).lanes[self.level][slot] };
-        // SAFETY: each level of a thread has lanes of its own, so nobody else refers to this one,
-        // a handler that interrupts us included.
-        Some((slot, unsafe { &mut *place }))
-    }
-}
-
-impl Drop for Nested {
-    #[inline(always)]
-    fn drop(&mut self) {
+        let shape = Shape::new(control.chunk_bytes.load(Relaxed));
+        let is_traced = process::is_traced_by(slot, control, generation);
+        let role = if is_traced && shape.is_some() && process::learn_clock(parts).is_some() {
+            let before = errno::get();
+            process::share_over_exec(parts);
+            errno::set(before);
+            note_emitter(control);
+            Role::Emitter
+        } else {
+            Role::NotTraced
+        };
+        if let Some(shape) = shape {
+            let bytes = shape.chunk_bytes as u64;
+            lane.limit.set(bytes - 8);
+            lane.header_shift.set(u64::from(bytes.trailing_zeros()) - 6);
+        }
+        let max_data = control
+            .max_data
+            .load(Relaxed)
+            .min(tracer_common::area::MAX_DATA_BYTES);
+        lane.max_data.set(usize::try_from(max_data).unwrap_or(0));
+        lane.control.set(control);
+        lane.role.set(role);
         compiler_fence(SeqCst);
-        nesting(self.state).set(self.level);
+        lane.generation.set(generation);
+    }
+
+    /// Gives the thread a chunk with room for an event with so much data. `false` where none can be had: the event
+    /// was counted as refused.
+    #[cold]
+    pub(super) fn refill(
+        &self,
+        lane: &Lane,
+        parts: Parts<'static>,
+        (slot, control): (usize, &'static StreamControl),
+        data_length: usize,
+    ) -> bool {
+        let Some(pool) = self.pool(lane, parts, slot) else {
+            return false;
+        };
+        let identity = self.identity();
+        let Some(entered) = pool.enter(identity) else {
+            if control.generation.load(Acquire) == lane.generation.get() {
+                control.refused_no_chunk.fetch_add(1, Relaxed);
+            }
+            return false;
+        };
+        // Out of a handler's hands.
+        let old = NonNull::new(lane.chunk.swap(std::ptr::null_mut(), AcqRel))
+            .map(|base| pool.shape.place_at(base));
+        let new = pool.open(identity, self.is_restartable(), data_length, old.as_ref());
+        if new.is_none() {
+            match &old {
+                Some(old) => old.header.refused.fetch_add(1, Relaxed),
+                None => control.refused_no_chunk.fetch_add(1, Relaxed),
+            };
+        }
+        if let Some(place) = new.as_ref().or(old.as_ref()) {
+            self.install(lane, &pool, place);
+        }
+        entered.leave();
+        new.is_some()
+    }
+
+    /// The chunk is the thread's from now on, unless a handler has come and got it another one.
+    fn install(&self, lane: &Lane, pool: &Pool<'static, OwnWindows>, place: &Place<'static>) {
+        let (none, base) = (std::ptr::null_mut(), place.base.as_ptr());
+        if lane
+            .chunk
+            .compare_exchange(none, base, AcqRel, Acquire)
+            .is_err()
+        {
+            pool.end(place);
+        }
+    }
+
+    /// The thread's chunk of a stream.
+    pub(super) fn chunk(&self, lane: &Lane) -> Option<Chunk<'static>> {
+        let base = NonNull::new(lane.chunk.load(Relaxed))?;
+        let shape = Shape::new(u32::try_from(lane.limit.get() + 8).ok()?)?;
+        shape.place_at(base).chunk()
+    }
+
+    /// Says of the thread's chunk that readers have to look at its mark from now on.
+    #[cold]
+    pub(super) fn mark_is_needed(&self, lane: &Lane) {
+        if let Some(base) = NonNull::new(lane.chunk.load(Relaxed))
+            && let Ok(bytes) = u32::try_from(lane.limit.get() + 8)
+            && let Some(shape) = Shape::new(bytes)
+        {
+            shape.place_at(base).header.restartable.store(0, SeqCst);
+        }
+    }
+
+    /// Counts an event that was refused where its chunk has it.
+    #[cold]
+    pub(super) fn count_refused_in_chunk(&self, lane: &Lane, parts: Parts<'static>, slot: usize) {
+        if let Some(base) = NonNull::new(lane.chunk.load(Relaxed))
+            && let Some(pool) = self.pool(lane, parts, slot)
+            && let Some(entered) = pool.enter(self.identity())
+        {
+            let header = pool.shape.place_at(base).header;
+            header.refused.fetch_add(1, Relaxed);
+            entered.leave();
+        }
+    }
+
+    /// Begins an emission that cannot be begun again when it is interrupted; `None` while this thread is within
+    /// another one, which a handler has interrupted.
+    ///
+    /// One that a handler has left for good (`siglongjmp()`) is not taken for that: the stack is not as deep any more.
+    pub(super) fn begin_marked(&self) -> Option<usize> {
+        let here = stack_pointer();
+        let busy = self.busy.get();
+        if busy != 0 && is_within(here, busy) {
+            return None;
+        }
+        self.busy.set(here);
+        compiler_fence(SeqCst);
+        Some(here)
+    }
+
+    /// Ends it.
+    pub(super) fn end_marked(&self, busy: usize) {
+        compiler_fence(SeqCst);
+        if self.busy.get() == busy {
+            self.busy.set(0);
+        }
+    }
+
+    /// Leaves a chunk of the stream's to whoever needs one.
+    fn leave(&self, lane: &Lane, parts: Parts<'static>, slot: usize, base: NonNull<u8>) {
+        if let Some(pool) = self.pool(lane, parts, slot)
+            && let Some(entered) = pool.enter(self.identity())
+        {
+            pool.end(&pool.shape.place_at(base));
+            entered.leave();
+        }
+    }
+
+    fn pool(
+        &self,
+        lane: &Lane,
+        parts: Parts<'static>,
+        slot: usize,
+    ) -> Option<Pool<'static, OwnWindows>> {
+        Some(Pool {
+            parts,
+            slot,
+            control: parts.stream(slot)?,
+            generation: lane.generation.get(),
+            shape: Shape::new(u32::try_from(lane.limit.get() + 8).ok()?)?,
+            windows: OwnWindows,
+        })
     }
 }
 
-/// How many emissions of a thread are under way.
-#[inline(always)]
-fn nesting<'a>(state: NonNull<ThreadState>) -> &'a Cell<usize> {
-    // SAFETY: the thread's own state, which lives until the thread ends. Only this field is
-    // borrowed, and as shared: a handler may look at it at any moment.
-    unsafe { &(*state.as_ptr()).nesting }
+/// Where this function's frame is.
+#[inline(never)]
+fn stack_pointer() -> usize {
+    let local = 0_u8;
+    std::hint::black_box(&raw const local).addr()
 }
 
-#[cold]
-fn renew(
-    place: &mut LaneSlot,
-    parts: Parts<'static>,
-    (slot, control): (usize, &StreamControl),
-    (level, tid): (usize, i32),
-    generation: u32,
-) {
-    let _errno = ErrnoKept::new();
-    close(place);
-    place.lane = if process::is_traced_by(slot, control, generation) {
-        process::share_over_exec(parts);
-        match open(parts, (slot, control), (level, tid), generation) {
-            Some(producer) => Lane::Open(producer),
-            None => Lane::NoRing,
-        }
-    } else {
-        Lane::NotTraced
+/// Whether the frame at `here` is that of a handler that has interrupted the one at `outer`: it is deeper on the same
+/// stack, or on the stack for signals.
+fn is_within(here: usize, outer: usize) -> bool {
+    // SAFETY: plain numbers.
+    let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
+    // SAFETY: a valid place; the stack itself is not changed.
+    let told = unsafe { libc::sigaltstack(std::ptr::null(), &raw mut stack) } == 0;
+    let start = stack.ss_sp.addr();
+    let lies_there = |address: usize| {
+        told && stack.ss_flags & libc::SS_DISABLE == 0
+            && (start..start.saturating_add(stack.ss_size)).contains(&address)
     };
-    place.generation = generation;
+    match (lies_there(here), lies_there(outer)) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => here < outer,
+    }
 }
 
-fn open(
-    parts: Parts<'static>,
-    (slot, control): (usize, &StreamControl),
-    (level, tid): (usize, i32),
-    generation: u32,
-) -> Option<Producer<'static>> {
-    process::learn_clock(parts)?;
-    note_emitter(control);
-    let wanted = control.ring_bytes.load(Relaxed);
-    let claimed = directory::claim(parts, generation, wanted)?;
-    let words = map(claimed.data_offset, claimed.data_bytes);
-    let Some(ring) = words.and_then(|words| Ring::new(claimed.entry, words)) else {
-        directory::change(
-            claimed.entry,
-            generation,
-            ring_state::CLAIMED,
-            ring_state::FREE,
-        );
-        return None;
-    };
-    let entry = claimed.entry;
-    entry.pid.store(process::pid(), Relaxed);
-    entry.tid.store(tid, Relaxed);
-    entry.thread_id.store(tls::thread_id(), Relaxed);
-    let place = u32::try_from(slot | level << 16).unwrap_or(u32::MAX);
-    entry.slot_level.store(place, Relaxed);
-    let keeps_oldest = control.mode.load(Relaxed) == ring_mode::KEEP_OLDEST;
-    let producer = Producer::new(ring, keeps_oldest, control.max_data.load(Relaxed));
-    entry
-        .state
-        .store(ring_state::word(generation, ring_state::LIVE), Release);
-    Some(producer)
-}
-
-/// Notes that one more ring emits, before it does. The thread that was alone until now sees it not
+/// Notes that one more thread emits, before it does. The thread that was alone until now sees it not
 /// later than anything that this one emits or does afterwards.
 fn note_emitter(control: &StreamControl) {
     let is_first = control
@@ -288,38 +391,7 @@ fn note_emitter(control: &StreamControl) {
     }
 }
 
-/// Maps a ring's data, if the area's descriptor still is what it was.
-fn map(offset: u64, bytes: u32) -> Option<&'static [std::sync::atomic::AtomicU64]> {
-    let file = process::file()?;
-    // SAFETY: `file()` has just found it open, and as the area's.
-    let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(file) };
-    let mapping = Mapping::new(
-        borrowed,
-        usize::try_from(offset).ok()?,
-        usize::try_from(bytes).ok()?,
-    )
-    .ok()?;
-    // Another thread may have closed it and opened a file of its own in between: nothing was
-    // written to that file yet, and nothing will be.
-    (process::file() == Some(file)).then(|| mapping.leak())
-}
-
-/// Leaves a lane's ring to the reader. Where its stream has ended, the ring may be another's
-/// already: then nothing is changed.
-fn close(place: &mut LaneSlot) {
-    if let Lane::Open(producer) = &place.lane {
-        let entry = producer.ring.entry;
-        if entry.state.load(Acquire) == ring_state::word(place.generation, ring_state::LIVE) {
-            // The mark may be one that the ring's former thread has left (`hands::before_first`).
-            producer.abandon();
-        }
-        directory::change(entry, place.generation, ring_state::LIVE, ring_state::ENDED);
-        producer.ring.unmap();
-    }
-    place.lane = Lane::Unknown;
-}
-
-/// Runs when a thread ends: its rings are left to the reader.
+/// Runs when a thread ends: its chunks are left to others.
 extern "C" fn end(state: *mut libc::c_void) {
     let Some(place) = NonNull::new(state.cast::<ThreadState>()) else {
         return;
@@ -327,11 +399,14 @@ extern "C" fn end(state: *mut libc::c_void) {
     // Handlers that run from here on find no state and register the thread anew, which makes the
     // key's destructor run once more.
     tls::set(std::ptr::null_mut());
-    // SAFETY: the state was made by `register` for this thread, which alone uses it, and no
-    // emission is under way: a thread does not end inside one.
-    let state = unsafe { &mut *place.as_ptr() };
-    for place in state.lanes.iter_mut().flatten() {
-        close(place);
+    // SAFETY: the state was made by `register` for this thread, which alone uses it.
+    let state = unsafe { place.as_ref() };
+    if let Some(parts) = process::parts_if_ready() {
+        for (slot, lane) in state.lanes.iter().enumerate() {
+            if let Some(base) = NonNull::new(lane.chunk.swap(std::ptr::null_mut(), AcqRel)) {
+                state.leave(lane, parts, slot, base);
+            }
+        }
     }
     // SAFETY: the mapping that `register` made; nothing refers to it any more.
     unsafe { libc::munmap(place.as_ptr().cast(), size_of::<ThreadState>()) };
@@ -341,7 +416,6 @@ fn own_tid() -> i32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::gettid() }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

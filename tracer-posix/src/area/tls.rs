@@ -33,8 +33,21 @@ pub(super) fn prepare() {
     }
 }
 
-pub(super) fn rseq_offset() -> isize {
-    RSEQ_OFFSET.load(Relaxed)
+/// The `struct rseq` that the C library has registered for this thread; null where it has not.
+pub(super) fn registered_rseq() -> *mut u8 {
+    let offset = RSEQ_OFFSET.load(Relaxed);
+    // The CPU is its second word: -1 and less where the kernel does not know the structure.
+    if offset == 0 || cpu_plus_one(offset) == 0 {
+        return std::ptr::null_mut();
+    }
+    let address = thread_id().wrapping_add_signed(i64::try_from(offset).unwrap_or(0));
+    std::ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0))
+}
+
+/// The CPU that this thread runs on plus one, or 0 where it is not known.
+#[inline(always)]
+pub(super) fn current_cpu_plus_one() -> u16 {
+    cpu_plus_one(RSEQ_OFFSET.load(Relaxed))
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -142,4 +155,5 @@ mod arch {
     }
 }
 
-pub(super) use arch::{cpu_plus_one, get, set, thread_id};
+use arch::cpu_plus_one;
+pub(super) use arch::{get, set, thread_id};

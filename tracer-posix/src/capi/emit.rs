@@ -17,7 +17,7 @@ use crate::area::{self, ErrnoKept, emitter};
 #[unsafe(naked)]
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_trace_event(id: u32, data: *const c_void, length: usize) {
+pub unsafe extern "C-unwind" fn posix_trace_event(id: u32, data: *const c_void, length: usize) {
     // The frame of what follows is made only where there is something to do.
     std::arch::naked_asm!(
         "mov rax, qword ptr [rip + {gate}]",
@@ -40,14 +40,15 @@ pub unsafe extern "C" fn posix_trace_event(id: u32, data: *const c_void, length:
 #[cfg(not(target_arch = "x86_64"))]
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn posix_trace_event(id: u32, data: *const c_void, length: usize) {
+pub unsafe extern "C-unwind" fn posix_trace_event(id: u32, data: *const c_void, length: usize) {
     if area::gate::is_open() {
         // SAFETY: the caller vouches for the data.
         unsafe { event_at(id, data, length, 0) }
     }
 }
 
-unsafe extern "C" fn event_at(id: u32, data: *const c_void, length: usize, address: u64) {
+// A handler that interrupts it may unwind it (`pthread_exit()`): a guard against that would end the program.
+unsafe extern "C-unwind" fn event_at(id: u32, data: *const c_void, length: usize, address: u64) {
     if data.is_null() || length > isize::MAX.unsigned_abs() {
         return event_without_data(id, address);
     }

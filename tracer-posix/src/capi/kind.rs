@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use tracer_common::event_type::EventTypeId;
 
+use crate::area::Bell;
 use crate::engine::{Attributes, EventSet, Filtering, Origin};
 use crate::event::{Event, RealtimeNs};
 use crate::log::LogReader;
@@ -153,6 +154,23 @@ impl Kind {
         match self {
             Self::Logged(stream) => Some(Arc::clone(stream.activity())),
             Self::Active(_) | Self::Recorded(_) | Self::Ended => None,
+        }
+    }
+
+    /// Says that a reader is about to sleep, who has to look once more. What wakes it; `None` where it has to look again
+    /// and again.
+    pub(super) fn announce_sleep(&mut self) -> Option<&Arc<Bell>> {
+        match self {
+            Self::Active(stream) => stream.announce_sleep(),
+            Self::Logged(_) | Self::Recorded(_) | Self::Ended => None,
+        }
+    }
+
+    /// What wakes its reader, once there was one that slept.
+    pub(super) fn bell(&self) -> Option<&Arc<Bell>> {
+        match self {
+            Self::Active(stream) => stream.bell(),
+            Self::Logged(_) | Self::Recorded(_) | Self::Ended => None,
         }
     }
 

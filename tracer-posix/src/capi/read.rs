@@ -1,13 +1,15 @@
 //! The three functions that read the next event.
 //!
-//! A trace point makes no system call, so nobody wakes a reader that waits: it looks again, at
+//! A reader that waits is woken by the trace point that has something for it ([`Bell`](crate::area::Bell)). Where not all that its
+//! stream records comes from trace points, or another thread waits there already, it looks again and again, at
 //! first after a fifth of a millisecond and then less often, up to every five. No lock is held
 //! while it sleeps.
 
 use std::ffi::{c_int, c_void};
+use std::os::fd::RawFd;
 use std::time::Duration;
 
-use crate::area::{ErrnoKept, realtime_now};
+use crate::area::{Bell, ErrnoKept, realtime_now};
 use crate::event::{Event, Truncation};
 
 use super::clock::{self, nanoseconds};
@@ -20,6 +22,8 @@ use super::wait::holding_back_signals;
 
 const SHORTEST_WAIT: Duration = Duration::from_micros(200);
 const LONGEST_WAIT: Duration = Duration::from_millis(5);
+/// A sleeper that is woken looks at the clock so often all the same, if it has a deadline: the clock may have been set.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// Where the caller wants an event.
 #[derive(Clone, Copy)]
@@ -142,9 +146,26 @@ impl Places {
         holding_back_signals(|signals| {
             let mut wait = SHORTEST_WAIT;
             loop {
-                let slept = match self.step(trid, Effort::Collect, deadline) {
+                let left = match self.step(trid, Effort::Collect, deadline) {
                     Step::Done(number) => return number,
-                    Step::Wait(left) => signals.sleep(left.min(wait)),
+                    Step::Wait(left) => left,
+                };
+                let slept = match self.take_bell(trid) {
+                    Some(bell) => {
+                        // Whoever emits from here on wakes us; what came before is looked at.
+                        let step = self.step(trid, Effort::Collect, deadline);
+                        let slept = match &step {
+                            Step::Done(_) => 0,
+                            Step::Wait(Duration::MAX) => signals.sleep(Duration::MAX, bell),
+                            Step::Wait(left) => signals.sleep((*left).min(LONGEST_SLEEP), bell),
+                        };
+                        Self::leave_bell(trid, bell);
+                        if let Step::Done(number) = step {
+                            return number;
+                        }
+                        slept
+                    }
+                    None => signals.sleep(left.min(wait), -1),
                 };
                 if slept != 0 {
                     return slept;
@@ -152,6 +173,31 @@ impl Places {
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
         })
+    }
+
+    /// Makes this thread the one that the stream's emitters wake. What becomes readable then; `None` where it has to look again
+    /// and again: another thread sleeps there, or nobody wakes.
+    fn take_bell(&self, trid: TraceId) -> Option<RawFd> {
+        let _errno = ErrnoKept::new();
+        let shared = table::find(trid).ok()?;
+        let mut stream = shared.lock().ok()?;
+        let bell = stream.kind.announce_sleep()?;
+        let file = bell.file()?;
+        bell.take().then_some(file)
+    }
+
+    fn leave_bell(trid: TraceId, file: RawFd) {
+        let _errno = ErrnoKept::new();
+        let shared = table::find(trid);
+        let stream = shared.as_ref().map(|shared| shared.lock());
+        match &stream {
+            Ok(Ok(stream)) => {
+                if let Some(bell) = stream.kind.bell() {
+                    bell.leave();
+                }
+            }
+            _ => Bell::give_back(file),
+        }
     }
 
     fn step(

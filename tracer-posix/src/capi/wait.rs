@@ -10,6 +10,7 @@
 //! through before any of the program's runs.
 
 use std::ffi::{c_int, c_void};
+use std::os::fd::RawFd;
 use std::time::Duration;
 
 /// What the C library keeps of a clean-up handler. Both C libraries begin with these two; what
@@ -97,17 +98,21 @@ impl HeldBack {
         Self { mask }
     }
 
-    /// Sleeps for at most `time`, less than a second, and lets signals through meanwhile; `EINTR`
-    /// when a handler ran, 0 otherwise.
-    pub(super) fn sleep(self, time: Duration) -> c_int {
+    /// Sleeps for at most `time`, or until `bell` can be read if that is a descriptor, and lets signals through
+    /// meanwhile; `EINTR` when a handler ran, 0 otherwise.
+    pub(super) fn sleep(self, time: Duration, bell: RawFd) -> c_int {
         let time = libc::timespec {
-            tv_sec: 0,
+            tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: libc::c_long::from(time.subsec_nanos()),
         };
-        let nothing = std::ptr::null_mut();
+        let mut bell = libc::pollfd {
+            fd: bell,
+            events: libc::POLLIN,
+            revents: 0,
+        };
         let before = errno();
-        // SAFETY: no files; the time and the set are valid.
-        let result = unsafe { ppoll(nothing, 0, &raw const time, &raw const self.mask) };
+        // SAFETY: the file, the time and the set are valid; a number that is no descriptor is not looked at.
+        let result = unsafe { ppoll(&raw mut bell, 1, &raw const time, &raw const self.mask) };
         let number = if result < 0 { errno() } else { 0 };
         set_errno(before);
         number
@@ -140,14 +145,14 @@ mod tests {
         // SAFETY: the handler does nothing.
         unsafe { libc::signal(libc::SIGUSR2, ignore as *const () as libc::sighandler_t) };
         let slept = holding_back_signals(|held| {
-            assert_eq!(held.sleep(Duration::from_millis(1)), 0);
+            assert_eq!(held.sleep(Duration::from_millis(1), -1), 0);
             // SAFETY: takes nothing and cannot fail.
             let own = unsafe { libc::pthread_self() };
             // SAFETY: a signal with a handler, to this thread.
             unsafe { libc::pthread_kill(own, libc::SIGUSR2) };
 
             set_errno(77);
-            held.sleep(Duration::from_millis(900))
+            held.sleep(Duration::from_millis(900), -1)
         });
 
         assert_eq!(slept, libc::EINTR);

@@ -148,6 +148,39 @@ impl<L: Flush> ActiveStream<L> {
         })
     }
 
+    /// Sleeps until an event is there, but not for longer than `time`, and where not every source can wake a reader, for no
+    /// longer than `interval`. Collects before it sleeps.
+    pub fn sleep(&mut self, time: Duration, interval: Duration) {
+        let can_wake = match self.sources.as_mut_slice() {
+            [source] => source.announce_sleep(),
+            _ => false,
+        };
+        self.sync();
+        let sole = self.sources.first_mut().filter(|_| can_wake);
+        match (self.core.held(), sole) {
+            (0, Some(source)) => source.sleep(time),
+            (0, None) => std::thread::sleep(time.min(interval)),
+            (_, Some(source)) => source.retract_sleep(),
+            (_, None) => {}
+        }
+    }
+
+    /// The word that the stream's emitters wake its reader by; `None` where not all of them can.
+    pub(crate) fn waiting_word(&self) -> Option<crate::area::WaitingWord> {
+        match self.sources.as_slice() {
+            [source] => source.waiting_word(),
+            _ => None,
+        }
+    }
+
+    /// Says that the reader is about to sleep, where the emitters can wake it; it has to collect once more.
+    pub(crate) fn announce_sleep(&mut self) -> bool {
+        match self.sources.as_mut_slice() {
+            [source] => source.announce_sleep(),
+            _ => false,
+        }
+    }
+
     /// As [`sync`](Self::sync), until the stream is complete up to the moment of the call: what was emitted before
     /// a call counts as before it. A thread that was stopped in the middle of an emission is not waited for without end.
     pub fn settle(&mut self) -> MonotonicNs {
@@ -206,17 +239,28 @@ impl<L: Flush> ActiveStream<L> {
     /// The oldest event, if one is there. Does not collect: call [`sync`](Self::sync) before.
     #[inline]
     pub fn next_event(&mut self) -> Option<Event<'_>> {
-        let header = self.core.next(&mut self.lent, self.now)?;
+        let restart = self.before_restart();
+        let header = self.core.next(&mut self.lent, restart)?;
         Some(Event {
             header,
             data: &self.lent,
         })
     }
 
+    /// When a stream restarts that the next event leaves empty. What came while it was full is fetched before: so the
+    /// sources have room for all that comes after it.
+    #[inline]
+    fn before_restart(&mut self) -> impl FnOnce() -> MonotonicNs + use<L> {
+        let at = self.core.restarts_when_read().then(|| self.sync());
+        let now = self.now;
+        move || at.unwrap_or_else(now)
+    }
+
     /// The oldest event, if one is there, as in [`next_event`](Self::next_event); its data is put into
     /// `data`.
     pub fn take_next(&mut self, data: &mut Vec<u8>) -> Option<EventHeader> {
-        self.core.next(data, self.now)
+        let restart = self.before_restart();
+        self.core.next(data, restart)
     }
 
     /// The oldest event; collects when none is there.

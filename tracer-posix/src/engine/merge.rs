@@ -58,7 +58,9 @@ impl Merge {
         let ready = self
             .events
             .partition_point(|event| event.header.time <= until);
-        let mut losses = self.losses.drain(..).peekable();
+        // One that lies beyond what is certain waits for the events before it: it has its place after them.
+        let told = self.losses.partition_point(|loss| loss.since <= until);
+        let mut losses = self.losses.drain(..told).peekable();
         for event in self.events.drain(..ready) {
             while let Some(loss) = losses.next_if(|loss| loss.since < event.header.time) {
                 core.feed_loss(loss);
@@ -68,7 +70,7 @@ impl Merge {
             }
             core.feed(event.header, event.data(&self.data));
         }
-        // What is left was lost after the last event that is certain: it is told now all the same.
+        // What is left was lost after the last event that is certain.
         losses.for_each(|loss| core.feed_loss(loss));
         self.compact();
     }

@@ -121,6 +121,50 @@ fn a_loss_is_marked_before_the_event_that_came_after_it() {
     assert_eq!(stream.ledger().lost(LossCause::KernelRingFull), 7);
 }
 
+#[test]
+fn a_loss_keeps_its_place_after_an_event_that_is_not_certain_yet() {
+    let made = |number: u8| Made {
+        time: 10 * u64::from(number),
+        number,
+        length: 0,
+    };
+    let (source, slower) = (Portions::default(), Portions::default());
+    source.0.lock().unwrap().events = [1, 3].map(made).to_vec();
+    slower.0.lock().unwrap().events = [2].map(made).to_vec();
+    let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 1 << 20, || MonotonicNs(0));
+    stream.add_source(Box::new(source.clone()));
+    stream.add_source(Box::new(slower.clone()));
+    stream.start(super::Origin::NONE);
+    {
+        // What was lost after the event at 30 is known before that is certain.
+        let mut queue = source.0.lock().unwrap();
+        (queue.lost, queue.lost_since) = (7, 30);
+        (queue.portion, queue.is_last) = (2, true);
+    }
+    stream.sync();
+    {
+        let mut queue = slower.0.lock().unwrap();
+        queue.events.push(made(4));
+        (queue.portion, queue.is_last) = (2, true);
+    }
+    stream.sync();
+
+    let mut seen = Vec::new();
+    while let Some(event) = stream.next_event() {
+        seen.push((event.header.event_type, event.header.time.0));
+    }
+    let expected = [
+        (EventTypeId::START, 10),
+        (USER, 10),
+        (USER, 20),
+        (USER, 30),
+        (EventTypeId::OVERFLOW, 30),
+        (EventTypeId::RESUME, 40),
+        (USER, 40),
+    ];
+    assert_eq!(seen, expected);
+}
+
 proptest! {
     /// Events come out once, whole, in order of time, and none before all sources have vouched that no older
     /// one comes; what is told to be lost is counted once.

@@ -1,6 +1,6 @@
 //! How much room events take: the arithmetic behind stream-min-size.
 
-use tracer_common::area::{MAX_DATA_BYTES, MAX_RING_BYTES, RECORD_HEADER_BYTES};
+use tracer_common::area::{MAX_DATA_BYTES, MAX_STREAM_BYTES as LARGEST, RECORD_HEADER_BYTES};
 use tracer_common::event_type::EVENT_SET_WORDS;
 
 pub use super::trace_name::TRACE_NAME_MAX;
@@ -18,7 +18,7 @@ pub const MAX_SYSTEM_DATA: usize = 2 * SET_BYTES;
 pub const MAX_USER_DATA: usize = MAX_DATA_BYTES as usize;
 
 /// The largest stream: the rings of its threads have to be as large as it is.
-pub const MAX_STREAM_BYTES: usize = MAX_RING_BYTES as usize;
+pub const MAX_STREAM_BYTES: usize = LARGEST as usize;
 
 /// Bytes that an event with `data_length` bytes of data takes in a stream.
 ///

@@ -378,7 +378,7 @@ fn record(
         target: Some(pid),
         inherit: attributes.inheritance() == Inheritance::Inherited,
         is_only_source: kernel.is_none(),
-        ring_bytes,
+        bytes: ring_bytes,
         mode: RingMode::of(policy),
         max_data: attributes.max_data_size(),
         lease: None,

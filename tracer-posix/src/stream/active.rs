@@ -1,5 +1,6 @@
 //! An active stream without a log.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tracer_common::event_type::{EventTypeId, TRACE_EVENT_NAME_MAX};
@@ -7,7 +8,7 @@ use tracer_common::event_type::{EventTypeId, TRACE_EVENT_NAME_MAX};
 use super::{CreateError, RealtimeClock, caller};
 use crate::agent;
 use crate::area::{
-    NameTooLong, RingMode, StreamRequest, TargetSource, monotonic_now, own_pid, realtime_now,
+    Bell, NameTooLong, RingMode, StreamRequest, TargetSource, monotonic_now, own_pid, realtime_now,
 };
 use crate::census::Counted;
 use crate::engine::{
@@ -15,16 +16,26 @@ use crate::engine::{
 };
 use crate::event::{Event, RealtimeNs};
 
-/// A trace point wakes nobody: who waits looks again, at first after so long, then less often.
-const SHORTEST_WAIT: Duration = Duration::from_micros(200);
-const LONGEST_WAIT: Duration = Duration::from_millis(5);
+/// How often a stream is looked at whose events come from elsewhere too: a trace point wakes its reader, and the agent does
+/// not.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// An active trace stream without a log. Dropping it shuts it down.
 pub struct Stream {
     stream: ActiveStream,
     attributes: Attributes,
     clock: RealtimeClock,
+    /// What wakes a reader that waits for signals as well, once there was one.
+    bell: Option<Arc<Bell>>,
     _counted: Counted,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(bell) = &self.bell {
+            bell.end();
+        }
+    }
 }
 
 /// An event as a stream reports it, lent until the next call.
@@ -55,7 +66,7 @@ impl Stream {
             target: Some(pid),
             inherit: attributes.inheritance() == Inheritance::Inherited,
             is_only_source: !agent::are_wanted(&attributes),
-            ring_bytes: attributes.stream_min_size(),
+            bytes: attributes.stream_min_size(),
             mode: RingMode::of(policy),
             max_data: attributes.max_data_size(),
             lease: None,
@@ -72,6 +83,7 @@ impl Stream {
             stream,
             attributes,
             clock: RealtimeClock::new(),
+            bell: None,
             _counted: counted,
         })
     }
@@ -172,7 +184,6 @@ impl Stream {
     #[doc(alias = "posix_trace_timedgetnext_event")]
     pub fn next_within(&mut self, patience: Duration) -> Option<Traced<'_>> {
         let since = Instant::now();
-        let mut wait = SHORTEST_WAIT;
         while self.stream.held() == 0 {
             self.stream.sync();
             self.clock.look();
@@ -180,21 +191,45 @@ impl Stream {
             if self.stream.held() > 0 || left.is_zero() {
                 break;
             }
-            std::thread::sleep(wait.min(left));
-            wait = (wait * 2).min(LONGEST_WAIT);
+            self.stream.sleep(left, LOOK_EVERY);
         }
         self.try_next()
     }
 
     pub(crate) fn start_for(&mut self, caller: Origin) {
         self.stream.start(caller);
+        self.ring();
     }
 
     pub(crate) fn stop_for(&mut self, caller: Origin) {
         self.stream.stop(caller);
+        self.ring();
     }
 
     pub(crate) fn set_filter_for(&mut self, set: &EventSet, how: Filtering, caller: Origin) {
         self.stream.set_filter(set, how, caller);
+        self.ring();
+    }
+
+    /// Says that a reader is about to sleep, who has to collect once more. What wakes it; `None` where it has to look
+    /// again and again.
+    pub(crate) fn announce_sleep(&mut self) -> Option<&Arc<Bell>> {
+        if self.bell.is_none() {
+            let word = self.stream.waiting_word()?;
+            self.bell = Bell::new(word).ok();
+        }
+        self.bell.as_ref().filter(|_| self.stream.announce_sleep())
+    }
+
+    /// What wakes a reader, once there was one that slept.
+    pub(crate) fn bell(&self) -> Option<&Arc<Bell>> {
+        self.bell.as_ref()
+    }
+
+    /// The stream may have an event of its own: who sleeps has to look.
+    fn ring(&self) {
+        if let Some(bell) = &self.bell {
+            bell.ring();
+        }
     }
 }

@@ -345,7 +345,7 @@ mod tests {
             target: None,
             inherit: true,
             is_only_source: false,
-            ring_bytes: 4096,
+            bytes: 4096,
             mode: RingMode::OverwriteOldest,
             max_data: 64,
             lease: None,

@@ -26,6 +26,7 @@ use crate::probes::Subject;
 /// A process cannot be traced, or the lines cannot be written.
 pub fn attach(targets: &Targets, setup: &Setup) -> anyhow::Result<Outcome> {
     proc_fs::ensure_own()?;
+    proc_fs::ensure_children_here()?;
     let Targets::Pids(pids) = targets else {
         return runtime()?.block_on(attach_to_all(targets, setup));
     };

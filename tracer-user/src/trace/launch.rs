@@ -50,6 +50,7 @@ pub fn launch(
     setup: &Setup,
 ) -> anyhow::Result<(Outcome, Option<ExitStatus>)> {
     proc_fs::ensure_own()?;
+    proc_fs::ensure_children_here()?;
     runtime()?.block_on(start_and_follow(command, setup))
 }
 

@@ -20,6 +20,23 @@ pub fn ensure_own() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Makes sure that what this process starts is in its own pid namespace: otherwise the kernel lets
+/// it start no thread.
+///
+/// # Errors
+///
+/// It is not.
+pub fn ensure_children_here() -> anyhow::Result<()> {
+    let namespace = |name| fs::read_link(format!("/proc/self/ns/{name}")).ok();
+    // One that has no process yet cannot be read.
+    ensure!(
+        namespace("pid_for_children") == namespace("pid"),
+        "what is started here goes into another pid namespace than tracer-user is in; start \
+         tracer-user in that one: unshare --pid --fork --mount-proc"
+    );
+    Ok(())
+}
+
 /// Facts of `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
-use tracer_common::area::{MAX_DATA_BYTES, MAX_RING_BYTES, MIN_RING_BYTES};
+use tracer_common::area::{MAX_DATA_BYTES, MAX_STREAM_BYTES};
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_posix::agent::WANTED_VARIABLE;
 use tracer_posix::area::{RingMode, StreamRequest, monotonic_now};
@@ -33,7 +33,7 @@ pub const MIN_KERNEL_RING_BYTES: u32 = 4096;
 /// Most bytes of a BPF ring.
 pub const MAX_KERNEL_RING_BYTES: u32 = 1 << 30;
 /// Least and most bytes of a thread's ring.
-pub const THREAD_RING_BYTES: (u32, u32) = (MIN_RING_BYTES, MAX_RING_BYTES);
+pub const THREAD_RING_BYTES: (u32, u32) = (4096, MAX_STREAM_BYTES);
 
 /// How events are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -130,7 +130,7 @@ impl Setup {
             target: None,
             inherit: self.inherit,
             is_only_source: false,
-            ring_bytes: self.thread_ring_bytes,
+            bytes: self.thread_ring_bytes,
             mode: RingMode::OverwriteOldest,
             max_data: usize::try_from(MAX_DATA_BYTES).unwrap_or(usize::MAX),
             lease: Some(LEASE),

@@ -13,7 +13,7 @@ const TOOLCHAIN: &str = "nightly";
 
 /// What runs there: what has unsafe code and no system calls. The trace area needs shared memory, the recorder
 /// other processes: those parts have tests of their own against real ones. The engine forbids unsafe code.
-const PARTS: [&str; 3] = ["area::record", "area::ring", "capi::"];
+const PARTS: [&str; 3] = ["area::record", "area::links", "capi::"];
 
 /// Cases of each property: the interpreter is a thousand times slower.
 const CASES: &str = "1";

@@ -12,5 +12,6 @@ pub mod lint;
 pub mod man;
 pub mod miri;
 pub mod setup;
+pub mod stress;
 pub mod test;
 pub mod vmtest;

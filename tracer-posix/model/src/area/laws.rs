@@ -3,11 +3,13 @@
 use loom::sync::Arc;
 use loom::thread;
 
+use super::atomics::AtomicU64;
+use super::links::{self, Links, Queue, Stack};
 use super::threads::{Reader, Shared, Writer, take_stream_away};
 
 /// The threads' numbers.
-const FIRST: i32 = 1;
-const SECOND: i32 = 2;
+const FIRST: u64 = 1;
+const SECOND: u64 = 2;
 
 /// Threads are switched at most so often where they did not ask for it: more is days of work.
 fn check(model: impl Fn() + Sync + Send + 'static) {
@@ -23,27 +25,23 @@ fn joined<T>(handle: thread::JoinHandle<T>) -> T {
     }
 }
 
-fn emit(shared: &Shared, keeps_oldest: bool, count: u64) -> u64 {
-    let mut writer = Writer::of(shared, keeps_oldest, FIRST);
-    for _ in 0..count {
-        writer.emit();
-    }
-    writer.attempts
-}
-
-/// A writer of three records in a ring for two, and a reader who looks beside it and once more when
+/// A writer of three records in a chunk for two, and a reader who looks beside it and once more when
 /// it is done: records are whole, in order, not older than a watermark before them, and what is not
-/// read is counted.
+/// there is counted.
 ///
 /// # Panics
 ///
 /// The law does not hold.
-pub fn a_reader_beside_a_writer(keeps_oldest: bool) {
-    check(move || {
-        let shared = Arc::new(Shared::new(FIRST));
+pub fn a_reader_beside_a_writer() {
+    check(|| {
+        let shared = Arc::new(Shared::new());
         let writer = thread::spawn({
             let shared = Arc::clone(&shared);
-            move || emit(&shared, keeps_oldest, 3)
+            move || {
+                let mut writer = Writer::of(&shared, FIRST);
+                (0..3).for_each(|_| writer.emit());
+                writer.attempts
+            }
         });
         let mut reader = Reader::new(1);
         reader.round(&shared);
@@ -57,17 +55,21 @@ pub fn a_reader_beside_a_writer(keeps_oldest: bool) {
     });
 }
 
-/// As [`a_reader_beside_a_writer`], where the reader looks three times and the ring is never full.
+/// As [`a_reader_beside_a_writer`], where the reader looks three times and the chunk is never full.
 ///
 /// # Panics
 ///
 /// The law does not hold.
 pub fn a_watermark() {
     check(|| {
-        let shared = Arc::new(Shared::new(FIRST));
+        let shared = Arc::new(Shared::new());
         let writer = thread::spawn({
             let shared = Arc::clone(&shared);
-            move || emit(&shared, true, 2)
+            move || {
+                let mut writer = Writer::of(&shared, FIRST);
+                (0..2).for_each(|_| writer.emit());
+                writer.attempts
+            }
         });
         let mut reader = Reader::new(1);
         reader.round(&shared);
@@ -78,61 +80,57 @@ pub fn a_watermark() {
     });
 }
 
-/// A thread ends, the reader empties its ring, and another thread of the stream goes on in it: each
-/// record is told to be its own thread's, and all are counted.
+/// A writer fills the chunk, and takes it again for itself, as the oldest: whatever the reader has read by then, records are
+/// whole, and what it has not is counted.
 ///
 /// # Panics
 ///
 /// The law does not hold.
-pub fn a_ring_that_changes_hands() {
+pub fn a_chunk_that_is_taken_again() {
     check(|| {
-        let shared = Arc::new(Shared::new(FIRST));
-        let first = thread::spawn({
+        let shared = Arc::new(Shared::new());
+        let writer = thread::spawn({
             let shared = Arc::clone(&shared);
             move || {
-                let mut writer = Writer::of(&shared, false, FIRST);
+                let mut writer = Writer::of(&shared, FIRST);
                 writer.emit();
-                let attempts = writer.attempts;
-                writer.end();
-                attempts
-            }
-        });
-        let second = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || {
+                writer.emit();
+                let before = writer.attempts;
+                writer.close();
                 let Some(mut writer) = Writer::take(&shared, 1, SECOND) else {
-                    return 0;
+                    panic!("it is free");
                 };
                 writer.emit();
-                writer.attempts
+                before + writer.attempts
             }
         });
         let mut reader = Reader::new(1);
         reader.round(&shared);
+        let attempts = joined(writer);
         reader.round(&shared);
-        let attempts = joined(first) + joined(second);
-        reader.round(&shared);
-        assert_eq!((reader.records, reader.lost), (attempts, 0));
+        assert_eq!(
+            reader.records + reader.lost,
+            attempts,
+            "lost and not counted"
+        );
     });
 }
 
-/// A stream is taken away from under a thread that emits, and its ring goes to a thread of another
+/// A stream is taken away from under a thread that emits, and its chunk goes to a thread of another
 /// stream: whose reader finds that thread's records alone, whole, and all counted.
-/// A thread that finds its stream ended has marked the ring by then, and takes its mark back, over
-/// that of the thread that has the ring now: nothing comes for that which is older than was vouched for.
 ///
 /// # Panics
 ///
 /// The law does not hold.
 pub fn a_stream_taken_away() {
     check(|| {
-        let shared = Arc::new(Shared::new(FIRST));
-        let mut old = Writer::of(&shared, false, FIRST);
+        let shared = Arc::new(Shared::new());
+        let mut old = Writer::of(&shared, FIRST);
         let new = thread::spawn({
             let shared = Arc::clone(&shared);
             move || {
                 let Some(mut writer) = Writer::take(&shared, 2, SECOND) else {
-                    // The ring is not free yet, or never: the old thread was between its marks.
+                    // The chunk is not free yet, or never: the old thread was amid a record.
                     return 0;
                 };
                 writer.emit();
@@ -155,5 +153,109 @@ pub fn a_stream_taken_away() {
         let (mut reader, attempts) = joined(reader);
         reader.round(&shared);
         assert_eq!((reader.records, reader.lost), (attempts, 0));
+    });
+}
+
+/// The words of a few things that can be in a list.
+struct Nodes {
+    nodes: Vec<[AtomicU64; 2]>,
+    oldest: AtomicU64,
+    newest: AtomicU64,
+    top: AtomicU64,
+}
+
+impl Nodes {
+    fn new(count: usize) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            nodes: (0..count).map(|_| [zero(), zero()]).collect(),
+            oldest: AtomicU64::new(links::word(0)),
+            newest: AtomicU64::new(links::word(0)),
+            top: zero(),
+        }
+    }
+
+    fn queue(&self) -> Queue<'_, &Self> {
+        Queue {
+            oldest: &self.oldest,
+            newest: &self.newest,
+            links: self,
+        }
+    }
+
+    fn stack(&self) -> Stack<'_, &Self> {
+        Stack {
+            top: &self.top,
+            links: self,
+        }
+    }
+}
+
+impl Links for &Nodes {
+    fn link(&self, number: u32) -> Option<&AtomicU64> {
+        self.nodes
+            .get(usize::try_from(number).ok()?)
+            .map(|[link, _]| link)
+    }
+
+    fn order(&self, number: u32) -> Option<&AtomicU64> {
+        self.nodes
+            .get(usize::try_from(number).ok()?)
+            .map(|[_, order]| order)
+    }
+}
+
+/// Two threads close chunks, one of which takes the oldest meanwhile: each number is in one hand at a time, and what is
+/// closed first goes first.
+///
+/// # Panics
+///
+/// The law does not hold.
+pub fn a_queue_of_closed_chunks() {
+    check(|| {
+        let nodes = Arc::new(Nodes::new(3));
+        let other = thread::spawn({
+            let nodes = Arc::clone(&nodes);
+            move || {
+                assert!(nodes.queue().push(1));
+                nodes.queue().pop(|_| true)
+            }
+        });
+        assert!(nodes.queue().push(2));
+        let mine = nodes.queue().pop(|_| true);
+        let theirs = joined(other);
+        let mut all: Vec<_> = [mine, theirs].into_iter().flatten().collect();
+        while let Some(number) = nodes.queue().pop(|_| true) {
+            all.push(number);
+        }
+        all.sort_unstable();
+        // One of the two that were put in stays.
+        assert!(all == [0, 1] || all == [0, 2], "{all:?}");
+    });
+}
+
+/// Two threads that take from a stack and put back.
+///
+/// # Panics
+///
+/// The law does not hold.
+pub fn a_stack_of_ended_chunks() {
+    check(|| {
+        let nodes = Arc::new(Nodes::new(2));
+        assert!(nodes.stack().push(0) && nodes.stack().push(1));
+        let moves = |nodes: &Nodes| {
+            if let Some(number) = nodes.stack().pop() {
+                assert!(nodes.stack().push(number));
+            }
+        };
+        let other = thread::spawn({
+            let nodes = Arc::clone(&nodes);
+            move || moves(&nodes)
+        });
+        moves(&nodes);
+        joined(other);
+        let mut left: Vec<_> = std::iter::from_fn(|| nodes.stack().pop()).collect();
+        left.sort_unstable();
+        assert_eq!(left, [0, 1]);
     });
 }

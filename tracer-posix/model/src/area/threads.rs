@@ -1,24 +1,25 @@
-//! The two sides of a ring, as the library has them around it.
+//! The two sides of a chunk, as the library has them around it.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use loom::sync::atomic::AtomicU32;
-use tracer_common::area::{MAX_DATA_BYTES, ring_state};
+use tracer_common::area::chunk_state;
 use tracer_common::event_type::EventTypeId;
 
-use super::atomics::{AtomicU64, RingEntry, barrier};
-use super::hands::{self, Stand};
+use super::atomics::{AtomicU64, barrier, fence};
+use super::chunk::{Chunk, Cursor, Found, Head, Moment, Refusal};
 use super::record::Emission;
-use super::ring::{Consumer, Found, Producer, Ring};
 
-/// Room for two records of one word of data.
-const WORDS: usize = 8;
-/// The same in bytes.
-pub(super) const BYTES: u32 = 64;
+/// A chunk for two records of one word of data: its beginning (8 words), 2 × 4 words, and the last word.
+const WORDS: usize = 17;
 
-/// An area with one ring and two streams.
+/// An area with one chunk and two streams.
 pub(super) struct Shared {
-    pub(super) entry: RingEntry,
+    state: AtomicU64,
+    begun: AtomicU64,
+    /// Events of the lane before the chunk, and those refused in it.
+    first: AtomicU64,
+    refused: AtomicU64,
     words: Vec<AtomicU64>,
     clock: AtomicU64,
     /// The generations of the streams, 1 and 2, each in its slot; 0 once the stream has ended.
@@ -26,20 +27,25 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The ring is `tid`'s, for the first stream.
-    pub(super) fn new(tid: i32) -> Self {
-        Self {
-            entry: RingEntry::live(1, tid, BYTES),
+    /// The chunk is open, for the first stream.
+    pub(super) fn new() -> Self {
+        let shared = Self {
+            state: AtomicU64::new(chunk_state::word(1, 1, chunk_state::OPEN)),
+            begun: AtomicU64::new(0),
+            first: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
             words: (0..WORDS).map(|_| AtomicU64::new(0)).collect(),
             clock: AtomicU64::new(1),
             slots: [AtomicU32::new(1), AtomicU32::new(2)],
-        }
+        };
+        shared.chunk().clear(0, 0);
+        shared
     }
 
-    fn ring(&self) -> Ring<'_> {
-        match Ring::new(&self.entry, &self.words) {
-            Some(ring) => ring,
-            None => panic!("eight words are a power of two"),
+    fn chunk(&self) -> Chunk<'_> {
+        match Chunk::new(&self.words, &self.begun) {
+            Some(chunk) => chunk,
+            None => panic!("it has words"),
         }
     }
 
@@ -48,23 +54,46 @@ impl Shared {
     }
 }
 
-/// A thread with a ring.
+/// A thread with the chunk.
 pub(super) struct Writer<'a> {
     shared: &'a Shared,
-    producer: Producer<'a>,
     slot: &'a AtomicU32,
     generation: u32,
-    tid: i32,
-    /// Attempts that were made for the stream, those refused included.
+    tid: u64,
+    /// Events of the stream, those refused included.
     pub(super) attempts: u64,
 }
 
+/// What an emission asks on its way (`emitter::ThisMoment`).
+struct Now<'a> {
+    shared: &'a Shared,
+    slot: &'a AtomicU32,
+    generation: u32,
+}
+
+impl Moment for Now<'_> {
+    fn is_current(&self) -> bool {
+        self.slot.load(Relaxed) == self.generation
+    }
+
+    fn ticks(&self) -> u64 {
+        self.shared.ticks()
+    }
+
+    fn is_leased(&self, _ticks: u64) -> bool {
+        true
+    }
+
+    fn cpu_plus_one(&self) -> u16 {
+        0
+    }
+}
+
 impl<'a> Writer<'a> {
-    /// The thread to which the ring belongs already.
-    pub(super) fn of(shared: &'a Shared, keeps_oldest: bool, tid: i32) -> Self {
+    /// The thread to which the chunk belongs already.
+    pub(super) fn of(shared: &'a Shared, tid: u64) -> Self {
         Self {
             shared,
-            producer: Producer::new(shared.ring(), keeps_oldest, MAX_DATA_BYTES),
             slot: &shared.slots[0],
             generation: 1,
             tid,
@@ -72,80 +101,106 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A thread that looks for a free ring (`thread::open`).
-    pub(super) fn take(shared: &'a Shared, generation: u32, tid: i32) -> Option<Self> {
-        if !hands::take(&shared.entry, generation, BYTES) {
+    /// A thread that takes the chunk if it is free (`Pool::claim`, `Pool::begin`). The events that were in it are `before`
+    /// the new ones in their lane.
+    pub(super) fn take(shared: &'a Shared, generation: u32, tid: u64) -> Option<Self> {
+        let word = shared.state.load(Acquire);
+        let is_own = chunk_state::generation_of(word) == generation;
+        let is_free = matches!(
+            chunk_state::of(word),
+            chunk_state::UNUSED | chunk_state::CLOSED
+        );
+        if !is_free {
             return None;
         }
-        shared.entry.tid.store(tid, Relaxed);
-        let writer = Self {
+        let turn = chunk_state::turn_of(word) + 1;
+        let claimed = chunk_state::word(generation, turn, chunk_state::CLAIMED);
+        shared
+            .state
+            .compare_exchange(word, claimed, AcqRel, Relaxed)
+            .ok()?;
+        fence(Release);
+        let before = shared.first.load(Relaxed)
+            + shared.chunk().head().events()
+            + shared.refused.load(Relaxed);
+        shared.first.store(if is_own { before } else { 0 }, Relaxed);
+        shared.refused.store(0, Relaxed);
+        shared.chunk().clear(0, 0);
+        let open = chunk_state::word(generation, turn, chunk_state::OPEN);
+        shared.state.store(open, Release);
+        Some(Self {
             slot: if generation == 1 {
                 &shared.slots[0]
             } else {
                 &shared.slots[1]
             },
             generation,
-            ..Self::of(shared, false, tid)
-        };
-        let live = ring_state::word(generation, ring_state::LIVE);
-        shared.entry.state.store(live, Release);
-        Some(writer)
+            ..Self::of(shared, tid)
+        })
     }
 
-    /// A trace point (`emitter::emit_to_stream`). The record's data says whose it is.
+    /// A trace point (`emitter::emit_to_stream`). The record's data says whose it is, and when it was written.
     pub(super) fn emit(&mut self) {
-        self.producer.begin();
-        if self.slot.load(Relaxed) != self.generation {
-            self.producer.abandon();
-            return;
-        }
-        self.attempts += 1;
-        let ticks = self.shared.ticks();
-        let data = (ticks << 8 | u64::from(self.tid.unsigned_abs())).to_ne_bytes();
+        let now = Now {
+            shared: self.shared,
+            slot: self.slot,
+            generation: self.generation,
+        };
+        let data = (self.attempts << 8 | self.tid).to_ne_bytes();
         let emission = Emission {
             event_type: EventTypeId(300),
             address: 0,
-            cpu_plus_one: 0,
             data: &data,
             is_cut: false,
         };
-        match self.producer.place(data.len()) {
-            Some(place) => self.producer.record_at(place, ticks, &emission),
-            None => self.producer.record(ticks, &emission),
+        match self.shared.chunk().write(&emission, &now) {
+            Ok(()) => self.attempts += 1,
+            Err(Refusal::NoRoom) => {
+                self.attempts += 1;
+                self.shared.refused.fetch_add(1, Relaxed);
+            }
+            Err(Refusal::Stale | Refusal::LeaseExpired) => {}
         }
     }
 
-    /// The thread ends (`thread::close`).
-    pub(super) fn end(self) {
-        let (live, ended) = (ring_state::LIVE, ring_state::ENDED);
-        hands::change(&self.shared.entry, self.generation, live, ended);
+    /// The chunk is full (`Pool::close`).
+    pub(super) fn close(self) {
+        let word = self.shared.state.load(Acquire);
+        let closed = chunk_state::word(
+            self.generation,
+            chunk_state::turn_of(word),
+            chunk_state::CLOSED,
+        );
+        let state = &self.shared.state;
+        // Where the stream has ended the chunk may be another's.
+        let _closed = state.compare_exchange(word, closed, AcqRel, Relaxed);
     }
 }
 
-/// The first stream is ended (`slot::end`, `slot::free_rings`).
+/// The first stream is ended (`retire::end`, `retire::finish`), and the chunk is free if nobody is in it.
 pub(super) fn take_stream_away(shared: &Shared) {
     shared.slots[0].store(0, Release);
-    let word = shared.entry.state.load(Acquire);
-    if hands::is_readable(word) && hands::generation_of(word) == 1 {
-        barrier();
-        hands::take_away(&shared.entry, word, || {
-            // A hole is punched: it reads as zeros.
-            for word in &shared.words {
-                word.store(0, Relaxed);
-            }
-        });
+    barrier();
+    if shared.chunk().under_way().is_none() {
+        for word in &shared.words {
+            word.store(0, Relaxed);
+        }
+        shared.state.store(0, Release);
     }
 }
 
 /// A controller's reading of one stream, and the laws of what it finds.
 pub(super) struct Reader {
-    consumer: Consumer,
     generation: u32,
+    turn: u64,
+    cursor: Cursor,
+    refused: u64,
+    accounted: u64,
     last: u64,
     watermark: u64,
     /// Records that were read.
     pub(super) records: u64,
-    /// Attempts that left none.
+    /// Events that left none.
     pub(super) lost: u64,
 }
 
@@ -153,8 +208,11 @@ impl Reader {
     /// Has read nothing.
     pub(super) fn new(generation: u32) -> Self {
         Self {
-            consumer: Consumer::new(hands::before_first(generation)),
             generation,
+            turn: 0,
+            cursor: Cursor::START,
+            refused: 0,
+            accounted: 0,
             last: 0,
             watermark: 0,
             records: 0,
@@ -163,43 +221,83 @@ impl Reader {
     }
 
     /// One round (`AreaSource::collect`): each record is whole, newer than the one before and than
-    /// the last watermark, and its thread's own.
+    /// the last watermark, and of one thread.
     pub(super) fn round(&mut self, shared: &Shared) {
-        let entry = &shared.entry;
         let now = shared.ticks();
         barrier();
-        let word = entry.state.load(Acquire);
-        if hands::generation_of(word) != self.generation || !hands::is_readable(word) {
+        let word = shared.state.load(Acquire);
+        let is_readable = matches!(
+            chunk_state::of(word),
+            chunk_state::OPEN | chunk_state::ENDED | chunk_state::CLOSED
+        );
+        if chunk_state::generation_of(word) != self.generation || !is_readable {
             return;
         }
-        let is_settled = hands::under_way(entry).is_none();
-        let stand = Stand::of(entry, word);
-        let tid = u64::from(entry.tid.load(Relaxed).unsigned_abs());
-        let mut data = Vec::new();
-        loop {
-            data.clear();
-            match self.consumer.next(shared.ring(), stand.head, &mut data) {
-                Found::Record(record) => {
-                    assert_eq!(
-                        data,
-                        (record.ticks << 8 | tid).to_ne_bytes(),
-                        "torn, or another's"
-                    );
-                    assert!(record.ticks > self.last, "out of order");
-                    assert!(record.ticks > self.watermark, "older than was vouched for");
-                    self.last = record.ticks;
-                    self.records += 1;
-                    self.lost += record.lost_before;
-                }
-                Found::Nothing => break,
-                Found::Damage => panic!("nobody damaged the ring"),
-            }
+        let is_closed = chunk_state::of(word) == chunk_state::CLOSED;
+        let is_settled = is_closed || shared.chunk().under_way().is_none();
+        let first = shared.first.load(Relaxed);
+        let refused = shared.refused.load(Acquire);
+        let head = shared.chunk().head();
+        if let Some(read) = self.read(shared, word, head) {
+            self.take(word, first, refused, &read);
         }
-        self.lost += self.consumer.lost_at_end(stand.ended);
-        self.consumer.publish(shared.ring());
-        stand.free_if_left(entry, &self.consumer);
         if is_settled {
             self.watermark = now;
         }
+    }
+
+    /// What stands in the chunk: times and data; nothing where it has changed hands meanwhile.
+    fn read(
+        &mut self,
+        shared: &Shared,
+        word: u64,
+        head: Head,
+    ) -> Option<(Vec<(u64, u64)>, Cursor)> {
+        let mut cursor = if self.turn == word & !0xff {
+            self.cursor
+        } else {
+            Cursor::START
+        };
+        let (mut found, mut data) = (Vec::new(), Vec::new());
+        let mut is_damaged = false;
+        loop {
+            data.clear();
+            match cursor.next(shared.chunk(), head, &mut data) {
+                Found::Record(record) => {
+                    let data = data.first_chunk().copied().unwrap_or_default();
+                    found.push((record.ticks, u64::from_ne_bytes(data)));
+                }
+                Found::Nothing => break,
+                Found::Damage => is_damaged = true,
+            }
+        }
+        fence(Acquire);
+        if shared.state.load(Relaxed) & !0xff != word & !0xff {
+            return None;
+        }
+        assert!(!is_damaged, "nobody damaged the chunk");
+        Some((found, cursor))
+    }
+
+    fn take(&mut self, word: u64, first: u64, refused: u64, read: &(Vec<(u64, u64)>, Cursor)) {
+        if self.turn != word & !0xff {
+            self.turn = word & !0xff;
+            self.refused = 0;
+            self.lost += first.saturating_sub(self.accounted);
+            self.accounted = self.accounted.max(first);
+        }
+        for (ticks, data) in &read.0 {
+            assert!(*ticks > self.last, "out of order");
+            assert!(*ticks > self.watermark, "older than was vouched for");
+            assert!(*data & 0xff > 0, "torn");
+            self.last = *ticks;
+            self.records += 1;
+            self.accounted += 1;
+        }
+        self.cursor = read.1;
+        let refused = refused - self.refused;
+        self.refused += refused;
+        self.lost += refused;
+        self.accounted += refused;
     }
 }

@@ -381,6 +381,13 @@ impl StreamCore {
         header
     }
 
+    /// Whether the stream has stopped itself, and restarts when the one event that it holds is read.
+    #[inline]
+    #[must_use]
+    pub fn restarts_when_read(&self) -> bool {
+        self.activity == Activity::StoppedFull && self.buffer.events() == 1
+    }
+
     /// After an event was read: the stream has room again, and restarts when it is empty.
     fn make_room(&mut self, now: impl FnOnce() -> MonotonicNs) {
         self.is_full = false;

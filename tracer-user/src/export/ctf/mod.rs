@@ -230,4 +230,23 @@ mod tests {
         let lost: Vec<u64> = packets.iter().map(|packet| packet.lost).collect();
         assert_eq!(lost, [0, 9, 9]);
     }
+
+    #[test]
+    fn no_text_is_empty() {
+        let mut log = MadeUpLog::default();
+        let name = log.define(b"x");
+        log.push(200, name, (7, 8), b"");
+        log.push(300, EventTypeId::START, (0, 0), b"");
+        for event in &mut log.events {
+            event.forget_name();
+        }
+        let (_, stream) = exported(log);
+        // The thread's number and the name, and then that bytes follow, of which there are none.
+        let unknown = [&[0; 8][..], b"?\0", &[fields::BYTES, 0, 0, 0, 0]].concat();
+        let nobody = [&[0; 8][..], b"-\0"].concat();
+        for expected in [unknown, nobody] {
+            let mut windows = stream.windows(expected.len());
+            assert!(windows.any(|part| part == expected), "{stream:?}");
+        }
+    }
 }

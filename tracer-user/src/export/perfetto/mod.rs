@@ -38,8 +38,11 @@ use tracer_posix::event::MonotonicNs;
 use tracks::Tracks;
 use wakeups::Wakeups;
 
-/// All packets are of one sequence.
+/// The sequence of all packets but those that describe tracks.
 const SEQUENCE: u32 = 1;
+/// That of the descriptions. A reader takes the thread that a sequence described last for the one of every event of that
+/// sequence that is on no thread's track.
+const DESCRIPTIONS: u32 = 2;
 /// `TracePacket.SEQ_INCREMENTAL_STATE_CLEARED`: the sequence starts here.
 const STATE_CLEARED: u32 = 1;
 
@@ -180,9 +183,13 @@ fn clocks(origin: &Origin) -> ClockSnapshot {
 }
 
 fn packet(at: MonotonicNs, data: Data) -> TracePacket {
+    let sequence = match data {
+        Data::TrackDescriptor(_) => DESCRIPTIONS,
+        _ => SEQUENCE,
+    };
     TracePacket {
         timestamp: Some(at.0),
-        trusted_packet_sequence_id: Some(SEQUENCE),
+        trusted_packet_sequence_id: Some(sequence),
         data: Some(data),
         ..TracePacket::default()
     }

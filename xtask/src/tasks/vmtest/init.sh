@@ -6,7 +6,6 @@ export PATH=/usr/bin:/usr/sbin:/busybox
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
-mount -t tmpfs tmpfs /tmp
 mount -t securityfs securityfs /sys/kernel/security
 mount -t tracefs tracefs /sys/kernel/tracing
 mount -t debugfs debugfs /sys/kernel/debug
@@ -17,6 +16,11 @@ ip link set lo up
 ulimit -l unlimited
 
 . /environment
+# Where the repository is below /tmp, so is the distribution: it must not be hidden.
+case "$TRACER_DIST" in
+/tmp/*) ;;
+*) mount -t tmpfs tmpfs /tmp ;;
+esac
 echo "vmtest: kernel $(uname -r), $(uname -v)"
 echo "vmtest: clock $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
 "$TRACER_DIST/bin/tracer-user" doctor 2>&1 | cat

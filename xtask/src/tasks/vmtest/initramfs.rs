@@ -20,7 +20,7 @@ const INIT: &str = include_str!("init.sh");
 /// Programs that tests start or compare with. Busybox stands in for every other one.
 const PROGRAMS: &[&str] = &[
     "sh", "true", "false", "ls", "cat", "wc", "sleep", "env", "cp", "make", "mount", "umount",
-    "strace", "setpriv", "unshare", "perf", "bpftrace", "readelf", "nm", "strip",
+    "strace", "setpriv", "unshare", "nsenter", "perf", "bpftrace", "readelf", "nm", "strip",
 ];
 
 /// Folders on which something is mounted or that programs expect.

@@ -1,0 +1,409 @@
+/* Rough weather: handlers that never return, limits, more threads than processors, many streams. */
+#define _GNU_SOURCE
+#include "streams.h"
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+static trace_event_id_t type;
+
+static void expect_end(pid_t child)
+{
+    int status;
+
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK_EQUAL(WEXITSTATUS(status), 0);
+}
+
+/* How many events of the type are there, each as long as it has to be. */
+static long count_all(trace_id_t trid)
+{
+    long count = 0;
+
+    for (;;) {
+        OK(try_next(trid));
+        if (unavailable)
+            return count;
+        if (info.posix_event_id == type)
+            count++;
+    }
+}
+
+static trace_id_t stream_with(size_t bytes, int policy)
+{
+    trace_attr_t attr = attributes(bytes, policy);
+
+    return running_of(0, &attr);
+}
+
+/* A timer of the thread's processor time, so that its signal comes amid what the thread does. */
+static void interrupt_after(long microseconds)
+{
+    struct itimerval timer = { { 0, 0 }, { 0, microseconds } };
+
+    CHECK(setitimer(ITIMER_PROF, &timer, NULL) == 0);
+}
+
+static void handle(int signal, void (*handler)(int))
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    action.sa_flags = SA_NODEFER;
+    CHECK(sigaction(signal, &action, NULL) == 0);
+}
+
+static volatile long emitted;
+
+static void emit_for_ever(void)
+{
+    for (;;) {
+        posix_trace_event(type, "0123456789abcdef0123456789abcdef", 32);
+        emitted++;
+    }
+}
+
+static void end_thread(int signal)
+{
+    (void)signal;
+    pthread_exit(NULL);
+}
+
+static void *emit_until_ended(void *nothing)
+{
+    sigset_t set;
+
+    (void)nothing;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPROF);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    emit_for_ever();
+    return NULL;
+}
+
+CASE(a_thread_that_ends_in_a_handler_amid_an_emission_ends_and_tracing_goes_on)
+{
+    enum { ROUNDS = 400 };
+    trace_id_t trid;
+    sigset_t set;
+    int round;
+
+    type = type_of("ended");
+    trid = stream_with(1 << 20, POSIX_TRACE_LOOP);
+    handle(SIGPROF, end_thread);
+    sigemptyset(&set);
+    sigaddset(&set, SIGPROF);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    for (round = 0; round < ROUNDS; round++) {
+        pthread_t thread;
+
+        CHECK(pthread_create(&thread, NULL, emit_until_ended, NULL) == 0);
+        interrupt_after(100 + round % 7 * 37);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    OK(posix_trace_clear(trid));
+    posix_trace_event(type, NULL, 0);
+    CHECK_EQUAL(count_all(trid), 1);
+    OK(posix_trace_shutdown(trid));
+}
+
+static sigjmp_buf back;
+
+static void jump(int signal)
+{
+    (void)signal;
+    siglongjmp(back, 1);
+}
+
+/* Emits, and is thrown out of it by a handler, so many times. */
+static void be_thrown_out(int rounds)
+{
+    static volatile int round;
+
+    handle(SIGPROF, jump);
+    for (round = 0; round < rounds; round++) {
+        if (sigsetjmp(back, 1) == 0) {
+            interrupt_after(100 + round % 7 * 37);
+            emit_for_ever();
+        }
+    }
+}
+
+CASE(a_thread_that_jumps_out_of_emissions_goes_on_recording)
+{
+    trace_id_t trid;
+
+    type = type_of("jumped");
+    trid = stream_with(1 << 20, POSIX_TRACE_LOOP);
+    be_thrown_out(1000);
+    OK(posix_trace_clear(trid));
+    posix_trace_event(type, NULL, 0);
+    CHECK_EQUAL(count_all(trid), 1);
+    OK(posix_trace_shutdown(trid));
+    /* In another stream as well. */
+    trid = running();
+    posix_trace_event(type, NULL, 0);
+    CHECK_EQUAL(count_all(trid), 1);
+}
+
+/* Closes whatever is open, as daemons do, and traces itself. */
+CASE(a_program_that_closes_all_descriptors_traces_itself)
+{
+    trace_id_t trid;
+    int fd;
+
+    type = type_of("daemon");
+    for (fd = 3; fd < 1100; fd++)
+        close(fd);
+    trid = running();
+    for (fd = 0; fd < 1000; fd++)
+        posix_trace_event(type, &fd, sizeof fd);
+    CHECK_EQUAL(count_all(trid), 1000);
+    OK(posix_trace_shutdown(trid));
+}
+
+/* Runs itself again under a limit: what it may not have it does not have from its start on. */
+static void run_again(const char *case_name, int resource, rlim_t most)
+{
+    pid_t child = fork();
+
+    if (child == 0) {
+        struct rlimit limit = { most, most };
+
+        setenv("WEATHER_LIMITED", "1", 1);
+        CHECK(setrlimit(resource, &limit) == 0);
+        execl("/proc/self/exe", "weather", case_name, (char *)NULL);
+        _exit(127);
+    }
+    expect_end(child);
+}
+
+/* Events of a stream in a place where memory is hard to come by: all recorded, or told lost. */
+static void emit_under_limit(void)
+{
+    enum { EVENTS = 20000 };
+    trace_id_t trid;
+    long i, seen;
+
+    type = type_of("limited");
+    trid = stream_with(4 << 20, POSIX_TRACE_UNTIL_FULL);
+    for (i = 0; i < EVENTS; i++)
+        posix_trace_event(type, &i, sizeof i);
+    seen = count_all(trid);
+    CHECK(seen > 0);
+    CHECK(seen == EVENTS || status_of(trid).posix_stream_overrun_status == POSIX_TRACE_OVERRUN);
+    OK(posix_trace_shutdown(trid));
+}
+
+CASE(a_file_limit_below_the_area_s_size_is_no_signal)
+{
+    static const rlim_t most[] = { 0, 1 << 20, 2 << 20, 3 << 20, 7 << 20, 20 << 20, 1 << 30 };
+    size_t i;
+
+    if (getenv("WEATHER_LIMITED") != NULL) {
+        emit_under_limit();
+        return;
+    }
+    for (i = 0; i < sizeof most / sizeof most[0]; i++)
+        run_again("a_file_limit_below_the_area_s_size_is_no_signal", RLIMIT_FSIZE, most[i]);
+}
+
+CASE(a_program_that_may_have_five_descriptors_traces_itself)
+{
+    if (getenv("WEATHER_LIMITED") != NULL) {
+        emit_under_limit();
+        return;
+    }
+    run_again("a_program_that_may_have_five_descriptors_traces_itself", RLIMIT_NOFILE, 5);
+}
+
+static pthread_barrier_t all_are_there;
+
+static void *emit_once(void *at_once)
+{
+    posix_trace_event(type, "x", 1);
+    if (at_once != NULL)
+        pthread_barrier_wait(&all_are_there);
+    return NULL;
+}
+
+static void start(pthread_t *thread, void *at_once)
+{
+    pthread_attr_t attr;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 64 << 10);
+    CHECK(pthread_create(thread, &attr, emit_once, at_once) == 0);
+}
+
+/* Bytes of this process's shared memory. */
+static long shared_bytes(void)
+{
+    char line[200];
+    long kilobytes = -1;
+    FILE *file = fopen("/proc/self/status", "r");
+
+    CHECK(file != NULL);
+    while (fgets(line, sizeof line, file) != NULL)
+        sscanf(line, "RssShmem: %ld", &kilobytes);
+    fclose(file);
+    return kilobytes * 1024;
+}
+
+CASE(ten_thousand_short_threads_lose_nothing_in_a_stream_with_room_for_all)
+{
+    enum { THREADS = 10000, AT_ONCE = 500 };
+    static pthread_t threads[AT_ONCE];
+    trace_id_t trid;
+    int i, j;
+
+    type = type_of("short");
+    trid = stream_with(4 << 20, POSIX_TRACE_UNTIL_FULL);
+    for (i = 0; i < THREADS; i++) {
+        start(&threads[0], NULL);
+        CHECK(pthread_join(threads[0], NULL) == 0);
+    }
+    CHECK(shared_bytes() < (5 << 20) + (64 << 10));
+    CHECK_EQUAL(count_all(trid), THREADS);
+    OK(posix_trace_shutdown(trid));
+
+    trid = stream_with(4 << 20, POSIX_TRACE_UNTIL_FULL);
+    CHECK(pthread_barrier_init(&all_are_there, NULL, AT_ONCE) == 0);
+    for (i = 0; i < THREADS; i += AT_ONCE) {
+        for (j = 0; j < AT_ONCE; j++)
+            start(&threads[j], &threads);
+        for (j = 0; j < AT_ONCE; j++)
+            CHECK(pthread_join(threads[j], NULL) == 0);
+    }
+    CHECK_EQUAL(count_all(trid), THREADS);
+    CHECK_EQUAL(status_of(trid).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
+    OK(posix_trace_shutdown(trid));
+}
+
+CASE(a_thousand_streams_of_all_sizes_in_turn_the_last_records_as_the_first)
+{
+    static const size_t sizes[] = { 1 << 14, 1 << 24, 1 << 17, 1 << 26, 1 << 20 };
+    int i, j;
+
+    type = type_of("in turn");
+    for (i = 0; i < 1000; i++) {
+        trace_id_t trid = stream_with(sizes[i % 5] + i * 64, POSIX_TRACE_UNTIL_FULL);
+
+        for (j = 0; j < 100; j++)
+            posix_trace_event(type, &j, sizeof j);
+        CHECK_EQUAL(count_all(trid), 100);
+        OK(posix_trace_shutdown(trid));
+    }
+    CHECK(shared_bytes() < 1 << 20);
+}
+
+enum { BUSY_THREADS = 16 };
+static volatile int stop_emitting;
+static long sent[BUSY_THREADS][8];
+
+static void *emit_busily(void *number)
+{
+    long *mine = sent[(size_t)number];
+
+    while (!stop_emitting) {
+        posix_trace_event(type, mine, sizeof *mine);
+        __atomic_store_n(mine, *mine + 1, __ATOMIC_RELEASE);
+    }
+    return NULL;
+}
+
+static long long now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/* What was emitted before the stop is there, whatever else runs. */
+CASE(what_was_emitted_before_a_stop_is_recorded_with_sixteen_busy_threads)
+{
+    enum { ROUNDS = 40 };
+    trace_attr_t attr = attributes(1 << 20, POSIX_TRACE_LOOP);
+    pthread_t threads[BUSY_THREADS];
+    trace_event_id_t last;
+    trace_id_t trid;
+    size_t i;
+    int round;
+
+    type = type_of("busy");
+    last = type_of("last");
+    for (i = 0; i < BUSY_THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, emit_busily, (void *)i) == 0);
+    for (round = 0; round < ROUNDS; round++) {
+        long long begin, took;
+        int seen = 0;
+
+        /* Nobody reads the START: it may be overwritten at once. */
+        OK(posix_trace_create(0, &attr, &trid));
+        OK(posix_trace_start(trid));
+        posix_trace_event(last, &round, sizeof round);
+        begin = now_ns();
+        OK(posix_trace_stop(trid));
+        took = now_ns() - begin;
+        CHECK(took < 400000000);
+        for (;;) {
+            OK(try_next(trid));
+            if (unavailable)
+                break;
+            if (info.posix_event_id == last) {
+                CHECK_EQUAL(number(), round);
+                seen++;
+            }
+        }
+        CHECK_EQUAL(seen, 1);
+        OK(posix_trace_shutdown(trid));
+    }
+    stop_emitting = 1;
+    for (i = 0; i < BUSY_THREADS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* A child that is killed amid its emissions holds nobody up and costs nobody an event. */
+CASE(children_that_are_killed_amid_emissions_cost_nobody_an_event)
+{
+    enum { ROUNDS = 60 };
+    trace_attr_t attr = attributes(1 << 20, POSIX_TRACE_LOOP);
+    trace_event_id_t childs;
+    trace_id_t trid;
+    int round;
+
+    type = type_of("parent's");
+    childs = type_of("child's");
+    OK(posix_trace_attr_setinherited(&attr, POSIX_TRACE_INHERITED));
+    trid = running_of(0, &attr);
+    for (round = 0; round < ROUNDS; round++) {
+        long long begin;
+        pid_t child = fork();
+        int seen = 0;
+
+        if (child == 0) {
+            for (;;)
+                posix_trace_event(childs, &round, sizeof round);
+        }
+        usleep(1000 + round * 50);
+        CHECK(kill(child, SIGKILL) == 0);
+        CHECK(waitpid(child, NULL, 0) == child);
+        posix_trace_event(type, &round, sizeof round);
+        begin = now_ns();
+        while (!seen) {
+            OK(wait_next(trid));
+            seen = info.posix_event_id == type;
+        }
+        CHECK_EQUAL(number(), round);
+        CHECK(now_ns() - begin < 150000000);
+    }
+    OK(posix_trace_shutdown(trid));
+}

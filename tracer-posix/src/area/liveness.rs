@@ -1,0 +1,65 @@
+//! Whether a thread has ended. When in doubt it lives.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+/// Whether thread `tid` of process `pid`, in this process's pid namespace, has ended for certain.
+pub(super) fn has_ended(pid: i32, tid: i32) -> bool {
+    if pid <= 0 || tid <= 0 {
+        return false;
+    }
+    // SAFETY: takes no pointers, and signal 0 is never delivered: the call only looks.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) };
+    if result != 0 {
+        return io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
+    }
+    // It is there, but it may be a zombie.
+    let stat = fs::read(format!("/proc/{pid}/task/{tid}/stat"));
+    stat.ok()
+        .as_deref()
+        .and_then(state)
+        .is_some_and(|state| matches!(state, b'Z' | b'X' | b'x'))
+}
+
+/// The state in what `/proc/<pid>/stat` says: after the name, which may have anything in it, parentheses too.
+fn state(stat: &[u8]) -> Option<u8> {
+    let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
+    stat.get(end_of_name + 2).copied()
+}
+
+/// Whether `pid` is in the pid namespace of this process, for certain.
+pub(super) fn has_own_numbers(pid: i32) -> bool {
+    let namespace = |process: &str| fs::metadata(format!("/proc/{process}/ns/pid"));
+    match (namespace("self"), namespace(&pid.to_string())) {
+        (Ok(own), Ok(other)) => (own.dev(), own.ino()) == (other.dev(), other.ino()),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn what_runs_lives_and_what_was_killed_has_ended() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert!(!has_ended(pid, pid));
+        child.kill().unwrap();
+        while !has_ended(pid, pid) {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(has_ended(pid, pid), "not even a zombie any more");
+        assert!(!has_ended(0, 0), "nobody is named");
+    }
+
+    #[test]
+    fn the_state_comes_after_whatever_the_name_is() {
+        assert_eq!(state(b"1 (a) Z (b) R 2"), Some(b'R'));
+        assert_eq!(state(b"nonsense"), None);
+    }
+}

@@ -1,0 +1,176 @@
+//! Taking a stream's memory back when the stream has ended.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use tracer_common::area::{
+    ENTERING_SLOTS, StreamControl, WINDOW_BYTES, WINDOW_SLOTS, chunk_state, stream_state, window,
+};
+
+use super::find::Area;
+use super::mapping::{self, Parts};
+use super::names::own_pid;
+use super::pool::{Pool, Shape, Windows, thread_of};
+use super::process;
+use super::slot::{self, move_state};
+
+/// Ends the streams of controllers that are gone: they could not do it themselves. And gives back what threads
+/// were in the way of before.
+pub(super) fn reclaim(
+    area: &Area,
+    parts: Parts<'_>,
+    abandoned: impl Fn(&Area, &StreamControl) -> Option<u32>,
+) {
+    for (index, control) in parts.streams() {
+        if let Some(generation) = abandoned(area, control) {
+            end(area, parts, (index, control), generation);
+        } else if control.state.load(Acquire) == stream_state::ENDING {
+            finish(area, parts, (index, control));
+        }
+    }
+}
+
+/// Ends the stream of this generation, unless somebody has: no trace point emits for it. Its memory is given back, unless a
+/// thread is still in it; then whoever comes next does it. No two streams have the same generation, so none is ended by
+/// who means another.
+pub(super) fn end(
+    area: &Area,
+    parts: Parts<'_>,
+    (index, control): (usize, &StreamControl),
+    generation: u32,
+) {
+    let is_ours = control
+        .generation
+        .compare_exchange(generation, 0, AcqRel, Relaxed);
+    if is_ours.is_err() {
+        return;
+    }
+    control.state.store(stream_state::CLAIMED, Release);
+    parts.header().active.fetch_and(!(1_u32 << index), AcqRel);
+    control.ended_generation.store(generation, Relaxed);
+    control.state.store(stream_state::ENDING, Release);
+    finish(area, parts, (index, control));
+}
+
+/// Gives the slot of a stream that has ended free, if no thread can be in its memory any more.
+fn finish(area: &Area, parts: Parts<'_>, (index, control): (usize, &StreamControl)) {
+    if !move_state(control, stream_state::ENDING, stream_state::CLAIMED) {
+        return;
+    }
+    let generation = control.ended_generation.load(Relaxed);
+    // Whoever has set a mark or an entry before this is seen to have set it; whoever sets it later sees that the
+    // stream has ended.
+    slot::barrier();
+    let has_restarted = area.is_own() && process::restart_emissions();
+    let ended = Ended {
+        area,
+        parts,
+        index,
+        control,
+        generation,
+        has_restarted,
+    };
+    if ended.is_in_use() {
+        control.state.store(stream_state::ENDING, Release);
+        return;
+    }
+    ended.free();
+    control.state.store(stream_state::FREE, Release);
+}
+
+/// Gives the memory of a stream's windows back to the machine.
+fn release_memory(area: &Area, parts: Parts<'_>, generation: u32) {
+    for index in windows_of(parts, generation) {
+        if let Some(base) = area.windows().base(index) {
+            mapping::release(base, WINDOW_BYTES);
+        }
+    }
+}
+
+fn windows_of(parts: Parts<'_>, generation: u32) -> impl Iterator<Item = usize> {
+    let untrusted = parts.header().window_count.load(Acquire);
+    let count = usize::try_from(untrusted).unwrap_or(0).min(WINDOW_SLOTS);
+    (0..count).filter(move |index| {
+        let word = parts.window(*index).map(|word| word.load(Acquire));
+        word == Some(window::word(generation))
+    })
+}
+
+struct Ended<'a> {
+    area: &'a Area,
+    parts: Parts<'a>,
+    index: usize,
+    control: &'a StreamControl,
+    generation: u32,
+    /// Whether no thread of this process can be amid an emission that can be begun again.
+    has_restarted: bool,
+}
+
+impl Ended<'_> {
+    fn is_in_use(&self) -> bool {
+        let in_pool = (0..ENTERING_SLOTS)
+            .filter_map(|entry| self.parts.entering(self.index, entry))
+            .map(|entry| entry.thread.load(Acquire))
+            .filter(|thread| *thread != 0)
+            .any(|thread| !self.area.has_ended(thread_of(thread)));
+        in_pool || self.is_any_under_way()
+    }
+
+    /// Whether a thread may be writing a record.
+    fn is_any_under_way(&self) -> bool {
+        let Some(shape) = Shape::new(self.control.chunk_bytes.load(Relaxed)) else {
+            return false;
+        };
+        let pool = Pool {
+            parts: self.parts,
+            slot: self.index,
+            control: self.control,
+            generation: self.generation,
+            shape,
+            windows: self.area.windows(),
+        };
+        pool.places().any(|place| {
+            let word = place.header.state.load(Acquire);
+            let is_open = chunk_state::generation_of(word) == self.generation
+                && chunk_state::of(word) == chunk_state::OPEN;
+            let thread = thread_of(place.header.thread.load(Relaxed));
+            let is_settled = self.has_restarted
+                && place.header.restartable.load(Relaxed) == 1
+                && thread.0 == own_pid();
+            is_open
+                && !is_settled
+                && place
+                    .chunk()
+                    .is_some_and(|chunk| chunk.under_way().is_some())
+                && !self.area.has_ended(thread)
+        })
+    }
+
+    /// Makes windows, lanes and entries anybody's.
+    fn free(&self) {
+        release_memory(self.area, self.parts, self.generation);
+        for n in 0..WINDOW_SLOTS {
+            match self.parts.stream_window(self.index, n) {
+                Some(entry) if entry.load(Relaxed) != 0 => entry.store(0, Relaxed),
+                _ => break,
+            }
+        }
+        for index in windows_of(self.parts, self.generation) {
+            if let Some(word) = self.parts.window(index) {
+                word.store(0, Release);
+            }
+        }
+        let lanes = self.parts.header().lane_count.load(Acquire);
+        for lane in (0..lanes).map_while(|index| self.parts.lane(index)) {
+            if lane.generation.load(Relaxed) == self.generation {
+                lane.closed.store(0, Relaxed);
+                lane.link.store(0, Relaxed);
+                lane.generation.store(0, Release);
+            }
+        }
+        for entry in (0..ENTERING_SLOTS).filter_map(|at| self.parts.entering(self.index, at)) {
+            if entry.thread.load(Relaxed) != 0 {
+                entry.thread.store(0, Relaxed);
+            }
+        }
+    }
+}

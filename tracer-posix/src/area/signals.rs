@@ -1,0 +1,43 @@
+//! Holding a thread's signals back for a moment.
+
+use std::ffi::c_int;
+
+/// What the processor raises at an instruction: held back, it would end the process.
+const RAISED_BY_INSTRUCTIONS: [c_int; 5] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+];
+
+/// The thread's signal mask from before its signals were held back. Copied, never dropped.
+#[derive(Clone, Copy)]
+pub(crate) struct HeldBack {
+    mask: libc::sigset_t,
+}
+
+impl HeldBack {
+    /// Holds the thread's signals back.
+    pub(crate) fn new() -> Self {
+        // SAFETY: a set of signals is plain integers.
+        let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: a valid place.
+        unsafe { libc::sigfillset(&raw mut all) };
+        for signal in RAISED_BY_INSTRUCTIONS {
+            // SAFETY: a valid set and signal.
+            unsafe { libc::sigdelset(&raw mut all, signal) };
+        }
+        let mut mask = all;
+        // SAFETY: both sets are valid.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut mask) };
+        Self { mask }
+    }
+
+    /// Lets them through again.
+    pub(crate) fn let_through(self) {
+        let nowhere = std::ptr::null_mut();
+        // SAFETY: the set is valid, and the old one is not asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.mask, nowhere) };
+    }
+}

@@ -1,0 +1,236 @@
+//! The law of the pool: whichever threads emit, and however they come and go, a stream that nobody reads holds what one buffer of its size
+//! would hold. Against a model that is too simple to be wrong: a list, and a sum of bytes.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use proptest::prelude::*;
+use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
+use tracer_posix::emit::UserEvent;
+use tracer_posix::engine::sizes::event_size;
+use tracer_posix::engine::{EventSet, EventTypes};
+use tracer_posix::source::{Batch, Control, Source};
+
+const WRITERS: usize = 5;
+
+/// What the writers do, one after the other.
+#[derive(Clone, Debug)]
+enum Op {
+    Emit {
+        writer: usize,
+        count: usize,
+        length: usize,
+    },
+    /// The thread ends; the next event of this writer comes from another one.
+    End {
+        writer: usize,
+    },
+    Collect,
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        20 => (0..WRITERS, 1_usize..200, 0_usize..400)
+            .prop_map(|(writer, count, length)| Op::Emit { writer, count, length }),
+        3 => (0..WRITERS).prop_map(|writer| Op::End { writer }),
+        1 => Just(Op::Collect),
+    ];
+    prop::collection::vec(op, 1..60)
+}
+
+/// A thread that emits what it is told to.
+struct Writer {
+    orders: Sender<Vec<u8>>,
+    done: Receiver<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Writer {
+    fn start(event: UserEvent) -> Self {
+        let (orders, to_emit) = channel::<Vec<u8>>();
+        let (emitted, done) = channel();
+        let thread = thread::spawn(move || {
+            for data in to_emit {
+                event.emit(&data);
+                emitted.send(()).unwrap();
+            }
+        });
+        Self {
+            orders,
+            done,
+            thread,
+        }
+    }
+
+    fn emit(&self, data: Vec<u8>) {
+        self.orders.send(data).unwrap();
+        self.done.recv().unwrap();
+    }
+
+    fn end(self) {
+        drop(self.orders);
+        self.thread.join().unwrap();
+    }
+}
+
+/// A stream, and what was sent to it and came out of it.
+struct Run {
+    source: AreaSource,
+    types: EventTypes,
+    event: UserEvent,
+    writers: [Option<Writer>; WRITERS],
+    /// The data of all events in their order, and that of those which came.
+    sent: Vec<Vec<u8>>,
+    seen: Vec<Vec<u8>>,
+    lost: u64,
+}
+
+impl Run {
+    fn new(mode: RingMode, bytes: usize) -> Self {
+        let request = StreamRequest {
+            target: None,
+            inherit: false,
+            is_only_source: false,
+            bytes,
+            mode,
+            max_data: 400,
+            lease: None,
+        };
+        let mut source = AreaSource::open(Area::own().unwrap(), &request).unwrap();
+        source.control(&Control {
+            running: true,
+            filter: EventSet::EMPTY,
+        });
+        Self {
+            source,
+            types: EventTypes::default(),
+            event: UserEvent::open("law").unwrap(),
+            writers: [const { None }; WRITERS],
+            sent: Vec::new(),
+            seen: Vec::new(),
+            lost: 0,
+        }
+    }
+
+    fn play(&mut self, op: &Op) {
+        match *op {
+            Op::Emit {
+                writer,
+                count,
+                length,
+            } => {
+                let event = self.event;
+                let writer = self.writers[writer].get_or_insert_with(|| Writer::start(event));
+                for _ in 0..count {
+                    let mut data = (self.sent.len() as u64).to_ne_bytes().to_vec();
+                    data.resize(8 + length.saturating_sub(8), 7);
+                    self.sent.push(data.clone());
+                    writer.emit(data);
+                }
+            }
+            Op::End { writer } => {
+                if let Some(writer) = self.writers[writer].take() {
+                    writer.end();
+                }
+            }
+            Op::Collect => self.collect(),
+        }
+    }
+
+    fn collect(&mut self) {
+        let (mut events, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
+        self.source.collect(&mut Batch::new(
+            &mut self.types,
+            &mut events,
+            &mut data,
+            &mut losses,
+        ));
+        events.sort_by_key(|event| event.header.time);
+        self.seen
+            .extend(events.iter().map(|event| event.data(&data).to_vec()));
+        self.lost += losses.iter().map(|loss| loss.count).sum::<u64>();
+    }
+
+    fn end(&mut self) {
+        self.collect();
+        for writer in self.writers.iter_mut().filter_map(Option::take) {
+            writer.end();
+        }
+        assert_eq!(
+            self.seen.len() as u64 + self.lost,
+            self.sent.len() as u64,
+            "seen and lost"
+        );
+        let number = |data: &Vec<u8>| u64::from_ne_bytes(data[..8].try_into().unwrap());
+        assert!(self.seen.is_sorted_by_key(number), "out of order");
+        for data in &self.seen {
+            assert_eq!(data, &self.sent[usize::try_from(number(data)).unwrap()]);
+        }
+    }
+}
+
+/// A stream sees what all threads of the process emit: one at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Of the events in this order, those that a buffer of so many bytes has room for.
+fn with_room<'a>(events: impl Iterator<Item = &'a Vec<u8>>, bytes: usize) -> Vec<&'a Vec<u8>> {
+    let mut used = 0;
+    events
+        .take_while(|data| {
+            used += event_size(data.len());
+            used <= bytes
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_stream_that_keeps_its_newest_events_holds_those_of_one_buffer(
+        ops in ops(),
+        bytes in 4096_usize..200_000,
+    ) {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut run = Run::new(RingMode::OverwriteOldest, bytes);
+        let is_unread = |op: &&Op| !matches!(op, Op::Collect);
+        ops.iter().filter(is_unread).for_each(|op| run.play(op));
+        run.end();
+
+        let held = with_room(run.sent.iter().rev(), bytes);
+        let newest: Vec<_> = run.seen.iter().rev().take(held.len()).collect();
+        prop_assert_eq!(newest, held);
+    }
+
+    #[test]
+    fn a_stream_that_keeps_its_oldest_events_holds_those_of_one_buffer(
+        ops in ops(),
+        bytes in 4096_usize..200_000,
+    ) {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut run = Run::new(RingMode::KeepOldest, bytes);
+        let is_unread = |op: &&Op| !matches!(op, Op::Collect);
+        ops.iter().filter(is_unread).for_each(|op| run.play(op));
+        run.end();
+
+        let held = with_room(run.sent.iter(), bytes);
+        let oldest: Vec<_> = run.seen.iter().take(held.len()).collect();
+        prop_assert_eq!(oldest, held);
+    }
+
+    #[test]
+    fn a_stream_that_is_read_now_and_then_loses_nothing_uncounted(
+        ops in ops(),
+        bytes in 4096_usize..200_000,
+        keeps_oldest: bool,
+    ) {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mode = if keeps_oldest { RingMode::KeepOldest } else { RingMode::OverwriteOldest };
+        let mut run = Run::new(mode, bytes);
+        ops.iter().for_each(|op| run.play(op));
+        run.end();
+    }
+}

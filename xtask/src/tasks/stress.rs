@@ -1,0 +1,25 @@
+//! `cargo xtask stress`: random stress of the trace area, for as long as one likes.
+
+use crate::process;
+use crate::workspace;
+
+/// What to stress, and for how long.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Seconds that it takes
+    #[arg(long, default_value_t = 1200)]
+    seconds: u64,
+    /// What the random numbers are made from; printed, so that a run can be repeated
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+/// Builds the program and runs it.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let mut command = workspace::cargo("run");
+    command
+        .args(["--release", "--package=tests", "--bin=stress", "--"])
+        .arg(args.seconds.to_string())
+        .args(args.seed.map(|seed| seed.to_string()));
+    process::run(&mut command)
+}
