@@ -12,6 +12,7 @@ pub mod bpftrace;
 pub mod cgroup;
 pub mod dist;
 pub mod event;
+pub mod ftrace;
 pub mod log_reader;
 pub mod made_log;
 pub mod made_slices;

@@ -115,6 +115,7 @@ impl MadeLog {
             next_comm: NEXT,
             state: 1,
             preempted: 0,
+            ran_ns: 0,
         };
         let wakeup = WakeupData {
             target_cpu: 1,
@@ -122,6 +123,8 @@ impl MadeLog {
             waker_pid: 900,
             waker_tid: 901,
             waker_comm: NEXT,
+            waker_context: 1,
+            reserved: 0,
         };
         let back = SwitchInData {
             prev_pid: 900,

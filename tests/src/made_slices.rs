@@ -130,6 +130,8 @@ impl Made {
             waker_pid: 7,
             waker_tid: 8,
             waker_comm: *b"worker\0\0\0\0\0\0\0\0\0\0",
+            waker_context: 1,
+            reserved: 0,
         };
         self.on_cpu(51_000, EventTypeId::WAKEUP, 9, wakeup.as_bytes())?;
         let left = SwitchOutData {
@@ -138,6 +140,7 @@ impl Made {
             next_comm: *b"woken\0\0\0\0\0\0\0\0\0\0\0",
             state: 0,
             preempted: 1,
+            ran_ns: 0,
         };
         self.on_cpu(52_000, EventTypeId::SWITCH_OUT, 8, left.as_bytes())?;
         let came = SwitchInData {
@@ -152,6 +155,7 @@ impl Made {
             next_comm: [0; 16],
             state: 1,
             preempted: 0,
+            ran_ns: 0,
         };
         self.on_cpu(55_000, EventTypeId::SWITCH_OUT, 9, left.as_bytes())?;
         self.on_cpu(60_000, EventTypeId::IDLE_ENTER, 0, &[1, 0, 0, 0])?;

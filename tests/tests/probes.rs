@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tests::bpftrace::Counted;
@@ -406,4 +407,76 @@ fn the_probes_that_are_listed_are_those_that_readelf_and_nm_find() {
         });
         assert_eq!(of_kind("function", "symbol"), code.collect());
     }
+}
+
+/// The program of `nested.c`, traced with these probes from before it begins until it has ended;
+/// what it said, the trace, and how long the tracer took to end.
+fn nested(
+    rounds_and_depth: [&str; 2],
+    probes: &[&str],
+) -> anyhow::Result<(Vec<String>, Trace, Duration)> {
+    let folder = tempfile::tempdir()?;
+    let program = dist::compile("nested", folder.path())?;
+    let (mut target, _) = Target::start(Command::new(&program).args(rounds_and_depth))?;
+    let tracer = attach(target.pid(), probes)?;
+    target.go()?;
+    let said = target.wait_until_done()?;
+    let start = Instant::now();
+    let trace = tracer.stop()?;
+    let took = start.elapsed();
+    target.end()?;
+    Ok((said, trace, took))
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn returns_that_the_kernel_does_not_see_are_counted() {
+    if missing_right().is_some() {
+        return;
+    }
+    for (depth, seen) in [("64", 64), ("65", 64), ("200", 64)] {
+        let (said, trace, _) = nested(["20", depth], &["--retprobe", "nested:deep"]).unwrap();
+
+        let entered = numbers_after(&said, "entered").unwrap()[0][0];
+        let returned = trace.events().unwrap();
+        let returned = returned
+            .iter()
+            .filter(|event| event.is_user("retprobe:deep"));
+        let returned = u64::try_from(returned.count()).unwrap();
+        assert_eq!(returned, 20 * seen, "{depth}");
+        let lost = &trace.summary().unwrap().lost;
+        assert_eq!(lost["return_too_deep"], entered - returned, "{depth}");
+        let is_lossless = entered == returned;
+        assert_eq!(trace.status.code(), Some(i32::from(!is_lossless)));
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_thousand_probes_end_at_once() {
+    if missing_right().is_some() {
+        return;
+    }
+    let probes = ["--usdt", "nested:place", "--retprobe", "nested:deep"];
+    let (_, trace, took) = nested(["1", "10"], &probes).unwrap();
+
+    assert_eq!(trace.summary().unwrap().all_lost(), 0);
+    let events = trace.events().unwrap();
+    let passed = events
+        .iter()
+        .filter(|event| event.is_user("usdt:nested:place"));
+    assert_eq!(passed.count(), 1000);
+    println!("ended in {took:?}");
+    if kernel_has_links_to_many_places() {
+        // A second on a machine that does nothing else.
+        assert!(took < Duration::from_secs(4), "{took:?}");
+    }
+}
+
+/// Whether the kernel is 6.6 or later.
+fn kernel_has_links_to_many_places() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("its release");
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let mut number = || numbers.next().and_then(|text| text.parse::<u32>().ok());
+    (number(), number()) >= (Some(6), Some(6))
 }

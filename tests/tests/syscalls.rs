@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use tests::event::Event;
 use tests::rights::missing_right;
+use tests::target::numbers_after;
 use tests::tracer::Tracer;
 use tests::{dist, mount};
 
@@ -139,6 +140,60 @@ fn only_the_calls_that_are_named_are_there_with_arguments_results_and_errors() {
             "{}",
             event.line
         );
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn the_end_of_a_signal_handler_is_told_by_the_call_that_it_is() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("signals", folder.path()).unwrap();
+    let said = folder.path().join("said");
+    let line = format!("printf g | {} 50 >{}", program.display(), said.display());
+    let command = ["/bin/sh", "-c", &line].map(str::to_owned);
+    for options in [
+        &[
+            "--events",
+            "linux_trace_syscall_enter,linux_trace_syscall_exit",
+        ][..],
+        &["--events", "syscall", "--syscalls", "rt_sigreturn"],
+        // Of the entries nobody asks.
+        &[
+            "--events",
+            "linux_trace_syscall_exit",
+            "--syscalls",
+            "rt_sigreturn",
+        ],
+    ] {
+        let events = traced(&command, options).unwrap();
+
+        // What its handlers counted.
+        let said = std::fs::read_to_string(&said).unwrap();
+        let said: Vec<String> = said.lines().map(str::to_owned).collect();
+        let got = numbers_after(&said, "got").unwrap();
+        let handled: u64 = got.iter().map(|numbers| numbers[1]).sum();
+        assert!(handled > 150, "{said:?}");
+        let of_program = |event: &&Event| event.line.contains("\"comm\":\"signals\"");
+        let of = |event_type, name| {
+            let events = events.iter().filter(of_program);
+            let events = events.filter(move |event| event.is_system(event_type));
+            let events = events.filter(move |event| event.word("name") == Some(name));
+            u64::try_from(events.count()).unwrap()
+        };
+        assert_eq!(of("syscall_exit", "rt_sigreturn"), handled, "{options:?}");
+        let entered = if options[1] == "linux_trace_syscall_exit" {
+            0
+        } else {
+            handled
+        };
+        assert_eq!(of("syscall_enter", "rt_sigreturn"), entered, "{options:?}");
+        let without_number = events
+            .iter()
+            .filter(|event| event.number("number") == Some(-1));
+        assert_eq!(without_number.count(), 0);
     }
 }
 

@@ -1,25 +1,30 @@
 //! Requests to block devices.
 //!
-//! A request counts for the thread that started it (`block_io_start`, since 6.5), which need not
-//! be the one that hands it to the device (`block_rq_issue`), and never is the one that hears of
-//! its end (`block_rq_complete`). What the kernel writes back later, of its own accord, counts for
-//! the kernel's own threads.
+//! A request counts for the thread that started it (`block_io_start`, since 6.5; before that
+//! `block_getrq`, which tells of the data that a request is made for), which need not be the one
+//! that hands it to the device (`block_rq_issue`), and never is the one that hears of its end
+//! (`block_rq_complete`). What the kernel writes back later, of its own accord, counts for the
+//! kernel's own threads. Where the start was not seen (of a disk's own flushes there is none), a
+//! request that a traced process hands over counts for nobody: who started it is unknown.
 
 use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::globals::NO_OFFSET;
 use tracer_common::kernel::{
-    BlockCompleteData, BlockCompleteRecord, BlockIssueData, BlockIssueRecord, Issuer,
+    BlockCompleteData, BlockCompleteRecord, BlockIssueData, BlockIssueRecord, Issuer, NOT_TRACED,
 };
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::numbers::Pid;
 use crate::offsets::{
-    DISK_MAJOR, DISK_MINOR, QUEUE_DISK, REQUEST_BYTES, REQUEST_FLAGS, REQUEST_QUEUE, REQUEST_SECTOR,
+    DISK_MAJOR, DISK_MINOR, GETRQ_HAS_QUEUE, QUEUE_DISK, REQUEST_BIO, REQUEST_BYTES, REQUEST_FLAGS,
+    REQUEST_QUEUE, REQUEST_SECTOR, SEES_STARTS,
 };
 use crate::record::{Subject, record};
 use crate::task::{Address, Task, field};
 
 at_tracepoint!("block_io_start": block_io_start, block_io_start_raw => start);
+at_tracepoint!("block_getrq": block_getrq, block_getrq_raw => begin);
 at_tracepoint!("block_rq_issue": block_rq_issue, block_rq_issue_raw => issue);
 at_tracepoint!("block_rq_complete": block_rq_complete, block_rq_complete_raw => complete);
 
@@ -27,22 +32,62 @@ at_tracepoint!("block_rq_complete": block_rq_complete, block_rq_complete_raw => 
 #[inline(always)]
 fn start<C: Tracepoint>(ctx: &C) {
     // The argument is `struct request *`.
-    remember(ctx.number::<0>(), &Task::<C>::current());
+    maps::remember_issuer(ctx.number::<0>(), &starting::<C>());
 }
 
+/// Runs there too, before there is a request: for what is to be its first part.
 #[inline(always)]
-fn remember<C: Tracepoint>(request: u64, task: &Task<C>) {
-    if maps::is_traced(task.pid()) {
-        let issuer = Issuer {
-            pid: task.pid().0,
-            tid: task.tid().0,
-            thread_id: task.thread_id(),
-        };
-        maps::remember_issuer(request, &issuer);
+fn begin<C: Tracepoint>(ctx: &C) {
+    // The arguments are `struct bio *`, and before 5.11 `struct request_queue *, struct bio *, int`.
+    let bio = if GETRQ_HAS_QUEUE.load() == 0 {
+        ctx.number::<0>()
     } else {
-        // Requests are used again: what another one at this address left must not count.
-        maps::forget_issuer(request);
+        ctx.number::<1>()
+    };
+    maps::remember_bio(bio, &starting::<C>());
+}
+
+/// The thread that runs. One that is not traced is noted as well: a request without a note is one
+/// of which nothing is known.
+#[inline(always)]
+fn starting<C: Tracepoint>() -> Issuer {
+    let task = Task::<C>::current();
+    if !maps::is_traced(task.pid()) {
+        return Issuer {
+            pid: NOT_TRACED,
+            tid: 0,
+            thread_id: 0,
+        };
     }
+    Issuer {
+        pid: task.pid().0,
+        tid: task.tid().0,
+        thread_id: task.thread_id(),
+    }
+}
+
+/// Who started the request that is handed over now; nobody where that was not seen.
+#[inline(always)]
+fn started<C: Tracepoint>(address: u64, request: &Request<C>) -> Option<Issuer> {
+    if let Some(issuer) = maps::issuer(address) {
+        return Some(issuer);
+    }
+    let known = if REQUEST_BIO.load() == NO_OFFSET || SEES_STARTS.load() != 0 {
+        None
+    } else {
+        maps::forget_bio(request.bio())
+    };
+    let issuer = match known {
+        Some(issuer) => issuer,
+        None if maps::is_traced(Task::<C>::current().pid()) => Issuer {
+            pid: 0,
+            tid: 0,
+            thread_id: 0,
+        },
+        None => return None,
+    };
+    maps::remember_issuer(address, &issuer);
+    Some(issuer)
 }
 
 /// Runs in the thread that hands the request to the device.
@@ -53,27 +98,14 @@ fn issue<C: Tracepoint>(ctx: &C) {
     }
     // The argument is `struct request *`.
     let address = ctx.number::<0>();
-    let issuer = match maps::issuer(address) {
-        Some(issuer) => issuer,
-        None => {
-            // Not known from its start: then by who hands it over.
-            let task = Task::<C>::current();
-            if !maps::is_traced(task.pid()) {
-                return;
-            }
-            remember(address, &task);
-            Issuer {
-                pid: task.pid().0,
-                tid: task.tid().0,
-                thread_id: task.thread_id(),
-            }
-        }
-    };
-    if !maps::is_wanted(EventTypeId::BLOCK_ISSUE) {
-        return;
-    }
     // SAFETY: as above.
     let request = unsafe { Request::argument::<0>(ctx) };
+    let Some(issuer) = started(address, &request) else {
+        return;
+    };
+    if issuer.pid == NOT_TRACED || !maps::is_wanted(EventTypeId::BLOCK_ISSUE) {
+        return;
+    }
     record(&issuer, EventTypeId::BLOCK_ISSUE, |header| {
         let (major, minor) = request.device();
         BlockIssueRecord {
@@ -104,7 +136,11 @@ fn complete<C: Tracepoint>(ctx: &C) {
     if bytes >= request.bytes() {
         maps::forget_issuer(address);
     }
-    if !maps::is_traced(issuer.pid()) || !maps::is_wanted(EventTypeId::BLOCK_COMPLETE) {
+    let is_unknown = issuer.pid == 0;
+    if !is_unknown && (issuer.pid == NOT_TRACED || !maps::is_traced(issuer.pid())) {
+        return;
+    }
+    if !maps::is_wanted(EventTypeId::BLOCK_COMPLETE) {
         return;
     }
     record(&issuer, EventTypeId::BLOCK_COMPLETE, |header| {
@@ -182,6 +218,14 @@ impl<C: Tracepoint> Request<C> {
         unsafe { field::<C, _>(self.base, REQUEST_SECTOR.load()) }
     }
 
+    /// Its first part.
+    #[inline(always)]
+    fn bio(&self) -> u64 {
+        // SAFETY: `base` is a request (see `argument`), and `bio` a pointer in it.
+        let bio: Address = unsafe { field::<C, _>(self.base, REQUEST_BIO.load()) };
+        bio.0 as u64
+    }
+
     /// Major and minor number of the device; 0 before 5.14.
     #[inline(always)]
     fn device(&self) -> (u32, u32) {
@@ -189,7 +233,7 @@ impl<C: Tracepoint> Request<C> {
         let queue: Address = unsafe { field::<C, _>(self.base, REQUEST_QUEUE.load()) };
         // SAFETY: it is a `struct request_queue *`, and the disk a pointer in it.
         let disk: Address = unsafe { field::<C, _>(queue.0, QUEUE_DISK.load()) };
-        if QUEUE_DISK.load() == tracer_common::kernel::globals::NO_OFFSET {
+        if QUEUE_DISK.load() == NO_OFFSET {
             return (0, 0);
         }
         // SAFETY: it is a `struct gendisk *`, and the major an int of it.

@@ -8,6 +8,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{IRQ_NAME_BYTES, IrqEnterRecord, IrqExitData, IrqExitRecord};
 
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::interrupted;
 use crate::maps;
 use crate::offsets::IRQACTION_NAME;
 use crate::record::{NoProcess, Wake, record, record_in_place};
@@ -19,6 +20,7 @@ at_tracepoint!("irq_handler_exit": irq_handler_exit, irq_handler_exit_raw => exi
 /// Runs before the handler.
 #[inline(always)]
 fn enter<C: Tracepoint>(ctx: &C) {
+    interrupted::note_handler(true);
     if !maps::is_wanted(EventTypeId::IRQ_ENTER) {
         return;
     }
@@ -48,6 +50,7 @@ fn enter<C: Tracepoint>(ctx: &C) {
 /// Runs after the handler.
 #[inline(always)]
 fn exit<C: Tracepoint>(ctx: &C) {
+    interrupted::note_handler(false);
     if !maps::is_wanted(EventTypeId::IRQ_EXIT) {
         return;
     }

@@ -11,13 +11,14 @@ use aya_ebpf::maps::{Array, HashMap, LruHashMap};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    COMM_BYTES, Choice, Issuer, LostOnCpu, MAX_RINGS, NUMBERS_PAGE, TRACED_PAGE, WAKER_PLACES,
-    Waker, syscalls, traced, wanted,
+    Choice, InterruptsOf, Issuer, LostOnCpu, MAX_RINGS, NUMBERS_PAGE, Running, TRACED_PAGE,
+    WAKER_PLACES, Waker, syscalls, traced, waker_context, wanted,
 };
 
 use crate::context::CommWords;
 use crate::numbers::Pid;
 use crate::offsets::RING_MASK;
+use crate::wakeup::Asking;
 
 /// A ring of records. The agent makes those that are used, of the size that was asked for; this one
 /// is only their type, whose size every kernel takes.
@@ -60,13 +61,36 @@ static CALLS: LruHashMap<u32, u64> = LruHashMap::with_max_entries(4096, 0);
 #[map]
 static WAKERS: Array<Waker> = Array::with_max_entries(1, 0);
 
-/// See [`Issuer`]. What finds no room counts for the thread that hands it to the device.
+/// See [`InterruptsOf`]. The agent sets the number of CPUs.
 #[map]
-static ISSUERS: HashMap<u64, Issuer> = HashMap::with_max_entries(8192, 0);
+static INTERRUPTS: Array<InterruptsOf> = Array::with_max_entries(1, 0);
+
+/// See [`Running`]. The agent sets the number of CPUs.
+#[map]
+static RUNNING: Array<Running> = Array::with_max_entries(1, 0);
+
+/// Threads that end a signal handler, and by which call: when it ends, the kernel no longer knows.
+/// One that finds no room costs an older one its number.
+#[map]
+static SIGRETURNS: LruHashMap<u32, u32> = LruHashMap::with_max_entries(4096, 0);
+
+/// See [`Issuer`]. Of what finds no room it is unknown who started it. The agent leaves the number
+/// of places at 1 where nobody wants requests.
+#[map]
+static ISSUERS: HashMap<u64, Issuer> = HashMap::with_max_entries(1, 0);
+
+/// See [`Issuer`]. Where what is remembered never becomes a request of its own, it gives way in
+/// time. Places as above.
+#[map]
+static BIOS: LruHashMap<u64, Issuer> = LruHashMap::with_max_entries(1, 0);
 
 /// What each CPU could not record. The agent sets the number of CPUs.
 #[map]
 static LOST: Array<LostOnCpu> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// Returns of functions that the kernel did not see: see `probe`.
+#[map]
+static UNSEEN_RETURNS: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// The byte of process `pid`, unless its number is beyond all that a kernel gives.
 #[inline(always)]
@@ -242,28 +266,27 @@ pub fn forget_call(Pid(tid): Pid) -> u64 {
     address
 }
 
-/// Bits of [`Waker::who`] for the number of a thread or process: the kernel has at most 22.
-const TASK_BITS: u32 = 24;
+/// Bits of [`Waker::who`] for the number of a thread or process: the kernel has none above.
+const TASK_BITS: u32 = 22;
+/// Where in it the context stands.
+const CONTEXT_AT: u32 = 2 * TASK_BITS;
+/// Where in it the rest of the number of the thread stands that is woken.
+const REST_AT: u32 = CONTEXT_AT + 4;
 
 /// Remembers who wakes thread `tid`.
 #[inline(always)]
-pub fn remember_waker(
-    Pid(tid): Pid,
-    Pid(waker_pid): Pid,
-    Pid(waker_tid): Pid,
-    comm: [u8; COMM_BYTES],
-) {
+pub fn remember_waker(Pid(tid): Pid, waker: &Asking) {
     let Some(place) = WAKERS.get_ptr_mut(tid % WAKER_PLACES) else {
         return;
     };
     let rest = u64::from(tid / WAKER_PLACES);
-    let pid = u64::from(waker_pid);
-    let who = rest << (2 * TASK_BITS) | pid << TASK_BITS | u64::from(waker_tid);
+    let (pid, context) = (u64::from(waker.pid.0), u64::from(waker.context));
+    let who = rest << REST_AT | context << CONTEXT_AT | pid << TASK_BITS | u64::from(waker.tid.0);
     let word = place.cast::<u64>();
     // Until the name is there, nobody asks.
     // SAFETY: inside the entry that the look-up gave; the word is written whole.
     unsafe { word.write_volatile(0) };
-    let name: CommWords = zerocopy::transmute!(comm);
+    let name: CommWords = zerocopy::transmute!(waker.comm);
     // SAFETY: as above.
     unsafe { word.wrapping_add(1).write_volatile(name[0]) };
     // SAFETY: as above.
@@ -272,11 +295,11 @@ pub fn remember_waker(
     unsafe { word.write_volatile(who) };
 }
 
-/// Process, thread and name of who wakes thread `tid`; all zero when it is not known.
+/// Who wakes thread `tid`, as far as it is known.
 #[inline(always)]
-pub fn waker(Pid(tid): Pid) -> (Pid, Pid, [u8; COMM_BYTES]) {
+pub fn waker(Pid(tid): Pid) -> Asking {
     const TASK: u64 = (1 << TASK_BITS) - 1;
-    let unknown = (Pid(0), Pid(0), [0; COMM_BYTES]);
+    let unknown = Asking::no_thread(waker_context::UNKNOWN);
     let Some(place) = WAKERS.get_ptr_mut(tid % WAKER_PLACES) else {
         return unknown;
     };
@@ -289,12 +312,65 @@ pub fn waker(Pid(tid): Pid) -> (Pid, Pid, [u8; COMM_BYTES]) {
     let second = unsafe { word.wrapping_add(2).read_volatile() };
     // SAFETY: as above.
     let still = unsafe { word.read_volatile() };
-    if who == 0 || still != who || who >> (2 * TASK_BITS) != u64::from(tid / WAKER_PLACES) {
+    if who == 0 || still != who || who >> REST_AT != u64::from(tid / WAKER_PLACES) {
         return unknown;
     }
     let name: CommWords = [first, second];
-    let (pid, tid) = ((who >> TASK_BITS & TASK) as u32, (who & TASK) as u32);
-    (Pid(pid), Pid(tid), zerocopy::transmute!(name))
+    Asking {
+        context: (who >> CONTEXT_AT & 0xf) as u32,
+        pid: Pid((who >> TASK_BITS & TASK) as u32),
+        tid: Pid((who & TASK) as u32),
+        comm: zerocopy::transmute!(name),
+    }
+}
+
+/// Remembers that the thread ends a signal handler by this call.
+#[inline(always)]
+pub fn remember_sigreturn(Pid(tid): Pid, number: u32) {
+    // Without room, its end is told without its number.
+    let _ = SIGRETURNS.insert(tid, number, 0);
+}
+
+/// The call by which the thread ended a signal handler; it is forgotten.
+#[inline(always)]
+pub fn forget_sigreturn(Pid(tid): Pid) -> Option<u32> {
+    // SAFETY: nobody else writes the entry of the thread that runs.
+    let number = unsafe { SIGRETURNS.get(tid) }.copied()?;
+    let _ = SIGRETURNS.remove(tid);
+    Some(number)
+}
+
+/// What is noted of the interrupts of a CPU, which is this one.
+#[inline(always)]
+pub fn interrupts(cpu: u32) -> Option<*mut u32> {
+    INTERRUPTS.get_ptr_mut(cpu).map(<*mut _>::cast)
+}
+
+/// When `tid` was switched to on this CPU; 0 where that was not seen.
+#[inline(always)]
+pub fn running_since(cpu: u32, Pid(tid): Pid) -> u64 {
+    let Some(running) = RUNNING.get_ptr_mut(cpu) else {
+        return 0;
+    };
+    let word = running.cast::<u64>();
+    // SAFETY: inside the entry that the look-up gave, which only this CPU uses.
+    let running = unsafe { word.read_volatile() };
+    // SAFETY: as above.
+    let since = unsafe { word.wrapping_add(1).read_volatile() };
+    if running == u64::from(tid) { since } else { 0 }
+}
+
+/// Notes that `tid` has this CPU from `since_ns` on; 0 for a thread that is not traced.
+#[inline(always)]
+pub fn set_running(cpu: u32, Pid(tid): Pid, since_ns: u64) {
+    let Some(running) = RUNNING.get_ptr_mut(cpu) else {
+        return;
+    };
+    let word = running.cast::<u64>();
+    // SAFETY: inside the entry that the look-up gave, which only this CPU uses.
+    unsafe { word.write_volatile(u64::from(tid)) };
+    // SAFETY: as above.
+    unsafe { word.wrapping_add(1).write_volatile(since_ns) };
 }
 
 /// Remembers who started the request at address `request`.
@@ -303,7 +379,22 @@ pub fn remember_issuer(request: u64, issuer: &Issuer) {
     let _ = ISSUERS.insert(request, issuer, 0);
 }
 
-/// Who started the request, where a traced process did.
+/// Remembers who begins a request for what is at address `bio`.
+#[inline(always)]
+pub fn remember_bio(bio: u64, issuer: &Issuer) {
+    let _ = BIOS.insert(bio, issuer, 0);
+}
+
+/// Who began a request for what is at address `bio`; it is forgotten.
+#[inline(always)]
+pub fn forget_bio(bio: u64) -> Option<Issuer> {
+    // SAFETY: the entry lives until the request is handed over, which is now.
+    let issuer = unsafe { BIOS.get(bio) }.copied()?;
+    let _ = BIOS.remove(bio);
+    Some(issuer)
+}
+
+/// Who started the request, as far as it was seen.
 #[inline(always)]
 pub fn issuer(request: u64) -> Option<Issuer> {
     // SAFETY: the entry lives from the start of the request to its end.
@@ -322,9 +413,9 @@ pub fn ring(cpu: u32) -> Option<&'static Ring> {
     RINGS.get(cpu & RING_MASK.load())
 }
 
-/// Counts an event that `cpu`, which is this one, could not record because its ring was full.
+/// Counts events that `cpu`, which is this one, could not record because its ring was full.
 #[inline(always)]
-pub fn count_ring_full(cpu: u32) {
+pub fn count_ring_full(cpu: u32, events: u64) {
     let Some(lost) = LOST.get_ptr_mut(cpu) else {
         return;
     };
@@ -341,9 +432,30 @@ pub fn count_ring_full(cpu: u32) {
         unsafe { at(offset_of!(LostOnCpu, first_ns)).write_volatile(now) };
     }
     // Atomic although each CPU has its own: a program that interrupts another one on the same CPU
-    // must not undo its count. This target's atomics have no addition, so it is written out.
-    // SAFETY: as above, and the word is aligned.
+    // must not undo its count.
+    // SAFETY: as above.
+    unsafe { add(count, events) };
+}
+
+/// Counts a return that the kernel will not see.
+#[inline(always)]
+pub fn count_unseen_return() {
+    if let Some(count) = UNSEEN_RETURNS.get_ptr_mut(0) {
+        // SAFETY: the entry is the number.
+        unsafe { add(count, 1) };
+    }
+}
+
+/// Adds to a number that others add to at the same time.
+///
+/// # Safety
+///
+/// The number is in a map, and aligned.
+#[inline(always)]
+unsafe fn add(number: *mut u64, more: u64) {
+    // This target's atomics have no addition, so it is written out.
+    // SAFETY: as promised by the caller.
     unsafe {
-        asm!("lock *(u64 *)({count} + 0) += {one}", count = in(reg) count, one = in(reg) 1_u64)
+        asm!("lock *(u64 *)({number} + 0) += {more}", number = in(reg) number, more = in(reg) more)
     };
 }

@@ -2,7 +2,7 @@
 
 use aya_ebpf::Global;
 
-use tracer_common::kernel::globals::{NO_OFFSET, SWITCH_WITHOUT_STATE};
+use tracer_common::kernel::globals::{NO_CALL, NO_OFFSET, SWITCH_WITHOUT_STATE};
 
 macro_rules! globals {
     ($($(#[$doc:meta])* $name:ident = $unset:expr;)*) => {$(
@@ -105,6 +105,12 @@ globals! {
     REQUEST_BYTES = NO_OFFSET;
     /// `request::__sector`.
     REQUEST_SECTOR = NO_OFFSET;
+    /// `request::bio`.
+    REQUEST_BIO = NO_OFFSET;
+    /// 1 when `block_io_start` tells who starts a request (6.5 and later).
+    SEES_STARTS = 0;
+    /// 1 when the first argument of `block_getrq` is a queue (before 5.11).
+    GETRQ_HAS_QUEUE = 0;
     /// `request_queue::disk`; since 5.14.
     QUEUE_DISK = NO_OFFSET;
     /// `gendisk::major`.
@@ -137,6 +143,39 @@ globals! {
     MM_FLAGS = NO_OFFSET;
     /// `linux_binprm::filename`.
     BINPRM_FILENAME = NO_OFFSET;
+    /// Where in the variable [`PREEMPT_COUNT`](tracer_common::kernel::cpu_variable::PREEMPT_COUNT)
+    /// the count is.
+    PREEMPT_COUNT = NO_OFFSET;
+    /// `task_struct::thread_info.preempt_count`; on machines that have it there.
+    TASK_PREEMPT_COUNT = NO_OFFSET;
+    /// `task_struct::softirq_disable_cnt`; on real-time kernels.
+    TASK_SOFTIRQ_COUNT = NO_OFFSET;
+    /// `hrtimer_cpu_base::clock_base`, and in its first entry `running`.
+    HRTIMER_RUNNING = NO_OFFSET;
+    /// Bytes of `struct hrtimer_clock_base`.
+    HRTIMER_BASE_BYTES = 0;
+    /// `timer_base::running_timer`, in the first entry of `timer_bases`.
+    TIMER_RUNNING = NO_OFFSET;
+    /// Bytes of `struct timer_base`.
+    TIMER_BASE_BYTES = 0;
+    /// Entries of `timer_bases`.
+    TIMER_BASES = 0;
+    /// 1 when interrupts are noted where they begin and end, as their count cannot be read.
+    NOTES_INTERRUPTS = 0;
+    /// `task_struct::utask`.
+    TASK_UTASK = NO_OFFSET;
+    /// `uprobe_task::depth`.
+    UTASK_DEPTH = NO_OFFSET;
+    /// `task_struct::flags`.
+    TASK_FLAGS = NO_OFFSET;
+    /// `task_struct::stack`.
+    TASK_STACK = NO_OFFSET;
+    /// The call that ends a signal handler: `rt_sigreturn`.
+    SIGRETURN = NO_CALL;
+    /// That of 32-bit programs: `sigreturn`.
+    COMPAT_SIGRETURN = NO_CALL;
+    /// That of 32-bit programs: `rt_sigreturn`.
+    COMPAT_RT_SIGRETURN = NO_CALL;
     /// Which arguments `sched_switch` has: `tracer_common::kernel::globals::SWITCH_*`.
     SWITCH_ARGUMENTS = SWITCH_WITHOUT_STATE;
     /// 1 when `sched_process_exit` says whether the thread is the last one (6.16 and later).

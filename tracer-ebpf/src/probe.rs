@@ -12,13 +12,13 @@ use aya_ebpf::programs::ProbeContext;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_OFFSET;
 use tracer_common::kernel::{
-    PROBE_ARGUMENTS, PROBE_RECORDS, ProbeArgument, ProbeData, ProbeRecord, ProbeSite, RecordHeader,
-    probe_source,
+    ENTRY_OF_RETURN, PROBE_ARGUMENTS, PROBE_RECORDS, ProbeArgument, ProbeData, ProbeRecord,
+    ProbeSite, RETURN_DEPTH, RecordHeader, probe_source,
 };
 
 use crate::maps;
 use crate::numbers::Pid;
-use crate::offsets::TASK_FSBASE;
+use crate::offsets::{TASK_FSBASE, TASK_UTASK, UTASK_DEPTH};
 use crate::record::{Subject, record};
 
 /// Where the probes are, by the cookie of the attachment. The agent sets the size.
@@ -54,6 +54,12 @@ fn passed(ctx: &ProbeContext) {
     }
     // SAFETY: the helper reads what the attachment was made with.
     let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
+    if cookie & ENTRY_OF_RETURN != 0 {
+        if returns_pending() >= RETURN_DEPTH {
+            maps::count_unseen_return();
+        }
+        return;
+    }
     #[expect(clippy::cast_possible_truncation, reason = "the number of a place")]
     let Some(site) = PROBE_SITES.get(cookie as u32) else {
         return;
@@ -87,6 +93,24 @@ fn passed(ctx: &ProbeContext) {
             data,
         }
     });
+}
+
+/// As many returns does the kernel wait for in the running thread. It looks at the same number when
+/// this has run, and passes over a return that would be one too many.
+#[inline(always)]
+fn returns_pending() -> u32 {
+    if TASK_UTASK.load() == NO_OFFSET || UTASK_DEPTH.load() == NO_OFFSET {
+        return 0;
+    }
+    // SAFETY: the helper takes no argument.
+    let task = (unsafe { bpf_get_current_task() }) as *const u8;
+    let at = task.wrapping_add(TASK_UTASK.load() as usize).cast::<u64>();
+    // SAFETY: the helper checks the address.
+    let returns = unsafe { bpf_probe_read_kernel(at) }.unwrap_or(0);
+    // Null: it has none yet.
+    let at = (returns as *const u8).wrapping_add(UTASK_DEPTH.load() as usize);
+    // SAFETY: the helper checks the address.
+    unsafe { bpf_probe_read_kernel(at.cast::<u32>()) }.unwrap_or(0)
 }
 
 /// The argument, with what is beyond its size undefined.

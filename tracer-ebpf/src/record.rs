@@ -79,19 +79,40 @@ pub fn record_in_place<R: 'static>(
     wake: Wake,
     fill: impl FnOnce(&mut MaybeUninit<R>, RecordHeader),
 ) {
-    // SAFETY: the helper takes no argument. A program stays on its CPU.
-    let cpu = unsafe { bpf_get_smp_processor_id() };
+    record_on(this_cpu(), 1, wake, |room, time_ns, cpu| {
+        let header = header(subject, event_type, time_ns, cpu);
+        fill(room, header);
+    });
+}
+
+/// The CPU that this runs on. A program stays on it.
+#[inline(always)]
+pub fn this_cpu() -> u32 {
+    // SAFETY: the helper takes no argument.
+    unsafe { bpf_get_smp_processor_id() }
+}
+
+/// Records what `fill` makes of room, time and CPU, and returns the time; `None` when the ring was
+/// full, of which the record counts as so many events.
+#[inline(always)]
+pub fn record_on<R: 'static>(
+    cpu: u32,
+    events: u64,
+    wake: Wake,
+    fill: impl FnOnce(&mut MaybeUninit<R>, u64, u32),
+) -> Option<u64> {
     let Some((ring, mut room)) = reserve::<R>(cpu) else {
-        count_ring_full(cpu);
-        return;
+        count_ring_full(cpu, events);
+        return None;
     };
-    let header = header(subject, event_type, cpu);
-    let time_ns = header.time_ns;
-    fill(&mut room, header);
+    // SAFETY: the helper takes no argument and only reads the clock.
+    let time_ns = unsafe { bpf_ktime_get_ns() };
+    fill(&mut room, time_ns, cpu);
     room.submit(match wake {
         Wake::Now => u64::from(BPF_RB_FORCE_WAKEUP),
         Wake::InTime => submit_flags(ring, time_ns),
     });
+    Some(time_ns)
 }
 
 /// Room for a record in the ring of this CPU, or `None` when the ring is full.
@@ -101,11 +122,14 @@ fn reserve<R: 'static>(cpu: u32) -> Option<(&'static Ring, RingBufEntry<R>)> {
     Some((ring, ring.reserve_untyped::<R>(0)?))
 }
 
-/// The header of an event about `subject` that happens now.
+/// The header of an event about `subject`.
 #[inline(always)]
-fn header(subject: &impl Subject, event_type: EventTypeId, cpu: u32) -> RecordHeader {
-    // SAFETY: the helper takes no argument and only reads the clock.
-    let time_ns = unsafe { bpf_ktime_get_ns() };
+pub fn header(
+    subject: &impl Subject,
+    event_type: EventTypeId,
+    time_ns: u64,
+    cpu: u32,
+) -> RecordHeader {
     RecordHeader {
         time_ns,
         thread_id: subject.thread_id(),

@@ -1,13 +1,19 @@
 //! Context switches: the path that must cost nothing to those who are not traced.
 
+use aya_ebpf::helpers::bpf_ktime_get_ns;
+
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::{SWITCH_STATE_LAST, SWITCH_STATE_SECOND};
-use tracer_common::kernel::{SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord, traced};
+use tracer_common::kernel::{
+    SWITCH_RECORD, SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord, SwitchRecord,
+    traced,
+};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
+use crate::numbers::Pid;
 use crate::offsets::SWITCH_ARGUMENTS;
-use crate::record::{Subject, record};
+use crate::record::{Subject, Wake, header, record_on, this_cpu};
 use crate::task::Task;
 
 at_tracepoint!("sched_switch": sched_switch, sched_switch_raw => switch);
@@ -29,31 +35,102 @@ fn switch<C: Tracepoint>(ctx: &C) {
     if (prev_state | next_state) & traced::TRACED == 0 {
         return;
     }
-    if prev_state & traced::TRACED != 0 && maps::is_wanted(EventTypeId::SWITCH_OUT) {
-        record(&prev, EventTypeId::SWITCH_OUT, |header| {
-            let state = state_left_in(ctx, &prev);
-            let is_preempted = ctx.flag::<0>() || state == 0;
-            SwitchOutRecord {
-                header,
-                data: SwitchOutData {
-                    next_pid: next.pid().shown(),
-                    next_tid: next.tid().shown(),
-                    next_comm: next.comm(),
-                    state,
-                    preempted: u32::from(is_preempted),
-                },
-            }
-        });
+    let (leaves, comes) = (
+        prev_state & traced::TRACED != 0,
+        next_state & traced::TRACED != 0,
+    );
+    let cpu = this_cpu();
+    let since = maps::running_since(cpu, prev.tid());
+    let time_ns = match (
+        leaves && maps::is_wanted(EventTypeId::SWITCH_OUT),
+        comes && maps::is_wanted(EventTypeId::SWITCH_IN),
+    ) {
+        (true, true) => record_both(ctx, cpu, &prev, &next, since),
+        (true, false) => record_out(ctx, cpu, &prev, &next, since),
+        (false, true) => record_in(cpu, &prev, &next),
+        (false, false) => None,
+    };
+    if comes {
+        // SAFETY: the helper takes no argument and only reads the clock.
+        let time_ns = time_ns.unwrap_or_else(|| unsafe { bpf_ktime_get_ns() });
+        maps::set_running(cpu, next.tid(), time_ns);
+    } else {
+        maps::set_running(cpu, Pid(0), 0);
     }
-    if next_state & traced::TRACED != 0 && maps::is_wanted(EventTypeId::SWITCH_IN) {
-        record(&next, EventTypeId::SWITCH_IN, |header| SwitchInRecord {
+}
+
+/// Records both halves of a switch at once: one room, one clock.
+#[inline(always)]
+fn record_both<C: Tracepoint>(
+    ctx: &C,
+    cpu: u32,
+    prev: &Task<C>,
+    next: &Task<C>,
+    since: u64,
+) -> Option<u64> {
+    record_on(cpu, 2, Wake::InTime, |room, time_ns, cpu| {
+        let header = header(prev, EventTypeId(u32::from(SWITCH_RECORD)), time_ns, cpu);
+        room.write(SwitchRecord {
             header,
+            out: out_data(ctx, prev, next, time_ns, since),
+            next_thread_id: next.thread_id(),
+            prev_comm: prev.comm(),
+        });
+    })
+}
+
+#[inline(always)]
+fn record_out<C: Tracepoint>(
+    ctx: &C,
+    cpu: u32,
+    prev: &Task<C>,
+    next: &Task<C>,
+    since: u64,
+) -> Option<u64> {
+    record_on(cpu, 1, Wake::InTime, |room, time_ns, cpu| {
+        room.write(SwitchOutRecord {
+            header: header(prev, EventTypeId::SWITCH_OUT, time_ns, cpu),
+            data: out_data(ctx, prev, next, time_ns, since),
+        });
+    })
+}
+
+#[inline(always)]
+fn record_in<C: Tracepoint>(cpu: u32, prev: &Task<C>, next: &Task<C>) -> Option<u64> {
+    record_on(cpu, 1, Wake::InTime, |room, time_ns, cpu| {
+        room.write(SwitchInRecord {
+            header: header(next, EventTypeId::SWITCH_IN, time_ns, cpu),
             data: SwitchInData {
                 prev_pid: prev.pid().shown(),
                 prev_tid: prev.tid().shown(),
                 prev_comm: prev.comm(),
             },
         });
+    })
+}
+
+/// What is told of a switch away at `time_ns`, from a thread that has had the CPU since `since`, or
+/// since a time that is not known: 0.
+#[inline(always)]
+fn out_data<C: Tracepoint>(
+    ctx: &C,
+    prev: &Task<C>,
+    next: &Task<C>,
+    time_ns: u64,
+    since: u64,
+) -> SwitchOutData {
+    let state = state_left_in(ctx, prev);
+    let is_preempted = ctx.flag::<0>() || state == 0;
+    SwitchOutData {
+        next_pid: next.pid().shown(),
+        next_tid: next.tid().shown(),
+        next_comm: next.comm(),
+        state,
+        preempted: u32::from(is_preempted),
+        ran_ns: match since {
+            0 => 0,
+            since => time_ns.wrapping_sub(since).max(1),
+        },
     }
 }
 

@@ -4,6 +4,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{SoftirqData, SoftirqRecord};
 
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::interrupted;
 use crate::maps;
 use crate::record::{NoProcess, record};
 
@@ -12,11 +13,14 @@ at_tracepoint!("softirq_exit": softirq_exit, softirq_exit_raw => exit);
 
 #[inline(always)]
 fn enter<C: Tracepoint>(ctx: &C) {
+    #[expect(clippy::cast_possible_truncation, reason = "the number is an int")]
+    interrupted::note_softirq(ctx.number::<0>() as u32 + 1);
     softirq(ctx, EventTypeId::SOFTIRQ_ENTER);
 }
 
 #[inline(always)]
 fn exit<C: Tracepoint>(ctx: &C) {
+    interrupted::note_softirq(0);
     softirq(ctx, EventTypeId::SOFTIRQ_EXIT);
 }
 

@@ -1,12 +1,14 @@
 //! System calls.
 
 use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::globals::NO_CALL;
 use tracer_common::kernel::{
     RecordHeader, SyscallEnterData, SyscallEnterRecord, SyscallExitData, SyscallExitRecord,
 };
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps::{self, CallWanted};
+use crate::offsets::{COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, SIGRETURN};
 use crate::record::{Subject, record};
 use crate::task::Task;
 use crate::user::Registers;
@@ -19,6 +21,7 @@ at_tracepoint!("sys_exit": sys_exit, sys_exit_raw => exit);
 fn enter<C: Tracepoint>(ctx: &C) {
     #[expect(clippy::cast_possible_truncation, reason = "the number is an int")]
     let number = ctx.number::<1>() as u32;
+    remember_sigreturn::<C>(number);
     let wanted = maps::call_wanted(EventTypeId::SYSCALL_ENTER, number);
     let Some((task, is_compat)) = caller::<C>(wanted) else {
         return;
@@ -46,7 +49,10 @@ fn exit<C: Tracepoint>(ctx: &C) {
     // SAFETY: the arguments are `struct pt_regs *, long result`.
     let registers = unsafe { Registers::argument::<0>(ctx) };
     #[expect(clippy::cast_possible_truncation, reason = "the number is an int")]
-    let number = registers.number() as u32;
+    let number = match registers.number() as u32 {
+        NO_CALL => ended_sigreturn::<C>(),
+        number => number,
+    };
     let wanted = maps::call_wanted(EventTypeId::SYSCALL_EXIT, number);
     let Some((task, is_compat)) = caller::<C>(wanted) else {
         return;
@@ -64,6 +70,38 @@ fn exit<C: Tracepoint>(ctx: &C) {
             },
         }
     });
+}
+
+/// Notes a call that ends a signal handler: it brings the registers back as they were before the
+/// signal, and with them the number of no call.
+#[inline(always)]
+fn remember_sigreturn<C: Tracepoint>(number: u32) {
+    let is_native = number == SIGRETURN.load();
+    let is_compat = number == COMPAT_SIGRETURN.load() || number == COMPAT_RT_SIGRETURN.load();
+    if !is_native && !is_compat && number != NO_CALL {
+        return;
+    }
+    let task = Task::<C>::current();
+    if !maps::is_traced(task.pid()) {
+        return;
+    }
+    if if task.is_in_compat_call() {
+        is_compat
+    } else {
+        is_native
+    } && number != NO_CALL
+    {
+        maps::remember_sigreturn(task.tid(), number);
+    } else {
+        // Its end is not that of an earlier one.
+        maps::forget_sigreturn(task.tid());
+    }
+}
+
+/// The number of the call that ends without one, as its entry told it.
+#[inline(always)]
+fn ended_sigreturn<C: Tracepoint>() -> u32 {
+    maps::forget_sigreturn(Task::<C>::current().tid()).unwrap_or(NO_CALL)
 }
 
 /// The running thread, and whether its call is one of a 32-bit program; `None` where the call is

@@ -11,8 +11,8 @@ use crate::context::Tracepoint;
 use crate::numbers::Pid;
 use crate::offsets::{
     CGROUPS_DEFAULT, NAMESPACE_NUMBER, PID_LEVEL, PID_NUMBERS, SIGNAL_LIVE, TASK_CGROUPS,
-    TASK_COMM, TASK_CPU, TASK_CRED, TASK_EXIT_CODE, TASK_FSBASE, TASK_LEADER, TASK_MM, TASK_PID,
-    TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID, UPID_NAMESPACE,
+    TASK_COMM, TASK_CPU, TASK_CRED, TASK_EXIT_CODE, TASK_FLAGS, TASK_FSBASE, TASK_LEADER, TASK_MM,
+    TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID, UPID_NAMESPACE,
 };
 use crate::record::Subject;
 
@@ -85,6 +85,15 @@ impl<C: Tracepoint> Task<C> {
         // which every kernel has.
         let words = unsafe { C::read_comm(at) };
         zerocopy::transmute!(words)
+    }
+
+    /// Whether it is the thread that serves the soft interrupts of a CPU: by its name.
+    #[inline(always)]
+    pub fn serves_softirqs(&self) -> bool {
+        let at = self.base.wrapping_add(TASK_COMM.load() as usize);
+        // SAFETY: as in `comm`, of which this is the first half.
+        let first = unsafe { C::read(at.cast::<u64>()) };
+        first == u64::from_ne_bytes(*b"ksoftirq")
     }
 
     /// The kernel's state bits.
@@ -173,6 +182,16 @@ impl<C: Tracepoint> Task<C> {
     pub fn memory(&self) -> Address {
         // SAFETY: `base` is a task (see `argument`), and `mm` a pointer in it.
         unsafe { field::<C, _>(self.base, TASK_MM.load()) }
+    }
+
+    /// Whether it is a thread of the kernel, which has no program.
+    #[inline(always)]
+    pub fn is_of_kernel(&self) -> bool {
+        /// `PF_KTHREAD`.
+        const KERNEL_THREAD: u32 = 0x0020_0000;
+        // SAFETY: `base` is a task (see `argument`), and `flags` an int of it.
+        let flags: u32 = unsafe { field::<C, _>(self.base, TASK_FLAGS.load()) };
+        flags & KERNEL_THREAD != 0
     }
 
     /// Its control group of version 2.

@@ -217,15 +217,19 @@ struct linux_trace_switch_out {
     char linux_next_comm[16];
     unsigned linux_state;     /* the kernel's state bits of the thread */
     unsigned linux_preempted; /* 1: it was runnable and had to give way */
+    unsigned long long linux_ran_ns; /* since the switch to it; 0: that was not seen */
 };
 
 /* A thread became runnable. */
 struct linux_trace_wakeup {
     unsigned linux_target_cpu;
     unsigned linux_new_thread; /* 1: it never ran before */
-    unsigned linux_waker_pid;  /* who ran where the wake-up was asked for; 0: nobody, or not known */
+    unsigned linux_waker_pid;  /* the thread that asked; 0: the idle task, no thread, or not known */
     unsigned linux_waker_tid;
     char linux_waker_comm[16];
+    unsigned linux_waker_context; /* 0: not known, 1: a thread, 2: an interrupt, 3: a soft interrupt,
+                                     4: a high-resolution timer, 5: another timer */
+    unsigned linux_reserved;
 };
 
 /* A thread was given another name. */

@@ -75,6 +75,9 @@ pub enum LossCause {
     KernelRingFull,
     /// An eBPF program was not run because it was running on that CPU already.
     KernelMissed,
+    /// A function returned while more functions of its thread were to be seen returning than the
+    /// kernel sees.
+    ReturnTooDeep,
     /// A thread's ring was overwritten before it was read.
     ThreadRingOverwritten,
     /// A thread's ring had no room, or its controller gave no sign of life for too long.
@@ -95,9 +98,10 @@ pub enum LossCause {
 
 impl LossCause {
     /// Every cause.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::KernelRingFull,
         Self::KernelMissed,
+        Self::ReturnTooDeep,
         Self::ThreadRingOverwritten,
         Self::ThreadRingFull,
         Self::NoThreadRing,
@@ -114,6 +118,7 @@ impl LossCause {
         match self {
             Self::KernelRingFull => "kernel_ring_full",
             Self::KernelMissed => "kernel_missed",
+            Self::ReturnTooDeep => "return_too_deep",
             Self::ThreadRingOverwritten => "thread_ring_overwritten",
             Self::ThreadRingFull => "thread_ring_full",
             Self::NoThreadRing => "no_thread_ring",

@@ -39,6 +39,8 @@ pub enum FieldKind {
     Softirq,
     /// What a block request asks for, 32 bits: `enum req_op` of the kernel.
     BlockOperation,
+    /// What asks for a wake-up, 32 bits: see [`waker_context`](crate::kernel::waker_context).
+    WakerContext,
     /// An event set (`trace_event_set_t`).
     EventSet,
 }
@@ -64,6 +66,7 @@ impl FieldKind {
             Self::SyscallResult => "syscall_result",
             Self::Softirq => "softirq",
             Self::BlockOperation => "block_operation",
+            Self::WakerContext => "waker_context",
             Self::EventSet => "event_set",
         }
     }

@@ -216,6 +216,7 @@ pub const SYSTEM_EVENT_TYPES: &[SystemEventType] = &[
             next_comm: Comm,
             state: TaskState,
             preempted: Flag,
+            ran_ns: U64,
         }),
         "a thread gave up its CPU, or lost it",
     )
@@ -231,6 +232,7 @@ pub const SYSTEM_EVENT_TYPES: &[SystemEventType] = &[
             waker_pid: Pid,
             waker_tid: Pid,
             waker_comm: Comm,
+            waker_context: WakerContext,
         }),
         "a thread became runnable",
     )

@@ -41,17 +41,21 @@ pub struct BlockCompleteData {
 }
 
 /// Who started a request: value of the map `ISSUERS`, by the address of the request. It stays
-/// there until the request is completed.
+/// there until the request is completed. Also of `BIOS`, by the address of what the request is made
+/// from, where the kernel does not tell of its start.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Issuer {
-    /// Process.
+    /// Process; 0 when it is not known, and [`NOT_TRACED`].
     pub pid: u32,
     /// Thread.
     pub tid: u32,
     /// The thread's `pthread_t`.
     pub thread_id: u64,
 }
+
+/// In the place of a process: one that is not traced.
+pub const NOT_TRACED: u32 = u32::MAX;
 
 records! {
     /// Record of a request to a block device.

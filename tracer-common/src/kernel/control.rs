@@ -141,6 +141,19 @@ pub struct LostOnCpu {
 
 const _: () = assert!(size_of::<LostOnCpu>() == 64);
 
+/// Variables of the kernel that it keeps for each CPU. What stands for the address of each in the
+/// object is a 64-bit constant: the agent makes the instruction that loads it one that names the
+/// kernel's variable, which the loader cannot.
+pub mod cpu_variable {
+    /// Where the kernel counts how deep it is in interrupts: `__preempt_count`, from 6.2 to 6.14
+    /// in `pcpu_hot`.
+    pub const PREEMPT_COUNT: u64 = 0x6b73_796d_7063_7501;
+    /// `hrtimer_bases`: which high-resolution timers run.
+    pub const HRTIMER_BASES: u64 = 0x6b73_796d_7063_7502;
+    /// `timer_bases`: which other timers run.
+    pub const TIMER_BASES: u64 = 0x6b73_796d_7063_7503;
+}
+
 /// Which records are a sample of them all.
 pub mod sample {
     /// One in so many, as a power of two.
@@ -163,6 +176,9 @@ pub mod sample {
 pub mod globals {
     /// The kernel has no such field.
     pub const NO_OFFSET: u32 = u32::MAX;
+
+    /// No system call has this number.
+    pub const NO_CALL: u32 = u32::MAX;
 
     /// Arguments of `sched_switch`: `preempt, prev, next`; the state is read from the task.
     pub const SWITCH_WITHOUT_STATE: u32 = 0;

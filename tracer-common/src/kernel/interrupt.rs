@@ -47,6 +47,25 @@ pub struct IdleData {
     pub reserved: u32,
 }
 
+/// In which interrupts a CPU is, noted where they begin and end: an entry of the map `INTERRUPTS`, by
+/// the CPU's number. Only where the kernel's own count cannot be read.
+///
+/// As long as a cache line, so that CPUs do not disturb each other.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct InterruptsOf {
+    /// How many handlers of devices' interrupts run, one within another.
+    pub handlers: u32,
+    /// 1: the function of a high-resolution timer runs.
+    pub hrtimer: u32,
+    /// The number of the soft interrupt that runs, plus 1; 0 for none.
+    pub softirq: u32,
+    /// Zero.
+    pub reserved: [u32; 13],
+}
+
+const _: () = assert!(size_of::<InterruptsOf>() == 64);
+
 records! {
     /// Record of the start of an interrupt's handler.
     IrqEnterRecord: IrqEnterData,

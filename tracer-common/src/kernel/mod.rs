@@ -19,27 +19,30 @@ use core::mem::{offset_of, size_of};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use block::{BlockCompleteData, BlockCompleteRecord, BlockIssueData, BlockIssueRecord, Issuer};
+pub use block::{
+    BlockCompleteData, BlockCompleteRecord, BlockIssueData, BlockIssueRecord, Issuer, NOT_TRACED,
+};
 pub use control::{
-    Choice, LostOnCpu, MAX_RINGS, NUMBERS_PAGE, PID_LIMIT, TRACED_PAGE, TaskNumbers, globals,
-    sample, traced, wanted,
+    Choice, LostOnCpu, MAX_RINGS, NUMBERS_PAGE, PID_LIMIT, TRACED_PAGE, TaskNumbers, cpu_variable,
+    globals, sample, traced, wanted,
 };
 pub use fault::{FaultData, FaultRecord};
 pub use interrupt::{
-    IRQ_NAME_BYTES, IdleData, IdleEnterRecord, IdleExitRecord, IrqEnterData, IrqEnterRecord,
-    IrqExitData, IrqExitRecord, SoftirqData, SoftirqRecord,
+    IRQ_NAME_BYTES, IdleData, IdleEnterRecord, IdleExitRecord, InterruptsOf, IrqEnterData,
+    IrqEnterRecord, IrqExitData, IrqExitRecord, SoftirqData, SoftirqRecord,
 };
 pub use probe::{
-    PROBE_ARGUMENTS, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeArgument, ProbeData, ProbeRecord,
-    ProbeSite, probe_kind, probe_source,
+    ENTRY_OF_RETURN, PROBE_ARGUMENTS, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeArgument, ProbeData,
+    ProbeRecord, ProbeSite, RETURN_DEPTH, probe_kind, probe_source,
 };
 pub use process::{
     ExecData, ExecRecord, ExitData, ExitRecord, ForkData, ForkRecord, OomKillData, OomKillRecord,
     RenameData, RenameRecord, Sight,
 };
 pub use sched::{
-    MigrateData, MigrateRecord, SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord,
-    WAKER_PLACES, Waker, WakeupData, WakeupRecord,
+    MigrateData, MigrateRecord, Running, SWITCH_RECORD, SwitchInData, SwitchInRecord,
+    SwitchOutData, SwitchOutRecord, SwitchRecord, WAKER_PLACES, Waker, WakeupData, WakeupRecord,
+    waker_context,
 };
 pub use signal::{
     SignalDeliverData, SignalDeliverRecord, SignalGenerateData, SignalGenerateRecord, signal_result,

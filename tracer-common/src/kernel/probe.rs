@@ -13,6 +13,14 @@ pub const PROBE_ARGUMENTS: usize = 6;
 /// the agent puts the one in its place that the stream has given.
 pub const PROBE_RECORDS: u16 = 0x8000;
 
+/// Added to the number of the place in the cookie of an attachment: it is where the function is
+/// entered whose return the place is.
+pub const ENTRY_OF_RETURN: u64 = 1 << 32;
+
+/// As many functions of a thread, one within another, can the kernel see return
+/// (`MAX_URETPROBE_DEPTH`).
+pub const RETURN_DEPTH: u32 = 64;
+
 /// Data of an event of a probe. Ends after as many arguments as there are.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]

@@ -1,6 +1,6 @@
 //! Data of the scheduler's events.
 
-use core::mem::offset_of;
+use core::mem::{offset_of, size_of};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -32,6 +32,9 @@ pub struct SwitchOutData {
     pub state: u32,
     /// 1: it was runnable and had to give way.
     pub preempted: u32,
+    /// How long it had the CPU, in nanoseconds: from the switch to it to this one. 0: the switch to
+    /// it was not seen.
+    pub ran_ns: u64,
 }
 
 /// Data of `LINUX_TRACE_WAKEUP`.
@@ -42,13 +45,33 @@ pub struct WakeupData {
     pub target_cpu: u32,
     /// 1: the thread never ran before.
     pub new: u32,
-    /// Process that ran where the wake-up was asked for. When an interrupt asked, it is the one
-    /// that was interrupted; 0: the CPU was idle, or it is not known.
+    /// Process that asked for the wake-up, where a thread did; 0 for the idle task, an interrupt, or
+    /// when it is not known.
     pub waker_pid: u32,
     /// Its thread.
     pub waker_tid: u32,
-    /// The name of that thread.
+    /// The name of that thread; empty when no thread asked.
     pub waker_comm: [u8; COMM_BYTES],
+    /// What asked: see [`waker_context`].
+    pub waker_context: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// What asks for a wake-up.
+pub mod waker_context {
+    /// It is not known.
+    pub const UNKNOWN: u32 = 0;
+    /// A thread, or the idle task.
+    pub const THREAD: u32 = 1;
+    /// An interrupt of a device or of another CPU. Whom it interrupted has nothing to do with it.
+    pub const IRQ: u32 = 2;
+    /// A soft interrupt.
+    pub const SOFTIRQ: u32 = 3;
+    /// A high-resolution timer, in the interrupt of its clock.
+    pub const HRTIMER: u32 = 4;
+    /// A timer, in a soft interrupt.
+    pub const TIMER: u32 = 5;
 }
 
 /// Data of `LINUX_TRACE_MIGRATE`.
@@ -73,14 +96,45 @@ pub const WAKER_PLACES: u32 = 16384;
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Waker {
-    /// From the lowest bit: thread and process that ask, 24 bits each, and what is left of the
-    /// number of the thread that is woken. One word, so that it is never half of one and half
-    /// of another. 0: nobody.
+    /// From the lowest bit: thread and process that ask, 22 bits each; the [`waker_context`], 4
+    /// bits; and what is left of the number of the thread that is woken. One word, so that it is
+    /// never half of one and half of another. 0: nobody.
     pub who: u64,
     /// The name of the thread that asks.
     pub comm: [u8; COMM_BYTES],
     /// Zero.
     pub reserved: u64,
+}
+
+/// Who has a CPU, where it is a traced thread: an entry of the map `RUNNING`, by the CPU's number.
+/// As long as a cache line, so that CPUs do not disturb each other.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Running {
+    /// The thread; 0 for one that is not traced.
+    pub tid: u64,
+    /// When it was switched to.
+    pub since_ns: u64,
+    /// Zero.
+    pub reserved: [u64; 6],
+}
+
+/// The event type of a [`SwitchRecord`]: no event has it.
+pub const SWITCH_RECORD: u16 = 0x7fff;
+
+/// Record of a switch from one traced thread to another: two events in one, with one time. The
+/// header is that of the switch away, with [`SWITCH_RECORD`] as its type.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SwitchRecord {
+    /// The thread that leaves.
+    pub header: RecordHeader,
+    /// What is told of it. The thread that comes is named there.
+    pub out: SwitchOutData,
+    /// The `pthread_t` of the thread that comes.
+    pub next_thread_id: u64,
+    /// The name of the thread that leaves.
+    pub prev_comm: [u8; COMM_BYTES],
 }
 
 records! {
@@ -94,4 +148,9 @@ records! {
     MigrateRecord: MigrateData,
 }
 
-const _: () = assert!(offset_of!(SwitchOutData, state) == 24);
+const _: () = {
+    assert!(offset_of!(SwitchOutData, state) == 24);
+    assert!(offset_of!(SwitchOutData, ran_ns) == 32);
+    assert!(size_of::<Running>() == 64);
+    assert!(size_of::<WakeupData>() == 40);
+};

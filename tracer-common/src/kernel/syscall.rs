@@ -20,7 +20,8 @@ pub struct SyscallEnterData {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct SyscallExitData {
-    /// As on entry; -1 where the kernel no longer knows: after a return from a signal handler.
+    /// As on entry. -1: the call has that number, or it is a return from a signal handler, of which
+    /// the kernel no longer knows, and whose entry was before the trace.
     pub number: i32,
     /// As on entry.
     pub compat: u32,

@@ -227,14 +227,16 @@ pub const LAYOUTS: &[Layout] = &[
         "linux_next_tid" is next_tid,
         "linux_next_comm" is next_comm,
         "linux_state" is state,
-        "linux_preempted" is preempted
+        "linux_preempted" is preempted,
+        "linux_ran_ns" is ran_ns
     }),
     layout!("struct linux_trace_wakeup" is kernel::WakeupData {
         "linux_target_cpu" is target_cpu,
         "linux_new_thread" is new,
         "linux_waker_pid" is waker_pid,
         "linux_waker_tid" is waker_tid,
-        "linux_waker_comm" is waker_comm
+        "linux_waker_comm" is waker_comm,
+        "linux_waker_context" is waker_context
     }),
     layout!("struct linux_trace_rename" is kernel::RenameData {
         "linux_comm" is comm

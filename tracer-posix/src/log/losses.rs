@@ -18,6 +18,7 @@ const fn number(cause: LossCause) -> u32 {
         LossCause::Late => 8,
         LossCause::StreamOverwritten => 9,
         LossCause::StreamFull => 10,
+        LossCause::ReturnTooDeep => 11,
     }
 }
 

@@ -55,7 +55,8 @@ pub fn shape(kind: FieldKind) -> Shape {
         | FieldKind::SignalResult
         | FieldKind::Syscall
         | FieldKind::Softirq
-        | FieldKind::BlockOperation => Shape::Text,
+        | FieldKind::BlockOperation
+        | FieldKind::WakerContext => Shape::Text,
         FieldKind::Flag => Shape::Truth,
         FieldKind::EventSet | FieldKind::Arguments => Shape::Numbers,
     }

@@ -8,13 +8,13 @@ use tracer_common::kernel::{
     ExitData, ExitRecord, FaultData, FaultRecord, ForkData, ForkRecord, IdleData, IdleEnterRecord,
     IdleExitRecord, IrqEnterData, IrqEnterRecord, IrqExitData, IrqExitRecord, MigrateData,
     MigrateRecord, OomKillData, OomKillRecord, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeData,
-    ProbeRecord, RecordHeader, RenameData, RenameRecord, Sight, SignalDeliverData,
+    ProbeRecord, RecordHeader, RenameData, RenameRecord, SWITCH_RECORD, Sight, SignalDeliverData,
     SignalDeliverRecord, SignalGenerateData, SignalGenerateRecord, SoftirqData, SoftirqRecord,
-    SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord, SyscallEnterData,
+    SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord, SwitchRecord, SyscallEnterData,
     SyscallEnterRecord, SyscallExitData, SyscallExitRecord, WakeupData, WakeupRecord,
 };
 use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// A step of an exec. The new program has its credentials between both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,22 +68,83 @@ pub enum RecordError {
     },
 }
 
-/// The event that `untrusted` records, with its data.
-pub fn decode(untrusted: &[u8]) -> Result<(EventHeader, &[u8]), RecordError> {
+/// Hands over each event that `untrusted` records, with its data: the one, or both of a switch.
+pub fn decode(
+    untrusted: &[u8],
+    mut each: impl FnMut(EventHeader, &[u8]),
+) -> Result<(), RecordError> {
     let have = untrusted.len();
-    let Ok((header, rest)) = RecordHeader::read_from_prefix(untrusted) else {
+    let Ok((header, _)) = RecordHeader::ref_from_prefix(untrusted) else {
         return Err(RecordError::HeaderCut { have });
     };
+    if header.event_type == SWITCH_RECORD {
+        return decode_switch(untrusted, each);
+    }
+    let (header, data) = decode_one(untrusted, header)?;
+    each(header, data);
+    Ok(())
+}
+
+/// Hands over both halves of a switch, the one that leaves first.
+fn decode_switch(
+    untrusted: &[u8],
+    mut each: impl FnMut(EventHeader, &[u8]),
+) -> Result<(), RecordError> {
+    let Ok(record) = SwitchRecord::ref_from_bytes(untrusted) else {
+        return Err(RecordError::WrongSize {
+            event_type: SWITCH_RECORD,
+            have: untrusted.len(),
+        });
+    };
+    let leaving = event_header(&record.header, EventTypeId::SWITCH_OUT)?;
+    let coming = EventHeader {
+        event_type: EventTypeId::SWITCH_IN,
+        pid: task_id(record.out.next_pid)?,
+        tid: task_id(record.out.next_tid)?,
+        thread_id: record.next_thread_id,
+        ..leaving
+    };
+    let data = SwitchInData {
+        prev_pid: record.header.pid,
+        prev_tid: record.header.tid,
+        prev_comm: record.prev_comm,
+    };
+    each(leaving, record.out.as_bytes());
+    each(coming, data.as_bytes());
+    Ok(())
+}
+
+/// The event that `untrusted` records, whose header is this, with its data.
+fn decode_one<'a>(
+    untrusted: &'a [u8],
+    header: &RecordHeader,
+) -> Result<(EventHeader, &'a [u8]), RecordError> {
+    let have = untrusted.len();
+    let rest = untrusted.get(size_of::<RecordHeader>()..);
     let event_type = header.event_type;
     let id = EventTypeId(u32::from(event_type));
     let (record_bytes, data_bytes) = sizes(id).ok_or(RecordError::UnknownType { event_type })?;
     let data = rest
-        .get(..data_bytes)
+        .and_then(|rest| rest.get(..data_bytes))
         .filter(|_| have == record_bytes)
         .ok_or(RecordError::WrongSize { event_type, have })?;
-    let header = EventHeader {
+    let header = event_header(header, id)?;
+    let data = match id {
+        EventTypeId::EXEC => without_slack(data),
+        id if is_probe(id) => arguments_only(data),
+        _ => data,
+    };
+    Ok((header, data))
+}
+
+/// The header of an event of type `event_type`.
+fn event_header(
+    header: &RecordHeader,
+    event_type: EventTypeId,
+) -> Result<EventHeader, RecordError> {
+    Ok(EventHeader {
         time: MonotonicNs(header.time_ns),
-        event_type: id,
+        event_type,
         pid: task_id(header.pid)?,
         tid: task_id(header.tid)?,
         cpu: Some(u32::from(header.cpu)),
@@ -93,13 +154,7 @@ pub fn decode(untrusted: &[u8]) -> Result<(EventHeader, &[u8]), RecordError> {
             0 => Truncation::None,
             _ => Truncation::Record,
         },
-    };
-    let data = match id {
-        EventTypeId::EXEC => without_slack(data),
-        id if is_probe(id) => arguments_only(data),
-        _ => data,
-    };
-    Ok((header, data))
+    })
 }
 
 /// What a record that is no event's data tells of an exec, with its time and process.
@@ -184,7 +239,7 @@ fn task_id(untrusted: u32) -> Result<i32, RecordError> {
 mod tests {
     use super::*;
     use tracer_common::kernel::{COMM_BYTES, EXEC_FILE_BYTES};
-    use zerocopy::{FromZeros, IntoBytes};
+    use zerocopy::FromZeros;
 
     fn header(event_type: EventTypeId) -> RecordHeader {
         RecordHeader {
@@ -214,6 +269,15 @@ mod tests {
         record
     }
 
+    /// The one event of a record.
+    fn one(untrusted: &[u8]) -> Result<(EventHeader, Vec<u8>), RecordError> {
+        let mut event = None;
+        decode(untrusted, |header, data| {
+            event = Some((header, data.to_vec()));
+        })?;
+        Ok(event.unwrap())
+    }
+
     #[test]
     fn a_record_becomes_an_event_with_its_data() {
         let record = WakeupRecord {
@@ -224,10 +288,12 @@ mod tests {
                 waker_pid: 4,
                 waker_tid: 5,
                 waker_comm: [b'w'; COMM_BYTES],
+                waker_context: 1,
+                reserved: 0,
             },
         };
 
-        let (event, data) = decode(record.as_bytes()).unwrap();
+        let (event, data) = one(record.as_bytes()).unwrap();
 
         assert_eq!(event.time, MonotonicNs(5));
         assert_eq!((event.pid, event.tid, event.cpu), (8, 9, Some(1)));
@@ -236,10 +302,48 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_between_two_traced_threads_is_two_events_of_one_time() {
+        let mut record = SwitchRecord {
+            header: header(EventTypeId::SWITCH_OUT),
+            out: SwitchOutData {
+                next_pid: 20,
+                next_tid: 21,
+                next_comm: [b'n'; COMM_BYTES],
+                state: 1,
+                preempted: 0,
+                ran_ns: 5,
+            },
+            next_thread_id: 22,
+            prev_comm: [b'p'; COMM_BYTES],
+        };
+        record.header.event_type = SWITCH_RECORD;
+        let mut events = Vec::new();
+
+        decode(record.as_bytes(), |header, data| {
+            events.push((header, data.to_vec()));
+        })
+        .unwrap();
+
+        let [(leaves, left), (comes, came)] = &events[..] else {
+            panic!("{events:?}");
+        };
+        assert_eq!((leaves.pid, leaves.tid, leaves.thread_id), (8, 9, 6));
+        assert_eq!(leaves.event_type, EventTypeId::SWITCH_OUT);
+        assert_eq!(left, record.out.as_bytes());
+        assert_eq!((comes.pid, comes.tid, comes.thread_id), (20, 21, 22));
+        assert_eq!(comes.event_type, EventTypeId::SWITCH_IN);
+        assert_eq!((comes.time, comes.cpu), (leaves.time, leaves.cpu));
+        assert_eq!(came[..8], [8, 0, 0, 0, 9, 0, 0, 0]);
+        assert_eq!(came[8..], [b'p'; COMM_BYTES]);
+        let cut = &record.as_bytes()[..80];
+        assert!(decode(cut, |_, _| panic!("an event")).is_err());
+    }
+
+    #[test]
     fn the_file_of_an_exec_ends_with_its_null() {
         let record = exec(b"/bin/sh");
 
-        let (_, data) = decode(record.as_bytes()).unwrap();
+        let (_, data) = one(record.as_bytes()).unwrap();
 
         assert_eq!(&data[20..], b"/bin/sh\0");
     }
@@ -249,7 +353,7 @@ mod tests {
         let mut record = exec(&[b'x'; EXEC_FILE_BYTES - 1]);
         record.header.truncated = 1;
 
-        let (event, data) = decode(record.as_bytes()).unwrap();
+        let (event, data) = one(record.as_bytes()).unwrap();
 
         assert_eq!(event.truncation, Truncation::Record);
         assert_eq!(data.len(), 20 + EXEC_FILE_BYTES);
@@ -264,23 +368,20 @@ mod tests {
         let mut of_no_process = exec(b"x");
         of_no_process.header.pid = u32::MAX;
 
+        assert_eq!(one(&bytes[..39]), Err(RecordError::HeaderCut { have: 39 }));
         assert_eq!(
-            decode(&bytes[..39]),
-            Err(RecordError::HeaderCut { have: 39 })
-        );
-        assert_eq!(
-            decode(&bytes[..343]),
+            one(&bytes[..343]),
             Err(RecordError::WrongSize {
                 event_type: 34,
                 have: 343
             })
         );
         assert_eq!(
-            decode(of_user_type.as_bytes()),
+            one(of_user_type.as_bytes()),
             Err(RecordError::UnknownType { event_type: 256 })
         );
         assert_eq!(
-            decode(of_no_process.as_bytes()),
+            one(of_no_process.as_bytes()),
             Err(RecordError::WrongId { id: u32::MAX })
         );
     }

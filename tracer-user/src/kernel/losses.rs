@@ -2,12 +2,10 @@
 
 use std::fs;
 use std::mem::offset_of;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-use aya::programs::ProgramFd;
 
 use tracer_common::kernel::LostOnCpu;
 use tracer_posix::event::MonotonicNs;
@@ -76,18 +74,23 @@ impl LostByCpu {
 /// Reads the counts of lost events.
 pub struct Losses {
     by_cpu: LostByCpu,
-    programs: Vec<ProgramFd>,
+    programs: Vec<OwnedFd>,
     missed: Told,
     missed_read: Option<Instant>,
+    /// A number.
+    unseen_returns: Mapping,
+    returns: Told,
 }
 
 impl Losses {
-    pub fn new(by_cpu: LostByCpu, programs: Vec<ProgramFd>) -> Self {
+    pub fn new(by_cpu: LostByCpu, programs: Vec<OwnedFd>, unseen_returns: Mapping) -> Self {
         Self {
             by_cpu,
             programs,
             missed: Told::default(),
             missed_read: None,
+            unseen_returns,
+            returns: Told::default(),
         }
     }
 
@@ -117,6 +120,14 @@ impl Losses {
         })
     }
 
+    /// Returns of functions that the kernel did not see since the last call, since too many were
+    /// pending.
+    pub fn unseen_returns(&mut self) -> u64 {
+        let count = self.unseen_returns.word(0);
+        let count = count.map_or(0, |count| count.load(Ordering::Relaxed));
+        self.returns.growth(count)
+    }
+
     /// Runs that the kernel skipped because the program was running on that CPU already, since
     /// the last call that told any. Asked for now and then only; see [`ask_soon`](Self::ask_soon).
     pub fn missed(&mut self) -> u64 {
@@ -138,8 +149,8 @@ impl Losses {
 }
 
 /// The kernel's count for a program (since 5.12; before that they were not counted).
-fn recursion_misses(program: &ProgramFd) -> Option<u64> {
-    let fd = program.as_fd().as_raw_fd();
+fn recursion_misses(program: &OwnedFd) -> Option<u64> {
+    let fd = program.as_raw_fd();
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
     parse_recursion_misses(&info)
 }

@@ -24,6 +24,9 @@ struct Tracepoint {
 /// Beside the bits of types: what is needed when processes are chosen by control group. No type has
 /// the number 0.
 pub const CONTROL_GROUPS: u64 = 1;
+/// The same: what is needed where interrupts are noted as they begin and end. The number is that of
+/// a type which the kernel has nothing to do with.
+pub const INTERRUPTS: u64 = wanted::bit(EventTypeId::ERROR);
 
 macro_rules! tracepoint {
     ($name:ident records $($id:ident),+) => {
@@ -42,6 +45,14 @@ macro_rules! tracepoint {
     };
 }
 
+/// The tracepoint, which is also one of those at which interrupts are noted.
+const fn noting(tracepoint: Tracepoint) -> Tracepoint {
+    Tracepoint {
+        records: tracepoint.records | INTERRUPTS,
+        ..tracepoint
+    }
+}
+
 /// In the order in which they are attached: who exists comes before what they do, and what helps
 /// before what it helps.
 const TRACEPOINTS: &[Tracepoint] = &[
@@ -55,6 +66,22 @@ const TRACEPOINTS: &[Tracepoint] = &[
         is_helper: true,
     },
     tracepoint!(task_rename records RENAME),
+    Tracepoint {
+        name: "hrtimer_expire_entry",
+        raw: "hrtimer_expire_entry_raw",
+        records: INTERRUPTS,
+        is_helper: true,
+    },
+    Tracepoint {
+        name: "hrtimer_expire_exit",
+        raw: "hrtimer_expire_exit_raw",
+        records: INTERRUPTS,
+        is_helper: true,
+    },
+    noting(tracepoint!(irq_handler_entry records IRQ_ENTER)),
+    noting(tracepoint!(irq_handler_exit records IRQ_EXIT)),
+    noting(tracepoint!(softirq_entry records SOFTIRQ_ENTER)),
+    noting(tracepoint!(softirq_exit records SOFTIRQ_EXIT)),
     tracepoint!(sched_waking helps WAKEUP),
     tracepoint!(sched_wakeup records WAKEUP),
     tracepoint!(sched_wakeup_new records WAKEUP),
@@ -66,14 +93,13 @@ const TRACEPOINTS: &[Tracepoint] = &[
     tracepoint!(page_fault_user records FAULT_USER),
     tracepoint!(page_fault_kernel records FAULT_KERNEL),
     tracepoint!(block_io_start helps BLOCK_ISSUE, BLOCK_COMPLETE),
+    // Where the one before is missing.
+    tracepoint!(block_getrq helps BLOCK_ISSUE, BLOCK_COMPLETE),
     tracepoint!(block_rq_issue records BLOCK_ISSUE, BLOCK_COMPLETE),
     tracepoint!(block_rq_complete records BLOCK_COMPLETE, BLOCK_ISSUE),
-    tracepoint!(irq_handler_entry records IRQ_ENTER),
-    tracepoint!(irq_handler_exit records IRQ_EXIT),
-    tracepoint!(softirq_entry records SOFTIRQ_ENTER),
-    tracepoint!(softirq_exit records SOFTIRQ_EXIT),
     tracepoint!(cpu_idle records IDLE_ENTER, IDLE_EXIT),
-    tracepoint!(sys_enter records SYSCALL_ENTER),
+    // How a signal handler was ended is known only where that begins.
+    tracepoint!(sys_enter records SYSCALL_ENTER, SYSCALL_EXIT),
     tracepoint!(sys_exit records SYSCALL_EXIT),
 ];
 
@@ -116,7 +142,8 @@ pub fn attach(
     };
     let needed = TRACEPOINTS
         .iter()
-        .filter(|tracepoint| tracepoint.records & wanted_bits != 0);
+        .filter(|tracepoint| tracepoint.records & wanted_bits != 0)
+        .filter(|tracepoint| tracepoint.name != "block_getrq" || !has("block_io_start"));
     let mut after_first = Some(after_first);
     for tracepoint in needed {
         if !has(tracepoint.name) && tracepoint.records & wanted::LIFECYCLE == 0 {
@@ -194,11 +221,16 @@ mod tests {
             return None;
         };
         // With what adds most to the programs.
-        for (name, value) in [("CHOOSES", 1), ("NAMESPACE", namespace)] {
+        for (name, value) in [
+            ("CHOOSES", 1),
+            ("NOTES_INTERRUPTS", 1),
+            ("NAMESPACE", namespace),
+        ] {
             kernel.globals.push(Global { name, value });
         }
         let parameters = Parameters {
             globals: &kernel.globals,
+            variables: &kernel.variables,
             cpus: 1,
             pages: 1,
             number_pages: 1,

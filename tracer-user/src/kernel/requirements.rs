@@ -8,11 +8,13 @@ use aya::maps::MapType;
 use aya::sys::is_map_supported;
 use aya::{Btf, Endianness};
 
+use tracer_common::kernel::globals::NO_OFFSET;
+
 use super::btf::offsets::{self, FieldMissing, Global};
 use super::btf::reader;
+use super::btf::variables::{self, Variable};
 use super::namespace::{self, Nested};
 use super::programs::tracepoint_names;
-use tracer_common::kernel::globals::NO_OFFSET;
 
 const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
 const LOCKDOWN_PATH: &str = "/sys/kernel/security/lockdown";
@@ -125,6 +127,17 @@ pub struct Kernel {
     pub tracepoints: Vec<&'static str>,
     /// The pid namespace of this process, where it is not the first one.
     pub namespace: Option<Nested>,
+    /// The variables that programs read of it.
+    pub variables: Vec<Variable>,
+}
+
+impl Kernel {
+    /// Whether it says how deep it is in interrupts.
+    pub fn counts_interrupts(&self) -> bool {
+        let places = ["PREEMPT_COUNT", "TASK_PREEMPT_COUNT"];
+        let mut globals = self.globals.iter();
+        globals.any(|global| places.contains(&global.name) && global.value != NO_OFFSET)
+    }
 }
 
 /// Checks everything that can be checked before loading.
@@ -133,11 +146,13 @@ pub fn examine() -> Result<Kernel, Unmet> {
     lockdown()?;
     let bytes = read_btf()?;
     let btf = parse_btf(&bytes)?;
-    let globals = offsets::globals(&btf).map_err(|source| Unmet::Field { source })?;
+    let mut globals = offsets::globals(&btf).map_err(|source| Unmet::Field { source })?;
     let namespace = pid_namespace()?;
     if namespace.is_some() {
         has_numbers(&globals)?;
     }
+    let (variables, places) = variables::find(&btf);
+    globals.extend(places);
     let tracepoints = tracepoint_names()
         .filter(|name| btf.tracepoint_arguments(name).is_some())
         .collect();
@@ -151,6 +166,7 @@ pub fn examine() -> Result<Kernel, Unmet> {
         globals,
         tracepoints,
         namespace,
+        variables,
     })
 }
 
@@ -270,6 +286,12 @@ pub fn locked_memory() -> Result<bool, Unmet> {
         release,
         source: io::Error::last_os_error(),
     })
+}
+
+/// Whether a link to many places of programs can be for one process: before 6.10 some kernels then
+/// pass over its other threads.
+pub fn scopes_links_by_process() -> bool {
+    version(&release()).is_some_and(|version| version >= (6, 10))
 }
 
 /// The kernel's release, as `uname -r` prints it.

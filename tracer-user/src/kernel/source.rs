@@ -82,6 +82,7 @@ impl KernelSource {
         let since = self.watermark;
         for (cause, count) in [
             (LossCause::KernelMissed, self.losses.missed()),
+            (LossCause::ReturnTooDeep, self.losses.unseen_returns()),
             (LossCause::Damaged, damaged),
         ] {
             batch.lose(Loss {
@@ -103,15 +104,15 @@ impl Source for KernelSource {
         self.rings.look_at_ends();
         let mut damaged = 0;
         let signs = &mut self.signs;
-        let is_whole = self.rings.drain(|record| match decode(record) {
-            Ok((header, data)) => match self.probes.numbered(header, batch) {
+        let is_whole = self.rings.drain(|record| {
+            let each = |header, data: &[u8]| match self.probes.numbered(header, batch) {
                 Some(header) => {
                     signs.extend(exec_sign(record));
                     batch.push(header, data);
                 }
                 None => damaged += 1,
-            },
-            Err(error) => {
+            };
+            if let Err(error) = decode(record, each) {
                 damaged += 1;
                 tracing::debug!(error = &error as &dyn std::error::Error, "damaged record");
             }

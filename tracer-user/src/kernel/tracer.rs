@@ -13,6 +13,7 @@ use tracer_common::kernel::{
 };
 
 use super::btf::offsets::Global;
+use super::btf::variables::{Variable, name_variables};
 use super::calls::{SyscallSet, Wanted};
 use super::choice;
 use super::diagnostics::diagnostics;
@@ -23,7 +24,7 @@ use super::namespace::{Listing, Nested};
 use super::object::object;
 use super::options::KernelOptions;
 use super::probes::{self, Attachments, ProbeNames};
-use super::programs::{self, CONTROL_GROUPS};
+use super::programs::{self, CONTROL_GROUPS, INTERRUPTS};
 use super::requirements;
 use super::rings::{self, Rings};
 use super::source::KernelSource;
@@ -36,10 +37,14 @@ const WAKE_AT_ONE_IN: u32 = 4;
 const LOG_BYTES: u32 = 128 * 1024;
 const LOG_DEBUG: u8 = aya_log::Level::Debug as u8;
 
+/// Requests to block devices that are remembered at a time.
+const MOST_REQUESTS: u32 = 8192;
+
 const WANTED: &str = "WANTED";
 const SYSCALLS: &str = "SYSCALLS";
 const LOST: &str = "LOST";
 const CHOICE: &str = "CHOICE";
+const UNSEEN_RETURNS: &str = "UNSEEN_RETURNS";
 
 /// Bytes of the map `SYSCALLS`.
 const SYSCALLS_BYTES: usize = syscalls::SETS as usize * syscalls::WORDS * size_of::<u64>();
@@ -72,7 +77,7 @@ impl KernelTracer {
         let ring_bytes = options.rounded_ring_bytes()?;
         let kernel = requirements::examine()?;
 
-        let mut globals = kernel.globals;
+        let mut globals = kernel.globals.clone();
         globals.push(Global {
             name: "RING_WAKE_BYTES",
             value: ring_bytes / WAKE_AT_ONE_IN,
@@ -91,6 +96,13 @@ impl KernelTracer {
             name: "NAMESPACE",
             value: kernel.namespace.map_or(0, |Nested(number)| number),
         });
+        // Of who asks for wake-ups, where the kernel's own count of them cannot be read.
+        let wants_wakeups = options.wanted_bits() & wanted::bit(EventTypeId::WAKEUP) != 0;
+        let notes_interrupts = wants_wakeups && !kernel.counts_interrupts();
+        globals.push(Global {
+            name: "NOTES_INTERRUPTS",
+            value: u32::from(notes_interrupts),
+        });
         let is_nested = kernel.namespace.is_some();
         let chosen = options.choice.for_programs(options.inherit, is_nested);
         globals.push(Global {
@@ -99,6 +111,7 @@ impl KernelTracer {
         });
         let mut ebpf = Parameters {
             globals: &globals,
+            variables: &kernel.variables,
             cpus,
             pages: PID_LIMIT / TRACED_PAGE,
             number_pages: if is_nested {
@@ -130,6 +143,9 @@ impl KernelTracer {
             let log = options.verbose.then(|| diagnostics(&mut ebpf)).flatten();
             // Last, so that the programs find everything in place when they are attached.
             let mut bits = wanted::LIFECYCLE | wanted_bits;
+            if notes_interrupts {
+                bits |= INTERRUPTS;
+            }
             if let Some(chosen) = chosen {
                 let choice = map_array(&ebpf, CHOICE, size_of::<Choice>())?;
                 choice.write(chosen.as_bytes());
@@ -150,8 +166,11 @@ impl KernelTracer {
             let attached = programs::attach(&mut ebpf, &kernel.btf, bits, has, number)?;
             let probes = probes::attach(&mut ebpf, &options.probes);
             let mut probes = probes.map_err(|source| LoadError::Probes { source })?;
-            let programs = attached.programs.into_iter().chain(probes.program.take());
-            let losses = Losses::new(lost.clone(), programs.collect());
+            let programs = attached.programs.iter();
+            let programs = programs.filter_map(|program| program.as_fd().try_clone_to_owned().ok());
+            let programs = programs.chain(probes.program.take()).collect();
+            let unseen = map_array(&ebpf, UNSEEN_RETURNS, size_of::<u64>())?;
+            let losses = Losses::new(lost.clone(), programs, unseen);
             let recorded = attached.recorded & wanted::OPTIONAL;
             let names = ProbeNames(options.probes.names.clone());
             let source = KernelSource::new(rings, losses, wanted.clone(), recorded, names, log);
@@ -294,6 +313,8 @@ fn checked(pid: i32) -> Result<usize, LoadError> {
 /// What the object is loaded with.
 pub(super) struct Parameters<'a> {
     pub globals: &'a [Global],
+    /// Variables of the kernel that they name.
+    pub variables: &'a [Variable],
     /// CPUs that the machine may have.
     pub cpus: u32,
     /// Pages of the map `TRACED`.
@@ -320,11 +341,22 @@ impl Parameters<'_> {
         } else {
             WAKER_PLACES
         };
+        let block =
+            wanted::bit(EventTypeId::BLOCK_ISSUE) | wanted::bit(EventTypeId::BLOCK_COMPLETE);
+        let requests = if self.wanted & block == 0 {
+            1
+        } else {
+            MOST_REQUESTS
+        };
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(btf))
             .map_max_entries(LOST, self.cpus)
+            .map_max_entries("RUNNING", self.cpus)
+            .map_max_entries("INTERRUPTS", self.cpus)
             .map_max_entries("WAKERS", waker_places)
+            .map_max_entries("ISSUERS", requests)
+            .map_max_entries("BIOS", requests)
             .map_max_entries(TRACED, self.pages)
             .map_max_entries("NUMBERS", self.number_pages)
             .map_max_entries(
@@ -336,7 +368,13 @@ impl Parameters<'_> {
         for global in self.globals {
             loader.override_global(global.name, &global.value, true);
         }
-        loader.load(object).map_err(|source| LoadError::Object {
+        // In words, so that it stays aligned as an object file must be.
+        let mut words = vec![0_u64; object.len().div_ceil(size_of::<u64>())];
+        let bytes = words.as_mut_bytes();
+        let bytes = bytes.get_mut(..object.len()).unwrap_or_default();
+        bytes.copy_from_slice(object);
+        name_variables(bytes, self.variables);
+        loader.load(bytes).map_err(|source| LoadError::Object {
             source: Box::new(source),
         })
     }

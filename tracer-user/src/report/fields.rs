@@ -3,7 +3,9 @@
 use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, Field, FieldKind};
 use tracer_common::kernel::COMM_BYTES;
 
-use super::kernel_words::{block_operation, signal_result, softirq};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::kernel_words::{block_operation, signal_result, softirq, waker_context};
 use crate::syscall_arguments::{Call, MOST};
 use crate::syscall_names::Table;
 
@@ -55,6 +57,7 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
         FieldKind::SignalResult => named(signal_result)?,
         FieldKind::Softirq => named(softirq)?,
         FieldKind::BlockOperation => named(block_operation)?,
+        FieldKind::WakerContext => named(waker_context)?,
         FieldKind::Syscall => {
             let (table, number) = call_of(bytes)?;
             Value::Syscall(table, number)
@@ -76,6 +79,21 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
         FieldKind::Signal => Value::Signal(word()?),
         FieldKind::EventSet => Value::Set(members(bytes.get(..EVENT_SET_WORDS * 8)?)),
     })
+}
+
+/// Reads data that `least` bytes are enough for: what an earlier version has written is shorter, and
+/// has zeroes for what it did not know.
+pub fn read_grown<T: FromBytes + IntoBytes>(untrusted: &[u8], least: usize) -> Option<T> {
+    let mut data = T::new_zeroed();
+    let bytes = data.as_mut_bytes();
+    let length = untrusted.len().min(bytes.len());
+    if length < least {
+        return None;
+    }
+    bytes
+        .get_mut(..length)?
+        .copy_from_slice(untrusted.get(..length)?);
+    Some(data)
 }
 
 /// What stands before the first null.

@@ -219,13 +219,14 @@ mod tests {
         data.extend_from_slice(b"next\0\0\0\0\0\0\0\0\0\0\0\0");
         data.extend_from_slice(&1_u32.to_ne_bytes());
         data.extend_from_slice(&0_u32.to_ne_bytes());
+        data.extend_from_slice(&7_u64.to_ne_bytes());
         let object = parsed(EventTypeId::SWITCH_OUT, b"linux_trace_switch_out", &data);
 
         assert_eq!(object["class"], "system");
         assert_eq!(
             object["data"],
             serde_json::json!({"next_pid": 5, "next_tid": 6, "next_comm": "next", "state": "S",
-                "preempted": false})
+                "preempted": false, "ran_ns": 7})
         );
     }
 

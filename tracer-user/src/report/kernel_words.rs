@@ -4,7 +4,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     BlockCompleteData, BlockIssueData, FaultData, IdleData, IrqEnterData, IrqExitData, MigrateData,
     OomKillData, SignalDeliverData, SignalGenerateData, SoftirqData, SyscallEnterData,
-    SyscallExitData, signal_result,
+    SyscallExitData, signal_result, waker_context,
 };
 use zerocopy::FromBytes;
 
@@ -35,6 +35,19 @@ pub fn softirq(vector: u32) -> Option<&'static str> {
         "RCU",
     ];
     NAMES.get(usize::try_from(vector).ok()?).copied()
+}
+
+/// What asks for a wake-up.
+pub fn waker_context(context: u32) -> Option<&'static str> {
+    Some(match context {
+        waker_context::UNKNOWN => "unknown",
+        waker_context::THREAD => "thread",
+        waker_context::IRQ => "irq",
+        waker_context::SOFTIRQ => "softirq",
+        waker_context::HRTIMER => "hrtimer",
+        waker_context::TIMER => "timer",
+        _ => return None,
+    })
 }
 
 /// What a block request asks for.

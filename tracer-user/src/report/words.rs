@@ -5,11 +5,12 @@ use std::mem::offset_of;
 use tracer_common::event_type::{EventTypeId, SystemEventType};
 use tracer_common::kernel::{
     ExecData, ExitData, ForkData, RenameData, SwitchInData, SwitchOutData, WakeupData,
+    waker_context,
 };
 use zerocopy::FromBytes;
 
 use super::escape::{as_text, push_for_people};
-use super::fields::{Value, until_null, value};
+use super::fields::{Value, read_grown, until_null, value};
 use super::kernel_words::{
     push_address, push_arguments, push_kernel, push_signal, push_syscall_name,
 };
@@ -70,7 +71,7 @@ fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
             push_task(out, switch.prev_pid, switch.prev_tid, &switch.prev_comm);
         }
         EventTypeId::SWITCH_OUT => {
-            let switch = SwitchOutData::read_from_prefix(data).ok()?.0;
+            let switch: SwitchOutData = read_grown(data, offset_of!(SwitchOutData, ran_ns))?;
             let (letter, word) = task_state(switch.state, switch.preempted != 0);
             out.extend_from_slice(letter.as_bytes());
             out.push(b' ');
@@ -79,16 +80,13 @@ fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
             push_task(out, switch.next_pid, switch.next_tid, &switch.next_comm);
         }
         EventTypeId::WAKEUP => {
-            let wakeup = WakeupData::read_from_prefix(data).ok()?.0;
+            let wakeup: WakeupData = read_grown(data, offset_of!(WakeupData, waker_context))?;
             out.extend_from_slice(b"on cpu ");
             push_number(out, wakeup.target_cpu);
             if wakeup.new != 0 {
                 out.extend_from_slice(b", for the first time");
             }
-            if wakeup.waker_tid != 0 {
-                out.extend_from_slice(b", by ");
-                push_task(out, wakeup.waker_pid, wakeup.waker_tid, &wakeup.waker_comm);
-            }
+            push_waker(out, &wakeup);
         }
         EventTypeId::RENAME => {
             let rename = RenameData::read_from_prefix(data).ok()?.0;
@@ -98,6 +96,20 @@ fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
         _ => return push_kernel(out, id, data),
     }
     Some(())
+}
+
+/// Appends what asked for a wake-up, where it is known.
+fn push_waker(out: &mut Vec<u8>, wakeup: &WakeupData) {
+    out.extend_from_slice(match wakeup.waker_context {
+        waker_context::UNKNOWN if wakeup.waker_tid == 0 => return,
+        waker_context::IRQ => b", by an interrupt",
+        waker_context::SOFTIRQ => b", by a soft interrupt",
+        waker_context::HRTIMER | waker_context::TIMER => b", by a timer",
+        _ => {
+            out.extend_from_slice(b", by ");
+            return push_task(out, wakeup.waker_pid, wakeup.waker_tid, &wakeup.waker_comm);
+        }
+    });
 }
 
 fn push_exit(out: &mut Vec<u8>, exit: &ExitData) {
@@ -223,6 +235,7 @@ mod tests {
                 next_comm,
                 state,
                 preempted,
+                ran_ns: 0,
             };
             words(EventTypeId::SWITCH_OUT, data.as_bytes())
         };
@@ -243,6 +256,8 @@ mod tests {
             waker_pid: 7,
             waker_tid,
             waker_comm: COMM,
+            waker_context: 0,
+            reserved: 0,
         };
         assert_eq!(
             words(EventTypeId::WAKEUP, data(0).as_bytes()),
@@ -252,6 +267,40 @@ mod tests {
             words(EventTypeId::WAKEUP, data(8).as_bytes()),
             "on cpu 3, for the first time, by sh 7/8"
         );
+    }
+
+    #[test]
+    fn what_asks_for_a_wakeup_is_said() {
+        let said = |waker_context, waker_tid| {
+            let data = WakeupData {
+                target_cpu: 0,
+                new: 0,
+                waker_pid: waker_tid,
+                waker_tid,
+                waker_comm: if waker_tid == 0 { [0; 16] } else { COMM },
+                waker_context,
+                reserved: 0,
+            };
+            words(EventTypeId::WAKEUP, data.as_bytes())
+        };
+        assert_eq!(said(waker_context::THREAD, 7), "on cpu 0, by sh 7");
+        assert_eq!(said(waker_context::THREAD, 0), "on cpu 0, by idle");
+        assert_eq!(said(waker_context::IRQ, 0), "on cpu 0, by an interrupt");
+        assert_eq!(
+            said(waker_context::SOFTIRQ, 0),
+            "on cpu 0, by a soft interrupt"
+        );
+        assert_eq!(said(waker_context::HRTIMER, 0), "on cpu 0, by a timer");
+        assert_eq!(said(waker_context::UNKNOWN, 0), "on cpu 0");
+    }
+
+    #[test]
+    fn what_an_earlier_version_wrote_is_read() {
+        let mut data = [0; 32];
+        data[8] = 7;
+        data[12] = 7;
+        data[16..18].copy_from_slice(b"sh");
+        assert_eq!(words(EventTypeId::WAKEUP, &data), "on cpu 0, by sh 7");
     }
 
     #[test]

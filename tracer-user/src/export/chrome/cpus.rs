@@ -6,11 +6,11 @@ use std::collections::{HashMap, HashSet};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{SwitchOutData, WakeupData};
 use tracer_posix::event::MonotonicNs;
-use zerocopy::FromBytes;
 
 use super::objects::Objects;
 use crate::export::names::Thread;
 use crate::log_view::Entry;
+use crate::report::fields::read_grown;
 use crate::report::numbers::push_number;
 use crate::report::task_state::task_state;
 
@@ -95,7 +95,8 @@ impl Cpus {
         cpu: u32,
         objects: &mut Objects,
     ) -> Option<()> {
-        let (switch, _) = SwitchOutData::read_from_prefix(entry.line.event.data).ok()?;
+        let state_end = std::mem::offset_of!(SwitchOutData, ran_ns);
+        let switch: SwitchOutData = read_grown(entry.line.event.data, state_end)?;
         let why = task_state(switch.state, switch.preempted != 0).1;
         let before = self.running.remove(&cpu);
         let (running, is_start_known) = match before {
@@ -126,7 +127,8 @@ impl Cpus {
     /// A flow from who wakes, where it is on the CPU, to the moment when who is woken gets one.
     fn wake(&mut self, entry: &Entry<'_>, thread: Thread, cpu: u32, objects: &mut Objects) {
         self.woken.remove(&thread);
-        let Ok((data, _)) = WakeupData::read_from_prefix(entry.line.event.data) else {
+        let waker_end = std::mem::offset_of!(WakeupData, waker_context);
+        let Some(data) = read_grown::<WakeupData>(entry.line.event.data, waker_end) else {
             return;
         };
         let waker = data.waker_tid.cast_signed();

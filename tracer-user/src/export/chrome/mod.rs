@@ -263,6 +263,7 @@ mod tests {
             next_comm: [0; 16],
             state: 1,
             preempted: 0,
+            ran_ns: 0,
         };
         log.push(ns, EventTypeId::SWITCH_OUT, (7, tid), data.as_bytes());
     }
@@ -359,6 +360,8 @@ mod tests {
             waker_pid: 7,
             waker_tid: 7,
             waker_comm: [0; 16],
+            waker_context: 1,
+            reserved: 0,
         };
         log.push(1_500, EventTypeId::WAKEUP, (7, 8), wakeup.as_bytes());
         switch_out(&mut log, 2_000, 7);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    ExecData, ForkData, RenameData, SwitchInData, SwitchOutData, WakeupData,
+    ExecData, ForkData, RenameData, SwitchInData, SwitchOutData, WakeupData, waker_context,
 };
 use zerocopy::FromBytes;
 
@@ -17,7 +17,7 @@ use super::schema::{
 use super::switches::{RUNNABLE, Switch, Switches, Task};
 use crate::export::names::Thread;
 use crate::log_view::Entry;
-use crate::report::fields::until_null;
+use crate::report::fields::{read_grown, until_null};
 use crate::report::task_state::task_state;
 use tracer_posix::event::MonotonicNs;
 
@@ -102,7 +102,8 @@ impl Scheduler {
     }
 
     fn leave(&mut self, entry: &Entry<'_>, thread: Thread, cpu: u32) -> Option<()> {
-        let (data, _) = SwitchOutData::read_from_prefix(entry.line.event.data).ok()?;
+        let state_end = std::mem::offset_of!(SwitchOutData, ran_ns);
+        let data: SwitchOutData = read_grown(entry.line.event.data, state_end)?;
         let switch = Switch {
             cpu,
             at: entry.at,
@@ -118,15 +119,24 @@ impl Scheduler {
     }
 
     fn wake(&mut self, entry: &Entry<'_>, thread: Thread, cpu: u32) -> Option<()> {
-        let (data, _) = WakeupData::read_from_prefix(entry.line.event.data).ok()?;
+        let waker_end = std::mem::offset_of!(WakeupData, waker_context);
+        let data: WakeupData = read_grown(entry.line.event.data, waker_end)?;
         let waking = SchedWaking {
             comm: Some(own_task(entry, thread).name()),
             pid: Some(thread.tid),
             success: Some(1),
             target_cpu: i32::try_from(data.target_cpu).ok(),
         };
+        // The flags say that it was no thread's work.
+        let flags = match data.waker_context {
+            waker_context::IRQ | waker_context::HRTIMER => Some(HARD_IRQ),
+            waker_context::SOFTIRQ | waker_context::TIMER => Some(SOFT_IRQ),
+            _ => None,
+        };
         let waker = data.waker_tid.cast_signed();
-        self.push(cpu, entry.at, waker, Ftrace::SchedWaking(waking));
+        let place = (cpu, entry.at, waker);
+        let event = Ftrace::SchedWaking(waking);
+        push_flagged(&mut self.bundles, &mut self.pending, place, flags, event);
         Some(())
     }
 
@@ -135,16 +145,31 @@ impl Scheduler {
     }
 }
 
+/// `TRACE_FLAG_HARDIRQ` and `TRACE_FLAG_SOFTIRQ` of the kernel.
+const HARD_IRQ: u32 = 0x08;
+const SOFT_IRQ: u32 = 0x10;
+
 fn push(
     bundles: &mut BTreeMap<u32, Vec<FtraceEvent>>,
     pending: &mut usize,
+    place: (u32, MonotonicNs, i32),
+    event: Ftrace,
+) {
+    push_flagged(bundles, pending, place, None, event);
+}
+
+fn push_flagged(
+    bundles: &mut BTreeMap<u32, Vec<FtraceEvent>>,
+    pending: &mut usize,
     (cpu, at, tid): (u32, MonotonicNs, i32),
+    common_flags: Option<u32>,
     event: Ftrace,
 ) {
     *pending += 1;
     bundles.entry(cpu).or_default().push(FtraceEvent {
         timestamp: Some(at.0),
         pid: Some(tid.cast_unsigned()),
+        common_flags,
         event: Some(event),
     });
 }

@@ -163,6 +163,9 @@ pub struct FtraceEvent {
     /// The thread that was on the CPU.
     #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
+    /// Whether it was in an interrupt: bits of the kernel's `TRACE_FLAG_*`.
+    #[prost(uint32, optional, tag = "5")]
+    pub common_flags: Option<u32>,
     #[prost(oneof = "Ftrace", tags = "4, 20, 235, 236, 237, 238, 240")]
     pub event: Option<Ftrace>,
 }

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::WakeupData;
-use zerocopy::FromBytes;
 
 use crate::export::names::Thread;
 use crate::log_view::Entry;
-use crate::report::fields::until_null;
+use crate::report::fields::{read_grown, until_null};
 
 /// Threads that wait for a CPU and are kept in mind.
 const MOST_WOKEN: usize = 65_536;
@@ -40,7 +39,8 @@ impl Wakeups {
         }
         // Whoever woke it before has nothing to do with the next time that it runs.
         self.woken.remove(&thread);
-        let (data, _) = WakeupData::read_from_prefix(event.data).ok()?;
+        let waker_end = std::mem::offset_of!(WakeupData, waker_context);
+        let data: WakeupData = read_grown(event.data, waker_end)?;
         if data.waker_tid == 0 || self.woken.len() >= MOST_WOKEN {
             return None;
         }

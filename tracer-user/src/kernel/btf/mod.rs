@@ -2,6 +2,8 @@
 //!
 //! - `reader`: finds structs, their members and function prototypes.
 //! - `offsets`: the answers that the eBPF programs need.
+//! - `variables`: the variables that they read.
 
 pub mod offsets;
 pub mod reader;
+pub mod variables;

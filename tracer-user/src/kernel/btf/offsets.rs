@@ -1,10 +1,11 @@
 //! Where the fields lie that the eBPF programs read, and which arguments tracepoints have.
 
 use tracer_common::kernel::globals::{
-    NO_OFFSET, SWITCH_STATE_LAST, SWITCH_STATE_SECOND, SWITCH_WITHOUT_STATE,
+    NO_CALL, NO_OFFSET, SWITCH_STATE_LAST, SWITCH_STATE_SECOND, SWITCH_WITHOUT_STATE,
 };
 
 use super::reader::{Argument, Btf};
+use crate::syscall_names::{Table, number};
 
 /// The value of one read-only global of the eBPF object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +101,22 @@ const FIELDS: &[Field] = &[
         "TASK_CPU",
         "task_struct",
         &[way(&["thread_info", "cpu"]), way(&["cpu"])],
+    ),
+    // With CONFIG_UPROBES.
+    of_some("TASK_UTASK", "task_struct", &[way(&["utask"])]),
+    of_some("UTASK_DEPTH", "uprobe_task", &[way(&["depth"])]),
+    wanted("TASK_FLAGS", "task_struct", &[way(&["flags"])]),
+    wanted("TASK_STACK", "task_struct", &[way(&["stack"])]),
+    // Where the machine has no variable for it, and on real-time kernels.
+    of_some(
+        "TASK_PREEMPT_COUNT",
+        "task_struct",
+        &[way(&["thread_info", "preempt_count"])],
+    ),
+    of_some(
+        "TASK_SOFTIRQ_COUNT",
+        "task_struct",
+        &[way(&["softirq_disable_cnt"])],
     ),
     wanted("TASK_LEADER", "task_struct", &[way(&["group_leader"])]),
     wanted("TASK_THREAD_PID", "task_struct", &[way(&["thread_pid"])]),
@@ -222,6 +239,7 @@ const FIELDS: &[Field] = &[
     wanted("REQUEST_FLAGS", "request", &[way(&["cmd_flags"])]),
     wanted("REQUEST_BYTES", "request", &[way(&["__data_len"])]),
     wanted("REQUEST_SECTOR", "request", &[way(&["__sector"])]),
+    wanted("REQUEST_BIO", "request", &[way(&["bio"])]),
     // Since 5.14.
     wanted("QUEUE_DISK", "request_queue", &[way(&["disk"])]),
     wanted("DISK_MAJOR", "gendisk", &[way(&["major"])]),
@@ -283,6 +301,25 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
                 .is_some_and(|arguments| arguments.len() >= 2),
         ),
     });
+    globals.push(Global {
+        name: "SEES_STARTS",
+        value: u32::from(btf.tracepoint_arguments("block_io_start").is_some()),
+    });
+    globals.push(Global {
+        name: "GETRQ_HAS_QUEUE",
+        value: u32::from(
+            btf.tracepoint_arguments("block_getrq")
+                .is_some_and(|arguments| arguments.len() > 1),
+        ),
+    });
+    for (name, table, call) in [
+        ("SIGRETURN", Table::Native, "rt_sigreturn"),
+        ("COMPAT_SIGRETURN", Table::Compat, "sigreturn"),
+        ("COMPAT_RT_SIGRETURN", Table::Compat, "rt_sigreturn"),
+    ] {
+        let value = number(table, call).unwrap_or(NO_CALL);
+        globals.push(Global { name, value });
+    }
     Ok(globals)
 }
 
@@ -349,7 +386,7 @@ mod tests {
 
         assert_eq!(
             globals(&btf).map(|globals| globals.len()),
-            Ok(FIELDS.len() + 4)
+            Ok(FIELDS.len() + 9)
         );
     }
 }

@@ -149,6 +149,29 @@ impl<'a> Btf<'a> {
         bits.is_multiple_of(8).then_some(bits / 8)
     }
 
+    /// The number of the variable `name`, by which an eBPF program may name it.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<u32> {
+        self.find(kind::VAR, name).map(|id| id.0)
+    }
+
+    /// How many entries the variable `name` has, which is an array.
+    #[must_use]
+    pub fn entries_of_variable(&self, name: &str) -> Option<u32> {
+        let variable = self.get(self.find(kind::VAR, name)?)?;
+        let array = self.get(self.strip(TypeId(variable.size_or_type))?)?;
+        // The types of the entries and of the index come before their number.
+        let count = || read_u32(self.types, array.rest.checked_add(8)?);
+        (array.kind == kind::ARRAY).then(count).flatten()
+    }
+
+    /// Bytes of a struct.
+    #[must_use]
+    pub fn struct_bytes(&self, name: &str) -> Option<u32> {
+        let id = self.find(kind::STRUCT, name)?;
+        self.get(id).map(|found| found.size_or_type)
+    }
+
     /// Whether the kernel has the helper `name` for eBPF programs. Said of helpers that the kernel
     /// defines by its macro `BPF_CALL`, which is nearly all of them.
     #[must_use]

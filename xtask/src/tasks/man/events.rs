@@ -76,6 +76,7 @@ fn field(field: &Field) -> String {
         FieldKind::SyscallResult => "what the call returned",
         FieldKind::Softirq => "a soft interrupt",
         FieldKind::BlockOperation => "what the request asks for",
+        FieldKind::WakerContext => "what asks for the wake-up",
         FieldKind::EventSet => "a set of types",
     };
     format!("\\fI{}\\fR ({kind})", field.name)

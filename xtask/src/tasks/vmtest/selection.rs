@@ -28,6 +28,11 @@ const LEFT_OUT: &[LeftOut] = &[
         is_for_slowness: false,
     },
     LeftOut {
+        test: "a_request_counts_for_who_started_it_whoever_hands_it_over",
+        why: "there is no disk",
+        is_for_slowness: false,
+    },
+    LeftOut {
         test: "kernel::programs::tests::no_program_takes_the_verifier_longer_than_its_budget_says",
         why: "the budgets are those of the newest verifier",
         is_for_slowness: false,

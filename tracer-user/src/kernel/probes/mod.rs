@@ -1,13 +1,20 @@
 //! Attaching the eBPF program to points of programs.
 //!
-//! By the kernel's own calls, since the loader's have no way to name a semaphore: a perf event for
-//! each place (its file, offset and semaphore), and a link from the program to it, whose cookie is
-//! the place's number.
+//! By the kernel's own calls, since the loader's have no way to name a semaphore or many places:
+//!
+//! - `many`: one link for all places of a file, which ends in a fraction of a second (since 6.6);
+//! - `single`: for each place a perf event and a link from the program to it, one of which takes a
+//!   tenth of a second to end, whoever else waits.
+//!
+//! The cookie of an attachment is the place's number. A place that is the return of a function has a
+//! second attachment, at the entry: that tells of returns that the kernel will not see.
 
-use std::ffi::CString;
+mod many;
+mod single;
+
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 
 use aya::Ebpf;
@@ -15,7 +22,7 @@ use aya::maps::{Array, MapData};
 use aya::programs::{ProgramError, ProgramFd, ProgramType, UProbe};
 use aya::sys::{BpfHelper, is_helper_supported};
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{PROBE_RECORDS, ProbeSite};
+use tracer_common::kernel::{ENTRY_OF_RETURN, PROBE_RECORDS, ProbeSite};
 use tracer_posix::event::EventHeader;
 use tracer_posix::source::Batch;
 use zerocopy::IntoBytes;
@@ -89,9 +96,58 @@ fn hint(error: &io::Error) -> &'static str {
 #[derive(Default)]
 pub struct Attachments {
     /// The program, for the count of what it missed.
-    pub program: Option<ProgramFd>,
+    pub program: Option<OwnedFd>,
     /// Held open, and not otherwise used.
-    _links: Vec<OwnedFd>,
+    links: Vec<OwnedFd>,
+}
+
+/// Threads that end attachments.
+const ENDERS: usize = 16;
+
+impl Drop for Attachments {
+    /// Ends all of them at the same time: the end of each waits for every CPU, all for the same.
+    fn drop(&mut self) {
+        let share = self.links.len().div_ceil(ENDERS).max(1);
+        std::thread::scope(|scope| {
+            while !self.links.is_empty() {
+                let rest = self.links.len().saturating_sub(share);
+                let links = self.links.split_off(rest);
+                let ender = std::thread::Builder::new();
+                // Where no thread can be had, they end here, as the closure is dropped.
+                let _ = ender.spawn_scoped(scope, move || drop(links));
+            }
+        });
+    }
+}
+
+/// What is attached at a place: one consumer of the kernel's.
+#[derive(Clone, Copy)]
+struct Attachment<'a> {
+    place: &'a Place,
+    /// Whether it is the return of the function that starts there.
+    is_return: bool,
+    cookie: u64,
+}
+
+/// What is attached at the places: for a return also its entry.
+fn attachments(places: &[Place]) -> Vec<Attachment<'_>> {
+    let of_place = |(number, place): (u64, &'_ Place)| {
+        let entry = place.is_return.then_some(number | ENTRY_OF_RETURN);
+        [
+            Some((place.is_return, number)),
+            entry.map(|cookie| (false, cookie)),
+        ]
+    };
+    let all = (0..).zip(places).flat_map(|numbered| {
+        let place = numbered.1;
+        let both = of_place(numbered).into_iter().flatten();
+        both.map(move |(is_return, cookie)| Attachment {
+            place,
+            is_return,
+            cookie,
+        })
+    });
+    all.collect()
 }
 
 /// Attaches to every place.
@@ -101,21 +157,25 @@ pub fn attach(ebpf: &mut Ebpf, probes: &Probes) -> Result<Attachments, ProbeErro
     }
     let pmu = examine()?;
     tell_sites(ebpf, &probes.places)?;
+    let attachments = attachments(&probes.places);
+    let scopes = match &probes.only {
+        None => &[EVERYBODY][..],
+        Some(pids) => pids,
+    };
+    // What goes wrong is told by the other way, place by place.
+    if let Some(attached) = many::attach(ebpf, &attachments, scopes) {
+        return Ok(attached);
+    }
     let program = load(ebpf)?;
-    let mut links = Vec::new();
-    for (number, place) in (0..).zip(&probes.places) {
-        let scopes = match &probes.only {
-            None => &[EVERYBODY][..],
-            Some(pids) => pids,
-        };
+    let mut attached = Attachments::default();
+    for attachment in &attachments {
         for pid in scopes {
-            links.push(attach_place(program.as_fd(), pmu, place, *pid, number)?);
+            let link = single::attach(program.as_fd(), pmu, attachment, *pid)?;
+            attached.links.push(link);
         }
     }
-    Ok(Attachments {
-        program: Some(program),
-        _links: links,
-    })
+    attached.program = program.as_fd().try_clone_to_owned().ok();
+    Ok(attached)
 }
 
 /// In the place of a pid.
@@ -176,111 +236,6 @@ pub fn probe_check() -> Check {
         },
         remedy: None,
     }
-}
-
-fn attach_place(
-    program: BorrowedFd<'_>,
-    pmu: u32,
-    place: &Place,
-    pid: i32,
-    cookie: u64,
-) -> Result<OwnedFd, ProbeError> {
-    let failed = |call| {
-        move |source| ProbeError::Place {
-            call,
-            path: place.binary.path().to_owned(),
-            offset: place.offset,
-            source,
-        }
-    };
-    let event = open_event(pmu, place, pid).map_err(failed("perf_event_open"))?;
-    link(program, event.as_fd(), cookie).map_err(failed("bpf(BPF_LINK_CREATE)"))
-}
-
-/// `struct perf_event_attr`, as long as it was when these members came to it.
-#[repr(C)]
-#[derive(Default)]
-struct EventAttributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    bp_type: u32,
-    /// Address of the file's path.
-    path: u64,
-    offset: u64,
-}
-
-/// Opens a perf event for the place, in process `pid` alone or in all.
-fn open_event(pmu: u32, place: &Place, pid: i32) -> io::Result<OwnedFd> {
-    // Bits of `config`, as in /sys/bus/event_source/devices/uprobe/format.
-    const SEMAPHORE_SHIFT: u32 = 32;
-    let is_return = u64::from(place.is_return);
-    let semaphore = u32::try_from(place.semaphore.unwrap_or(0)).map_err(io::Error::other)?;
-    // The very file that was looked at, by its descriptor.
-    let path = format!("/proc/self/fd/{}", place.binary.file().as_raw_fd());
-    let path = CString::new(path)?;
-    let attributes = EventAttributes {
-        kind: pmu,
-        size: u32::try_from(size_of::<EventAttributes>()).map_err(io::Error::other)?,
-        config: (u64::from(semaphore) << SEMAPHORE_SHIFT) | is_return,
-        path: path.as_ptr().expose_provenance() as u64,
-        offset: place.offset,
-        ..EventAttributes::default()
-    };
-    // The programs of an event for everybody run on every CPU, whichever it is opened on.
-    let cpu = if pid == EVERYBODY { 0 } else { -1 };
-    const NO_GROUP: RawFd = -1;
-    // SAFETY: `attributes` has the size it states, and the path in it lives until after the call.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attributes,
-            pid,
-            cpu,
-            NO_GROUP,
-            PERF_FLAG_FD_CLOEXEC,
-        )
-    };
-    owned(fd)
-}
-
-const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
-
-/// `union bpf_attr` of `BPF_LINK_CREATE`.
-#[repr(C)]
-struct LinkAttributes {
-    program: u32,
-    target: u32,
-    kind: u32,
-    flags: u32,
-    cookie: u64,
-}
-
-fn link(program: BorrowedFd<'_>, event: BorrowedFd<'_>, cookie: u64) -> io::Result<OwnedFd> {
-    const BPF_LINK_CREATE: libc::c_int = 28;
-    const BPF_PERF_EVENT: u32 = 41;
-    let attributes = LinkAttributes {
-        program: program.as_raw_fd().cast_unsigned(),
-        target: event.as_raw_fd().cast_unsigned(),
-        kind: BPF_PERF_EVENT,
-        flags: 0,
-        cookie,
-    };
-    // SAFETY: `attributes` is as long as the call is told, and the kernel only reads it.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            BPF_LINK_CREATE,
-            &raw const attributes,
-            size_of::<LinkAttributes>(),
-        )
-    };
-    owned(fd)
 }
 
 /// The descriptor that a call has returned, or its error.

@@ -1,0 +1,45 @@
+/*
+ * A function that calls itself, and a static probe at a thousand places.
+ *
+ * nested ROUNDS DEPTH; prints "entered COUNT".
+ */
+#include "gate.h"
+#include <sys/sdt.h>
+
+static volatile long entered;
+
+__attribute__((noinline)) long deep(long left)
+{
+    long below = 0;
+
+    entered++;
+    if (left > 1)
+        below = deep(left - 1);
+    /* Not the last thing: a jump in the place of the call would be no nesting. */
+    __asm__ volatile("" : "+r"(below));
+    return below + 1;
+}
+
+#define TEN(what) what what what what what what what what what what
+#define PLACE DTRACE_PROBE(nested, place);
+
+__attribute__((noinline)) void places(void)
+{
+    TEN(TEN(TEN(PLACE)))
+}
+
+int main(int argc, char **argv)
+{
+    int rounds = argc > 1 ? atoi(argv[1]) : 10;
+    int depth = argc > 2 ? atoi(argv[2]) : 100;
+
+    puts("ready");
+    wait_for_go(NULL);
+    places();
+    for (int round = 0; round < rounds; round++)
+        if (deep(depth) != depth)
+            exit(EXIT_FAILURE);
+    printf("entered %ld\n", entered);
+    wait_for_end();
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,186 @@
+//! Requests to block devices, against what the kernel's own tracer says of who started each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use tests::event::Event;
+use tests::ftrace::{Ftrace, Noted};
+use tests::rights::missing_right;
+use tests::target::{Target, numbers_after};
+use tests::tracer::{Trace, Tracer};
+use tests::{dist, mount};
+
+/// Blocks of 4 KiB that each of two programs reads.
+const BLOCKS: usize = 4096;
+const ROUNDS: usize = 300;
+
+/// A block device whose requests wait for one another: a file as a device, with a scheduler and
+/// few requests at a time. Given back when dropped.
+struct Disk {
+    device: String,
+    _file: tempfile::NamedTempFile,
+}
+
+impl Disk {
+    fn make() -> anyhow::Result<Self> {
+        let file = tempfile::NamedTempFile::new()?;
+        file.as_file().set_len(2 * 4096 * BLOCKS as u64)?;
+        let output = Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(file.path())
+            .output()
+            .context("cannot run losetup")?;
+        ensure!(output.status.success(), "losetup: {output:?}");
+        let device = String::from_utf8(output.stdout)?.trim().to_owned();
+        let disk = Self {
+            device,
+            _file: file,
+        };
+        disk.set("scheduler", "mq-deadline")?;
+        disk.set("nr_requests", "4")?;
+        Ok(disk)
+    }
+
+    fn set(&self, file: &str, value: &str) -> anyhow::Result<()> {
+        let name = self.device.trim_start_matches("/dev/");
+        let path = format!("/sys/block/{name}/queue/{file}");
+        fs::write(&path, value).context(path)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["-d", &self.device]).status();
+    }
+}
+
+/// A program of `queue.c` that waits for its start.
+struct Reader {
+    target: Target,
+    threads: BTreeSet<i64>,
+}
+
+impl Reader {
+    fn start(folder: &tempfile::TempDir, disk: &Disk, first: usize) -> anyhow::Result<Self> {
+        let program = dist::compile("queue", folder.path())?;
+        let mut command = Command::new(program);
+        let numbers = [BLOCKS, ROUNDS, first].map(|number| number.to_string());
+        let (target, said) = Target::start(command.arg(&disk.device).args(numbers))?;
+        let threads = numbers_after(&said, "thread")?.concat();
+        let threads = threads.into_iter().map(i64::try_from);
+        Ok(Self {
+            target,
+            threads: threads.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+struct Run {
+    trace: Trace,
+    noted: Vec<Noted>,
+    /// The threads of the traced program.
+    threads: BTreeSet<i64>,
+    /// What the kernel counted for the traced program.
+    read: u64,
+}
+
+/// Two programs read at the same time, of which one is traced.
+fn run() -> anyhow::Result<Run> {
+    let disk = Disk::make()?;
+    let folder = tempfile::tempdir()?;
+    let mut traced = Reader::start(&folder, &disk, 0)?;
+    let mut other = Reader::start(&folder, &disk, BLOCKS)?;
+    let mut tracer = Tracer::attach(traced.target.pid(), &["--events", "block,switch"])?;
+    tracer.wait_for(|event| event.is_system("switch_in"))?;
+    let events = [("block/block_io_start", ""), ("block/block_rq_issue", "")];
+    let ftrace = Ftrace::start("requests", &events)?;
+    other.target.go()?;
+    traced.target.go()?;
+    let said = traced.target.wait_until_done()?;
+    other.target.wait_until_done()?;
+    let trace = tracer.stop()?;
+    let noted = ftrace.noted()?;
+    traced.target.end()?;
+    other.target.end()?;
+    ensure!(trace.summary()?.all_lost() == 0, "events were lost");
+    let read = numbers_after(&said, "read")?.concat();
+    Ok(Run {
+        trace,
+        noted,
+        threads: traced.threads,
+        read: read.first().copied().context("no number")?,
+    })
+}
+
+/// Device and sector of a line such as `254,0 R 4096 () 123456 + 8 none,0,0 [queue]`.
+fn place(noted: &Noted) -> Option<(String, i64)> {
+    let (head, _) = noted.text.split_once(" + ")?;
+    let device = head.split_whitespace().next()?.replace(',', ":");
+    let sector = head.split_whitespace().last()?.parse().ok()?;
+    Some((device, sector))
+}
+
+fn place_of(event: &Event) -> Option<(String, i64)> {
+    let (major, minor) = (event.number("major")?, event.number("minor")?);
+    Some((format!("{major}:{minor}"), event.number("sector")?))
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_request_counts_for_who_started_it_whoever_hands_it_over() {
+    if missing_right().is_some() {
+        return;
+    }
+    let _tracefs = mount::tracefs().unwrap();
+    // Each run is checked; in most of them a traced thread hands over what others have started.
+    let mut for_others = (0..10).map(|_| requests_of_others(&run().unwrap()));
+    assert!(for_others.any(|count| count > 0), "nothing to tell apart");
+}
+
+/// Checks a run, and returns how often a traced thread has handed over another's request.
+fn requests_of_others(run: &Run) -> u32 {
+    let is_traced = |tid: i64| run.threads.contains(&tid);
+    let mut starts: BTreeMap<_, Vec<(u64, i64)>> = BTreeMap::new();
+    let mut for_others = 0;
+    for noted in &run.noted {
+        let Some(place) = place(noted) else { continue };
+        if noted.name == "block_io_start" {
+            let starts = starts.entry(place).or_default();
+            starts.push((noted.us, noted.on_cpu));
+        } else if let Some((_, starter)) = starts.get(&place).and_then(|starts| starts.last()) {
+            for_others += u32::from(is_traced(noted.on_cpu) && !is_traced(*starter));
+        }
+    }
+
+    let events = run.trace.events().expect("its events");
+    let (mut issued, mut open) = (BTreeMap::new(), BTreeMap::new());
+    for event in &events {
+        let Some(place) = place_of(event).filter(|_| event.pid != 0) else {
+            // Of some requests nobody saw the start: a disk's own flushes.
+            assert!(event.pid != 0 || event.word("operation") == Some("flush"));
+            continue;
+        };
+        if event.is_system("block_issue") {
+            let known = starts[&place].iter();
+            let start = known.rev().find(|(us, _)| *us <= event.ns / 1000);
+            let (us, starter) = start.expect("a start");
+            assert_eq!(i64::from(event.tid), *starter, "{}", event.line);
+            assert!(is_traced(*starter), "{}", event.line);
+            // A device may give a request back, which is then handed over again.
+            issued.insert((place.clone(), *us), event.number("bytes").expect("bytes"));
+            open.insert(place, event);
+        } else {
+            assert!(open.remove(&place).is_some(), "{}", event.line);
+        }
+    }
+    assert_eq!(u64::try_from(issued.values().sum::<i64>()), Ok(run.read));
+    // For some milliseconds while another tracer comes to a tracepoint or leaves it, the kernel may
+    // pass over it.
+    assert!(
+        open.len() * 100 <= issued.len(),
+        "never completed: {open:?}"
+    );
+    for_others
+}

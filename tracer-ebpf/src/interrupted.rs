@@ -1,0 +1,218 @@
+//! Whether what runs is the work of the thread that has the CPU, or of an interrupt.
+//!
+//! The kernel counts how deep it is in interrupts, for each CPU or in the running thread, according
+//! to the machine. Which timer's function runs, it notes where it calls it. Where this cannot be
+//! read, since the kernel was built without the names of its variables, the tracepoints before and
+//! after interrupts tell; and of what is within none of them, the stack: that of a thread is used by
+//! its system calls, and by interrupts of its program too, but not at the same time.
+
+use core::arch::asm;
+use core::mem::offset_of;
+
+use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs, bpf_this_cpu_ptr};
+
+use tracer_common::kernel::globals::NO_OFFSET;
+use tracer_common::kernel::{InterruptsOf, cpu_variable, waker_context};
+
+use crate::context::Tracepoint;
+use crate::maps;
+use crate::offsets::{
+    HAS_TASK_PT_REGS, HRTIMER_BASE_BYTES, HRTIMER_RUNNING, NOTES_INTERRUPTS, PREEMPT_COUNT,
+    REGS_NUMBER, TASK_PREEMPT_COUNT, TASK_SOFTIRQ_COUNT, TASK_STACK, TIMER_BASE_BYTES, TIMER_BASES,
+    TIMER_RUNNING,
+};
+use crate::record::this_cpu;
+use crate::task::{Address, Task, field};
+
+/// Bits of the count: a soft interrupt is served.
+const SOFTIRQ: u32 = 0x100;
+/// Bits of the count: interrupts that are no soft ones, those that cannot be masked included.
+const IRQ: u32 = 0xff_0000;
+
+/// Clocks of `hrtimer_cpu_base` whose timers run in the interrupt; as many others follow whose
+/// timers run in a soft interrupt.
+const CLOCKS: u32 = 4;
+
+/// The address on this CPU of the variable that `$variable` stands for.
+macro_rules! on_this_cpu {
+    ($variable:expr) => {{
+        let variable: *const u8;
+        // Written out so that it is one instruction, which the agent finds and changes.
+        // SAFETY: a constant is loaded.
+        unsafe {
+            asm!("{variable} = {value} ll", variable = out(reg) variable,
+                value = const $variable, options(pure, nomem, nostack))
+        };
+        // SAFETY: the verifier sees to it that this is a variable of the kernel's.
+        let address = unsafe { bpf_this_cpu_ptr(variable.cast()) };
+        address.cast::<u8>().cast_const()
+    }};
+}
+
+/// What runs now: a [`waker_context`].
+#[inline(always)]
+pub fn context<C: Tracepoint>(ctx: &C) -> u32 {
+    let count = if PREEMPT_COUNT.load() != NO_OFFSET {
+        let base = on_this_cpu!(cpu_variable::PREEMPT_COUNT);
+        // SAFETY: the count is an int there.
+        unsafe { field::<C, u32>(base, PREEMPT_COUNT.load()) }
+    } else if TASK_PREEMPT_COUNT.load() != NO_OFFSET {
+        // SAFETY: the running task has an int there.
+        unsafe { field::<C, u32>(C::current(), TASK_PREEMPT_COUNT.load()) }
+    } else {
+        return noted::<C>(ctx);
+    };
+    if count & IRQ != 0 {
+        return if hrtimer_runs::<C>(0) {
+            waker_context::HRTIMER
+        } else {
+            waker_context::IRQ
+        };
+    }
+    let of_task = if TASK_SOFTIRQ_COUNT.load() == NO_OFFSET {
+        0
+    } else {
+        // SAFETY: the running task has an int there.
+        unsafe { field::<C, u32>(C::current(), TASK_SOFTIRQ_COUNT.load()) }
+    };
+    if (count | of_task) & SOFTIRQ == 0 {
+        waker_context::THREAD
+    } else if timer_runs::<C>() || hrtimer_runs::<C>(CLOCKS) {
+        waker_context::TIMER
+    } else {
+        waker_context::SOFTIRQ
+    }
+}
+
+/// What runs now, where the count cannot be read.
+#[inline(always)]
+fn noted<C: Tracepoint>(ctx: &C) -> u32 {
+    if NOTES_INTERRUPTS.load() == 0 {
+        return waker_context::UNKNOWN;
+    }
+    let Some(noted) = maps::interrupts(this_cpu()) else {
+        return waker_context::UNKNOWN;
+    };
+    // SAFETY: in the entry, which only this CPU uses.
+    let read = |at: usize| unsafe { noted.wrapping_byte_add(at).read_volatile() };
+    if read(offset_of!(InterruptsOf, hrtimer)) != 0 {
+        return waker_context::HRTIMER;
+    }
+    if read(offset_of!(InterruptsOf, handlers)) != 0 {
+        return waker_context::IRQ;
+    }
+    match read(offset_of!(InterruptsOf, softirq)) {
+        0 if is_call_of_thread(ctx) => waker_context::THREAD,
+        // An interrupt of another CPU, a page fault, or what else has no tracepoint.
+        0 => waker_context::UNKNOWN,
+        TIMER_SOFTIRQ | HRTIMER_SOFTIRQ => waker_context::TIMER,
+        _ => waker_context::SOFTIRQ,
+    }
+}
+
+/// Numbers of soft interrupts, plus 1.
+const TIMER_SOFTIRQ: u32 = 2;
+const HRTIMER_SOFTIRQ: u32 = 9;
+
+/// Whether this is on the stack of the thread that runs, and that is in a system call, or has no
+/// program. An interrupt that comes then has another stack.
+#[inline(always)]
+fn is_call_of_thread<C: Tracepoint>(ctx: &C) -> bool {
+    if HAS_TASK_PT_REGS.load() == 0 || TASK_STACK.load() == NO_OFFSET {
+        return false;
+    }
+    // SAFETY: the helper takes no argument.
+    let task = unsafe { bpf_get_current_task_btf() };
+    // SAFETY: the helper takes the running task.
+    let registers = unsafe { bpf_task_pt_regs(task) } as *const u8;
+    // SAFETY: a task has a pointer there.
+    let stack: Address = unsafe { field::<C, _>(task.cast_const().cast(), TASK_STACK.load()) };
+    // The arguments of a tracepoint are on the stack in use.
+    let here = ctx.as_ptr().cast_const().cast::<u8>();
+    if here < stack.0 || here > registers {
+        return false;
+    }
+    let current = Task::<C>::current();
+    if current.is_of_kernel() {
+        return true;
+    }
+    // SAFETY: the number is a long of the registers.
+    let number: u64 = unsafe { field::<C, _>(registers, REGS_NUMBER.load()) };
+    // An interrupt and a fault leave the number of no call.
+    number != u64::MAX
+}
+
+/// Notes that a handler of a device's interrupt begins or ends.
+#[inline(always)]
+pub fn note_handler(begins: bool) {
+    note(offset_of!(InterruptsOf, handlers), |before| {
+        if begins {
+            before.wrapping_add(1)
+        } else {
+            before.saturating_sub(1)
+        }
+    });
+}
+
+/// Notes that the function of a high-resolution timer runs, 1, or has run, 0.
+#[inline(always)]
+pub fn note_hrtimer(runs: u32) {
+    note(offset_of!(InterruptsOf, hrtimer), |_| runs);
+}
+
+/// Notes the number of the soft interrupt that runs, plus 1; 0 for none.
+#[inline(always)]
+pub fn note_softirq(number: u32) {
+    note(offset_of!(InterruptsOf, softirq), |_| number);
+}
+
+#[inline(always)]
+fn note(at: usize, change: impl FnOnce(u32) -> u32) {
+    if NOTES_INTERRUPTS.load() == 0 {
+        return;
+    }
+    let Some(noted) = maps::interrupts(this_cpu()) else {
+        return;
+    };
+    let word = noted.wrapping_byte_add(at);
+    // SAFETY: in the entry, which only this CPU uses.
+    let before = unsafe { word.read_volatile() };
+    // SAFETY: as above.
+    unsafe { word.write_volatile(change(before)) };
+}
+
+/// Whether a high-resolution timer runs that belongs to one of the clocks from `first` on.
+#[inline(always)]
+fn hrtimer_runs<C: Tracepoint>(first: u32) -> bool {
+    if HRTIMER_RUNNING.load() == NO_OFFSET {
+        return false;
+    }
+    let base = on_this_cpu!(cpu_variable::HRTIMER_BASES);
+    let at = |clock: u32| HRTIMER_RUNNING.load() + (first + clock) * HRTIMER_BASE_BYTES.load();
+    is_set::<C>(base, at(0))
+        || is_set::<C>(base, at(1))
+        || is_set::<C>(base, at(2))
+        || is_set::<C>(base, at(3))
+}
+
+/// Whether another timer runs.
+#[inline(always)]
+fn timer_runs<C: Tracepoint>() -> bool {
+    if TIMER_RUNNING.load() == NO_OFFSET {
+        return false;
+    }
+    let base = on_this_cpu!(cpu_variable::TIMER_BASES);
+    let runs = |number: u32| {
+        let at = TIMER_RUNNING.load() + number * TIMER_BASE_BYTES.load();
+        number < TIMER_BASES.load() && is_set::<C>(base, at)
+    };
+    runs(0) || runs(1) || runs(2)
+}
+
+/// Whether the pointer `offset` bytes from `base` on is not null.
+#[inline(always)]
+fn is_set<C: Tracepoint>(base: *const u8, offset: u32) -> bool {
+    // SAFETY: a pointer is there.
+    let pointer: Address = unsafe { field::<C, _>(base, offset) };
+    !pointer.0.is_null()
+}

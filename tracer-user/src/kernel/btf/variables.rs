@@ -1,0 +1,252 @@
+//! Variables that the kernel keeps for each CPU, and what the eBPF programs read of them.
+
+use std::mem::size_of;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use tracer_common::kernel::cpu_variable;
+
+use super::offsets::Global;
+use super::reader::Btf;
+
+/// A variable, as the object names it and as the kernel does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// The constant that stands for it in the object: one of [`cpu_variable`].
+    pub stands_for: u64,
+    /// Its number in the kernel's BTF.
+    pub id: u32,
+}
+
+/// The variables that this kernel has, and the globals that say where in them something is. The
+/// programs do without those that it has not.
+#[must_use]
+pub fn find(btf: &Btf<'_>) -> (Vec<Variable>, Vec<Global>) {
+    let found = [preempt_count(btf), hrtimers(btf), timers(btf)];
+    let found = found.into_iter().flatten();
+    let found: Vec<_> = found
+        .filter(|(variable, _)| is_named(variable.id))
+        .collect();
+    let globals = found.iter().flat_map(|(_, globals)| globals.clone());
+    let globals = globals.collect();
+    let variables = found.into_iter().map(|(variable, _)| variable);
+    (variables.collect(), globals)
+}
+
+type Found = (Variable, Vec<Global>);
+
+fn found(stands_for: u64, id: u32, globals: &[(&'static str, u32)]) -> Found {
+    let globals = globals.iter().copied();
+    let globals = globals.map(|(name, value)| Global { name, value });
+    (Variable { stands_for, id }, globals.collect())
+}
+
+/// The count of interrupts: from 6.2 to 6.14 it was in a struct. Only on x86.
+fn preempt_count(btf: &Btf<'_>) -> Option<Found> {
+    const NAME: &str = "PREEMPT_COUNT";
+    if let Some(id) = btf.variable("__preempt_count") {
+        return Some(found(cpu_variable::PREEMPT_COUNT, id, &[(NAME, 0)]));
+    }
+    let id = btf.variable("pcpu_hot")?;
+    let offset = btf.member_offset("pcpu_hot", &["preempt_count"])?;
+    Some(found(cpu_variable::PREEMPT_COUNT, id, &[(NAME, offset)]))
+}
+
+/// High-resolution timers: a timer runs when its clock says which.
+fn hrtimers(btf: &Btf<'_>) -> Option<Found> {
+    let clocks = btf.member_offset("hrtimer_cpu_base", &["clock_base"])?;
+    let running = btf.member_offset("hrtimer_clock_base", &["running"])?;
+    let globals = [
+        ("HRTIMER_RUNNING", clocks.checked_add(running)?),
+        (
+            "HRTIMER_BASE_BYTES",
+            btf.struct_bytes("hrtimer_clock_base")?,
+        ),
+    ];
+    let id = btf.variable("hrtimer_bases")?;
+    Some(found(cpu_variable::HRTIMER_BASES, id, &globals))
+}
+
+/// All other timers, in two or three groups.
+fn timers(btf: &Btf<'_>) -> Option<Found> {
+    let globals = [
+        (
+            "TIMER_RUNNING",
+            btf.member_offset("timer_base", &["running_timer"])?,
+        ),
+        ("TIMER_BASE_BYTES", btf.struct_bytes("timer_base")?),
+        ("TIMER_BASES", btf.entries_of_variable("timer_bases")?),
+    ];
+    let id = btf.variable("timer_bases")?;
+    Some(found(cpu_variable::TIMER_BASES, id, &globals))
+}
+
+/// Whether a program may name the variable with this number: not before 5.10, and not where the
+/// kernel was built without the names of its variables (`CONFIG_KALLSYMS_ALL`).
+fn is_named(id: u32) -> bool {
+    let Ok(id) = i32::try_from(id) else {
+        return false;
+    };
+    let program = [
+        Instruction::new(LOAD, VARIABLE << 4 | 1, id),
+        Instruction::new(0, 0, 0),
+        Instruction::new(CALL, 0, THIS_CPU_POINTER),
+        Instruction::new(SET, 0, 0),
+        Instruction::new(EXIT, 0, 0),
+    ];
+    let attributes = ProgramAttributes {
+        kind: RAW_TRACEPOINT,
+        count: u32::try_from(program.len()).unwrap_or(0),
+        instructions: program.as_ptr().expose_provenance() as u64,
+        license: c"GPL".as_ptr().expose_provenance() as u64,
+        ..ProgramAttributes::default()
+    };
+    // SAFETY: `attributes` is as long as the call is told, and what it names lives until after it.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            PROGRAM_LOAD,
+            &raw const attributes,
+            size_of::<ProgramAttributes>(),
+        )
+    };
+    match i32::try_from(fd) {
+        Ok(fd) if fd >= 0 => {
+            // SAFETY: the kernel has just made this descriptor for us.
+            drop(unsafe { OwnedFd::from_raw_fd(fd) });
+            true
+        }
+        _ => false,
+    }
+}
+
+const PROGRAM_LOAD: libc::c_int = 5;
+const RAW_TRACEPOINT: u32 = 17;
+/// The helper `bpf_this_cpu_ptr`.
+const THIS_CPU_POINTER: i32 = 154;
+const CALL: u8 = 0x85;
+/// Sets a register.
+const SET: u8 = 0xb7;
+const EXIT: u8 = 0x95;
+
+/// `struct bpf_insn`.
+#[repr(C)]
+struct Instruction {
+    code: u8,
+    registers: u8,
+    offset: i16,
+    immediate: i32,
+}
+
+impl Instruction {
+    const fn new(code: u8, registers: u8, immediate: i32) -> Self {
+        Self {
+            code,
+            registers,
+            offset: 0,
+            immediate,
+        }
+    }
+}
+
+/// `union bpf_attr` of `BPF_PROG_LOAD`, as far as it is needed.
+#[repr(C)]
+#[derive(Default)]
+struct ProgramAttributes {
+    kind: u32,
+    count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log: u64,
+    version: u32,
+    flags: u32,
+}
+
+/// Makes of each instruction in `object` that loads the constant of a variable one that loads the
+/// address of the kernel's. The rest stays as it is: constants that the programs never reach.
+pub fn name_variables(object: &mut [u8], variables: &[Variable]) {
+    for at in (0..object.len().saturating_sub(INSTRUCTION - 1)).step_by(INSTRUCTION / 2) {
+        let Some(instruction) = object.get_mut(at..at + INSTRUCTION) else {
+            continue;
+        };
+        let Some(loaded) = loaded_constant(instruction) else {
+            continue;
+        };
+        let variable = variables.iter().find(|known| known.stands_for == loaded);
+        if let (Some(variable), [_, registers, _, _, low @ ..]) = (variable, instruction) {
+            *registers |= VARIABLE << 4;
+            let (low, high) = low.split_at_mut(8);
+            low.iter_mut()
+                .zip(variable.id.to_ne_bytes())
+                .for_each(|(to, from)| *to = from);
+            // Which BTF: that of the kernel itself.
+            high.fill(0);
+        }
+    }
+}
+
+/// Bytes of an instruction that loads 64 bits: two in one.
+const INSTRUCTION: usize = 16;
+/// Loads 64 bits.
+const LOAD: u8 = 0x18;
+/// `BPF_PSEUDO_BTF_ID`, in the upper half of the registers: the constant names a variable.
+const VARIABLE: u8 = 3;
+
+/// The constant that an instruction loads; `None` for one that does something else.
+fn loaded_constant(instruction: &[u8]) -> Option<u64> {
+    let half = |at: usize| -> Option<u32> {
+        let bytes = instruction.get(at..)?.first_chunk()?;
+        Some(u32::from_ne_bytes(*bytes))
+    };
+    let is_load = instruction.first() == Some(&LOAD) && instruction.get(1)? >> 4 == 0;
+    let is_whole = half(8)? == 0;
+    (is_load && is_whole).then_some(u64::from(half(12)?) << 32 | u64::from(half(4)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(constant: u64, register: u8) -> Vec<u8> {
+        let halves = constant.to_le_bytes();
+        let mut bytes = vec![LOAD, register, 0, 0];
+        bytes.extend_from_slice(&halves[..4]);
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&halves[4..]);
+        bytes
+    }
+
+    #[test]
+    fn only_what_stands_for_a_variable_is_changed() {
+        let variable = Variable {
+            stands_for: cpu_variable::PREEMPT_COUNT,
+            id: 77,
+        };
+        let mut object = vec![0; 8];
+        object.extend(load(5, 1));
+        object.extend(load(cpu_variable::PREEMPT_COUNT, 2));
+        object.extend(load(cpu_variable::TIMER_BASES, 3));
+        let before = object.clone();
+
+        name_variables(&mut object, &[variable]);
+
+        assert_eq!(object[..24], before[..24]);
+        assert_eq!(object[24..40], load(77, 0x32)[..]);
+        assert_eq!(object[40..], before[40..]);
+    }
+
+    #[test]
+    fn the_running_kernel_has_its_variables() {
+        let Ok(bytes) = std::fs::read("/sys/kernel/btf/vmlinux") else {
+            return;
+        };
+        let btf = Btf::parse(&bytes).unwrap();
+
+        assert_eq!(preempt_count(&btf).is_some(), cfg!(target_arch = "x86_64"));
+        assert!(hrtimers(&btf).is_some());
+        let (_, globals) = timers(&btf).unwrap();
+        let count = globals.iter().find(|global| global.name == "TIMER_BASES");
+        assert!(matches!(count, Some(count) if (1..=3).contains(&count.value)));
+    }
+}
