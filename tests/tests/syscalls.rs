@@ -161,12 +161,7 @@ fn the_end_of_a_signal_handler_is_told_by_the_call_that_it_is() {
         ][..],
         &["--events", "syscall", "--syscalls", "rt_sigreturn"],
         // Of the entries nobody asks.
-        &[
-            "--events",
-            "linux_trace_syscall_exit",
-            "--syscalls",
-            "rt_sigreturn",
-        ],
+        &["--events", "linux_trace_syscall_exit"],
     ] {
         let events = traced(&command, options).unwrap();
 
