@@ -433,8 +433,16 @@ impl Tracer {
         if tid != 0 && self.processes.comm(tid).is_none() {
             let unknown = Comm::new(b"");
             let known = proc_fs::comm(pid, tid).or_else(|| self.last_name_of(pid));
+            let is_known = known.is_some();
             let comm = known.unwrap_or(unknown);
             self.processes.name(pid, tid, comm);
+            // A thread that has ended is shown with the name of its process.
+            if !is_known
+                && self.processes.comm(pid).is_none()
+                && let Some(of_process) = proc_fs::comm(pid, pid)
+            {
+                self.processes.name(pid, pid, of_process);
+            }
             if let Some(inside) = proc_fs::inside(pid, tid) {
                 self.processes.number(tid, inside);
             }
