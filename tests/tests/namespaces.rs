@@ -84,7 +84,7 @@ fn a_command_that_is_run_in_a_namespace_is_told_by_its_numbers_there() {
     let tracer = dist::tracer_user().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let program = Numbered::compile(folder.path()).unwrap();
-    let script = format!("\"$2\" run --format json --events {EVENTS} -- \"$0\" \"$1\"");
+    let script = format!("\"$2\" run -o - --format json --events {EVENTS} -- \"$0\" \"$1\"");
     let arguments = [&program.program, &program.said, &tracer].map(|path| path.as_path());
     let mut command = shell(2, &script, &arguments);
     let trace = trace_of(&program, &mut command, |event| event.is_user("waiting"));
@@ -110,7 +110,7 @@ fn a_name_and_everything_are_those_of_the_namespace() {
         // It begins after the tracer, which ends with it.
         let script = format!(
             "\"$2\" attach --format json --events {EVENTS} {choice} & tracer=$!; \
-             while ! grep -q tracing \"$3\"; do sleep 0.02; done; \
+             while ! [ -s \"$3\" ]; do sleep 0.02; done; \
              \"$0\" \"$1\"; sleep 0.2; kill -INT $tracer; wait $tracer"
         );
         let errors = folder.path().join("errors");

@@ -238,7 +238,11 @@ fn processes(answers: &[Vec<Value>], events: &[Value]) {
     }
     for (tid, name) in names {
         let rows = answers[6].iter().filter(|row| number(row, "tid") == tid);
-        let found: Vec<_> = rows.map(|row| text(row, "name").to_owned()).collect();
+        // The engine now and then has a second row, without a name, for a thread whose last switch comes after its end.
+        let found: Vec<_> = rows
+            .map(|row| text(row, "name").to_owned())
+            .filter(|name| name != "(none)")
+            .collect();
         assert_eq!(found, [name], "{tid}");
     }
 }

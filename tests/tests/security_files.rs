@@ -305,8 +305,12 @@ fn what_root_writes_is_roots_and_under_sudo_the_callers() {
         let output = trace(environment, &[option, path.to_str().unwrap()]);
         assert!(output.status.success(), "{output:?}");
         assert_eq!(facts(&path), (0o600, owner, owner), "{option}");
-        // Written once more.
-        let output = trace(environment, &[option, path.to_str().unwrap()]);
+        // Written once more; a log only where that is said.
+        let force: &[&str] = if option == "--log" { &["--force"] } else { &[] };
+        let output = trace(
+            environment,
+            &[&[option, path.to_str().unwrap()], force].concat(),
+        );
         assert!(output.status.success(), "{output:?}");
         assert_eq!(facts(&path), (0o600, owner, owner), "{option}");
     }

@@ -217,7 +217,7 @@ struct linux_trace_switch_out {
     char linux_next_comm[16];
     unsigned linux_state;     /* the kernel's state bits of the thread */
     unsigned linux_preempted; /* 1: it was runnable and had to give way */
-    unsigned long long linux_ran_ns; /* since the switch to it; 0: that was not seen */
+    unsigned long linux_ran_ns; /* since the switch to it; 0: that was not seen */
 };
 
 /* A thread became runnable. */

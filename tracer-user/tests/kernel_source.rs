@@ -757,7 +757,8 @@ fn no_program_remains_after_drop() {
         return;
     };
     let loaded = own_programs();
-    assert_eq!(loaded.len(), 8);
+    // With those that note in which interrupt a thread is woken, where the kernel does not say it itself.
+    assert!([8, 14].contains(&loaded.len()), "{}", loaded.len());
     assert!(loaded.is_subset(&all_programs()));
     let Tracing {
         tracer,
