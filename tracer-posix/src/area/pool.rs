@@ -320,7 +320,7 @@ impl<'a, W: Windows> Pool<'a, W> {
     ) -> Option<Place<'a>> {
         if let Some(place) = self.take_ended(data_length) {
             if let Some(old) = old {
-                let lane = self.close(old);
+                let (lane, _events) = self.close(old);
                 self.put_lane_back(lane);
             }
             self.go_on(&place, identity, is_restartable);
@@ -328,10 +328,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
         let place = self.take_free()?;
         let (lane, first) = match old {
-            Some(old) => {
-                let lane = self.close(old);
-                (lane, old.events_of_lane())
-            }
+            Some(old) => self.close(old),
             None => {
                 let Some(lane) = self.take_lane() else {
                     self.put_back(&place);
@@ -369,7 +366,7 @@ impl<'a, W: Windows> Pool<'a, W> {
             if place.chunk()?.has_room(data_length + IDENTITY_TAKES) {
                 return Some(place);
             }
-            let lane = self.close(&place);
+            let (lane, _events) = self.close(&place);
             self.put_lane_back(lane);
         }
         None
@@ -513,18 +510,20 @@ impl<'a, W: Windows> Pool<'a, W> {
         self.control.changes.fetch_add(1, Release);
     }
 
-    /// Closes a chunk of this thread's. Gives its lane back, which has none now.
-    fn close(&self, place: &Place<'a>) -> u32 {
+    /// Closes a chunk of this thread's. Gives its lane back, which has none now, and the lane's events up to here: the
+    /// chunk may be anybody's as soon as it is closed, and say something else.
+    fn close(&self, place: &Place<'a>) -> (u32, u64) {
         let lane = place.header.lane.load(Relaxed);
+        let events = place.events_of_lane();
         if let Some(lane) = self.parts.lane(lane) {
-            lane.closed.store(place.events_of_lane(), Release);
+            lane.closed.store(events, Release);
         }
         if place.change(self.generation, chunk_state::OPEN, chunk_state::CLOSED) {
             self.control.writers.fetch_sub(1, Relaxed);
             self.closed().push(place.ordinal);
             self.control.changes.fetch_add(1, Release);
         }
-        lane
+        (lane, events)
     }
 
     fn take_lane(&self) -> Option<u32> {
