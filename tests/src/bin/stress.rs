@@ -155,9 +155,11 @@ struct Tally {
 }
 
 impl Tally {
-    /// Reads what is there.
-    fn read(&mut self, stream: &mut ActiveStream) -> anyhow::Result<()> {
-        while let Some(event) = stream.try_next_event() {
+    /// Reads what is there, but no longer than this: others may emit faster than it is read.
+    fn read(&mut self, stream: &mut ActiveStream, until: Instant) -> anyhow::Result<()> {
+        while Instant::now() < until
+            && let Some(event) = stream.try_next_event()
+        {
             if event.header.event_type == EventTypeId::START {
                 self.has_seen_start = true;
             }
@@ -234,10 +236,12 @@ fn round(number: u64, seed: u64) -> anyhow::Result<(u64, u64)> {
     let mut tally = Tally::default();
     round.run(&mut stream, &mut tally)?;
     let sent = counts.begun()..=counts.begun();
-    stream.settle();
-    tally.read(&mut stream)?;
-    stream.settle();
-    tally.read(&mut stream)?;
+    // Nobody emits any more.
+    let far = Instant::now() + Duration::from_secs(60);
+    for _ in 0..2 {
+        stream.settle();
+        tally.read(&mut stream, far)?;
+    }
     // The START of a stream that overwrites its oldest events is an event like the others, which nobody sent.
     let is_start_lost = is_loop && !tally.has_seen_start;
     tally.lost = stream.ledger().lost_in_all() - u64::from(is_start_lost);
@@ -259,7 +263,8 @@ impl Round {
     fn run(&mut self, stream: &mut ActiveStream, tally: &mut Tally) -> anyhow::Result<()> {
         let is_over = &world().is_over;
         let threads = 1 + self.random.index(MOST_THREADS);
-        let until = Instant::now() + Duration::from_millis(20 + self.random.next(200));
+        let longest = if self.random.chance(20) { 5000 } else { 200 };
+        let until = Instant::now() + Duration::from_millis(20 + self.random.next(longest));
         let reads = !self.random.chance(3);
         thread::scope(|scope| {
             for sender in 0..threads {
@@ -268,7 +273,10 @@ impl Round {
                     while !is_over.load(Relaxed) {
                         // A thread that ends and one that begins, with the same sender's number.
                         thread::scope(|inner| {
-                            inner.spawn(|| (0..burst).for_each(|_| emit(sender)));
+                            inner.spawn(|| {
+                                let more = |_: &u64| !is_over.load(Relaxed);
+                                (0..burst).take_while(more).for_each(|_| emit(sender));
+                            });
                         });
                     }
                 });
@@ -301,7 +309,7 @@ impl Round {
                     // SAFETY: takes no pointers.
                     unsafe { libc::kill(own_pid()?, libc::SIGUSR1) };
                 }
-                5 if reads => tally.read(stream)?,
+                5 if reads => tally.read(stream, until)?,
                 6 => self.end_children(Duration::from_millis(5))?,
                 _ => thread::sleep(Duration::from_micros(self.random.next(2000))),
             }
