@@ -1,7 +1,10 @@
 //! The events that a stream holds, counted in bytes as the standard's size attributes count them.
+//!
+//! They take less than they count for: they lie packed in blocks, each of which is given back when it was read.
 
 use std::collections::VecDeque;
 
+use super::packed::{self, Entry, MOST_HEAD, Remembered};
 use crate::engine::sizes::event_size;
 use crate::event::{EventHeader, MonotonicNs};
 
@@ -10,15 +13,6 @@ use crate::event::{EventHeader, MonotonicNs};
 pub(super) struct Gap {
     /// When the first of them was generated, as closely as is known.
     pub(super) since: MonotonicNs,
-}
-
-enum Entry {
-    Event {
-        header: EventHeader,
-        data_length: usize,
-        is_accounted: bool,
-    },
-    Gap(Gap),
 }
 
 /// What the oldest end of the buffer gave.
@@ -32,32 +26,18 @@ pub(super) enum Oldest {
 /// A queue of events with their data.
 #[derive(Default)]
 pub(super) struct Buffer {
-    entries: VecDeque<Entry>,
-    data: Bytes,
+    /// A gap before all that the blocks hold.
+    gap_in_front: Option<Gap>,
+    blocks: Blocks,
+    /// Whether what was added last is a gap.
+    ends_with_gap: bool,
     /// Bytes accounted for what is held.
     used: usize,
     /// Events held, gaps not counted.
     events: usize,
-    /// The oldest entries that were shown to a reader who leaves them there.
-    shown: Shown,
-}
-
-/// How far a reader who takes nothing away has come.
-#[derive(Clone, Copy, Default)]
-struct Shown {
-    entries: usize,
-    /// Bytes of data of these entries.
-    data: usize,
-}
-
-impl Shown {
-    /// The oldest entry goes; it had so much data.
-    fn forget_oldest(&mut self, data_length: usize) {
-        if self.entries > 0 {
-            self.entries -= 1;
-            self.data = self.data.saturating_sub(data_length);
-        }
-    }
+    /// Where the oldest entry is, and how far a reader who takes nothing away has come.
+    read: Cursor,
+    shown: Cursor,
 }
 
 impl Buffer {
@@ -71,12 +51,10 @@ impl Buffer {
 
     /// Adds an event at the newest end. One that is not accounted takes none of the stream's room.
     pub(super) fn push(&mut self, header: EventHeader, data: &[u8], is_accounted: bool) {
-        self.entries.push_back(Entry::Event {
-            header,
-            data_length: data.len(),
-            is_accounted,
+        self.blocks.push(MOST_HEAD + data.len(), |known, block| {
+            known.pack(&header, data, is_accounted, block);
         });
-        self.data.push(data);
+        self.ends_with_gap = false;
         self.events += 1;
         if is_accounted {
             self.used = self.used.saturating_add(event_size(data.len()));
@@ -85,48 +63,46 @@ impl Buffer {
 
     /// Adds a gap at the newest end; one that follows a gap is part of it.
     pub(super) fn push_gap(&mut self, gap: Gap) {
-        if !matches!(self.entries.back(), Some(Entry::Gap(_))) {
-            self.entries.push_back(Entry::Gap(gap));
+        if self.ends_with_gap {
+            return;
         }
+        self.ends_with_gap = true;
+        if self.is_empty() {
+            self.gap_in_front = Some(gap);
+        } else {
+            self.blocks.push(MOST_HEAD, |_known, block| {
+                Remembered::pack_gap(gap.since, block);
+            });
+        }
+    }
+
+    /// Whether there is not even a gap, but for one in front.
+    fn is_empty(&self) -> bool {
+        self.read == self.blocks.end()
     }
 
     /// Takes the oldest event away to make room, and leaves a gap in its place. `false` when there
     /// is none.
     pub(super) fn overwrite_oldest(&mut self) -> bool {
-        let mut since: Option<MonotonicNs> = None;
-        while let Some(entry) = self.entries.pop_front() {
-            match entry {
-                Entry::Gap(gap) => {
-                    self.shown.forget_oldest(0);
-                    since = since.or(Some(gap.since));
-                }
-                Entry::Event {
-                    header,
-                    data_length,
-                    is_accounted,
-                } => {
-                    self.forget(data_length, is_accounted);
-                    let since = since.unwrap_or(header.time);
-                    if let Some(Entry::Gap(next)) = self.entries.front_mut() {
-                        next.since = since;
-                    } else {
-                        self.push_gap_in_front(Gap { since });
-                    }
-                    return true;
-                }
+        if self.events == 0 {
+            return false;
+        }
+        let mut since = self.gap_in_front.map(|gap| gap.since);
+        let mut is_taken = false;
+        while !self.is_empty() && !(is_taken && !self.read.is_at_gap(&self.blocks)) {
+            let Some(entry) = self.read.next(&self.blocks) else {
+                break;
+            };
+            since = since.or(Some(entry.time()));
+            if let Entry::Event(event) = entry {
+                is_taken = true;
+                self.forget(event.data_length, event.is_accounted);
             }
         }
-        if let Some(since) = since {
-            self.push_gap_in_front(Gap { since });
-        }
-        false
-    }
-
-    fn push_gap_in_front(&mut self, gap: Gap) {
-        self.entries.push_front(Entry::Gap(gap));
-        if self.shown.entries > 0 {
-            self.shown.entries += 1;
-        }
+        self.blocks.forget_before(self.read.block);
+        self.gap_in_front = since.map(|since| Gap { since });
+        self.ends_with_gap |= self.is_empty();
+        true
     }
 
     /// Takes what is oldest. A gap is given out only when an event follows it.
@@ -134,36 +110,32 @@ impl Buffer {
         if self.events == 0 {
             return None;
         }
-        match self.entries.pop_front()? {
-            Entry::Gap(gap) => {
-                self.shown.forget_oldest(0);
-                Some(Oldest::Gap(gap))
-            }
-            Entry::Event {
-                header,
-                data_length,
-                is_accounted,
-            } => {
-                self.data.copy(0, data_length, data);
-                self.forget(data_length, is_accounted);
-                Some(Oldest::Event(header))
-            }
+        if let Some(gap) = self.gap_in_front.take() {
+            return Some(Oldest::Gap(gap));
         }
+        let oldest = match self.read.next(&self.blocks)? {
+            Entry::Gap(since) => Oldest::Gap(Gap { since }),
+            Entry::Event(event) => {
+                data.clear();
+                data.extend_from_slice(self.read.data_before(&self.blocks, event.data_length));
+                self.forget(event.data_length, event.is_accounted);
+                Oldest::Event(event.header)
+            }
+        };
+        self.blocks.forget_before(self.read.block);
+        Some(oldest)
     }
 
     /// The oldest event that was not shown yet. It stays where it is.
     pub(super) fn show_next(&mut self, data: &mut Vec<u8>) -> Option<EventHeader> {
-        while let Some(entry) = self.entries.get(self.shown.entries) {
-            self.shown.entries += 1;
-            if let Entry::Event {
-                header,
-                data_length,
-                ..
-            } = entry
-            {
-                self.data.copy(self.shown.data, *data_length, data);
-                self.shown.data += data_length;
-                return Some(*header);
+        if self.shown < self.read {
+            self.shown = self.read.clone();
+        }
+        while let Some(entry) = self.shown.next(&self.blocks) {
+            if let Entry::Event(event) = entry {
+                data.clear();
+                data.extend_from_slice(self.shown.data_before(&self.blocks, event.data_length));
+                return Some(event.header);
             }
         }
         None
@@ -171,10 +143,12 @@ impl Buffer {
 
     /// The time of the oldest event.
     pub(super) fn oldest_time(&self) -> Option<MonotonicNs> {
-        self.entries.iter().find_map(|entry| match entry {
-            Entry::Event { header, .. } => Some(header.time),
-            Entry::Gap(_) => None,
-        })
+        let mut at = self.read.clone();
+        loop {
+            if let Entry::Event(event) = at.next(&self.blocks)? {
+                return Some(event.header.time);
+            }
+        }
     }
 
     /// Drops everything.
@@ -183,8 +157,6 @@ impl Buffer {
     }
 
     fn forget(&mut self, data_length: usize, is_accounted: bool) {
-        self.data.forget(data_length);
-        self.shown.forget_oldest(data_length);
         self.events -= 1;
         if is_accounted {
             self.used = self.used.saturating_sub(event_size(data_length));
@@ -192,48 +164,137 @@ impl Buffer {
     }
 }
 
-/// A queue of bytes.
-#[derive(Default)]
-struct Bytes {
-    queue: VecDeque<u8>,
-    /// Bytes at the oldest end that are forgotten and not taken out yet.
-    forgotten: usize,
+/// A place between two entries.
+#[derive(Clone, Default)]
+struct Cursor {
+    /// The block's number, counted from the first that there ever was.
+    block: u64,
+    offset: usize,
+    /// What was told in the block before.
+    known: Remembered,
 }
 
-impl Bytes {
-    /// Forgotten bytes are taken out together: each time costs as much as reading an event.
-    const TAKEN_OUT_AT: usize = 16 * 1024;
+impl PartialEq for Cursor {
+    fn eq(&self, other: &Self) -> bool {
+        self.place() == other.place()
+    }
+}
 
-    fn push(&mut self, bytes: &[u8]) {
-        self.queue.extend(bytes);
+impl PartialOrd for Cursor {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        self.place().partial_cmp(&other.place())
+    }
+}
+
+impl PartialEq<(u64, usize)> for Cursor {
+    fn eq(&self, other: &(u64, usize)) -> bool {
+        self.place() == *other
+    }
+}
+
+impl Cursor {
+    fn place(&self) -> (u64, usize) {
+        (self.block, self.offset)
     }
 
-    /// Forgets the oldest bytes.
-    fn forget(&mut self, count: usize) {
-        self.forgotten = self.forgotten.saturating_add(count).min(self.queue.len());
-        if self.forgotten == self.queue.len() {
-            self.queue.clear();
-            self.forgotten = 0;
-        } else if self.forgotten >= Self::TAKEN_OUT_AT {
-            self.queue.drain(..self.forgotten);
-            self.forgotten = 0;
+    /// The next entry, which it passes.
+    #[inline]
+    fn next(&mut self, blocks: &Blocks) -> Option<Entry> {
+        self.go_to_next_block(blocks);
+        let entry = self.known.unpack(blocks.from(self.place())?)?;
+        self.offset += entry.bytes();
+        Some(entry)
+    }
+
+    fn is_at_gap(&mut self, blocks: &Blocks) -> bool {
+        self.go_to_next_block(blocks);
+        blocks.from(self.place()).is_some_and(packed::is_gap)
+    }
+
+    /// At the end of a block that others follow, what follows is in the next one.
+    #[inline]
+    fn go_to_next_block(&mut self, blocks: &Blocks) {
+        if blocks.from(self.place()).is_some_and(<[u8]>::is_empty)
+            && blocks.from((self.block + 1, 0)).is_some()
+        {
+            self.block += 1;
+            self.offset = 0;
+            self.known.clear();
         }
     }
 
-    /// Puts so many bytes from `start` on into `to`, and nothing else. In pieces: a queue lies in memory
-    /// in two parts.
-    fn copy(&self, start: usize, length: usize, to: &mut Vec<u8>) {
-        to.clear();
-        let start = self.forgotten.saturating_add(start);
-        let (first, second) = self.queue.as_slices();
-        let of_first = first.get(start..).unwrap_or_default();
-        let of_first = &of_first[..length.min(of_first.len())];
-        to.extend_from_slice(of_first);
-        let left = length - of_first.len();
-        if left > 0 {
-            let start = start.saturating_sub(first.len());
-            let of_second = second.get(start..).unwrap_or_default();
-            to.extend_from_slice(&of_second[..left.min(of_second.len())]);
+    /// The data of the event that it has just passed.
+    #[inline]
+    fn data_before<'a>(&self, blocks: &'a Blocks, length: usize) -> &'a [u8] {
+        let start = self.offset.saturating_sub(length);
+        let data = blocks.from((self.block, start));
+        data.and_then(|data| data.get(..length)).unwrap_or_default()
+    }
+}
+
+/// A queue of packed entries.
+#[derive(Default)]
+struct Blocks {
+    blocks: VecDeque<Vec<u8>>,
+    /// The number of the first one.
+    first: u64,
+    /// What was told in the last one.
+    known: Remembered,
+    /// A block that was read, for the next one.
+    spare: Option<Vec<u8>>,
+}
+
+impl Blocks {
+    /// Large enough that what is left free at a block's end is little, and small enough for a small stream.
+    const BLOCK: usize = 32 * 1024;
+
+    /// Where the next entry will be, if it has room there.
+    fn end(&self) -> (u64, usize) {
+        let before_last = u64::try_from(self.blocks.len().saturating_sub(1)).unwrap_or(0);
+        (
+            self.first + before_last,
+            self.blocks.back().map_or(0, Vec::len),
+        )
+    }
+
+    /// Appends an entry of so many bytes at most.
+    #[inline]
+    fn push(&mut self, bytes: usize, pack: impl FnOnce(&mut Remembered, &mut Vec<u8>)) {
+        let has_room = |block: &Vec<u8>| block.capacity() - block.len() >= bytes;
+        if !self.blocks.back().is_some_and(has_room) {
+            self.begin_block(bytes);
         }
+        if let Some(block) = self.blocks.back_mut() {
+            pack(&mut self.known, block);
+        }
+    }
+
+    #[cold]
+    fn begin_block(&mut self, bytes: usize) {
+        let spare = self.spare.take().filter(|block| block.capacity() >= bytes);
+        let block = spare.unwrap_or_else(|| Vec::with_capacity(bytes.max(Self::BLOCK)));
+        self.blocks.push_back(block);
+        self.known.clear();
+    }
+
+    /// Gives the blocks back before this one.
+    #[inline]
+    fn forget_before(&mut self, block: u64) {
+        while self.first < block
+            && let Some(mut read) = self.blocks.pop_front()
+        {
+            self.first += 1;
+            if read.capacity() <= 2 * Self::BLOCK {
+                read.clear();
+                self.spare = Some(read);
+            }
+        }
+    }
+
+    /// What lies from a place to the end of its block.
+    #[inline]
+    fn from(&self, (block, offset): (u64, usize)) -> Option<&[u8]> {
+        let index = usize::try_from(block.checked_sub(self.first)?).ok()?;
+        self.blocks.get(index)?.get(offset..)
     }
 }

@@ -8,5 +8,6 @@ mod core;
 mod model;
 #[cfg(test)]
 mod own_events;
+mod packed;
 
 pub use self::core::{Filtering, Origin, Status, StreamCore};

@@ -1,0 +1,201 @@
+//! The entries of a stream's buffer as bytes.
+//!
+//! What is held takes no more than it counts for, and hardly more than it took in the chunk that it came from: a thread's numbers stand
+//! once in a block, where they are told, and are remembered from there on by whoever writes or reads the block.
+
+use tracer_common::event_type::EventTypeId;
+
+use crate::event::{EventHeader, MonotonicNs, Truncation};
+
+/// What lies in a buffer.
+pub(super) enum Entry {
+    Event(Event),
+    /// Events are missing, since then.
+    Gap(MonotonicNs),
+}
+
+/// An event.
+pub(super) struct Event {
+    pub(super) header: EventHeader,
+    /// Bytes before its data.
+    pub(super) head: usize,
+    pub(super) data_length: usize,
+    pub(super) is_accounted: bool,
+}
+
+impl Entry {
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Event(event) => event.head + event.data_length,
+            Self::Gap(_) => GAP,
+        }
+    }
+
+    pub(super) fn time(&self) -> MonotonicNs {
+        match self {
+            Self::Event(event) => event.header.time,
+            Self::Gap(since) => *since,
+        }
+    }
+}
+
+/// In the first word, beside the length of the data.
+const IS_GAP: u32 = 1 << 31;
+const IS_ACCOUNTED: u32 = 1 << 30;
+const IS_CUT: u32 = 1 << 29;
+/// The thread's numbers follow: they are not remembered.
+const TELLS_WHO: u32 = 1 << 28;
+const LENGTH: u32 = TELLS_WHO - 1;
+
+/// Bytes of a gap, of the head of an event, and of a thread's numbers.
+const GAP: usize = 12;
+const HEAD: usize = 29;
+const WHO: usize = 16;
+/// Most bytes before an event's data.
+pub(super) const MOST_HEAD: usize = HEAD + WHO;
+
+/// Whether the first entry of these bytes is a gap.
+pub(super) fn is_gap(bytes: &[u8]) -> bool {
+    let word = bytes.first_chunk();
+    word.is_some_and(|word| u32::from_ne_bytes(*word) & IS_GAP != 0)
+}
+
+/// A thread.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Who {
+    pid: i32,
+    tid: i32,
+    thread_id: u64,
+}
+
+/// The threads that were told in a block so far; some of them.
+#[derive(Clone)]
+pub(super) struct Remembered([Who; Self::PLACES]);
+
+impl Default for Remembered {
+    fn default() -> Self {
+        Self([Who::default(); Self::PLACES])
+    }
+}
+
+impl Remembered {
+    const PLACES: usize = 64;
+
+    /// Where a thread would be remembered.
+    #[inline]
+    fn place_of(tid: i32) -> u8 {
+        // Below the number of places.
+        (tid.unsigned_abs() % 64) as u8
+    }
+
+    #[inline]
+    fn at(&mut self, place: u8) -> &mut Who {
+        &mut self.0[usize::from(place) % Self::PLACES]
+    }
+
+    /// Forgets all: a block begins.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Appends a gap.
+    pub(super) fn pack_gap(since: MonotonicNs, to: &mut Vec<u8>) {
+        to.extend_from_slice(&IS_GAP.to_ne_bytes());
+        to.extend_from_slice(&since.0.to_ne_bytes());
+    }
+
+    /// Appends an event.
+    #[inline]
+    pub(super) fn pack(
+        &mut self,
+        header: &EventHeader,
+        data: &[u8],
+        is_accounted: bool,
+        to: &mut Vec<u8>,
+    ) {
+        let who = Who {
+            pid: header.pid,
+            tid: header.tid,
+            thread_id: header.thread_id,
+        };
+        let place = Self::place_of(who.tid);
+        let is_new = std::mem::replace(self.at(place), who) != who;
+        // Nobody records a quarter of a gigabyte in one event.
+        let mut word = u32::try_from(data.len()).unwrap_or(u32::MAX) & LENGTH;
+        for (flag, is_set) in [
+            (IS_ACCOUNTED, is_accounted),
+            (IS_CUT, header.truncation == Truncation::Record),
+            (TELLS_WHO, is_new),
+        ] {
+            word |= if is_set { flag } else { 0 };
+        }
+        let cpu_plus_one = header.cpu.map_or(0, |cpu| cpu.wrapping_add(1));
+        let mut head = [0; MOST_HEAD];
+        head[..4].copy_from_slice(&word.to_ne_bytes());
+        head[4..12].copy_from_slice(&header.time.0.to_ne_bytes());
+        head[12..16].copy_from_slice(&header.event_type.0.to_ne_bytes());
+        head[16..20].copy_from_slice(&cpu_plus_one.to_ne_bytes());
+        head[20..28].copy_from_slice(&header.program_address.to_ne_bytes());
+        head[28] = place;
+        if is_new {
+            head[29..33].copy_from_slice(&who.pid.to_ne_bytes());
+            head[33..37].copy_from_slice(&who.tid.to_ne_bytes());
+            head[37..].copy_from_slice(&who.thread_id.to_ne_bytes());
+            to.extend_from_slice(&head);
+        } else {
+            to.extend_from_slice(&head[..HEAD]);
+        }
+        to.extend_from_slice(data);
+    }
+
+    /// The first entry of these bytes, which follow those that were unpacked before; `None` where there is none.
+    #[inline]
+    pub(super) fn unpack(&mut self, bytes: &[u8]) -> Option<Entry> {
+        let (word, rest) = bytes.split_first_chunk()?;
+        let word = u32::from_ne_bytes(*word);
+        let (time, rest) = rest.split_first_chunk()?;
+        let time = MonotonicNs(u64::from_ne_bytes(*time));
+        if word & IS_GAP != 0 {
+            return Some(Entry::Gap(time));
+        }
+        let (event_type, rest) = rest.split_first_chunk()?;
+        let (cpu_plus_one, rest) = rest.split_first_chunk()?;
+        let (program_address, rest) = rest.split_first_chunk()?;
+        let (place, rest) = rest.split_first()?;
+        let is_told = word & TELLS_WHO != 0;
+        if is_told {
+            *self.at(*place) = Self::told(rest)?;
+        }
+        let who = *self.at(*place);
+        Some(Entry::Event(Event {
+            header: EventHeader {
+                time,
+                event_type: EventTypeId(u32::from_ne_bytes(*event_type)),
+                pid: who.pid,
+                tid: who.tid,
+                cpu: u32::from_ne_bytes(*cpu_plus_one).checked_sub(1),
+                thread_id: who.thread_id,
+                program_address: u64::from_ne_bytes(*program_address),
+                truncation: if word & IS_CUT == 0 {
+                    Truncation::None
+                } else {
+                    Truncation::Record
+                },
+            },
+            head: if is_told { MOST_HEAD } else { HEAD },
+            data_length: usize::try_from(word & LENGTH).ok()?,
+            is_accounted: word & IS_ACCOUNTED != 0,
+        }))
+    }
+
+    fn told(bytes: &[u8]) -> Option<Who> {
+        let (pid, rest) = bytes.split_first_chunk()?;
+        let (tid, rest) = rest.split_first_chunk()?;
+        Some(Who {
+            pid: i32::from_ne_bytes(*pid),
+            tid: i32::from_ne_bytes(*tid),
+            thread_id: u64::from_ne_bytes(*rest.first_chunk()?),
+        })
+    }
+}
