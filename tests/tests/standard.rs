@@ -255,6 +255,11 @@ cases! {
         what_was_emitted_before_a_stop_is_recorded_with_sixteen_busy_threads
         children_that_are_killed_amid_emissions_cost_nobody_an_event
     }
+    memory {
+        one_thread_fills_a_stream_of_64_mib
+        thirty_two_threads_fill_a_stream_of_64_mib
+        a_thousand_threads_fill_a_stream_of_64_mib
+    }
     limits {
         siblings_that_make_and_end_streams_at_once_lose_nothing
         a_stream_goes_on_though_others_have_no_descriptors_to_look_at_its_controller

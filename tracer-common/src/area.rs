@@ -27,7 +27,7 @@ use crate::event_type::{EVENT_SET_WORDS, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_
 /// First eight bytes of an area: "LNXTRACE" in little-endian order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LNXTRACE");
 /// Version of this layout.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Name given to `memfd_create()`; `/proc/<pid>/fd` shows `/memfd:posix_trace_area (deleted)`.
 pub const MEMFD_NAME: &str = "posix_trace_area";
 
@@ -201,6 +201,8 @@ pub struct StreamControl {
     pub ended: AtomicU64,
     /// The last one of the stream's lanes without a chunk plus one (low half), and a count of changes (high half).
     pub free_lanes: AtomicU64,
+    /// The last one of the chunks whose memory the reader has given back plus one (low half), and a count of changes (high half).
+    pub released: AtomicU64,
 }
 
 /// Most data of one event.

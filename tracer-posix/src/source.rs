@@ -10,13 +10,18 @@ use crate::event::{EventHeader, MonotonicNs};
 
 /// A place where events of one stream come from.
 pub trait Source: Send {
-    /// Hands over everything recorded since the last call, and states a watermark: whatever a
+    /// Hands over everything recorded since the last call, or a portion of it, and states a watermark: whatever a
     /// later call brings is not older than it.
     ///
     /// Events of one call may come in any order. A source that cannot state more than last time
     /// returns the same watermark again. It must not wait for longer than a few milliseconds.
     /// A source that will never bring anything again returns `MonotonicNs(u64::MAX)`.
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs;
+
+    /// Whether the last [`collect`](Self::collect) has handed over a portion only, and the next one will go on.
+    fn has_more(&self) -> bool {
+        false
+    }
 
     /// Says that the stream's reader is about to sleep: whoever records an event from now on wakes it. The reader has to
     /// [collect](Self::collect) once more before it [sleeps](Self::sleep). `false` from a source that cannot wake anybody, or not yet.

@@ -248,6 +248,16 @@ impl Cursor {
         self.0 >= head.offset()
     }
 
+    /// Bytes from here to another place further on.
+    pub(super) fn bytes_to(self, later: Self) -> u64 {
+        later.0.saturating_sub(self.0)
+    }
+
+    /// Bytes that are not read yet.
+    pub(super) fn bytes_before(self, head: Head) -> u64 {
+        head.offset().saturating_sub(self.0)
+    }
+
     /// Reads the next record before `head`, and appends its data to `data`.
     pub(super) fn next(&mut self, chunk: Chunk<'_>, head: Head, data: &mut Vec<u8>) -> Found {
         let Some(left) = head.offset().checked_sub(self.0).filter(|left| *left > 0) else {

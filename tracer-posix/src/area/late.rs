@@ -97,6 +97,10 @@ impl Source for TargetSource {
         }
     }
 
+    fn has_more(&self) -> bool {
+        self.source.as_ref().is_some_and(AreaSource::has_more)
+    }
+
     fn announce_sleep(&mut self) -> bool {
         self.source.as_mut().is_some_and(AreaSource::announce_sleep)
     }

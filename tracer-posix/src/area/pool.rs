@@ -43,7 +43,7 @@ use tracer_common::event_type::EventTypeId;
 
 use super::chunk::{Chunk, FIRST_RECORD};
 use super::links::{Links, Queue, Stack};
-use super::mapping::Parts;
+use super::mapping::{self, Parts};
 use super::record::record_bytes;
 
 /// Where windows are mapped.
@@ -302,6 +302,13 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
+    fn released(&self) -> Stack<'a, Self> {
+        Stack {
+            top: &self.control.released,
+            links: *self,
+        }
+    }
+
     fn free_lanes(&self) -> Stack<'a, Lanes<'a>> {
         Stack {
             top: &self.control.free_lanes,
@@ -378,7 +385,9 @@ impl<'a, W: Windows> Pool<'a, W> {
         let consumed = self.control.consumed.load(Acquire);
         let was_read = self.closed().pop(|closing| closing < consumed);
         let overwrites = self.control.mode.load(Relaxed) == pool_mode::OVERWRITE_OLDEST;
-        let ordinal = was_read.or_else(|| self.take_unused()).or_else(|| {
+        let released = || self.released().pop();
+        let unread = was_read.or_else(released).or_else(|| self.take_unused());
+        let ordinal = unread.or_else(|| {
             overwrites
                 .then(|| self.closed().pop(|_closing| true))
                 .flatten()
@@ -411,6 +420,20 @@ impl<'a, W: Windows> Pool<'a, W> {
         // Pairs with the fence of the reader, who looks at the state again after it has read.
         fence(Release);
         is_claimed
+    }
+
+    /// Gives the memory of chunks back to the machine that were read: those with a lower [`ChunkHeader::closing`]. For the
+    /// stream's reader.
+    pub(super) fn release_read(&self, consumed: u64) {
+        while let Some(ordinal) = self.closed().pop(|closing| closing < consumed) {
+            let claimed = self.place(ordinal).filter(|place| self.claim(place));
+            let Some(place) = claimed else { return };
+            mapping::release(place.base, place.bytes);
+            if !place.change(self.generation, chunk_state::CLAIMED, chunk_state::UNUSED) {
+                return;
+            }
+            self.released().push(ordinal);
+        }
     }
 
     /// A chunk that was claimed goes back to those that are free.

@@ -1,6 +1,10 @@
 //! Reading a stream's chunks: which there are, how far each was read, and what is missing.
+//!
+//! A *round* takes the time, finds how far every chunk's records go, and reads up to there. It need not be read at once: a reader
+//! takes portions, in each the lanes that are furthest behind first, so that it knows up to which time it has everything.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::fence;
 use std::time::{Duration, Instant};
@@ -9,7 +13,7 @@ use tracer_common::area::{IDENTITY_RECORD, chunk_state};
 
 use super::chunk::{Cursor, Found, Head, UntrustedRecord};
 use super::find::Area;
-use super::mapping::Parts;
+use super::links;
 use super::names::own_pid;
 use super::pool::{Identity, Place, Pool, thread_of};
 use super::reader_windows::AreaWindows;
@@ -25,6 +29,12 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Looks at a thread's mark before it is left for the next round.
 const LOOKS: usize = 200;
 
+/// Bytes of records that are read of a lane before another one has its turn. Of each lane so much may wait for the others.
+const TURN_BYTES: u64 = 4 << 10;
+
+/// Bytes of records in a portion, beside a turn for each lane.
+const PORTION_BYTES: u64 = 512 << 10;
+
 /// How far one stream was read.
 #[derive(Debug)]
 pub(super) struct Reading {
@@ -39,6 +49,9 @@ pub(super) struct Reading {
     /// What was read of each chunk, by its number.
     chunks: HashMap<u32, ChunkCursor>,
     lanes: HashMap<u32, LaneCursor>,
+    /// Nothing older than this can come, in ticks and as time, but for what the round still has to read.
+    settled: u64,
+    settled_time: MonotonicNs,
 }
 
 /// A chunk as it was found.
@@ -63,8 +76,19 @@ struct ChunkCursor {
     /// Refused events that were told.
     refused: u64,
     identity: Identity,
+    /// Nothing older than this can come from it, in ticks.
+    settled: u64,
     /// The mark that was found set, and since when.
-    stuck: Option<(Head, Instant)>,
+    stuck: Option<Stuck>,
+}
+
+/// A mark that was found set.
+#[derive(Clone, Copy, Debug)]
+struct Stuck {
+    begun: Head,
+    since: Instant,
+    /// The time of the round that has found it.
+    round: u64,
 }
 
 /// Where the reading of one lane is.
@@ -75,19 +99,90 @@ struct LaneCursor {
     last_time: MonotonicNs,
 }
 
-/// A chunk as it stood when the round began, and how far it may be read.
-pub(super) struct Round<'a> {
+/// What is there to be read as of one moment.
+#[derive(Debug)]
+pub(super) struct Round {
+    /// The lanes with something to read, the one that is furthest behind first.
+    lanes: BinaryHeap<Reverse<Run>>,
+    /// What was closed by then: of each lane, how many events.
+    closed: Vec<(u32, u64)>,
+    /// All chunks with a lower [`closing`](tracer_common::area::ChunkHeader::closing) were read when the round is.
+    consumed: Option<u64>,
+    /// Bytes of records that it began with.
+    pub(super) bytes: u64,
+}
+
+/// What there is of one lane.
+#[derive(Debug)]
+struct Run {
+    /// Nothing older comes from it.
+    time: MonotonicNs,
+    lane: u32,
+    chunks: VecDeque<Stand>,
+}
+
+/// A chunk as it stands when a round begins.
+#[derive(Clone, Copy, Debug)]
+struct Stand {
     present: Present,
-    place: Place<'a>,
     head: Head,
     /// Events refused there by then.
     refused: u64,
 }
 
+impl PartialEq for Run {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Run {}
+
+impl PartialOrd for Run {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Run {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.time, self.lane).cmp(&(other.time, other.lane))
+    }
+}
+
+impl Round {
+    /// Whether all of it was read.
+    pub(super) fn is_read(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// What is not read yet is not older than this.
+    pub(super) fn until(&self) -> Option<MonotonicNs> {
+        self.lanes.peek().map(|Reverse(run)| run.time)
+    }
+
+    /// The chunks that were read: all with a lower `closing`.
+    pub(super) fn consumed(&self, pool: &Pool<'_, AreaWindows<'_>>) -> Option<u64> {
+        let unread = self
+            .lanes
+            .iter()
+            .filter_map(|Reverse(run)| run.chunks.front());
+        let of_unread = unread
+            .filter(|stand| stand.present.is_closed)
+            .filter_map(|stand| pool.place(stand.present.ordinal))
+            .map(|place| place.header.closing.load(Acquire));
+        let least = of_unread.min().unwrap_or(u64::MAX);
+        self.consumed.map(|consumed| consumed.min(least))
+    }
+}
+
 impl Reading {
     /// Has read nothing. What is missing is lost for `cause`.
     pub(super) fn new(clock: TickClock, cause: LossCause) -> Self {
+        let now = clock.source().now();
         Self {
+            settled: now,
+            settled_time: clock.time_of(now),
             clock,
             types: TypeNumbers::default(),
             cause,
@@ -98,9 +193,95 @@ impl Reading {
         }
     }
 
+    /// Nothing older can come, but for what a round still has to read.
+    pub(super) fn settled(&self) -> MonotonicNs {
+        self.settled_time
+    }
+
+    /// Finds all that is there to be read. `now`, in ticks, was taken before every thread has passed a barrier; the kernel
+    /// has made every emission of this process begin anew since, if `has_restarted`.
+    pub(super) fn begin_round(
+        &mut self,
+        pool: &Pool<'_, AreaWindows<'_>>,
+        area: &Area,
+        now: u64,
+        has_restarted: bool,
+    ) -> Round {
+        let consumed = last_closing(pool).map(|closing| closing.wrapping_add(1));
+        let closed = self.look_at_chunks(pool);
+        let mut round = Round {
+            lanes: BinaryHeap::new(),
+            closed,
+            consumed,
+            bytes: 0,
+        };
+        let mut settled = now;
+        let mut run: Option<Run> = None;
+        for present in std::mem::take(&mut self.present) {
+            self.present.push(present);
+            let Some(place) = pool.place(present.ordinal) else {
+                continue;
+            };
+            let Some((stand, left)) = self.stand(present, &place, area, now, has_restarted) else {
+                continue;
+            };
+            settled = settled.min(self.settled_in(present.ordinal));
+            let Some(left) = left else { continue };
+            round.bytes = round.bytes.saturating_add(left);
+            if run.as_ref().is_some_and(|run| run.lane != present.lane) {
+                round.lanes.extend(run.take().map(Reverse));
+            }
+            let lane = self.lanes.entry(present.lane);
+            let time = lane.or_insert_with(|| LaneCursor::new(self.settled_time));
+            let time = time.last_time;
+            run.get_or_insert_with(|| Run {
+                time,
+                lane: present.lane,
+                chunks: VecDeque::new(),
+            })
+            .chunks
+            .push_back(stand);
+        }
+        round.lanes.extend(run.map(Reverse));
+        // All that is read now was stamped before this anchor, and lies between two.
+        self.clock.advance();
+        if settled > self.settled {
+            self.settled = settled;
+            self.settled_time = self.settled_time.max(self.clock.time_of(settled));
+        }
+        round
+    }
+
+    /// Reads the next portion of a round.
+    pub(super) fn read_portion(
+        &mut self,
+        pool: &Pool<'_, AreaWindows<'_>>,
+        round: &mut Round,
+        batch: &mut Batch<'_>,
+    ) -> bool {
+        let lanes = u64::try_from(round.lanes.len()).unwrap_or(u64::MAX);
+        let mut left = PORTION_BYTES.saturating_add(lanes.saturating_mul(TURN_BYTES));
+        let mut is_any = false;
+        while left > 0
+            && let Some(Reverse(mut run)) = round.lanes.pop()
+        {
+            let turn = if round.lanes.is_empty() {
+                left
+            } else {
+                TURN_BYTES
+            };
+            let read = self.read_turn(pool, &mut run, turn, batch);
+            is_any |= read > 0;
+            left = left.saturating_sub(read.max(1));
+            if !run.chunks.is_empty() {
+                round.lanes.push(Reverse(run));
+            }
+        }
+        is_any
+    }
     /// Finds the chunks that may have something to read, if others are open or closed than at the last look. Returns
     /// the lanes' counts as of then.
-    pub(super) fn look_at_chunks(&mut self, pool: &Pool<'_, AreaWindows<'_>>) -> Vec<(u32, u64)> {
+    fn look_at_chunks(&mut self, pool: &Pool<'_, AreaWindows<'_>>) -> Vec<(u32, u64)> {
         if self.changes == Some(pool.control.changes.load(Acquire)) {
             self.present.retain(|present| !present.is_closed);
             return Vec::new();
@@ -139,83 +320,89 @@ impl Reading {
         })
     }
 
-    /// How far each chunk may be read, and whether nothing older than the round's beginning can still come.
-    pub(super) fn rounds<'a>(
+    /// How far a chunk may be read, if it is there, and how many bytes of records that are, if there is something.
+    fn stand(
         &mut self,
-        pool: &Pool<'a, AreaWindows<'a>>,
+        present: Present,
+        place: &Place<'_>,
         area: &Area,
+        now: u64,
         has_restarted: bool,
-    ) -> (Vec<Round<'a>>, bool) {
-        let mut is_complete = true;
-        let mut rounds = Vec::with_capacity(self.present.len());
-        for present in &self.present {
-            let Some(place) = pool.place(present.ordinal) else {
-                continue;
-            };
-            let Some(chunk) = place.chunk() else { continue };
-            let known = self
-                .chunks
-                .entry(present.ordinal)
-                .and_modify(|known| {
-                    if known.turn != present.turn {
-                        *known = ChunkCursor::new(present.turn);
-                    }
-                })
-                .or_insert_with(|| ChunkCursor::new(present.turn));
-            let thread = thread_of(place.header.thread.load(Relaxed));
-            let is_restarted = has_restarted
-                && thread.0 == own_pid()
-                && place.header.restartable.load(Relaxed) == 1;
-            if !is_restarted && !present.is_closed {
-                is_complete &= known.is_settled(|| chunk.under_way(), || area.has_ended(thread));
-            }
-            // Refused events first: what the head has beyond them is no loss.
-            let refused = place.header.refused.load(Acquire);
-            rounds.push(Round {
-                present: *present,
-                place,
-                head: chunk.head(),
-                refused,
-            });
+    ) -> Option<(Stand, Option<u64>)> {
+        let chunk = place.chunk()?;
+        let settled = self.settled;
+        let new = || ChunkCursor::new(present.turn, settled);
+        let known = self.chunks.entry(present.ordinal).or_insert_with(new);
+        if known.turn != present.turn {
+            *known = new();
         }
-        (rounds, is_complete)
+        let thread = thread_of(place.header.thread.load(Relaxed));
+        let is_restarted =
+            has_restarted && thread.0 == own_pid() && place.header.restartable.load(Relaxed) == 1;
+        if is_restarted || present.is_closed {
+            known.settled = now;
+        } else {
+            known.settle(now, || chunk.under_way(), || area.has_ended(thread));
+        }
+        // Refused events first: what the head has beyond them is no loss.
+        let refused = place.header.refused.load(Acquire);
+        let head = chunk.head();
+        let is_new = !known.cursor.is_at(head) || known.refused != refused;
+        let stand = Stand {
+            present,
+            head,
+            refused,
+        };
+        Some((stand, is_new.then(|| known.cursor.bytes_before(head))))
     }
 
-    /// Reads every chunk as far as the round goes. Whether that brought anything. `since` is the time of what comes first in a
-    /// lane.
-    pub(super) fn read(
+    fn settled_in(&self, ordinal: u32) -> u64 {
+        let known = self.chunks.get(&ordinal);
+        known.map_or(self.settled, |known| known.settled)
+    }
+
+    /// Reads so many bytes of a lane, or a little more. How many it has read.
+    fn read_turn(
         &mut self,
-        parts: Parts<'_>,
-        rounds: Vec<Round<'_>>,
-        since: MonotonicNs,
+        pool: &Pool<'_, AreaWindows<'_>>,
+        run: &mut Run,
+        bytes: u64,
         batch: &mut Batch<'_>,
-    ) -> bool {
-        let mut is_any = false;
-        for round in rounds {
-            let Some(known) = self.chunks.get_mut(&round.present.ordinal) else {
-                continue;
-            };
-            let lane = self.lanes.entry(round.present.lane);
-            let lane = lane.or_insert_with(|| LaneCursor::new(since));
+    ) -> u64 {
+        let mut read = 0;
+        let Some(lane) = self.lanes.get_mut(&run.lane) else {
+            run.chunks.clear();
+            return 0;
+        };
+        while read < bytes
+            && let Some(stand) = run.chunks.front()
+        {
             let mut reader = Reader {
-                parts,
+                pool,
                 clock: &self.clock,
                 types: &mut self.types,
                 cause: self.cause,
             };
-            is_any |= reader.read(known, lane, &round, batch);
+            let known = self.chunks.get_mut(&stand.present.ordinal);
+            let Some(known) = known.filter(|known| known.turn == stand.present.turn) else {
+                run.chunks.pop_front();
+                continue;
+            };
+            let before = known.cursor;
+            let is_there = reader.read(known, lane, stand, bytes - read, batch);
+            read += before.bytes_to(known.cursor);
+            if !is_there || known.cursor.is_at(stand.head) {
+                run.chunks.pop_front();
+            }
         }
-        is_any
+        run.time = lane.last_time;
+        read
     }
 
     /// Tells what was overwritten at the end of lanes: in chunks that are not there any more.
-    pub(super) fn account_up_to(
-        &mut self,
-        closed: &[(u32, u64)],
-        since: MonotonicNs,
-        batch: &mut Batch<'_>,
-    ) {
-        for (index, closed) in closed {
+    pub(super) fn end_round(&mut self, round: &Round, batch: &mut Batch<'_>) {
+        let since = self.settled();
+        for (index, closed) in &round.closed {
             let lane = self.lanes.entry(*index);
             let lane = lane.or_insert_with(|| LaneCursor::new(since));
             lane.account_up_to(*closed, self.cause, batch);
@@ -276,60 +463,81 @@ impl LaneCursor {
 }
 
 impl ChunkCursor {
-    fn new(turn: u64) -> Self {
+    fn new(turn: u64, settled: u64) -> Self {
         Self {
             turn,
             cursor: Cursor::START,
             events: 0,
             refused: 0,
             identity: Identity::default(),
+            settled,
             stuck: None,
         }
     }
 
-    /// Whether nothing older than the round's beginning can still come from this chunk, or its thread
-    /// has been amid a record for so long that it is not waited for, or is no more.
-    fn is_settled(
+    /// Finds out up to which time everything is in the chunk. A thread that has been amid a record for too long is not
+    /// waited for, nor is one that is no more.
+    fn settle(
         &mut self,
+        now: u64,
         under_way: impl Fn() -> Option<Head>,
         has_ended: impl Fn() -> bool,
-    ) -> bool {
+    ) {
         for _ in 0..LOOKS {
             let Some(begun) = under_way() else {
                 self.stuck = None;
-                return true;
+                self.settled = now;
+                return;
             };
             match self.stuck {
-                // Another record than the one that was found under way: that one is done.
-                Some((earlier, _)) if earlier != begun => self.stuck = None,
-                Some((_, since)) if since.elapsed() > PATIENCE => return true,
+                // Another record than the one that was found under way: it was begun after that round.
+                Some(earlier) if earlier.begun != begun => {
+                    self.settled = self.settled.max(earlier.round);
+                    self.stuck = None;
+                }
+                Some(earlier) if earlier.since.elapsed() > PATIENCE => {
+                    self.settled = now;
+                    return;
+                }
                 Some(_) => {}
-                None => self.stuck = Some((begun, Instant::now())),
+                None => {
+                    self.stuck = Some(Stuck {
+                        begun,
+                        since: Instant::now(),
+                        round: now,
+                    });
+                }
             }
             std::hint::spin_loop();
         }
-        has_ended()
+        if has_ended() {
+            self.settled = now;
+        }
     }
 }
 
 /// What reading a chunk needs beside the chunk.
-struct Reader<'a> {
-    parts: Parts<'a>,
+struct Reader<'a, 'b> {
+    pool: &'a Pool<'b, AreaWindows<'b>>,
     clock: &'a TickClock,
     types: &'a mut TypeNumbers,
     cause: LossCause,
 }
 
-impl Reader<'_> {
-    /// Reads a chunk as far as the round goes. Whether it brought anything.
+impl Reader<'_, '_> {
+    /// Reads so many bytes of a chunk, or a little more, but not further than it stands. `false` if it is not there any more.
     fn read(
         &mut self,
         known: &mut ChunkCursor,
         lane: &mut LaneCursor,
-        round: &Round<'_>,
+        stand: &Stand,
+        bytes: u64,
         batch: &mut Batch<'_>,
     ) -> bool {
-        let Some(chunk) = round.place.chunk() else {
+        let Some(place) = self.pool.place(stand.present.ordinal) else {
+            return false;
+        };
+        let Some(chunk) = place.chunk() else {
             return false;
         };
         let mark = batch.mark();
@@ -341,9 +549,9 @@ impl Reader<'_> {
             damaged: 0,
         };
         let mut data = Vec::new();
-        loop {
+        while known.cursor.bytes_to(read.cursor) < bytes {
             data.clear();
-            match read.cursor.next(chunk, round.head, &mut data) {
+            match read.cursor.next(chunk, stand.head, &mut data) {
                 Found::Record(record) => self.take(&record, &data, &mut read, batch),
                 Found::Damage => read.damaged += 1,
                 Found::Nothing => break,
@@ -352,17 +560,16 @@ impl Reader<'_> {
         // Pairs with the fence in `Pool::claim`: had any of the words been written over, the chunk's state that we
         // read now would be another one.
         fence(Acquire);
-        if turn(round.place.header.state.load(Relaxed)) != round.present.turn {
+        if turn(place.header.state.load(Relaxed)) != stand.present.turn {
             // The next chunk of the lane tells how many are lost.
             batch.go_back(mark);
             return false;
         }
         if known.events == 0 && known.refused == 0 {
-            lane.account_up_to(round.present.first, self.cause, batch);
+            lane.account_up_to(stand.present.first, self.cause, batch);
         }
-        let is_any = read.events > 0;
-        self.account(known, lane, &read, round, batch);
-        is_any
+        self.account(known, lane, &read, stand, batch);
+        true
     }
 
     fn take(
@@ -396,7 +603,7 @@ impl Reader<'_> {
         known: &mut ChunkCursor,
         lane: &mut LaneCursor,
         read: &Read,
-        round: &Round<'_>,
+        stand: &Stand,
         batch: &mut Batch<'_>,
     ) {
         let mut lose = |cause, count| {
@@ -407,7 +614,7 @@ impl Reader<'_> {
             });
         };
         lose(LossCause::Damaged, read.damaged);
-        let refused = round.refused.wrapping_sub(known.refused);
+        let refused = stand.refused.wrapping_sub(known.refused);
         // What a target says of itself may be nonsense; that it takes events back is.
         let refused = if refused > u64::MAX / 2 { 0 } else { refused };
         lose(self.cause, refused);
@@ -428,7 +635,9 @@ impl Reader<'_> {
         identity: &Identity,
         batch: &mut Batch<'_>,
     ) -> Option<EventHeader> {
-        let event_type = self.types.number(self.parts, record.event_type, batch)?;
+        let event_type = self
+            .types
+            .number(self.pool.parts, record.event_type, batch)?;
         // The anchor was taken after the record was: a later time is one that nobody read.
         let time = self.clock.time_of(record.ticks).min(self.clock.newest());
         Some(EventHeader {
@@ -456,4 +665,10 @@ struct Read {
     events: u64,
     /// Records that say nonsense.
     damaged: u64,
+}
+
+/// The number of the chunk that was closed last, or of one before it.
+fn last_closing(pool: &Pool<'_, AreaWindows<'_>>) -> Option<u64> {
+    let newest = links::number_of(pool.control.newest.load(Acquire))?;
+    Some(pool.place(newest)?.header.closing.load(Acquire))
 }

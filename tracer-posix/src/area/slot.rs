@@ -171,6 +171,7 @@ fn empty_pool(control: &StreamControl) {
     control.consumed.store(1, Relaxed);
     control.ended.store(0, Relaxed);
     control.free_lanes.store(0, Relaxed);
+    control.released.store(0, Relaxed);
     control.refused_no_chunk.store(0, Relaxed);
     control.refused_nested.store(0, Relaxed);
     control.waiting.store(0, Relaxed);

@@ -1,19 +1,18 @@
 //! A trace area as a source of a stream: reads its chunks up to a moment that it can vouch for.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
 
 use tracer_common::area::StreamControl;
 use tracer_common::event_type::EventTypeId;
 
 use super::find::{Area, WaitingWord};
-use super::links;
 use super::mapping::Parts;
 use super::names::{self, own_pid};
 use super::pool::Pool;
 use super::process;
 use super::reader_windows::AreaWindows;
-use super::reading::Reading;
+use super::reading::{Reading, Round};
 use super::retirement::Retirement;
 use super::slot::{self, OpenError, RingMode, Slot, StreamRequest};
 use super::ticks::TickClock;
@@ -23,6 +22,10 @@ use crate::source::{Batch, Control, Loss, LossCause, Source};
 
 /// How long a source that may retire has to bring nothing before it does.
 const IDLE_BEFORE_RETIRING: Duration = Duration::from_secs(1);
+
+/// What is read of a stream is given back to the machine where it is more than that at once, and than an eighth of the stream:
+/// its reader keeps it in its own memory from then on, and does not come often.
+const RELEASED_AT_LEAST: u64 = 1 << 20;
 
 /// One stream's user events from one area. Ends the stream in the area when dropped.
 #[derive(Debug)]
@@ -34,6 +37,10 @@ pub struct AreaSource {
     has_only_own_threads: bool,
     watermark: MonotonicNs,
     reading: Reading,
+    /// What was begun to be read, and is not read yet.
+    round: Option<Round>,
+    /// The memory of what is read goes back to the machine in a round of more bytes than that.
+    release_above: u64,
     refused_no_chunk: u64,
     refused_nested: u64,
     retirement: Retirement,
@@ -58,6 +65,9 @@ impl AreaSource {
                 && !request.inherit,
             watermark: clock.time_of(clock.source().now()),
             reading: Reading::new(clock, lost_in_pool(request.mode)),
+            round: None,
+            release_above: u64::try_from(request.bytes / 8)
+                .map_or(u64::MAX, |bytes| bytes.max(RELEASED_AT_LEAST)),
             refused_no_chunk: 0,
             refused_nested: 0,
             retirement: Retirement::default(),
@@ -141,13 +151,6 @@ fn lost_in_pool(mode: RingMode) -> LossCause {
 impl Source for AreaSource {
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
         self.renew_lease();
-        // Every record whose clock was read before `now` is there after the barrier, or is begun anew with a later
-        // time, or has its mark set: its thread set the mark before it read the clock.
-        let now = self.reading.clock.source().now();
-        let has_restarted = self.area.is_own() && process::restart_emissions();
-        if !(has_restarted && self.has_only_own_threads) {
-            slot::barrier();
-        }
         let area = &self.area;
         let Some(parts) = area.parts() else {
             return self.watermark;
@@ -155,23 +158,34 @@ impl Source for AreaSource {
         let Some(pool) = pool(area, parts, self.slot) else {
             return self.watermark;
         };
-        let consumed = last_closing(&pool).map(|closing| closing.wrapping_add(1));
-        let reading = &mut self.reading;
-        let closed = reading.look_at_chunks(&pool);
-        let (rounds, is_complete) = reading.rounds(&pool, area, has_restarted);
-        // All that is read now was stamped before this anchor, and lies between two.
-        reading.clock.advance();
-        if reading.read(parts, rounds, self.watermark, batch) {
+        let mut round = self.round.take().unwrap_or_else(|| {
+            // Every record whose clock was read before `now` is there after the barrier, or is begun anew with a later
+            // time, or has its mark set: its thread set the mark before it read the clock.
+            let now = self.reading.clock.source().now();
+            let has_restarted = area.is_own() && process::restart_emissions();
+            if !(has_restarted && self.has_only_own_threads) {
+                slot::barrier();
+            }
+            self.reading.begin_round(&pool, area, now, has_restarted)
+        });
+        if self.reading.read_portion(&pool, &mut round, batch) {
             self.last_brought = Instant::now();
         }
-        reading.account_up_to(&closed, self.watermark, batch);
-        if let Some(consumed) = consumed {
+        if let Some(consumed) = round.consumed(&pool) {
             pool.control.consumed.store(consumed, Release);
+            if round.bytes > self.release_above {
+                pool.release_read(consumed);
+            }
         }
+        let settled = self.reading.settled();
+        let until = round.until().map_or(settled, |until| until.min(settled));
+        self.watermark = self.watermark.max(until);
+        if !round.is_read() {
+            self.round = Some(round);
+            return self.watermark;
+        }
+        self.reading.end_round(&round, batch);
         self.collect_refusals(batch);
-        if is_complete {
-            self.watermark = self.watermark.max(self.reading.clock.time_of(now));
-        }
         self.apply_filter();
         let is_idle = self.last_brought.elapsed() > IDLE_BEFORE_RETIRING;
         if is_idle && self.retirement.is_allowed() {
@@ -179,6 +193,10 @@ impl Source for AreaSource {
             return MonotonicNs(u64::MAX);
         }
         self.watermark
+    }
+
+    fn has_more(&self) -> bool {
+        self.round.is_some()
     }
 
     fn announce_sleep(&mut self) -> bool {
@@ -277,10 +295,4 @@ fn pool<'a>(area: &'a Area, parts: Parts<'a>, slot: Slot) -> Option<Pool<'a, Are
         shape: slot.shape,
         windows: area.windows(),
     })
-}
-
-/// The number of the chunk that was closed last, or of one before it.
-fn last_closing(pool: &Pool<'_, AreaWindows<'_>>) -> Option<u64> {
-    let newest = links::number_of(pool.control.newest.load(Acquire))?;
-    Some(pool.place(newest)?.header.closing.load(Acquire))
 }

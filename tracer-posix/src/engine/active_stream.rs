@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracer_common::event_type::EventTypeId;
 
-use super::merge::Merge;
+use super::merge::{Merge, Merged, has_more};
 use super::stream::{Filtering, Origin, Status, StreamCore};
 use super::{EventSet, EventTypes, Ledger, StreamFullPolicy};
 use crate::event::{Event, EventHeader, MonotonicNs};
@@ -14,7 +14,7 @@ use crate::source::{Control, Source};
 pub struct ActiveStream<L: Flush = NoLog> {
     core: StreamCore,
     types: EventTypes,
-    sources: Vec<Box<dyn Source>>,
+    sources: Vec<Merged>,
     merge: Merge,
     /// The data of the event that is lent out.
     lent: Vec<u8>,
@@ -79,7 +79,10 @@ impl<L: Flush> ActiveStream<L> {
     /// Adds a source and tells it what the stream wants.
     pub fn add_source(&mut self, mut source: Box<dyn Source>) {
         source.control(&self.wanted());
-        self.sources.push(source);
+        self.sources.push(Merged {
+            source,
+            stated: MonotonicNs(0),
+        });
     }
 
     /// Starts the stream.
@@ -134,6 +137,32 @@ impl<L: Flush> ActiveStream<L> {
     /// Collects from all sources, merges, and applies filter and policy. Returns the watermark up
     /// to which the stream is now complete.
     pub fn sync(&mut self) -> MonotonicNs {
+        // What was begun before is as of then.
+        while has_more(&self.sources) {
+            self.sync_portion();
+        }
+        loop {
+            let watermark = self.sync_portion();
+            if !has_more(&self.sources) {
+                return watermark;
+            }
+        }
+    }
+
+    /// Collects until an event is there, or all that was emitted before this call. A stream that has much to read does not
+    /// read it all for one event.
+    pub fn fetch(&mut self) {
+        let mut is_from_now = !has_more(&self.sources);
+        while self.core.held() == 0 {
+            self.sync_portion();
+            if !has_more(&self.sources) && std::mem::replace(&mut is_from_now, true) {
+                return;
+            }
+        }
+    }
+
+    /// As [`sync`](Self::sync), as far as the sources come at once: what is left comes with the next call.
+    fn sync_portion(&mut self) -> MonotonicNs {
         let Self {
             core,
             types,
@@ -151,12 +180,10 @@ impl<L: Flush> ActiveStream<L> {
     /// Sleeps until an event is there, but not for longer than `time`, and where not every source can wake a reader, for no
     /// longer than `interval`. Collects before it sleeps.
     pub fn sleep(&mut self, time: Duration, interval: Duration) {
-        let can_wake = match self.sources.as_mut_slice() {
-            [source] => source.announce_sleep(),
-            _ => false,
-        };
+        let can_wake = self.announce_sleep();
         self.sync();
         let sole = self.sources.first_mut().filter(|_| can_wake);
+        let sole = sole.map(|merged| &mut merged.source);
         match (self.core.held(), sole) {
             (0, Some(source)) => source.sleep(time),
             (0, None) => std::thread::sleep(time.min(interval)),
@@ -168,7 +195,7 @@ impl<L: Flush> ActiveStream<L> {
     /// The word that the stream's emitters wake its reader by; `None` where not all of them can.
     pub(crate) fn waiting_word(&self) -> Option<crate::area::WaitingWord> {
         match self.sources.as_slice() {
-            [source] => source.waiting_word(),
+            [sole] => sole.source.waiting_word(),
             _ => None,
         }
     }
@@ -176,7 +203,7 @@ impl<L: Flush> ActiveStream<L> {
     /// Says that the reader is about to sleep, where the emitters can wake it; it has to collect once more.
     pub(crate) fn announce_sleep(&mut self) -> bool {
         match self.sources.as_mut_slice() {
-            [source] => source.announce_sleep(),
+            [sole] => sole.source.announce_sleep(),
             _ => false,
         }
     }
@@ -269,9 +296,7 @@ impl<L: Flush> ActiveStream<L> {
     ///
     /// XSH `posix_trace_trygetnext_event()`.
     pub fn try_next_event(&mut self) -> Option<Event<'_>> {
-        if self.core.held() == 0 {
-            self.sync();
-        }
+        self.fetch();
         self.next_event()
     }
 
@@ -285,14 +310,14 @@ impl<L: Flush> ActiveStream<L> {
         let own = self
             .sources
             .iter_mut()
-            .find_map(|source| source.define_event_type(name));
+            .find_map(|merged| merged.source.define_event_type(name));
         self.types.define_user(name, own)
     }
 
     /// Asks the sources for types that they have defined since.
     pub fn learn_event_types(&mut self) {
         let types = &mut self.types;
-        for source in &mut self.sources {
+        for Merged { source, .. } in &mut self.sources {
             source.event_types(&mut |name, own| types.define_user(name, Some(own)));
         }
     }
@@ -358,7 +383,7 @@ impl<L: Flush> ActiveStream<L> {
         if control.filter != EventSet::EMPTY {
             self.learn_event_types();
         }
-        for source in &mut self.sources {
+        for Merged { source, .. } in &mut self.sources {
             source.control(control);
         }
     }

@@ -9,6 +9,17 @@ use super::stream::StreamCore;
 /// The watermark of a source that will never bring anything again.
 const NOTHING_MORE: MonotonicNs = MonotonicNs(u64::MAX);
 
+/// A source, and the watermark that it has stated last.
+pub(super) struct Merged {
+    pub(super) source: Box<dyn Source>,
+    pub(super) stated: MonotonicNs,
+}
+
+/// Whether a source has handed over a portion only.
+pub(super) fn has_more(sources: &[Merged]) -> bool {
+    sources.iter().any(|merged| merged.source.has_more())
+}
+
 /// Events that came and cannot be fed yet: an older one may still come.
 #[derive(Default)]
 pub(super) struct Merge {
@@ -18,32 +29,32 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    /// Collects from all sources, drops those that have ended, and feeds what is certain to be in order. Returns the time up to
-    /// which it is: no source will bring anything older. `now` serves where no source has a say.
+    /// Collects a portion from each source that has more, or from all where none has; drops those that have ended, and feeds
+    /// what is certain to be in order. Returns the time up to which it is: no source will bring anything older. `now` serves
+    /// where no source has a say.
     /// `flush` is called before an event for which a stream that is flushed has no room.
     pub(super) fn round(
         &mut self,
-        sources: &mut Vec<Box<dyn Source>>,
+        sources: &mut Vec<Merged>,
         types: &mut EventTypes,
         core: &mut StreamCore,
         now: impl FnOnce() -> MonotonicNs,
         flush: &mut dyn FnMut(&mut StreamCore, &EventTypes),
     ) -> MonotonicNs {
-        let mut watermark = NOTHING_MORE;
-        sources.retain_mut(|source| {
-            let mut batch = Batch::new(types, &mut self.events, &mut self.data, &mut self.losses);
-            let stated = source.collect(&mut batch);
-            watermark = watermark.min(stated);
-            stated != NOTHING_MORE
+        let is_all = !has_more(sources);
+        sources.retain_mut(|merged| {
+            if is_all || merged.source.has_more() {
+                let mut batch =
+                    Batch::new(types, &mut self.events, &mut self.data, &mut self.losses);
+                merged.stated = merged.source.collect(&mut batch);
+            }
+            merged.stated != NOTHING_MORE
         });
-        if watermark == NOTHING_MORE {
-            // None will bring anything again: all that is there may go.
-            watermark = now();
-            self.feed(MonotonicNs(u64::MAX), core, &mut |core| flush(core, types));
-        } else {
-            self.feed(watermark, core, &mut |core| flush(core, types));
-        }
-        watermark
+        let stated = sources.iter().map(|merged| merged.stated).min();
+        // None will bring anything again: all that is there may go.
+        let until = stated.unwrap_or(NOTHING_MORE);
+        self.feed(until, core, &mut |core| flush(core, types));
+        stated.unwrap_or_else(now)
     }
 
     fn feed(

@@ -172,7 +172,7 @@ impl Stream {
     #[inline]
     pub fn try_next(&mut self) -> Option<Traced<'_>> {
         if self.stream.held() == 0 {
-            self.stream.sync();
+            self.stream.fetch();
             self.clock.look();
         }
         let event = self.stream.next_event()?;
@@ -185,7 +185,7 @@ impl Stream {
     pub fn next_within(&mut self, patience: Duration) -> Option<Traced<'_>> {
         let since = Instant::now();
         while self.stream.held() == 0 {
-            self.stream.sync();
+            self.stream.fetch();
             self.clock.look();
             let left = patience.saturating_sub(since.elapsed());
             if self.stream.held() > 0 || left.is_zero() {

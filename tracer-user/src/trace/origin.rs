@@ -41,6 +41,10 @@ impl Source for Tagged {
         watermark
     }
 
+    fn has_more(&self) -> bool {
+        self.source.has_more()
+    }
+
     fn control(&mut self, control: &Control) {
         self.source.control(control);
     }
