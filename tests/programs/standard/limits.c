@@ -351,3 +351,93 @@ CASE(a_process_that_may_only_read_and_write_is_left_alone)
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(WIFEXITED(status));
 }
+
+/* Takes all memory that there may be, but for so many bytes. */
+static void take_all_memory_but(size_t bytes)
+{
+    struct rlimit limit;
+    void *volatile taken;
+    size_t size;
+    void *kept;
+
+    CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
+    limit.rlim_cur = 512 << 20;
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    kept = bytes > 0 ? malloc(bytes) : NULL;
+    for (size = 64 << 20; size >= 16; size /= 2) {
+        /* Nobody needs to find it again; a compiler must not know that. */
+        while ((taken = malloc(size)) != NULL)
+            ;
+    }
+    free(kept);
+}
+
+static trace_id_t made;
+
+static int make(void)
+{
+    trace_id_t trid;
+
+    return posix_trace_create(0, NULL, &trid);
+}
+
+static int ask_for_status(void)
+{
+    struct posix_trace_status_info status;
+
+    return posix_trace_get_status(made, &status);
+}
+
+static int open_name(void)
+{
+    trace_event_id_t id;
+
+    return posix_trace_trid_eventid_open(made, "a name that is new", &id);
+}
+
+static int get_name(void)
+{
+    char name[TRACE_EVENT_NAME_MAX + 1];
+
+    return posix_trace_eventid_get_name(made, type, name);
+}
+
+static int log_fd;
+
+static int open_log(void)
+{
+    trace_id_t trid;
+
+    return posix_trace_open(log_fd, &trid);
+}
+
+/* clause: create.memory */
+CASE(without_memory_a_call_says_so)
+{
+    int (*calls[])(void) = {make, ask_for_status, open_name, get_name, open_log};
+    char path[] = "/tmp/limits-XXXXXX";
+    size_t call, bytes;
+    trace_id_t trid;
+
+    type = type_of("limits");
+    log_fd = mkstemp(path);
+    CHECK(log_fd >= 0 && unlink(path) == 0);
+    OK(posix_trace_create_withlog(0, NULL, log_fd, &trid));
+    OK(posix_trace_start(trid));
+    OK(posix_trace_shutdown(trid));
+    for (call = 0; call < sizeof calls / sizeof *calls; call++) {
+        for (bytes = 0; bytes < 256 << 10; bytes += 8 << 10) {
+            pid_t child = fork();
+
+            if (child == 0) {
+                int result;
+
+                made = running();
+                take_all_memory_but(bytes);
+                result = calls[call]();
+                _exit(result == 0 || result == ENOMEM ? 0 : result);
+            }
+            expect_end(child);
+        }
+    }
+}

@@ -12,6 +12,7 @@ use crate::stream::{CreateError, LoggedStream, Stream};
 
 use super::clock;
 use super::kind::Kind;
+use super::memory;
 use super::numbers::{ErrorNumber, Invalid, status};
 use super::stream::store;
 use super::table;
@@ -76,6 +77,9 @@ unsafe fn create(
     make: impl FnOnce(libc::pid_t, &Attributes) -> Result<Kind, c_int>,
 ) -> c_int {
     let _errno = ErrnoKept::new();
+    if let Err(number) = memory::check() {
+        return number;
+    }
     let pid = if pid == 0 { area::own_pid() } else { pid };
     // The standard gives no order among the errors: the target first, then the attributes.
     if let Err(error) = area::Area::find(pid) {
@@ -147,6 +151,9 @@ pub unsafe extern "C" fn posix_trace_open(file_desc: c_int, trid: *mut TraceId) 
     let _errno = ErrnoKept::new();
     if trid.is_null() {
         return libc::EINVAL;
+    }
+    if let Err(number) = memory::check() {
+        return number;
     }
     // The program may close its own while we read.
     let file = match duplicate(file_desc) {

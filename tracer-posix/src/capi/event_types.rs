@@ -7,6 +7,7 @@ use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, TRACE_EVENT_NAME_MA
 use crate::area::NameTooLong;
 use crate::engine::{EventSet, SetKind};
 
+use super::memory;
 use super::numbers::{ErrorNumber, Invalid, NamedValue, status};
 use super::stream::{store, with_stream};
 use super::types::{EventId, TraceId};
@@ -34,6 +35,9 @@ pub unsafe extern "C" fn posix_trace_trid_eventid_open(
     // SAFETY: as promised by the caller.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     let is_too_long = name.len() > TRACE_EVENT_NAME_MAX;
+    if let Err(number) = memory::check() {
+        return number;
+    }
     let result = with_stream(trid, |stream| {
         if is_too_long {
             return stream.kind.filter().map(drop);
@@ -64,6 +68,9 @@ pub unsafe extern "C" fn posix_trace_eventid_get_name(
     event: EventId,
     name: *mut c_char,
 ) -> c_int {
+    if let Err(number) = memory::check() {
+        return number;
+    }
     status(with_stream(trid, |stream| {
         let found = stream.kind.event_type_name(EventTypeId(event))?;
         if name.is_null() || found.len() > TRACE_EVENT_NAME_MAX {
@@ -103,6 +110,9 @@ pub unsafe extern "C" fn posix_trace_eventtypelist_getnext_id(
     event: *mut EventId,
     unavailable: *mut c_int,
 ) -> c_int {
+    if let Err(number) = memory::check() {
+        return number;
+    }
     status(with_stream(trid, |stream| {
         let next = stream
             .kind

@@ -7,6 +7,7 @@ use crate::engine::{EventSet, Filtering};
 use crate::stream::caller;
 
 use super::call_address::with_call_address;
+use super::memory;
 use super::numbers::{ErrorNumber, Invalid, NamedValue, constants, status};
 use super::table::{self, Stream};
 use super::types::{StatusInfo, TraceAttr, TraceId};
@@ -155,6 +156,9 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
     };
     let choose = |is_so, yes, no| if is_so { yes } else { no };
     let _errno = ErrnoKept::new();
+    if let Err(number) = memory::check() {
+        return number;
+    }
     status(table::find(trid).and_then(|shared| {
         if info.is_null() {
             return Err(Invalid);
