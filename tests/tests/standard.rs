@@ -270,6 +270,7 @@ cases! {
         a_child_forked_while_other_threads_make_streams_can_make_its_own
         a_process_that_may_only_read_and_write_is_left_alone
         without_memory_a_call_says_so
+        without_memory_nothing_that_was_recorded_is_lost
     }
     logs {
         a_stream_with_a_log_is_flushed_where_nothing_else_is_said

@@ -43,6 +43,11 @@ pub trait Source: Send {
         None
     }
 
+    /// Most bytes of memory that it takes to collect all that there is, and to keep it.
+    fn memory_needed(&self) -> usize {
+        0
+    }
+
     /// Tells the source what the stream wants from now on, so that what nobody wants is dropped
     /// where it arises. The engine filters again, exactly; a source may bring more than is wanted.
     fn control(&mut self, control: &Control);

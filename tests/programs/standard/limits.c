@@ -441,3 +441,76 @@ CASE(without_memory_a_call_says_so)
         }
     }
 }
+
+static int look(void)
+{
+    return try_next(made);
+}
+
+static int wait_for_one(void)
+{
+    return wait_next(made);
+}
+
+static int stop(void)
+{
+    return posix_trace_stop(made);
+}
+
+static int filter_nothing(void)
+{
+    trace_event_set_t none;
+
+    posix_trace_eventset_empty(&none);
+    return posix_trace_set_filter(made, &none, POSIX_TRACE_ADD_EVENTSET);
+}
+
+/* What a call that has no memory cannot collect is there when there is some again. */
+CASE(without_memory_nothing_that_was_recorded_is_lost)
+{
+    enum { EVENTS = 20000 };
+    int (*calls[])(void) = {look, wait_for_one, ask_for_status, stop, filter_nothing};
+    trace_attr_t attr = attributes(8 << 20, POSIX_TRACE_UNTIL_FULL);
+    int refused = 0;
+    size_t call, bytes;
+
+    type = type_of("limits");
+    for (call = 0; call < sizeof calls / sizeof *calls; call++) {
+        for (bytes = 0; bytes < 12 << 20; bytes += bytes < 512 << 10 ? 32 << 10 : 1 << 20) {
+            pid_t child = fork();
+            int status, count;
+
+            if (child == 0) {
+                struct rlimit limit;
+                int result;
+
+                made = running_of(0, &attr);
+                for (count = 0; count < EVENTS; count++)
+                    posix_trace_event(type, &count, sizeof count);
+                take_all_memory_but(bytes);
+                result = calls[call]();
+                CHECK(result == 0 || result == ENOMEM);
+                CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
+                limit.rlim_cur = limit.rlim_max;
+                CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+                /* The call has read one if it could. */
+                for (count = result == 0 && call < 2; count < EVENTS;) {
+                    OK(try_next(made));
+                    CHECK(!unavailable);
+                    if (info.posix_event_id == type) {
+                        CHECK_EQUAL(number(), count);
+                        count++;
+                    }
+                }
+                CHECK_EQUAL(status_of(made).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
+                _exit(result == ENOMEM ? 9 : 0);
+            }
+            CHECK(waitpid(child, &status, 0) == child);
+            CHECK(WIFEXITED(status));
+            CHECK(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 9);
+            refused += WEXITSTATUS(status) == 9;
+        }
+    }
+    /* There was less memory than some of the calls take. */
+    CHECK(refused > 10);
+}

@@ -121,6 +121,11 @@ impl Source for TargetSource {
         }
     }
 
+    fn memory_needed(&self) -> usize {
+        let source = self.source.as_ref();
+        source.map_or(0, Source::memory_needed)
+    }
+
     fn control(&mut self, control: &Control) {
         if let Some(source) = &mut self.source {
             source.control(control);

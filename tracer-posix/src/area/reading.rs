@@ -35,6 +35,20 @@ const TURN_BYTES: u64 = 4 << 10;
 /// Bytes of records in a portion, beside a turn for each lane.
 const PORTION_BYTES: u64 = 512 << 10;
 
+/// Most bytes of memory that it takes to read all of so many chunks, and to keep what they have. Records of the least size
+/// take most: about ten times as much while their order is found out, and a quarter more once they are in the stream.
+pub(super) fn memory_needed(chunks: usize, chunk_bytes: usize) -> usize {
+    let bytes = chunks.saturating_mul(chunk_bytes);
+    let turns = chunks.saturating_mul(usize::try_from(TURN_BYTES).unwrap_or(0));
+    let portion = usize::try_from(PORTION_BYTES)
+        .unwrap_or(0)
+        .saturating_add(turns);
+    let known = chunks.saturating_mul(size_of::<(ChunkCursor, LaneCursor, Stand)>() * 4);
+    (bytes / 4 * 5)
+        .saturating_add(bytes.min(portion).saturating_mul(10))
+        .saturating_add(known)
+}
+
 /// How far one stream was read.
 #[derive(Debug)]
 pub(super) struct Reading {

@@ -12,7 +12,7 @@ use super::names::{self, own_pid};
 use super::pool::Pool;
 use super::process;
 use super::reader_windows::AreaWindows;
-use super::reading::{Reading, Round};
+use super::reading::{self, Reading, Round};
 use super::retirement::Retirement;
 use super::slot::{self, OpenError, RingMode, Slot, StreamRequest};
 use super::ticks::TickClock;
@@ -230,6 +230,14 @@ impl Source for AreaSource {
         if let Some(parts) = self.area.parts() {
             self.slot.set_running(parts, control.running);
         }
+    }
+
+    fn memory_needed(&self) -> usize {
+        let Some(control) = self.control_words() else {
+            return 0;
+        };
+        let chunks = usize::try_from(control.fresh.load(Relaxed)).unwrap_or(0);
+        reading::memory_needed(chunks, self.slot.shape.chunk_bytes)
     }
 
     fn define_event_type(&mut self, name: &[u8]) -> Option<EventTypeId> {

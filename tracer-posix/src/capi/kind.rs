@@ -214,6 +214,15 @@ impl Kind {
         }
     }
 
+    /// Most bytes of memory that a call takes which collects what was recorded.
+    pub(super) fn memory_needed(&self) -> usize {
+        match self {
+            Self::Active(stream) => stream.memory_needed(),
+            // Its recorder collects.
+            Self::Logged(_) | Self::Recorded(_) | Self::Ended => 0,
+        }
+    }
+
     pub(super) fn status(&mut self) -> Result<LoggedStatus, Invalid> {
         match self {
             Self::Active(stream) => {

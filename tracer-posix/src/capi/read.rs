@@ -14,6 +14,7 @@ use crate::event::{Event, Truncation};
 
 use super::clock::{self, nanoseconds};
 use super::kind::{Effort, Kind, Next};
+use super::memory;
 use super::numbers::{Invalid, constants};
 use super::stream::store;
 use super::table;
@@ -40,6 +41,8 @@ enum Look {
     Reported,
     NotYet,
     AtEnd,
+    /// There may be one; there is no memory to collect it.
+    NoMemory,
 }
 
 /// Which streams may be read.
@@ -67,6 +70,9 @@ impl Places {
         {
             self.fill(&traced.event, clock::timespec(traced.realtime))?;
             return Ok(Look::Reported);
+        }
+        if effort == Effort::Collect && memory::check_for(kind.memory_needed()).is_err() {
+            return Ok(Look::NoMemory);
         }
         match kind.next(lent, effort)? {
             Next::Event(event, time) => {
@@ -209,6 +215,7 @@ impl Places {
         match self.look(trid, Which::Any, effort) {
             Ok(Look::Reported) => Step::Done(0),
             Ok(Look::AtEnd) => Step::Done(self.tell_unavailable()),
+            Ok(Look::NoMemory) => Step::Done(libc::ENOMEM),
             Ok(Look::NotYet) => deadline().map_or_else(Step::Done, Step::Wait),
             Err(Invalid) => Step::Done(libc::EINVAL),
         }
@@ -228,7 +235,7 @@ enum Step {
 /// # Errors
 ///
 /// Returns `EINVAL` for what is no stream, also when it is shut down meanwhile, or a null pointer;
-/// `EINTR` when a signal handler ran.
+/// `EINTR` when a signal handler ran; `ENOMEM`, and nothing is lost.
 ///
 /// # Safety
 ///
@@ -322,6 +329,7 @@ pub unsafe extern "C" fn posix_trace_trygetnext_event(
     match places.look(trid, Which::Active, Effort::Collect) {
         Ok(Look::Reported) => 0,
         Ok(Look::NotYet | Look::AtEnd) => places.tell_unavailable(),
+        Ok(Look::NoMemory) => libc::ENOMEM,
         Err(Invalid) => libc::EINVAL,
     }
 }

@@ -21,12 +21,26 @@ pub(super) fn with_stream<T>(
     act(&mut *table::find(trid)?.lock()?)
 }
 
+/// As [`with_stream`], for a call that collects what was recorded: fails with `ENOMEM` where there is no memory for that, and
+/// does nothing.
+fn with_collecting_stream(
+    trid: TraceId,
+    act: impl FnOnce(&mut Stream) -> Result<c_int, Invalid>,
+) -> c_int {
+    number(with_stream(trid, |stream| {
+        match memory::check_for(stream.kind.memory_needed()) {
+            Ok(()) => act(stream),
+            Err(number) => Ok(number),
+        }
+    }))
+}
+
 with_call_address! {
     /// Starts a stream.
     ///
     /// # Errors
     ///
-    /// Returns `EINVAL` for what is no active stream.
+    /// Returns `EINVAL` for what is no active stream; `ENOMEM`, having done nothing.
     ///
     /// # Safety
     ///
@@ -35,9 +49,9 @@ with_call_address! {
 }
 
 unsafe extern "C" fn start_at(trid: TraceId, address: u64) -> c_int {
-    status(with_stream(trid, |stream| {
-        stream.kind.start(caller(address))
-    }))
+    with_collecting_stream(trid, |stream| {
+        stream.kind.start(caller(address)).map(|()| 0)
+    })
 }
 
 with_call_address! {
@@ -45,7 +59,7 @@ with_call_address! {
     ///
     /// # Errors
     ///
-    /// Returns `EINVAL` for what is no active stream.
+    /// Returns `EINVAL` for what is no active stream; `ENOMEM`, having done nothing.
     ///
     /// # Safety
     ///
@@ -54,9 +68,7 @@ with_call_address! {
 }
 
 unsafe extern "C" fn stop_at(trid: TraceId, address: u64) -> c_int {
-    status(with_stream(trid, |stream| {
-        stream.kind.stop(caller(address))
-    }))
+    with_collecting_stream(trid, |stream| stream.kind.stop(caller(address)).map(|()| 0))
 }
 
 /// Drops all that a stream holds, its filter, and what is in its log.
@@ -68,7 +80,7 @@ unsafe extern "C" fn stop_at(trid: TraceId, address: u64) -> c_int {
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub extern "C" fn posix_trace_clear(trid: TraceId) -> c_int {
-    number(with_stream(trid, |stream| stream.kind.clear()))
+    with_collecting_stream(trid, |stream| stream.kind.clear())
 }
 
 with_call_address! {
@@ -156,16 +168,19 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
     };
     let choose = |is_so, yes, no| if is_so { yes } else { no };
     let _errno = ErrnoKept::new();
-    if let Err(number) = memory::check() {
-        return number;
-    }
-    status(table::find(trid).and_then(|shared| {
+    number(table::find(trid).and_then(|shared| {
         if info.is_null() {
             return Err(Invalid);
         }
         let now = match shared.status_of_flush() {
             Some(status) => status,
-            None => shared.lock()?.kind.status()?,
+            None => {
+                let kind = &mut shared.lock()?.kind;
+                if let Err(number) = memory::check_for(kind.memory_needed()) {
+                    return Ok(number);
+                }
+                kind.status()?
+            }
         };
         let told = StatusInfo {
             stream_status: choose(now.is_running, POSIX_TRACE_RUNNING, POSIX_TRACE_SUSPENDED),
@@ -189,7 +204,7 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
             log_full_status: choose(now.is_log_full, POSIX_TRACE_FULL, POSIX_TRACE_NOT_FULL),
         };
         // SAFETY: as promised by the caller.
-        unsafe { store(info, told) }
+        unsafe { store(info, told) }.map(|()| 0)
     }))
 }
 
@@ -234,12 +249,13 @@ unsafe extern "C" fn set_filter_at(
     how: c_int,
     address: u64,
 ) -> c_int {
-    status(with_stream(trid, |stream| {
+    with_collecting_stream(trid, |stream| {
         // SAFETY: as promised by the caller.
         let set = unsafe { set.as_ref() }.ok_or(Invalid)?;
         let how = Filtering::from_number(how)?;
-        stream.kind.set_filter(set, how, caller(address))
-    }))
+        let changed = stream.kind.set_filter(set, how, caller(address));
+        changed.map(|()| 0)
+    })
 }
 
 /// What a call returns that brings an error number of its own.

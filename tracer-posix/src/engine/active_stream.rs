@@ -257,6 +257,16 @@ impl<L: Flush> ActiveStream<L> {
         })
     }
 
+    /// Most bytes of memory that it takes to collect all that there is.
+    #[must_use]
+    pub fn memory_needed(&self) -> usize {
+        let needed = self
+            .sources
+            .iter()
+            .map(|merged| merged.source.memory_needed());
+        needed.fold(0, usize::saturating_add)
+    }
+
     /// The clock of the stream's own events.
     #[must_use]
     pub fn now(&self) -> MonotonicNs {

@@ -196,6 +196,11 @@ impl Stream {
         self.try_next()
     }
 
+    /// Most bytes of memory that it takes to collect all that there is.
+    pub(crate) fn memory_needed(&self) -> usize {
+        self.stream.memory_needed()
+    }
+
     pub(crate) fn start_for(&mut self, caller: Origin) {
         self.stream.start(caller);
         self.ring();
