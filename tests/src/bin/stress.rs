@@ -235,6 +235,7 @@ fn round(number: u64, seed: u64) -> anyhow::Result<(u64, u64)> {
     };
     let mut tally = Tally::default();
     round.run(&mut stream, &mut tally)?;
+    wait_for_threads()?;
     let sent = counts.begun()..=counts.begun();
     // Nobody emits any more: what is there is all that will be.
     let begin = Instant::now();
@@ -263,6 +264,19 @@ fn round(number: u64, seed: u64) -> anyhow::Result<(u64, u64)> {
         sent.end() + programs,
     );
     Ok((tally.seen, tally.lost))
+}
+
+/// Waits until no other thread is left: one whose work is done may still run a handler on its way out.
+fn wait_for_threads() -> anyhow::Result<()> {
+    let begin = Instant::now();
+    while fs::read_dir("/proc/self/task")?.count() > 1 {
+        ensure!(
+            begin.elapsed() < Duration::from_secs(30),
+            "a thread does not end"
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
 }
 
 impl Round {

@@ -89,7 +89,7 @@ impl Buffer {
         }
         let mut since = self.gap_in_front.map(|gap| gap.since);
         let mut is_taken = false;
-        while !self.is_empty() && !(is_taken && !self.read.is_at_gap(&self.blocks)) {
+        while !self.is_empty() && (!is_taken || self.read.is_at_gap(&self.blocks)) {
             let Some(entry) = self.read.next(&self.blocks) else {
                 break;
             };
