@@ -120,7 +120,7 @@ impl Kind {
     pub(super) fn filter(&mut self) -> Result<EventSet, Invalid> {
         match self {
             Self::Active(stream) => Ok(*stream.filter()),
-            Self::Logged(stream) => Ok(stream.filter()?),
+            Self::Logged(stream) => Ok(stream.filter()),
             Self::Recorded(_) | Self::Ended => Err(Invalid),
         }
     }

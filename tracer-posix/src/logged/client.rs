@@ -38,6 +38,8 @@ pub struct LoggedStream {
     is_shut_down: bool,
     recorder: libc::pid_t,
     clock: RealtimeClock,
+    /// What the recorder filters, so that nobody waits for it to be told.
+    filter: EventSet,
     activity: Arc<Activity>,
 }
 
@@ -135,6 +137,7 @@ impl LoggedStream {
             is_shut_down: false,
             recorder: 0,
             clock: RealtimeClock::new(),
+            filter: EventSet::EMPTY,
             activity,
         };
         match stream.reply() {
@@ -183,7 +186,9 @@ impl LoggedStream {
     ///
     /// See [`LogCallError`].
     pub fn clear(&mut self) -> Result<(), LogCallError> {
-        LogCallError::check(&self.ask(&Request::Clear)?)
+        let cleared = self.ask(&Request::Clear)?;
+        self.filter = EventSet::EMPTY;
+        LogCallError::check(&cleared)
     }
 
     /// Flushes the stream to its log, and returns when that is done.
@@ -211,19 +216,15 @@ impl LoggedStream {
             how: how.into(),
             caller: caller.into(),
         };
-        self.ask(&request).map(drop)
+        self.ask(&request)?;
+        self.filter = how.apply(&self.filter, set);
+        Ok(())
     }
 
-    /// The set of types that are not recorded.
-    ///
-    /// # Errors
-    ///
-    /// See [`RecorderGone`].
-    pub fn filter(&mut self) -> Result<EventSet, RecorderGone> {
-        match self.ask(&Request::Filter)? {
-            Reply::Filter(words) => Ok(EventSet::from_words(words)),
-            _ => Err(RecorderGone),
-        }
+    /// The set of types that are not recorded. Nobody is asked for it.
+    #[must_use]
+    pub fn filter(&self) -> EventSet {
+        self.filter
     }
 
     /// What the recorder is about, for threads that must not wait for what this stream was asked for.

@@ -21,7 +21,6 @@ pub(super) enum Request {
         how: How,
         caller: Caller,
     },
-    Filter,
     Flush(Caller),
     Status,
     ShowNext,
@@ -41,7 +40,6 @@ pub(super) enum Reply {
     Done,
     /// An error number.
     Failed(i32),
-    Filter([u64; EVENT_SET_WORDS]),
     Status(LoggedStatus),
     Event(Option<SentEvent>),
     EventType(Option<u32>),

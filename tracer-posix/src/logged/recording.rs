@@ -199,12 +199,6 @@ impl Recording {
         self.stream.set_filter(set, how, caller);
     }
 
-    /// The set of types that are not recorded.
-    #[must_use]
-    pub fn filter(&self) -> &EventSet {
-        self.stream.filter()
-    }
-
     /// Copies what the stream holds to the log, and the log to its file.
     ///
     /// # Errors

@@ -121,7 +121,6 @@ fn answer(recording: &mut Recording, request: Request) -> Reply {
         Request::SetFilter { set, how, caller } => {
             recording.set_filter(&EventSet::from_words(set), how.into(), caller.into());
         }
-        Request::Filter => return Reply::Filter(*recording.filter().words()),
         Request::Flush(caller) => return done(recording.flush(caller.into())),
         Request::Status => return Reply::Status(recording.status()),
         Request::ShowNext => {

@@ -30,6 +30,18 @@ pub enum Filtering {
     Sub,
 }
 
+impl Filtering {
+    /// The filter that it makes of the one before and the given set.
+    #[must_use]
+    pub fn apply(self, before: &EventSet, set: &EventSet) -> EventSet {
+        match self {
+            Self::Set => *set,
+            Self::Add => before.union(set),
+            Self::Sub => before.difference(set),
+        }
+    }
+}
+
 /// What `posix_trace_get_status()` tells of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -232,11 +244,7 @@ impl StreamCore {
     /// filter holds its type.
     pub fn set_filter(&mut self, set: &EventSet, how: Filtering, at: MonotonicNs, caller: Origin) {
         let old = self.filter;
-        let new = match how {
-            Filtering::Set => *set,
-            Filtering::Add => old.union(set),
-            Filtering::Sub => old.difference(set),
-        };
+        let new = how.apply(&old, set);
         self.horizon = self.horizon.max(at);
         if self.is_running() {
             let data = [old.to_bytes(), new.to_bytes()].concat();
