@@ -5,7 +5,7 @@
 //! found out from a page that the kernel wipes on fork, so that children made without the C library's
 //! `fork()` are noticed too.
 
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
@@ -30,7 +30,10 @@ pub(super) struct ProcessState {
     /// Base of the area's fixed parts; survives fork.
     base: AtomicPtr<u8>,
     pid: AtomicI32,
+    /// The descriptor of the area's file. Always closed on exec.
     file: AtomicI32,
+    /// The one that programs after us are [handed](mapping::to_hand_on); -1 before there is one.
+    handed_on: AtomicI32,
     device: AtomicU64,
     inode: AtomicU64,
     /// Windows that the area has room for, as its file's size says.
@@ -58,6 +61,7 @@ static STATE: ProcessState = ProcessState {
     base: AtomicPtr::new(std::ptr::null_mut()),
     pid: AtomicI32::new(0),
     file: AtomicI32::new(-1),
+    handed_on: AtomicI32::new(-1),
     device: AtomicU64::new(0),
     inode: AtomicU64::new(0),
     windows: AtomicUsize::new(0),
@@ -258,10 +262,14 @@ pub(super) fn window_count() -> usize {
 /// The area's descriptor, if it still is one: the program may have closed it, and may have opened
 /// something else under its number.
 pub(super) fn file() -> Option<RawFd> {
-    let file = STATE.file.load(Relaxed);
-    let FileFacts { device, inode, .. } = mapping::facts(file).ok()?;
+    if_still_ours(STATE.file.load(Relaxed))
+}
+
+/// A descriptor that was one of our area, if it still is.
+fn if_still_ours(number: RawFd) -> Option<RawFd> {
+    let FileFacts { device, inode, .. } = mapping::facts(number).ok()?;
     let is_ours = device == STATE.device.load(Relaxed) && inode == STATE.inode.load(Relaxed);
-    is_ours.then_some(file)
+    is_ours.then_some(number)
 }
 
 /// Which area this process has.
@@ -292,19 +300,42 @@ pub(super) fn streams_changed() {
     }
 }
 
-/// Hands the area's descriptor on over exec while a stream traces us: the program that comes after
+/// Hands the area on over exec while a stream traces us: the program that comes after
 /// us goes on being traced. One that is started by a `vfork()` or spawn is given it too, and finds
-/// out by itself whether it is traced; a forked child decides anew.
+/// out by itself whether it is traced; a forked child decides anew. What is handed on lets nobody in by
+/// itself: a program of another user cannot open it.
 pub(super) fn share_over_exec(parts: Parts<'_>) {
     let is_shared = parts.streams().any(|(slot, control)| {
         control.state.load(Acquire) == stream_state::LIVE
             && is_traced_by(slot, control, control.generation.load(Relaxed))
     });
+    let handed_on = if_still_ours(STATE.handed_on.load(Relaxed));
     let flags = if is_shared { 0 } else { libc::FD_CLOEXEC };
-    if let Some(file) = file() {
-        // SAFETY: takes no pointers. The descriptor is ours: `file()` has just looked.
-        unsafe { libc::fcntl(file, libc::F_SETFD, flags) };
+    let handed_on = if is_shared {
+        handed_on.or_else(make_handed_on)
+    } else {
+        handed_on
+    };
+    if let Some(number) = handed_on {
+        // SAFETY: takes no pointers. The descriptor is ours: it was just looked at.
+        unsafe { libc::fcntl(number, libc::F_SETFD, flags) };
     }
+}
+
+/// Makes the descriptor that is handed on over exec. `None` where it cannot be had, or the program has closed ours.
+#[cold]
+fn make_handed_on() -> Option<RawFd> {
+    let before = STATE.handed_on.load(Relaxed);
+    let file = file()?;
+    // SAFETY: open a moment ago. Whatever it is by now, it is only opened once more, and looked at again.
+    let made = mapping::to_hand_on(unsafe { BorrowedFd::borrow_raw(file) }).ok()?;
+    let number = if_still_ours(made.as_raw_fd())?;
+    STATE
+        .handed_on
+        .compare_exchange(before, number, Relaxed, Relaxed)
+        // Another thread was faster.
+        .ok()?;
+    Some(made.into_raw_fd())
 }
 
 extern "C" fn after_fork_in_child() {

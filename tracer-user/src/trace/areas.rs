@@ -131,6 +131,15 @@ impl Areas {
         Ok(look)
     }
 
+    /// Looks at a command from now on where no event will tell that it runs another program: one that is run as another user
+    /// does not take the area up that was made for it, and has one of its own.
+    pub fn expect(&mut self, pid: i32, now: MonotonicNs) {
+        if !self.has_exec_events {
+            self.asked_for.insert(pid);
+            self.search(pid, now);
+        }
+    }
+
     /// Opens a stream in an area that was made for `pid` before it started.
     ///
     /// # Errors

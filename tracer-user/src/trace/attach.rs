@@ -204,9 +204,9 @@ fn with_remedy(error: AreaError, setup: &Setup) -> anyhow::Error {
         return error.context("cannot trace user events");
     }
     error.context(if setup.system {
-        "cannot trace user events: another user's process needs CAP_SYS_PTRACE (run with sudo), \
+        "cannot trace user events: another user's process needs CAP_SYS_PTRACE and CAP_DAC_OVERRIDE (run with sudo), \
          and with --no-user only the kernel's events are traced"
     } else {
-        "cannot trace user events: another user's process needs CAP_SYS_PTRACE (run with sudo)"
+        "cannot trace user events: another user's process needs CAP_SYS_PTRACE and CAP_DAC_OVERRIDE (run with sudo)"
     })
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_posix::area::Area;
+use tracer_posix::area::{Area, monotonic_now};
 use tracer_posix::engine::{ActiveStream, Origin};
 use tracer_posix::event::{Event, EventHeader, MonotonicNs};
 use tracer_posix::source::LossCause;
@@ -158,10 +158,11 @@ impl Tracer {
     ///
     /// See [`AreaError`].
     pub fn open_area(&mut self, area: Area, pid: i32) -> Result<(), AreaError> {
-        if let Some(areas) = &mut self.areas
-            && let Look::New(source) = areas.open(area, pid)?
-        {
-            self.stream.add_source(source);
+        if let Some(areas) = &mut self.areas {
+            if let Look::New(source) = areas.open(area, pid)? {
+                self.stream.add_source(source);
+            }
+            areas.expect(pid, monotonic_now());
         }
         Ok(())
     }
