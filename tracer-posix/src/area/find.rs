@@ -73,6 +73,7 @@ pub enum FindError {
 pub struct Area {
     memory: Memory,
     id: AreaId,
+    owner: u32,
     ticks: TickSource,
     /// Whether processes and threads have the same numbers here as where the area's processes are.
     has_own_numbers: bool,
@@ -111,6 +112,20 @@ impl WaitingWord {
     }
 }
 
+impl FindError {
+    /// Whether it may be found later: what lacks now are descriptors or memory of ours.
+    #[must_use]
+    pub fn is_for_lack(&self) -> bool {
+        let (Self::NotPermitted { source, .. } | Self::Map { source, .. }) = self else {
+            return false;
+        };
+        matches!(
+            source.raw_os_error(),
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)
+        )
+    }
+}
+
 impl Area {
     /// The area of this process; the library makes it when it is loaded.
     #[must_use]
@@ -120,6 +135,8 @@ impl Area {
         Some(Self {
             memory: Memory::Own(parts),
             id: process::area_id(),
+            // SAFETY: takes nothing and cannot fail.
+            owner: unsafe { libc::geteuid() },
             ticks,
             has_own_numbers: true,
         })
@@ -166,6 +183,7 @@ impl Area {
                 process::write_header(parts);
             }
         }
+        let file = mapping::move_high(file.as_fd()).unwrap_or(file);
         Self::open(file)?.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
     }
 
@@ -198,6 +216,12 @@ impl Area {
         self.id
     }
 
+    /// The user whose area it is.
+    #[must_use]
+    pub fn owner(&self) -> u32 {
+        self.owner
+    }
+
     /// When the area was made.
     #[must_use]
     pub fn created(&self) -> MonotonicNs {
@@ -227,6 +251,7 @@ impl Area {
                 windows: MappedWindows::new(file, mapping::windows_in(facts.bytes)),
             },
             id,
+            owner: facts.owner,
             ticks,
             has_own_numbers: true,
         }))

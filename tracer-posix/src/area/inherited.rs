@@ -1,7 +1,7 @@
 //! Finding the area that the program before us left open for us. No allocation: it may run in the
 //! first emission of a program that links the library statically.
 
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use super::find::{Kind, kind};
 use super::mapping::{self, HIGH_NUMBERS};
@@ -9,7 +9,7 @@ use super::mapping::{self, HIGH_NUMBERS};
 /// How the kernel shows an area's descriptor.
 pub(super) const LINK: &[u8] = b"/memfd:posix_trace_area (deleted)";
 
-/// The area's descriptor that was inherited over exec, if there is one.
+/// The area that was inherited over exec, if there is one, by a descriptor to map it by.
 #[inline]
 pub(super) fn take() -> Option<OwnedFd> {
     // SAFETY: takes a number only.
@@ -31,8 +31,7 @@ pub(super) fn take() -> Option<OwnedFd> {
     if for_each_high_number(&mut look).is_none() {
         for_each_descriptor(&mut look)?;
     }
-    let (_, file) = youngest?;
-    Some(mapping::move_high(file.as_fd()).unwrap_or(file))
+    youngest.map(|(_, file)| file)
 }
 
 /// Each high number behind which an area that was inherited may be: they are to be had
@@ -124,7 +123,7 @@ fn area_behind(raw: RawFd) -> Option<(u64, OwnedFd)> {
 }
 
 /// Whether `raw` is a descriptor as areas are [handed on](mapping::to_hand_on) by.
-fn is_handed_on(raw: RawFd) -> bool {
+pub(super) fn is_handed_on(raw: RawFd) -> bool {
     // SAFETY: no pointer is passed; a number that is no descriptor is an error, not a fault.
     let flags = unsafe { libc::fcntl(raw, libc::F_GETFL) };
     flags >= 0 && flags & libc::O_PATH != 0

@@ -221,7 +221,7 @@ pub(super) fn create_file() -> io::Result<OwnedFd> {
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     // SAFETY: an own descriptor; no pointer is passed.
     check(unsafe { libc::fcntl(low.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
-    Ok(move_high(low.as_fd()).unwrap_or(low))
+    Ok(low)
 }
 
 /// Makes the memory of an area for a process that can have no file: its children share it, and nobody else finds it.

@@ -5,7 +5,7 @@
 //! found out from a page that the kernel wipes on fork, so that children made without the C library's
 //! `fork()` are noticed too.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
@@ -30,10 +30,8 @@ pub(super) struct ProcessState {
     /// Base of the area's fixed parts; survives fork.
     base: AtomicPtr<u8>,
     pid: AtomicI32,
-    /// The descriptor of the area's file. Always closed on exec.
+    /// The descriptor of the area's file: one to be [handed on](mapping::to_hand_on), where such can be had.
     file: AtomicI32,
-    /// The one that programs after us are [handed](mapping::to_hand_on); -1 before there is one.
-    handed_on: AtomicI32,
     device: AtomicU64,
     inode: AtomicU64,
     /// Windows that the area has room for, as its file's size says.
@@ -61,7 +59,6 @@ static STATE: ProcessState = ProcessState {
     base: AtomicPtr::new(std::ptr::null_mut()),
     pid: AtomicI32::new(0),
     file: AtomicI32::new(-1),
-    handed_on: AtomicI32::new(-1),
     device: AtomicU64::new(0),
     inode: AtomicU64::new(0),
     windows: AtomicUsize::new(0),
@@ -158,7 +155,11 @@ fn map_named() -> std::io::Result<(Parts<'static>, bool)> {
     STATE
         .windows
         .store(mapping::windows_in(facts.bytes), Relaxed);
-    STATE.file.store(file.into_raw_fd(), Relaxed);
+    // Where there is no `/proc`, the one that it is mapped by; it is never handed on.
+    let kept = mapping::to_hand_on(file.as_fd()).or_else(|_| mapping::move_high(file.as_fd()));
+    STATE
+        .file
+        .store(kept.unwrap_or(file).into_raw_fd(), Relaxed);
     Ok((parts, is_new))
 }
 
@@ -262,14 +263,22 @@ pub(super) fn window_count() -> usize {
 /// The area's descriptor, if it still is one: the program may have closed it, and may have opened
 /// something else under its number.
 pub(super) fn file() -> Option<RawFd> {
-    if_still_ours(STATE.file.load(Relaxed))
+    let file = STATE.file.load(Relaxed);
+    is_ours(file).then_some(file)
 }
 
-/// A descriptor that was one of our area, if it still is.
-fn if_still_ours(number: RawFd) -> Option<RawFd> {
-    let FileFacts { device, inode, .. } = mapping::facts(number).ok()?;
-    let is_ours = device == STATE.device.load(Relaxed) && inode == STATE.inode.load(Relaxed);
-    is_ours.then_some(number)
+/// The area's file, opened anew to be mapped. `None` where it may not be any more, or there is no `/proc`.
+pub(super) fn open_file() -> Option<OwnedFd> {
+    let opened = mapping::open_anew(file()?, libc::O_RDWR).ok()?;
+    // Another thread may have closed ours, and opened a file of its own.
+    is_ours(opened.as_raw_fd()).then_some(opened)
+}
+
+/// Whether a descriptor is one of our area.
+fn is_ours(number: RawFd) -> bool {
+    mapping::facts(number).is_ok_and(|FileFacts { device, inode, .. }| {
+        device == STATE.device.load(Relaxed) && inode == STATE.inode.load(Relaxed)
+    })
 }
 
 /// Which area this process has.
@@ -309,33 +318,13 @@ pub(super) fn share_over_exec(parts: Parts<'_>) {
         control.state.load(Acquire) == stream_state::LIVE
             && is_traced_by(slot, control, control.generation.load(Relaxed))
     });
-    let handed_on = if_still_ours(STATE.handed_on.load(Relaxed));
     let flags = if is_shared { 0 } else { libc::FD_CLOEXEC };
-    let handed_on = if is_shared {
-        handed_on.or_else(make_handed_on)
-    } else {
-        handed_on
-    };
-    if let Some(number) = handed_on {
-        // SAFETY: takes no pointers. The descriptor is ours: it was just looked at.
-        unsafe { libc::fcntl(number, libc::F_SETFD, flags) };
+    if let Some(file) = file()
+        && inherited::is_handed_on(file)
+    {
+        // SAFETY: takes no pointers. The descriptor is ours: `file()` has just looked.
+        unsafe { libc::fcntl(file, libc::F_SETFD, flags) };
     }
-}
-
-/// Makes the descriptor that is handed on over exec. `None` where it cannot be had, or the program has closed ours.
-#[cold]
-fn make_handed_on() -> Option<RawFd> {
-    let before = STATE.handed_on.load(Relaxed);
-    let file = file()?;
-    // SAFETY: open a moment ago. Whatever it is by now, it is only opened once more, and looked at again.
-    let made = mapping::to_hand_on(unsafe { BorrowedFd::borrow_raw(file) }).ok()?;
-    let number = if_still_ours(made.as_raw_fd())?;
-    STATE
-        .handed_on
-        .compare_exchange(before, number, Relaxed, Relaxed)
-        // Another thread was faster.
-        .ok()?;
-    Some(made.into_raw_fd())
 }
 
 extern "C" fn after_fork_in_child() {
