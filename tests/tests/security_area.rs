@@ -233,3 +233,98 @@ fn an_area_is_its_users_alone() {
     assert_eq!((facts.uid(), facts.mode() & 0o7777), (VICTIM, 0o600));
     target.end().unwrap();
 }
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn nobody_emits_under_the_number_of_another() {
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage(&["flood", "forger"]).unwrap();
+    let mut victim = as_user(VICTIM, stage.path(), "flood");
+    let (victim, _) = Target::start(victim.args(["1", "1000", "1"])).unwrap();
+    let claimed = victim.pid().to_string();
+    for options in [&["--no-system"][..], &[]] {
+        let mut command = Command::new(dist::tracer_user().unwrap());
+        command.arg("run").args(options);
+        command.args(["--format", "json", "--output"]);
+        let output = stage.path().join("out");
+        command.arg(&output).arg("--");
+        command.arg(stage.path().join("forger")).arg("100");
+        command.env("LD_LIBRARY_PATH", stage.path().join("dist/lib"));
+        command.env("CLAIMED", &claimed);
+        let ended = command.output().unwrap();
+        let events = std::fs::read_to_string(&output).unwrap();
+        let number = format!("\"pid\":{claimed},");
+        assert!(
+            !events.lines().any(|line| line.contains(&number)),
+            "{options:?}"
+        );
+        let forged = events
+            .lines()
+            .filter(|line| line.contains("\"type\":\"forged\""));
+        assert_eq!(
+            forged.filter(|line| line.contains("\"pid\":0,")).count(),
+            100
+        );
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        assert!(errors.contains("100 user events say"), "{errors}");
+    }
+    victim.end().unwrap();
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn areas_of_others_take_away_no_descriptors_that_are_needed() {
+    const OTHERS: usize = 80;
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage(&["flood"]).unwrap();
+    let start = |user, events: &str| {
+        let mut command = as_user(user, stage.path(), "flood");
+        Target::start(command.args(["1", events, "1"])).unwrap().0
+    };
+    let others: Vec<Target> = (0..OTHERS).map(|_| start(ATTACKER, "500")).collect();
+    let mut victim = start(VICTIM, "1000");
+    // With fewer descriptors than there are areas; more may be had.
+    let mut command = Command::new("prlimit");
+    command.args(["--nofile=64:4096", "--"]);
+    command.arg(dist::tracer_user().unwrap());
+    command.args(["attach", "--no-system", "--format", "json"]);
+    command.args(
+        others
+            .iter()
+            .chain([&victim])
+            .map(|target| target.pid().to_string()),
+    );
+    let mut tracer = Tracer::start_command(&mut command).unwrap();
+    let own = victim.pid();
+    tracer
+        .wait_for(|event| event.is_user("marker") && event.pid == own)
+        .unwrap();
+    victim.go().unwrap();
+    victim.wait_until_done().unwrap();
+    let trace = tracer.stop().unwrap();
+    let events = trace.events().unwrap();
+    let of_victim = events
+        .iter()
+        .filter(|event| event.is_user("flood") && event.pid == own);
+    assert_eq!(of_victim.count(), 1000);
+    assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
+}
+
+#[test]
+#[ignore = "needs root, as the other tests here"]
+fn a_command_has_the_limit_that_it_would_have_had() {
+    if missing_right().is_some() {
+        return;
+    }
+    let mut command = Command::new("prlimit");
+    command.args(["--nofile=300:400", "--"]);
+    command.arg(dist::tracer_user().unwrap());
+    command.args(["run", "--no-system", "--output", "/dev/null", "--"]);
+    command.args(["sh", "-c", "ulimit -Sn; ulimit -Hn"]);
+    let output = command.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "300\n400\n");
+}

@@ -96,6 +96,11 @@ pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
     })
 }
 
+/// Whether process `pid` has mapped the file with this inode that is called as an area's is.
+pub(super) fn is_mapped_by(pid: i32, inode: u64) -> bool {
+    mapped(pid).iter().any(|mapped| mapped.inode == inode)
+}
+
 #[derive(Default)]
 struct Found {
     candidates: Vec<Candidate>,

@@ -216,6 +216,12 @@ impl Area {
         self.id
     }
 
+    /// Whether process `pid` uses this area now, as the kernel tells.
+    #[must_use]
+    pub fn is_used_by(id: AreaId, pid: i32) -> bool {
+        belonging::is_mapped_by(pid, id.inode)
+    }
+
     /// The user whose area it is.
     #[must_use]
     pub fn owner(&self) -> u32 {
