@@ -63,7 +63,7 @@ impl Random {
             1 => u64::MAX,
             2 => random,
             3 => random % 300,
-            4 => random % 300 << 32 | random >> 32 % 300,
+            4 => ((random % 300) << 32) | (random % 299),
             5 => random % u64::from(MIN_CHUNK_BYTES),
             6 => u64::from(MIN_CHUNK_BYTES) - random % 64,
             7 => u64::from(u32::MAX) - random % 4,
@@ -158,12 +158,9 @@ fn emit() {
         }
         let until = Instant::now() + time();
         while Instant::now() < until {
-            std::thread::spawn({
-                let event = event.clone();
-                move || (0..100).for_each(|_| event.emit(b"short"))
-            })
-            .join()
-            .unwrap();
+            std::thread::spawn(move || (0..100).for_each(|_| event.emit(b"short")))
+                .join()
+                .unwrap();
             child_that_emits(&event);
         }
         is_over.store(true, Relaxed);
@@ -423,7 +420,9 @@ fn attack(mode: RingMode, how: &str) {
     };
     assert!(events > 1000, "the victim was held up: {rest}");
     assert!(Duration::from_micros(longest) < MOST_OF_AN_EVENT, "{rest}");
-    assert!(seen > 0, "nothing was read");
+    // Where no thread can have a lane, or nothing is overwritten, there may be nothing.
+    let is_any_left = how == "spoil" && mode == RingMode::OverwriteOldest;
+    assert!(seen > 0 || !is_any_left, "nothing was read");
     assert!(longest_round < Duration::from_secs(1), "{longest_round:?}");
     let grown = peak_kib() - before_kib;
     assert!(grown < MOST_MEMORY_KIB, "{grown} KiB");
