@@ -245,7 +245,8 @@ fn a_source_that_may_retire_ends_when_it_has_brought_nothing_for_a_while() {
 fn a_command_that_is_given_an_area_is_traced_from_its_first_event() {
     let _alone = alone();
     let area = Area::for_command().unwrap();
-    let raw = area.file().unwrap().as_raw_fd();
+    let inherited = area.to_be_inherited().unwrap();
+    let raw = inherited.as_raw_fd();
     let mut command = player("emit at once");
     let keep_open = move || {
         // SAFETY: changes a flag of a descriptor that is open.

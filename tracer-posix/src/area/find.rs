@@ -1,11 +1,7 @@
 //! Finding the area of a process, and mapping it.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -13,17 +9,13 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use tracer_common::area::{DATA_OFFSET, MAGIC, VERSION};
 
 use super::alive::{is_process, is_strictly_confined};
-use super::inherited::LINK;
+use super::belonging::{self, Belonging};
 use super::liveness;
 use super::mapping::{self, Mapping, Parts};
 use super::process;
 use super::reader_windows::{AreaWindows, MappedWindows};
 use super::ticks::TickSource;
 use crate::event::MonotonicNs;
-
-/// Bytes of `/proc/PID/maps` in which an area is looked for that the process has no descriptor of: of some
-/// ten thousand mappings. It is looked for again and again, and a signal must not wait for that.
-const MOST_MAPS_BYTES: u64 = 1 << 20;
 
 /// Identifies a trace area on this machine while it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -81,6 +73,7 @@ pub enum FindError {
 pub struct Area {
     memory: Memory,
     id: AreaId,
+    owner: u32,
     ticks: TickSource,
     /// Whether processes and threads have the same numbers here as where the area's processes are.
     has_own_numbers: bool,
@@ -119,6 +112,20 @@ impl WaitingWord {
     }
 }
 
+impl FindError {
+    /// Whether it may be found later: what lacks now are descriptors or memory of ours.
+    #[must_use]
+    pub fn is_for_lack(&self) -> bool {
+        let (Self::NotPermitted { source, .. } | Self::Map { source, .. }) = self else {
+            return false;
+        };
+        matches!(
+            source.raw_os_error(),
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)
+        )
+    }
+}
+
 impl Area {
     /// The area of this process; the library makes it when it is loaded.
     #[must_use]
@@ -128,6 +135,8 @@ impl Area {
         Some(Self {
             memory: Memory::Own(parts),
             id: process::area_id(),
+            // SAFETY: takes nothing and cannot fail.
+            owner: unsafe { libc::geteuid() },
             ticks,
             has_own_numbers: true,
         })
@@ -148,30 +157,16 @@ impl Area {
         if is_strictly_confined(pid) {
             return Err(FindError::Confined { pid });
         }
-        let mut is_any_foreign = false;
-        let mapped = std::iter::once_with(|| mapped_file(pid)).flatten();
-        for path in descriptors(pid)?.into_iter().chain(mapped) {
-            let file = match at_once().write(true).open(path) {
-                Ok(file) => OwnedFd::from(file),
-                // Closed, or the process ended, since we looked.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(source) => return Err(FindError::NotPermitted { pid, source }),
-            };
-            match Self::open(file) {
-                Ok(Some(mut area)) => {
-                    area.has_own_numbers = liveness::has_own_numbers(pid);
-                    return Ok(Some(area));
-                }
-                Ok(None) => is_any_foreign = true,
-                // What is just being made will be there the next time.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(source) => return Err(FindError::Map { pid, source }),
+        match belonging::file_of(pid)? {
+            Belonging::None => Ok(None),
+            Belonging::Foreign => Err(FindError::Unreadable { pid }),
+            Belonging::Area(file) => {
+                let area = Self::open(file).map_err(|source| FindError::Map { pid, source })?;
+                let mut area = area.ok_or(FindError::Unreadable { pid })?;
+                area.has_own_numbers = liveness::has_own_numbers(pid);
+                Ok(Some(area))
             }
         }
-        if is_any_foreign {
-            return Err(FindError::Unreadable { pid });
-        }
-        Ok(None)
     }
 
     /// Makes an area to hand to a command that is about to be started: the descriptor is
@@ -188,18 +183,20 @@ impl Area {
                 process::write_header(parts);
             }
         }
+        let file = mapping::move_high(file.as_fd()).unwrap_or(file);
         Self::open(file)?.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
     }
 
     /// A descriptor of the area to be inherited over exec, where the library in the new program looks
-    /// for it. It is closed by exec until that is taken off it.
+    /// for it. It is closed by exec until that is taken off it. Only a program of this process's effective user can open the
+    /// area by it.
     ///
     /// # Errors
     ///
     /// No descriptor can be had.
     pub fn to_be_inherited(&self) -> io::Result<OwnedFd> {
         match self.file() {
-            Some(file) => mapping::move_high(file),
+            Some(file) => mapping::to_hand_on(file),
             None => Err(io::Error::from_raw_os_error(libc::EBADF)),
         }
     }
@@ -217,6 +214,18 @@ impl Area {
     #[must_use]
     pub fn id(&self) -> AreaId {
         self.id
+    }
+
+    /// Whether process `pid` uses this area now, as the kernel tells.
+    #[must_use]
+    pub fn is_used_by(id: AreaId, pid: i32) -> bool {
+        belonging::is_mapped_by(pid, id.inode)
+    }
+
+    /// The user whose area it is.
+    #[must_use]
+    pub fn owner(&self) -> u32 {
+        self.owner
     }
 
     /// When the area was made.
@@ -248,6 +257,7 @@ impl Area {
                 windows: MappedWindows::new(file, mapping::windows_in(facts.bytes)),
             },
             id,
+            owner: facts.owner,
             ticks,
             has_own_numbers: true,
         }))
@@ -311,6 +321,10 @@ pub(super) enum Kind {
 
 /// Looks what a file is.
 pub(super) fn kind(file: &OwnedFd) -> Kind {
+    // In huge pages, or on a file system of somebody's own, a page that is not there yet may not be had at all.
+    if !mapping::is_ordinary_memory(file) {
+        return Kind::Foreign;
+    }
     if !mapping::is_sealed(file) {
         return Kind::Unfinished;
     }
@@ -333,55 +347,6 @@ pub(super) fn kind(file: &OwnedFd) -> Kind {
         },
         _ => Kind::Foreign,
     }
-}
-
-/// The paths of what may be the area's descriptor among those of the process.
-fn descriptors(pid: i32) -> Result<Vec<PathBuf>, FindError> {
-    let directory = format!("/proc/{pid}/fd");
-    let entries = match fs::read_dir(&directory) {
-        Ok(entries) => entries,
-        Err(_) if pid <= 0 || !Path::new(&format!("/proc/{pid}")).exists() => {
-            return Err(FindError::NoSuchProcess { pid });
-        }
-        Err(_) if is_zombie(pid) => return Ok(Vec::new()),
-        Err(source) => return Err(FindError::NotPermitted { pid, source }),
-    };
-    let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
-    Ok(paths.filter(|path| is_area_link(path)).collect())
-}
-
-/// Reads a file, which is opened without waiting: whoever owns a file may have taken a lease on it, which he is given
-/// most of a minute to let go of.
-fn at_once() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NONBLOCK);
-    options
-}
-
-fn is_area_link(path: &Path) -> bool {
-    fs::read_link(path).is_ok_and(|link| link.as_os_str().as_bytes() == LINK)
-}
-
-/// The area that the process has mapped, though it has closed the descriptor. The kernel shows
-/// mapped files only to those with CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
-fn mapped_file(pid: i32) -> Option<PathBuf> {
-    let maps = File::open(format!("/proc/{pid}/maps")).ok()?;
-    // Line by line: a process may have mappings whose names fill hundreds of megabytes.
-    let mut lines = BufReader::new(maps.take(MOST_MAPS_BYTES)).split(b'\n');
-    let line = lines.find_map(|line| line.ok().filter(|line| line.ends_with(LINK)))?;
-    let range = line.split(|&byte| byte == b' ').next()?;
-    let path = PathBuf::from(format!(
-        "/proc/{pid}/map_files/{}",
-        std::str::from_utf8(range).ok()?
-    ));
-    at_once().open(&path).is_ok().then_some(path)
-}
-
-fn is_zombie(pid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
-        stat.rsplit_once(") ")
-            .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
-    })
 }
 
 #[cfg(test)]

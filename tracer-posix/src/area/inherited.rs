@@ -1,7 +1,7 @@
 //! Finding the area that the program before us left open for us. No allocation: it may run in the
 //! first emission of a program that links the library statically.
 
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use super::find::{Kind, kind};
 use super::mapping::{self, HIGH_NUMBERS};
@@ -9,7 +9,7 @@ use super::mapping::{self, HIGH_NUMBERS};
 /// How the kernel shows an area's descriptor.
 pub(super) const LINK: &[u8] = b"/memfd:posix_trace_area (deleted)";
 
-/// The area's descriptor that was inherited over exec, if there is one.
+/// The area that was inherited over exec, if there is one, by a descriptor to map it by.
 #[inline]
 pub(super) fn take() -> Option<OwnedFd> {
     // SAFETY: takes a number only.
@@ -31,38 +31,23 @@ pub(super) fn take() -> Option<OwnedFd> {
     if for_each_high_number(&mut look).is_none() {
         for_each_descriptor(&mut look)?;
     }
-    let (_, file) = youngest?;
-    Some(mapping::move_high(file.as_fd()).unwrap_or(file))
+    youngest.map(|(_, file)| file)
 }
 
-/// Each high number with a sealed file, if an area that was inherited has one of them: they are to be had
-/// here, and some are left. Every program that is started pays for the look: one call takes far less
+/// Each high number behind which an area that was inherited may be: they are to be had
+/// here, and some are left. Every program that is started pays for the look: a call for each takes far less
 /// time than reading `/proc/self/fd`. (Where the process before us was not allowed so high a number, and
 /// raised its limit before it exec'ed, the area is passed by.)
 #[inline]
 fn for_each_high_number(look_at: &mut impl FnMut(RawFd)) -> Option<()> {
-    const COUNT: usize = HIGH_NUMBERS.end.abs_diff(HIGH_NUMBERS.start) as usize;
     let end = u64::try_from(HIGH_NUMBERS.end).unwrap_or(u64::MAX);
-    if mapping::descriptor_limit().ok()? < end {
+    // SAFETY: no pointer is passed; a number that is no descriptor is an error, not a fault.
+    let is_open = |number: RawFd| unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0;
+    if mapping::descriptor_limit().ok()? < end || is_open(HIGH_NUMBERS.end - 1) {
         return None;
     }
-    let mut numbers = HIGH_NUMBERS;
-    let mut looks: [libc::pollfd; COUNT] = std::array::from_fn(|_| libc::pollfd {
-        fd: numbers.next().unwrap_or(-1),
-        events: 0,
-        revents: 0,
-    });
-    // SAFETY: as many places as are named; it does not wait. What is not open is told, not a fault.
-    let told = unsafe { libc::poll(looks.as_mut_ptr(), COUNT as libc::nfds_t, 0) };
-    let is_open = |look: &libc::pollfd| look.revents & libc::POLLNVAL == 0;
-    if told < 0 || looks.last().is_some_and(is_open) {
-        return None;
-    }
-    looks
-        .iter()
-        .filter(|look| is_open(look))
-        .map(|look| look.fd)
-        .filter(|number| mapping::is_sealed_number(*number))
+    HIGH_NUMBERS
+        .filter(|number| is_handed_on(*number))
         .for_each(look_at);
     Some(())
 }
@@ -112,47 +97,36 @@ fn number(name: &[u8]) -> Option<RawFd> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The area behind `raw`, when it was made, and a descriptor of our own for it in place of `raw`.
+/// The area behind `raw`, when it was made, and a descriptor to map it by; `raw` is closed. `None` where it is no area, or
+/// one of another user: whoever has given privileges up reads nothing of those who have them, and whoever has some takes nothing
+/// from those who have not.
 fn area_behind(raw: RawFd) -> Option<(u64, OwnedFd)> {
-    let mut path = [0_u8; 32];
-    for (place, byte) in path
-        .iter_mut()
-        .zip(b"/proc/self/fd/".iter().copied().chain(digits(raw)))
-    {
-        *place = byte;
-    }
+    let path = mapping::link_of(raw);
     let mut link = [0_u8; 64];
-    // SAFETY: `path` ends with a null, since it is longer than what was written; `link` is valid
-    // for as many bytes as are named.
+    // SAFETY: `path` ends with a null; `link` is valid for as many bytes as are named.
     let length =
         unsafe { libc::readlink(path.as_ptr().cast(), link.as_mut_ptr().cast(), link.len()) };
     let is_named_so = usize::try_from(length).ok().and_then(|end| link.get(..end)) == Some(LINK);
-    if !is_named_so {
+    if !is_named_so || !is_handed_on(raw) {
         return None;
     }
-    // SAFETY: the descriptor was open a moment ago and nobody else runs yet who could close it;
-    // a wrong guess is an error of `fcntl`.
-    let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(raw) };
-    let file = borrowed.try_clone_to_owned().ok()?;
-    let Kind::Area { created } = kind(&file) else {
-        return None;
-    };
     // SAFETY: it is an area's descriptor, which only this library opens: nobody else uses it.
-    drop(unsafe { OwnedFd::from_raw_fd(raw) });
-    Some((created, file))
+    let handed_on = unsafe { OwnedFd::from_raw_fd(raw) };
+    let file = mapping::open_anew(handed_on.as_raw_fd(), libc::O_RDWR).ok()?;
+    // SAFETY: takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let is_ours = mapping::facts(file.as_raw_fd()).is_ok_and(|facts| facts.is_only_for(user));
+    match kind(&file) {
+        Kind::Area { created } if is_ours => Some((created, file)),
+        _ => None,
+    }
 }
 
-/// The decimal digits of a descriptor.
-fn digits(number: RawFd) -> impl Iterator<Item = u8> {
-    let mut divisor = 1_i32;
-    while number / divisor >= 10 {
-        divisor *= 10;
-    }
-    std::iter::from_fn(move || {
-        let digit = u8::try_from(number.checked_div(divisor)? % 10).ok()?;
-        divisor /= 10;
-        Some(b'0' + digit)
-    })
+/// Whether `raw` is a descriptor as areas are [handed on](mapping::to_hand_on) by.
+pub(super) fn is_handed_on(raw: RawFd) -> bool {
+    // SAFETY: no pointer is passed; a number that is no descriptor is an error, not a fault.
+    let flags = unsafe { libc::fcntl(raw, libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_PATH != 0
 }
 
 fn open(path: &std::ffi::CStr) -> Option<OwnedFd> {
@@ -179,14 +153,6 @@ pub(super) fn parent_of(pid: i32) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn digits_spell_a_number() {
-        for number in [0, 7, 10, 991, 1_000_000] {
-            let spelled: Vec<u8> = digits(number).collect();
-            assert_eq!(spelled, number.to_string().as_bytes());
-        }
-    }
 
     #[test]
     fn the_parent_of_this_process_is_known() {

@@ -196,7 +196,10 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Makes an area's memory: a sealed memfd. The descriptor is closed on exec.
+/// Who may open an area's file: the user whose area it is, and root.
+pub(super) const OWNER_ONLY: libc::mode_t = 0o600;
+
+/// Makes an area's memory: a sealed memfd of this process's effective user. The descriptor is closed on exec.
 #[inline]
 pub(super) fn create_file() -> io::Result<OwnedFd> {
     let bytes = permitted_bytes()?;
@@ -212,10 +215,13 @@ pub(super) fn create_file() -> io::Result<OwnedFd> {
     let low = unsafe { OwnedFd::from_raw_fd(raw) };
     // SAFETY: an own descriptor; no pointer is passed.
     check(unsafe { libc::ftruncate(low.as_raw_fd(), bytes) })?;
+    // Whoever is handed it over exec opens it anew, and only its owner can.
+    // SAFETY: as above.
+    check(unsafe { libc::fchmod(low.as_raw_fd(), OWNER_ONLY) })?;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     // SAFETY: an own descriptor; no pointer is passed.
     check(unsafe { libc::fcntl(low.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
-    Ok(move_high(low.as_fd()).unwrap_or(low))
+    Ok(low)
 }
 
 /// Makes the memory of an area for a process that can have no file: its children share it, and nobody else finds it.
@@ -332,6 +338,49 @@ pub(super) fn move_high(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
+/// A descriptor of the same file, at a high number and closed on exec, by which nothing can be read, written or mapped: whoever
+/// has it opens the file anew ([`open_anew`]), for which the kernel asks for rights again.
+pub(super) fn to_hand_on(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let low = open_anew(file.as_raw_fd(), libc::O_PATH)?;
+    move_high(low.as_fd())
+}
+
+/// Opens what is behind a descriptor once more. It never waits: the owner of a file may have taken a lease on it.
+pub(super) fn open_anew(number: RawFd, how: libc::c_int) -> io::Result<OwnedFd> {
+    let path = link_of(number);
+    let how = how | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a null.
+    let raw = check(unsafe { libc::open(path.as_ptr().cast(), how) })?;
+    // SAFETY: a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// The path of what is behind a descriptor, ended by a null. (No allocation: it may be asked for in the first emission of a
+/// program.)
+#[inline]
+pub(super) fn link_of(number: RawFd) -> [u8; 32] {
+    let mut path = [0_u8; 32];
+    let written = b"/proc/self/fd/".iter().copied().chain(digits(number));
+    // The last byte stays a null: a number has ten digits at most.
+    for (place, byte) in path.iter_mut().zip(written) {
+        *place = byte;
+    }
+    path
+}
+
+/// The decimal digits of a descriptor.
+fn digits(number: RawFd) -> impl Iterator<Item = u8> {
+    let mut divisor = 1_i32;
+    while number / divisor >= 10 {
+        divisor *= 10;
+    }
+    std::iter::from_fn(move || {
+        let digit = u8::try_from(number.checked_div(divisor)? % 10).ok()?;
+        divisor /= 10;
+        Some(b'0' + digit)
+    })
+}
+
 /// How many descriptors this process may have.
 #[inline]
 pub(super) fn descriptor_limit() -> io::Result<u64> {
@@ -376,6 +425,16 @@ pub(super) struct FileFacts {
     pub(super) device: u64,
     pub(super) inode: u64,
     pub(super) bytes: u64,
+    /// Whose it is, and who else may open it.
+    pub(super) owner: u32,
+    pub(super) mode: u32,
+}
+
+impl FileFacts {
+    /// Whether it is a file of this user's, which nobody else may open.
+    pub(super) fn is_only_for(&self, user: u32) -> bool {
+        self.owner == user && self.mode & 0o7777 == OWNER_ONLY
+    }
 }
 
 /// Asks what `file` refers to.
@@ -390,17 +449,54 @@ pub(super) fn facts(file: RawFd) -> io::Result<FileFacts> {
         device: stat.st_dev,
         inode: stat.st_ino,
         bytes: stat.st_size.unsigned_abs(),
+        owner: stat.st_uid,
+        mode: stat.st_mode,
     })
+}
+
+/// Whether it is memory in ordinary pages, as a memfd is.
+pub(super) fn is_ordinary_memory(file: &impl AsFd) -> bool {
+    let mut facts = std::mem::MaybeUninit::<libc::statfs>::zeroed();
+    let number = file.as_fd().as_raw_fd();
+    // SAFETY: a valid place to write to.
+    let told = unsafe { libc::fstatfs(number, facts.as_mut_ptr()) } == 0;
+    // SAFETY: zeroed, then filled by the kernel: all of it is numbers.
+    told && unsafe { facts.assume_init() }.f_type == libc::TMPFS_MAGIC
 }
 
 /// Whether the file can neither shrink nor grow, so that mapping it is safe whoever made it.
 pub(super) fn is_sealed(file: &impl AsFd) -> bool {
-    is_sealed_number(file.as_fd().as_raw_fd())
+    const WANTED: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+    // SAFETY: no pointer is passed.
+    let seals = unsafe { libc::fcntl(file.as_fd().as_raw_fd(), libc::F_GET_SEALS) };
+    seals >= 0 && seals & WANTED == WANTED
 }
 
-/// As [`is_sealed`], for a number behind which there may be no file.
-pub(super) fn is_sealed_number(number: RawFd) -> bool {
-    // SAFETY: no pointer is passed; a bad descriptor is an error, not a fault.
-    let seals = unsafe { libc::fcntl(number, libc::F_GET_SEALS) };
-    seals >= 0 && seals & libc::F_SEAL_SHRINK != 0
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_spell_a_number() {
+        for number in [0, 7, 10, 991, 1_000_000, RawFd::MAX] {
+            let spelled: Vec<u8> = digits(number).collect();
+            assert_eq!(spelled, number.to_string().as_bytes());
+            assert_eq!(link_of(number).last(), Some(&0));
+        }
+    }
+
+    #[test]
+    fn what_is_handed_on_gives_nothing_away_by_itself() {
+        let file = create_file().unwrap();
+        let handed_on = to_hand_on(file.as_fd()).unwrap();
+        let mapped = Mapping::new(handed_on.as_fd(), 0, DATA_OFFSET);
+        assert_eq!(mapped.unwrap_err().raw_os_error(), Some(libc::EBADF));
+
+        let anew = open_anew(handed_on.as_raw_fd(), libc::O_RDWR).unwrap();
+        assert!(Mapping::new(anew.as_fd(), 0, DATA_OFFSET).is_ok());
+        assert_eq!(
+            facts(anew.as_raw_fd()).unwrap(),
+            facts(file.as_raw_fd()).unwrap()
+        );
+    }
 }

@@ -10,11 +10,12 @@
 //! | emission | `emitter`, `sequence` (restartable), `chunk` (by a mark), `thread` (what a thread knows), `gate`, `tls` |
 //! | the pool of chunks | `pool`, `links` (its lists), `windows` (mapped by who emits), `retire` (taking it back) |
 //! | reading | `source`, `reading`, `reader_windows`, `ticks` (time), `wake` and `bell` (sleeping), `liveness` |
-//! | who uses an area | `process`, `inherited`, `find`, `late`, `names`, `slot` |
+//! | who uses an area | `process`, `inherited`, `find`, `belonging`, `late`, `names`, `slot` |
 
 mod alive;
 mod atomics;
 mod bell;
+mod belonging;
 mod chunk;
 pub(crate) mod emitter;
 mod errno;

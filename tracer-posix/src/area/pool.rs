@@ -209,6 +209,10 @@ impl Identity {
     }
 }
 
+/// How many lanes a thread counts until it has one: as many as there are threads that may take them from it. A hostile
+/// process may take all, and take the count back, for ever.
+const LANES_AT_ONCE: usize = ENTERING_SLOTS;
+
 /// Bytes of the record that names a new writer.
 const IDENTITY_TAKES: usize = IDENTITY_BYTES + RECORD_HEADER_BYTES;
 
@@ -563,8 +567,9 @@ impl<'a, W: Windows> Pool<'a, W> {
         if free.is_some() {
             return free;
         }
-        let more = |count: u32| (usize::try_from(count).ok()? < LANE_SLOTS).then_some(count + 1);
+        let more = |count: u32| (usize::try_from(count).ok()? < LANE_SLOTS).then(|| count + 1);
         std::iter::from_fn(|| count.fetch_update(AcqRel, Acquire, more).ok())
+            .take(LANES_AT_ONCE)
             .find(|index| self.claim_lane(*index))
     }
 

@@ -5,7 +5,7 @@
 //! found out from a page that the kernel wipes on fork, so that children made without the C library's
 //! `fork()` are noticed too.
 
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
@@ -30,6 +30,7 @@ pub(super) struct ProcessState {
     /// Base of the area's fixed parts; survives fork.
     base: AtomicPtr<u8>,
     pid: AtomicI32,
+    /// The descriptor of the area's file: one to be [handed on](mapping::to_hand_on), where such can be had.
     file: AtomicI32,
     device: AtomicU64,
     inode: AtomicU64,
@@ -154,7 +155,11 @@ fn map_named() -> std::io::Result<(Parts<'static>, bool)> {
     STATE
         .windows
         .store(mapping::windows_in(facts.bytes), Relaxed);
-    STATE.file.store(file.into_raw_fd(), Relaxed);
+    // Where there is no `/proc`, the one that it is mapped by; it is never handed on.
+    let kept = mapping::to_hand_on(file.as_fd()).or_else(|_| mapping::move_high(file.as_fd()));
+    STATE
+        .file
+        .store(kept.unwrap_or(file).into_raw_fd(), Relaxed);
     Ok((parts, is_new))
 }
 
@@ -259,9 +264,21 @@ pub(super) fn window_count() -> usize {
 /// something else under its number.
 pub(super) fn file() -> Option<RawFd> {
     let file = STATE.file.load(Relaxed);
-    let FileFacts { device, inode, .. } = mapping::facts(file).ok()?;
-    let is_ours = device == STATE.device.load(Relaxed) && inode == STATE.inode.load(Relaxed);
-    is_ours.then_some(file)
+    is_ours(file).then_some(file)
+}
+
+/// The area's file, opened anew to be mapped. `None` where it may not be any more, or there is no `/proc`.
+pub(super) fn open_file() -> Option<OwnedFd> {
+    let opened = mapping::open_anew(file()?, libc::O_RDWR).ok()?;
+    // Another thread may have closed ours, and opened a file of its own.
+    is_ours(opened.as_raw_fd()).then_some(opened)
+}
+
+/// Whether a descriptor is one of our area.
+fn is_ours(number: RawFd) -> bool {
+    mapping::facts(number).is_ok_and(|FileFacts { device, inode, .. }| {
+        device == STATE.device.load(Relaxed) && inode == STATE.inode.load(Relaxed)
+    })
 }
 
 /// Which area this process has.
@@ -292,16 +309,19 @@ pub(super) fn streams_changed() {
     }
 }
 
-/// Hands the area's descriptor on over exec while a stream traces us: the program that comes after
+/// Hands the area on over exec while a stream traces us: the program that comes after
 /// us goes on being traced. One that is started by a `vfork()` or spawn is given it too, and finds
-/// out by itself whether it is traced; a forked child decides anew.
+/// out by itself whether it is traced; a forked child decides anew. What is handed on lets nobody in by
+/// itself: a program of another user cannot open it.
 pub(super) fn share_over_exec(parts: Parts<'_>) {
     let is_shared = parts.streams().any(|(slot, control)| {
         control.state.load(Acquire) == stream_state::LIVE
             && is_traced_by(slot, control, control.generation.load(Relaxed))
     });
     let flags = if is_shared { 0 } else { libc::FD_CLOEXEC };
-    if let Some(file) = file() {
+    if let Some(file) = file()
+        && inherited::is_handed_on(file)
+    {
         // SAFETY: takes no pointers. The descriptor is ours: `file()` has just looked.
         unsafe { libc::fcntl(file, libc::F_SETFD, flags) };
     }

@@ -1,5 +1,6 @@
 //! This process's view of its area's windows: each is mapped when a thread first needs it, and stays so.
 
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -56,11 +57,8 @@ fn map(index: usize) -> Option<NonNull<u8>> {
 fn map_anywhere(index: usize) -> Option<NonNull<u8>> {
     let offset = DATA_OFFSET + index * WINDOW_BYTES;
     let place = mapping::reserve_aligned(WINDOW_BYTES)?;
-    if let Some(file) = process::file()
-        && mapping::map_file_at(place, WINDOW_BYTES, file, offset)
-        // Another thread may have closed it and opened a file of its own in between: nothing was
-        // written to that file yet, and nothing will be.
-        && process::file() == Some(file)
+    if let Some(file) = process::open_file()
+        && mapping::map_file_at(place, WINDOW_BYTES, file.as_raw_fd(), offset)
     {
         return Some(place);
     }

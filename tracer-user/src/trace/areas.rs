@@ -11,6 +11,7 @@ use tracer_posix::event::MonotonicNs;
 use tracer_posix::source::Source;
 
 use super::origin::{AreaNumber, Tagged};
+use super::proc_fs;
 use super::setup::later;
 
 /// When to look after a fork or exec: the library makes its area while the program is being
@@ -29,6 +30,14 @@ const LOOK_AFTER: [Duration; 9] = [
 
 /// How often to look at a process that was asked for by its pid.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Areas that are read at once: of one user, and of all. Each takes a descriptor and some mappings, of which a process may
+/// have 65,530.
+const MOST_AREAS_OF_USER: usize = 1024;
+const MOST_AREAS: usize = 4096;
+
+/// How many processes that an area's events name are looked at each second: a hostile one may name thousands.
+const USERS_LOOKED_AT: u32 = 64;
 
 /// Most processes that are looked at in one call, so that many execs do not hold the tracer up.
 const LOOKS_AT_ONCE: usize = 32;
@@ -74,6 +83,8 @@ pub struct FoundLate {
 /// An area that is read.
 #[derive(Debug)]
 struct Known {
+    /// The user whose area it is.
+    owner: u32,
     /// Processes that are known to use it.
     users: HashSet<i32>,
     /// Those, and the children that were made by them: who may have written what is read.
@@ -95,6 +106,12 @@ pub struct Areas {
     /// Whether an exec is told by an event. Without, what is asked for is looked at for ever.
     has_exec_events: bool,
     found_late: FoundLate,
+    /// Looks for users of areas that are left until it is tidied up.
+    looks_left: u32,
+    /// Processes whose areas cannot be read: too many are.
+    refused: HashSet<i32>,
+    /// Processes whose areas could not be opened yet: no descriptor was left, or no memory.
+    lacking: HashSet<i32>,
 }
 
 impl Areas {
@@ -109,12 +126,26 @@ impl Areas {
             asked_for: HashSet::new(),
             has_exec_events,
             found_late: FoundLate::default(),
+            looks_left: USERS_LOOKED_AT,
+            refused: HashSet::new(),
+            lacking: HashSet::new(),
         }
     }
 
     /// What was found too late to be seen from its first user event on.
     pub fn found_late(&self) -> FoundLate {
         self.found_late
+    }
+
+    /// Of how many processes no user event could be had, for lack of descriptors or memory, or since too many areas are read.
+    pub fn unread(&self) -> usize {
+        self.refused.len() + self.lacking.len()
+    }
+
+    /// Whether no further area of this user is read.
+    fn are_too_many(&self, owner: u32) -> bool {
+        let of_user = self.known.values().filter(|known| known.owner == owner);
+        self.known.len() >= MOST_AREAS || of_user.count() >= MOST_AREAS_OF_USER
     }
 
     /// Looks at a process that was asked for, now and from now on.
@@ -129,6 +160,15 @@ impl Areas {
             self.search(pid, now);
         }
         Ok(look)
+    }
+
+    /// Looks at a command from now on where no event will tell that it runs another program: one that is run as another user
+    /// does not take the area up that was made for it, and has one of its own.
+    pub fn expect(&mut self, pid: i32, now: MonotonicNs) {
+        if !self.has_exec_events {
+            self.asked_for.insert(pid);
+            self.search(pid, now);
+        }
     }
 
     /// Opens a stream in an area that was made for `pid` before it started.
@@ -158,6 +198,11 @@ impl Areas {
             });
             return Ok(Look::Known);
         }
+        let owner = area.owner();
+        if self.are_too_many(owner) {
+            self.refused.insert(pid);
+            return Ok(Look::Known);
+        }
         let request = StreamRequest {
             target,
             ..self.request.clone()
@@ -165,6 +210,7 @@ impl Areas {
         let source = AreaSource::open(area, &request)?;
         let number = self.free_number();
         let known = Known {
+            owner,
             users: HashSet::from([pid]),
             writers: HashSet::from([pid]),
             number,
@@ -211,6 +257,31 @@ impl Areas {
             .is_none_or(|known| known.writers.contains(&pid))
     }
 
+    /// Whether process `pid` uses this area for certain, or has ended: then nobody can tell. Looks at the process where that
+    /// is not known.
+    pub fn is_used_by(&mut self, area: AreaNumber, pid: i32) -> bool {
+        let of_number = |known: &Known| known.number == Some(area);
+        let Some(((id, _), known)) = self.known.iter_mut().find(|(_, known)| of_number(known))
+        else {
+            return true;
+        };
+        if known.writers.contains(&pid) {
+            return true;
+        }
+        let Some(left) = self.looks_left.checked_sub(1) else {
+            return false;
+        };
+        self.looks_left = left;
+        if !proc_fs::exists(pid) {
+            return true;
+        }
+        let is_user = Area::is_used_by(*id, pid);
+        if is_user {
+            known.writers.insert(pid);
+        }
+        is_user
+    }
+
     /// The processes that may have written to this area.
     pub fn writers(&self, area: AreaNumber) -> Vec<i32> {
         let mut known = self.known.values();
@@ -251,6 +322,7 @@ impl Areas {
                 Err(AreaError::Find(FindError::NoSuchProcess { .. })) => {
                     self.searches.remove(&pid);
                 }
+                Err(AreaError::Find(error)) if error.is_for_lack() => self.try_again(pid, now),
                 Err(error) => {
                     self.searches.remove(&pid);
                     let error = &error as &dyn std::error::Error;
@@ -267,6 +339,7 @@ impl Areas {
 
     /// Forgets the processes for which `is_live` is false.
     pub fn keep_only(&mut self, is_live: impl Fn(i32) -> bool) {
+        self.looks_left = USERS_LOOKED_AT;
         self.searches.retain(|pid, _| is_live(*pid));
         self.asked_for.retain(|pid| is_live(*pid));
         if self.has_exec_events {
@@ -286,7 +359,9 @@ impl Areas {
     }
 
     fn look(&mut self, pid: i32) -> Result<Look, AreaError> {
-        let Some(area) = Area::find(pid)? else {
+        let found = Area::find(pid)?;
+        self.lacking.remove(&pid);
+        let Some(area) = found else {
             return Ok(Look::Nothing);
         };
         let created = area.created();
@@ -297,6 +372,14 @@ impl Areas {
             self.found_late.longest = self.found_late.longest.max(unseen);
         }
         Ok(look)
+    }
+
+    /// Looks again later: it is not known yet whether there is an area.
+    fn try_again(&mut self, pid: i32, now: MonotonicNs) {
+        self.lacking.insert(pid);
+        if let Some(search) = self.searches.get_mut(&pid) {
+            search.due = later(now, LOOK_EVERY);
+        }
     }
 
     /// Ends the search, unless no event would tell that it has to begin again.
@@ -401,5 +484,28 @@ mod tests {
         areas.keep_only(|pid| pid != 1);
 
         assert!(areas.searches.is_empty());
+    }
+
+    #[test]
+    fn a_user_with_a_thousand_areas_takes_no_place_of_others() {
+        let mut areas = areas();
+        let known = |owner| Known {
+            owner,
+            users: HashSet::new(),
+            writers: HashSet::new(),
+            number: None,
+            retirement: Retirement::default(),
+        };
+        let id = |inode| AreaId { device: 1, inode };
+        for inode in 0..MOST_AREAS_OF_USER as u64 {
+            assert!(!areas.are_too_many(1));
+            areas.known.insert((id(inode), None), known(1));
+        }
+        assert!(areas.are_too_many(1) && !areas.are_too_many(2));
+        for inode in 0..MOST_AREAS as u64 {
+            let owner = u32::try_from(inode).unwrap();
+            areas.known.insert((id(inode), None), known(owner));
+        }
+        assert!(areas.are_too_many(70_000));
     }
 }

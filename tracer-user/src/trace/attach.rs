@@ -9,6 +9,7 @@ use tracer_posix::area::FindError;
 use tracer_posix::area::monotonic_now;
 
 use super::areas::AreaError;
+use super::descriptors;
 use super::ending::{end, runtime, tell};
 use super::follow::{Follow, ring_of};
 use super::pidfd::PidFd;
@@ -27,6 +28,7 @@ use crate::probes::Subject;
 pub fn attach(targets: &Targets, setup: &Setup) -> anyhow::Result<Outcome> {
     proc_fs::ensure_own()?;
     proc_fs::ensure_children_here()?;
+    descriptors::raise_limit();
     let Targets::Pids(pids) = targets else {
         return runtime()?.block_on(attach_to_all(targets, setup));
     };
@@ -204,9 +206,9 @@ fn with_remedy(error: AreaError, setup: &Setup) -> anyhow::Error {
         return error.context("cannot trace user events");
     }
     error.context(if setup.system {
-        "cannot trace user events: another user's process needs CAP_SYS_PTRACE (run with sudo), \
+        "cannot trace user events: another user's process needs CAP_SYS_PTRACE and CAP_DAC_OVERRIDE (run with sudo), \
          and with --no-user only the kernel's events are traced"
     } else {
-        "cannot trace user events: another user's process needs CAP_SYS_PTRACE (run with sudo)"
+        "cannot trace user events: another user's process needs CAP_SYS_PTRACE and CAP_DAC_OVERRIDE (run with sudo)"
     })
 }

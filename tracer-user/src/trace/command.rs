@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use tracer_posix::agent::ADDRESS_VARIABLE;
 
+use super::descriptors;
 use super::proc_fs;
 use super::processes::Comm;
 use super::wake::Wake;
@@ -164,6 +165,7 @@ impl Gate {
         // SAFETY: nothing in the child uses the descriptor any more.
         unsafe { libc::close(self.go) };
         self.wait_for_word()?;
+        descriptors::restore_limit()?;
         let Some(fd) = self.inherited else {
             return Ok(());
         };

@@ -55,7 +55,8 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
     let elapsed = Duration::from_nanos(end_time.0.saturating_sub(follow.start.0));
     let summary = follow.tracer.end(elapsed);
     let last = std::mem::take(follow.tracer.lines());
-    let unseen = follow.tracer.unseen();
+    let (unseen, unread) = (follow.tracer.unseen(), follow.tracer.unread());
+    let claimed = follow.tracer.claimed();
     // Traced no more from here on, however long the last lines take.
     drop(follow.tracer);
     if !matches!(end, End::AtOnce) {
@@ -77,7 +78,19 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
     if let Some(line) = unseen {
         tell(&line);
     }
-    let outcome = if summary.is_complete() {
+    if claimed > 0 {
+        tell(&format!(
+            "{claimed} user events say that they are of processes that do not use the trace area in which they are: they are \
+             shown without a process"
+        ));
+    }
+    if unread > 0 {
+        tell(&format!(
+            "the user events of {unread} processes could not be read: no descriptor or memory was left, or their user has more \
+             trace areas than are read (1,024)"
+        ));
+    }
+    let outcome = if summary.is_complete() && unread == 0 {
         Outcome::Complete
     } else {
         Outcome::EventsLost

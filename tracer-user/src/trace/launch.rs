@@ -13,7 +13,7 @@ use super::ending::{end, runtime};
 use super::follow::{Command, Follow, ring_of};
 use super::pidfd::PidFd;
 use super::wake::{Wake, watch_flushes, watch_signals};
-use super::{Outcome, Setup, proc_fs};
+use super::{Outcome, Setup, descriptors, proc_fs};
 use crate::agent;
 use crate::kernel::ProcessChoice;
 use crate::probes::Subject;
@@ -51,6 +51,7 @@ pub fn launch(
 ) -> anyhow::Result<(Outcome, Option<ExitStatus>)> {
     proc_fs::ensure_own()?;
     proc_fs::ensure_children_here()?;
+    descriptors::raise_limit();
     runtime()?.block_on(start_and_follow(command, setup))
 }
 

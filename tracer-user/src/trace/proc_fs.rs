@@ -145,6 +145,13 @@ fn line_of<'a>(status: &'a str, name: &str) -> Option<&'a str> {
         .map(str::trim)
 }
 
+/// Whether a process has this number, ended or not. It needs no descriptor.
+pub fn exists(pid: i32) -> bool {
+    // SAFETY: signal 0 is never delivered: the call only looks.
+    let result = unsafe { libc::kill(pid, 0) };
+    result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

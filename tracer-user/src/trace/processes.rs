@@ -89,6 +89,12 @@ impl Processes {
         self.live.entry(pid).or_default();
     }
 
+    /// Whether a thread may be one of this process: it is, or is not known.
+    pub fn may_be_of(&self, tid: i32, pid: i32) -> bool {
+        let thread = self.threads.get(&tid);
+        thread.is_none_or(|thread| thread.pid == pid || thread.ended.is_some())
+    }
+
     /// Gives a thread its name.
     pub fn name(&mut self, pid: i32, tid: i32, comm: Comm) {
         let known = self.threads.get(&tid).filter(|thread| thread.pid == pid);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_posix::area::Area;
+use tracer_posix::area::{Area, monotonic_now};
 use tracer_posix::engine::{ActiveStream, Origin};
 use tracer_posix::event::{Event, EventHeader, MonotonicNs};
 use tracer_posix::source::LossCause;
@@ -52,6 +52,10 @@ pub struct Tracer {
     /// Processes whose ends no event tells.
     newcomers: Vec<i32>,
     watermark: MonotonicNs,
+    /// Whose event was found to be its own last, until something changes.
+    believed: Option<(AreaNumber, NamespaceIds)>,
+    /// User events with numbers of processes that do not use their area.
+    claimed: u64,
     /// What the event at hand calls its thread, where that is none that we know.
     unknown: Option<NamespaceIds>,
     /// The data of the event at hand.
@@ -78,6 +82,8 @@ impl Tracer {
             command: None,
             newcomers: Vec::new(),
             watermark: MonotonicNs(0),
+            believed: None,
+            claimed: 0,
             unknown: None,
             data: Vec::new(),
         }
@@ -158,10 +164,11 @@ impl Tracer {
     ///
     /// See [`AreaError`].
     pub fn open_area(&mut self, area: Area, pid: i32) -> Result<(), AreaError> {
-        if let Some(areas) = &mut self.areas
-            && let Look::New(source) = areas.open(area, pid)?
-        {
-            self.stream.add_source(source);
+        if let Some(areas) = &mut self.areas {
+            if let Look::New(source) = areas.open(area, pid)? {
+                self.stream.add_source(source);
+            }
+            areas.expect(pid, monotonic_now());
         }
         Ok(())
     }
@@ -191,6 +198,7 @@ impl Tracer {
     /// What is to be done once a second: the ends of processes that no event told, new names that no
     /// event told, forgetting.
     pub fn tidy(&mut self, now: MonotonicNs) {
+        self.believed = None;
         let live: Vec<i32> = self.processes.live().collect();
         for pid in live {
             if !self.lives_still(pid) {
@@ -225,6 +233,16 @@ impl Tracer {
     pub fn next_look(&self, now: MonotonicNs) -> Option<Duration> {
         let due = self.areas.as_ref()?.next_look()?;
         Some(Duration::from_nanos(due.0.saturating_sub(now.0)))
+    }
+
+    /// How many user events had numbers of processes that do not use their area.
+    pub fn claimed(&self) -> u64 {
+        self.claimed
+    }
+
+    /// Of how many processes no user event could be had, though they may have emitted some.
+    pub fn unread(&self) -> usize {
+        self.areas.as_ref().map_or(0, Areas::unread)
     }
 
     /// What a user must know of user events that nobody could count, if there may be any.
@@ -322,15 +340,32 @@ impl Tracer {
         };
         self.unknown = None;
         // The usual case first: nobody is elsewhere.
-        if !self.processes.has_any_elsewhere(|_| true) {
-            return;
-        }
-        let ours = self.ours(area, inside);
+        let ours = if self.processes.has_any_elsewhere(|_| true) {
+            self.ours(area, inside)
+        } else {
+            Some(inside)
+        };
+        let ours = ours.filter(|ours| self.may_be_of(area, *ours));
         if ours.is_none() {
             self.unknown = Some(inside);
         }
         let ours = ours.unwrap_or(NamespaceIds { pid: 0, tid: 0 });
         (header.pid, header.tid) = (ours.pid, ours.tid);
+    }
+
+    /// Whether a thread may have written to an area. A hostile program may give its events any numbers.
+    fn may_be_of(&mut self, area: AreaNumber, ids: NamespaceIds) -> bool {
+        if self.believed == Some((area, ids)) {
+            return true;
+        }
+        let is_of_process = self.processes.may_be_of(ids.tid, ids.pid);
+        let areas = self.areas.as_mut();
+        if is_of_process && areas.is_none_or(|areas| areas.is_used_by(area, ids.pid)) {
+            self.believed = Some((area, ids));
+            return true;
+        }
+        self.claimed += 1;
+        false
     }
 
     fn ours(&mut self, area: AreaNumber, inside: NamespaceIds) -> Option<NamespaceIds> {
@@ -466,7 +501,8 @@ impl Tracer {
 
     fn lives_still(&mut self, pid: i32) -> bool {
         let Some(stat) = Stat::read(pid) else {
-            return false;
+            // Where no descriptor is left, nothing can be read, and that says nothing of the process.
+            return proc_fs::exists(pid);
         };
         let first_seen = *self.start_ticks.entry(pid).or_insert(stat.start_ticks);
         first_seen == stat.start_ticks && !stat.has_ended()

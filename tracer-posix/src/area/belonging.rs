@@ -1,0 +1,244 @@
+//! Which area belongs to another process.
+//!
+//! A process may have descriptors of areas that are not its own: one that the program before it was handed, or one that
+//! somebody else has made up and sent to it. Its own is one that it has mapped; or else, where it has only the
+//! descriptor, one of its own user.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::find::{FindError, Kind, kind};
+use super::inherited::LINK;
+use super::mapping::{self, FileFacts, HIGH_NUMBERS};
+
+/// Bytes of `/proc/PID/maps` in which an area is looked for: of some
+/// ten thousand mappings. It is looked for again and again, and a signal must not wait for that.
+const MOST_MAPS_BYTES: u64 = 1 << 20;
+
+/// Descriptors of a process that are looked at, beside those where areas are put: it may have a million.
+const MOST_DESCRIPTORS: usize = 4096;
+
+/// Descriptors that are called as an area's is, of different files, that are opened.
+const MOST_CANDIDATES: usize = 32;
+
+/// What was found of a process.
+pub(super) enum Belonging {
+    /// Its area's file.
+    Area(OwnedFd),
+    /// Nothing that can be an area.
+    None,
+    /// Files that are called as an area's is, and are none that we know.
+    Foreign,
+}
+
+/// A file that may be the area of a process.
+struct Candidate {
+    file: OwnedFd,
+    facts: FileFacts,
+}
+
+/// An area that a process has mapped.
+struct Mapped {
+    inode: u64,
+    /// Where the kernel shows the mapped file.
+    path: PathBuf,
+}
+
+/// The file of the area that process `pid` uses.
+///
+/// # Errors
+///
+/// See [`FindError`].
+pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
+    let mut found = Found::default();
+    for path in descriptors(pid)? {
+        if found.candidates.len() >= MOST_CANDIDATES {
+            break;
+        }
+        found.look_at(&path, pid)?;
+    }
+    let user = effective_user(pid);
+    let is_of_user = |candidate: &Candidate| user == Some(candidate.facts.owner);
+    if let [only] = &found.candidates[..]
+        && is_of_user(only)
+    {
+        return Ok(found.take(0));
+    }
+    let mapped = mapped(pid);
+    let is_mapped = |candidate: &Candidate| {
+        let mut inodes = mapped.iter().map(|mapped| mapped.inode);
+        inodes.any(|inode| inode == candidate.facts.inode)
+    };
+    let places = found.candidates.iter();
+    if let Some(index) = places.clone().position(is_mapped) {
+        return Ok(found.take(index));
+    }
+    // The kernel shows mapped files only to those with CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
+    let shown = mapped.iter().map(|mapped| &mapped.path);
+    for path in shown.filter(|path| at_once().open(path).is_ok()) {
+        let before = found.candidates.len();
+        found.look_at(path, pid)?;
+        if found.candidates.len() > before {
+            return Ok(found.take(before));
+        }
+    }
+    if let Some(index) = found.candidates.iter().position(is_of_user) {
+        return Ok(found.take(index));
+    }
+    Ok(if found.is_any_foreign {
+        Belonging::Foreign
+    } else {
+        Belonging::None
+    })
+}
+
+/// Whether process `pid` has mapped the file with this inode that is called as an area's is.
+pub(super) fn is_mapped_by(pid: i32, inode: u64) -> bool {
+    mapped(pid).iter().any(|mapped| mapped.inode == inode)
+}
+
+#[derive(Default)]
+struct Found {
+    candidates: Vec<Candidate>,
+    is_any_foreign: bool,
+}
+
+impl Found {
+    fn look_at(&mut self, path: &Path, pid: i32) -> Result<(), FindError> {
+        let file = match at_once().write(true).open(path) {
+            Ok(file) => OwnedFd::from(file),
+            // Closed, or the process ended, since we looked.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(source) => return Err(not_opened(pid, source)),
+        };
+        let facts = mapping::facts(file.as_raw_fd());
+        let facts = facts.map_err(|source| FindError::Map { pid, source })?;
+        let is_known = |known: &Candidate| {
+            (known.facts.device, known.facts.inode) == (facts.device, facts.inode)
+        };
+        if self.candidates.iter().any(is_known) {
+            return Ok(());
+        }
+        match kind(&file) {
+            Kind::Area { .. } => self.candidates.push(Candidate { file, facts }),
+            // What is just being made will be there the next time.
+            Kind::Unfinished => {}
+            Kind::Foreign => self.is_any_foreign = true,
+        }
+        Ok(())
+    }
+
+    fn take(mut self, index: usize) -> Belonging {
+        Belonging::Area(self.candidates.swap_remove(index).file)
+    }
+}
+
+/// Why the area of a process could not be opened.
+fn not_opened(pid: i32, source: io::Error) -> FindError {
+    match source.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => FindError::Map { pid, source },
+        _ => FindError::NotPermitted { pid, source },
+    }
+}
+
+/// The paths of what may be the area's descriptor among those of the process.
+fn descriptors(pid: i32) -> Result<Vec<PathBuf>, FindError> {
+    let directory = format!("/proc/{pid}/fd");
+    let entries = match fs::read_dir(&directory) {
+        Ok(entries) => entries,
+        Err(_) if pid <= 0 || !Path::new(&format!("/proc/{pid}")).exists() => {
+            return Err(FindError::NoSuchProcess { pid });
+        }
+        Err(_) if is_zombie(pid) => return Ok(Vec::new()),
+        Err(source) => return Err(not_opened(pid, source)),
+    };
+    let usual = HIGH_NUMBERS.map(|number| PathBuf::from(format!("{directory}/{number}")));
+    let others = entries.take(MOST_DESCRIPTORS).filter_map(Result::ok);
+    let paths = usual.chain(others.map(|entry| entry.path()));
+    Ok(paths.filter(|path| is_area_link(path)).collect())
+}
+
+/// Reads a file, which is opened without waiting: whoever owns a file may have taken a lease on it, which he is given
+/// most of a minute to let go of.
+fn at_once() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    options
+}
+
+fn is_area_link(path: &Path) -> bool {
+    fs::read_link(path).is_ok_and(|link| link.as_os_str().as_bytes() == LINK)
+}
+
+/// The areas that the process has mapped, whether it has a descriptor of them or not.
+fn mapped(pid: i32) -> Vec<Mapped> {
+    let Ok(maps) = File::open(format!("/proc/{pid}/maps")) else {
+        return Vec::new();
+    };
+    // Line by line: a process may have mappings whose names fill hundreds of megabytes.
+    let lines = BufReader::new(maps.take(MOST_MAPS_BYTES)).split(b'\n');
+    let mut all: Vec<Mapped> = Vec::new();
+    for line in lines.map_while(Result::ok) {
+        if let Some(mapped) = mapped_in(pid, &line)
+            && all.len() < MOST_CANDIDATES
+            && all.iter().all(|known| known.inode != mapped.inode)
+        {
+            all.push(mapped);
+        }
+    }
+    all
+}
+
+/// The area that a line of `/proc/PID/maps` tells of: range, rights, offset, device, inode, name.
+fn mapped_in(pid: i32, line: &[u8]) -> Option<Mapped> {
+    let line = std::str::from_utf8(line.strip_suffix(LINK)?).ok()?;
+    let mut words = line.split_ascii_whitespace();
+    let path = PathBuf::from(format!("/proc/{pid}/map_files/{}", words.next()?));
+    let inode = words.nth(3)?.parse().ok()?;
+    Some(Mapped { inode, path })
+}
+
+/// The effective user of a process.
+fn effective_user(pid: i32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+fn is_zombie(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_mappings_tells_the_area_and_where_it_is_shown() {
+        let line = b"7f00-7f10 rw-s 00000000 00:01 1042    /memfd:posix_trace_area (deleted)";
+        let mapped = mapped_in(5, line).unwrap();
+        assert_eq!(mapped.inode, 1042);
+        assert_eq!(mapped.path, Path::new("/proc/5/map_files/7f00-7f10"));
+        assert!(
+            mapped_in(
+                5,
+                b"7f00-7f10 rw-s 00000000 00:01 1042 /memfd:other (deleted)"
+            )
+            .is_none()
+        );
+    }
+
+    #[test]
+    fn this_process_has_its_own_user() {
+        let own = std::process::id().cast_signed();
+        // SAFETY: takes nothing and cannot fail.
+        assert_eq!(effective_user(own), Some(unsafe { libc::geteuid() }));
+    }
+}
