@@ -42,7 +42,8 @@ pub struct ExportArgs {
         allow_negative_numbers = true
     )]
     to: Vec<String>,
-    /// The file to write; for ctf, the folder. It is called OUT.RANDOM.partial until all of it is written
+    /// The file to write, or `-` for the standard output; for ctf, the folder. It is called OUT.RANDOM.partial until all of
+    /// it is written
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// Replace what is there already
