@@ -1,11 +1,13 @@
 //! A log of threads that are heard of after their end: a wake-up that another CPU completes, a process that goes on without
-//! its main thread, and a number that is given again.
+//! its main thread, and a number that is given again. One runs another program meanwhile, and is called as that is.
 
 use std::fs::File;
 use std::path::Path;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{ForkData, SwitchInData, SwitchOutData, WakeupData};
+use tracer_common::kernel::{
+    EXEC_FILE_BYTES, ExecData, ForkData, SwitchInData, SwitchOutData, WakeupData,
+};
 use tracer_posix::engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
 use tracer_posix::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter};
@@ -67,8 +69,14 @@ struct Made(LogWriter);
 
 impl Made {
     fn waker(&mut self) -> anyhow::Result<()> {
-        self.fork(1_000, MAKE, CC1)?;
-        self.comes(2_000, 1, CC1)?;
+        self.fork(1_000, MAKE, (CC1.0, CC1.1, "make"))?;
+        self.comes(2_000, 1, (CC1.0, CC1.1, "make"))?;
+        let exec = ExecData {
+            comm: comm(CC1.2),
+            old_tid: CC1.1.cast_unsigned(),
+            file: [0; EXEC_FILE_BYTES],
+        };
+        self.append(3_000, 1, EventTypeId::EXEC, CC1, exec.as_bytes())?;
         self.leaves(4_000, 1, CC1, DEAD)?;
         self.wakes(LAST_OF_CC1_NS, 0, MAKE, CC1)?;
         self.comes(6_000, 0, MAKE)?;

@@ -202,7 +202,11 @@ fn a_thread_that_is_heard_of_after_its_end_is_there_once() {
         WHERE ts IN ({}, {}) ORDER BY ts",
         at[0], at[1]
     );
-    let answers = tools::trace_processor(&trace, &[threads, &wakers]).unwrap();
+    // Below 100 are those of real-time threads.
+    let others = "SELECT (SELECT count(*) FROM sched WHERE priority < 100) AS real_time,
+        (SELECT group_concat(name) FROM (SELECT name FROM process WHERE pid > 0 ORDER BY pid, upid))
+        AS processes";
+    let answers = tools::trace_processor(&trace, &[threads, &wakers, others]).unwrap();
     let found: Vec<_> = answers[0]
         .iter()
         .map(|row| (number(row, "pid"), number(row, "tid"), text(row, "name")))
@@ -219,5 +223,9 @@ fn a_thread_that_is_heard_of_after_its_end_is_there_once() {
             json!({"waker": "cc1", "woken": "make"}),
             json!({"waker": "make", "woken": "worker"})
         ]
+    );
+    assert_eq!(
+        answers[2],
+        [json!({"real_time": 0, "processes": "make,cc1,again,server"})]
     );
 }

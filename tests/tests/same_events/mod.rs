@@ -82,7 +82,8 @@ fn ask(log: &Log, format: &str) -> Vec<Vec<Value>> {
         "SELECT count(*) AS count FROM flow",
         "SELECT process.pid, parent.pid AS parent FROM process
             LEFT JOIN process parent ON process.parent_upid = parent.upid",
-        "SELECT tid, name FROM thread",
+        "SELECT tid, thread.name, process.name AS process FROM thread
+            LEFT JOIN process ON process.upid = thread.upid AND pid = tid",
     ];
     tools::trace_processor(&trace, &queries).unwrap()
 }
@@ -197,8 +198,15 @@ fn are_named(answers: &[Vec<Value>], events: &[Value]) {
     }
     for (tid, name) in names {
         let rows = answers[6].iter().filter(|row| number(row, "tid") == tid);
-        let found: Vec<_> = rows.map(|row| text(row, "name")).collect();
+        let rows: Vec<_> = rows.collect();
+        let found: Vec<_> = rows.iter().map(|row| text(row, "name")).collect();
         assert_eq!(found, [name], "{tid}");
+        // That of a process is its main thread's.
+        let process = rows[0]["process"].as_str();
+        assert!(
+            process.is_none_or(|process| process == name),
+            "{name}: {process:?}"
+        );
     }
 }
 

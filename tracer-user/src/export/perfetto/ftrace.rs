@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    ExecData, ForkData, RenameData, SwitchInData, SwitchOutData, WakeupData, waker_context,
+    COMM_BYTES, ExecData, ForkData, RenameData, SwitchInData, SwitchOutData, WakeupData,
+    waker_context,
 };
 use zerocopy::FromBytes;
 
@@ -54,6 +55,9 @@ impl Scheduler {
             EventTypeId::WAKEUP => self.wake(entry, thread, cpu).is_some(),
             _ => {
                 if let Some(event) = life_of(entry, thread) {
+                    self.live(cpu, entry.at, thread.tid, event);
+                }
+                if let Some(event) = exec_name(entry, thread) {
                     self.live(cpu, entry.at, thread.tid, event);
                 }
                 false
@@ -172,6 +176,10 @@ impl Scheduler {
     }
 }
 
+/// The priority of every thread, which a log does not have: that of threads of which nobody has said anything. Without one
+/// all are taken for real-time threads.
+const PRIORITY: i32 = 120;
+
 /// `TRACE_FLAG_HARDIRQ` and `TRACE_FLAG_SOFTIRQ` of the kernel.
 const HARD_IRQ: u32 = 0x08;
 const SOFT_IRQ: u32 = 0x10;
@@ -201,9 +209,11 @@ impl Bundles {
         let event = SchedSwitch {
             prev_comm: Some(switch.prev.name()),
             prev_pid: Some(switch.prev.tid),
+            prev_prio: Some(PRIORITY),
             prev_state: Some(switch.prev_state),
             next_comm: Some(switch.next.name()),
             next_pid: Some(switch.next.tid),
+            next_prio: Some(PRIORITY),
         };
         self.push(place, Ftrace::SchedSwitch(event));
     }
@@ -258,6 +268,20 @@ fn life_of(entry: &Entry<'_>, thread: Thread) -> Option<Ftrace> {
         }
         _ => return None,
     })
+}
+
+/// The name that a thread has from an exec on. The kernel has an event of its own for that, and so does a log where it was
+/// asked for; for the engine it is what names the process anew.
+fn exec_name(entry: &Entry<'_>, thread: Thread) -> Option<Ftrace> {
+    let event = &entry.line.event;
+    if event.header.event_type != EventTypeId::EXEC {
+        return None;
+    }
+    let comm = event.data.first_chunk::<COMM_BYTES>()?;
+    Some(Ftrace::TaskRename(TaskRename {
+        pid: Some(thread.tid),
+        newcomm: Some(text(until_null(comm))),
+    }))
 }
 
 fn old_tid(exec: &[u8]) -> Option<i32> {
