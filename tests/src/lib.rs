@@ -17,6 +17,7 @@ pub mod log_reader;
 pub mod made_ends;
 pub mod made_log;
 pub mod made_slices;
+pub mod made_types;
 pub mod mount;
 pub mod namespace;
 pub mod numbered_log;

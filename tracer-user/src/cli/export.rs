@@ -27,7 +27,7 @@ use crate::export::{ExportSetup, Target, export};
 /// events are told as discarded.
 ///
 /// parquet: one file with a row an event, for DuckDB, Spark, ClickHouse: time, ns, type, class, pid, tid,
-/// comm, cpu, address, thread_id, truncated, data (JSON as text), raw (bytes).
+/// comm, cpu, prog_address, thread_id, truncated, data (JSON as text), raw (bytes).
 #[derive(Debug, clap::Args)]
 pub struct ExportArgs {
     /// The log
