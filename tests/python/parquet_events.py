@@ -9,7 +9,7 @@ import duckdb
 table = duckdb.read_parquet(sys.argv[1])
 columns = dict(zip(table.columns, map(str, table.types)))
 rows = table.project(
-    "epoch_ns(time) AS time, ns, type, class, pid, tid, comm, cpu, address, thread_id, truncated,"
+    "epoch_ns(time) AS time, ns, type, class, pid, tid, comm, cpu, prog_address, thread_id, truncated,"
     " data::VARCHAR AS data, hex(raw) AS raw"
 )
 for row in rows.fetchall():

@@ -80,7 +80,7 @@ fn babeltrace2_reads_what_events_carry() {
     let (printed, _) = tools::babeltrace2(&[], &folder).unwrap();
 
     for part in [
-        "tid = 8, cpu = -1, truncated = 0, address = 0xFFFFFFFFFFFFFFF1, thread_id = 0x1, comm = \"\\\\xffw\\\\n\" }",
+        "tid = 8, cpu = -1, truncated = 0, prog_address = 0xFFFFFFFFFFFFFFF1, thread_id = 0x1, comm = \"\\\\xffw\\\\n\" }",
         "{ kind = ( \"text\" : container = 1 ), data = { \"worker=1\" } }",
         "{ kind = ( \"text\" : container = 1 ), data = { \"größe\" } }",
         "{ kind = ( \"bytes\" : container = 0 ), data = { { length = 3, bytes = [ [0] = 255, [1] = 0, [2] = 10 ] } } }",
@@ -236,7 +236,7 @@ fn duckdb_reads_the_same_rows_from_parquet() {
         });
         let mut seen = row.clone();
         seen["data"] = data;
-        for name in ["address", "thread_id", "raw"] {
+        for name in ["prog_address", "thread_id", "raw"] {
             seen.as_object_mut().unwrap().remove(name);
         }
         assert_eq!(seen, expected);
@@ -244,7 +244,10 @@ fn duckdb_reads_the_same_rows_from_parquet() {
             assert_eq!(raw, text(&event["data"], "hex"));
         }
     }
-    assert_eq!(rows[0]["address"].as_u64(), Some(0xffff_ffff_ffff_fff0));
+    assert_eq!(
+        rows[0]["prog_address"].as_u64(),
+        Some(0xffff_ffff_ffff_fff0)
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use tests::log_reader::{Log, number, text};
+use tests::made_ends::{self, LAST_OF_CC1_NS, LAST_OF_SERVER_NS};
 use tests::made_slices::{self, Expected, INTERRUPTS, SLICES, START_NS};
 use tests::tools;
 
@@ -185,4 +186,46 @@ fn the_engine_finds_no_fault_every_instant_and_every_process_once() {
             assert_eq!(found, expected);
         }
     }
+}
+
+#[test]
+fn a_thread_that_is_heard_of_after_its_end_is_there_once() {
+    let log = Log::written_by(made_ends::write).unwrap();
+    let trace = log.export("perfetto", &[]).unwrap();
+    let threads = "SELECT pid, tid, thread.name, thread.end_ts FROM thread
+        LEFT JOIN process USING (upid) WHERE tid > 0 ORDER BY tid, utid";
+    // Not those that the engine makes of forks.
+    let at = [made_ends::LAST_OF_CC1_NS, 15_000].map(|ns| START_NS + ns);
+    let wakers = format!(
+        "SELECT w.name AS waker, t.name AS woken FROM thread_state s
+        JOIN thread w ON w.utid = s.waker_utid JOIN thread t ON t.utid = s.utid
+        WHERE ts IN ({}, {}) ORDER BY ts",
+        at[0], at[1]
+    );
+    // Below 100 are those of real-time threads.
+    let others = "SELECT (SELECT count(*) FROM sched WHERE priority < 100) AS real_time,
+        (SELECT group_concat(name) FROM (SELECT name FROM process WHERE pid > 0 ORDER BY pid, upid))
+        AS processes";
+    let answers = tools::trace_processor(&trace, &[threads, &wakers, others]).unwrap();
+    let found: Vec<_> = answers[0]
+        .iter()
+        .map(|row| (number(row, "pid"), number(row, "tid"), text(row, "name")))
+        .collect();
+    let expected = made_ends::THREADS.map(|(pid, tid, name)| (pid.into(), tid.into(), name));
+    assert_eq!(found, expected);
+    let end = |row: usize| answers[0][row]["end_ts"].as_u64().unwrap() - START_NS;
+    assert_eq!(end(1), LAST_OF_CC1_NS + 1);
+    // A process ends after its last thread.
+    assert_eq!([end(4), end(3)], [1, 2].map(|ns| LAST_OF_SERVER_NS + ns));
+    assert_eq!(
+        answers[1],
+        [
+            json!({"waker": "cc1", "woken": "make"}),
+            json!({"waker": "make", "woken": "worker"})
+        ]
+    );
+    assert_eq!(
+        answers[2],
+        [json!({"real_time": 0, "processes": "make,cc1,again,server"})]
+    );
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
@@ -30,7 +30,7 @@ impl Place {
     /// The place that was typed: a file, or `-` for the standard output.
     #[must_use]
     pub fn of(typed: PathBuf) -> Self {
-        if typed.as_os_str() == OsStr::new(STDOUT) {
+        if is_stdout(&typed) {
             Self::Stdout
         } else {
             Self::File(typed)
@@ -60,6 +60,12 @@ impl fmt::Display for Place {
             Self::File(path) => path.display().fmt(f),
         }
     }
+}
+
+/// Whether the standard output was typed where a file can be named.
+#[must_use]
+pub fn is_stdout(typed: &Path) -> bool {
+    typed.as_os_str() == OsStr::new(STDOUT)
 }
 
 /// When text is coloured.

@@ -300,7 +300,12 @@ fn following_ends_when_nobody_reads_the_lines_any_more() {
 #[test]
 fn a_conversion_that_is_ended_leaves_nothing_behind() {
     let log = Log::completed(400_000);
-    for (number, target) in [(libc::SIGINT, "ctf"), (libc::SIGTERM, "parquet")] {
+    for (number, target) in [
+        (libc::SIGINT, "ctf"),
+        (libc::SIGTERM, "parquet"),
+        (libc::SIGHUP, "perfetto"),
+        (libc::SIGQUIT, "chrome"),
+    ] {
         let out = log.file(target);
         let options = ["--to", target, "-o", out.to_str().unwrap()];
         let mut process = tracer("export", &log.path(), &options)
@@ -321,6 +326,85 @@ fn a_conversion_that_is_ended_leaves_nothing_behind() {
         assert_eq!(unsafe { libc::kill(pid, number) }, 0);
         assert_eq!(ended(process).code(), Some(2), "{target}");
         assert_eq!(names(), [""; 0], "{target}");
+    }
+}
+
+#[test]
+fn a_conversion_for_which_there_is_no_room_leaves_nothing_behind() {
+    let log = Log::completed(100_000);
+    for target in ["perfetto", "chrome", "parquet", "ctf"] {
+        let script = "ulimit -f 64; exec \"$0\" export \"$1\" --to $2 -o \"$1.out\"";
+        let output = Command::new("sh")
+            .args(["-c", script, env!("CARGO_BIN_EXE_tracer-user")])
+            .arg(log.path())
+            .arg(target)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{target}: {said}");
+        assert!(said.contains("File too large"), "{target}: {said}");
+        let entries = fs::read_dir(log.path().parent().unwrap()).unwrap();
+        assert_eq!(entries.count(), 1, "{target}: the log alone");
+    }
+}
+
+#[test]
+fn a_conversion_goes_to_the_standard_output_as_to_a_file() {
+    let log = Log::completed(1_000);
+    for target in ["perfetto", "chrome", "parquet"] {
+        let out = log.file(target);
+        for options in [
+            ["--to", target, "-o", "-"],
+            ["--to", target, "-o", out.to_str().unwrap()],
+        ] {
+            let mut command = tracer("export", &log.path(), &options);
+            let output = command.stderr(Stdio::piped()).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            if options[3] == "-" {
+                fs::write(log.file("stdout"), output.stdout).unwrap();
+            } else {
+                assert!(output.stdout.is_empty(), "{target}");
+            }
+        }
+        let written = fs::read(log.file("stdout")).unwrap();
+        assert!(
+            !written.is_empty() && written == fs::read(out).unwrap(),
+            "{target}"
+        );
+    }
+}
+
+#[test]
+fn a_folder_does_not_go_to_the_standard_output() {
+    let log = Log::completed(3);
+    let mut command = tracer("export", &log.path(), &["--to", "ctf", "-o", "-"]);
+    let output = command.stderr(Stdio::piped()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("folder") && said.contains("--output"),
+        "{said}"
+    );
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn a_conversion_ends_when_nobody_reads_it_any_more() {
+    let log = Log::completed(400_000);
+    for target in ["perfetto", "chrome", "parquet"] {
+        let mut process = tracer("export", &log.path(), &["--to", target, "-o", "-"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = process.stdout.take().unwrap();
+        stdout.read_exact(&mut [0; 4]).unwrap();
+        drop(stdout);
+        let mut stderr = process.stderr.take().unwrap();
+        assert_eq!(ended(process).code(), Some(0), "{target}");
+        let mut said = String::new();
+        stderr.read_to_string(&mut said).unwrap();
+        assert_eq!(said, "", "{target}");
     }
 }
 

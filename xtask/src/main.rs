@@ -10,6 +10,7 @@ mod privilege;
 mod process;
 mod python;
 mod tasks;
+mod tracefs;
 mod workspace;
 
 use std::process::ExitCode;

@@ -123,6 +123,13 @@ pub const TO_TEST: &[Need] = &[
     },
 ];
 
+/// What the test that traces PostgreSQL needs.
+pub const TO_TEST_POSTGRESQL: &[Need] = &[Need {
+    what: "PostgreSQL and pgbench",
+    is_met: || Path::new("/usr/lib/postgresql").exists() && process::find("pgbench").is_some(),
+    packages: &["postgresql"],
+}];
+
 /// What virtual machines need.
 pub const FOR_VIRTUAL_MACHINES: &[Need] = &[
     Need {

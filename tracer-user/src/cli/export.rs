@@ -27,7 +27,7 @@ use crate::export::{ExportSetup, Target, export};
 /// events are told as discarded.
 ///
 /// parquet: one file with a row an event, for DuckDB, Spark, ClickHouse: time, ns, type, class, pid, tid,
-/// comm, cpu, address, thread_id, truncated, data (JSON as text), raw (bytes).
+/// comm, cpu, prog_address, thread_id, truncated, data (JSON as text), raw (bytes).
 #[derive(Debug, clap::Args)]
 pub struct ExportArgs {
     /// The log
@@ -42,7 +42,8 @@ pub struct ExportArgs {
         allow_negative_numbers = true
     )]
     to: Vec<String>,
-    /// The file to write; for ctf, the folder. It is called OUT.RANDOM.partial until all of it is written
+    /// The file to write, or `-` for the standard output; for ctf, the folder. It is called OUT.RANDOM.partial until all of
+    /// it is written
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// Replace what is there already

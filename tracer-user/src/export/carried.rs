@@ -62,7 +62,7 @@ impl Carried {
         }
         if line.event.header.program_address != 0 {
             let address = Item::Pointer(line.event.header.program_address);
-            carried.add("address", address);
+            carried.add("prog_address", address);
         }
         carried
     }

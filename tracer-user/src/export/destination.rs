@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 
 use crate::log_view::is_same_file;
+use crate::output::{Place, is_stdout};
 use crate::own_file;
 
 /// Bytes that are written at once.
@@ -26,6 +27,8 @@ pub struct Destination {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
+    /// Written to as it is.
+    Stdout,
     /// A pipe or a device: written to as it is.
     Special,
     File,
@@ -34,12 +37,15 @@ enum Kind {
 }
 
 impl Destination {
-    /// A file that is to be made of the log at `input`.
+    /// A file that is to be made of the log at `input`; `-` is the standard output.
     ///
     /// # Errors
     ///
     /// Something is there that must not be replaced.
     pub fn file(output: &Path, input: &Path, force: bool) -> anyhow::Result<Self> {
+        if is_stdout(output) {
+            return Ok(Self::new(output, Kind::Stdout));
+        }
         let kind = match metadata(output)? {
             None => Kind::File,
             Some(there) if there.is_dir() => {
@@ -72,6 +78,11 @@ impl Destination {
         files: &'static [&'static str],
         force: bool,
     ) -> anyhow::Result<Self> {
+        ensure!(
+            !is_stdout(output),
+            "this format is a folder of several files, which cannot go to the standard output; \
+             give --output the name of a folder"
+        );
         if let Some(there) = metadata(output)? {
             ensure!(
                 !output.is_symlink(),
@@ -96,7 +107,7 @@ impl Destination {
         let mut partial = OsString::from(output.as_os_str());
         partial.push(format!(".{:016x}.partial", random()));
         let partial = match kind {
-            Kind::Special => output.to_owned(),
+            Kind::Stdout | Kind::Special => output.to_owned(),
             Kind::File | Kind::Folder(_) => PathBuf::from(partial),
         };
         Self {
@@ -118,11 +129,22 @@ impl Destination {
     ///
     /// It cannot be made.
     pub fn writer(&self) -> anyhow::Result<Box<dyn Write + Send>> {
-        if self.kind == Kind::Special {
-            let file = own_file::create(&self.partial);
-            return Ok(buffered(file.with_context(|| cannot_write(&self.partial))?));
+        match self.kind {
+            Kind::Stdout => Ok(buffered(Place::Stdout.open()?)),
+            Kind::Special => {
+                let file = own_file::create(&self.partial);
+                Ok(buffered(file.with_context(|| cannot_write(&self.partial))?))
+            }
+            Kind::File | Kind::Folder(_) => writer(&self.partial),
         }
-        writer(&self.partial)
+    }
+
+    /// What has become of it when the conversion ends early.
+    pub fn early_end(&self) -> &'static str {
+        match self.kind {
+            Kind::Stdout | Kind::Special => "what was written is not the whole",
+            Kind::File | Kind::Folder(_) => "nothing was made",
+        }
     }
 
     /// Gives what was written its name.
@@ -131,7 +153,7 @@ impl Destination {
     ///
     /// It cannot be renamed.
     pub fn complete(mut self) -> anyhow::Result<()> {
-        if self.kind == Kind::Special {
+        if matches!(self.kind, Kind::Stdout | Kind::Special) {
             return Ok(());
         }
         if let Kind::Folder(files) = self.kind
@@ -152,7 +174,7 @@ impl Drop for Destination {
         }
         // Whatever fails here, the failure that brought us here is what is told.
         let _ = match self.kind {
-            Kind::Special => Ok(()),
+            Kind::Stdout | Kind::Special => Ok(()),
             Kind::File => fs::remove_file(&self.partial).map_err(anyhow::Error::new),
             Kind::Folder(files) => remove_folder(&self.partial, files),
         };

@@ -21,7 +21,7 @@ impl Interruption {
     ///
     /// A handler cannot be installed.
     pub fn watch() -> anyhow::Result<Self> {
-        for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
             if is_ignored(number) {
                 // `nohup` says that the end of the terminal is none of our business.
                 continue;
@@ -35,24 +35,28 @@ impl Interruption {
             let set = unsafe { libc::sigaction(number, &raw const action, std::ptr::null_mut()) };
             ensure!(set == 0, io::Error::last_os_error());
         }
+        // A file that may not grow further is a failed write, which is told.
+        // SAFETY: the call takes numbers only; ignoring a signal runs nothing of ours.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         Ok(Self(()))
     }
 
-    /// Fails once a signal has come.
+    /// Fails once a signal has come, and tells what that leads to.
     ///
     /// # Errors
     ///
     /// A signal has come.
-    pub fn check(&self) -> anyhow::Result<()> {
+    pub fn check(&self, consequence: &str) -> anyhow::Result<()> {
         let number = CAME.load(Ordering::Relaxed);
         let name = match number {
             0 => return Ok(()),
             libc::SIGINT => "SIGINT",
             libc::SIGTERM => "SIGTERM",
+            libc::SIGQUIT => "SIGQUIT",
             _ => "SIGHUP",
         };
         Err(io::Error::from(io::ErrorKind::Interrupted))
-            .with_context(|| format!("ended by {name}; nothing was made"))
+            .with_context(|| format!("ended by {name}; {consequence}"))
     }
 }
 

@@ -47,6 +47,14 @@ pub enum Target {
     Parquet,
 }
 
+impl Target {
+    /// Whether it is nothing that people read.
+    #[must_use]
+    pub fn is_binary(self) -> bool {
+        !matches!(self, Self::Chrome)
+    }
+}
+
 /// What is known of a log before its first event.
 #[derive(Clone, Debug)]
 pub struct Origin {

@@ -1,6 +1,9 @@
 //! One conversion from start to end.
 
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
+
+use anyhow::ensure;
 
 use super::destination::Destination;
 use super::interruption::Interruption;
@@ -8,6 +11,7 @@ use super::pairs::Pairs;
 use super::progress::Progress;
 use super::{Ending, Exporter, Origin, Target, chrome, ctf, parquet, perfetto};
 use crate::log_view::{Log, Pause, Walk, Wanted, open, outcome, tell_missing};
+use crate::output::is_stdout;
 use crate::trace::Outcome;
 
 /// What is converted to what.
@@ -34,12 +38,33 @@ const AT_ONCE: usize = 256;
 ///
 /// The log cannot be read, or the output is there already or cannot be written.
 pub fn export(setup: &ExportSetup) -> anyhow::Result<Outcome> {
+    ensure!(
+        !(setup.target.is_binary() && is_stdout(&setup.output) && io::stdout().is_terminal()),
+        "a terminal cannot show this format; send the standard output to a file or a program, or \
+         give --output a name"
+    );
     let log = open(&setup.file)?;
     let interruption = Interruption::watch()?;
     let destination = match setup.target {
         Target::Ctf => Destination::folder(&setup.output, &ctf::FILES, setup.force)?,
         _ => Destination::file(&setup.output, &setup.file, setup.force)?,
     };
+    convert(setup, log, destination, &interruption).map_err(|error| {
+        // Of whatever a format's library makes of it: nobody reads any further, which is no failure.
+        if has_lost_its_reader(&error) {
+            io::Error::from(io::ErrorKind::BrokenPipe).into()
+        } else {
+            error
+        }
+    })
+}
+
+fn convert<L: Log>(
+    setup: &ExportSetup,
+    log: L,
+    destination: Destination,
+    interruption: &Interruption,
+) -> anyhow::Result<Outcome> {
     let mut walk = Walk::new(log, setup.wanted.clone());
     let mut exporter = exporter(setup.target, &walk, &destination)?;
     let progress = Progress::start();
@@ -47,7 +72,7 @@ pub fn export(setup: &ExportSetup) -> anyhow::Result<Outcome> {
         let pause = walk.go_on(AT_ONCE, |entry| exporter.event(entry))?;
         exporter.lost(walk.lost())?;
         progress.show(walk.log().progress());
-        interruption.check()?;
+        interruption.check(destination.early_end())?;
         if pause != Pause::Midway {
             break;
         }
@@ -57,11 +82,18 @@ pub fn export(setup: &ExportSetup) -> anyhow::Result<Outcome> {
     let at = walk.span().map_or(start, |span| span.last.0);
     let ending = Ending { summary, at };
     exporter.finish(&ending)?;
-    interruption.check()?;
+    interruption.check(destination.early_end())?;
     destination.complete()?;
     progress.end();
     tell_missing(&walk, &ending.summary);
     Ok(outcome(&ending.summary, false))
+}
+
+fn has_lost_its_reader(error: &anyhow::Error) -> bool {
+    let mut causes = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>());
+    causes.any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn exporter<L: Log>(

@@ -70,7 +70,7 @@ stream {
 		int32_t _tid;
 		int32_t _cpu;
 		uint8_t _truncated;
-		address_t _address;
+		address_t _prog_address;
 		address_t _thread_id;
 		string _comm;
 	};

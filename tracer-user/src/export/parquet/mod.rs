@@ -31,7 +31,7 @@ message event {
     required int32 tid;
     required binary comm (STRING);
     optional int32 cpu (INTEGER(32, false));
-    required int64 address (INTEGER(64, false));
+    required int64 prog_address (INTEGER(64, false));
     required int64 thread_id (INTEGER(64, false));
     required boolean truncated;
     required binary data (STRING);

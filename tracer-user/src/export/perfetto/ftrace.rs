@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    ExecData, ForkData, RenameData, SwitchInData, SwitchOutData, WakeupData, waker_context,
+    COMM_BYTES, ExecData, ForkData, RenameData, SwitchInData, SwitchOutData, WakeupData,
+    waker_context,
 };
 use zerocopy::FromBytes;
 
+use super::ended::{End, Ended};
 use super::instant::text;
 use super::packet;
 use super::schema::{
@@ -28,9 +30,16 @@ const MOST_PENDING: usize = 2048;
 #[derive(Debug, Default)]
 pub struct Scheduler {
     switches: Switches,
-    bundles: BTreeMap<u32, Vec<FtraceEvent>>,
-    pending: usize,
+    bundles: Bundles,
+    ended: Ended,
     has_lost: bool,
+}
+
+/// What is not written yet.
+#[derive(Debug, Default)]
+struct Bundles {
+    by_cpu: BTreeMap<u32, Vec<FtraceEvent>>,
+    pending: usize,
 }
 
 impl Scheduler {
@@ -39,13 +48,17 @@ impl Scheduler {
         let Some(cpu) = entry.line.event.header.cpu else {
             return false;
         };
+        self.ended.hear(thread, cpu, entry.at);
         match entry.line.event.header.event_type {
             EventTypeId::SWITCH_IN => self.come(entry, thread, cpu).is_some(),
             EventTypeId::SWITCH_OUT => self.leave(entry, thread, cpu).is_some(),
             EventTypeId::WAKEUP => self.wake(entry, thread, cpu).is_some(),
             _ => {
                 if let Some(event) = life_of(entry, thread) {
-                    self.push(cpu, entry.at, thread.tid, event);
+                    self.live(cpu, entry.at, thread.tid, event);
+                }
+                if let Some(event) = exec_name(entry, thread) {
+                    self.live(cpu, entry.at, thread.tid, event);
                 }
                 false
             }
@@ -59,7 +72,7 @@ impl Scheduler {
 
     /// The bundles, once there is much in them.
     pub fn full_bundles(&mut self) -> Vec<TracePacket> {
-        if self.pending < MOST_PENDING {
+        if self.bundles.pending < MOST_PENDING {
             return Vec::new();
         }
         self.take()
@@ -67,17 +80,19 @@ impl Scheduler {
 
     /// Whatever is left.
     pub fn end(&mut self) -> Vec<TracePacket> {
-        let (bundles, pending) = (&mut self.bundles, &mut self.pending);
-        self.switches
-            .end(|switch| push_switch(bundles, pending, switch));
+        let bundles = &mut self.bundles;
+        self.switches.end(|switch| bundles.switch(switch));
+        for end in self.ended.release_all() {
+            self.bundles.end(end);
+        }
         self.take()
     }
 
     fn take(&mut self) -> Vec<TracePacket> {
-        self.pending = 0;
         let lost_events = std::mem::take(&mut self.has_lost).then_some(true);
-        let bundles = std::mem::take(&mut self.bundles).into_iter();
+        let bundles = std::mem::take(&mut self.bundles).by_cpu;
         bundles
+            .into_iter()
             .map(|(cpu, event)| {
                 let at = event.first().and_then(|event| event.timestamp);
                 let bundle = FtraceEventBundle {
@@ -93,10 +108,10 @@ impl Scheduler {
     fn come(&mut self, entry: &Entry<'_>, thread: Thread, cpu: u32) -> Option<()> {
         let (data, _) = SwitchInData::read_from_prefix(entry.line.event.data).ok()?;
         let prev = task(data.prev_tid, &data.prev_comm);
-        let (bundles, pending) = (&mut self.bundles, &mut self.pending);
+        let bundles = &mut self.bundles;
         self.switches
             .come((cpu, entry.at), own_task(entry, thread), prev, |switch| {
-                push_switch(bundles, pending, switch);
+                bundles.switch(switch);
             });
         Some(())
     }
@@ -111,9 +126,13 @@ impl Scheduler {
             prev_state: shown_state(data.state, data.preempted != 0),
             next: task(data.next_tid, &data.next_comm),
         };
-        let (bundles, pending) = (&mut self.bundles, &mut self.pending);
+        let is_dead = matches!(switch.prev_state, DEAD | ZOMBIE);
+        if is_dead && let Some(end) = self.ended.hold(switch.prev.clone(), cpu, entry.at) {
+            self.bundles.end(end);
+        }
+        let bundles = &mut self.bundles;
         self.switches.leave(switch, |switch| {
-            push_switch(bundles, pending, switch);
+            bundles.switch(switch);
         });
         Some(())
     }
@@ -133,66 +152,79 @@ impl Scheduler {
             waker_context::SOFTIRQ | waker_context::TIMER => Some(SOFT_IRQ),
             _ => None,
         };
-        let waker = data.waker_tid.cast_signed();
-        let place = (cpu, entry.at, waker);
+        let waker = Thread {
+            pid: data.waker_pid.cast_signed(),
+            tid: data.waker_tid.cast_signed(),
+        };
+        self.ended.hear(waker, cpu, entry.at);
         let event = Ftrace::SchedWaking(waking);
-        push_flagged(&mut self.bundles, &mut self.pending, place, flags, event);
+        self.bundles
+            .push_flagged((cpu, entry.at, waker.tid), flags, event);
         Some(())
     }
 
-    fn push(&mut self, cpu: u32, at: MonotonicNs, tid: i32, event: Ftrace) {
-        push(&mut self.bundles, &mut self.pending, (cpu, at, tid), event);
+    /// Something in the life of a thread.
+    fn live(&mut self, cpu: u32, at: MonotonicNs, tid: i32, event: Ftrace) {
+        if let Ftrace::TaskNewtask(new) = &event
+            && let Some(end) = new.pid.and_then(|tid| self.ended.release(tid))
+        {
+            // The one before ends before this one begins.
+            let at = end.at.min(at);
+            self.bundles.end(End { cpu, at, ..end });
+        }
+        self.bundles.push((cpu, at, tid), event);
     }
 }
+
+/// The priority of every thread, which a log does not have: that of threads of which nobody has said anything. Without one
+/// all are taken for real-time threads.
+const PRIORITY: i32 = 120;
 
 /// `TRACE_FLAG_HARDIRQ` and `TRACE_FLAG_SOFTIRQ` of the kernel.
 const HARD_IRQ: u32 = 0x08;
 const SOFT_IRQ: u32 = 0x10;
 
-fn push(
-    bundles: &mut BTreeMap<u32, Vec<FtraceEvent>>,
-    pending: &mut usize,
-    place: (u32, MonotonicNs, i32),
-    event: Ftrace,
-) {
-    push_flagged(bundles, pending, place, None, event);
-}
+impl Bundles {
+    fn push(&mut self, place: (u32, MonotonicNs, i32), event: Ftrace) {
+        self.push_flagged(place, None, event);
+    }
 
-fn push_flagged(
-    bundles: &mut BTreeMap<u32, Vec<FtraceEvent>>,
-    pending: &mut usize,
-    (cpu, at, tid): (u32, MonotonicNs, i32),
-    common_flags: Option<u32>,
-    event: Ftrace,
-) {
-    *pending += 1;
-    bundles.entry(cpu).or_default().push(FtraceEvent {
-        timestamp: Some(at.0),
-        pid: Some(tid.cast_unsigned()),
-        common_flags,
-        event: Some(event),
-    });
-}
+    fn push_flagged(
+        &mut self,
+        (cpu, at, tid): (u32, MonotonicNs, i32),
+        common_flags: Option<u32>,
+        event: Ftrace,
+    ) {
+        self.pending += 1;
+        self.by_cpu.entry(cpu).or_default().push(FtraceEvent {
+            timestamp: Some(at.0),
+            pid: Some(tid.cast_unsigned()),
+            common_flags,
+            event: Some(event),
+        });
+    }
 
-/// A switch; of a thread that leaves for good, also its end.
-fn push_switch(bundles: &mut BTreeMap<u32, Vec<FtraceEvent>>, pending: &mut usize, switch: Switch) {
-    let place = (switch.cpu, switch.at, switch.prev.tid);
-    let (comm, tid) = (switch.prev.name(), switch.prev.tid);
-    let is_dead = matches!(switch.prev_state, DEAD | ZOMBIE);
-    let event = SchedSwitch {
-        prev_comm: Some(comm.clone()),
-        prev_pid: Some(tid),
-        prev_state: Some(switch.prev_state),
-        next_comm: Some(switch.next.name()),
-        next_pid: Some(switch.next.tid),
-    };
-    push(bundles, pending, place, Ftrace::SchedSwitch(event));
-    if is_dead {
-        let end = SchedProcessFree {
-            comm: Some(comm),
+    fn switch(&mut self, switch: Switch) {
+        let place = (switch.cpu, switch.at, switch.prev.tid);
+        let event = SchedSwitch {
+            prev_comm: Some(switch.prev.name()),
+            prev_pid: Some(switch.prev.tid),
+            prev_prio: Some(PRIORITY),
+            prev_state: Some(switch.prev_state),
+            next_comm: Some(switch.next.name()),
+            next_pid: Some(switch.next.tid),
+            next_prio: Some(PRIORITY),
+        };
+        self.push(place, Ftrace::SchedSwitch(event));
+    }
+
+    fn end(&mut self, end: End) {
+        let tid = end.task.tid;
+        let free = SchedProcessFree {
+            comm: Some(end.task.name()),
             pid: Some(tid),
         };
-        push(bundles, pending, place, Ftrace::SchedProcessFree(end));
+        self.push((end.cpu, end.at, tid), Ftrace::SchedProcessFree(free));
     }
 }
 
@@ -236,6 +268,20 @@ fn life_of(entry: &Entry<'_>, thread: Thread) -> Option<Ftrace> {
         }
         _ => return None,
     })
+}
+
+/// The name that a thread has from an exec on. The kernel has an event of its own for that, and so does a log where it was
+/// asked for; for the engine it is what names the process anew.
+fn exec_name(entry: &Entry<'_>, thread: Thread) -> Option<Ftrace> {
+    let event = &entry.line.event;
+    if event.header.event_type != EventTypeId::EXEC {
+        return None;
+    }
+    let comm = event.data.first_chunk::<COMM_BYTES>()?;
+    Some(Ftrace::TaskRename(TaskRename {
+        pid: Some(thread.tid),
+        newcomm: Some(text(until_null(comm))),
+    }))
 }
 
 fn old_tid(exec: &[u8]) -> Option<i32> {

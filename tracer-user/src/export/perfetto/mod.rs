@@ -2,7 +2,7 @@
 //!
 //! - `schema` is the part of the published schema that is written;
 //! - `switches` puts the two sides of a switch together; with wake-ups, forks, exits and names they
-//!   become the ftrace events (`ftrace`) that trace_processor makes its scheduling tables of;
+//!   become the ftrace events (`ftrace`) that trace_processor makes its scheduling tables of; `ended` threads are told late;
 //! - `tracks` are threads and CPUs; what has a beginning and an end is a slice on one, and every other event but switches
 //!   and wake-ups an instant (`instant`);
 //! - `wakeups` are flows beside that.
@@ -14,6 +14,7 @@
 //! does not know: the snapshot of the clocks says that it is the same as `CLOCK_MONOTONIC`, which is so
 //! on a machine that has not slept since it was started.
 
+mod ended;
 mod ftrace;
 mod instant;
 mod schema;

@@ -195,6 +195,8 @@ pub struct SchedSwitch {
     pub prev_comm: Option<String>,
     #[prost(int32, optional, tag = "2")]
     pub prev_pid: Option<i32>,
+    #[prost(int32, optional, tag = "3")]
+    pub prev_prio: Option<i32>,
     /// As the kernel's tracepoint shows it.
     #[prost(int64, optional, tag = "4")]
     pub prev_state: Option<i64>,
@@ -202,6 +204,8 @@ pub struct SchedSwitch {
     pub next_comm: Option<String>,
     #[prost(int32, optional, tag = "6")]
     pub next_pid: Option<i32>,
+    #[prost(int32, optional, tag = "7")]
+    pub next_prio: Option<i32>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, ensure};
 
 use crate::tasks::{dist, setup};
-use crate::{packages, privilege, workspace};
+use crate::{packages, privilege, tracefs, workspace};
 use results::Results;
 use workbench::Workbench;
 
@@ -67,6 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         privilege::is_root(),
         "root is needed to run the tracers that are compared: run this task as root"
     );
+    tracefs::mount()?;
     setup::for_c_programs()?;
     dist::run()?;
     let results = measure(args)?;

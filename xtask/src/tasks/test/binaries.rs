@@ -18,6 +18,8 @@ pub struct TestBinary {
     executable: PathBuf,
     /// Folder of its crate: tests expect to run there.
     folder: PathBuf,
+    /// What cargo calls it.
+    name: String,
 }
 
 /// Builds all of them; quick when `cargo test` has just done so.
@@ -46,10 +48,20 @@ fn test_binary(message: &Value) -> Option<TestBinary> {
     let executable = PathBuf::from(message.get("executable")?.as_str()?);
     let manifest = PathBuf::from(message.get("manifest_path")?.as_str()?);
     let folder = manifest.parent()?.to_owned();
-    is_test.then_some(TestBinary { executable, folder })
+    let name = message.pointer("/target/name")?.as_str()?.to_owned();
+    is_test.then_some(TestBinary {
+        executable,
+        folder,
+        name,
+    })
 }
 
 impl TestBinary {
+    /// What cargo calls it: for a file of tests, the file's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The file.
     pub fn executable(&self) -> &Path {
         &self.executable
@@ -127,6 +139,7 @@ mod tests {
                 "manifest_path": "/repository/crate/Cargo.toml",
                 "profile": { "test": test },
                 "executable": executable,
+                "target": { "name": "x" },
             }))
         };
         use serde_json::Value;

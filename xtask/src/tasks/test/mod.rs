@@ -8,7 +8,7 @@ use std::env;
 use anyhow::{bail, ensure};
 
 use crate::tasks::{dist, setup};
-use crate::{privilege, python, workspace};
+use crate::{packages, privilege, python, workspace};
 use binaries::TestBinary;
 use totals::Totals;
 
@@ -18,6 +18,9 @@ pub struct Args {
     /// Leave out the tests that load eBPF
     #[arg(long)]
     unprivileged: bool,
+    /// Also the test that traces PostgreSQL, which is installed for it
+    #[arg(long, conflicts_with = "unprivileged")]
+    postgresql: bool,
     /// Only tests whose name contains this
     filter: Option<String>,
 }
@@ -28,6 +31,9 @@ pub struct Args {
 /// rights; here they run as root. In CI (`CI=true`) it is a failure when they cannot.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     setup::for_tests()?;
+    if args.postgresql {
+        packages::install_missing(packages::TO_TEST_POSTGRESQL)?;
+    }
     dist::run()?;
 
     let mut totals = unprivileged(args)?;
@@ -38,6 +44,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(totals.failed == 0, "{} tests failed", totals.failed);
     Ok(())
 }
+
+/// The tests that trace PostgreSQL: it takes more than most people want to install for a test.
+const POSTGRESQL: &str = "postgresql";
 
 fn is_ci() -> bool {
     env::var_os("CI").is_some_and(|value| value == "true")
@@ -78,6 +87,10 @@ fn privileged(args: &Args) -> anyhow::Result<Totals> {
     let all = binaries::build()?;
     let mut binaries: Vec<(TestBinary, u64)> = Vec::new();
     for binary in all {
+        if binary.name() == POSTGRESQL && !args.postgresql {
+            println!("\nleft out: PostgreSQL under pgbench; --postgresql runs it");
+            continue;
+        }
         match binary.count_privileged(args.filter.as_deref())? {
             0 => {}
             count => binaries.push((binary, count)),

@@ -38,6 +38,16 @@ const LEFT_OUT: &[LeftOut] = &[
         is_for_slowness: false,
     },
     LeftOut {
+        test: "everybody_reads_the_same_events",
+        why: "there are none of the tools that read exports",
+        is_for_slowness: false,
+    },
+    LeftOut {
+        test: "everybody_reads_the_same_events_of_pgbench",
+        why: "there is no PostgreSQL",
+        is_for_slowness: false,
+    },
+    LeftOut {
         test: "processes::another_users_process_cannot_be_traced",
         why: "there is no compiler; it loads no eBPF",
         is_for_slowness: false,

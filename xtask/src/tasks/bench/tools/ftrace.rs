@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::{Attached, Seen, Tool, What, joined};
-
-const TRACEFS: &str = "/sys/kernel/tracing";
+use crate::tracefs::TRACEFS;
 
 /// ftrace, into its ring in memory.
 #[derive(Clone, Copy)]
@@ -47,8 +46,7 @@ impl Instance {
     fn new() -> anyhow::Result<Self> {
         let folder = Path::new(TRACEFS).join("instances/posix-trace-bench");
         let _left_by_one_that_was_killed = fs::remove_dir(&folder);
-        fs::create_dir(&folder)
-            .with_context(|| format!("cannot make {}: is tracefs mounted?", folder.display()))?;
+        fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         Ok(Self { folder })
     }
 }

@@ -1,0 +1,63 @@
+//! A log with one event of each type of system event.
+
+use std::fs::File;
+use std::path::Path;
+
+use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES};
+use tracer_posix::engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
+use tracer_posix::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
+use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter};
+
+use crate::made_slices::START_NS;
+
+/// Where in the program each of them was.
+pub const PROG_ADDRESS: u64 = 0x1234;
+/// The thread's number in its program.
+pub const THREAD_ID: u64 = 0x77;
+
+/// More than any type has.
+const DATA: [u8; 512] = [0; 512];
+
+/// Writes it, a millisecond apart.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub fn write(path: &Path) -> anyhow::Result<()> {
+    let header = LogHeader {
+        attributes: Attributes::default().with_name("types"),
+        anchor: ClockAnchor {
+            monotonic: MonotonicNs(START_NS),
+            realtime: RealtimeNs(1_700_000_000_000_000_000),
+        },
+    };
+    let options = LogOptions {
+        policy: LogFullPolicy::Append,
+        max_size: 0,
+    };
+    let mut file = File::options();
+    let file = file.read(true).write(true).create_new(true).open(path)?;
+    let mut writer = LogWriter::create(file, &header, options)?;
+    let types = EventTypes::default();
+    for (event_type, time) in SYSTEM_EVENT_TYPES
+        .iter()
+        .zip((START_NS..).step_by(1_000_000))
+    {
+        let header = header_of(event_type.id, time);
+        writer.append(&header, &DATA, b"worker", &types)?;
+    }
+    Ok(writer.complete(&types, &Ledger::default(), FinalStatus::default())?)
+}
+
+fn header_of(event_type: EventTypeId, time: u64) -> EventHeader {
+    EventHeader {
+        time: MonotonicNs(time),
+        event_type,
+        pid: 7,
+        tid: 8,
+        cpu: Some(1),
+        thread_id: THREAD_ID,
+        program_address: PROG_ADDRESS,
+        truncation: Truncation::None,
+    }
+}

@@ -1,0 +1,111 @@
+//! PostgreSQL under pgbench, read by everybody: the same events in the same numbers.
+//!
+//! `cargo xtask test --postgresql` runs it: a data base is more than most people want to install for a test.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod same_events;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context as _;
+use tempfile::TempDir;
+
+use same_events::EVENTS;
+use tests::dist;
+use tests::log_reader::{Log, number, text};
+
+/// Transactions of each of two clients.
+const TRANSACTIONS: usize = 100;
+
+/// A server that is started, used and stopped: all of it below one command.
+const SCRIPT: &str = "
+    set -e
+    pg_ctl -s -w -D \"$1/data\" -l \"$1/server\" \\
+        -o \"-k $1 -c listen_addresses= -c fsync=off -c shared_buffers=16MB\" start
+    pgbench -h \"$1\" -i -s 1 -q postgres
+    pgbench -h \"$1\" -n -c 2 -j 2 -t $2 postgres
+    pg_ctl -s -w -D \"$1/data\" stop";
+
+/// Where Debian puts the programs, which are not on the path.
+fn programs() -> anyhow::Result<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let folders = versions.filter_map(|version| Some(version.ok()?.path().join("bin")));
+    let found = folders
+        .filter(|folder| folder.join("initdb").exists())
+        .max();
+    found.context("no PostgreSQL; run: cargo xtask test --postgresql")
+}
+
+/// A command that runs as the user of the data base: it refuses to run as root.
+fn as_its_user(folder: &Path, program: &str) -> anyhow::Result<Command> {
+    let path = std::env::join_paths([programs()?, "/usr/bin".into(), "/bin".into()])?;
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid=postgres", "--regid=postgres", "--clear-groups"])
+        .args(["env", "-i", "LC_ALL=C"])
+        .arg(format!("PATH={}", path.display()))
+        .arg(format!("HOME={}", folder.display()))
+        .arg(program)
+        .current_dir(folder);
+    Ok(command)
+}
+
+fn succeed(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{command:?}: {said}");
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn log(folder: &TempDir) -> Log {
+    let folder = folder.path();
+    fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    let data = folder.join("data");
+    fs::create_dir(&data).unwrap();
+    succeed(Command::new("chown").args(["-R", "postgres:"]).arg(folder)).unwrap();
+    let mut initdb = as_its_user(folder, "initdb").unwrap();
+    succeed(initdb.args(["--no-sync", "--auth=trust", "-D"]).arg(&data)).unwrap();
+    Log::written_by(|log| {
+        let script = as_its_user(folder, "sh")?;
+        let said = succeed(
+            Command::new(dist::tracer_user()?)
+                .args(["run", "--events", EVENTS, "--log"])
+                .arg(log)
+                .arg("--")
+                .arg(script.get_program())
+                .args(script.get_args())
+                .args(["-c", SCRIPT, "sh"])
+                .arg(folder)
+                .arg(TRANSACTIONS.to_string())
+                .current_dir(folder),
+        )?;
+        let done = format!("actually processed: {0}/{0}", 2 * TRANSACTIONS);
+        anyhow::ensure!(said.contains(&done), "{said}");
+        Ok(())
+    })
+    .unwrap()
+}
+
+#[test]
+#[ignore = "loads eBPF programs"]
+fn everybody_reads_the_same_events_of_pgbench() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = log(&folder);
+    let events = same_events::everybody_reads_the_same(&log);
+
+    // Each transaction ends with a commit that its client waits for.
+    let wakeups = events.iter().filter(|event| {
+        let data = &event["data"];
+        text(event, "type") == "linux_trace_wakeup"
+            && text(event, "comm") == "pgbench"
+            && text(data, "waker_comm") == "postgres"
+            && number(data, "waker_tid") > 0
+    });
+    let wakeups = wakeups.count();
+    assert!(wakeups >= TRANSACTIONS, "{wakeups}");
+    println!("{} events", events.len());
+}

@@ -1,0 +1,199 @@
+//! One set of names: of types and fields, in every output, and in the options that choose them.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+use tracer_common::event_type::{SYSTEM_EVENT_TYPES, SystemEventType};
+
+use tests::dist;
+use tests::log_reader::{Log, text};
+use tests::made_types::{self, PROG_ADDRESS, THREAD_ID};
+use tests::tools;
+
+/// The names of fields by type.
+type Fields = BTreeMap<String, BTreeSet<String>>;
+
+/// What stands beside what an event carries, by the same name wherever it is told.
+const BESIDE: [&str; 6] = ["pid", "tid", "comm", "cpu", "truncated", "prog_address"];
+
+/// As it is shown to people, and chosen.
+fn short(name: &str) -> String {
+    let short = name.strip_prefix("linux_trace_");
+    let short = short.or_else(|| name.strip_prefix("posix_trace_"));
+    short.unwrap_or(name).replace('_', "-")
+}
+
+fn the_table(is_wanted: impl Fn(&SystemEventType) -> bool, name: fn(&str) -> String) -> Fields {
+    let wanted = SYSTEM_EVENT_TYPES.iter().filter(|entry| is_wanted(entry));
+    let fields = |entry: &SystemEventType| entry.fields.iter().map(|field| field.name.to_owned());
+    wanted
+        .map(|entry| (name(entry.name), fields(entry).collect()))
+        .collect()
+}
+
+/// Those that are instants where there are slices.
+fn is_instant(entry: &SystemEventType) -> bool {
+    let family = entry.family;
+    !["switch", "wakeup", "syscall", "irq", "softirq", "idle"].contains(&family)
+}
+
+fn keys(object: &Value) -> BTreeSet<String> {
+    object.as_object().unwrap().keys().cloned().collect()
+}
+
+fn of_rows(rows: &[Value], data: impl Fn(&Value) -> Value) -> Fields {
+    let fields = rows
+        .iter()
+        .map(|row| (text(row, "type").to_owned(), keys(&data(row))));
+    fields.collect()
+}
+
+fn log() -> Log {
+    Log::written_by(made_types::write).unwrap()
+}
+
+fn parsed(row: &Value) -> Value {
+    serde_json::from_str(text(row, "data")).unwrap()
+}
+
+#[test]
+fn lines_and_tables_have_the_names_of_the_one_table() {
+    let log = log();
+    let expected = the_table(|_| true, str::to_owned);
+    let events = log.events(&[]).unwrap();
+    assert_eq!(of_rows(&events, |event| event["data"].clone()), expected);
+    let csv = log.file("csv");
+    let path = csv.to_str().unwrap();
+    log.run("read", &["--format", "csv", "-o", path]).unwrap();
+    let rows = tools::python("csv_events.py", &csv).unwrap();
+    assert_eq!(of_rows(&rows, parsed), expected);
+    let parquet = log.export("parquet", &[]).unwrap();
+    let mut rows = tools::python("parquet_events.py", &parquet).unwrap();
+    let columns = keys(&rows.pop().unwrap()["columns"]);
+    assert_eq!(of_rows(&rows, parsed), expected);
+    for name in BESIDE {
+        assert!(
+            events.iter().all(|event| event.get(name).is_some()),
+            "{name}"
+        );
+        assert!(columns.contains(name), "{name}");
+    }
+    for row in events.iter().chain(&rows) {
+        assert_eq!(row["prog_address"].as_u64(), Some(PROG_ADDRESS));
+        assert_eq!(row["thread_id"].as_u64(), Some(THREAD_ID));
+    }
+}
+
+#[test]
+fn babeltrace2_shows_the_names_of_the_one_table() {
+    let log = log();
+    let folder = log.export("ctf", &[]).unwrap();
+    let (printed, _) = tools::babeltrace2(&["--no-delta"], &folder).unwrap();
+    let mut found = Fields::new();
+    for line in printed.lines() {
+        let (name, rest) = line.split_once("] ").unwrap().1.split_once(": ").unwrap();
+        let (context, data) = rest.split_once(" }").unwrap();
+        let names = |text: &str| -> BTreeSet<String> {
+            let words = text
+                .split(" = ")
+                .filter_map(|part| part.split(' ').next_back());
+            let is_name = |word: &&str| {
+                let is_index = word.starts_with('[') || word.ends_with("_length");
+                !is_index && word.starts_with(|first: char| first.is_ascii_lowercase())
+            };
+            words.filter(is_name).map(str::to_owned).collect()
+        };
+        let beside: BTreeSet<String> = BESIDE
+            .iter()
+            .chain(&["thread_id"])
+            .map(|name| (*name).to_owned())
+            .collect();
+        assert_eq!(names(context), beside, "{line}");
+        found.insert(name.to_owned(), names(data));
+    }
+    assert_eq!(found, the_table(|_| true, str::to_owned));
+}
+
+#[test]
+fn instants_have_the_names_of_the_one_table() {
+    let log = log();
+    let mut expected = the_table(is_instant, short);
+    for fields in expected.values_mut() {
+        fields.insert("prog_address".to_owned());
+    }
+    let perfetto = log.export("perfetto", &[]).unwrap();
+    let query = "SELECT slice.name AS type, key FROM slice JOIN args USING (arg_set_id)
+        WHERE category = 'system'";
+    let rows = tools::trace_processor(&perfetto, &[query]).unwrap();
+    let mut found = Fields::new();
+    for row in &rows[0] {
+        let key = text(row, "key").strip_prefix("debug.").unwrap();
+        let key = key.split('[').next().unwrap().to_owned();
+        found
+            .entry(text(row, "type").to_owned())
+            .or_default()
+            .insert(key);
+    }
+    // An empty set of event types has no part that is an argument.
+    for (name, fields) in &mut found {
+        let of_type = &expected[name];
+        fields.extend(
+            of_type
+                .iter()
+                .filter(|field| field.contains("filter"))
+                .cloned(),
+        );
+    }
+    assert_eq!(found, expected);
+
+    let chrome = std::fs::read(log.export("chrome", &[]).unwrap()).unwrap();
+    let chrome: Value = serde_json::from_slice(&chrome).unwrap();
+    let objects = chrome["traceEvents"].as_array().unwrap().iter();
+    let found: Fields = objects
+        .filter(|object| object["ph"] == "i" && object["cat"] == "system")
+        .map(|object| (text(object, "name").to_owned(), keys(&object["args"])))
+        .collect();
+    // They carry what the JSON lines call data.
+    let expected = the_table(|_| true, short);
+    for entry in SYSTEM_EVENT_TYPES.iter().filter(|entry| is_instant(entry)) {
+        let name = short(entry.name);
+        assert_eq!(found[&name], expected[&name], "{name}");
+    }
+}
+
+#[test]
+fn both_names_of_a_type_choose_it_and_text_shows_the_short_one() {
+    let log = log();
+    for entry in SYSTEM_EVENT_TYPES {
+        let short = short(entry.name);
+        for name in [short.as_str(), entry.name] {
+            let output = log.run("read", &["--events", name]).unwrap();
+            let said = String::from_utf8(output.stdout).unwrap();
+            let lines: Vec<_> = said.lines().filter(|line| !line.starts_with('#')).collect();
+            let is_shown = |line: &&str| line.split_whitespace().any(|word| word == short);
+            assert!(lines.iter().any(is_shown), "{name}: {said}");
+        }
+    }
+}
+
+#[test]
+fn the_list_of_types_is_the_one_table() {
+    let output = Command::new(dist::tracer_user().unwrap())
+        .args(["events", "--json"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let listed: Fields = said
+        .lines()
+        .map(|line| {
+            let listed: Value = serde_json::from_str(line).unwrap();
+            let fields = listed["fields"].as_array().unwrap().iter();
+            let fields = fields.map(|field| text(field, "name").to_owned());
+            (text(&listed, "name").to_owned(), fields.collect())
+        })
+        .collect();
+    assert_eq!(listed, the_table(|_| true, str::to_owned));
+}

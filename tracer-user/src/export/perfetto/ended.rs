@@ -1,0 +1,170 @@
+//! Threads that have left their CPU for good.
+//!
+//! The engine takes whatever it hears of a thread after its end for a new one without a name. The kernel's events do come
+//! later: another CPU completes a wake-up that the thread asked for, and a process goes on after its main thread has ended.
+//! So an end is held back, and told at the last moment at which the thread or its process is heard of: the
+//! kernel's own event of an end comes late too.
+
+use std::collections::{HashMap, VecDeque};
+
+use tracer_posix::event::MonotonicNs;
+
+use super::switches::Task;
+use crate::export::names::Thread;
+
+/// Ends that are held back: many more than there are between a wake-up and its completion.
+const MOST_HELD: usize = 4096;
+
+/// The end of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Who ends.
+    pub task: Task,
+    /// The CPU of what was heard last.
+    pub cpu: u32,
+    /// Right after that: behind all that has the same time.
+    pub at: MonotonicNs,
+}
+
+/// The ends that are held back.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// By thread; also whether it was heard of since it was queued.
+    held: HashMap<i32, (End, bool)>,
+    queue: VecDeque<i32>,
+}
+
+impl Ended {
+    /// Holds the end of who leaves a CPU for good back. Returns one that is held no longer.
+    pub fn hold(&mut self, task: Task, cpu: u32, at: MonotonicNs) -> Option<End> {
+        let tid = task.tid;
+        let at = behind(at);
+        let end = End { task, cpu, at };
+        let before = self.held.insert(tid, (end, false));
+        if before.is_some() {
+            return None;
+        }
+        self.queue.push_back(tid);
+        if self.queue.len() > MOST_HELD {
+            self.release_oldest()
+        } else {
+            None
+        }
+    }
+
+    /// Notes that something is heard of a thread, which its process goes on with.
+    pub fn hear(&mut self, thread: Thread, cpu: u32, at: MonotonicNs) {
+        let own = behind(at);
+        // A process ends with its main thread, and has to be there for the end of another one.
+        let main = if thread.pid == thread.tid {
+            own
+        } else {
+            behind(own)
+        };
+        for (tid, at) in [(thread.tid, own), (thread.pid, main)] {
+            if let Some((end, is_heard)) = self.held.get_mut(&tid) {
+                (end.cpu, end.at, *is_heard) = (cpu, at.max(end.at), true);
+            }
+        }
+    }
+
+    /// The end of a thread whose number another one gets.
+    pub fn release(&mut self, tid: i32) -> Option<End> {
+        let (end, _) = self.held.remove(&tid)?;
+        self.queue.retain(|queued| *queued != tid);
+        Some(end)
+    }
+
+    /// All that are left, in the order in which they came.
+    pub fn release_all(&mut self) -> impl Iterator<Item = End> + use<> {
+        let mut held = std::mem::take(&mut self.held);
+        let queue = std::mem::take(&mut self.queue);
+        queue
+            .into_iter()
+            .filter_map(move |tid| held.remove(&tid).map(|(end, _)| end))
+    }
+
+    /// The one of those held that was not heard of for longest.
+    fn release_oldest(&mut self) -> Option<End> {
+        // Each is passed over once at most.
+        for _ in 0..=self.queue.len() {
+            let tid = self.queue.pop_front()?;
+            match self.held.get_mut(&tid) {
+                Some((_, is_heard)) if *is_heard => {
+                    *is_heard = false;
+                    self.queue.push_back(tid);
+                }
+                _ => return self.held.remove(&tid).map(|(end, _)| end),
+            }
+        }
+        None
+    }
+}
+
+fn behind(at: MonotonicNs) -> MonotonicNs {
+    MonotonicNs(at.0.saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hold(ended: &mut Ended, tid: i32, at: u64) -> Option<i32> {
+        let task = Task {
+            tid,
+            comm: b"x".to_vec(),
+        };
+        let released = ended.hold(task, 0, MonotonicNs(at));
+        released.map(|end| end.task.tid)
+    }
+
+    fn thread(pid: i32, tid: i32) -> Thread {
+        Thread { pid, tid }
+    }
+
+    fn left(ended: &mut Ended) -> Vec<(i32, u64)> {
+        let ends = ended.release_all();
+        ends.map(|end| (end.task.tid, end.at.0)).collect()
+    }
+
+    #[test]
+    fn an_end_is_when_the_thread_is_heard_of_last() {
+        let mut ended = Ended::default();
+        hold(&mut ended, 7, 10);
+        hold(&mut ended, 8, 11);
+        ended.hear(thread(7, 7), 1, MonotonicNs(12));
+        ended.hear(thread(9, 9), 1, MonotonicNs(13));
+        assert_eq!(left(&mut ended), [(7, 13), (8, 12)]);
+    }
+
+    #[test]
+    fn a_main_thread_ends_no_earlier_than_its_process_is_heard_of() {
+        let mut ended = Ended::default();
+        hold(&mut ended, 7, 10);
+        ended.hear(thread(7, 8), 1, MonotonicNs(20));
+        assert_eq!(left(&mut ended), [(7, 22)]);
+    }
+
+    #[test]
+    fn a_number_that_is_given_again_ends_its_thread_before() {
+        let mut ended = Ended::default();
+        hold(&mut ended, 7, 10);
+        assert_eq!(ended.release(7).unwrap().at, MonotonicNs(11));
+        assert_eq!(ended.release(7), None);
+        assert_eq!(left(&mut ended), []);
+    }
+
+    #[test]
+    fn ends_without_number_are_held_in_bounded_memory() {
+        let mut ended = Ended::default();
+        let mut released = Vec::new();
+        for tid in 0..20_000 {
+            released.extend(hold(&mut ended, tid, 1));
+            // A process that goes on without its main thread.
+            ended.hear(thread(5, 30_000), 0, MonotonicNs(2));
+        }
+        assert!(ended.queue.len() <= MOST_HELD && ended.held.len() == ended.queue.len());
+        assert_eq!(released.len() + ended.held.len(), 20_000);
+        assert!(!released.contains(&5) && released.is_sorted());
+    }
+}

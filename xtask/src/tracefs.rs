@@ -1,0 +1,43 @@
+//! The kernel's tracing files, for tools that look for them in their usual place.
+//!
+//! Where they are not mounted, they are in a mount namespace of our own, which what is started from here inherits: nobody
+//! else sees them, and nothing of it is left, however we end.
+
+use std::io;
+use std::path::Path;
+use std::ptr;
+
+use anyhow::Context as _;
+
+/// Where tools look for them.
+pub const TRACEFS: &str = "/sys/kernel/tracing";
+
+/// Sees to it that they are there. To be called before there are other threads, which would not see them.
+pub fn mount() -> anyhow::Result<()> {
+    if Path::new(TRACEFS).join("instances").exists() {
+        return Ok(());
+    }
+    let why = || format!("tracefs is not mounted at {TRACEFS}, and cannot be");
+    own_namespace().with_context(why)?;
+    let (kind, place) = (c"tracefs".as_ptr(), c"/sys/kernel/tracing".as_ptr());
+    // SAFETY: the texts are C strings, and this file system needs no data.
+    let mounted = unsafe { libc::mount(kind, place, kind, 0, ptr::null()) };
+    succeeded(mounted).with_context(why)
+}
+
+fn own_namespace() -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    succeeded(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    // What is mounted here would be seen outside as well.
+    let (flags, nothing) = (libc::MS_REC | libc::MS_PRIVATE, ptr::null());
+    // SAFETY: the path is a C string; with these flags the kernel looks at no other argument.
+    succeeded(unsafe { libc::mount(nothing, c"/".as_ptr(), nothing, flags, ptr::null()) })
+}
+
+fn succeeded(result: libc::c_int) -> io::Result<()> {
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
