@@ -35,16 +35,15 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
 
 use tracer_common::area::{
-    ChunkHeader, ENTERING_SLOTS, IDENTITY_BYTES, IDENTITY_RECORD, LANE_SLOTS, MAX_CHUNK_BYTES,
-    MIN_CHUNK_BYTES, RECORD_HEADER_BYTES, StreamControl, WINDOW_BYTES, WINDOW_SLOTS, chunk_state,
+    ENTERING_SLOTS, IDENTITY_RECORD, LANE_SLOTS, StreamControl, WINDOW_SLOTS, chunk_state,
     pool_mode, window,
 };
 use tracer_common::event_type::EventTypeId;
 
-use super::chunk::{Chunk, FIRST_RECORD};
+use super::identity::{IDENTITY_TAKES, Identity};
 use super::links::{Links, Queue, Stack};
 use super::mapping::{self, Parts};
-use super::record::record_bytes;
+use super::place::{Place, Shape};
 
 /// Where windows are mapped.
 pub(super) trait Windows: Copy {
@@ -54,167 +53,12 @@ pub(super) trait Windows: Copy {
     fn base(&self, index: usize) -> Option<NonNull<u8>>;
 }
 
-/// How a stream's windows are cut into chunks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) chunk_bytes: usize,
-    /// Chunks at the start of a window that its headers take the place of.
-    reserved: usize,
-    /// Chunks of a window that records lie in.
-    in_window: usize,
-}
-
-impl Shape {
-    /// `None` where no chunk has so many bytes.
-    pub(super) fn new(untrusted_chunk_bytes: u32) -> Option<Self> {
-        let is_size = untrusted_chunk_bytes.is_power_of_two()
-            && (MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES).contains(&untrusted_chunk_bytes);
-        let chunk_bytes = usize::try_from(untrusted_chunk_bytes)
-            .ok()
-            .filter(|_| is_size)?;
-        let all = WINDOW_BYTES / chunk_bytes;
-        let reserved = (all * size_of::<ChunkHeader>()).div_ceil(chunk_bytes);
-        Some(Self {
-            chunk_bytes,
-            reserved,
-            in_window: all - reserved,
-        })
-    }
-
-    /// The chunks of a stream whose largest event has so much data.
-    pub(super) fn for_data(max_data: u32) -> u32 {
-        let largest = u32::try_from(record_bytes(max_data.into())).unwrap_or(MAX_CHUNK_BYTES);
-        largest
-            .saturating_mul(4)
-            .next_power_of_two()
-            .clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES)
-    }
-
-    /// Chunks that a stream's size asks for, beside those of its writers: see above.
-    pub(super) fn for_size(self, stream_bytes: usize, max_data: u32) -> u32 {
-        let lost_at_the_end = usize::try_from(record_bytes(max_data.into())).unwrap_or(0);
-        let beginning = usize::try_from(FIRST_RECORD).unwrap_or(0) + IDENTITY_TAKES;
-        let used = self.chunk_bytes - beginning - lost_at_the_end.min(self.chunk_bytes / 2);
-        u32::try_from(stream_bytes.div_ceil(used.max(1)) + 2).unwrap_or(u32::MAX)
-    }
-
-    /// Which of the stream's windows a chunk is in, and where.
-    fn place(self, ordinal: u32) -> (usize, usize) {
-        let ordinal = usize::try_from(ordinal).unwrap_or(usize::MAX);
-        (
-            ordinal / self.in_window,
-            self.reserved + ordinal % self.in_window,
-        )
-    }
-}
-
-impl Shape {
-    /// The chunk at an address that was a [`Place::base`] of a pool of this shape: a window lies where its address is a multiple of its size.
-    pub(super) fn place_at<'a>(self, base: NonNull<u8>) -> Place<'a> {
-        let inside = base.addr().get() % WINDOW_BYTES;
-        let index = inside / self.chunk_bytes;
-        // SAFETY: the window begins there.
-        let window = unsafe { base.sub(inside) };
-        let mut place = self.place_within(u32::MAX, window, index);
-        place.ordinal = place.chunk().map_or(u32::MAX, Chunk::untrusted_ordinal);
-        place
-    }
-
-    fn place_within<'a>(self, ordinal: u32, window: NonNull<u8>, index: usize) -> Place<'a> {
-        // SAFETY: a window has as many headers at its start as it has chunks.
-        let header = unsafe { window.add(index * size_of::<ChunkHeader>()) }.cast::<ChunkHeader>();
-        Place {
-            ordinal,
-            // SAFETY: mapped for as long as the windows are, aligned, and made of atomics.
-            header: unsafe { header.as_ref() },
-            // SAFETY: the index is that of a chunk of the window.
-            base: unsafe { window.add(index * self.chunk_bytes) },
-            bytes: self.chunk_bytes,
-        }
-    }
-}
-
-/// A chunk of a stream: its number there, its header, and where it is.
-#[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub(super) ordinal: u32,
-    pub(super) header: &'a ChunkHeader,
-    pub(super) base: NonNull<u8>,
-    bytes: usize,
-}
-
-impl<'a> Place<'a> {
-    /// What is in it.
-    pub(super) fn chunk(&self) -> Option<Chunk<'a>> {
-        let words = self.base.as_ptr().cast::<AtomicU64>();
-        // SAFETY: the chunk lies within a window, which stays mapped as long as the header can be borrowed, is page
-        // aligned, and is only reached by atomics.
-        let words =
-            unsafe { std::slice::from_raw_parts(words, self.bytes / size_of::<AtomicU64>()) };
-        Chunk::new(words, &self.header.begun)
-    }
-
-    /// Events of its lane up to its end, those refused included.
-    fn events_of_lane(&self) -> u64 {
-        let events = self.chunk().map_or(0, |chunk| chunk.head().events());
-        let refused = self.header.refused.load(Relaxed);
-        let first = self.header.first.load(Relaxed);
-        first.wrapping_add(events).wrapping_add(refused)
-    }
-
-    /// Changes its state, if that is what it is.
-    fn change(&self, generation: u32, from: u32, to: u32) -> bool {
-        let word = self.header.state.load(Acquire);
-        let turn = chunk_state::turn_of(word);
-        let (from, to) = (
-            chunk_state::word(generation, turn, from),
-            chunk_state::word(generation, turn, to),
-        );
-        let state = &self.header.state;
-        state.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
-    }
-}
-
-/// Who emits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) pid: i32,
-    pub(super) tid: i32,
-    pub(super) thread_id: u64,
-}
-
-impl Identity {
-    fn to_bytes(self) -> [u8; IDENTITY_BYTES] {
-        let mut bytes = [0; IDENTITY_BYTES];
-        bytes[..4].copy_from_slice(&self.pid.to_ne_bytes());
-        bytes[4..8].copy_from_slice(&self.tid.to_ne_bytes());
-        bytes[8..].copy_from_slice(&self.thread_id.to_ne_bytes());
-        bytes
-    }
-
-    /// What [`IDENTITY_RECORD`] has as its data.
-    pub(super) fn from_bytes(untrusted: &[u8]) -> Option<Self> {
-        let (pid, rest) = untrusted.split_first_chunk()?;
-        let (tid, rest) = rest.split_first_chunk()?;
-        Some(Self {
-            pid: i32::from_ne_bytes(*pid),
-            tid: i32::from_ne_bytes(*tid),
-            thread_id: u64::from_ne_bytes(*rest.first_chunk()?),
-        })
-    }
-
-    /// The process and the thread as one word.
-    pub(super) fn thread_word(self) -> u64 {
-        u64::from(self.pid.unsigned_abs()) << 32 | u64::from(self.tid.unsigned_abs())
-    }
-}
-
 /// How many lanes a thread counts until it has one: as many as there are threads that may take them from it. A hostile
 /// process may take all, and take the count back, for ever.
 const LANES_AT_ONCE: usize = ENTERING_SLOTS;
 
-/// Bytes of the record that names a new writer.
-const IDENTITY_TAKES: usize = IDENTITY_BYTES + RECORD_HEADER_BYTES;
+/// Chunks whose memory a reader gives back at once. A hostile process may have a list without an end.
+const RELEASED_AT_ONCE: usize = 1024;
 
 /// One stream's pool, as one process sees it.
 #[derive(Clone, Copy)]
@@ -237,12 +81,6 @@ impl Entered<'_> {
     pub(super) fn leave(self) {
         self.entry.store(0, Release);
     }
-}
-
-/// The process and the thread that a word names.
-pub(super) fn thread_of(word: u64) -> (i32, i32) {
-    let half = |bits: u64| i32::try_from(bits & 0x7fff_ffff).unwrap_or(0);
-    (half(word >> 32), half(word))
 }
 
 impl<'a, W: Windows> Pool<'a, W> {
@@ -429,7 +267,10 @@ impl<'a, W: Windows> Pool<'a, W> {
     /// Gives the memory of chunks back to the machine that were read: those with a lower [`ChunkHeader::closing`]. For the
     /// stream's reader.
     pub(super) fn release_read(&self, consumed: u64) {
-        while let Some(ordinal) = self.closed().pop(|closing| closing < consumed) {
+        for _ in 0..RELEASED_AT_ONCE {
+            let Some(ordinal) = self.closed().pop(|closing| closing < consumed) else {
+                return;
+            };
             let claimed = self.place(ordinal).filter(|place| self.claim(place));
             let Some(place) = claimed else { return };
             mapping::release(place.base, place.bytes);

@@ -7,9 +7,11 @@ use tracer_common::area::{
 };
 
 use super::find::Area;
+use super::identity::thread_of;
 use super::mapping::{self, Parts};
 use super::names::own_pid;
-use super::pool::{Pool, Shape, Windows, thread_of};
+use super::place::Shape;
+use super::pool::{Pool, Windows};
 use super::process;
 use super::slot::{self, move_state};
 

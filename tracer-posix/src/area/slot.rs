@@ -13,7 +13,7 @@ use super::alive::{Identity, Life};
 use super::find::Area;
 use super::links;
 use super::mapping::Parts;
-use super::pool::Shape;
+use super::place::Shape;
 use super::retire;
 use crate::engine::StreamFullPolicy;
 

@@ -9,8 +9,10 @@ use tracer_common::area::{STREAM_SLOTS, StreamControl, emitters};
 
 use super::chunk::Chunk;
 use super::errno;
+use super::identity::Identity;
 use super::mapping::Parts;
-use super::pool::{Identity, Place, Pool, Shape};
+use super::place::{Place, Shape};
+use super::pool::Pool;
 use super::process;
 use super::tls;
 use super::windows::OwnWindows;

@@ -1,0 +1,46 @@
+//! Who emits into a chunk: as the record that names a new writer has it, and as a word of its header.
+
+use tracer_common::area::{IDENTITY_BYTES, RECORD_HEADER_BYTES};
+
+/// Bytes of the record that names a new writer.
+pub(super) const IDENTITY_TAKES: usize = IDENTITY_BYTES + RECORD_HEADER_BYTES;
+
+/// Who emits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) pid: i32,
+    pub(super) tid: i32,
+    pub(super) thread_id: u64,
+}
+
+impl Identity {
+    pub(super) fn to_bytes(self) -> [u8; IDENTITY_BYTES] {
+        let mut bytes = [0; IDENTITY_BYTES];
+        bytes[..4].copy_from_slice(&self.pid.to_ne_bytes());
+        bytes[4..8].copy_from_slice(&self.tid.to_ne_bytes());
+        bytes[8..].copy_from_slice(&self.thread_id.to_ne_bytes());
+        bytes
+    }
+
+    /// What [`IDENTITY_RECORD`] has as its data.
+    pub(super) fn from_bytes(untrusted: &[u8]) -> Option<Self> {
+        let (pid, rest) = untrusted.split_first_chunk()?;
+        let (tid, rest) = rest.split_first_chunk()?;
+        Some(Self {
+            pid: i32::from_ne_bytes(*pid),
+            tid: i32::from_ne_bytes(*tid),
+            thread_id: u64::from_ne_bytes(*rest.first_chunk()?),
+        })
+    }
+
+    /// The process and the thread as one word.
+    pub(super) fn thread_word(self) -> u64 {
+        u64::from(self.pid.unsigned_abs()) << 32 | u64::from(self.tid.unsigned_abs())
+    }
+}
+
+/// The process and the thread that a word names.
+pub(super) fn thread_of(word: u64) -> (i32, i32) {
+    let half = |bits: u64| i32::try_from(bits & 0x7fff_ffff).unwrap_or(0);
+    (half(word >> 32), half(word))
+}

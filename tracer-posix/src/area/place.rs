@@ -1,0 +1,139 @@
+//! Where a stream's chunks are: how its windows are cut into them.
+
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use tracer_common::area::{
+    ChunkHeader, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, WINDOW_BYTES, chunk_state,
+};
+
+use super::chunk::{Chunk, FIRST_RECORD};
+use super::identity::IDENTITY_TAKES;
+use super::record::record_bytes;
+
+/// How a stream's windows are cut into chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) chunk_bytes: usize,
+    /// Chunks at the start of a window that its headers take the place of.
+    reserved: usize,
+    /// Chunks of a window that records lie in.
+    in_window: usize,
+}
+
+impl Shape {
+    /// `None` where no chunk has so many bytes.
+    pub(super) fn new(untrusted_chunk_bytes: u32) -> Option<Self> {
+        let is_size = untrusted_chunk_bytes.is_power_of_two()
+            && (MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES).contains(&untrusted_chunk_bytes);
+        let chunk_bytes = usize::try_from(untrusted_chunk_bytes)
+            .ok()
+            .filter(|_| is_size)?;
+        let all = WINDOW_BYTES / chunk_bytes;
+        let reserved = (all * size_of::<ChunkHeader>()).div_ceil(chunk_bytes);
+        Some(Self {
+            chunk_bytes,
+            reserved,
+            in_window: all - reserved,
+        })
+    }
+
+    /// The chunks of a stream whose largest event has so much data.
+    pub(super) fn for_data(max_data: u32) -> u32 {
+        let largest = u32::try_from(record_bytes(max_data.into())).unwrap_or(MAX_CHUNK_BYTES);
+        largest
+            .saturating_mul(4)
+            .next_power_of_two()
+            .clamp(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES)
+    }
+
+    /// Chunks that a stream's size asks for, beside those of its writers: see above.
+    pub(super) fn for_size(self, stream_bytes: usize, max_data: u32) -> u32 {
+        let lost_at_the_end = usize::try_from(record_bytes(max_data.into())).unwrap_or(0);
+        let beginning = usize::try_from(FIRST_RECORD).unwrap_or(0) + IDENTITY_TAKES;
+        let used = self.chunk_bytes - beginning - lost_at_the_end.min(self.chunk_bytes / 2);
+        u32::try_from(stream_bytes.div_ceil(used.max(1)) + 2).unwrap_or(u32::MAX)
+    }
+
+    /// Which of the stream's windows a chunk is in, and where.
+    pub(super) fn place(self, ordinal: u32) -> (usize, usize) {
+        let ordinal = usize::try_from(ordinal).unwrap_or(usize::MAX);
+        (
+            ordinal / self.in_window,
+            self.reserved + ordinal % self.in_window,
+        )
+    }
+}
+
+impl Shape {
+    /// The chunk at an address that was a [`Place::base`] of a pool of this shape: a window lies where its address is a multiple of its size.
+    pub(super) fn place_at<'a>(self, base: NonNull<u8>) -> Place<'a> {
+        let inside = base.addr().get() % WINDOW_BYTES;
+        let index = inside / self.chunk_bytes;
+        // SAFETY: the window begins there.
+        let window = unsafe { base.sub(inside) };
+        let mut place = self.place_within(u32::MAX, window, index);
+        place.ordinal = place.chunk().map_or(u32::MAX, Chunk::untrusted_ordinal);
+        place
+    }
+
+    pub(super) fn place_within<'a>(
+        self,
+        ordinal: u32,
+        window: NonNull<u8>,
+        index: usize,
+    ) -> Place<'a> {
+        // SAFETY: a window has as many headers at its start as it has chunks.
+        let header = unsafe { window.add(index * size_of::<ChunkHeader>()) }.cast::<ChunkHeader>();
+        Place {
+            ordinal,
+            // SAFETY: mapped for as long as the windows are, aligned, and made of atomics.
+            header: unsafe { header.as_ref() },
+            // SAFETY: the index is that of a chunk of the window.
+            base: unsafe { window.add(index * self.chunk_bytes) },
+            bytes: self.chunk_bytes,
+        }
+    }
+}
+
+/// A chunk of a stream: its number there, its header, and where it is.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) ordinal: u32,
+    pub(super) header: &'a ChunkHeader,
+    pub(super) base: NonNull<u8>,
+    pub(super) bytes: usize,
+}
+
+impl<'a> Place<'a> {
+    /// What is in it.
+    pub(super) fn chunk(&self) -> Option<Chunk<'a>> {
+        let words = self.base.as_ptr().cast::<AtomicU64>();
+        // SAFETY: the chunk lies within a window, which stays mapped as long as the header can be borrowed, is page
+        // aligned, and is only reached by atomics.
+        let words =
+            unsafe { std::slice::from_raw_parts(words, self.bytes / size_of::<AtomicU64>()) };
+        Chunk::new(words, &self.header.begun)
+    }
+
+    /// Events of its lane up to its end, those refused included.
+    pub(super) fn events_of_lane(&self) -> u64 {
+        let events = self.chunk().map_or(0, |chunk| chunk.head().events());
+        let refused = self.header.refused.load(Relaxed);
+        let first = self.header.first.load(Relaxed);
+        first.wrapping_add(events).wrapping_add(refused)
+    }
+
+    /// Changes its state, if that is what it is.
+    pub(super) fn change(&self, generation: u32, from: u32, to: u32) -> bool {
+        let word = self.header.state.load(Acquire);
+        let turn = chunk_state::turn_of(word);
+        let (from, to) = (
+            chunk_state::word(generation, turn, from),
+            chunk_state::word(generation, turn, to),
+        );
+        let state = &self.header.state;
+        state.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
+    }
+}

@@ -1,0 +1,131 @@
+//! What is there to be read of a stream at one moment.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::fence;
+
+use tracer_common::area::chunk_state;
+
+use super::chunk::Head;
+use super::place::Place;
+use super::pool::Pool;
+use super::reader_windows::AreaWindows;
+use crate::event::MonotonicNs;
+
+/// A chunk as it was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Present {
+    pub(super) ordinal: u32,
+    /// Its state word but for the state.
+    pub(super) turn: u64,
+    pub(super) is_closed: bool,
+    pub(super) lane: u32,
+    /// Events of the lane before it.
+    pub(super) first: u64,
+}
+
+/// What is there to be read as of one moment.
+#[derive(Debug)]
+pub(super) struct Round {
+    /// The lanes with something to read, the one that is furthest behind first.
+    pub(super) lanes: BinaryHeap<Reverse<Run>>,
+    /// What was closed by then: of each lane, how many events.
+    pub(super) closed: Vec<(u32, u64)>,
+    /// All chunks with a lower [`closing`](tracer_common::area::ChunkHeader::closing) were read when the round is.
+    pub(super) consumed: Option<u64>,
+    /// Bytes of records that it began with.
+    pub(super) bytes: u64,
+}
+
+/// What there is of one lane.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// Nothing older comes from it.
+    pub(super) time: MonotonicNs,
+    pub(super) lane: u32,
+    pub(super) chunks: VecDeque<Stand>,
+}
+
+/// A chunk as it stands when a round begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stand {
+    pub(super) present: Present,
+    pub(super) head: Head,
+    /// Events refused there by then.
+    pub(super) refused: u64,
+}
+
+impl PartialEq for Run {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Run {}
+
+impl PartialOrd for Run {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Run {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.time, self.lane).cmp(&(other.time, other.lane))
+    }
+}
+
+impl Round {
+    /// Whether all of it was read.
+    pub(super) fn is_read(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// What is not read yet is not older than this.
+    pub(super) fn until(&self) -> Option<MonotonicNs> {
+        self.lanes.peek().map(|Reverse(run)| run.time)
+    }
+
+    /// The chunks that were read: all with a lower `closing`.
+    pub(super) fn consumed(&self, pool: &Pool<'_, AreaWindows<'_>>) -> Option<u64> {
+        let unread = self
+            .lanes
+            .iter()
+            .filter_map(|Reverse(run)| run.chunks.front());
+        let of_unread = unread
+            .filter(|stand| stand.present.is_closed)
+            .filter_map(|stand| pool.place(stand.present.ordinal))
+            .map(|place| place.header.closing.load(Acquire));
+        let least = of_unread.min().unwrap_or(u64::MAX);
+        self.consumed.map(|consumed| consumed.min(least))
+    }
+}
+
+/// A chunk with something to read, or that may have it, if it was opened when the pool had changed less often than `changes`.
+pub(super) fn present(generation: u32, changes: u64, place: &Place<'_>) -> Option<Present> {
+    let word = place.header.state.load(Acquire);
+    let state = chunk_state::of(word);
+    let is_readable = matches!(
+        state,
+        chunk_state::OPEN | chunk_state::ENDED | chunk_state::CLOSED
+    );
+    let is_old_enough = place.chunk()?.opened() < changes;
+    let found = Present {
+        ordinal: place.ordinal,
+        turn: turn(word),
+        is_closed: state == chunk_state::CLOSED,
+        lane: place.header.lane.load(Relaxed),
+        first: place.header.first.load(Relaxed),
+    };
+    // Had it been opened anew meanwhile, it would have another state.
+    fence(Acquire);
+    let is_same = turn(place.header.state.load(Relaxed)) == turn(word);
+    let is_own = chunk_state::generation_of(word) == generation;
+    (is_readable && is_own && is_old_enough && is_same).then_some(found)
+}
+
+/// A chunk's state word without the state.
+pub(super) fn turn(word: u64) -> u64 {
+    word & !0xff
+}
