@@ -161,10 +161,12 @@ impl Event {
 }
 
 impl Summary {
-    /// Events lost, of whatever cause.
+    /// Events lost, of whatever cause, but for what the kernel itself did not tell.
     #[must_use]
     pub fn all_lost(&self) -> u64 {
-        self.lost.values().sum()
+        let untold = self.lost.get("kernel_not_told");
+        let all: u64 = self.lost.values().sum();
+        all - untold.copied().unwrap_or(0)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Context switches against the kernel's own counters.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use tests::event::Event;
 use tests::processes::{switches, switches_at_rest};
 use tests::rights::missing_right;
@@ -60,6 +62,71 @@ fn each_threads_switches_are_as_many_as_the_kernel_counted() {
     assert_eq!(seen, growth(&before, &after));
     assert!(seen.values().all(|count| *count > 300), "{seen:?}");
     assert_eq!(trace.status.code(), Some(0));
+}
+
+/// Nanoseconds that each thread has run, as the kernel counts them for its scheduler.
+fn run_times(pid: i32, threads: &[i32]) -> anyhow::Result<BTreeMap<i32, u64>> {
+    let of_thread = |tid: &i32| {
+        let path = format!("/proc/{pid}/task/{tid}/schedstat");
+        let text = fs::read_to_string(&path).with_context(|| path.clone())?;
+        let ran = text.split_whitespace().next().context(path)?;
+        anyhow::Ok((*tid, ran.parse()?))
+    };
+    threads.iter().map(of_thread).collect()
+}
+
+/// What the host and interrupts have taken of all CPUs so far, in nanoseconds.
+fn taken() -> anyhow::Result<u64> {
+    const TICK_NS: u64 = 10_000_000;
+    let text = fs::read_to_string("/proc/stat")?;
+    let line = text.lines().next().context("no line")?;
+    // user nice system idle iowait irq softirq steal
+    let taken = line.split_whitespace().skip(6).take(3);
+    let ticks = taken.map(str::parse::<u64>).sum::<Result<u64, _>>()?;
+    Ok(ticks * TICK_NS)
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn the_time_on_the_cpu_is_what_the_scheduler_counts() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (mut target, threads) = start(&folder, &["300", "200"]).unwrap();
+    let pid = target.pid();
+    let mut tracer = Tracer::attach(pid, &["--events", "switch"]).unwrap();
+    tracer.wait_for(is_switch).unwrap();
+
+    switches_at_rest(pid, &threads).unwrap();
+    let (before, taken_before) = (run_times(pid, &threads).unwrap(), taken().unwrap());
+    target.go().unwrap();
+    target.wait_until_done().unwrap();
+    switches_at_rest(pid, &threads).unwrap();
+    let (after, taken_after) = (run_times(pid, &threads).unwrap(), taken().unwrap());
+    let trace = tracer.stop().unwrap();
+
+    let summary = trace.summary().unwrap();
+    assert_eq!(summary.all_lost(), 0);
+    // Runs of which the beginning was not told, or of which two were told as one.
+    let untold = summary.lost["kernel_not_told"];
+    let mut seen: BTreeMap<i32, (u64, u64)> = BTreeMap::new();
+    for event in trace.events().unwrap() {
+        if event.is_system("switch_out") {
+            let (runs, ran) = seen.entry(event.tid).or_default();
+            *runs += 1;
+            *ran += u64::try_from(event.number("ran_ns").unwrap()).unwrap();
+        }
+    }
+    for (tid, counted) in growth(&before, &after) {
+        let (runs, ran) = seen[&tid];
+        // The scheduler reads its clock a little before the tracepoint, each time.
+        let margin = counted / 50 + runs * 300 + untold * 4_000_000;
+        assert!(ran + margin >= counted, "{ran} in {runs} runs, {counted}");
+        // Its clock stands while the host or an interrupt has the CPU, where the kernel knows.
+        let most = counted + margin + (taken_after - taken_before);
+        assert!(ran <= most, "{ran} in {runs} runs, {counted}");
+    }
 }
 
 #[test]

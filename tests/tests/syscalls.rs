@@ -145,6 +145,51 @@ fn only_the_calls_that_are_named_are_there_with_arguments_results_and_errors() {
 
 #[test]
 #[ignore = "loads eBPF"]
+fn a_call_that_a_filter_refuses_has_its_end_and_no_beginning() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("refused", folder.path()).unwrap();
+    let command = [program.display().to_string(), ROUNDS.to_string()];
+
+    // What the program says itself, and strace, which stops it before the filter is asked.
+    let said = Command::new(&program).arg(&command[1]).output().unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert_eq!(said, format!("refused {ROUNDS}\n"));
+    let times = u64::try_from(ROUNDS).unwrap();
+    let strace = strace_counts(&command).unwrap();
+    assert_eq!(strace["getppid"], (times, times));
+    assert_eq!(strace["getpgrp"], (times + 1, 0));
+
+    let calls = ["--syscalls", "getppid,getpgrp"];
+    let events = traced(&command, &calls).unwrap();
+    let ends = events
+        .iter()
+        .filter(|event| event.is_system("syscall_exit"));
+    let begins = events
+        .iter()
+        .filter(|event| event.is_system("syscall_enter"));
+    let ends: Vec<_> = ends.collect();
+    assert_eq!(counts(ends.iter().copied())["getppid"], times);
+    assert_eq!(counts(ends.iter().copied())["getpgrp"], times + 1);
+    assert_eq!(
+        counts(begins),
+        BTreeMap::from([("getpgrp".to_owned(), times + 1)])
+    );
+    let of_refused = |event: &&&Event| event.word("name") == Some("getppid");
+    for end in ends.iter().filter(of_refused) {
+        assert_eq!(
+            end.number("ret"),
+            Some(-i64::from(libc::EPERM)),
+            "{}",
+            end.line
+        );
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
 fn the_end_of_a_signal_handler_is_told_by_the_call_that_it_is() {
     if missing_right().is_some() {
         return;

@@ -32,7 +32,7 @@ at_tracepoint!("block_rq_complete": block_rq_complete, block_rq_complete_raw => 
 #[inline(always)]
 fn start<C: Tracepoint>(ctx: &C) {
     // The argument is `struct request *`.
-    maps::remember_issuer(ctx.number::<0>(), &starting::<C>());
+    remember(ctx.number::<0>(), &starting::<C>());
 }
 
 /// Runs there too, before there is a request: for what is to be its first part.
@@ -53,25 +53,41 @@ fn begin<C: Tracepoint>(ctx: &C) {
 fn starting<C: Tracepoint>() -> Issuer {
     let task = Task::<C>::current();
     if !maps::is_traced(task.pid()) {
-        return Issuer {
-            pid: NOT_TRACED,
-            tid: 0,
-            thread_id: 0,
-        };
+        return Issuer::process(NOT_TRACED);
     }
     Issuer {
         pid: task.pid().0,
         tid: task.tid().0,
         thread_id: task.thread_id(),
+        ..Issuer::process(0)
     }
+}
+
+/// Remembers who starts the request at this address. The kernel reuses the address of a request that has
+/// ended: one that is still there, and was handed over, has ended without a word. The kernel was seen
+/// not to run the program at some ends, some hundred microseconds long, and not to count that either.
+#[inline(always)]
+fn remember(address: u64, issuer: &Issuer) {
+    if let Some(before) = maps::issuer(address)
+        && before.issued != 0
+        && is_of_traced(&before)
+        && maps::is_wanted(EventTypeId::BLOCK_COMPLETE)
+    {
+        maps::count_untold_end();
+    }
+    maps::remember_issuer(address, issuer);
+}
+
+/// Whether the request is one whose end is told: of a traced process, or of nobody knows whom.
+#[inline(always)]
+fn is_of_traced(issuer: &Issuer) -> bool {
+    issuer.pid == 0 || (issuer.pid != NOT_TRACED && maps::is_traced(issuer.pid()))
 }
 
 /// Who started the request that is handed over now; nobody where that was not seen.
 #[inline(always)]
 fn started<C: Tracepoint>(address: u64, request: &Request<C>) -> Option<Issuer> {
-    if let Some(issuer) = maps::issuer(address) {
-        return Some(issuer);
-    }
+    // First what the request is made from: what is known of its address may be an earlier one's.
     let known = if REQUEST_BIO.load() == NO_OFFSET || SEES_STARTS.load() != 0 {
         None
     } else {
@@ -79,14 +95,13 @@ fn started<C: Tracepoint>(address: u64, request: &Request<C>) -> Option<Issuer> 
     };
     let issuer = match known {
         Some(issuer) => issuer,
-        None if maps::is_traced(Task::<C>::current().pid()) => Issuer {
-            pid: 0,
-            tid: 0,
-            thread_id: 0,
+        None => match maps::issuer(address) {
+            Some(issuer) => return Some(issuer),
+            None if maps::is_traced(Task::<C>::current().pid()) => Issuer::process(0),
+            None => return None,
         },
-        None => return None,
     };
-    maps::remember_issuer(address, &issuer);
+    remember(address, &issuer);
     Some(issuer)
 }
 
@@ -103,7 +118,11 @@ fn issue<C: Tracepoint>(ctx: &C) {
     let Some(issuer) = started(address, &request) else {
         return;
     };
-    if issuer.pid == NOT_TRACED || !maps::is_wanted(EventTypeId::BLOCK_ISSUE) {
+    if issuer.pid == NOT_TRACED {
+        return;
+    }
+    maps::note_issued(address);
+    if !maps::is_wanted(EventTypeId::BLOCK_ISSUE) {
         return;
     }
     record(&issuer, EventTypeId::BLOCK_ISSUE, |header| {
@@ -136,11 +155,7 @@ fn complete<C: Tracepoint>(ctx: &C) {
     if bytes >= request.bytes() {
         maps::forget_issuer(address);
     }
-    let is_unknown = issuer.pid == 0;
-    if !is_unknown && (issuer.pid == NOT_TRACED || !maps::is_traced(issuer.pid())) {
-        return;
-    }
-    if !maps::is_wanted(EventTypeId::BLOCK_COMPLETE) {
+    if !is_of_traced(&issuer) || !maps::is_wanted(EventTypeId::BLOCK_COMPLETE) {
         return;
     }
     record(&issuer, EventTypeId::BLOCK_COMPLETE, |header| {

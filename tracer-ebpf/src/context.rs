@@ -5,7 +5,9 @@ use core::arch::asm;
 
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::bpf_probe_read_kernel;
-use aya_ebpf::helpers::generated::{bpf_get_current_task, bpf_get_current_task_btf};
+use aya_ebpf::helpers::generated::{
+    bpf_get_current_task, bpf_get_current_task_btf, bpf_task_pt_regs,
+};
 use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
 
 use tracer_common::kernel::COMM_BYTES;
@@ -51,6 +53,10 @@ pub trait Tracepoint: EbpfContext {
     /// The running task, as an address that [`read`](Self::read) takes.
     fn current() -> *const u8;
 
+    /// The registers of the program of `running`, which is [`current`](Self::current): as they were
+    /// when it came into the kernel. For kernels that have the helper `bpf_task_pt_regs`.
+    fn registers(running: *const u8) -> *const u8;
+
     /// Reads a value in the kernel; all zero when it cannot be read.
     ///
     /// # Safety
@@ -73,6 +79,12 @@ impl Tracepoint for BtfTracePointContext {
         // Since 5.11. Where it is not there, the program is not taken, and the raw one is.
         // SAFETY: the helper takes no argument.
         unsafe { bpf_get_current_task_btf() }.cast()
+    }
+
+    #[inline(always)]
+    fn registers(running: *const u8) -> *const u8 {
+        // SAFETY: the helper takes the running task.
+        (unsafe { bpf_task_pt_regs(running.cast_mut().cast()) }) as *const u8
     }
 
     #[inline(always)]
@@ -107,6 +119,15 @@ impl Tracepoint for RawTracePointContext {
     fn current() -> *const u8 {
         // SAFETY: the helper takes no argument.
         (unsafe { bpf_get_current_task() }) as *const u8
+    }
+
+    #[inline(always)]
+    fn registers(_: *const u8) -> *const u8 {
+        // The other helper's task is a mere number to the verifier.
+        // SAFETY: the helper takes no argument.
+        let running = unsafe { bpf_get_current_task_btf() };
+        // SAFETY: the helper takes the running task.
+        (unsafe { bpf_task_pt_regs(running) }) as *const u8
     }
 
     #[inline(always)]

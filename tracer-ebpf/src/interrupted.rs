@@ -9,7 +9,7 @@
 use core::arch::asm;
 use core::mem::offset_of;
 
-use aya_ebpf::helpers::generated::{bpf_get_current_task_btf, bpf_task_pt_regs, bpf_this_cpu_ptr};
+use aya_ebpf::helpers::generated::bpf_this_cpu_ptr;
 
 use tracer_common::kernel::globals::NO_OFFSET;
 use tracer_common::kernel::{InterruptsOf, cpu_variable, waker_context};
@@ -49,18 +49,18 @@ macro_rules! on_this_cpu {
     }};
 }
 
-/// What runs now: a [`waker_context`].
+/// What runs now, where `running` has the CPU: a [`waker_context`].
 #[inline(always)]
-pub fn context<C: Tracepoint>(ctx: &C) -> u32 {
+pub fn context<C: Tracepoint>(ctx: &C, running: &Task<C>) -> u32 {
     let count = if PREEMPT_COUNT.load() != NO_OFFSET {
         let base = on_this_cpu!(cpu_variable::PREEMPT_COUNT);
         // SAFETY: the count is an int there.
         unsafe { field::<C, u32>(base, PREEMPT_COUNT.load()) }
     } else if TASK_PREEMPT_COUNT.load() != NO_OFFSET {
         // SAFETY: the running task has an int there.
-        unsafe { field::<C, u32>(C::current(), TASK_PREEMPT_COUNT.load()) }
+        unsafe { field::<C, u32>(running.address(), TASK_PREEMPT_COUNT.load()) }
     } else {
-        return noted::<C>(ctx);
+        return noted::<C>(ctx, running);
     };
     if count & IRQ != 0 {
         return if hrtimer_runs::<C>(0) {
@@ -73,7 +73,7 @@ pub fn context<C: Tracepoint>(ctx: &C) -> u32 {
         0
     } else {
         // SAFETY: the running task has an int there.
-        unsafe { field::<C, u32>(C::current(), TASK_SOFTIRQ_COUNT.load()) }
+        unsafe { field::<C, u32>(running.address(), TASK_SOFTIRQ_COUNT.load()) }
     };
     if (count | of_task) & SOFTIRQ == 0 {
         waker_context::THREAD
@@ -86,7 +86,7 @@ pub fn context<C: Tracepoint>(ctx: &C) -> u32 {
 
 /// What runs now, where the count cannot be read.
 #[inline(always)]
-fn noted<C: Tracepoint>(ctx: &C) -> u32 {
+fn noted<C: Tracepoint>(ctx: &C, running: &Task<C>) -> u32 {
     if NOTES_INTERRUPTS.load() == 0 {
         return waker_context::UNKNOWN;
     }
@@ -102,7 +102,7 @@ fn noted<C: Tracepoint>(ctx: &C) -> u32 {
         return waker_context::IRQ;
     }
     match read(offset_of!(InterruptsOf, softirq)) {
-        0 if is_call_of_thread(ctx) => waker_context::THREAD,
+        0 if is_call_of_thread(ctx, running) => waker_context::THREAD,
         // An interrupt of another CPU, a page fault, or what else has no tracepoint.
         0 => waker_context::UNKNOWN,
         TIMER_SOFTIRQ | HRTIMER_SOFTIRQ => waker_context::TIMER,
@@ -117,23 +117,19 @@ const HRTIMER_SOFTIRQ: u32 = 9;
 /// Whether this is on the stack of the thread that runs, and that is in a system call, or has no
 /// program. An interrupt that comes then has another stack.
 #[inline(always)]
-fn is_call_of_thread<C: Tracepoint>(ctx: &C) -> bool {
+fn is_call_of_thread<C: Tracepoint>(ctx: &C, running: &Task<C>) -> bool {
     if HAS_TASK_PT_REGS.load() == 0 || TASK_STACK.load() == NO_OFFSET {
         return false;
     }
-    // SAFETY: the helper takes no argument.
-    let task = unsafe { bpf_get_current_task_btf() };
-    // SAFETY: the helper takes the running task.
-    let registers = unsafe { bpf_task_pt_regs(task) } as *const u8;
+    let registers = C::registers(running.address());
     // SAFETY: a task has a pointer there.
-    let stack: Address = unsafe { field::<C, _>(task.cast_const().cast(), TASK_STACK.load()) };
+    let stack: Address = unsafe { field::<C, _>(running.address(), TASK_STACK.load()) };
     // The arguments of a tracepoint are on the stack in use.
     let here = ctx.as_ptr().cast_const().cast::<u8>();
     if here < stack.0 || here > registers {
         return false;
     }
-    let current = Task::<C>::current();
-    if current.is_of_kernel() {
+    if running.is_of_kernel() {
         return true;
     }
     // SAFETY: the number is a long of the registers.
@@ -142,32 +138,27 @@ fn is_call_of_thread<C: Tracepoint>(ctx: &C) -> bool {
     number != u64::MAX
 }
 
-/// Notes that a handler of a device's interrupt begins or ends.
+/// Notes that a handler of a device's interrupt begins or ends. Handlers are not interrupted by others,
+/// and are not counted: an end that the kernel does not tell would count for ever.
 #[inline(always)]
 pub fn note_handler(begins: bool) {
-    note(offset_of!(InterruptsOf, handlers), |before| {
-        if begins {
-            before.wrapping_add(1)
-        } else {
-            before.saturating_sub(1)
-        }
-    });
+    note(offset_of!(InterruptsOf, handlers), u32::from(begins));
 }
 
 /// Notes that the function of a high-resolution timer runs, 1, or has run, 0.
 #[inline(always)]
 pub fn note_hrtimer(runs: u32) {
-    note(offset_of!(InterruptsOf, hrtimer), |_| runs);
+    note(offset_of!(InterruptsOf, hrtimer), runs);
 }
 
 /// Notes the number of the soft interrupt that runs, plus 1; 0 for none.
 #[inline(always)]
 pub fn note_softirq(number: u32) {
-    note(offset_of!(InterruptsOf, softirq), |_| number);
+    note(offset_of!(InterruptsOf, softirq), number);
 }
 
 #[inline(always)]
-fn note(at: usize, change: impl FnOnce(u32) -> u32) {
+fn note(at: usize, value: u32) {
     if NOTES_INTERRUPTS.load() == 0 {
         return;
     }
@@ -176,9 +167,7 @@ fn note(at: usize, change: impl FnOnce(u32) -> u32) {
     };
     let word = noted.wrapping_byte_add(at);
     // SAFETY: in the entry, which only this CPU uses.
-    let before = unsafe { word.read_volatile() };
-    // SAFETY: as above.
-    unsafe { word.write_volatile(change(before)) };
+    unsafe { word.write_volatile(value) };
 }
 
 /// Whether a high-resolution timer runs that belongs to one of the clocks from `first` on.

@@ -15,10 +15,9 @@ use tracer_common::kernel::{
     WAKER_PLACES, Waker, syscalls, traced, waker_context, wanted,
 };
 
-use crate::context::CommWords;
 use crate::numbers::Pid;
 use crate::offsets::RING_MASK;
-use crate::wakeup::Asking;
+use crate::wakeup::{Asking, WHO_BITS};
 
 /// A ring of records. The agent makes those that are used, of the size that was asked for; this one
 /// is only their type, whose size every kernel takes.
@@ -91,6 +90,10 @@ static LOST: Array<LostOnCpu> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 /// Returns of functions that the kernel did not see: see `probe`.
 #[map]
 static UNSEEN_RETURNS: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// Ends of requests that the kernel did not tell: see `block`.
+#[map]
+static UNTOLD_ENDS: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// The byte of process `pid`, unless its number is beyond all that a kernel gives.
 #[inline(always)]
@@ -266,31 +269,25 @@ pub fn forget_call(Pid(tid): Pid) -> u64 {
     address
 }
 
-/// Bits of [`Waker::who`] for the number of a thread or process: the kernel has none above.
-const TASK_BITS: u32 = 22;
-/// Where in it the context stands.
-const CONTEXT_AT: u32 = 2 * TASK_BITS;
-/// Where in it the rest of the number of the thread stands that is woken.
-const REST_AT: u32 = CONTEXT_AT + 4;
+/// Where in [`Waker::who`] the rest of the number of the thread stands that is woken. Before it stands
+/// [`Asking::who`].
+const REST_AT: u32 = WHO_BITS;
 
 /// Remembers who wakes thread `tid`.
 #[inline(always)]
-pub fn remember_waker(Pid(tid): Pid, waker: &Asking) {
+pub fn remember_waker(Pid(tid): Pid, waker: Asking) {
     let Some(place) = WAKERS.get_ptr_mut(tid % WAKER_PLACES) else {
         return;
     };
-    let rest = u64::from(tid / WAKER_PLACES);
-    let (pid, context) = (u64::from(waker.pid.0), u64::from(waker.context));
-    let who = rest << REST_AT | context << CONTEXT_AT | pid << TASK_BITS | u64::from(waker.tid.0);
+    let who = u64::from(tid / WAKER_PLACES) << REST_AT | waker.who;
     let word = place.cast::<u64>();
     // Until the name is there, nobody asks.
     // SAFETY: inside the entry that the look-up gave; the word is written whole.
     unsafe { word.write_volatile(0) };
-    let name: CommWords = zerocopy::transmute!(waker.comm);
     // SAFETY: as above.
-    unsafe { word.wrapping_add(1).write_volatile(name[0]) };
+    unsafe { word.wrapping_add(1).write_volatile(waker.name[0]) };
     // SAFETY: as above.
-    unsafe { word.wrapping_add(2).write_volatile(name[1]) };
+    unsafe { word.wrapping_add(2).write_volatile(waker.name[1]) };
     // SAFETY: as above.
     unsafe { word.write_volatile(who) };
 }
@@ -298,7 +295,6 @@ pub fn remember_waker(Pid(tid): Pid, waker: &Asking) {
 /// Who wakes thread `tid`, as far as it is known.
 #[inline(always)]
 pub fn waker(Pid(tid): Pid) -> Asking {
-    const TASK: u64 = (1 << TASK_BITS) - 1;
     let unknown = Asking::no_thread(waker_context::UNKNOWN);
     let Some(place) = WAKERS.get_ptr_mut(tid % WAKER_PLACES) else {
         return unknown;
@@ -315,12 +311,9 @@ pub fn waker(Pid(tid): Pid) -> Asking {
     if who == 0 || still != who || who >> REST_AT != u64::from(tid / WAKER_PLACES) {
         return unknown;
     }
-    let name: CommWords = [first, second];
     Asking {
-        context: (who >> CONTEXT_AT & 0xf) as u32,
-        pid: Pid((who >> TASK_BITS & TASK) as u32),
-        tid: Pid((who & TASK) as u32),
-        comm: zerocopy::transmute!(name),
+        who: who & ((1 << REST_AT) - 1),
+        name: [first, second],
     }
 }
 
@@ -401,6 +394,16 @@ pub fn issuer(request: u64) -> Option<Issuer> {
     unsafe { ISSUERS.get(request) }.copied()
 }
 
+/// Notes that the request was handed to the device.
+#[inline(always)]
+pub fn note_issued(request: u64) {
+    if let Some(issuer) = ISSUERS.get_ptr_mut(request) {
+        let issued = issuer.cast::<u8>().wrapping_add(offset_of!(Issuer, issued));
+        // SAFETY: inside the entry that the look-up gave; a request is in one place at a time.
+        unsafe { issued.cast::<u32>().write_volatile(1) };
+    }
+}
+
 /// Forgets who started the request.
 #[inline(always)]
 pub fn forget_issuer(request: u64) {
@@ -441,6 +444,15 @@ pub fn count_ring_full(cpu: u32, events: u64) {
 #[inline(always)]
 pub fn count_unseen_return() {
     if let Some(count) = UNSEEN_RETURNS.get_ptr_mut(0) {
+        // SAFETY: the entry is the number.
+        unsafe { add(count, 1) };
+    }
+}
+
+/// Counts the end of a request that the kernel did not tell.
+#[inline(always)]
+pub fn count_untold_end() {
+    if let Some(count) = UNTOLD_ENDS.get_ptr_mut(0) {
         // SAFETY: the entry is the number.
         unsafe { add(count, 1) };
     }

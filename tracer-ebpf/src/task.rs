@@ -7,7 +7,7 @@ use aya_ebpf::helpers::bpf_probe_read_kernel;
 use tracer_common::kernel::COMM_BYTES;
 use tracer_common::kernel::globals::NO_OFFSET;
 
-use crate::context::Tracepoint;
+use crate::context::{CommWords, Tracepoint};
 use crate::numbers::Pid;
 use crate::offsets::{
     CGROUPS_DEFAULT, NAMESPACE_NUMBER, PID_LEVEL, PID_NUMBERS, SIGNAL_LIVE, TASK_CGROUPS,
@@ -80,11 +80,16 @@ impl<C: Tracepoint> Task<C> {
     /// The thread's name.
     #[inline(always)]
     pub fn comm(&self) -> [u8; COMM_BYTES] {
+        zerocopy::transmute!(self.name())
+    }
+
+    /// The thread's name, as words.
+    #[inline(always)]
+    pub fn name(&self) -> CommWords {
         let at = self.base.wrapping_add(TASK_COMM.load() as usize);
         // SAFETY: `base` is a task (see `argument`), and `comm` an array of 16 characters in it,
         // which every kernel has.
-        let words = unsafe { C::read_comm(at) };
-        zerocopy::transmute!(words)
+        unsafe { C::read_comm(at) }
     }
 
     /// Whether it is the thread that serves the soft interrupts of a CPU: by its name.
@@ -94,6 +99,12 @@ impl<C: Tracepoint> Task<C> {
         // SAFETY: as in `comm`, of which this is the first half.
         let first = unsafe { C::read(at.cast::<u64>()) };
         first == u64::from_ne_bytes(*b"ksoftirq")
+    }
+
+    /// Its address.
+    #[inline(always)]
+    pub fn address(&self) -> *const u8 {
+        self.base
     }
 
     /// The kernel's state bits.

@@ -4,9 +4,9 @@
 //! runnable on another CPU, in an interrupt (`sched_wakeup`). What is known is handed on by a map.
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{COMM_BYTES, WakeupData, WakeupRecord, waker_context};
+use tracer_common::kernel::{WakeupData, WakeupRecord, waker_context};
 
-use crate::context::{Tracepoint, at_tracepoint};
+use crate::context::{CommWords, Tracepoint, at_tracepoint};
 use crate::interrupted;
 use crate::maps;
 use crate::numbers::Pid;
@@ -23,7 +23,7 @@ fn waking<C: Tracepoint>(ctx: &C) {
     // SAFETY: the argument is `struct task_struct *`.
     let task = unsafe { Task::argument::<0>(ctx) };
     if maps::is_traced(task.pid()) && maps::is_wanted(EventTypeId::WAKEUP) {
-        maps::remember_waker(task.tid(), &asking(ctx, &task));
+        maps::remember_waker(task.tid(), asking(ctx, &task));
     }
 }
 
@@ -33,7 +33,7 @@ fn woken<C: Tracepoint>(ctx: &C) {
     // SAFETY: the argument is `struct task_struct *`.
     let task = unsafe { Task::argument::<0>(ctx) };
     if maps::is_traced(task.pid()) && maps::is_wanted(EventTypeId::WAKEUP) {
-        wakeup(&task, false, maps::waker(task.tid()));
+        wakeup::<C, false>(&task, maps::waker(task.tid()));
     }
 }
 
@@ -43,36 +43,59 @@ fn woken_first<C: Tracepoint>(ctx: &C) {
     // SAFETY: the argument is `struct task_struct *`.
     let task = unsafe { Task::argument::<0>(ctx) };
     if maps::is_traced(task.pid()) && maps::is_wanted(EventTypeId::WAKEUP) {
-        wakeup(&task, true, asking(ctx, &task));
+        wakeup::<C, true>(&task, asking(ctx, &task));
     }
 }
 
-/// Who asks for a wake-up.
+/// Who asks for a wake-up, in words: fields of other sizes would be cleared and copied byte by byte.
+#[derive(Clone, Copy)]
 pub struct Asking {
-    /// See [`waker_context`].
-    pub context: u32,
-    pub pid: Pid,
-    pub tid: Pid,
-    pub comm: [u8; COMM_BYTES],
+    /// From the lowest bit: thread and process, [`TASK_BITS`] each, and the [`waker_context`].
+    pub who: u64,
+    /// The thread's name.
+    pub name: CommWords,
 }
+
+/// Bits of [`Asking::who`] for the number of a thread or process: the kernel has none above.
+pub const TASK_BITS: u32 = 22;
+const TASK: u64 = (1 << TASK_BITS) - 1;
+/// Where in it the context stands.
+const CONTEXT_AT: u32 = 2 * TASK_BITS;
+/// Bits of all that.
+pub const WHO_BITS: u32 = CONTEXT_AT + 4;
 
 impl Asking {
     /// No thread: this.
     #[inline(always)]
     pub fn no_thread(context: u32) -> Self {
         Self {
-            context,
-            pid: Pid(0),
-            tid: Pid(0),
-            comm: [0; COMM_BYTES],
+            who: u64::from(context) << CONTEXT_AT,
+            name: [0; 2],
         }
+    }
+
+    #[inline(always)]
+    fn context(self) -> u32 {
+        // Below 16.
+        (self.who >> CONTEXT_AT) as u32
+    }
+
+    #[inline(always)]
+    fn pid(self) -> Pid {
+        Pid((self.who >> TASK_BITS & TASK) as u32)
+    }
+
+    #[inline(always)]
+    fn tid(self) -> Pid {
+        Pid((self.who & TASK) as u32)
     }
 }
 
 /// Who runs, and asks for the wake-up of `task`: an interrupt, or else the thread that has the CPU.
 #[inline(always)]
 fn asking<C: Tracepoint>(ctx: &C, task: &Task<C>) -> Asking {
-    let context = interrupted::context(ctx);
+    let running = Task::<C>::current();
+    let context = interrupted::context(ctx, &running);
     if context != waker_context::THREAD {
         return Asking::no_thread(context);
     }
@@ -80,26 +103,26 @@ fn asking<C: Tracepoint>(ctx: &C, task: &Task<C>) -> Asking {
         // Woken where an interrupt has just ended, on behalf of what it put off.
         return Asking::no_thread(waker_context::UNKNOWN);
     }
-    let waker = Task::<C>::current();
+    let (pid, tid) = (u64::from(running.pid().0), u64::from(running.tid().0));
     Asking {
-        context,
-        pid: waker.pid(),
-        tid: waker.tid(),
-        comm: waker.comm(),
+        who: u64::from(context) << CONTEXT_AT | pid << TASK_BITS | tid,
+        name: running.name(),
     }
 }
 
+/// Whether the thread is new is no argument, so that each program has the code for itself: shared, it
+/// would be called, with all that it needs handed over in memory.
 #[inline(always)]
-fn wakeup<C: Tracepoint>(task: &Task<C>, is_new: bool, waker: Asking) {
+fn wakeup<C: Tracepoint, const IS_NEW: bool>(task: &Task<C>, waker: Asking) {
     record(task, EventTypeId::WAKEUP, |header| WakeupRecord {
         header,
         data: WakeupData {
             target_cpu: task.cpu(),
-            new: u32::from(is_new),
-            waker_pid: waker.pid.shown(),
-            waker_tid: waker.tid.shown(),
-            waker_comm: waker.comm,
-            waker_context: waker.context,
+            new: u32::from(IS_NEW),
+            waker_pid: waker.pid().shown(),
+            waker_tid: waker.tid().shown(),
+            waker_comm: zerocopy::transmute!(waker.name),
+            waker_context: waker.context(),
             reserved: 0,
         },
     });

@@ -88,6 +88,9 @@ pub enum LossCause {
     /// A function returned while more functions of its thread were to be seen returning than the
     /// kernel sees.
     ReturnTooDeep,
+    /// The kernel did not run an eBPF program where it should have, as what came after shows: a thread
+    /// left a CPU that it never got, a request to a disk was reused that never ended.
+    KernelNotTold,
     /// A thread's ring was overwritten before it was read.
     ThreadRingOverwritten,
     /// A thread's ring had no room, or its controller gave no sign of life for too long.
@@ -108,10 +111,11 @@ pub enum LossCause {
 
 impl LossCause {
     /// Every cause.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::KernelRingFull,
         Self::KernelMissed,
         Self::ReturnTooDeep,
+        Self::KernelNotTold,
         Self::ThreadRingOverwritten,
         Self::ThreadRingFull,
         Self::NoThreadRing,
@@ -129,6 +133,7 @@ impl LossCause {
             Self::KernelRingFull => "kernel_ring_full",
             Self::KernelMissed => "kernel_missed",
             Self::ReturnTooDeep => "return_too_deep",
+            Self::KernelNotTold => "kernel_not_told",
             Self::ThreadRingOverwritten => "thread_ring_overwritten",
             Self::ThreadRingFull => "thread_ring_full",
             Self::NoThreadRing => "no_thread_ring",

@@ -52,6 +52,24 @@ pub struct Issuer {
     pub tid: u32,
     /// The thread's `pthread_t`.
     pub thread_id: u64,
+    /// 1: the request was handed to the device.
+    pub issued: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+impl Issuer {
+    /// A process of which nothing else is told.
+    #[must_use]
+    pub const fn process(pid: u32) -> Self {
+        Self {
+            pid,
+            tid: 0,
+            thread_id: 0,
+            issued: 0,
+            reserved: 0,
+        }
+    }
 }
 
 /// In the place of a process: one that is not traced.

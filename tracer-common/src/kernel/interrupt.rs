@@ -54,7 +54,7 @@ pub struct IdleData {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct InterruptsOf {
-    /// How many handlers of devices' interrupts run, one within another.
+    /// 1: a handler of a device's interrupt runs.
     pub handlers: u32,
     /// 1: the function of a high-resolution timer runs.
     pub hrtimer: u32,

@@ -19,6 +19,7 @@ const fn number(cause: LossCause) -> u32 {
         LossCause::StreamOverwritten => 9,
         LossCause::StreamFull => 10,
         LossCause::ReturnTooDeep => 11,
+        LossCause::KernelNotTold => 12,
     }
 }
 

@@ -80,10 +80,18 @@ pub struct Losses {
     /// A number.
     unseen_returns: Mapping,
     returns: Told,
+    /// A number.
+    untold_ends: Mapping,
+    ends: Told,
 }
 
 impl Losses {
-    pub fn new(by_cpu: LostByCpu, programs: Vec<OwnedFd>, unseen_returns: Mapping) -> Self {
+    pub fn new(
+        by_cpu: LostByCpu,
+        programs: Vec<OwnedFd>,
+        unseen_returns: Mapping,
+        untold_ends: Mapping,
+    ) -> Self {
         Self {
             by_cpu,
             programs,
@@ -91,6 +99,8 @@ impl Losses {
             missed_read: None,
             unseen_returns,
             returns: Told::default(),
+            untold_ends,
+            ends: Told::default(),
         }
     }
 
@@ -126,6 +136,13 @@ impl Losses {
         let count = self.unseen_returns.word(0);
         let count = count.map_or(0, |count| count.load(Ordering::Relaxed));
         self.returns.growth(count)
+    }
+
+    /// Ends of requests that the kernel did not tell since the last call, as their reuse has shown.
+    pub fn untold_ends(&mut self) -> u64 {
+        let count = self.untold_ends.word(0);
+        let count = count.map_or(0, |count| count.load(Ordering::Relaxed));
+        self.ends.growth(count)
     }
 
     /// Runs that the kernel skipped because the program was running on that CPU already, since

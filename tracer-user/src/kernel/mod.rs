@@ -32,6 +32,7 @@ mod requirements;
 mod ring;
 mod rings;
 mod source;
+mod switches;
 mod traced;
 mod tracer;
 

@@ -13,6 +13,7 @@ use super::diagnostics::Diagnostics;
 use super::losses::Losses;
 use super::probes::ProbeNames;
 use super::rings::Rings;
+use super::switches::Switches;
 
 /// How far the watermark stays behind the clock.
 ///
@@ -39,6 +40,7 @@ pub struct KernelSource {
     diagnostics: Option<Diagnostics>,
     /// Steps of execs since they were last taken.
     signs: Vec<ExecSign>,
+    switches: Switches,
 }
 
 impl TellsExecs for KernelSource {
@@ -65,12 +67,13 @@ impl KernelSource {
             watermark: MonotonicNs(0),
             diagnostics,
             signs: Vec::new(),
+            switches: Switches::default(),
         };
         source.wanted.set_recorded(loaded_for);
         source
     }
 
-    fn collect_losses(&mut self, batch: &mut Batch<'_>, damaged: u64) {
+    fn collect_losses(&mut self, batch: &mut Batch<'_>, damaged: u64, untold_switches: u64) {
         for lost in self.losses.ring_full() {
             tracing::debug!(cpu = lost.cpu, count = lost.count, "a ring was full");
             batch.lose(Loss {
@@ -80,9 +83,11 @@ impl KernelSource {
             });
         }
         let since = self.watermark;
+        let untold = untold_switches + self.losses.untold_ends();
         for (cause, count) in [
             (LossCause::KernelMissed, self.losses.missed()),
             (LossCause::ReturnTooDeep, self.losses.unseen_returns()),
+            (LossCause::KernelNotTold, untold),
             (LossCause::Damaged, damaged),
         ] {
             batch.lose(Loss {
@@ -102,11 +107,13 @@ impl Source for KernelSource {
         // The clock is read before the rings' ends are: the proof above hangs on it.
         fence(Ordering::SeqCst);
         self.rings.look_at_ends();
-        let mut damaged = 0;
+        let (mut damaged, mut untold) = (0, 0);
+        let switches = &mut self.switches;
         let signs = &mut self.signs;
         let is_whole = self.rings.drain(|record| {
             let each = |header, data: &[u8]| match self.probes.numbered(header, batch) {
                 Some(header) => {
+                    untold += u64::from(switches.misses_one(&header, data));
                     signs.extend(exec_sign(record));
                     batch.push(header, data);
                 }
@@ -117,7 +124,7 @@ impl Source for KernelSource {
                 tracing::debug!(error = &error as &dyn std::error::Error, "damaged record");
             }
         });
-        self.collect_losses(batch, damaged);
+        self.collect_losses(batch, damaged, untold);
         if let Some(diagnostics) = &mut self.diagnostics {
             diagnostics.flush();
         }

@@ -45,6 +45,7 @@ const SYSCALLS: &str = "SYSCALLS";
 const LOST: &str = "LOST";
 const CHOICE: &str = "CHOICE";
 const UNSEEN_RETURNS: &str = "UNSEEN_RETURNS";
+const UNTOLD_ENDS: &str = "UNTOLD_ENDS";
 
 /// Bytes of the map `SYSCALLS`.
 const SYSCALLS_BYTES: usize = syscalls::SETS as usize * syscalls::WORDS * size_of::<u64>();
@@ -170,7 +171,8 @@ impl KernelTracer {
             let programs = programs.filter_map(|program| program.as_fd().try_clone_to_owned().ok());
             let programs = programs.chain(probes.program.take()).collect();
             let unseen = map_array(&ebpf, UNSEEN_RETURNS, size_of::<u64>())?;
-            let losses = Losses::new(lost.clone(), programs, unseen);
+            let ends = map_array(&ebpf, UNTOLD_ENDS, size_of::<u64>())?;
+            let losses = Losses::new(lost.clone(), programs, unseen, ends);
             let recorded = attached.recorded & wanted::OPTIONAL;
             let names = ProbeNames(options.probes.names.clone());
             let source = KernelSource::new(rings, losses, wanted.clone(), recorded, names, log);

@@ -186,7 +186,7 @@ pub fn tell_missing<L: Log>(walk: &Walk<L>, summary: &Summary) {
 pub fn outcome(summary: &Summary, was_stopped: bool) -> Outcome {
     let log = summary.log.unwrap_or_default();
     let is_complete =
-        summary.lost_in_all() == 0 && log.is_whole() && (log.is_completed || was_stopped);
+        summary.lost_by_tracer() == 0 && log.is_whole() && (log.is_completed || was_stopped);
     if is_complete {
         Outcome::Complete
     } else {

@@ -91,13 +91,23 @@ impl Summary {
     /// and is no success.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.lost_in_all() == 0 && self.written.is_none_or(|written| !written.has_failed)
+        self.lost_by_tracer() == 0 && self.written.is_none_or(|written| !written.has_failed)
     }
 
     /// Events lost, for whatever cause.
     #[must_use]
     pub fn lost_in_all(&self) -> u64 {
         self.losses()
+            .map(|(_, count)| count)
+            .fold(0, u64::saturating_add)
+    }
+
+    /// Events lost, but for those that the kernel did not tell: no other tracer on this kernel has them
+    /// either, and no setting brings them.
+    #[must_use]
+    pub fn lost_by_tracer(&self) -> u64 {
+        self.losses()
+            .filter(|(cause, _)| *cause != LossCause::KernelNotTold.name())
             .map(|(_, count)| count)
             .fold(0, u64::saturating_add)
     }

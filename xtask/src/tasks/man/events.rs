@@ -27,6 +27,47 @@ Process and thread numbers are those of the pid namespace of the
 that traces; 0 stands for a process that has no number there, and for none.
 ";
 
+const NOTES: &str = r".SH NOTES
+.SS What running means
+A thread runs from
+.B LINUX_TRACE_SWITCH_IN
+to the next
+.BR LINUX_TRACE_SWITCH_OUT ;
+.I linux_ran_ns
+is the time between both, or 0 where the switch to it was not seen.
+Both times are taken where the kernel switches, with the run queue locked:
+after the scheduler has chosen the next thread and before the registers are changed.
+So what the scheduler does on behalf of a switch counts for the thread that leaves,
+and the change of registers and memory for the one that comes.
+Interrupts that come while a thread has the CPU are part of its time, and so is the time in which the host gave the CPU to another guest.
+The first number of
+.I /proc/PID/task/TID/schedstat
+leaves out the host's part, where the kernel is told of it
+.RB ( CONFIG_PARAVIRT_TIME_ACCOUNTING ),
+and interrupts
+.RB ( CONFIG_IRQ_TIME_ACCOUNTING );
+it is less by these.
+Its clock is read some ten nanoseconds before the tracepoint.
+.SS What the kernel does not tell
+Now and then the kernel does not run a program at a tracepoint, and does not count that.
+Where a later event shows it, it is counted as
+.BR kernel_not_told :
+a thread leaves a CPU that it never got
+.RI ( linux_ran_ns
+is 0, and it was seen to run before); a request to a disk begins where another was that never ended (Linux 6.5 and later; before,
+where it is a request of which the start was seen).
+A request without an end is one that has not ended, or the end of which was not told and that was not reused before the trace ended.
+.SS Calls without a beginning
+A system call that a filter
+.RB ( seccomp (2))
+refuses, or answers in the kernel's place, ends without having begun: the filter is asked first, and the kernel tells of the beginning only
+of calls that pass.
+There is a
+.B LINUX_TRACE_SYSCALL_EXIT
+with what the program gets, and no
+.BR LINUX_TRACE_SYSCALL_ENTER .
+";
+
 const FOOT: &str = ".SH SEE ALSO
 .BR posix_trace_eventset_add (3),
 .BR posix_trace_get_filter (3),
@@ -42,7 +83,7 @@ pub fn page() -> String {
         types.map(entry).collect::<String>()
     };
     let (stream, kernel) = (of(Origin::Stream), of(Origin::Kernel));
-    format!("{HEAD}{STREAM}{stream}{KERNEL}{kernel}{FOOT}")
+    format!("{HEAD}{STREAM}{stream}{KERNEL}{kernel}{NOTES}{FOOT}")
 }
 
 fn entry(entry: &SystemEventType) -> String {

@@ -29,11 +29,14 @@ echo "vmtest: clock $(cat /sys/devices/system/clocksource/clocksource0/current_c
 watch() {
     sleep "$PATIENCE"
     echo "vmtest: late $1"
-    ps -o pid,ppid,stat,time,args
+    ps -o pid,ppid,stat,args
     echo w >/proc/sysrq-trigger
     echo l >/proc/sysrq-trigger
     sleep 5
-    pkill -9 -f "^/tests/$1 "
+    # The guest has no pkill.
+    for process in /proc/[0-9]*; do
+        [ "$(readlink "$process/exe")" != "/tests/$1" ] || kill -9 "${process#/proc/}"
+    done
 }
 
 while read -r test names; do

@@ -29,7 +29,7 @@ const FOLDERS: &[&str] = &[
 ];
 
 /// How long one test executable may take.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// Where the compiled C programs are.
 const C_PROGRAMS: &str = "/programs";

@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, value_name = "KERNEL", default_value = "all", value_parser = names())]
     kernel: Vec<String>,
     /// End a virtual machine that runs for longer
-    #[arg(long, value_name = "SECONDS", default_value = "1800")]
+    #[arg(long, value_name = "SECONDS", default_value = "7200")]
     limit: u64,
     /// Only tests whose name contains this
     filter: Option<String>,

@@ -68,6 +68,11 @@ const LEFT_OUT: &[LeftOut] = &[
         is_for_slowness: true,
     },
     LeftOut {
+        test: "the_time_on_the_cpu_is_what_the_scheduler_counts",
+        why: "its bounds are those of a fast processor",
+        is_for_slowness: true,
+    },
+    LeftOut {
         test: "a_stopped_reader_counts_the_switches_that_the_kernel_could_not_record",
         why: "it waits for 60,000 switches, and for a minute at most",
         is_for_slowness: true,

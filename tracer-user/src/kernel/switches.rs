@@ -1,0 +1,103 @@
+//! Switches that the kernel did not tell: a thread leaves a CPU that it never got.
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{PID_LIMIT, SwitchOutData};
+use tracer_posix::event::EventHeader;
+use zerocopy::FromBytes;
+
+/// The threads that were seen to switch, a bit each: half a megabyte, of which only what is used takes
+/// memory.
+///
+/// The first switch away of a thread may be one without a switch to it: it had its CPU when the trace
+/// began. At any later one without, the kernel did not tell.
+#[derive(Default)]
+pub struct Switches(Vec<u64>);
+
+impl Switches {
+    /// Looks at an event. Whether a switch to its thread is missing before it.
+    pub fn misses_one(&mut self, header: &EventHeader, data: &[u8]) -> bool {
+        let leaves = header.event_type == EventTypeId::SWITCH_OUT;
+        if !leaves && header.event_type != EventTypeId::SWITCH_IN {
+            return false;
+        }
+        let was_seen = self.see(header.tid);
+        // Nearly always it is known for how long the thread ran.
+        leaves
+            && was_seen
+            && SwitchOutData::read_from_bytes(data).is_ok_and(|data| data.ran_ns == 0)
+    }
+
+    /// Notes the thread. Whether it was noted before.
+    fn see(&mut self, tid: i32) -> bool {
+        let Ok(place) = usize::try_from(tid) else {
+            return false;
+        };
+        if self.0.is_empty() {
+            // Zeroed pages, which are the kernel's until they are written.
+            self.0 = vec![0; usize::try_from(PID_LIMIT / u64::BITS).unwrap_or(0)];
+        }
+        let bits = usize::try_from(u64::BITS).unwrap_or(64);
+        let Some(word) = self.0.get_mut(place / bits) else {
+            return false;
+        };
+        let bit = 1 << (place % bits);
+        let was_seen = *word & bit != 0;
+        *word |= bit;
+        was_seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_posix::event::{MonotonicNs, Truncation};
+    use zerocopy::{FromZeros, IntoBytes};
+
+    use super::*;
+
+    fn header(event_type: EventTypeId, tid: i32) -> EventHeader {
+        EventHeader {
+            time: MonotonicNs(5),
+            event_type,
+            pid: 8,
+            tid,
+            cpu: Some(1),
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        }
+    }
+
+    fn leaves(switches: &mut Switches, tid: i32, ran_ns: u64) -> bool {
+        let mut data = SwitchOutData::new_zeroed();
+        data.ran_ns = ran_ns;
+        switches.misses_one(&header(EventTypeId::SWITCH_OUT, tid), data.as_bytes())
+    }
+
+    #[test]
+    fn a_thread_that_had_its_cpu_before_the_trace_misses_nothing() {
+        let mut switches = Switches::default();
+
+        assert!(!leaves(&mut switches, 9, 0));
+        assert!(!leaves(&mut switches, 9, 100));
+    }
+
+    #[test]
+    fn a_thread_that_leaves_what_it_never_got_misses_a_switch() {
+        let mut switches = Switches::default();
+        let comes = header(EventTypeId::SWITCH_IN, 9);
+        assert!(!switches.misses_one(&comes, &[0; 24]));
+
+        assert!(!leaves(&mut switches, 9, 7));
+        assert!(leaves(&mut switches, 9, 0));
+        assert!(!leaves(&mut switches, 10, 0), "another thread");
+    }
+
+    #[test]
+    fn numbers_that_no_thread_has_are_borne() {
+        let mut switches = Switches::default();
+
+        assert!(!leaves(&mut switches, -1, 0));
+        assert!(!leaves(&mut switches, i32::MAX, 0));
+        assert!(!leaves(&mut switches, i32::MAX, 0));
+    }
+}
