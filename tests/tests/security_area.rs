@@ -328,3 +328,45 @@ fn a_command_has_the_limit_that_it_would_have_had() {
     let output = command.output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "300\n400\n");
 }
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn a_signal_is_answered_whatever_a_target_writes_into_its_area() {
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage(&["flood", "scribbler"]).unwrap();
+    let mut hostile = as_user(ATTACKER, stage.path(), "scribbler");
+    let (mut hostile, _) = Target::start(&mut hostile).unwrap();
+    let mut victim = as_user(VICTIM, stage.path(), "flood");
+    let (mut victim, _) = Target::start(victim.args(["1", "1000", "1"])).unwrap();
+    let (theirs, own) = (hostile.pid(), victim.pid());
+    let pids = [theirs, own].map(|pid| pid.to_string());
+    let options = ["--no-system"]
+        .into_iter()
+        .chain(pids.iter().map(String::as_str));
+    let mut tracer = Tracer::start("attach", options).unwrap();
+    for pid in [theirs, own] {
+        tracer
+            .wait_for(|event| event.is_user("marker") && event.pid == pid)
+            .unwrap();
+    }
+    hostile.go().unwrap();
+    hostile.wait_until_done().unwrap();
+    victim.go().unwrap();
+    victim.wait_until_done().unwrap();
+    let peak = tests::attacker::peak_kib(tracer.pid()).unwrap();
+    let start = std::time::Instant::now();
+    let trace = tracer.stop().unwrap();
+    let took = start.elapsed();
+    let events = trace.events().unwrap();
+    let of_victim = events
+        .iter()
+        .filter(|event| event.is_user("flood") && event.pid == own);
+    assert_eq!(of_victim.count(), 1000);
+    assert!(trace.summary().is_ok(), "{}", trace.stderr);
+    // A second, and what a busy machine takes.
+    assert!(took < std::time::Duration::from_secs(5), "{took:?}");
+    assert!(peak < 260 * 1024, "{peak} KiB");
+    eprintln!("ended after {took:?}, {peak} KiB");
+}

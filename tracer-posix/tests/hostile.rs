@@ -5,6 +5,7 @@
 
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -230,6 +231,34 @@ fn a_thread_amid_an_emission_holds_the_watermark_up_and_not_for_ever() {
         begin.elapsed() > Duration::from_millis(100),
         "not waited for"
     );
+}
+
+/// Chunks that nobody has written are not looked into: what is not there would have to be made.
+#[test]
+fn windows_that_are_claimed_and_never_written_cost_no_memory() {
+    const WINDOWS: usize = 256;
+    let (mut source, hostile, generation) = reader_and_hostile();
+    for index in 0..WINDOWS {
+        hostile.set(WINDOWS_OFFSET + index * 8, window::word(generation));
+        let entry = STREAM_WINDOWS_OFFSET + index * 4;
+        hostile.set_half(entry, u32::try_from(index + 1).unwrap());
+    }
+    let fresh = CONTROL + offset_of!(StreamControl, fresh);
+    hostile.set_half(fresh, u32::MAX);
+    hostile.note_change();
+    let (mut types, mut events, mut data, mut losses) =
+        (EventTypes::default(), Vec::new(), Vec::new(), Vec::new());
+    source.collect(&mut Batch::new(
+        &mut types,
+        &mut events,
+        &mut data,
+        &mut losses,
+    ));
+
+    let file = source.area().file().unwrap().try_clone_to_owned().unwrap();
+    let blocks = std::fs::File::from(file).metadata().unwrap().blocks();
+    // Of each window the headers.
+    assert!(blocks * 512 < 20 << 20, "{} KiB", blocks / 2);
 }
 
 #[test]

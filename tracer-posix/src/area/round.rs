@@ -110,6 +110,11 @@ pub(super) fn present(generation: u32, changes: u64, place: &Place<'_>) -> Optio
         state,
         chunk_state::OPEN | chunk_state::ENDED | chunk_state::CLOSED
     );
+    let is_own = chunk_state::generation_of(word) == generation;
+    // What is not there is not looked into: that would make it, and a hostile process may claim gigabytes.
+    if !(is_readable && is_own) {
+        return None;
+    }
     let is_old_enough = place.chunk()?.opened() < changes;
     let found = Present {
         ordinal: place.ordinal,
@@ -121,8 +126,7 @@ pub(super) fn present(generation: u32, changes: u64, place: &Place<'_>) -> Optio
     // Had it been opened anew meanwhile, it would have another state.
     fence(Acquire);
     let is_same = turn(place.header.state.load(Relaxed)) == turn(word);
-    let is_own = chunk_state::generation_of(word) == generation;
-    (is_readable && is_own && is_old_enough && is_same).then_some(found)
+    (is_old_enough && is_same).then_some(found)
 }
 
 /// A chunk's state word without the state.
