@@ -25,7 +25,7 @@ use crate::source::{Batch, LossCause};
 const TURN_BYTES: u64 = 4 << 10;
 
 /// Bytes of records in a portion, beside a turn for each lane.
-const PORTION_BYTES: u64 = 512 << 10;
+const PORTION_BYTES: u64 = 128 << 10;
 
 /// Most bytes of memory that it takes to read all of so many chunks, and to keep what they have. Records of the least size
 /// take most: about ten times as much while their order is found out, and a quarter more once they are in the stream.
