@@ -209,9 +209,9 @@ impl Identity {
     }
 }
 
-/// How many lanes a thread counts until it has one: as many as there are threads that may take them from it. A hostile
-/// process may take all, and take the count back, for ever.
-const LANES_AT_ONCE: usize = ENTERING_SLOTS;
+/// How many lanes or ended chunks a thread looks at until it has one: as many as there are threads that may take them from it. A hostile
+/// process may take all, or put others there, for ever.
+const AT_ONCE: usize = ENTERING_SLOTS;
 
 /// Bytes of the record that names a new writer.
 const IDENTITY_TAKES: usize = IDENTITY_BYTES + RECORD_HEADER_BYTES;
@@ -362,9 +362,10 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    /// A chunk whose thread has ended, with room for an event and the name of its new thread. Those without are closed.
+    /// A chunk whose thread has ended, with room for an event and the name of its new thread. Those without are closed;
+    /// where there are many, the rest of them by who comes next.
     fn take_ended(&self, data_length: usize) -> Option<Place<'a>> {
-        for _ in 0..LANE_SLOTS {
+        for _ in 0..AT_ONCE {
             let place = self.place(self.ended().pop()?)?;
             if !place.change(self.generation, chunk_state::ENDED, chunk_state::OPEN) {
                 continue;
@@ -547,7 +548,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
         let more = |count: u32| (usize::try_from(count).ok()? < LANE_SLOTS).then(|| count + 1);
         std::iter::from_fn(|| count.fetch_update(AcqRel, Acquire, more).ok())
-            .take(LANES_AT_ONCE)
+            .take(AT_ONCE)
             .find(|index| self.claim_lane(*index))
     }
 
