@@ -53,9 +53,9 @@ pub(super) trait Windows: Copy {
     fn base(&self, index: usize) -> Option<NonNull<u8>>;
 }
 
-/// How many lanes a thread counts until it has one: as many as there are threads that may take them from it. A hostile
-/// process may take all, and take the count back, for ever.
-const LANES_AT_ONCE: usize = ENTERING_SLOTS;
+/// How many lanes or ended chunks a thread looks at until it has one: as many as there are threads that may take them from it. A hostile
+/// process may take all, or put others there, for ever.
+const AT_ONCE: usize = ENTERING_SLOTS;
 
 /// Chunks whose memory a reader gives back at once. A hostile process may have a list without an end.
 const RELEASED_AT_ONCE: usize = 1024;
@@ -204,9 +204,10 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    /// A chunk whose thread has ended, with room for an event and the name of its new thread. Those without are closed.
+    /// A chunk whose thread has ended, with room for an event and the name of its new thread. Those without are closed;
+    /// where there are many, the rest of them by who comes next.
     fn take_ended(&self, data_length: usize) -> Option<Place<'a>> {
-        for _ in 0..LANE_SLOTS {
+        for _ in 0..AT_ONCE {
             let place = self.place(self.ended().pop()?)?;
             if !place.change(self.generation, chunk_state::ENDED, chunk_state::OPEN) {
                 continue;
@@ -410,7 +411,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
         let more = |count: u32| (usize::try_from(count).ok()? < LANE_SLOTS).then(|| count + 1);
         std::iter::from_fn(|| count.fetch_update(AcqRel, Acquire, more).ok())
-            .take(LANES_AT_ONCE)
+            .take(AT_ONCE)
             .find(|index| self.claim_lane(*index))
     }
 
