@@ -4,8 +4,10 @@
 //! inherit: nobody else sees them, and nothing of them is left, however the test ends.
 
 use std::cell::Cell;
+use std::ffi::CString;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::ptr;
@@ -71,17 +73,34 @@ pub fn own_namespace() -> anyhow::Result<()> {
         io::Error::last_os_error()
     );
     // What is mounted here is nobody else's: by itself it would be seen outside as well.
-    let flags = libc::MS_REC | libc::MS_PRIVATE;
-    let nothing = ptr::null();
-    // SAFETY: the path is a C string; with these flags the kernel looks at no other argument.
-    let made = unsafe { libc::mount(nothing, c"/".as_ptr(), nothing, flags, ptr::null()) };
-    ensure!(
-        made == 0,
-        "mounts cannot be made private: {}",
-        io::Error::last_os_error()
-    );
+    make_private(Path::new("/"), libc::MS_REC).or_else(|error| {
+        // In a chroot the root may be a folder of some mount that has no name there; what has one can be made private.
+        ensure!(error.raw_os_error() == Some(libc::EINVAL), error);
+        for place in mount_points()? {
+            make_private(&place, 0).with_context(|| place.display().to_string())?;
+        }
+        Ok(())
+    })?;
     HAS_OWN.set(true);
     Ok(())
+}
+
+fn make_private(place: &Path, recursive: libc::c_ulong) -> io::Result<()> {
+    let place = CString::new(place.as_os_str().as_bytes())?;
+    let (flags, nothing) = (recursive | libc::MS_PRIVATE, ptr::null());
+    // SAFETY: the path is a C string; with these flags the kernel looks at no other argument.
+    let made = unsafe { libc::mount(nothing, place.as_ptr(), nothing, flags, ptr::null()) };
+    if made == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+fn mount_points() -> anyhow::Result<Vec<PathBuf>> {
+    let mounts = fs::read_to_string("/proc/thread-self/mounts")?;
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    Ok(places.map(PathBuf::from).collect())
 }
 
 impl Mount {

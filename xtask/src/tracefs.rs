@@ -3,6 +3,7 @@
 //! Where they are not mounted, they are in a mount namespace of our own, which what is started from here inherits: nobody
 //! else sees them, and nothing of it is left, however we end.
 
+use std::ffi::CStr;
 use std::io;
 use std::path::Path;
 use std::ptr;
@@ -28,10 +29,15 @@ pub fn mount() -> anyhow::Result<()> {
 fn own_namespace() -> io::Result<()> {
     // SAFETY: takes numbers only.
     succeeded(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
-    // What is mounted here would be seen outside as well.
-    let (flags, nothing) = (libc::MS_REC | libc::MS_PRIVATE, ptr::null());
+    // What is mounted here would be seen outside as well. In a chroot the root may be a folder of a mount that has no
+    // name there: then it is the mount in which tracefs will be.
+    make_private(c"/", libc::MS_REC).or_else(|_| make_private(c"/sys", 0))
+}
+
+fn make_private(place: &CStr, recursive: libc::c_ulong) -> io::Result<()> {
+    let (flags, nothing) = (recursive | libc::MS_PRIVATE, ptr::null());
     // SAFETY: the path is a C string; with these flags the kernel looks at no other argument.
-    succeeded(unsafe { libc::mount(nothing, c"/".as_ptr(), nothing, flags, ptr::null()) })
+    succeeded(unsafe { libc::mount(nothing, place.as_ptr(), nothing, flags, ptr::null()) })
 }
 
 fn succeeded(result: libc::c_int) -> io::Result<()> {

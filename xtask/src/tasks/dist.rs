@@ -122,7 +122,7 @@ fn without_pages() -> Vec<Piece> {
         Piece::new(
             "lib/libposixtrace_musl.a",
             Content::CArchive {
-                from: "tracer-posix/musl/dl_find_object.c",
+                from: "tracer-posix/musl/missing.c",
             },
         ),
         Piece::new(

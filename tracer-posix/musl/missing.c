@@ -56,3 +56,27 @@ int find_object(void *address, struct found *found)
     memset(found, 0, sizeof *found);
     return dl_iterate_phdr(look, &search) ? 0 : -1;
 }
+
+/*
+ * The names under which glibc has the calls whose sizes and offsets have 64 bits. In musl all have; it lets nobody link with
+ * these names since 1.2.4 (earlier ones have weak ones, which these go before). Declared here as both libraries pass them.
+ */
+#define THE_SAME_64(type, name, parameters, arguments)      \
+    type of_c_##name parameters __asm__(#name);             \
+    type of_c_##name##64 parameters __asm__(#name "64");    \
+    type of_c_##name##64 parameters { return of_c_##name arguments; }
+
+THE_SAME_64(int, open, (const char *path, int flags, int mode), (path, flags, mode))
+THE_SAME_64(int, openat, (int at, const char *path, int flags, int mode), (at, path, flags, mode))
+THE_SAME_64(int, stat, (const char *path, void *found), (path, found))
+THE_SAME_64(int, lstat, (const char *path, void *found), (path, found))
+THE_SAME_64(int, fstat, (int fd, void *found), (fd, found))
+THE_SAME_64(int, fstatat, (int at, const char *path, void *found, int flags), (at, path, found, flags))
+THE_SAME_64(int, ftruncate, (int fd, long long size), (fd, size))
+THE_SAME_64(long long, lseek, (int fd, long long to, int whence), (fd, to, whence))
+THE_SAME_64(void *, mmap, (void *at, size_t size, int access, int flags, int fd, long long from),
+            (at, size, access, flags, fd, from))
+THE_SAME_64(long, pread, (int fd, void *into, size_t size, long long from), (fd, into, size, from))
+THE_SAME_64(long, pwrite, (int fd, const void *bytes, size_t size, long long to), (fd, bytes, size, to))
+THE_SAME_64(void *, readdir, (void *folder), (folder))
+THE_SAME_64(long, sendfile, (int to, int from, long long *at, size_t size), (to, from, at, size))
