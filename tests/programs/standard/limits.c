@@ -129,7 +129,9 @@ CASE(a_stream_goes_on_though_its_controller_is_hidden_from_others)
     CHECK_EQUAL(geteuid(), 0);
     type = type_of("limits");
     CHECK(unshare(CLONE_NEWNS) == 0);
-    CHECK(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+    /* In a chroot the root may be no mount point. */
+    CHECK(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 || errno == EINVAL);
+    CHECK(mount("none", "/proc", NULL, MS_PRIVATE, NULL) == 0);
     CHECK(mount("proc", "/proc", "proc", 0, "hidepid=2") == 0);
     other = controller();
     child = fork();

@@ -857,7 +857,8 @@ static void go_to_a_small_device(void)
 
     CHECK(mkdtemp(folder) != NULL);
     CHECK(unshare(CLONE_NEWNS) == 0);
-    CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+    /* In a chroot the root may be no mount point; nothing is mounted in it for long. */
+    CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 || errno == EINVAL);
     CHECK(mount("small", folder, "tmpfs", 0, "size=512K") == 0);
     CHECK(chdir(folder) == 0);
     CHECK(umount2(folder, MNT_DETACH) == 0);
