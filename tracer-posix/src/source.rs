@@ -43,6 +43,9 @@ pub trait Source: Send {
         None
     }
 
+    /// The next [`collect`](Self::collect) hands over what is there by then, and does not go on with what was there before.
+    fn begin_anew(&mut self) {}
+
     /// Most bytes of memory that it takes to collect all that there is, and to keep it.
     fn memory_needed(&self) -> usize {
         0

@@ -121,6 +121,12 @@ impl Source for TargetSource {
         }
     }
 
+    fn begin_anew(&mut self) {
+        if let Some(source) = &mut self.source {
+            source.begin_anew();
+        }
+    }
+
     fn memory_needed(&self) -> usize {
         let source = self.source.as_ref();
         source.map_or(0, Source::memory_needed)

@@ -163,6 +163,11 @@ impl Reading {
         }
         is_any
     }
+    /// The round that was begun is given up: what it has not read is for the next one.
+    pub(super) fn look_again(&mut self) {
+        self.changes = None;
+    }
+
     /// Finds the chunks that may have something to read, if others are open or closed than at the last look. Returns
     /// the lanes' counts as of then.
     fn look_at_chunks(&mut self, pool: &Pool<'_, AreaWindows<'_>>) -> Vec<(u32, u64)> {

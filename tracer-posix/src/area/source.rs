@@ -233,6 +233,12 @@ impl Source for AreaSource {
         }
     }
 
+    fn begin_anew(&mut self) {
+        if self.round.take().is_some() {
+            self.reading.look_again();
+        }
+    }
+
     fn memory_needed(&self) -> usize {
         let Some(control) = self.control_words() else {
             return 0;

@@ -138,8 +138,8 @@ impl<L: Flush> ActiveStream<L> {
     /// to which the stream is now complete.
     pub fn sync(&mut self) -> MonotonicNs {
         // What was begun before is as of then.
-        while has_more(&self.sources) {
-            self.sync_portion();
+        for merged in &mut self.sources {
+            merged.source.begin_anew();
         }
         loop {
             let watermark = self.sync_portion();

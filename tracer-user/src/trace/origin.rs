@@ -41,6 +41,10 @@ impl Source for Tagged {
         watermark
     }
 
+    fn begin_anew(&mut self) {
+        self.source.begin_anew();
+    }
+
     fn has_more(&self) -> bool {
         self.source.has_more()
     }
