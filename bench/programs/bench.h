@@ -56,7 +56,7 @@ static inline void pin(long to)
     must("pin", pthread_setaffinity_np(pthread_self(), sizeof set, &set));
 }
 
-enum { MOST_THREADS = 64 };
+enum { MOST_THREADS = 10000 };
 
 struct crew {
     pthread_barrier_t start;

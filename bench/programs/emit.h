@@ -20,10 +20,16 @@ enum { TRIAL_EVENTS = 100000 };
 
 static long events_per_thread;
 
+/* Threads that emit little are many. */
+static long trial_events(void)
+{
+    return events_per_thread < TRIAL_EVENTS ? events_per_thread : TRIAL_EVENTS;
+}
+
 static void emit(long measured)
 {
     struct payload payload = {0, {1, 2, 3}};
-    long count = measured ? events_per_thread : TRIAL_EVENTS;
+    long count = measured ? events_per_thread : trial_events();
 
     for (long i = 0; i < count; i++) {
         payload.sequence = (uint64_t)i;
@@ -52,7 +58,7 @@ static void emit_and_print(long threads)
         return;
     }
     printf("ns_per_event %.4f\n", run_crew(threads, emit) / (double)events_per_thread);
-    printf("events %ld\n", threads * (events_per_thread + TRIAL_EVENTS));
+    printf("events %ld\n", threads * (events_per_thread + trial_events()));
 }
 
 #endif

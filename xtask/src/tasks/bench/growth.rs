@@ -40,11 +40,29 @@ pub const ALL: &[Series] = &[
         x: "threads",
         y: "ns of CPU time by event",
         linear: 0.0,
-        places: || vec![1, 2, 4, 8, 16, 32, 64],
+        places: || vec![1, 2, 4, 8, 16, 32, 64, 256, 1000, 4000, 10_000],
         at: |bench, threads| {
-            let events = bench.work(1_000_000);
-            posix(&[threads, events, 1]).map(Run::new)
+            let events = bench.work(16_000_000) / threads;
+            posix(&[threads, events.min(1_000_000), 1]).map(Run::new)
         },
+    },
+    Series {
+        name: "memory-unread",
+        question: "What does a stream of 64 MiB take that so many living threads have filled?",
+        x: "threads",
+        y: "of the stream's size",
+        linear: 1.0,
+        places: || vec![1, 2, 8, 32, 128, 1000, 4000, 10_000],
+        at: |_, threads| stream_memory(&[threads, 0]),
+    },
+    Series {
+        name: "memory-read",
+        question: "What does it take at most while it is read?",
+        x: "threads",
+        y: "of the stream's size",
+        linear: 1.0,
+        places: || vec![1, 2, 8, 32, 128, 1000, 4000, 10_000],
+        at: |_, threads| stream_memory(&[threads, 1]),
     },
     Series {
         name: "growth-processes",
@@ -113,6 +131,12 @@ impl Series {
             linear: self.linear,
         })
     }
+}
+
+fn stream_memory(arguments: &[u64]) -> anyhow::Result<Run> {
+    Printed::by(&mut command("stream_memory", arguments))?
+        .get("of_size")
+        .map(Run::new)
 }
 
 fn posix(arguments: &[u64]) -> anyhow::Result<f64> {

@@ -54,6 +54,11 @@ pub const OWN: &[Recipe] = &[
         flags: OURS,
     },
     Recipe {
+        name: "stream_memory",
+        source: "stream_memory.c",
+        flags: OURS,
+    },
+    Recipe {
         name: "processes",
         source: "processes.c",
         flags: OURS,
