@@ -58,8 +58,8 @@ fn two_hundred_thousand_events_a_second_beside_a_switching_neighbour_all_arrive_
     let trace = tracer.stop().unwrap();
 
     assert_eq!(sent.iter().sum::<u64>(), 800_000);
-    let lost = &trace.summary().unwrap().lost;
-    assert!(lost.values().all(|count| *count == 0), "{lost:?}");
+    let summary = trace.summary().unwrap();
+    assert_eq!(summary.all_lost(), 0, "{:?}", summary.lost);
     for (sequences, sent) in seen_in(&trace).unwrap().into_iter().zip(sent) {
         assert_eq!(sequences, (0..sent).collect::<Vec<_>>());
     }

@@ -41,6 +41,10 @@ impl Source for Tagged {
         watermark
     }
 
+    fn hold_emitters(&mut self) {
+        self.source.hold_emitters();
+    }
+
     fn begin_anew(&mut self) {
         self.source.begin_anew();
     }
