@@ -3,7 +3,7 @@
 use std::io;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -313,9 +313,12 @@ pub(super) fn map_again_at(
             place.as_ptr(),
         )
     };
-    // SAFETY: just mapped, and known to nobody; the part that was moved away is not mapped there any more.
-    unsafe { libc::munmap(whole, offset + bytes) };
-    mapped != libc::MAP_FAILED
+    let is_mapped = mapped != libc::MAP_FAILED;
+    // Where the part was that was moved away, another thread may have mapped something else.
+    let left = if is_mapped { offset } else { offset + bytes };
+    // SAFETY: just mapped, and known to nobody.
+    unsafe { libc::munmap(whole, left) };
+    is_mapped
 }
 
 /// Where areas' descriptors are, in a process that may have so many: out of the way of the program's own,
@@ -342,17 +345,27 @@ pub(super) fn move_high(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 /// has it opens the file anew ([`open_anew`]), for which the kernel asks for rights again.
 pub(super) fn to_hand_on(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let low = open_anew(file.as_raw_fd(), libc::O_PATH)?;
-    move_high(low.as_fd())
+    let high = move_high(low.as_fd());
+    close(low);
+    high
 }
 
-/// Opens what is behind a descriptor once more. It never waits: the owner of a file may have taken a lease on it.
+/// Opens what is behind a descriptor once more. It never waits: the owner of a file may have taken a lease on it. No thread is
+/// cancelled in it, as it may be in the C library's `open()`.
 pub(super) fn open_anew(number: RawFd, how: libc::c_int) -> io::Result<OwnedFd> {
     let path = link_of(number);
     let how = how | libc::O_NONBLOCK | libc::O_CLOEXEC;
     // SAFETY: the path ends with a null.
-    let raw = check(unsafe { libc::open(path.as_ptr().cast(), how) })?;
+    let raw = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), how) };
+    let raw = RawFd::try_from(raw).unwrap_or(-1);
     // SAFETY: a new descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+    check(raw).map(|raw| unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// Closes a descriptor. No thread is cancelled in it, as it may be in the C library's `close()`.
+pub(super) fn close(file: OwnedFd) {
+    // SAFETY: it was nobody else's, and is nobody's now.
+    unsafe { libc::syscall(libc::SYS_close, file.into_raw_fd()) };
 }
 
 /// The path of what is behind a descriptor, ended by a null. (No allocation: it may be asked for in the first emission of a

@@ -57,15 +57,19 @@ fn map(index: usize) -> Option<NonNull<u8>> {
 fn map_anywhere(index: usize) -> Option<NonNull<u8>> {
     let offset = DATA_OFFSET + index * WINDOW_BYTES;
     let place = mapping::reserve_aligned(WINDOW_BYTES)?;
-    if let Some(file) = process::open_file()
-        && mapping::map_file_at(place, WINDOW_BYTES, file.as_raw_fd(), offset)
-    {
-        return Some(place);
-    }
+    // Without a descriptor: another thread of the program may count on getting the lowest number that is free.
     if let Some(parts) = process::parts_if_ready()
         && mapping::map_again_at(place, WINDOW_BYTES, parts.base(), offset)
     {
         return Some(place);
+    }
+    // There may be too few addresses for as much as has to be mapped on the way.
+    if let Some(file) = process::open_file() {
+        let is_mapped = mapping::map_file_at(place, WINDOW_BYTES, file.as_raw_fd(), offset);
+        mapping::close(file);
+        if is_mapped {
+            return Some(place);
+        }
     }
     // SAFETY: just reserved, and known to nobody.
     unsafe { libc::munmap(place.as_ptr().cast(), WINDOW_BYTES) };
