@@ -43,6 +43,10 @@ pub trait Source: Send {
         None
     }
 
+    /// Lets nobody emit any more who has not begun to, where that is decided in the source; [`control`](Self::control) lets them
+    /// again. What was emitted is still to be collected.
+    fn hold_emitters(&mut self) {}
+
     /// The next [`collect`](Self::collect) hands over what is there by then, and does not go on with what was there before.
     fn begin_anew(&mut self) {}
 

@@ -50,12 +50,17 @@ impl Harness {
 
     fn collect(&mut self) -> Round {
         let (mut pending, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
-        let watermark = self.source.collect(&mut Batch::new(
-            &mut self.types,
-            &mut pending,
-            &mut data,
-            &mut losses,
-        ));
+        let watermark = loop {
+            let watermark = self.source.collect(&mut Batch::new(
+                &mut self.types,
+                &mut pending,
+                &mut data,
+                &mut losses,
+            ));
+            if !self.source.has_more() {
+                break watermark;
+            }
+        };
         // As the merge does: a source may bring them in any order.
         pending.sort_by_key(|event| event.header.time);
         let events: Vec<_> = pending

@@ -142,12 +142,16 @@ impl Run {
 
     fn collect(&mut self) {
         let (mut events, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
-        self.source.collect(&mut Batch::new(
-            &mut self.types,
-            &mut events,
-            &mut data,
-            &mut losses,
-        ));
+        let mut is_all = false;
+        while !is_all {
+            self.source.collect(&mut Batch::new(
+                &mut self.types,
+                &mut events,
+                &mut data,
+                &mut losses,
+            ));
+            is_all = !self.source.has_more();
+        }
         events.sort_by_key(|event| event.header.time);
         self.seen
             .extend(events.iter().map(|event| event.data(&data).to_vec()));

@@ -45,12 +45,16 @@ fn source() -> AreaSource {
 fn collected(source: &mut AreaSource) -> (usize, Vec<(LossCause, u64)>) {
     let (mut pending, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
     let mut types = EventTypes::default();
-    source.collect(&mut Batch::new(
-        &mut types,
-        &mut pending,
-        &mut data,
-        &mut losses,
-    ));
+    let mut is_all = false;
+    while !is_all {
+        source.collect(&mut Batch::new(
+            &mut types,
+            &mut pending,
+            &mut data,
+            &mut losses,
+        ));
+        is_all = !source.has_more();
+    }
     let losses = losses.iter().filter(|loss| loss.count > 0);
     let losses = losses.map(|loss| (loss.cause, loss.count)).collect();
     (pending.len(), losses)

@@ -332,6 +332,7 @@ CASE(what_was_emitted_before_a_stop_is_recorded_with_sixteen_busy_threads)
 {
     enum { ROUNDS = 40 };
     trace_attr_t attr = attributes(1 << 20, POSIX_TRACE_LOOP);
+    int rounds_seen = 0;
     pthread_t threads[BUSY_THREADS];
     trace_event_id_t last;
     trace_id_t trid;
@@ -344,12 +345,14 @@ CASE(what_was_emitted_before_a_stop_is_recorded_with_sixteen_busy_threads)
         CHECK(pthread_create(&threads[i], NULL, emit_busily, (void *)i) == 0);
     for (round = 0; round < ROUNDS; round++) {
         long long begin, took;
+        struct timespec emitted, oldest = { 0, 0 };
         int seen = 0;
 
         /* Nobody reads the START: it may be overwritten at once. */
         OK(posix_trace_create(0, &attr, &trid));
         OK(posix_trace_start(trid));
         posix_trace_event(last, &round, sizeof round);
+        clock_gettime(CLOCK_REALTIME, &emitted);
         begin = now_ns();
         OK(posix_trace_stop(trid));
         took = now_ns() - begin;
@@ -358,14 +361,21 @@ CASE(what_was_emitted_before_a_stop_is_recorded_with_sixteen_busy_threads)
             OK(try_next(trid));
             if (unavailable)
                 break;
+            if (oldest.tv_sec == 0 && info.posix_event_id == type)
+                oldest = info.posix_timestamp;
             if (info.posix_event_id == last) {
                 CHECK_EQUAL(number(), round);
                 seen++;
             }
         }
-        CHECK_EQUAL(seen, 1);
+        /* This thread may have lost its processor before the call for so long that others have filled the stream since. */
+        if (seen == 0)
+            CHECK(oldest.tv_sec > emitted.tv_sec
+                  || (oldest.tv_sec == emitted.tv_sec && oldest.tv_nsec > emitted.tv_nsec));
+        rounds_seen += seen;
         OK(posix_trace_shutdown(trid));
     }
+    CHECK(rounds_seen > ROUNDS / 2);
     stop_emitting = 1;
     for (i = 0; i < BUSY_THREADS; i++)
         pthread_join(threads[i], NULL);

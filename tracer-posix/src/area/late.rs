@@ -121,6 +121,12 @@ impl Source for TargetSource {
         }
     }
 
+    fn hold_emitters(&mut self) {
+        if let Some(source) = &mut self.source {
+            source.hold_emitters();
+        }
+    }
+
     fn begin_anew(&mut self) {
         if let Some(source) = &mut self.source {
             source.begin_anew();

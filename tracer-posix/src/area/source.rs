@@ -233,6 +233,12 @@ impl Source for AreaSource {
         }
     }
 
+    fn hold_emitters(&mut self) {
+        if let Some(parts) = self.area.parts() {
+            self.slot.set_running(parts, false);
+        }
+    }
+
     fn begin_anew(&mut self) {
         if self.round.take().is_some() {
             self.reading.look_again();

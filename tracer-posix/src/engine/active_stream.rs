@@ -107,6 +107,10 @@ impl<L: Flush> ActiveStream<L> {
     ///
     /// XSH `posix_trace_stop()`.
     pub fn stop(&mut self, caller: Origin) {
+        // Or those who emit meanwhile take the place of what came before the call.
+        for merged in &mut self.sources {
+            merged.source.hold_emitters();
+        }
         let at = self.settle_for_own();
         self.core.stop(at, caller);
         self.tell(&self.wanted());
