@@ -136,7 +136,7 @@ impl Reading {
         round
     }
 
-    /// Reads the next portion of a round.
+    /// Reads the next portion of a round. Whether it brought anything.
     pub(super) fn read_portion(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -163,6 +163,7 @@ impl Reading {
         }
         is_any
     }
+
     /// The round that was begun is given up: what it has not read is for the next one.
     pub(super) fn look_again(&mut self) {
         self.changes = None;
