@@ -90,7 +90,7 @@ impl Buffer {
         let mut since = self.gap_in_front.map(|gap| gap.since);
         let mut is_taken = false;
         while !self.is_empty() && (!is_taken || self.read.is_at_gap(&self.blocks)) {
-            let Some(entry) = self.read.next(&self.blocks) else {
+            let Some((entry, _data)) = self.read.next(&self.blocks) else {
                 break;
             };
             since = since.or(Some(entry.time()));
@@ -113,11 +113,12 @@ impl Buffer {
         if let Some(gap) = self.gap_in_front.take() {
             return Some(Oldest::Gap(gap));
         }
-        let oldest = match self.read.next(&self.blocks)? {
+        let (entry, of_event) = self.read.next(&self.blocks)?;
+        let oldest = match entry {
             Entry::Gap(since) => Oldest::Gap(Gap { since }),
             Entry::Event(event) => {
                 data.clear();
-                data.extend_from_slice(self.read.data_before(&self.blocks, event.data_length));
+                data.extend_from_slice(of_event);
                 self.forget(event.data_length, event.is_accounted);
                 Oldest::Event(event.header)
             }
@@ -131,10 +132,10 @@ impl Buffer {
         if self.shown < self.read {
             self.shown = self.read.clone();
         }
-        while let Some(entry) = self.shown.next(&self.blocks) {
+        while let Some((entry, of_event)) = self.shown.next(&self.blocks) {
             if let Entry::Event(event) = entry {
                 data.clear();
-                data.extend_from_slice(self.shown.data_before(&self.blocks, event.data_length));
+                data.extend_from_slice(of_event);
                 return Some(event.header);
             }
         }
@@ -145,7 +146,7 @@ impl Buffer {
     pub(super) fn oldest_time(&self) -> Option<MonotonicNs> {
         let mut at = self.read.clone();
         loop {
-            if let Entry::Event(event) = at.next(&self.blocks)? {
+            if let (Entry::Event(event), _data) = at.next(&self.blocks)? {
                 return Some(event.header.time);
             }
         }
@@ -197,13 +198,22 @@ impl Cursor {
         (self.block, self.offset)
     }
 
-    /// The next entry, which it passes.
-    #[inline]
-    fn next(&mut self, blocks: &Blocks) -> Option<Entry> {
-        self.go_to_next_block(blocks);
-        let entry = self.known.unpack(blocks.from(self.place())?)?;
-        self.offset += entry.bytes();
-        Some(entry)
+    /// The next entry, which it passes, and an event's data.
+    #[inline(always)]
+    fn next<'a>(&mut self, blocks: &'a Blocks) -> Option<(Entry, &'a [u8])> {
+        let mut bytes = blocks.from(self.place())?;
+        if bytes.is_empty() {
+            self.go_to_next_block(blocks);
+            bytes = blocks.from(self.place())?;
+        }
+        let entry = self.known.unpack(bytes)?;
+        let passed = bytes.get(..entry.bytes())?;
+        self.offset += passed.len();
+        let data = match &entry {
+            Entry::Event(event) => passed.get(event.head..).unwrap_or_default(),
+            Entry::Gap(_) => &[],
+        };
+        Some((entry, data))
     }
 
     fn is_at_gap(&mut self, blocks: &Blocks) -> bool {
@@ -212,7 +222,7 @@ impl Cursor {
     }
 
     /// At the end of a block that others follow, what follows is in the next one.
-    #[inline]
+    #[cold]
     fn go_to_next_block(&mut self, blocks: &Blocks) {
         if blocks.from(self.place()).is_some_and(<[u8]>::is_empty)
             && blocks.from((self.block + 1, 0)).is_some()
@@ -221,14 +231,6 @@ impl Cursor {
             self.offset = 0;
             self.known.clear();
         }
-    }
-
-    /// The data of the event that it has just passed.
-    #[inline]
-    fn data_before<'a>(&self, blocks: &'a Blocks, length: usize) -> &'a [u8] {
-        let start = self.offset.saturating_sub(length);
-        let data = blocks.from((self.block, start));
-        data.and_then(|data| data.get(..length)).unwrap_or_default()
     }
 }
 
@@ -292,7 +294,7 @@ impl Blocks {
     }
 
     /// What lies from a place to the end of its block.
-    #[inline]
+    #[inline(always)]
     fn from(&self, (block, offset): (u64, usize)) -> Option<&[u8]> {
         let index = usize::try_from(block.checked_sub(self.first)?).ok()?;
         self.blocks.get(index)?.get(offset..)

@@ -49,8 +49,8 @@ const TELLS_WHO: u32 = 1 << 28;
 const LENGTH: u32 = TELLS_WHO - 1;
 
 /// Bytes of a gap, of the head of an event, and of a thread's numbers.
-const GAP: usize = 12;
-const HEAD: usize = 29;
+const GAP: usize = 16;
+const HEAD: usize = 32;
 const WHO: usize = 16;
 /// Most bytes before an event's data.
 pub(super) const MOST_HEAD: usize = HEAD + WHO;
@@ -102,11 +102,12 @@ impl Remembered {
     /// Appends a gap.
     pub(super) fn pack_gap(since: MonotonicNs, to: &mut Vec<u8>) {
         to.extend_from_slice(&IS_GAP.to_ne_bytes());
+        to.extend_from_slice(&[0; 4]);
         to.extend_from_slice(&since.0.to_ne_bytes());
     }
 
     /// Appends an event.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pack(
         &mut self,
         header: &EventHeader,
@@ -133,15 +134,15 @@ impl Remembered {
         let cpu_plus_one = header.cpu.map_or(0, |cpu| cpu.wrapping_add(1));
         let mut head = [0; MOST_HEAD];
         head[..4].copy_from_slice(&word.to_ne_bytes());
-        head[4..12].copy_from_slice(&header.time.0.to_ne_bytes());
-        head[12..16].copy_from_slice(&header.event_type.0.to_ne_bytes());
-        head[16..20].copy_from_slice(&cpu_plus_one.to_ne_bytes());
-        head[20..28].copy_from_slice(&header.program_address.to_ne_bytes());
+        head[8..16].copy_from_slice(&header.time.0.to_ne_bytes());
+        head[4..8].copy_from_slice(&header.event_type.0.to_ne_bytes());
+        head[24..28].copy_from_slice(&cpu_plus_one.to_ne_bytes());
+        head[16..24].copy_from_slice(&header.program_address.to_ne_bytes());
         head[28] = place;
         if is_new {
-            head[29..33].copy_from_slice(&who.pid.to_ne_bytes());
-            head[33..37].copy_from_slice(&who.tid.to_ne_bytes());
-            head[37..].copy_from_slice(&who.thread_id.to_ne_bytes());
+            head[32..36].copy_from_slice(&who.pid.to_ne_bytes());
+            head[36..40].copy_from_slice(&who.tid.to_ne_bytes());
+            head[40..].copy_from_slice(&who.thread_id.to_ne_bytes());
             to.extend_from_slice(&head);
         } else {
             to.extend_from_slice(&head[..HEAD]);
@@ -150,33 +151,30 @@ impl Remembered {
     }
 
     /// The first entry of these bytes, which follow those that were unpacked before; `None` where there is none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn unpack(&mut self, bytes: &[u8]) -> Option<Entry> {
-        let (word, rest) = bytes.split_first_chunk()?;
-        let word = u32::from_ne_bytes(*word);
-        let (time, rest) = rest.split_first_chunk()?;
-        let time = MonotonicNs(u64::from_ne_bytes(*time));
+        let gap: &[u8; GAP] = bytes.first_chunk()?;
+        let word = u32_at(gap, 0);
+        let time = MonotonicNs(u64_at(gap, 8));
         if word & IS_GAP != 0 {
             return Some(Entry::Gap(time));
         }
-        let (event_type, rest) = rest.split_first_chunk()?;
-        let (cpu_plus_one, rest) = rest.split_first_chunk()?;
-        let (program_address, rest) = rest.split_first_chunk()?;
-        let (place, rest) = rest.split_first()?;
+        let head: &[u8; HEAD] = bytes.first_chunk()?;
+        let place = head[28];
         let is_told = word & TELLS_WHO != 0;
         if is_told {
-            *self.at(*place) = Self::told(rest)?;
+            *self.at(place) = Self::told(&bytes[HEAD..])?;
         }
-        let who = *self.at(*place);
+        let who = *self.at(place);
         Some(Entry::Event(Event {
             header: EventHeader {
                 time,
-                event_type: EventTypeId(u32::from_ne_bytes(*event_type)),
+                event_type: EventTypeId(u32_at(head, 4)),
                 pid: who.pid,
                 tid: who.tid,
-                cpu: u32::from_ne_bytes(*cpu_plus_one).checked_sub(1),
+                cpu: u32_at(head, 24).checked_sub(1),
                 thread_id: who.thread_id,
-                program_address: u64::from_ne_bytes(*program_address),
+                program_address: u64_at(head, 16),
                 truncation: if word & IS_CUT == 0 {
                     Truncation::None
                 } else {
@@ -198,4 +196,18 @@ impl Remembered {
             thread_id: u64::from_ne_bytes(*rest.first_chunk()?),
         })
     }
+}
+
+#[inline(always)]
+fn u32_at<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+    let mut number = [0; 4];
+    number.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_ne_bytes(number)
+}
+
+#[inline(always)]
+fn u64_at<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_ne_bytes(number)
 }
