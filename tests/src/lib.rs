@@ -14,6 +14,7 @@ pub mod dist;
 pub mod event;
 pub mod ftrace;
 pub mod log_reader;
+pub mod made;
 pub mod made_ends;
 pub mod made_log;
 pub mod made_slices;

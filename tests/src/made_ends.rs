@@ -1,19 +1,18 @@
 //! A log of threads that are heard of after their end: a wake-up that another CPU completes, a process that goes on without
 //! its main thread, and a number that is given again. One runs another program meanwhile, and is called as that is.
 
-use std::fs::File;
 use std::path::Path;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     EXEC_FILE_BYTES, ExecData, ForkData, SwitchInData, SwitchOutData, WakeupData,
 };
-use tracer_posix::engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
-use tracer_posix::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
-use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter};
+use tracer_posix::engine::{EventTypes, Ledger};
+use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_posix::log::{FinalStatus, LogWriter};
 use zerocopy::IntoBytes as _;
 
-use crate::made_slices::START_NS;
+use crate::made::{self, START_NS};
 
 /// A thread: process, number, name.
 type Thread = (i32, i32, &'static str);
@@ -42,20 +41,7 @@ const DEAD: u32 = 0x80;
 ///
 /// It cannot be written.
 pub fn write(path: &Path) -> anyhow::Result<()> {
-    let header = LogHeader {
-        attributes: Attributes::default().with_name("ends"),
-        anchor: ClockAnchor {
-            monotonic: MonotonicNs(START_NS),
-            realtime: RealtimeNs(1_700_000_000_000_000_000),
-        },
-    };
-    let options = LogOptions {
-        policy: LogFullPolicy::Append,
-        max_size: 0,
-    };
-    let mut file = File::options();
-    let file = file.read(true).write(true).create_new(true).open(path)?;
-    let mut log = Made(LogWriter::create(file, &header, options)?);
+    let mut log = Made(made::log(path, "ends")?);
     log.waker()?;
     log.main_thread()?;
     log.fork(20_000, MAKE, AGAIN)?;

@@ -1,6 +1,5 @@
 //! A log of what has a beginning and an end, and what a viewer has to make of it.
 
-use std::fs::File;
 use std::path::Path;
 
 use tracer_common::event_type::EventTypeId;
@@ -8,13 +7,12 @@ use tracer_common::kernel::{
     IRQ_NAME_BYTES, IrqEnterData, IrqExitData, SoftirqData, SwitchInData, SwitchOutData,
     SyscallEnterData, SyscallExitData, WakeupData,
 };
-use tracer_posix::engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
-use tracer_posix::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
-use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter};
+use tracer_posix::engine::{EventTypes, Ledger};
+use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_posix::log::{FinalStatus, LogWriter};
 use zerocopy::IntoBytes as _;
 
-/// When the log was made, on the monotonic clock.
-pub const START_NS: u64 = 5_000_000_000;
+use crate::made::{self, START_NS};
 
 /// A slice: name, when it began and how long it took, in nanoseconds from the start of the log, and within how many others
 /// of its line it lies.
@@ -47,24 +45,8 @@ pub const INTERRUPTS: [Expected; 3] = [
 ///
 /// It cannot be written.
 pub fn write(path: &Path) -> anyhow::Result<()> {
-    let header = LogHeader {
-        attributes: Attributes::default().with_name("slices"),
-        anchor: ClockAnchor {
-            monotonic: MonotonicNs(START_NS),
-            realtime: RealtimeNs(1_700_000_000_000_000_000),
-        },
-    };
-    let options = LogOptions {
-        policy: LogFullPolicy::Append,
-        max_size: 0,
-    };
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(path)?;
     let mut log = Made {
-        writer: LogWriter::create(file, &header, options)?,
+        writer: made::log(path, "slices")?,
         types: EventTypes::default(),
     };
     log.threads()?;

@@ -1,14 +1,13 @@
 //! A log with one event of each type of system event.
 
-use std::fs::File;
 use std::path::Path;
 
 use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES};
-use tracer_posix::engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
-use tracer_posix::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
-use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter};
+use tracer_posix::engine::{EventTypes, Ledger};
+use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_posix::log::FinalStatus;
 
-use crate::made_slices::START_NS;
+use crate::made::{self, START_NS};
 
 /// Where in the program each of them was.
 pub const PROG_ADDRESS: u64 = 0x1234;
@@ -24,20 +23,7 @@ const DATA: [u8; 512] = [0; 512];
 ///
 /// It cannot be written.
 pub fn write(path: &Path) -> anyhow::Result<()> {
-    let header = LogHeader {
-        attributes: Attributes::default().with_name("types"),
-        anchor: ClockAnchor {
-            monotonic: MonotonicNs(START_NS),
-            realtime: RealtimeNs(1_700_000_000_000_000_000),
-        },
-    };
-    let options = LogOptions {
-        policy: LogFullPolicy::Append,
-        max_size: 0,
-    };
-    let mut file = File::options();
-    let file = file.read(true).write(true).create_new(true).open(path)?;
-    let mut writer = LogWriter::create(file, &header, options)?;
+    let mut writer = made::log(path, "types")?;
     let types = EventTypes::default();
     for (event_type, time) in SYSTEM_EVENT_TYPES
         .iter()

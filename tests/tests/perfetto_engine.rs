@@ -8,8 +8,9 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use tests::log_reader::{Log, number, text};
+use tests::made::START_NS;
 use tests::made_ends::{self, LAST_OF_CC1_NS, LAST_OF_SERVER_NS};
-use tests::made_slices::{self, Expected, INTERRUPTS, SLICES, START_NS};
+use tests::made_slices::{self, Expected, INTERRUPTS, SLICES};
 use tests::tools;
 
 /// What the engine is asked about the log of slices, all at once: it takes a second to start.

@@ -1,0 +1,31 @@
+//! The beginning of logs that tests write event by event.
+
+use std::fs::File;
+use std::path::Path;
+
+use tracer_posix::engine::{Attributes, LogFullPolicy};
+use tracer_posix::event::{MonotonicNs, RealtimeNs};
+use tracer_posix::log::{ClockAnchor, LogHeader, LogOptions, LogWriter};
+
+/// When they were made, on the monotonic clock.
+pub const START_NS: u64 = 5_000_000_000;
+/// The same moment as a date.
+const START_DATE_NS: u64 = 1_700_000_000_000_000_000;
+
+/// A new log of a stream of this name.
+pub(crate) fn log(path: &Path, name: &str) -> anyhow::Result<LogWriter> {
+    let header = LogHeader {
+        attributes: Attributes::default().with_name(name),
+        anchor: ClockAnchor {
+            monotonic: MonotonicNs(START_NS),
+            realtime: RealtimeNs(START_DATE_NS),
+        },
+    };
+    let options = LogOptions {
+        policy: LogFullPolicy::Append,
+        max_size: 0,
+    };
+    let mut file = File::options();
+    let file = file.read(true).write(true).create_new(true).open(path)?;
+    Ok(LogWriter::create(file, &header, options)?)
+}
