@@ -14,6 +14,7 @@
 mod btf;
 #[cfg(test)]
 mod budget;
+mod call;
 mod calls;
 mod checks;
 mod choice;

@@ -1,12 +1,10 @@
 //! Variables that the kernel keeps for each CPU, and what the eBPF programs read of them.
 
-use std::mem::size_of;
-use std::os::fd::{FromRawFd, OwnedFd};
-
 use tracer_common::kernel::cpu_variable;
 
 use super::offsets::Global;
 use super::reader::Btf;
+use crate::kernel::call::{PROGRAM_LOAD, ProgramAttributes, bpf};
 
 /// A variable, as the object names it and as the kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,26 +98,10 @@ fn is_named(id: u32) -> bool {
         license: c"GPL".as_ptr().expose_provenance() as u64,
         ..ProgramAttributes::default()
     };
-    // SAFETY: `attributes` is as long as the call is told, and what it names lives until after it.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            PROGRAM_LOAD,
-            &raw const attributes,
-            size_of::<ProgramAttributes>(),
-        )
-    };
-    match i32::try_from(fd) {
-        Ok(fd) if fd >= 0 => {
-            // SAFETY: the kernel has just made this descriptor for us.
-            drop(unsafe { OwnedFd::from_raw_fd(fd) });
-            true
-        }
-        _ => false,
-    }
+    // SAFETY: what it names lives until after the call.
+    unsafe { bpf(PROGRAM_LOAD, &attributes) }.is_ok()
 }
 
-const PROGRAM_LOAD: libc::c_int = 5;
 const RAW_TRACEPOINT: u32 = 17;
 /// The helper `bpf_this_cpu_ptr`.
 const THIS_CPU_POINTER: i32 = 154;
@@ -146,21 +128,6 @@ impl Instruction {
             immediate,
         }
     }
-}
-
-/// `union bpf_attr` of `BPF_PROG_LOAD`, as far as it is needed.
-#[repr(C)]
-#[derive(Default)]
-struct ProgramAttributes {
-    kind: u32,
-    count: u32,
-    instructions: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log: u64,
-    version: u32,
-    flags: u32,
 }
 
 /// Makes of each instruction in `object` that loads the constant of a variable one that loads the

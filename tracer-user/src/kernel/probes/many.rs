@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::io;
-use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use aya::Ebpf;
@@ -14,7 +13,8 @@ use aya::maps::{Map, MapData};
 use aya_obj::Object;
 use aya_obj::generated::{bpf_attach_type, bpf_prog_type};
 
-use super::{Attachment, Attachments, EVERYBODY, PROGRAM, owned};
+use super::{Attachment, Attachments, EVERYBODY, PROGRAM};
+use crate::kernel::call::{LINK_CREATE, PROGRAM_LOAD, ProgramAttributes, bpf};
 use crate::kernel::object::object;
 use crate::kernel::requirements;
 
@@ -146,39 +146,6 @@ fn link(program: BorrowedFd<'_>, group: &[&Attachment<'_>], pid: i32) -> io::Res
 
 fn address(text: &CStr) -> u64 {
     text.as_ptr().expose_provenance() as u64
-}
-
-const PROGRAM_LOAD: libc::c_int = 5;
-const LINK_CREATE: libc::c_int = 28;
-
-/// A call of `bpf(2)` that makes a descriptor.
-///
-/// # Safety
-///
-/// What `attributes` names is there until the call has returned.
-unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
-    let attributes = std::ptr::from_ref(attributes);
-    // SAFETY: `attributes` is as long as the call is told; the kernel only reads it.
-    let fd = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
-    owned(fd)
-}
-
-/// `union bpf_attr` of `BPF_PROG_LOAD`, as far as it is needed.
-#[repr(C)]
-#[derive(Default)]
-struct ProgramAttributes {
-    kind: u32,
-    count: u32,
-    instructions: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log: u64,
-    version: u32,
-    flags: u32,
-    name: [u8; 16],
-    device: u32,
-    expected_attach_type: u32,
 }
 
 /// `union bpf_attr` of `BPF_LINK_CREATE` for many places.

@@ -14,7 +14,7 @@ mod single;
 
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use aya::Ebpf;
@@ -235,15 +235,6 @@ pub fn probe_check() -> Check {
             Err(error) => error.to_string(),
         },
         remedy: None,
-    }
-}
-
-/// The descriptor that a call has returned, or its error.
-fn owned(returned: libc::c_long) -> io::Result<OwnedFd> {
-    match RawFd::try_from(returned) {
-        // SAFETY: the kernel has just made this descriptor for us.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -5,7 +5,8 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use super::{Attachment, EVERYBODY, ProbeError, owned};
+use super::{Attachment, EVERYBODY, ProbeError};
+use crate::kernel::call::{LINK_CREATE, bpf, owned};
 
 /// Attaches the program to one place, in process `pid` alone or in all.
 pub(super) fn attach(
@@ -93,7 +94,6 @@ struct LinkAttributes {
 }
 
 fn link(program: BorrowedFd<'_>, event: BorrowedFd<'_>, cookie: u64) -> io::Result<OwnedFd> {
-    const BPF_LINK_CREATE: libc::c_int = 28;
     const BPF_PERF_EVENT: u32 = 41;
     let attributes = LinkAttributes {
         program: program.as_raw_fd().cast_unsigned(),
@@ -102,14 +102,6 @@ fn link(program: BorrowedFd<'_>, event: BorrowedFd<'_>, cookie: u64) -> io::Resu
         flags: 0,
         cookie,
     };
-    // SAFETY: `attributes` is as long as the call is told, and the kernel only reads it.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            BPF_LINK_CREATE,
-            &raw const attributes,
-            size_of::<LinkAttributes>(),
-        )
-    };
-    owned(fd)
+    // SAFETY: it names nothing in memory.
+    unsafe { bpf(LINK_CREATE, &attributes) }
 }
