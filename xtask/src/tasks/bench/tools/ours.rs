@@ -24,7 +24,7 @@ impl Tool for Ours {
     }
 
     fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
-        attach(self.0, pids, "--output", "tracer-user.txt")
+        attach(self.0, pids, &["--output"], "tracer-user.txt")
     }
 }
 
@@ -42,11 +42,12 @@ impl Tool for OursIntoLog {
     }
 
     fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
-        attach(self.0, pids, "--log", "tracer-user.log")
+        // The round before has left one there.
+        attach(self.0, pids, &["--force", "--log"], "tracer-user.log")
     }
 }
 
-fn attach(what: What, pids: &[u32], to: &str, file: &str) -> anyhow::Result<Box<dyn Attached>> {
+fn attach(what: What, pids: &[u32], to: &[&str], file: &str) -> anyhow::Result<Box<dyn Attached>> {
     let events = match what {
         What::Switches => "switch",
         What::Processes => "fork,exec,exit",
@@ -54,7 +55,7 @@ fn attach(what: What, pids: &[u32], to: &str, file: &str) -> anyhow::Result<Box<
     let output = folder().join(file);
     let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
     command.arg("attach").args(pids.iter().map(u32::to_string));
-    command.args(["--events", events, to]).arg(&output);
+    command.args(["--events", events]).args(to).arg(&output);
     let mut running = Background::start(&mut command, "tracer-user")?;
     running.wait_a_moment()?;
     Ok(Box::new(Running { running, output }))
