@@ -91,9 +91,6 @@ static void measure(int policy, int threads)
     }
     is_watching = 0;
     CHECK(pthread_join(watcher, NULL) == 0);
-    if (getenv("SHOW_MEMORY") != NULL)
-        printf("policy %d, %d threads: %ld events; %.3f of the size unread, %.3f at most, allowed %.3f\n", policy, threads, count,
-               (double)unread / STREAM, (double)(most - before) / STREAM, (double)allowed / STREAM);
     /* As many as have room. */
     CHECK(count >= STREAM / (64 + 72));
     CHECK(most - before <= allowed);

@@ -27,11 +27,12 @@ const TURN_BYTES: u64 = 4 << 10;
 /// Bytes of records in a portion, beside a turn for each lane.
 const PORTION_BYTES: u64 = 128 << 10;
 
-/// Most bytes of memory that it takes to read all of so many chunks, and to keep what they have. Records of the least size
-/// take most: about ten times as much while their order is found out, and a quarter more once they are in the stream.
-pub(super) fn memory_needed(chunks: usize, chunk_bytes: usize) -> usize {
+/// Most bytes of memory that it takes to read all of so many chunks of so many lanes, and to keep what they have. Records of the
+/// least size take most: about ten times as much while their order is found out, and a quarter more once they are in the stream.
+pub(super) fn memory_needed(chunks: usize, lanes: usize, chunk_bytes: usize) -> usize {
     let bytes = chunks.saturating_mul(chunk_bytes);
-    let turns = chunks.saturating_mul(usize::try_from(TURN_BYTES).unwrap_or(0));
+    let lanes = lanes.min(chunks);
+    let turns = lanes.saturating_mul(usize::try_from(TURN_BYTES).unwrap_or(0));
     let portion = usize::try_from(PORTION_BYTES)
         .unwrap_or(0)
         .saturating_add(turns);

@@ -1,5 +1,6 @@
 //! A trace area as a source of a stream: reads its chunks up to a moment that it can vouch for.
 
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
 
@@ -246,11 +247,12 @@ impl Source for AreaSource {
     }
 
     fn memory_needed(&self) -> usize {
-        let Some(control) = self.control_words() else {
+        let (Some(parts), Some(control)) = (self.area.parts(), self.control_words()) else {
             return 0;
         };
-        let chunks = usize::try_from(control.fresh.load(Relaxed)).unwrap_or(0);
-        reading::memory_needed(chunks, self.slot.shape.chunk_bytes)
+        let number = |word: &AtomicU32| usize::try_from(word.load(Relaxed)).unwrap_or(0);
+        let lanes = number(&parts.header().lane_count);
+        reading::memory_needed(number(&control.fresh), lanes, self.slot.shape.chunk_bytes)
     }
 
     fn define_event_type(&mut self, name: &[u8]) -> Option<EventTypeId> {
