@@ -1,7 +1,7 @@
 //! The kernel source, with the hub listening.
 
 use tracer_posix::event::{EventHeader, MonotonicNs};
-use tracer_posix::source::{Batch, Control, Source};
+use tracer_posix::source::{Batch, Control, LossCause, Source};
 
 use super::Hub;
 use crate::kernel::TellsExecs;
@@ -26,7 +26,13 @@ impl<S: Source + TellsExecs> Source for Tee<S> {
         // A point of the program, which has a number of its own in each stream, is none of theirs.
         let of_kernel = |(header, _): &(&EventHeader, &[u8])| !header.event_type.is_user();
         // First: what was lost may be what says who may see the others.
-        for loss in batch.losses().get(losses..).unwrap_or_default() {
+        let losses = batch.losses().get(losses..).unwrap_or_default();
+        // What the kernel did not tell is of one thread, which not everybody may see; a switch away says of itself that
+        // nothing is known of what came before.
+        for loss in losses
+            .iter()
+            .filter(|loss| loss.cause != LossCause::KernelNotTold)
+        {
             self.hub.lose(*loss);
         }
         let signs = self.source.take_exec_signs();

@@ -56,6 +56,7 @@ a thread leaves a CPU that it never got
 .RI ( linux_ran_ns
 is 0, and it was seen to run before); a request to a disk begins where another was that never ended (Linux 6.5 and later; before,
 where it is a request of which the start was seen).
+A program's own stream has this word of a switch alone.
 A request without an end is one that has not ended, or the end of which was not told and that was not reused before the trace ended.
 .SS Calls without a beginning
 A system call that a filter
