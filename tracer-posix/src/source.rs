@@ -47,6 +47,13 @@ pub trait Source: Send {
     /// again. What was emitted is still to be collected.
     fn hold_emitters(&mut self) {}
 
+    /// The stream records all that comes from here on, and keeps the newest of it, so many bytes as
+    /// [`event_size`](crate::engine::sizes::event_size) counts them: what more that came after an event pushes out need not be handed
+    /// over, if it is told as lost. `None`: all has to be.
+    fn keep_newest(&mut self, bytes: Option<usize>) {
+        let _ = bytes;
+    }
+
     /// The next [`collect`](Self::collect) hands over what is there by then, and does not go on with what was there before.
     fn begin_anew(&mut self) {}
 

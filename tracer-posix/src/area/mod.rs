@@ -29,6 +29,7 @@ mod links;
 mod liveness;
 mod mapping;
 mod names;
+mod newest;
 mod place;
 mod pool;
 mod process;

@@ -41,7 +41,7 @@ use tracer_common::area::{
 use tracer_common::event_type::EventTypeId;
 
 use super::identity::{IDENTITY_TAKES, Identity};
-use super::links::{Links, Queue, Stack};
+use super::links::{self, Links, Queue, Stack};
 use super::mapping::{self, Parts};
 use super::place::{Place, Shape};
 
@@ -135,6 +135,15 @@ impl<'a, W: Windows> Pool<'a, W> {
             newest: &self.control.newest,
             links: *self,
         }
+    }
+
+    /// No chunk that is in the queue of closed ones has a lower [`ChunkHeader::closing`]: in one that has, the number is from a
+    /// time before.
+    ///
+    /// [`ChunkHeader::closing`]: tracer_common::area::ChunkHeader::closing
+    pub(super) fn first_closing(&self) -> Option<u64> {
+        let oldest = links::number_of(self.control.oldest.load(Acquire))?;
+        Some(self.place(oldest)?.header.closing.load(Acquire))
     }
 
     fn ended(&self) -> Stack<'a, Self> {

@@ -240,6 +240,10 @@ impl Source for AreaSource {
         }
     }
 
+    fn keep_newest(&mut self, bytes: Option<usize>) {
+        self.reading.keeps = bytes.and_then(|bytes| u64::try_from(bytes).ok());
+    }
+
     fn begin_anew(&mut self) {
         if self.round.take().is_some() {
             self.reading.look_again();

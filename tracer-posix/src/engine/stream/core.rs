@@ -448,6 +448,13 @@ impl StreamCore {
         self.is_full
     }
 
+    /// How many bytes it keeps of its newest events, if it records all that comes.
+    #[must_use]
+    pub fn keeps_newest(&self) -> Option<usize> {
+        let is_all = self.is_running() && self.filter == EventSet::EMPTY;
+        (self.policy == StreamFullPolicy::Loop && is_all).then_some(self.capacity)
+    }
+
     /// Whether sources should bring events: also while the stream has stopped itself, since what
     /// it loses then is counted.
     #[must_use]
