@@ -178,6 +178,8 @@ pub struct Pending {
     pub header: EventHeader,
     pub(crate) data_start: usize,
     pub(crate) data_length: usize,
+    /// Events of the same thread are missing right before it.
+    pub(crate) follows_gap: bool,
 }
 
 impl Pending {
@@ -236,7 +238,15 @@ impl<'a> Batch<'a> {
             header,
             data_start,
             data_length,
+            follows_gap: false,
         });
+    }
+
+    /// Says of the event that was added last that events of its thread are missing right before it.
+    pub(crate) fn mark_gap(&mut self) {
+        if let Some(event) = self.events.last_mut() {
+            event.follows_gap = true;
+        }
     }
 
     /// How many events are here, those of other sources included.

@@ -79,6 +79,9 @@ impl Merge {
             if core.needs_flush_before(&event.header, event.data_length) {
                 flush(core);
             }
+            if event.follows_gap {
+                core.stop_at_gap(event.header.time);
+            }
             core.take(&event.header, event.data(&self.data));
         }
         // What is left was lost after the last event that is certain.

@@ -152,10 +152,20 @@ impl StreamCore {
     fn lose(&mut self, cause: LossCause, count: u64, since: MonotonicNs) {
         self.ledger.lose(cause, count);
         self.is_overrun = true;
-        // A stream that stops when it is full marks what is missing by its STOP and START: thread
-        // rings as large as the stream refuse only what the full stream would have refused.
+        // A stream that stops when it is full marks what is missing by its STOP and START.
         if self.policy != StreamFullPolicy::UntilFull {
             self.buffer.push_gap(Gap { since });
+        }
+    }
+
+    /// Events are missing before the one that comes next, at `time`. A stream that stops when it is full has been full
+    /// in between, or the pool that its events come from has, where it was started again before all of that was read.
+    pub(crate) fn stop_at_gap(&mut self, time: MonotonicNs) {
+        if self.policy == StreamFullPolicy::UntilFull
+            && matches!(self.activity, Activity::Running { since, .. } if time >= since)
+        {
+            self.stop_full(self.horizon.max(time));
+            self.is_overrun = true;
         }
     }
 
