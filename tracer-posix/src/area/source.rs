@@ -125,6 +125,12 @@ impl AreaSource {
                 &mut self.refused_no_chunk,
                 LossCause::NoThreadRing,
             ),
+        // How much was in it nobody knows: one event at least.
+        batch.lose(Loss {
+            cause: LossCause::NoThreadRing,
+            count: self.area.windows().take_failures(),
+            since,
+        });
             (
                 nesting,
                 &mut self.refused_nested,
