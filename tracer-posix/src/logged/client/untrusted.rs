@@ -3,9 +3,10 @@
 use super::super::serve::answer;
 use super::{
     Activity, Attributes, ClockAnchor, EventSet, EventTypeId, File, FromRawFd, Guarded, LogHeader,
-    LogOptions, LogWriter, LoggedStream, MESSAGE_BYTES, MonotonicNs, OwnedFd, RealtimeClock,
-    RealtimeNs, Recording, Request, StreamFullPolicy, monotonic_now, send, socket_pair,
+    LogOptions, LogWriter, LoggedStream, MESSAGE_BYTES, OwnedFd, RealtimeClock, RealtimeNs,
+    Recording, Request, StreamFullPolicy, monotonic_now, send, socket_pair,
 };
+use crate::event::MonotonicNs;
 use std::sync::Arc;
 
 /// Messages that are heard: a socket takes no more without a reader.
