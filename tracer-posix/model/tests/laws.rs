@@ -26,6 +26,11 @@ fn a_chunk_that_is_closed_again() {
 }
 
 #[test]
+fn an_only_chunk_that_is_closed_again() {
+    ring_model::an_only_chunk_that_is_closed_again();
+}
+
+#[test]
 fn a_queue_of_closed_chunks() {
     ring_model::a_queue_of_closed_chunks();
 }

@@ -276,6 +276,30 @@ pub fn a_chunk_that_is_closed_again() {
     });
 }
 
+/// A chunk is closed while another thread takes the only one that there is, if it may, and closes it again.
+///
+/// # Panics
+///
+/// The law does not hold.
+pub fn an_only_chunk_that_is_closed_again() {
+    check(|| {
+        let nodes = Arc::new(Nodes::new(2));
+        let other = thread::spawn({
+            let nodes = Arc::clone(&nodes);
+            move || {
+                if let Some(number) = nodes.queue().pop(|_| true) {
+                    assert!(nodes.queue().push(number));
+                }
+            }
+        });
+        assert!(nodes.queue().push(1));
+        joined(other);
+        let first = nodes.queue().pop(|_| true);
+        assert!(first.is_some(), "one of two came out");
+        assert_eq!(nodes.queue().pop(|_| true), None, "the other stays");
+    });
+}
+
 /// A thread takes from a stack while another takes two and puts one back: each number is in one hand at a time.
 ///
 /// # Panics
