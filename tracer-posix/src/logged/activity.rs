@@ -2,6 +2,7 @@
 //! a flush, which may take as long as a disk does.
 
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -32,16 +33,31 @@ unsafe impl Send for Activity {}
 unsafe impl Sync for Activity {}
 
 impl Activity {
-    /// That of a recorder that is still to be made, of a suspended and empty stream.
+    /// That of a recorder that is still to be made, of a suspended and empty stream. A forked child shares it.
     pub(super) fn new() -> io::Result<Self> {
+        Self::map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)
+    }
+
+    /// As [`new`](Self::new), and the file by which another program shares it.
+    pub(super) fn in_file() -> io::Result<(Self, OwnedFd)> {
+        let file = memory_file()?;
+        Ok((Self::of_file(&file)?, file))
+    }
+
+    /// In a program of its own that records: what it shares with its controller.
+    pub(super) fn of_file(file: &OwnedFd) -> io::Result<Self> {
+        Self::map(libc::MAP_SHARED, file.as_raw_fd())
+    }
+
+    fn map(flags: libc::c_int, file: RawFd) -> io::Result<Self> {
         // SAFETY: asks for a new mapping at an address of the kernel's choice.
         let place = unsafe {
             libc::mmap(
                 ptr::null_mut(),
                 size_of::<AtomicU32>(),
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-                -1,
+                flags,
+                file,
                 0,
             )
         };
@@ -109,6 +125,41 @@ impl Drop for Activity {
         // SAFETY: the mapping is ours and no reference into it outlives `self`.
         unsafe { libc::munmap(self.said.as_ptr().cast(), size_of::<AtomicU32>()) };
     }
+}
+
+/// Memory for a word, as a file that is never made shorter.
+fn memory_file() -> io::Result<OwnedFd> {
+    const BYTES: libc::off_t = 4096;
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: a valid place.
+    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    // Beyond it the kernel would send the program a signal.
+    if !is_known || limit.rlim_cur < BYTES.unsigned_abs() {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    }
+    let name = c"posix_trace_activity";
+    let make = |flags| {
+        // SAFETY: a string ended by a null.
+        unsafe { libc::memfd_create(name.as_ptr(), flags | libc::MFD_CLOEXEC) }
+    };
+    let mut raw = make(libc::MFD_NOEXEC_SEAL);
+    if raw < 0 {
+        // Kernels before 6.3.
+        raw = make(0);
+    }
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just opened, and nobody else's.
+    let file = unsafe { OwnedFd::from_raw_fd(raw) };
+    // SAFETY: takes no pointers.
+    if unsafe { libc::ftruncate(file.as_raw_fd(), BYTES) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
 }
 
 /// A flush that goes on.
@@ -180,6 +231,16 @@ mod tests {
         drop(flushing);
 
         assert!(!activity.is_flushing());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no such files")]
+    fn whoever_is_given_the_file_shares_what_was_told() {
+        let (told, file) = Activity::in_file().unwrap();
+        let seen = Activity::of_file(&file).unwrap();
+        drop(file);
+        told.tell(RUNNING_AND_FULL);
+        assert!(seen.last_status().is_log_full);
     }
 
     #[test]

@@ -1,32 +1,28 @@
 //! The controller's side of a stream with a log.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::EventTypeId;
-use crate::agent::{self, AgentSource};
-use crate::area::{self, RingMode, StreamRequest, TargetSource, monotonic_now};
-use crate::census::Counted;
+use crate::agent;
+use crate::area::{self, monotonic_now};
 use crate::descriptor::Guarded;
-use crate::engine::{Attributes, EventSet, Filtering, Inheritance, Origin, StreamFullPolicy};
-use crate::error_number::ErrorNumber;
+use crate::engine::{Attributes, EventSet, Filtering, Origin};
 use crate::event::{EventHeader, MonotonicNs, RealtimeNs};
-use crate::log::{ClockAnchor, LogHeader, LogOptions, LogWriter};
+use crate::log::{ClockAnchor, LogHeader};
 
 use crate::stream::{CreateError, RealtimeClock};
 
+use super::making::{Job, Made, make};
 use super::protocol::{LoggedStatus, MESSAGE_BYTES, Reply, Request};
-use super::serve::{Controller, serve, settle_down};
-use super::{Activity, Recording, process};
+use super::socket::{self, receive, send};
+use super::{Activity, process};
 
-/// The least that a thread's ring has under `POSIX_TRACE_FLUSH`: what a fast thread emits until the
-/// recorder comes by again.
-const LEAST_RING: usize = 2 << 20;
 /// How long a status waits for a flush that nobody asked for: longer than most take, so that its answer
 /// is the whole truth then.
+const A_MILLISECOND: Duration = Duration::from_millis(1);
 const OWN_FLUSH_WAIT: Duration = Duration::from_millis(500);
 
 /// A stream with a log: what its recorder does is asked for here. Dropping it shuts it down.
@@ -86,74 +82,33 @@ impl LoggedStream {
         attributes.creation_time = anchor.realtime;
         // The agent has to see who asks: the controller, and not its recorder.
         let kernel = agent::source_if_wanted(pid, &attributes)?;
-        let (ours, theirs) = socket_pair().map_err(CreateError::Recorder)?;
-        let ours = Guarded::new(ours).map_err(CreateError::Recorder)?;
-        let inode = ours.identity().inode;
         // Away from the standard descriptors, which the recorder gives up.
-        let log = duplicate(file).map_err(|error| CreateError::Log(error.into()))?;
-        let activity = Activity::new().map_err(CreateError::Recorder)?;
-        let activity = Arc::new(activity);
-        let end = ours.number();
-        let controller = area::own_pid();
+        let log = socket::duplicate(file).map_err(|error| CreateError::Log(error.into()))?;
         let header = LogHeader {
             attributes: attributes.clone(),
             anchor,
         };
-        let mut parts = Some((log, kernel));
-        process::spawn(&mut || {
-            let Some((log, kernel)) = parts.take() else {
-                return;
-            };
-            let area = area::own_file();
-            let agent = kernel.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-            let kept = [
-                theirs.as_raw_fd(),
-                log.as_raw_fd(),
-                area.unwrap_or(-1),
-                agent,
-            ];
-            settle_down(&kept);
-            let controller_seen = Controller::new(controller, end, inode);
-            let made = record(pid, controller, &header, (File::from(log), kernel));
-            let first = match &made {
-                Ok(_) => Reply::Ready(std::process::id().cast_signed()),
-                Err(error) => Reply::Failed(error.error_number()),
-            };
-            let told = postcard::to_stdvec(&first).map_err(io::Error::other);
-            let told = told.and_then(|bytes| send(&theirs, &bytes));
-            if let Ok((mut recording, _counted)) = made
-                && told.is_ok()
-            {
-                recording.set_activity(Arc::clone(&activity));
-                serve(recording, &theirs, controller_seen);
-            }
-        })
-        .map_err(CreateError::Recorder)?;
-        drop(theirs);
-        let mut stream = Self {
-            socket: ours,
+        let job = Job {
+            target: pid,
+            header,
+            log,
+            kernel,
+        };
+        let Made {
+            socket,
+            activity,
+            recorder,
+        } = make(job)?;
+        Ok(Self {
+            socket,
             attributes,
             message: vec![0; MESSAGE_BYTES],
             is_shut_down: false,
-            recorder: 0,
+            recorder,
             clock: RealtimeClock::new(),
             filter: EventSet::EMPTY,
             activity,
-        };
-        match stream.reply() {
-            Ok(Reply::Ready(recorder)) => {
-                stream.recorder = recorder;
-                Ok(stream)
-            }
-            Ok(Reply::Failed(number)) => {
-                stream.is_shut_down = true;
-                Err(CreateError::Refused(number))
-            }
-            Ok(_) | Err(RecorderGone) => {
-                stream.is_shut_down = true;
-                Err(CreateError::Recorder(io::ErrorKind::UnexpectedEof.into()))
-            }
-        }
+        })
     }
 
     /// The attributes that the stream has.
@@ -348,7 +303,8 @@ impl LoggedStream {
 
     /// Whether there is something to hear from the recorder, if only that it is gone, within a millisecond.
     fn is_readable(&self) -> bool {
-        self.open_socket().map_or(true, is_readable)
+        self.open_socket()
+            .map_or(true, |socket| socket::is_readable(socket, A_MILLISECOND))
     }
 }
 
@@ -361,49 +317,6 @@ impl Drop for LoggedStream {
     }
 }
 
-/// In the recorder: the stream and its log.
-fn record(
-    pid: i32,
-    controller: i32,
-    header: &LogHeader,
-    (log, kernel): (File, Option<AgentSource>),
-) -> Result<(Recording, Counted), CreateError> {
-    let counted = Counted::new()?;
-    let attributes = &header.attributes;
-    let policy = attributes.stream_full_policy();
-    let ring_bytes = match policy {
-        StreamFullPolicy::Flush => attributes.stream_min_size().max(LEAST_RING),
-        StreamFullPolicy::Loop | StreamFullPolicy::UntilFull => attributes.stream_min_size(),
-    };
-    let request = StreamRequest {
-        target: Some(pid),
-        inherit: attributes.inheritance() == Inheritance::Inherited,
-        is_only_source: kernel.is_none(),
-        bytes: ring_bytes,
-        mode: RingMode::of(policy),
-        max_data: attributes.max_data_size(),
-        lease: None,
-    };
-    // The controller's own area is ours as well, whatever the kernel lets others see of it.
-    let source = if pid == controller {
-        TargetSource::open_own(pid, request)?
-    } else {
-        TargetSource::open(pid, request)?
-    };
-    let options = LogOptions {
-        policy: attributes.log_full_policy(),
-        max_size: attributes.log_max_size() as u64,
-    };
-    let log = LogWriter::create(log, header, options)?;
-    let mut recording = Recording::new(policy, attributes.stream_min_size(), monotonic_now, log);
-    recording.meet(pid);
-    recording.add_source(Box::new(source));
-    if let Some(kernel) = kernel {
-        recording.add_source(Box::new(kernel));
-    }
-    Ok((recording, counted))
-}
-
 fn clocks_now() -> ClockAnchor {
     let before = monotonic_now();
     let realtime = area::realtime_now();
@@ -412,79 +325,4 @@ fn clocks_now() -> ClockAnchor {
         monotonic: MonotonicNs(before.0 + (after.0 - before.0) / 2),
         realtime,
     }
-}
-
-fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [-1; 2];
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    // SAFETY: room for two descriptors.
-    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: just opened, and nobody else's.
-    Ok(ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }).into())
-}
-
-fn duplicate(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    // SAFETY: takes no pointers.
-    let copy = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
-    if copy < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: just opened, and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
-}
-
-/// Sends one message.
-pub(super) fn send(socket: &OwnedFd, message: &[u8]) -> io::Result<()> {
-    loop {
-        // SAFETY: the message has so many bytes.
-        let sent = unsafe {
-            libc::send(
-                socket.as_raw_fd(),
-                message.as_ptr().cast(),
-                message.len(),
-                libc::MSG_NOSIGNAL,
-            )
-        };
-        if sent >= 0 {
-            return Ok(());
-        }
-        interrupted_or_failed()?;
-    }
-}
-
-/// Receives one message; an error when the other side has closed its end.
-pub(super) fn receive<'a>(socket: &OwnedFd, room: &'a mut [u8]) -> io::Result<&'a [u8]> {
-    loop {
-        // SAFETY: there is so much room.
-        let received =
-            unsafe { libc::recv(socket.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), 0) };
-        match usize::try_from(received) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(length) => return Ok(room.get(..length).unwrap_or_default()),
-            Err(_failed) => interrupted_or_failed()?,
-        }
-    }
-}
-
-/// Whether the other side has said something, or has closed its end, within a millisecond.
-fn is_readable(socket: &OwnedFd) -> bool {
-    let mut polled = libc::pollfd {
-        fd: socket.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: one valid entry.
-    unsafe { libc::poll(&raw mut polled, 1, 1) };
-    polled.revents != 0
-}
-
-/// A signal does not end a conversation.
-fn interrupted_or_failed() -> io::Result<()> {
-    let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::Interrupted {
-        return Ok(());
-    }
-    Err(error)
 }

@@ -37,6 +37,8 @@ pub(super) enum Request {
 pub(super) enum Reply {
     /// Said first: the stream is made. The recorder's process.
     Ready(i32),
+    /// Said first, by the program: it cannot have the rights that its controller has.
+    Unfit,
     Done,
     /// An error number.
     Failed(i32),
