@@ -333,5 +333,8 @@ cases! {
         a_recorder_has_the_rights_of_its_controller_and_no_others
         a_log_needs_no_fork_and_no_file
         a_recorder_has_the_rights_that_its_program_was_started_with
+        a_recorder_that_is_stopped_holds_nobody_up_and_nothing_is_lost
+        a_thread_that_waits_for_the_recorder_holds_nobody_else_up
+        what_is_lost_while_the_recorder_does_not_answer_is_told_once
     }
 }

@@ -57,9 +57,14 @@ impl Places {
     fn look(&self, trid: TraceId, which: Which, effort: Effort) -> Result<Look, Invalid> {
         let _errno = ErrnoKept::new();
         let shared = table::find(trid)?;
-        let mut stream = shared.lock()?;
         let is_null = self.event.is_null() || self.data_len.is_null() || self.unavailable.is_null();
-        if is_null || which == Which::Active && !stream.kind.is_active() {
+        if is_null {
+            return Err(Invalid);
+        }
+        let Some(mut stream) = shared.lock_at_once()? else {
+            return Ok(Look::NotYet);
+        };
+        if which == Which::Active && !stream.kind.is_active() {
             return Err(Invalid);
         }
         let table::Stream { kind, lent, .. } = &mut *stream;

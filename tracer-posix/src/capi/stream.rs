@@ -149,8 +149,8 @@ pub unsafe extern "C" fn posix_trace_get_attr(trid: TraceId, attr: *mut TraceAtt
     }))
 }
 
-/// Stores the status of a stream; that events were lost is told once, but for a log always. It does not
-/// wait for a flush.
+/// Stores the status of a stream; that events were lost is told once, but for a log always. It waits neither for
+/// a flush nor for another thread or process.
 ///
 /// # Errors
 ///
@@ -174,13 +174,16 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
         }
         let now = match shared.status_of_flush() {
             Some(status) => status,
-            None => {
-                let kind = &mut shared.lock()?.kind;
-                if let Err(number) = memory::check_for(kind.memory_needed()) {
-                    return Ok(number);
+            None => match shared.lock_at_once()? {
+                Some(mut stream) => {
+                    let kind = &mut stream.kind;
+                    if let Err(number) = memory::check_for(kind.memory_needed()) {
+                        return Ok(number);
+                    }
+                    kind.status()?
                 }
-                kind.status()?
-            }
+                None => shared.status_told().ok_or(Invalid)?,
+            },
         };
         let told = StatusInfo {
             stream_status: choose(now.is_running, POSIX_TRACE_RUNNING, POSIX_TRACE_SUSPENDED),

@@ -9,7 +9,8 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 use super::kind::Kind;
 use super::numbers::Invalid;
@@ -19,6 +20,14 @@ use crate::area;
 use crate::engine::Origin;
 use crate::logged::{Activity, Asking};
 use crate::stream::LoggedStatus;
+
+/// How long a call that must not wait does so for another thread that uses the same stream.
+const AT_ONCE: Duration = Duration::from_millis(1);
+/// How often it looks meanwhile.
+const AGAIN: libc::timespec = libc::timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000,
+};
 
 /// A stream with what C programs need beside it.
 pub(super) struct Stream {
@@ -58,6 +67,26 @@ impl Shared {
         }
     }
 
+    /// As [`lock`](Self::lock), for a call that must not wait: `None` where another thread keeps the stream for longer than a
+    /// millisecond, as one does that waits for the recorder.
+    pub(super) fn lock_at_once(&self) -> Result<Option<Locked<'_, Stream>>, Invalid> {
+        if self.activity.is_none() {
+            // Nobody waits for another process with it.
+            return self.lock().map(Some);
+        }
+        let stream = Locked::wait_until(&self.stream, AT_ONCE);
+        if self.is_shut_down.load(Acquire) {
+            Err(Invalid)
+        } else {
+            Ok(stream)
+        }
+    }
+
+    /// How stream and log are as the recorder told last, if there is one. It waits for nobody.
+    pub(super) fn status_told(&self) -> Option<LoggedStatus> {
+        self.activity.as_deref().map(Activity::status)
+    }
+
     /// Tells others that a flush is asked for, until what is returned is dropped.
     pub(super) fn asking_for_flush(&self) -> Option<Asking<'_>> {
         self.activity.as_deref().map(Activity::asking)
@@ -83,6 +112,37 @@ impl<'a, T> Locked<'a, T> {
         sanitizer::acquired(lock);
         Self { guard, lock }
     }
+
+    /// As [`wait`](Self::wait), but not for longer than `time`.
+    fn wait_until(lock: &'a Mutex<T>, time: Duration) -> Option<Self> {
+        let end = Instant::now() + time;
+        loop {
+            let guard = match lock.try_lock() {
+                Ok(guard) => guard,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) if Instant::now() < end => {
+                    pause();
+                    continue;
+                }
+                Err(TryLockError::WouldBlock) => return None,
+            };
+            sanitizer::acquired(lock);
+            return Some(Self { guard, lock });
+        }
+    }
+}
+
+/// Lets other threads run. (By a system call: in the C library's function a thread may be cancelled.)
+fn pause() {
+    let time = AGAIN;
+    // SAFETY: a valid time; what is left of it is not asked for.
+    unsafe {
+        libc::syscall(
+            libc::SYS_nanosleep,
+            &raw const time,
+            std::ptr::null_mut::<libc::timespec>(),
+        )
+    };
 }
 
 impl<T> Deref for Locked<'_, T> {

@@ -1,36 +1,28 @@
 //! The controller's side of a stream with a log.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crate::EventTypeId;
 use crate::agent;
 use crate::area::{self, monotonic_now};
-use crate::descriptor::Guarded;
 use crate::engine::{Attributes, EventSet, Filtering, Origin};
 use crate::event::{EventHeader, MonotonicNs, RealtimeNs};
 use crate::log::{ClockAnchor, LogHeader};
 
 use crate::stream::{CreateError, RealtimeClock};
 
+use super::conversation::Conversation;
 use super::making::{Job, Made, make};
-use super::protocol::{LoggedStatus, MESSAGE_BYTES, Reply, Request};
-use super::socket::{self, receive, send};
-use super::{Activity, process};
-
-/// How long a status waits for a flush that nobody asked for: longer than most take, so that its answer
-/// is the whole truth then.
-const A_MILLISECOND: Duration = Duration::from_millis(1);
-const OWN_FLUSH_WAIT: Duration = Duration::from_millis(500);
+use super::protocol::{LoggedStatus, Reply, Request};
+use super::{Activity, process, socket};
 
 /// A stream with a log: what its recorder does is asked for here. Dropping it shuts it down.
 #[derive(Debug)]
 pub struct LoggedStream {
-    socket: Guarded<OwnedFd>,
+    conversation: Conversation,
     attributes: Attributes,
-    message: Vec<u8>,
     is_shut_down: bool,
     recorder: libc::pid_t,
     clock: RealtimeClock,
@@ -100,9 +92,8 @@ impl LoggedStream {
             recorder,
         } = make(job)?;
         Ok(Self {
-            socket,
+            conversation: Conversation::new(socket),
             attributes,
-            message: vec![0; MESSAGE_BYTES],
             is_shut_down: false,
             recorder,
             clock: RealtimeClock::new(),
@@ -142,6 +133,7 @@ impl LoggedStream {
     /// See [`LogCallError`].
     pub fn clear(&mut self) -> Result<(), LogCallError> {
         let cleared = self.ask(&Request::Clear)?;
+        self.conversation.forget_event();
         self.filter = EventSet::EMPTY;
         LogCallError::check(&cleared)
     }
@@ -187,28 +179,19 @@ impl LoggedStream {
         &self.activity
     }
 
-    /// The status now; losses and the error of a flush are told once. A flush that the recorder makes by
-    /// itself is waited for, but not for long: what it was before is told then, and that it is flushing.
+    /// The status as the recorder knows it now; losses and the error of a flush are told once. A recorder that does not
+    /// answer at once is not waited for: then it is as that told last.
     ///
     /// # Errors
     ///
     /// See [`RecorderGone`].
     pub fn status(&mut self) -> Result<LoggedStatus, RecorderGone> {
-        let deadline = Instant::now() + OWN_FLUSH_WAIT;
-        // There is nothing to hear from the recorder but its end.
-        while self.activity.is_flushing() && !self.is_readable() {
-            if Instant::now() > deadline {
-                return Ok(self.activity.last_status());
-            }
-        }
-        match self.ask(&Request::Status)? {
-            Reply::Status(status) => Ok(status),
-            _ => Err(RecorderGone),
-        }
+        self.conversation.refresh_status()?;
+        Ok(self.activity.status())
     }
 
     /// The oldest event that is not flushed yet and was not shown, with its data and its time. It stays in
-    /// the stream.
+    /// the stream. A recorder that does not answer at once is not waited for: what it answers is the next call's.
     ///
     /// # Errors
     ///
@@ -216,15 +199,11 @@ impl LoggedStream {
     pub fn show_next(
         &mut self,
     ) -> Result<Option<(EventHeader, Vec<u8>, RealtimeNs)>, RecorderGone> {
-        match self.ask(&Request::ShowNext)? {
-            Reply::Event(None) => Ok(None),
-            Reply::Event(Some(event)) => {
-                self.clock.look();
-                let header = event.header();
-                Ok(Some((header, event.data, self.clock.time(header.time))))
-            }
-            _ => Err(RecorderGone),
-        }
+        Ok(self.conversation.next_event()?.map(|event| {
+            self.clock.look();
+            let header = event.header();
+            (header, event.data, self.clock.time(header.time))
+        }))
     }
 
     /// The number of the user event type `name`; defines it where it is new.
@@ -283,28 +262,7 @@ impl LoggedStream {
     }
 
     fn ask(&mut self, request: &Request) -> Result<Reply, RecorderGone> {
-        let bytes = postcard::to_stdvec(request).map_err(|_never| RecorderGone)?;
-        send(self.open_socket()?, &bytes).map_err(|_closed| RecorderGone)?;
-        self.reply()
-    }
-
-    fn reply(&mut self) -> Result<Reply, RecorderGone> {
-        let socket = self.socket.get().map_err(|_closed| RecorderGone)?;
-        let bytes = receive(socket, &mut self.message).map_err(|_closed| RecorderGone)?;
-        postcard::from_bytes(bytes).map_err(|_nonsense| RecorderGone)
-    }
-}
-
-impl LoggedStream {
-    /// Our end of the conversation: the program may have closed it.
-    fn open_socket(&self) -> Result<&OwnedFd, RecorderGone> {
-        self.socket.get().map_err(|_closed| RecorderGone)
-    }
-
-    /// Whether there is something to hear from the recorder, if only that it is gone, within a millisecond.
-    fn is_readable(&self) -> bool {
-        self.open_socket()
-            .map_or(true, |socket| socket::is_readable(socket, A_MILLISECOND))
+        self.conversation.ask(request)
     }
 }
 

@@ -10,12 +10,13 @@
 //! - `making`: making the recorder, by `program` or, by `process` alone, as a fork.
 //! - `order`, `rights`: what the program is told, and what a fork would have of its controller by itself.
 //! - `record`, `serve`: what the recorder does.
-//! - `protocol`, `socket`: what controller and recorder say to each other.
-//! - `activity`: what it is about, for those who cannot wait.
+//! - `protocol`, `socket`, `conversation`: what controller and recorder say to each other.
+//! - `activity`: how stream and log are, in shared memory, for those who cannot wait.
 //! - [`LoggedStream`]: the controller's side.
 
 mod activity;
 mod client;
+mod conversation;
 mod making;
 mod order;
 mod process;

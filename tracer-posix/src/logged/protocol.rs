@@ -22,6 +22,7 @@ pub(super) enum Request {
         caller: Caller,
     },
     Flush(Caller),
+    /// Collects, and tells in shared memory how things are.
     Status,
     ShowNext,
     DefineEventType(Vec<u8>),
@@ -42,14 +43,13 @@ pub(super) enum Reply {
     Done,
     /// An error number.
     Failed(i32),
-    Status(LoggedStatus),
     Event(Option<SentEvent>),
     EventType(Option<u32>),
     Name(Option<Vec<u8>>),
 }
 
 /// What `posix_trace_get_status()` tells of a stream with a log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoggedStatus {
     /// Whether the stream records (`POSIX_TRACE_RUNNING`).
     pub is_running: bool,

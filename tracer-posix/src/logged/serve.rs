@@ -126,7 +126,8 @@ fn answer(recording: &mut Recording, request: Request) -> Reply {
             recording.set_filter(&EventSet::from_words(set), how.into(), caller.into());
         }
         Request::Flush(caller) => return done(recording.flush(caller.into())),
-        Request::Status => return Reply::Status(recording.status()),
+        // What follows each request is told then.
+        Request::Status => recording.collect(),
         Request::ShowNext => {
             return Reply::Event(recording.show_next().map(|event| SentEvent::new(&event)));
         }
