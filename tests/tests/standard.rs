@@ -244,6 +244,14 @@ cases! {
         #[ignore = "needs root"]
         a_process_that_gave_up_its_rights_traces_itself
     }
+    gaps {
+        three_threads_leave_no_gap_without_a_mark_in_a_looping_stream
+        sixteen_threads_leave_no_gap_without_a_mark_in_a_looping_stream
+        three_threads_leave_no_gap_but_between_stop_and_start
+        sixteen_threads_leave_no_gap_but_between_stop_and_start
+        three_threads_leave_no_gap_without_a_mark_in_a_log
+        sixteen_threads_leave_no_gap_without_a_mark_in_a_log
+    }
     weather {
         a_thread_that_ends_in_a_handler_amid_an_emission_ends_and_tracing_goes_on
         a_thread_that_jumps_out_of_emissions_goes_on_recording

@@ -47,6 +47,13 @@ pub trait Source: Send {
     /// again. What was emitted is still to be collected.
     fn hold_emitters(&mut self) {}
 
+    /// The stream records all that comes from here on, and keeps the newest of it, so many bytes as
+    /// [`event_size`](crate::engine::sizes::event_size) counts them: what more that came after an event pushes out need not be handed
+    /// over, if it is told as lost. `None`: all has to be.
+    fn keep_newest(&mut self, bytes: Option<usize>) {
+        let _ = bytes;
+    }
+
     /// The next [`collect`](Self::collect) hands over what is there by then, and does not go on with what was there before.
     fn begin_anew(&mut self) {}
 
@@ -171,6 +178,8 @@ pub struct Pending {
     pub header: EventHeader,
     pub(crate) data_start: usize,
     pub(crate) data_length: usize,
+    /// Events of the same thread are missing right before it.
+    pub(crate) follows_gap: bool,
 }
 
 impl Pending {
@@ -229,7 +238,15 @@ impl<'a> Batch<'a> {
             header,
             data_start,
             data_length,
+            follows_gap: false,
         });
+    }
+
+    /// Says of the event that was added last that events of its thread are missing right before it.
+    pub(crate) fn mark_gap(&mut self) {
+        if let Some(event) = self.events.last_mut() {
+            event.follows_gap = true;
+        }
     }
 
     /// How many events are here, those of other sources included.

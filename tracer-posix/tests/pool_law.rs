@@ -197,9 +197,11 @@ proptest! {
     fn a_stream_that_keeps_its_newest_events_holds_those_of_one_buffer(
         ops in ops(),
         bytes in 4096_usize..200_000,
+        is_all_handed_over: bool,
     ) {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut run = Run::new(RingMode::OverwriteOldest, bytes);
+        run.source.keep_newest((!is_all_handed_over).then_some(bytes));
         let is_unread = |op: &&Op| !matches!(op, Op::Collect);
         ops.iter().filter(is_unread).for_each(|op| run.play(op));
         run.end();
@@ -234,7 +236,32 @@ proptest! {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mode = if keeps_oldest { RingMode::KeepOldest } else { RingMode::OverwriteOldest };
         let mut run = Run::new(mode, bytes);
+        run.source.keep_newest((!keeps_oldest).then_some(bytes));
         ops.iter().for_each(|op| run.play(op));
         run.end();
     }
+}
+
+#[test]
+fn what_others_push_out_at_once_is_not_handed_over() {
+    const BYTES: usize = 1 << 20;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let handed_over = [None, Some(BYTES)].map(|keeps| {
+        let mut run = Run::new(RingMode::OverwriteOldest, BYTES);
+        run.source.keep_newest(keeps);
+        for writer in (0..WRITERS).cycle().take(WRITERS * 20) {
+            run.play(&Op::Emit {
+                writer,
+                count: 1_000,
+                length: 8,
+            });
+        }
+        run.end();
+        run.seen.len() * event_size(8)
+    });
+
+    let [all, newest] = handed_over;
+    // Events take 72 bytes of the stream's room and 32 of a chunk's; a chunk or two of 16 KiB a writer are read in any case.
+    assert!(all > BYTES * 2, "{all}");
+    assert!((BYTES..BYTES * 3 / 2).contains(&newest), "{newest}");
 }

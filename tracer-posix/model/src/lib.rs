@@ -33,6 +33,6 @@ mod area {
 }
 
 pub use area::laws::{
-    a_chunk_that_is_taken_again, a_queue_of_closed_chunks, a_reader_beside_a_writer,
-    a_stack_of_ended_chunks, a_stream_taken_away, a_watermark,
+    a_chunk_that_is_closed_again, a_chunk_that_is_taken_again, a_queue_of_closed_chunks,
+    a_reader_beside_a_writer, a_stack_of_ended_chunks, a_stream_taken_away, a_watermark,
 };

@@ -21,6 +21,11 @@ fn a_stream_taken_away() {
 }
 
 #[test]
+fn a_chunk_that_is_closed_again() {
+    ring_model::a_chunk_that_is_closed_again();
+}
+
+#[test]
 fn a_queue_of_closed_chunks() {
     ring_model::a_queue_of_closed_chunks();
 }

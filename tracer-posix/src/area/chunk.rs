@@ -248,6 +248,11 @@ impl Cursor {
         self.0 >= head.offset()
     }
 
+    /// Where all up to `head` was read.
+    pub(super) fn at(head: Head) -> Self {
+        Self(head.offset())
+    }
+
     /// Bytes from here to another place further on.
     pub(super) fn bytes_to(self, later: Self) -> u64 {
         later.0.saturating_sub(self.0)

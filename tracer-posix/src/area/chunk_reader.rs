@@ -54,6 +54,8 @@ pub(super) struct LaneCursor {
     /// Events that were read or told to be lost.
     pub(super) accounted: u64,
     pub(super) last_time: MonotonicNs,
+    /// Events are missing before the next one.
+    is_gap: bool,
 }
 
 impl LaneCursor {
@@ -61,17 +63,25 @@ impl LaneCursor {
         Self {
             accounted: 0,
             last_time,
+            is_gap: false,
         }
+    }
+
+    /// How many events of the lane are missing before the one with this number.
+    fn missing_before(&self, number: u64) -> u64 {
+        let missing = number.wrapping_sub(self.accounted);
+        // A number that is less than what was accounted for already makes this "negative".
+        if missing > u64::MAX / 2 { 0 } else { missing }
     }
 
     /// All events of the lane up to this number were read, or are lost.
     pub(super) fn account_up_to(&mut self, events: u64, cause: LossCause, batch: &mut Batch<'_>) {
-        let lost = events.wrapping_sub(self.accounted);
-        // A number that is less than what was accounted for already makes this "negative".
-        if lost == 0 || lost > u64::MAX / 2 {
+        let lost = self.missing_before(events);
+        if lost == 0 {
             return;
         }
         self.accounted = events;
+        self.is_gap = true;
         batch.lose(Loss {
             cause,
             count: lost,
@@ -159,10 +169,12 @@ impl Reader<'_, '_> {
             return false;
         };
         let mark = batch.mark();
+        let is_first = known.events == 0 && known.refused == 0;
         let mut read = Read {
             cursor: known.cursor,
             identity: known.identity,
             last_time: lane.last_time,
+            is_gap: lane.is_gap || is_first && lane.missing_before(stand.present.first) > 0,
             events: 0,
             damaged: 0,
         };
@@ -183,7 +195,7 @@ impl Reader<'_, '_> {
             batch.go_back(mark);
             return false;
         }
-        if known.events == 0 && known.refused == 0 {
+        if is_first {
             lane.account_up_to(stand.present.first, self.cause, batch);
         }
         self.account(known, lane, &read, stand, batch);
@@ -210,6 +222,9 @@ impl Reader<'_, '_> {
                 header.time = header.time.max(read.last_time);
                 read.last_time = header.time;
                 batch.push(header, data);
+                if std::mem::take(&mut read.is_gap) {
+                    batch.mark_gap();
+                }
             }
             None => read.damaged += 1,
         }
@@ -232,7 +247,12 @@ impl Reader<'_, '_> {
             });
         };
         lose(LossCause::Damaged, read.damaged);
-        let refused = stand.refused.wrapping_sub(known.refused);
+        // What was refused came after all that is in the chunk.
+        let refused = if read.cursor.is_at(stand.head) {
+            stand.refused.wrapping_sub(known.refused)
+        } else {
+            0
+        };
         // What a target says of itself may be nonsense; that it takes events back is.
         let refused = if refused > u64::MAX / 2 { 0 } else { refused };
         lose(self.cause, refused);
@@ -241,6 +261,7 @@ impl Reader<'_, '_> {
         known.identity = read.identity;
         known.events += read.events;
         lane.last_time = read.last_time;
+        lane.is_gap = read.is_gap || refused > 0;
         lane.accounted = lane
             .accounted
             .wrapping_add(read.events)
@@ -280,6 +301,8 @@ pub(super) struct Read {
     pub(super) cursor: Cursor,
     pub(super) identity: Identity,
     pub(super) last_time: MonotonicNs,
+    /// Events of the lane are missing before the next one.
+    is_gap: bool,
     pub(super) events: u64,
     /// Records that say nonsense.
     pub(super) damaged: u64,

@@ -22,6 +22,7 @@ pub struct TargetSource {
     request: StreamRequest,
     source: Option<AreaSource>,
     control: Option<Control>,
+    keeps: Option<usize>,
     next_look: Instant,
 }
 
@@ -81,6 +82,7 @@ impl TargetSource {
             request,
             source,
             control: None,
+            keeps: None,
             next_look,
         })
     }
@@ -98,6 +100,7 @@ impl TargetSource {
             if let Some(control) = &self.control {
                 source.control(control);
             }
+            source.keep_newest(self.keeps);
             self.source = Some(source);
         }
     }
@@ -140,6 +143,13 @@ impl Source for TargetSource {
         if let Some(source) = &mut self.source {
             source.hold_emitters();
         }
+    }
+
+    fn keep_newest(&mut self, bytes: Option<usize>) {
+        if let Some(source) = &mut self.source {
+            source.keep_newest(bytes);
+        }
+        self.keeps = bytes;
     }
 
     fn begin_anew(&mut self) {

@@ -29,6 +29,7 @@ mod links;
 mod liveness;
 mod mapping;
 mod names;
+mod newest;
 mod place;
 mod pool;
 mod process;
@@ -51,7 +52,7 @@ mod wake;
 mod windows;
 
 pub(crate) use bell::Bell;
-pub(crate) use errno::ErrnoKept;
+pub(crate) use errno::{ErrnoAloneKept, ErrnoKept};
 #[doc(hidden)]
 pub use find::WaitingWord;
 

@@ -4,17 +4,19 @@
 //! takes portions, in each the lanes that are furthest behind first, so that it knows up to which time it has everything.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use super::chunk::{Chunk, Cursor};
 use super::chunk_reader::{ChunkCursor, LaneCursor, Reader};
 use super::find::Area;
 use super::identity::thread_of;
 use super::links;
 use super::names::own_pid;
+use super::newest::{Newest, least_size};
 use super::place::Place;
 use super::pool::Pool;
-use super::reader_windows::AreaWindows;
+use super::reader_windows::{AreaWindows, Claims};
 use super::round::{Present, Round, Run, Stand, present};
 use super::ticks::TickClock;
 use super::type_numbers::TypeNumbers;
@@ -56,6 +58,8 @@ pub(super) struct Reading {
     /// What was read of each chunk, by its number.
     chunks: HashMap<u32, ChunkCursor>,
     lanes: HashMap<u32, LaneCursor>,
+    /// How much the stream keeps of its newest events, if that is all that it wants.
+    pub(super) keeps: Option<u64>,
     /// Nothing older than this can come, in ticks and as time, but for what the round still has to read.
     settled: u64,
     settled_time: MonotonicNs,
@@ -75,6 +79,7 @@ impl Reading {
             present: Vec::new(),
             chunks: HashMap::new(),
             lanes: HashMap::new(),
+            keeps: None,
         }
     }
 
@@ -188,16 +193,86 @@ impl Reading {
         let changes = pool.control.changes.load(Acquire);
         self.changes = Some(changes);
         self.present.clear();
+        let mut claims = Claims::default();
         for place in pool.places() {
-            if let Some(present) = present(pool.generation, changes, &place)
+            // Who emits writes to a chunk before it says so.
+            let is_there = || {
+                self.chunks.contains_key(&place.ordinal) || claims.is_true(&pool.windows, &place)
+            };
+            if let Some(present) = present(pool.generation, changes, &place, is_there)
                 && !(present.is_closed && self.was_read(&place, present))
             {
                 self.present.push(present);
             }
         }
+        if let Some(keeps) = self.keeps {
+            self.pass_overwritten(pool, keeps);
+        }
         self.present
             .sort_unstable_by_key(|present| (present.lane, present.first));
         closed
+    }
+
+    /// Passes the closed chunks by of which the stream would keep nothing.
+    fn pass_overwritten(&mut self, pool: &Pool<'_, AreaWindows<'_>>, keeps: u64) {
+        let mut closed = Vec::new();
+        let mut open = Vec::new();
+        for (index, present) in self.present.iter().enumerate() {
+            let Some(place) = pool.place(present.ordinal) else {
+                continue;
+            };
+            let Some(head) = place.chunk().map(Chunk::head) else {
+                continue;
+            };
+            let known = self.chunks.get(&present.ordinal);
+            let known = known.filter(|known| known.turn == present.turn);
+            let (read, events) =
+                known.map_or((Cursor::START, 0), |known| (known.cursor, known.events));
+            let bytes = least_size(head, read, events);
+            if present.is_closed {
+                closed.push((place.header.closing.load(Acquire), index, bytes));
+            } else {
+                open.push((present.lane, bytes));
+            }
+        }
+        // Whoever closes a chunk puts it into the queue then: one that is not there yet has an old number. And one that is
+        // taken out of it now is not read in any case.
+        let Some(first) = pool.first_closing() else {
+            return;
+        };
+        closed.retain(|(closing, ..)| *closing >= first);
+        closed.sort_unstable_by_key(|(closing, ..)| Reverse(*closing));
+        let mut newest = Newest::new(keeps, open.into_iter());
+        let overwritten: HashSet<usize> = closed
+            .into_iter()
+            .filter(|(_, index, bytes)| {
+                let lane = self.present.get(*index).map(|present| present.lane);
+                lane.is_some_and(|lane| newest.is_overwritten(lane, *bytes))
+            })
+            .map(|(_, index, _)| index)
+            .collect();
+        for index in &overwritten {
+            let Some(present) = self.present.get(*index) else {
+                continue;
+            };
+            let Some(place) = pool.place(present.ordinal) else {
+                continue;
+            };
+            let Some(head) = place.chunk().map(Chunk::head) else {
+                continue;
+            };
+            let passed = ChunkCursor {
+                cursor: Cursor::at(head),
+                refused: place.header.refused.load(Relaxed),
+                ..ChunkCursor::new(present.turn, self.settled)
+            };
+            self.chunks.insert(present.ordinal, passed);
+        }
+        let mut index = 0..;
+        self.present.retain(|_| {
+            let index = index.next();
+            !index.is_some_and(|index| overwritten.contains(&index))
+        });
     }
 
     /// Whether all of a closed chunk was read.

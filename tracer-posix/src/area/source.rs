@@ -119,6 +119,12 @@ impl AreaSource {
         let no_chunk = control.refused_no_chunk.load(Relaxed);
         let nesting = control.refused_nested.load(Relaxed);
         let since = self.watermark;
+        // How much was in it nobody knows: one event at least.
+        batch.lose(Loss {
+            cause: LossCause::NoThreadRing,
+            count: self.area.windows().take_failures(),
+            since,
+        });
         let counts = [
             (
                 no_chunk,
@@ -238,6 +244,10 @@ impl Source for AreaSource {
         if let Some(parts) = self.area.parts() {
             self.slot.set_running(parts, false);
         }
+    }
+
+    fn keep_newest(&mut self, bytes: Option<usize>) {
+        self.reading.keeps = bytes.and_then(|bytes| u64::try_from(bytes).ok());
     }
 
     fn begin_anew(&mut self) {

@@ -79,6 +79,7 @@ impl<L: Flush> ActiveStream<L> {
     /// Adds a source and tells it what the stream wants.
     pub fn add_source(&mut self, mut source: Box<dyn Source>) {
         source.control(&self.wanted());
+        source.keep_newest(self.core.keeps_newest());
         self.sources.push(Merged {
             source,
             stated: MonotonicNs(0),
@@ -278,7 +279,7 @@ impl<L: Flush> ActiveStream<L> {
     }
 
     /// The oldest event, if one is there. Does not collect: call [`sync`](Self::sync) before.
-    #[inline]
+    #[inline(always)]
     pub fn next_event(&mut self) -> Option<Event<'_>> {
         let restart = self.before_restart();
         let header = self.core.next(&mut self.lent, restart)?;
@@ -399,6 +400,7 @@ impl<L: Flush> ActiveStream<L> {
         }
         for Merged { source, .. } in &mut self.sources {
             source.control(control);
+            source.keep_newest(self.core.keeps_newest());
         }
     }
 }

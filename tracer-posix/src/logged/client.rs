@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use crate::EventTypeId;
 use crate::agent;
-use crate::area::{self, monotonic_now};
 use crate::engine::{Attributes, EventSet, Filtering, Origin};
-use crate::event::{EventHeader, MonotonicNs, RealtimeNs};
+use crate::event::{EventHeader, RealtimeNs};
 use crate::log::{ClockAnchor, LogHeader};
 
 use crate::stream::{CreateError, RealtimeClock};
@@ -17,6 +16,11 @@ use super::conversation::Conversation;
 use super::making::{Job, Made, make};
 use super::protocol::{LoggedStatus, Reply, Request};
 use super::{Activity, process, socket};
+
+mod untrusted;
+
+#[doc(hidden)]
+pub use untrusted::{ask_recorder, hear_recorder};
 
 /// A stream with a log: what its recorder does is asked for here. Dropping it shuts it down.
 #[derive(Debug)]
@@ -70,7 +74,7 @@ impl LoggedStream {
         file: BorrowedFd<'_>,
     ) -> Result<Self, CreateError> {
         let mut attributes = attributes.for_stream_with_log()?;
-        let anchor = clocks_now();
+        let anchor = ClockAnchor::now();
         attributes.creation_time = anchor.realtime;
         // The agent has to see who asks: the controller, and not its recorder.
         let kernel = agent::source_if_wanted(pid, &attributes)?;
@@ -272,15 +276,5 @@ impl Drop for LoggedStream {
             // The log is completed all the same when the recorder finds us gone.
             let _ = self.end(Origin::NONE);
         }
-    }
-}
-
-fn clocks_now() -> ClockAnchor {
-    let before = monotonic_now();
-    let realtime = area::realtime_now();
-    let after = monotonic_now();
-    ClockAnchor {
-        monotonic: MonotonicNs(before.0 + (after.0 - before.0) / 2),
-        realtime,
     }
 }

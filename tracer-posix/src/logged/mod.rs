@@ -29,8 +29,10 @@ mod serve;
 mod socket;
 mod thread_names;
 
-pub(crate) use activity::{Activity, Asking};
+pub(crate) use activity::Activity;
 pub use client::{LogCallError, LoggedStream, RecorderGone};
+#[doc(hidden)]
+pub use client::{ask_recorder, hear_recorder};
 pub use protocol::LoggedStatus;
 #[doc(hidden)]
 pub use record::be_the_recorder;

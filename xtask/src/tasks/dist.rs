@@ -151,17 +151,27 @@ fn lay_out(pieces: &[Piece]) -> anyhow::Result<PathBuf> {
     let dist = workspace::target("dist");
     for piece in pieces {
         let to = dist.join(&piece.path);
-        lay(piece, &to).with_context(|| format!("cannot make {}", to.display()))?;
+        lay_whole(piece, &to).with_context(|| format!("cannot make {}", to.display()))?;
     }
     Ok(dist)
 }
 
-fn lay(piece: &Piece, to: &Path) -> anyhow::Result<()> {
+/// Makes it under another name. A program that runs from the old file keeps that, and none begins with one that is half-made:
+/// `strip` writes into the file that it is given.
+fn lay_whole(piece: &Piece, to: &Path) -> anyhow::Result<()> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;
     }
-    // A program that runs from the old file keeps it: the new one is another file.
-    let _ = fs::remove_file(to);
+    let mut name = to.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = to.with_file_name(name);
+    let _ = fs::remove_file(&new);
+    lay(piece, &new)?;
+    fs::rename(&new, to)?;
+    Ok(())
+}
+
+fn lay(piece: &Piece, to: &Path) -> anyhow::Result<()> {
     match &piece.content {
         Content::Copy { from, mode } => copy(from, to, *mode)?,
         Content::Compiled { from, mode } => {

@@ -1,5 +1,7 @@
 //! The laws, each over every order that its threads can take.
 
+use std::cell::RefCell;
+
 use loom::sync::Arc;
 use loom::thread;
 
@@ -234,28 +236,71 @@ pub fn a_queue_of_closed_chunks() {
     });
 }
 
-/// Two threads that take from a stack and put back.
+/// A chunk is closed while another thread takes the oldest and closes it again: none gets lost or comes twice, and their order
+/// is the one in which they come out.
+///
+/// # Panics
+///
+/// The law does not hold.
+pub fn a_chunk_that_is_closed_again() {
+    check(|| {
+        let nodes = Arc::new(Nodes::new(4));
+        assert!(nodes.queue().push(3));
+        let other = thread::spawn({
+            let nodes = Arc::clone(&nodes);
+            move || {
+                assert!(nodes.queue().push(1));
+                if let Some(number) = nodes.queue().pop(|_| true) {
+                    assert!(nodes.queue().push(number));
+                }
+            }
+        });
+        assert!(nodes.queue().push(2));
+        joined(other);
+        let orders = RefCell::new(Vec::new());
+        let pop = || {
+            nodes.queue().pop(|order| {
+                orders.borrow_mut().push(order);
+                true
+            })
+        };
+        let mut all: Vec<_> = std::iter::from_fn(pop).take(5).collect();
+        let mut orders = orders.take();
+        orders.dedup();
+        assert!(orders.is_sorted_by(|a, b| a < b), "{orders:?}");
+        all.sort_unstable();
+        // One of the four stays.
+        assert_eq!(all.len(), 3, "{all:?}");
+        all.dedup();
+        assert_eq!(all.len(), 3, "{all:?}");
+    });
+}
+
+/// A thread takes from a stack while another takes two and puts one back: each number is in one hand at a time.
 ///
 /// # Panics
 ///
 /// The law does not hold.
 pub fn a_stack_of_ended_chunks() {
     check(|| {
-        let nodes = Arc::new(Nodes::new(2));
-        assert!(nodes.stack().push(0) && nodes.stack().push(1));
-        let moves = |nodes: &Nodes| {
-            if let Some(number) = nodes.stack().pop() {
-                assert!(nodes.stack().push(number));
-            }
-        };
+        let nodes = Arc::new(Nodes::new(3));
+        assert!((0..3).all(|number| nodes.stack().push(number)));
         let other = thread::spawn({
             let nodes = Arc::clone(&nodes);
-            move || moves(&nodes)
+            move || {
+                let first = nodes.stack().pop();
+                let second = nodes.stack().pop();
+                if let Some(number) = first {
+                    assert!(nodes.stack().push(number));
+                }
+                second
+            }
         });
-        moves(&nodes);
-        joined(other);
-        let mut left: Vec<_> = std::iter::from_fn(|| nodes.stack().pop()).collect();
-        left.sort_unstable();
-        assert_eq!(left, [0, 1]);
+        let mine = nodes.stack().pop();
+        let theirs = joined(other);
+        let left = std::iter::from_fn(|| nodes.stack().pop());
+        let mut all: Vec<_> = mine.into_iter().chain(theirs).chain(left.take(4)).collect();
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2]);
     });
 }

@@ -112,6 +112,12 @@ impl StreamCore {
     /// Takes the next event of the merged sequence: records it, or not, as state, filter and policy
     /// say.
     pub fn feed(&mut self, header: EventHeader, data: &[u8]) {
+        self.take(&header, data);
+    }
+
+    /// As [`feed`](Self::feed): an event of many is not copied on its way.
+    #[inline]
+    pub(crate) fn take(&mut self, header: &EventHeader, data: &[u8]) {
         if header.time < self.horizon {
             self.lose(LossCause::Late, 1, header.time);
             return;
@@ -146,14 +152,24 @@ impl StreamCore {
     fn lose(&mut self, cause: LossCause, count: u64, since: MonotonicNs) {
         self.ledger.lose(cause, count);
         self.is_overrun = true;
-        // A stream that stops when it is full marks what is missing by its STOP and START: thread
-        // rings as large as the stream refuse only what the full stream would have refused.
+        // A stream that stops when it is full marks what is missing by its STOP and START.
         if self.policy != StreamFullPolicy::UntilFull {
             self.buffer.push_gap(Gap { since });
         }
     }
 
-    fn record(&mut self, header: EventHeader, data: &[u8]) {
+    /// Events are missing before the one that comes next, at `time`. A stream that stops when it is full has been full
+    /// in between, or the pool that its events come from has, where it was started again before all of that was read.
+    pub(crate) fn stop_at_gap(&mut self, time: MonotonicNs) {
+        if self.policy == StreamFullPolicy::UntilFull
+            && matches!(self.activity, Activity::Running { since, .. } if time >= since)
+        {
+            self.stop_full(self.horizon.max(time));
+            self.is_overrun = true;
+        }
+    }
+
+    fn record(&mut self, header: &EventHeader, data: &[u8]) {
         let size = event_size(data.len());
         match self.policy {
             StreamFullPolicy::Loop => {
@@ -179,7 +195,7 @@ impl StreamCore {
         }
     }
 
-    fn hold(&mut self, header: EventHeader, data: &[u8]) {
+    fn hold(&mut self, header: &EventHeader, data: &[u8]) {
         self.ledger.recorded += 1;
         self.buffer.push(header, data, true);
     }
@@ -191,7 +207,7 @@ impl StreamCore {
         if !self.filter.contains(EventTypeId::STOP) {
             self.ledger.recorded += 1;
             let header = Origin::NONE.header(EventTypeId::STOP, at);
-            self.buffer.push(header, &AUTOMATIC.to_ne_bytes(), false);
+            self.buffer.push(&header, &AUTOMATIC.to_ne_bytes(), false);
         }
     }
 
@@ -258,7 +274,7 @@ impl StreamCore {
     fn record_own(&mut self, event_type: EventTypeId, caller: Origin, data: &[u8]) {
         let is_full_loop = self.policy == StreamFullPolicy::Loop && self.is_full;
         if !self.filter.contains(event_type) && !is_full_loop {
-            self.record(caller.header(event_type, self.horizon), data);
+            self.record(&caller.header(event_type, self.horizon), data);
         }
     }
 
@@ -316,7 +332,7 @@ impl StreamCore {
         if self.is_running() && !self.filter.contains(event_type) {
             self.ledger.recorded += 1;
             let header = caller.header(event_type, self.horizon);
-            self.buffer.push(header, &[], false);
+            self.buffer.push(&header, &[], false);
         }
     }
 
@@ -346,7 +362,7 @@ impl StreamCore {
 
     /// The oldest event, if there is one; its data is put into `data`. `now` is asked for only when
     /// the stream restarts itself because it has become empty.
-    #[inline]
+    #[inline(always)]
     pub fn next(
         &mut self,
         data: &mut Vec<u8>,
@@ -382,7 +398,7 @@ impl StreamCore {
     }
 
     /// Time does not go back for the reader.
-    #[inline]
+    #[inline(always)]
     fn reported(&mut self, mut header: EventHeader) -> EventHeader {
         header.time = header.time.max(self.last_reported);
         self.last_reported = header.time;
@@ -397,19 +413,25 @@ impl StreamCore {
     }
 
     /// After an event was read: the stream has room again, and restarts when it is empty.
+    #[inline]
     fn make_room(&mut self, now: impl FnOnce() -> MonotonicNs) {
         self.is_full = false;
         if self.activity == Activity::StoppedFull && self.buffer.events() == 0 {
             let at = self.horizon.max(now());
-            self.activity = Activity::Running {
-                since: at,
-                is_restarted: true,
-            };
-            if !self.filter.contains(EventTypeId::START) {
-                let header = Origin::NONE.header(EventTypeId::START, at);
-                let data = self.filter.to_bytes();
-                self.hold(header, &data);
-            }
+            self.restart(at);
+        }
+    }
+
+    #[cold]
+    fn restart(&mut self, at: MonotonicNs) {
+        self.activity = Activity::Running {
+            since: at,
+            is_restarted: true,
+        };
+        if !self.filter.contains(EventTypeId::START) {
+            let header = Origin::NONE.header(EventTypeId::START, at);
+            let data = self.filter.to_bytes();
+            self.hold(&header, &data);
         }
     }
 
@@ -434,6 +456,13 @@ impl StreamCore {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.is_full
+    }
+
+    /// How many bytes it keeps of its newest events, if it records all that comes.
+    #[must_use]
+    pub fn keeps_newest(&self) -> Option<usize> {
+        let is_all = self.is_running() && self.filter == EventSet::EMPTY;
+        (self.policy == StreamFullPolicy::Loop && is_all).then_some(self.capacity)
     }
 
     /// Whether sources should bring events: also while the stream has stopped itself, since what
