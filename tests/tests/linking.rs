@@ -1,5 +1,6 @@
 //! Ways to have the library in a program: all of it static, in a plug-in.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -37,6 +38,50 @@ fn a_program_without_any_shared_library_traces_itself() {
         let output = Command::new(&program).arg(case).output().unwrap();
         assert_succeeded(&output, &name);
     }
+}
+
+/// A log that was recorded by a program, and by no fork.
+const LOG_BY_PROGRAM: &str = "a_log_needs_no_fork_and_no_file";
+
+#[test]
+#[ignore = "needs root"]
+fn a_static_program_in_a_root_of_its_own_has_a_log_by_a_program() {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir(root.path().join("tmp")).unwrap();
+    let (source, program) = (source("standard/recorder.c"), root.path().join("program"));
+    dist::compile_file("cc", &source, &program, &["-static"], Linkage::Static).unwrap();
+
+    let mut command = Command::new("chroot");
+    command.arg(root.path()).args(["/program", LOG_BY_PROGRAM]);
+    assert_succeeded(&command.output().unwrap(), "in a root of its own");
+}
+
+#[test]
+fn a_plug_in_has_a_log_by_a_program() {
+    let (runner, plugin) = (folder().join("runner"), folder().join("recorder.so"));
+    dist::compile_file(
+        "cc",
+        &source("linking/runner.c"),
+        &runner,
+        &["-Wall", "-Wextra", "-Werror", "-ldl"],
+        Linkage::Shared,
+    )
+    .unwrap();
+    dist::compile_file(
+        "cc",
+        &source("standard/recorder.c"),
+        &plugin,
+        &["-shared", "-fPIC"],
+        Linkage::Static,
+    )
+    .unwrap();
+
+    let output = Command::new(&runner)
+        .arg(&plugin)
+        .arg(LOG_BY_PROGRAM)
+        .output()
+        .unwrap();
+    assert_succeeded(&output, "plug-in");
 }
 
 #[test]

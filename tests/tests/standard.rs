@@ -329,4 +329,20 @@ cases! {
         a_controller_that_execs_leaves_a_complete_log
         the_program_does_not_notice_who_records_for_it
     }
+    recorder {
+        a_log_costs_a_large_program_neither_a_copy_nor_its_fork_handlers
+        a_recorder_has_nothing_of_its_controller_but_the_log
+        where_no_program_may_be_started_a_fork_records
+        a_program_with_closed_standard_descriptors_has_a_log
+        a_program_with_few_descriptors_has_a_log_or_is_told
+        #[ignore = "needs root"]
+        a_program_in_another_root_has_a_log
+        #[ignore = "needs root"]
+        a_recorder_has_the_rights_of_its_controller_and_no_others
+        a_log_needs_no_fork_and_no_file
+        a_recorder_has_the_rights_that_its_program_was_started_with
+        a_recorder_that_is_stopped_holds_nobody_up_and_nothing_is_lost
+        a_thread_that_waits_for_the_recorder_holds_nobody_else_up
+        what_is_lost_while_the_recorder_does_not_answer_is_told_once
+    }
 }

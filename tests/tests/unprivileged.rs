@@ -3,19 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tests::dist;
+use tests::dist::{self, Linkage};
 use tests::rights::is_root;
 use tests::target::Target;
 use tests::tracer::{Trace, Tracer};
 
 /// A command that runs `program` as somebody without rights.
 fn as_nobody(program: &Path) -> Command {
+    as_nobody_with(&[], program)
+}
+
+/// The same, with the capabilities that these options of `setpriv` give, where they can be given.
+fn as_nobody_with(options: &[&str], program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
     }
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-    command.arg(program);
+    command.args(options).arg(program);
     command
 }
 
@@ -105,4 +110,41 @@ fn the_user_events_of_ones_own_process_can_be_traced_without_rights() {
     let flood = events.iter().filter(|event| event.is_user("flood"));
     assert_eq!(flood.count(), 20_000);
     assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
+}
+
+/// Runs a case of `recorder.c` as somebody without rights, or with those that `more` gives it.
+fn run_recorder(case: &str, more: &[&str]) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let everyones = dist::copy_for_everyone(folder.path())?;
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/standard/recorder.c");
+    let program = folder.path().join("recorder");
+    dist::compile_file("cc", &source, &program, &[], Linkage::Shared)?;
+    let mut command = as_nobody_with(more, &program);
+    command.env("LD_LIBRARY_PATH", everyones.join("lib"));
+    let output = command.arg(case).output()?;
+    anyhow::ensure!(
+        output.status.success(),
+        "{case} {more:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
+}
+
+#[test]
+fn what_records_for_a_user_is_a_program_with_the_rights_of_that_user() {
+    let rights = "a_recorder_has_the_rights_that_its_program_was_started_with";
+    run_recorder(rights, &[]).unwrap();
+    let costs = "a_log_costs_a_large_program_neither_a_copy_nor_its_fork_handlers";
+    run_recorder(costs, &[]).unwrap();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn what_records_for_a_user_with_capabilities_has_them_too() {
+    let rights = "a_recorder_has_the_rights_that_its_program_was_started_with";
+    let more = [
+        "--inh-caps=+sys_ptrace,+chown",
+        "--ambient-caps=+sys_ptrace",
+    ];
+    run_recorder(rights, &more).unwrap();
 }

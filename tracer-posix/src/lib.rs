@@ -10,8 +10,19 @@
 //! - `layer()`: spans and events of the `tracing` crate as user events, behind the feature `tracing`.
 //! - `capi`: the C functions of `trace.h`.
 
+// The program that records needs a part of it.
+#![cfg_attr(
+    tracer_recorder,
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "the C functions and trace points are left out"
+    )
+)]
+
 pub mod agent;
 pub mod area;
+#[cfg(not(tracer_recorder))]
 pub mod capi;
 pub mod census;
 mod descriptor;

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::mem::size_of;
 use std::net::Shutdown;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
@@ -85,13 +85,7 @@ impl AgentSource {
     ///
     /// See [`AgentError`].
     pub fn connect(request: &Request) -> Result<Self, AgentError> {
-        let agent = connect()?;
-        let mut source = Self {
-            agent: Guarded::new(agent).map_err(AgentError::Silent)?,
-            watermark: MonotonicNs(0),
-            unsettled: 0,
-            is_over: false,
-        };
+        let mut source = Self::over(connect()?).map_err(AgentError::Silent)?;
         let hello = Ask::Hello {
             version: VERSION,
             pid: if request.pid == own_pid() {
@@ -110,6 +104,24 @@ impl AgentSource {
         }
     }
 
+    /// Goes on with a connection by which another process has asked for them.
+    ///
+    /// # Errors
+    ///
+    /// It is no open descriptor.
+    pub(crate) fn taken_over(connection: OwnedFd) -> io::Result<Self> {
+        Self::over(connection.into())
+    }
+
+    fn over(agent: UnixStream) -> io::Result<Self> {
+        Ok(Self {
+            agent: Guarded::new(agent)?,
+            watermark: MonotonicNs(0),
+            unsettled: 0,
+            is_over: false,
+        })
+    }
+
     /// Collects from an agent that says `untrusted`, whatever it is asked, and hangs up.
     #[doc(hidden)]
     pub fn collect_from_untrusted(untrusted: &[u8]) {
@@ -122,14 +134,8 @@ impl AgentSource {
         let hung_up = theirs
             .write_all(untrusted)
             .and_then(|()| theirs.shutdown(Shutdown::Write));
-        let (Ok(()), Ok(agent)) = (hung_up, Guarded::new(ours)) else {
+        let (Ok(()), Ok(mut source)) = (hung_up, Self::over(ours)) else {
             return;
-        };
-        let mut source = Self {
-            agent,
-            watermark: MonotonicNs(0),
-            unsettled: 0,
-            is_over: false,
         };
         let mut types = EventTypes::default();
         let (mut events, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());

@@ -161,12 +161,17 @@ impl Area {
             Belonging::None => Ok(None),
             Belonging::Foreign => Err(FindError::Unreadable { pid }),
             Belonging::Area(file) => {
-                let area = Self::open(file).map_err(|source| FindError::Map { pid, source })?;
-                let mut area = area.ok_or(FindError::Unreadable { pid })?;
+                let mut area = Self::of_file(file, pid)?;
                 area.has_own_numbers = liveness::has_own_numbers(pid);
                 Ok(Some(area))
             }
         }
+    }
+
+    /// The area of process `pid`, which comes as a file, of a process that counts processes as this one does.
+    pub(super) fn of_file(file: OwnedFd, pid: i32) -> Result<Self, FindError> {
+        let area = Self::open(file).map_err(|source| FindError::Map { pid, source })?;
+        area.ok_or(FindError::Unreadable { pid })
     }
 
     /// Makes an area to hand to a command that is about to be started: the descriptor is

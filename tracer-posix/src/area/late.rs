@@ -1,5 +1,6 @@
 //! The source for a target whose area may not be there yet.
 
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use tracer_common::event_type::EventTypeId;
@@ -55,6 +56,20 @@ impl TargetSource {
     /// See [`TargetError`].
     pub fn open_own(pid: i32, request: StreamRequest) -> Result<Self, TargetError> {
         Self::open_in(Area::own(), pid, request)
+    }
+
+    /// As [`open`](Self::open), for a process whose area comes as a file.
+    ///
+    /// # Errors
+    ///
+    /// See [`TargetError`].
+    pub(crate) fn open_file(
+        file: OwnedFd,
+        pid: i32,
+        request: StreamRequest,
+    ) -> Result<Self, TargetError> {
+        let area = Area::of_file(file, pid)?;
+        Self::open_in(Some(area), pid, request)
     }
 
     fn open_in(area: Option<Area>, pid: i32, request: StreamRequest) -> Result<Self, TargetError> {

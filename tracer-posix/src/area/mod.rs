@@ -96,6 +96,10 @@ pub(crate) fn define_own_name(name: &[u8]) -> Result<EventTypeId, NameTooLong> {
 
 /// The process that this is, without a system call where the library has set itself up.
 pub(crate) fn own_pid() -> i32 {
+    // The program that records never makes an area.
+    if cfg!(tracer_recorder) {
+        return names::own_pid();
+    }
     match process::parts_if_ready().or_else(process::parts_made_ready) {
         Some(_) => process::pid(),
         None => names::own_pid(),
@@ -105,6 +109,15 @@ pub(crate) fn own_pid() -> i32 {
 /// This process's descriptor of its area, while it is open.
 pub(crate) fn own_file() -> Option<std::os::fd::RawFd> {
     process::file()
+}
+
+/// The file of this process's area, opened anew, to be handed to a program that maps it.
+///
+/// # Errors
+///
+/// It has none, or none that can be opened any more.
+pub(crate) fn own_file_anew() -> std::io::Result<std::os::fd::OwnedFd> {
+    process::open_file_in_any_case().ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }
 
 /// The calling thread's `pthread_t`.

@@ -5,7 +5,7 @@
 //! found out from a page that the kernel wipes on fork, so that children made without the C library's
 //! `fork()` are noticed too.
 
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
@@ -274,6 +274,18 @@ pub(super) fn open_file() -> Option<OwnedFd> {
     is_ours(opened.as_raw_fd()).then_some(opened)
 }
 
+/// As [`open_file`], also without `/proc` where our descriptor is one to map by.
+pub(super) fn open_file_in_any_case() -> Option<OwnedFd> {
+    open_file().or_else(|| {
+        let mapped_by = file().filter(|file| !inherited::is_handed_on(*file))?;
+        // SAFETY: no pointer is passed; a number that is no descriptor is an error, not a fault.
+        let copy = unsafe { libc::fcntl(mapped_by, libc::F_DUPFD_CLOEXEC, 3) };
+        // SAFETY: a new descriptor that nobody else owns.
+        let copy = (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })?;
+        is_ours(copy.as_raw_fd()).then_some(copy)
+    })
+}
+
 /// Whether a descriptor is one of our area.
 fn is_ours(number: RawFd) -> bool {
     mapping::facts(number).is_ok_and(|FileFacts { device, inode, .. }| {
@@ -428,14 +440,14 @@ fn learn_ancestry(parts: Parts<'_>) {
 
 /// Runs when the library is loaded.
 #[unsafe(link_section = "linux_trace_start")]
-#[cfg(not(miri))]
+#[cfg(not(any(miri, tracer_recorder)))]
 extern "C" fn on_load() {
     resident::stay_loaded();
     set_up();
 }
 
-// Miri has no shared memory: there the area is not made.
-#[cfg(not(miri))]
+// Miri has no shared memory: there the area is not made. The program that records has no events of its own.
+#[cfg(not(any(miri, tracer_recorder)))]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = on_load;

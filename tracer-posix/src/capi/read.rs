@@ -56,10 +56,15 @@ impl Places {
     /// Reports an event if one is there. Nothing is held when this returns.
     fn look(&self, trid: TraceId, which: Which, effort: Effort) -> Result<Look, Invalid> {
         let _errno = ErrnoAloneKept::new();
-        let mut held = table::find(trid)?.lock()?;
-        let table::Stream { kind, lent, .. } = held.stream()?;
         let is_null = self.event.is_null() || self.data_len.is_null() || self.unavailable.is_null();
-        if is_null || which == Which::Active && !kind.is_active() {
+        if is_null {
+            return Err(Invalid);
+        }
+        let Some(mut held) = table::find(trid)?.lock_at_once()? else {
+            return Ok(Look::NotYet);
+        };
+        let table::Stream { kind, lent, .. } = held.stream()?;
+        if which == Which::Active && !kind.is_active() {
             return Err(Invalid);
         }
         // Without a detour, for what is read most: each step on the way would copy the event.

@@ -150,8 +150,8 @@ pub unsafe extern "C" fn posix_trace_get_attr(trid: TraceId, attr: *mut TraceAtt
     }))
 }
 
-/// Stores the status of a stream; that events were lost is told once, but for a log always. It does not
-/// wait for a flush.
+/// Stores the status of a stream; that events were lost is told once, but for a log always. It waits neither for
+/// a flush nor for another thread or process.
 ///
 /// # Errors
 ///
@@ -175,14 +175,16 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
         }
         let now = match found.status_of_flush() {
             Some(status) => status,
-            None => {
-                let mut held = found.lock()?;
-                let kind = &mut held.stream()?.kind;
-                if let Err(number) = memory::check_for(kind.memory_needed()) {
-                    return Ok(number);
+            None => match found.lock_at_once()? {
+                Some(mut held) => {
+                    let kind = &mut held.stream()?.kind;
+                    if let Err(number) = memory::check_for(kind.memory_needed()) {
+                        return Ok(number);
+                    }
+                    kind.status()?
                 }
-                kind.status()?
-            }
+                None => found.activity().ok_or(Invalid)?.status(),
+            },
         };
         let told = StatusInfo {
             stream_status: choose(now.is_running, POSIX_TRACE_RUNNING, POSIX_TRACE_SUSPENDED),

@@ -9,7 +9,8 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 use super::kind::Kind;
 use super::numbers::Invalid;
@@ -19,6 +20,14 @@ use crate::area;
 use crate::engine::Origin;
 use crate::logged::Activity;
 use crate::stream::LoggedStatus;
+
+/// How long a call that must not wait does so for another thread that uses the same stream.
+const AT_ONCE: Duration = Duration::from_millis(1);
+/// How often it looks meanwhile.
+const AGAIN: libc::timespec = libc::timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000,
+};
 
 /// A stream with what C programs need beside it.
 pub(super) struct Stream {
@@ -74,6 +83,23 @@ impl Found {
         }
     }
 
+    /// As [`lock`](Self::lock), for a call that must not wait for another process: `None` where another thread keeps the
+    /// stream for longer than a millisecond, as one does that waits for the recorder.
+    #[inline]
+    pub(super) fn lock_at_once(&self) -> Result<Option<Held>, Invalid> {
+        let place = self.place;
+        let stream = match Locked::try_now(&place.stream) {
+            Some(stream) => Some(stream),
+            None if self.activity().is_some() => Locked::wait_until(&place.stream, AT_ONCE),
+            None => Some(Locked::wait(&place.stream)),
+        };
+        if self.is_there() {
+            Ok(stream.map(|stream| Held { stream, place }))
+        } else {
+            Err(Invalid)
+        }
+    }
+
     #[inline]
     fn is_there(&self) -> bool {
         self.place.generation.load(Acquire) == self.generation
@@ -118,6 +144,43 @@ impl<'a, T> Locked<'a, T> {
         sanitizer::acquired(lock);
         Self { guard, lock }
     }
+
+    /// What it protects, if nobody has it now.
+    #[inline]
+    fn try_now(lock: &'a Mutex<T>) -> Option<Self> {
+        let guard = match lock.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        sanitizer::acquired(lock);
+        Some(Self { guard, lock })
+    }
+
+    /// As [`wait`](Self::wait), but not for longer than `time`.
+    fn wait_until(lock: &'a Mutex<T>, time: Duration) -> Option<Self> {
+        let end = Instant::now() + time;
+        loop {
+            let taken = Self::try_now(lock);
+            if taken.is_some() || Instant::now() >= end {
+                return taken;
+            }
+            pause();
+        }
+    }
+}
+
+/// Lets other threads run. (By a system call: in the C library's function a thread may be cancelled.)
+fn pause() {
+    let time = AGAIN;
+    // SAFETY: a valid time; what is left of it is not asked for.
+    unsafe {
+        libc::syscall(
+            libc::SYS_nanosleep,
+            &raw const time,
+            std::ptr::null_mut::<libc::timespec>(),
+        )
+    };
 }
 
 impl<T> Deref for Locked<'_, T> {

@@ -1,7 +1,9 @@
 //! The policies that attributes choose. The standard names every value, so the enums are closed.
 
+use serde::{Deserialize, Serialize};
+
 /// What a full trace stream does with the next event (`stream-full-policy`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StreamFullPolicy {
     /// The oldest events make room.
     Loop,
@@ -12,7 +14,7 @@ pub enum StreamFullPolicy {
 }
 
 /// What a full trace log does with the next event (`log-full-policy`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogFullPolicy {
     /// The oldest events make room.
     Loop,
@@ -23,7 +25,7 @@ pub enum LogFullPolicy {
 }
 
 /// Whether children of the target are traced into the same stream (`inheritance`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Inheritance {
     /// Children are not traced.
     CloseForChild,

@@ -1,10 +1,12 @@
-//! What a recorder is about, in memory that it shares with its controller: a status must not wait for
-//! a flush, which may take as long as a disk does.
+//! How a stream and its log are, in memory that recorder and controller share: a status must not wait for
+//! a flush, which may take as long as a disk does, nor for the recorder at all. What is told once, that something was lost, is
+//! put there by the recorder and taken out by the controller.
 
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicI32, AtomicU32};
 
 use super::protocol::LoggedStatus;
 
@@ -17,11 +19,27 @@ const LOG_FULL: u32 = 1 << 2;
 /// The recorder flushes, on demand or by itself.
 const FLUSHING: u32 = 1 << 3;
 
-/// What a recorder is about, as its controller sees it without asking.
+/// The stream has lost events.
+const OVERRUN: u32 = 1;
+/// The log has lost events.
+const LOG_OVERRUN: u32 = 1 << 1;
+
+/// What is shared.
+#[derive(Debug)]
+#[repr(C)]
+struct Words {
+    /// Written by the recorder alone.
+    said: AtomicU32,
+    /// What was lost since the controller took it out.
+    lost: AtomicU32,
+    /// The number of the first error of a flush since the controller took it out; 0 for none.
+    flush_error: AtomicI32,
+}
+
+/// How a stream and its log are, as their controller sees it without asking.
 #[derive(Debug)]
 pub(crate) struct Activity {
-    /// Written by the recorder alone.
-    said: NonNull<AtomicU32>,
+    words: NonNull<Words>,
     /// Threads of the controller that have asked for a flush and wait for its end.
     asking: AtomicU32,
 }
@@ -32,40 +50,71 @@ unsafe impl Send for Activity {}
 unsafe impl Sync for Activity {}
 
 impl Activity {
-    /// That of a recorder that is still to be made, of a suspended and empty stream.
+    /// That of a recorder that is still to be made, of a suspended and empty stream. A forked child shares it.
     pub(super) fn new() -> io::Result<Self> {
+        Self::map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)
+    }
+
+    /// As [`new`](Self::new), and the file by which another program shares it.
+    pub(super) fn in_file() -> io::Result<(Self, OwnedFd)> {
+        let file = memory_file()?;
+        Ok((Self::of_file(&file)?, file))
+    }
+
+    /// In a program of its own that records: what it shares with its controller.
+    pub(super) fn of_file(file: &OwnedFd) -> io::Result<Self> {
+        Self::map(libc::MAP_SHARED, file.as_raw_fd())
+    }
+
+    fn map(flags: libc::c_int, file: RawFd) -> io::Result<Self> {
         // SAFETY: asks for a new mapping at an address of the kernel's choice.
         let place = unsafe {
             libc::mmap(
                 ptr::null_mut(),
-                size_of::<AtomicU32>(),
+                size_of::<Words>(),
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-                -1,
+                flags,
+                file,
                 0,
             )
         };
         match NonNull::new(place.cast()) {
-            Some(said) if place != libc::MAP_FAILED => Ok(Self {
-                said,
+            Some(words) if place != libc::MAP_FAILED => Ok(Self {
+                words,
                 asking: AtomicU32::new(0),
             }),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
-    fn said(&self) -> &AtomicU32 {
-        // SAFETY: a page of zeroes to begin with, mapped as long as `self` lives.
-        unsafe { self.said.as_ref() }
+    fn words(&self) -> &Words {
+        // SAFETY: a page of zeroes to begin with, mapped as long as `self` lives, and only reached by atomics.
+        unsafe { self.words.as_ref() }
     }
 
-    /// In the recorder: states how the stream and its log are, between two flushes.
+    fn said(&self) -> &AtomicU32 {
+        &self.words().said
+    }
+
+    /// In the recorder: states how the stream and its log are, between two flushes, and what was lost since this was stated
+    /// last.
     pub(super) fn tell(&self, status: LoggedStatus) {
         let bit = |is_so, bit| if is_so { bit } else { 0 };
+        let lost = bit(status.is_overrun, OVERRUN) | bit(status.is_log_overrun, LOG_OVERRUN);
+        self.words().lost.fetch_or(lost, Relaxed);
+        let error = &self.words().flush_error;
+        // An earlier one was not asked for yet.
+        let _earlier = error.compare_exchange(0, status.flush_error, Relaxed, Relaxed);
         let bits = bit(status.is_running, RUNNING)
             | bit(status.is_full, FULL)
             | bit(status.is_log_full, LOG_FULL);
         self.said().store(bits, Release);
+    }
+
+    /// In the recorder: what was lost before does not count any more.
+    pub(super) fn forget_losses(&self) {
+        self.words().lost.store(0, Relaxed);
+        self.words().flush_error.store(0, Relaxed);
     }
 
     /// In the recorder: a flush goes on until what is returned is dropped.
@@ -82,24 +131,21 @@ impl Activity {
 
     /// In the controller: the status while a flush that it asked for goes on, or `None`.
     pub(crate) fn status_of_flush(&self) -> Option<LoggedStatus> {
-        (self.asking.load(Acquire) > 0).then(|| self.last_status())
+        (self.asking.load(Acquire) > 0).then(|| self.status())
     }
 
-    /// Whether the recorder is flushing now.
-    pub(super) fn is_flushing(&self) -> bool {
-        self.said().load(Acquire) & FLUSHING != 0
-    }
-
-    /// The status while a flush goes on: as the stream was before it. What was lost, and an error of a
-    /// flush, is left to be told by a status that the recorder gives.
-    pub(super) fn last_status(&self) -> LoggedStatus {
+    /// The status as it was told last. What was lost, and an error of a flush, is told once.
+    pub(crate) fn status(&self) -> LoggedStatus {
         let said = self.said().load(Acquire);
+        let lost = self.words().lost.swap(0, Relaxed);
         LoggedStatus {
             is_running: said & RUNNING != 0,
             is_full: said & FULL != 0,
+            is_overrun: lost & OVERRUN != 0,
+            is_flushing: said & FLUSHING != 0 || self.asking.load(Acquire) > 0,
+            flush_error: self.words().flush_error.swap(0, Relaxed),
             is_log_full: said & LOG_FULL != 0,
-            is_flushing: true,
-            ..LoggedStatus::default()
+            is_log_overrun: lost & LOG_OVERRUN != 0,
         }
     }
 }
@@ -107,8 +153,43 @@ impl Activity {
 impl Drop for Activity {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours and no reference into it outlives `self`.
-        unsafe { libc::munmap(self.said.as_ptr().cast(), size_of::<AtomicU32>()) };
+        unsafe { libc::munmap(self.words.as_ptr().cast(), size_of::<Words>()) };
     }
+}
+
+/// Memory for a word, as a file that is never made shorter.
+fn memory_file() -> io::Result<OwnedFd> {
+    const BYTES: libc::off_t = 4096;
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: a valid place.
+    let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
+    // Beyond it the kernel would send the program a signal.
+    if !is_known || limit.rlim_cur < BYTES.unsigned_abs() {
+        return Err(io::Error::from_raw_os_error(libc::EFBIG));
+    }
+    let name = c"posix_trace_activity";
+    let make = |flags| {
+        // SAFETY: a string ended by a null.
+        unsafe { libc::memfd_create(name.as_ptr(), flags | libc::MFD_CLOEXEC) }
+    };
+    let mut raw = make(libc::MFD_NOEXEC_SEAL);
+    if raw < 0 {
+        // Kernels before 6.3.
+        raw = make(0);
+    }
+    if raw < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just opened, and nobody else's.
+    let file = unsafe { OwnedFd::from_raw_fd(raw) };
+    // SAFETY: takes no pointers.
+    if unsafe { libc::ftruncate(file.as_raw_fd(), BYTES) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(file)
 }
 
 /// A flush that goes on.
@@ -157,29 +238,54 @@ mod tests {
     }
 
     #[test]
-    fn the_status_of_a_flush_is_what_was_told_last_but_for_what_is_told_once() {
+    fn the_status_is_what_was_told_last_and_losses_are_told_once() {
         let activity = Activity::new().unwrap();
         activity.tell(RUNNING_AND_FULL);
-        let _flushing = activity.flushing();
+        let second = LoggedStatus {
+            flush_error: 5,
+            ..LoggedStatus::default()
+        };
+        activity.tell(second);
+        let told = LoggedStatus {
+            is_overrun: true,
+            is_log_overrun: true,
+            flush_error: 28,
+            ..LoggedStatus::default()
+        };
+        assert_eq!(activity.status(), told);
+        assert_eq!(activity.status(), LoggedStatus::default());
 
+        activity.tell(RUNNING_AND_FULL);
+        activity.forget_losses();
         let expected = LoggedStatus {
             is_overrun: false,
-            is_flushing: true,
             flush_error: 0,
             is_log_overrun: false,
             ..RUNNING_AND_FULL
         };
-        assert_eq!(activity.last_status(), expected);
+        assert_eq!(activity.status(), expected);
     }
 
     #[test]
     fn a_flush_of_the_recorder_is_seen_until_it_is_over() {
         let activity = Activity::new().unwrap();
+        activity.tell(RUNNING_AND_FULL);
         let flushing = activity.flushing();
-        assert!(activity.is_flushing());
+        let status = activity.status();
+        assert!(status.is_flushing && status.is_running);
         drop(flushing);
 
-        assert!(!activity.is_flushing());
+        assert!(!activity.status().is_flushing);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no such files")]
+    fn whoever_is_given_the_file_shares_what_was_told() {
+        let (told, file) = Activity::in_file().unwrap();
+        let seen = Activity::of_file(&file).unwrap();
+        drop(file);
+        told.tell(RUNNING_AND_FULL);
+        assert!(seen.status().is_log_full);
     }
 
     #[test]
@@ -195,6 +301,6 @@ mod tests {
         // SAFETY: no status is asked for.
         assert_eq!(unsafe { libc::waitpid(child, ptr::null_mut(), 0) }, child);
 
-        assert!(activity.last_status().is_log_full);
+        assert!(activity.status().is_log_full);
     }
 }

@@ -1,45 +1,32 @@
 //! The controller's side of a stream with a log.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crate::EventTypeId;
-use crate::agent::{self, AgentSource};
-use crate::area::{self, RingMode, StreamRequest, TargetSource, monotonic_now};
-use crate::census::Counted;
-use crate::descriptor::Guarded;
-use crate::engine::{Attributes, EventSet, Filtering, Inheritance, Origin, StreamFullPolicy};
-use crate::error_number::ErrorNumber;
+use crate::agent;
+use crate::engine::{Attributes, EventSet, Filtering, Origin};
 use crate::event::{EventHeader, RealtimeNs};
-use crate::log::{ClockAnchor, LogHeader, LogOptions, LogWriter};
+use crate::log::{ClockAnchor, LogHeader};
 
 use crate::stream::{CreateError, RealtimeClock};
 
-use super::protocol::{LoggedStatus, MESSAGE_BYTES, Reply, Request};
-use super::serve::{Controller, serve, settle_down};
-use super::{Activity, Recording, process};
+use super::conversation::Conversation;
+use super::making::{Job, Made, make};
+use super::protocol::{LoggedStatus, Reply, Request};
+use super::{Activity, process, socket};
 
 mod untrusted;
 
 #[doc(hidden)]
 pub use untrusted::{ask_recorder, hear_recorder};
 
-/// The least that a thread's ring has under `POSIX_TRACE_FLUSH`: what a fast thread emits until the
-/// recorder comes by again.
-const LEAST_RING: usize = 2 << 20;
-/// How long a status waits for a flush that nobody asked for: longer than most take, so that its answer
-/// is the whole truth then.
-const OWN_FLUSH_WAIT: Duration = Duration::from_millis(500);
-
 /// A stream with a log: what its recorder does is asked for here. Dropping it shuts it down.
 #[derive(Debug)]
 pub struct LoggedStream {
-    socket: Guarded<OwnedFd>,
+    conversation: Conversation,
     attributes: Attributes,
-    message: Vec<u8>,
     is_shut_down: bool,
     recorder: libc::pid_t,
     clock: RealtimeClock,
@@ -91,74 +78,32 @@ impl LoggedStream {
         attributes.creation_time = anchor.realtime;
         // The agent has to see who asks: the controller, and not its recorder.
         let kernel = agent::source_if_wanted(pid, &attributes)?;
-        let (ours, theirs) = socket_pair().map_err(CreateError::Recorder)?;
-        let ours = Guarded::new(ours).map_err(CreateError::Recorder)?;
-        let inode = ours.identity().inode;
         // Away from the standard descriptors, which the recorder gives up.
-        let log = duplicate(file).map_err(|error| CreateError::Log(error.into()))?;
-        let activity = Activity::new().map_err(CreateError::Recorder)?;
-        let activity = Arc::new(activity);
-        let end = ours.number();
-        let controller = area::own_pid();
+        let log = socket::duplicate(file).map_err(|error| CreateError::Log(error.into()))?;
         let header = LogHeader {
             attributes: attributes.clone(),
             anchor,
         };
-        let mut parts = Some((log, kernel));
-        process::spawn(&mut || {
-            let Some((log, kernel)) = parts.take() else {
-                return;
-            };
-            let area = area::own_file();
-            let agent = kernel.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-            let kept = [
-                theirs.as_raw_fd(),
-                log.as_raw_fd(),
-                area.unwrap_or(-1),
-                agent,
-            ];
-            settle_down(&kept);
-            let controller_seen = Controller::new(controller, end, inode);
-            let made = record(pid, controller, &header, (File::from(log), kernel));
-            let first = match &made {
-                Ok(_) => Reply::Ready(std::process::id().cast_signed()),
-                Err(error) => Reply::Failed(error.error_number()),
-            };
-            let told = postcard::to_stdvec(&first).map_err(io::Error::other);
-            let told = told.and_then(|bytes| send(&theirs, &bytes));
-            if let Ok((mut recording, _counted)) = made
-                && told.is_ok()
-            {
-                recording.set_activity(Arc::clone(&activity));
-                serve(recording, &theirs, controller_seen);
-            }
-        })
-        .map_err(CreateError::Recorder)?;
-        drop(theirs);
-        let mut stream = Self {
-            socket: ours,
+        let job = Job {
+            target: pid,
+            header,
+            log,
+            kernel,
+        };
+        let Made {
+            socket,
+            activity,
+            recorder,
+        } = make(job)?;
+        Ok(Self {
+            conversation: Conversation::new(socket),
             attributes,
-            message: vec![0; MESSAGE_BYTES],
             is_shut_down: false,
-            recorder: 0,
+            recorder,
             clock: RealtimeClock::new(),
             filter: EventSet::EMPTY,
             activity,
-        };
-        match stream.reply() {
-            Ok(Reply::Ready(recorder)) => {
-                stream.recorder = recorder;
-                Ok(stream)
-            }
-            Ok(Reply::Failed(number)) => {
-                stream.is_shut_down = true;
-                Err(CreateError::Refused(number))
-            }
-            Ok(_) | Err(RecorderGone) => {
-                stream.is_shut_down = true;
-                Err(CreateError::Recorder(io::ErrorKind::UnexpectedEof.into()))
-            }
-        }
+        })
     }
 
     /// The attributes that the stream has.
@@ -192,6 +137,7 @@ impl LoggedStream {
     /// See [`LogCallError`].
     pub fn clear(&mut self) -> Result<(), LogCallError> {
         let cleared = self.ask(&Request::Clear)?;
+        self.conversation.forget_event();
         self.filter = EventSet::EMPTY;
         LogCallError::check(&cleared)
     }
@@ -237,28 +183,19 @@ impl LoggedStream {
         &self.activity
     }
 
-    /// The status now; losses and the error of a flush are told once. A flush that the recorder makes by
-    /// itself is waited for, but not for long: what it was before is told then, and that it is flushing.
+    /// The status as the recorder knows it now; losses and the error of a flush are told once. A recorder that does not
+    /// answer at once is not waited for: then it is as that told last.
     ///
     /// # Errors
     ///
     /// See [`RecorderGone`].
     pub fn status(&mut self) -> Result<LoggedStatus, RecorderGone> {
-        let deadline = Instant::now() + OWN_FLUSH_WAIT;
-        // There is nothing to hear from the recorder but its end.
-        while self.activity.is_flushing() && !self.is_readable() {
-            if Instant::now() > deadline {
-                return Ok(self.activity.last_status());
-            }
-        }
-        match self.ask(&Request::Status)? {
-            Reply::Status(status) => Ok(status),
-            _ => Err(RecorderGone),
-        }
+        self.conversation.refresh_status()?;
+        Ok(self.activity.status())
     }
 
     /// The oldest event that is not flushed yet and was not shown, with its data and its time. It stays in
-    /// the stream.
+    /// the stream. A recorder that does not answer at once is not waited for: what it answers is the next call's.
     ///
     /// # Errors
     ///
@@ -266,15 +203,11 @@ impl LoggedStream {
     pub fn show_next(
         &mut self,
     ) -> Result<Option<(EventHeader, Vec<u8>, RealtimeNs)>, RecorderGone> {
-        match self.ask(&Request::ShowNext)? {
-            Reply::Event(None) => Ok(None),
-            Reply::Event(Some(event)) => {
-                self.clock.look();
-                let header = event.header();
-                Ok(Some((header, event.data, self.clock.time(header.time))))
-            }
-            _ => Err(RecorderGone),
-        }
+        Ok(self.conversation.next_event()?.map(|event| {
+            self.clock.look();
+            let header = event.header();
+            (header, event.data, self.clock.time(header.time))
+        }))
     }
 
     /// The number of the user event type `name`; defines it where it is new.
@@ -333,27 +266,7 @@ impl LoggedStream {
     }
 
     fn ask(&mut self, request: &Request) -> Result<Reply, RecorderGone> {
-        let bytes = postcard::to_stdvec(request).map_err(|_never| RecorderGone)?;
-        send(self.open_socket()?, &bytes).map_err(|_closed| RecorderGone)?;
-        self.reply()
-    }
-
-    fn reply(&mut self) -> Result<Reply, RecorderGone> {
-        let socket = self.socket.get().map_err(|_closed| RecorderGone)?;
-        let bytes = receive(socket, &mut self.message).map_err(|_closed| RecorderGone)?;
-        postcard::from_bytes(bytes).map_err(|_nonsense| RecorderGone)
-    }
-}
-
-impl LoggedStream {
-    /// Our end of the conversation: the program may have closed it.
-    fn open_socket(&self) -> Result<&OwnedFd, RecorderGone> {
-        self.socket.get().map_err(|_closed| RecorderGone)
-    }
-
-    /// Whether there is something to hear from the recorder, if only that it is gone, within a millisecond.
-    fn is_readable(&self) -> bool {
-        self.open_socket().map_or(true, is_readable)
+        self.conversation.ask(request)
     }
 }
 
@@ -364,122 +277,4 @@ impl Drop for LoggedStream {
             let _ = self.end(Origin::NONE);
         }
     }
-}
-
-/// In the recorder: the stream and its log.
-fn record(
-    pid: i32,
-    controller: i32,
-    header: &LogHeader,
-    (log, kernel): (File, Option<AgentSource>),
-) -> Result<(Recording, Counted), CreateError> {
-    let counted = Counted::new()?;
-    let attributes = &header.attributes;
-    let policy = attributes.stream_full_policy();
-    let ring_bytes = match policy {
-        StreamFullPolicy::Flush => attributes.stream_min_size().max(LEAST_RING),
-        StreamFullPolicy::Loop | StreamFullPolicy::UntilFull => attributes.stream_min_size(),
-    };
-    let request = StreamRequest {
-        target: Some(pid),
-        inherit: attributes.inheritance() == Inheritance::Inherited,
-        is_only_source: kernel.is_none(),
-        bytes: ring_bytes,
-        mode: RingMode::of(policy),
-        max_data: attributes.max_data_size(),
-        lease: None,
-    };
-    // The controller's own area is ours as well, whatever the kernel lets others see of it.
-    let source = if pid == controller {
-        TargetSource::open_own(pid, request)?
-    } else {
-        TargetSource::open(pid, request)?
-    };
-    let options = LogOptions {
-        policy: attributes.log_full_policy(),
-        max_size: attributes.log_max_size() as u64,
-    };
-    let log = LogWriter::create(log, header, options)?;
-    let mut recording = Recording::new(policy, attributes.stream_min_size(), monotonic_now, log);
-    recording.meet(pid);
-    recording.add_source(Box::new(source));
-    if let Some(kernel) = kernel {
-        recording.add_source(Box::new(kernel));
-    }
-    Ok((recording, counted))
-}
-
-fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [-1; 2];
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    // SAFETY: room for two descriptors.
-    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: just opened, and nobody else's.
-    Ok(ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }).into())
-}
-
-fn duplicate(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    // SAFETY: takes no pointers.
-    let copy = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
-    if copy < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: just opened, and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
-}
-
-/// Sends one message.
-pub(super) fn send(socket: &OwnedFd, message: &[u8]) -> io::Result<()> {
-    loop {
-        // SAFETY: the message has so many bytes.
-        let sent = unsafe {
-            libc::send(
-                socket.as_raw_fd(),
-                message.as_ptr().cast(),
-                message.len(),
-                libc::MSG_NOSIGNAL,
-            )
-        };
-        if sent >= 0 {
-            return Ok(());
-        }
-        interrupted_or_failed()?;
-    }
-}
-
-/// Receives one message; an error when the other side has closed its end.
-pub(super) fn receive<'a>(socket: &OwnedFd, room: &'a mut [u8]) -> io::Result<&'a [u8]> {
-    loop {
-        // SAFETY: there is so much room.
-        let received =
-            unsafe { libc::recv(socket.as_raw_fd(), room.as_mut_ptr().cast(), room.len(), 0) };
-        match usize::try_from(received) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(length) => return Ok(room.get(..length).unwrap_or_default()),
-            Err(_failed) => interrupted_or_failed()?,
-        }
-    }
-}
-
-/// Whether the other side has said something, or has closed its end, within a millisecond.
-fn is_readable(socket: &OwnedFd) -> bool {
-    let mut polled = libc::pollfd {
-        fd: socket.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: one valid entry.
-    unsafe { libc::poll(&raw mut polled, 1, 1) };
-    polled.revents != 0
-}
-
-/// A signal does not end a conversation.
-fn interrupted_or_failed() -> io::Result<()> {
-    let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::Interrupted {
-        return Ok(());
-    }
-    Err(error)
 }

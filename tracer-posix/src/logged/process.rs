@@ -1,14 +1,14 @@
-//! Making the recorder: a process that is no child of ours, without a signal or a zombie that the
-//! program could notice.
+//! Making a process that is no child of ours, without a signal or a zombie that the program could notice.
 //!
-//! A child that shares our memory, as `vfork()` makes one, and that tells nobody when it ends, calls
-//! `fork()`, and ends: so the recorder belongs to nobody here, and the C library has made its own state
-//! (the allocator's locks above all) fit for use in it, which it does only in `fork()`.
+//! A child that shares our memory, as `vfork()` makes one, and that tells nobody when it ends, makes the process, and
+//! ends: so that belongs to nobody here. It is a program of its own ([`exec`](super::program)), or, where no program may be
+//! started, what `fork()` makes: only in `fork()` the C library makes its own state (the allocator's locks above all) fit for
+//! use in the new process.
 
 use std::ffi::{c_int, c_void};
 use std::io;
 
-/// Room for the recorder's stack.
+/// Room for the stack of a child that forks, which runs the program's own handlers (`pthread_atfork()`).
 const STACK_BYTES: usize = 1 << 20;
 
 unsafe extern "C" {
@@ -23,32 +23,46 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// What the child is given.
+/// What a child that shares our memory begins with.
+pub(super) type Beginning = extern "C" fn(*mut c_void) -> c_int;
+
+/// What the child that forks is given.
 struct Task<'a> {
     run: &'a mut dyn FnMut(),
     /// 0, or why there is no recorder.
     error: c_int,
 }
 
-/// Runs `run` in a process of its own, with all signals blocked. Its end is the end of that process.
+/// Runs `run` in a copy of this process, with all signals blocked. Its end is the end of that process.
 ///
 /// # Errors
 ///
 /// No process, or no memory, is to be had.
 pub(super) fn spawn(run: &mut dyn FnMut()) -> io::Result<()> {
-    let stack = Stack::new()?;
     let mut task = Task { run, error: 0 };
+    // SAFETY: `fork_and_end` takes a task, and ends before this returns.
+    unsafe { run_in_child(fork_and_end, (&raw mut task).cast(), STACK_BYTES) }?;
+    match task.error {
+        0 => Ok(()),
+        number => Err(io::Error::from_raw_os_error(number)),
+    }
+}
+
+/// Has a child that shares our memory run `begin`, with all signals blocked, while the calling thread waits for its end.
+///
+/// # Safety
+///
+/// `begin` may be called with `argument`, takes no more than `stack_bytes` of stack, calls nothing that is not
+/// async-signal-safe (but `fork()`), and ends the child by [`end_process`].
+pub(super) unsafe fn run_in_child(
+    begin: Beginning,
+    argument: *mut c_void,
+    stack_bytes: usize,
+) -> io::Result<()> {
+    let stack = Stack::new(stack_bytes)?;
     let signals = BlockedSignals::new();
-    // SAFETY: the stack has so much room, and the child runs `fork_and_end` on it, while this thread
-    // waits (CLONE_VFORK) and keeps `task` alive.
-    let child = unsafe {
-        __clone(
-            fork_and_end,
-            stack.top(),
-            libc::CLONE_VM | libc::CLONE_VFORK,
-            (&raw mut task).cast::<c_void>(),
-        )
-    };
+    // SAFETY: as promised by the caller; this thread waits.
+    let child = unsafe { child_sharing_memory(begin, stack.top(), argument) };
     let error = io::Error::last_os_error();
     if child > 0 {
         reap(child);
@@ -57,13 +71,25 @@ pub(super) fn spawn(run: &mut dyn FnMut()) -> io::Result<()> {
     if child < 0 {
         return Err(error);
     }
-    match task.error {
-        0 => Ok(()),
-        number => Err(io::Error::from_raw_os_error(number)),
-    }
+    Ok(())
 }
 
-/// In the child that shares our memory.
+/// Makes a child that shares our memory and tells nobody when it ends; returns when it has ended or runs another program.
+/// Its number, or -1.
+///
+/// # Safety
+///
+/// As for [`run_in_child`]; `stack` is the end of memory for it.
+pub(super) unsafe fn child_sharing_memory(
+    begin: Beginning,
+    stack: *mut c_void,
+    argument: *mut c_void,
+) -> libc::pid_t {
+    // SAFETY: as promised by the caller, whose thread waits (CLONE_VFORK) and so keeps all of it alive.
+    unsafe { __clone(begin, stack, libc::CLONE_VM | libc::CLONE_VFORK, argument) }
+}
+
+/// In the child that shares our memory: copies it.
 extern "C" fn fork_and_end(task: *mut c_void) -> c_int {
     // SAFETY: `spawn` gives a task, and waits until we have ended.
     let Some(task) = (unsafe { task.cast::<Task<'_>>().as_mut() }) else {
@@ -88,7 +114,8 @@ extern "C" fn fork_and_end(task: *mut c_void) -> c_int {
     0
 }
 
-fn end_process() {
+/// Ends the process that shares our memory, and nothing but it.
+pub(super) fn end_process() {
     // SAFETY: takes no pointers, and does not return.
     unsafe { libc::syscall(libc::SYS_exit_group, 0) };
 }
@@ -107,15 +134,18 @@ pub(super) fn reap(child: libc::pid_t) {
 }
 
 /// Memory for the child's stack.
-struct Stack(*mut c_void);
+struct Stack {
+    start: *mut c_void,
+    bytes: usize,
+}
 
 impl Stack {
-    fn new() -> io::Result<Self> {
+    fn new(bytes: usize) -> io::Result<Self> {
         // SAFETY: asks for a new mapping at an address of the kernel's choice.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                STACK_BYTES,
+                bytes,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK,
                 -1,
@@ -125,19 +155,19 @@ impl Stack {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self(start))
+        Ok(Self { start, bytes })
     }
 
     fn top(&self) -> *mut c_void {
         // SAFETY: one past the end of the mapping.
-        unsafe { self.0.byte_add(STACK_BYTES) }
+        unsafe { self.start.byte_add(self.bytes) }
     }
 }
 
 impl Drop for Stack {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and nobody runs on it any more.
-        unsafe { libc::munmap(self.0, STACK_BYTES) };
+        unsafe { libc::munmap(self.start, self.bytes) };
     }
 }
 

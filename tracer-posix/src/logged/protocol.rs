@@ -22,6 +22,7 @@ pub(super) enum Request {
         caller: Caller,
     },
     Flush(Caller),
+    /// Collects, and tells in shared memory how things are.
     Status,
     ShowNext,
     DefineEventType(Vec<u8>),
@@ -37,17 +38,18 @@ pub(super) enum Request {
 pub(super) enum Reply {
     /// Said first: the stream is made. The recorder's process.
     Ready(i32),
+    /// Said first, by the program: it cannot have the rights that its controller has.
+    Unfit,
     Done,
     /// An error number.
     Failed(i32),
-    Status(LoggedStatus),
     Event(Option<SentEvent>),
     EventType(Option<u32>),
     Name(Option<Vec<u8>>),
 }
 
 /// What `posix_trace_get_status()` tells of a stream with a log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoggedStatus {
     /// Whether the stream records (`POSIX_TRACE_RUNNING`).
     pub is_running: bool,

@@ -127,15 +127,19 @@ impl Recording {
         self.stream.log().0.activity = Some(activity);
     }
 
-    /// Tells how stream and log are, for those who ask during the next flush.
+    /// Tells how stream and log are, for those who ask without waiting.
     pub(super) fn tell(&mut self) {
         let (log, core, _) = self.stream.log();
         if let Some(activity) = &log.activity {
+            let stream = core.status();
             activity.tell(LoggedStatus {
-                is_running: core.is_running(),
-                is_full: core.is_full(),
+                is_running: stream.is_running,
+                is_full: stream.is_full,
+                is_overrun: stream.is_overrun,
+                is_flushing: false,
+                flush_error: std::mem::take(&mut log.first_error),
                 is_log_full: log.writer.is_full(),
-                ..LoggedStatus::default()
+                is_log_overrun: log.writer.take_overrun(),
             });
         }
     }
@@ -191,6 +195,9 @@ impl Recording {
         self.stream.clear();
         let (log, ..) = self.stream.log();
         log.first_error = 0;
+        if let Some(activity) = &log.activity {
+            activity.forget_losses();
+        }
         log.writer.clear().map_err(|error| error.error_number())
     }
 
@@ -220,19 +227,9 @@ impl Recording {
         }
     }
 
-    /// The status now. What was lost, and the first error of a flush, is told once.
-    pub fn status(&mut self) -> LoggedStatus {
-        let stream = self.stream.status();
-        let (log, ..) = self.stream.log();
-        LoggedStatus {
-            is_running: stream.is_running,
-            is_full: stream.is_full,
-            is_overrun: stream.is_overrun,
-            is_flushing: false,
-            flush_error: std::mem::take(&mut log.first_error),
-            is_log_full: log.writer.is_full(),
-            is_log_overrun: log.writer.take_overrun(),
-        }
+    /// Takes in whatever was generated up to now.
+    pub(super) fn collect(&mut self) {
+        self.stream.sync();
     }
 
     /// The oldest event that is not flushed yet and was not shown; it stays in the stream.
@@ -269,12 +266,18 @@ impl Recording {
         let status = self.stream.status();
         self.stream.end();
         let (mut log, types, ledger) = self.stream.into_log();
+        // What was told and nobody has asked for.
+        let told = log.activity.as_deref().map(Activity::status);
+        let told = told.unwrap_or_default();
         let status = FinalStatus {
             is_full: status.is_full,
-            is_overrun: status.is_overrun,
-            flush_error: log.first_error,
+            is_overrun: status.is_overrun || told.is_overrun,
+            flush_error: match told.flush_error {
+                0 => log.first_error,
+                first => first,
+            },
             is_log_full: log.writer.is_full(),
-            is_log_overrun: log.writer.take_overrun(),
+            is_log_overrun: log.writer.take_overrun() || told.is_log_overrun,
         };
         let flushed = log.error;
         let completed = log.writer.complete(&types, &ledger, status);

@@ -33,8 +33,8 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// The controller with this number, whose end is `end`, a socket with this inode.
-    pub(super) fn new(pid: libc::pid_t, end: RawFd, inode: u64) -> Self {
+    /// The controller with this number, whose end has a number and is the socket with an inode.
+    pub(super) fn new(pid: libc::pid_t, end: (RawFd, u64)) -> Self {
         // SAFETY: takes no pointers.
         let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         let process = RawFd::try_from(process).ok().filter(|fd| *fd >= 0);
@@ -42,7 +42,7 @@ impl Controller {
             pid,
             // SAFETY: just opened, and nobody else's.
             process: process.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }),
-            end: (end, inode),
+            end,
             next_look: Instant::now() + CONTROLLER_LOOK,
         }
     }
@@ -53,9 +53,13 @@ impl Controller {
             return true;
         }
         self.next_look = Instant::now() + CONTROLLER_LOOK;
-        match fs::metadata(format!("/proc/{}/fd/{}", self.pid, self.end.0)) {
+        let descriptors = format!("/proc/{}/fd", self.pid);
+        match fs::metadata(format!("{descriptors}/{}", self.end.0)) {
             Ok(end) => end.ino() == self.end.1,
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
+            // There may be no `/proc`, or one that hides others.
+            Err(error) => {
+                error.kind() != io::ErrorKind::NotFound || fs::metadata(descriptors).is_err()
+            }
         }
     }
 }
@@ -122,7 +126,8 @@ pub(super) fn answer(recording: &mut Recording, request: Request) -> Reply {
             recording.set_filter(&EventSet::from_words(set), how.into(), caller.into());
         }
         Request::Flush(caller) => return done(recording.flush(caller.into())),
-        Request::Status => return Reply::Status(recording.status()),
+        // What follows each request is told then.
+        Request::Status => recording.collect(),
         Request::ShowNext => {
             return Reply::Event(recording.show_next().map(|event| SentEvent::new(&event)));
         }
@@ -166,7 +171,7 @@ fn wait_for(
     let [conversation, end] = polled;
     // What it still said before it ended is heard first.
     if conversation.revents != 0 {
-        return match super::client::receive(socket, message) {
+        return match super::socket::receive(socket, message) {
             Ok(bytes) => postcard::from_bytes(bytes).map_or(Woken::End, Woken::Request),
             Err(_gone) => Woken::End,
         };
@@ -177,12 +182,12 @@ fn wait_for(
     Woken::Time
 }
 
-fn send(socket: &OwnedFd, reply: &Reply) -> io::Result<()> {
+pub(super) fn send(socket: &OwnedFd, reply: &Reply) -> io::Result<()> {
     let bytes = postcard::to_stdvec(reply).map_err(io::Error::other)?;
-    super::client::send(socket, &bytes)
+    super::socket::send(socket, &bytes)
 }
 
-/// Makes a fresh fork of the controller a process of its own: no terminal, no files but `kept`, no
+/// Makes a new recorder a process of its own: no terminal, no files but `kept`, no
 /// working directory that could not be unmounted, no real-time rights.
 pub(super) fn settle_down(kept: &[RawFd]) {
     // SAFETY: takes no pointers.

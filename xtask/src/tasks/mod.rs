@@ -11,6 +11,7 @@ pub mod install;
 pub mod lint;
 pub mod man;
 pub mod miri;
+pub mod recorder;
 pub mod setup;
 pub mod stress;
 pub mod test;

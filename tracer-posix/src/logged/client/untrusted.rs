@@ -1,13 +1,22 @@
 //! Both sides of the conversation between controller and recorder, with somebody who says what he likes: for fuzzers.
 
-use super::super::serve::answer;
-use super::{
-    Activity, Attributes, ClockAnchor, EventSet, EventTypeId, File, FromRawFd, Guarded, LogHeader,
-    LogOptions, LogWriter, LoggedStream, MESSAGE_BYTES, OwnedFd, RealtimeClock, RealtimeNs,
-    Recording, Request, StreamFullPolicy, monotonic_now, send, socket_pair,
-};
-use crate::event::MonotonicNs;
+use std::fs::File;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
+
+use super::super::Recording;
+use super::super::protocol::MESSAGE_BYTES;
+use super::super::serve::answer;
+use super::super::socket::{pair, send};
+use super::{
+    Activity, Attributes, ClockAnchor, Conversation, EventSet, EventTypeId, LogHeader,
+    LoggedStream, RealtimeClock, RealtimeNs, Request,
+};
+use crate::area::monotonic_now;
+use crate::descriptor::Guarded;
+use crate::engine::StreamFullPolicy;
+use crate::event::MonotonicNs;
+use crate::log::{LogOptions, LogWriter};
 
 /// Messages that are heard: a socket takes no more without a reader.
 const MOST_MESSAGES: usize = 64;
@@ -72,7 +81,7 @@ pub fn ask_recorder(untrusted: &[u8]) {
 /// A controller whose recorder answers `untrusted`, whatever it is asked.
 #[doc(hidden)]
 pub fn hear_recorder(untrusted: &[u8]) {
-    let (Ok((ours, theirs)), Ok(activity)) = (socket_pair(), Activity::new()) else {
+    let (Ok((ours, theirs)), Ok(activity)) = (pair(), Activity::new()) else {
         return;
     };
     let Ok(socket) = Guarded::<OwnedFd>::new(ours) else {
@@ -88,9 +97,8 @@ pub fn hear_recorder(untrusted: &[u8]) {
     }
     drop(theirs);
     let mut stream = LoggedStream {
-        socket,
+        conversation: Conversation::new(socket),
         attributes: Attributes::default(),
-        message: vec![0; MESSAGE_BYTES],
         is_shut_down: true,
         recorder: 0,
         clock: RealtimeClock::new(),

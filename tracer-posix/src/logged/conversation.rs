@@ -1,0 +1,228 @@
+//! The controller's end of the conversation with its recorder.
+//!
+//! Each request has one reply, in order. Two of them are not waited for: what the status is, and which event comes next. A
+//! reply to one of these that does not come at once stays outstanding: it is taken by the next call, or by a later one that
+//! waits for its own. No event is lost or shown twice that way, whatever is asked meanwhile.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use crate::descriptor::Guarded;
+use crate::wire::SentEvent;
+
+use super::client::RecorderGone;
+use super::protocol::{MESSAGE_BYTES, Reply, Request};
+use super::socket;
+
+/// How long the reply to a request is waited for that has to be answered at once.
+const AT_ONCE: Duration = Duration::from_millis(1);
+
+/// Our end of a conversation.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    socket: Guarded<OwnedFd>,
+    message: Vec<u8>,
+    /// What was asked and is not answered yet, the oldest first; each at most once.
+    outstanding: VecDeque<Quick>,
+    /// The next event, if it came later than it was waited for.
+    event: Option<SentEvent>,
+}
+
+/// What is not waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quick {
+    Event,
+    Status,
+}
+
+impl Conversation {
+    pub fn new(socket: Guarded<OwnedFd>) -> Self {
+        Self {
+            socket,
+            message: vec![0; MESSAGE_BYTES],
+            outstanding: VecDeque::with_capacity(2),
+            event: None,
+        }
+    }
+
+    /// Asks, and waits for the reply.
+    pub fn ask(&mut self, request: &Request) -> Result<Reply, RecorderGone> {
+        self.send(request)?;
+        while !self.outstanding.is_empty() {
+            self.hear_outstanding()?;
+        }
+        self.hear()
+    }
+
+    /// The oldest event that was not shown yet; `None` where there is none, or it is not known yet.
+    pub fn next_event(&mut self) -> Result<Option<SentEvent>, RecorderGone> {
+        self.hear_what_came()?;
+        if self.event.is_none() {
+            self.ask_at_once(Quick::Event, &Request::ShowNext)?;
+        }
+        Ok(self.event.take())
+    }
+
+    /// Has the recorder tell in shared memory how things are now. It may do so later than this returns.
+    pub fn refresh_status(&mut self) -> Result<(), RecorderGone> {
+        self.hear_what_came()?;
+        self.ask_at_once(Quick::Status, &Request::Status)
+    }
+
+    /// No event that was asked for is there any more: the stream was cleared.
+    pub fn forget_event(&mut self) {
+        self.event = None;
+    }
+
+    /// Asks, unless that was asked already, and hears the replies that come at once.
+    fn ask_at_once(&mut self, what: Quick, request: &Request) -> Result<(), RecorderGone> {
+        if self.outstanding.contains(&what) {
+            // Whoever asked first has waited for it.
+            return Ok(());
+        }
+        self.send(request)?;
+        self.outstanding.push_back(what);
+        let end = Instant::now() + AT_ONCE;
+        while self.outstanding.contains(&what)
+            && socket::is_readable(self.open()?, end.saturating_duration_since(Instant::now()))
+        {
+            self.hear_outstanding()?;
+        }
+        Ok(())
+    }
+
+    /// Hears the replies that are there by now.
+    fn hear_what_came(&mut self) -> Result<(), RecorderGone> {
+        while !self.outstanding.is_empty() && socket::is_readable(self.open()?, Duration::ZERO) {
+            self.hear_outstanding()?;
+        }
+        Ok(())
+    }
+
+    /// Hears the reply to the oldest request that is outstanding.
+    fn hear_outstanding(&mut self) -> Result<(), RecorderGone> {
+        let reply = self.hear()?;
+        match (self.outstanding.pop_front(), reply) {
+            (Some(Quick::Event), Reply::Event(event)) => self.event = event,
+            (Some(Quick::Status), Reply::Done) => {}
+            _ => return Err(RecorderGone),
+        }
+        Ok(())
+    }
+
+    fn send(&self, request: &Request) -> Result<(), RecorderGone> {
+        let bytes = postcard::to_stdvec(request).map_err(|_never| RecorderGone)?;
+        socket::send(self.open()?, &bytes).map_err(|_closed| RecorderGone)
+    }
+
+    fn hear(&mut self) -> Result<Reply, RecorderGone> {
+        let socket = self.socket.get().map_err(|_closed| RecorderGone)?;
+        let bytes = socket::receive(socket, &mut self.message).map_err(|_closed| RecorderGone)?;
+        postcard::from_bytes(bytes).map_err(|_nonsense| RecorderGone)
+    }
+
+    /// Our end: the program may have closed it.
+    fn open(&self) -> Result<&OwnedFd, RecorderGone> {
+        self.socket.get().map_err(|_closed| RecorderGone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::EventTypeId;
+    use crate::engine::Origin;
+    use crate::event::{Event, EventHeader, MonotonicNs, Truncation};
+
+    fn pair() -> (Conversation, OwnedFd) {
+        let (ours, theirs) = socket::pair().unwrap();
+        (Conversation::new(Guarded::new(ours).unwrap()), theirs)
+    }
+
+    fn event(number: u8) -> SentEvent {
+        let header = EventHeader {
+            time: MonotonicNs(0),
+            event_type: EventTypeId(257),
+            pid: 1,
+            tid: 1,
+            cpu: None,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        };
+        SentEvent::new(&Event {
+            header,
+            data: &[number],
+        })
+    }
+
+    /// Answers the next request, which is of this kind.
+    fn answer(recorder: &OwnedFd, is_it: impl Fn(&Request) -> bool, reply: &Reply) {
+        let mut room = [0; 1000];
+        let bytes = socket::receive(recorder, &mut room).unwrap();
+        let request = postcard::from_bytes(bytes).unwrap();
+        assert!(is_it(&request), "{request:?}");
+        socket::send(recorder, &postcard::to_stdvec(reply).unwrap()).unwrap();
+    }
+
+    fn next(conversation: &mut Conversation) -> Option<u8> {
+        let event = conversation.next_event().unwrap()?;
+        event.data.first().copied()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no such sockets")]
+    fn an_event_that_comes_late_is_the_next_one_that_is_seen() {
+        let (mut ours, recorder) = pair();
+        assert_eq!(next(&mut ours), None);
+        // It is not asked for a second time.
+        assert_eq!(next(&mut ours), None);
+        let is_show = |request: &Request| matches!(request, Request::ShowNext);
+        answer(&recorder, is_show, &Reply::Event(Some(event(1))));
+        assert!(!socket::is_readable(&recorder, Duration::ZERO));
+
+        assert_eq!(next(&mut ours), Some(1));
+        // One that was not there is asked for anew.
+        assert_eq!(next(&mut ours), None);
+        answer(&recorder, is_show, &Reply::Event(None));
+        assert_eq!(next(&mut ours), None);
+        answer(&recorder, is_show, &Reply::Event(Some(event(2))));
+        assert_eq!(next(&mut ours), Some(2));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no such sockets")]
+    fn replies_go_to_what_was_asked_however_late_they_are() {
+        let (mut ours, recorder) = pair();
+        assert_eq!(next(&mut ours), None);
+        ours.refresh_status().unwrap();
+        let recorder = thread::spawn(move || {
+            answer(
+                &recorder,
+                |request| matches!(request, Request::ShowNext),
+                &Reply::Event(Some(event(7))),
+            );
+            answer(
+                &recorder,
+                |request| matches!(request, Request::Status),
+                &Reply::Done,
+            );
+            answer(
+                &recorder,
+                |request| matches!(request, Request::Flush(_)),
+                &Reply::Failed(28),
+            );
+            recorder
+        });
+        let flushed = ours.ask(&Request::Flush(Origin::NONE.into())).unwrap();
+        assert!(matches!(flushed, Reply::Failed(28)));
+        let recorder = recorder.join().unwrap();
+
+        assert_eq!(next(&mut ours), Some(7));
+        drop(recorder);
+        assert_eq!(ours.refresh_status(), Err(RecorderGone));
+    }
+}

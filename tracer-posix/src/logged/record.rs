@@ -1,0 +1,134 @@
+//! What a recorder begins with, whether it is the program or a fork.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+use crate::agent::AgentSource;
+use crate::area::{RingMode, StreamRequest, TargetSource, monotonic_now};
+use crate::census::Counted;
+use crate::engine::{Inheritance, StreamFullPolicy};
+use crate::error_number::ErrorNumber;
+use crate::log::{LogOptions, LogWriter};
+use crate::stream::CreateError;
+
+use super::order::{Order, Start};
+use super::protocol::{MESSAGE_BYTES, Reply};
+use super::serve::{Controller, send, serve, settle_down};
+use super::{Activity, Recording, program, socket};
+
+/// The least that a stream's pool has under `POSIX_TRACE_FLUSH`: what a fast thread emits until the
+/// recorder comes by again.
+const LEAST_POOL: usize = 2 << 20;
+
+/// A recording that is ready, and its place in the count of streams.
+pub(super) type Begun = (Recording, Counted);
+
+/// The whole of the program that records (crate `tracer-recorder`): it was started with one end of a conversation, and is
+/// told there what to do.
+#[doc(hidden)]
+pub fn be_the_recorder() {
+    // SAFETY: it was given to this program and nobody else has it; a number that is no descriptor is found out.
+    let given = unsafe { OwnedFd::from_raw_fd(program::SOCKET) };
+    // The log is closed before it when this process ends: who is told of the end may open the log.
+    let Ok(conversation) = socket::duplicate(given.as_fd()) else {
+        return;
+    };
+    drop(given);
+    let mut message = vec![0; MESSAGE_BYTES];
+    let Ok((bytes, files)) = socket::receive_with_files(&conversation, &mut message) else {
+        return;
+    };
+    let Ok(start) = postcard::from_bytes::<Start>(bytes) else {
+        return;
+    };
+    drop(message);
+    if !start.is_understood() || !start.rights.take_on() {
+        // The controller forks instead; where it is gone nobody is to be told.
+        let _ = send(&conversation, &Reply::Unfit);
+        return;
+    }
+    let mut kept: Vec<_> = files.iter().map(AsRawFd::as_raw_fd).collect();
+    kept.push(conversation.as_raw_fd());
+    settle_down(&kept);
+    let mut files = files.into_iter();
+    let (Some(log), Some(shared)) = (files.next(), files.next()) else {
+        return;
+    };
+    let area = start.has_area.then(|| files.next()).flatten();
+    let agent = start.has_agent.then(|| files.next()).flatten();
+    let (Ok(activity), Ok(kernel)) = (
+        Activity::of_file(&shared),
+        agent.map(AgentSource::taken_over).transpose(),
+    ) else {
+        return;
+    };
+    drop(shared);
+    let order = start.order();
+    let made = record(&order, area, (File::from(log), kernel));
+    record_for(&order, made, &conversation, Arc::new(activity));
+}
+
+/// Says whether the stream could be made; serves its controller until that ends, if so.
+pub(super) fn record_for(
+    order: &Order,
+    made: Result<Begun, CreateError>,
+    conversation: &OwnedFd,
+    activity: Arc<Activity>,
+) {
+    let controller = Controller::new(order.controller, order.end);
+    let first = match &made {
+        Ok(_) => Reply::Ready(std::process::id().cast_signed()),
+        Err(error) => Reply::Failed(error.error_number()),
+    };
+    let told = send(conversation, &first);
+    if let Ok((mut recording, _counted)) = made
+        && told.is_ok()
+    {
+        recording.set_activity(activity);
+        serve(recording, conversation, controller);
+    }
+}
+
+/// The stream and its log. The area of the controller comes as a file where this is not a fork of it.
+pub(super) fn record(
+    order: &Order,
+    area: Option<OwnedFd>,
+    (log, kernel): (File, Option<AgentSource>),
+) -> Result<Begun, CreateError> {
+    let counted = Counted::new()?;
+    let pid = order.target;
+    let attributes = &order.header.attributes;
+    let policy = attributes.stream_full_policy();
+    let pool_bytes = match policy {
+        StreamFullPolicy::Flush => attributes.stream_min_size().max(LEAST_POOL),
+        StreamFullPolicy::Loop | StreamFullPolicy::UntilFull => attributes.stream_min_size(),
+    };
+    let request = StreamRequest {
+        target: Some(pid),
+        inherit: attributes.inheritance() == Inheritance::Inherited,
+        is_only_source: kernel.is_none(),
+        bytes: pool_bytes,
+        mode: RingMode::of(policy),
+        max_data: attributes.max_data_size(),
+        lease: None,
+    };
+    // The controller's own area is ours as well, whatever the kernel lets others see of it.
+    let source = match area {
+        Some(file) => TargetSource::open_file(file, pid, request)?,
+        None if pid == order.controller => TargetSource::open_own(pid, request)?,
+        None => TargetSource::open(pid, request)?,
+    };
+    let options = LogOptions {
+        policy: attributes.log_full_policy(),
+        max_size: attributes.log_max_size() as u64,
+    };
+    let log = LogWriter::create(log, &order.header, options)?;
+    let mut recording = Recording::new(policy, attributes.stream_min_size(), monotonic_now, log);
+    recording.meet(pid);
+    recording.add_source(Box::new(source));
+    if let Some(kernel) = kernel {
+        recording.add_source(Box::new(kernel));
+    }
+    Ok((recording, counted))
+}

@@ -1,0 +1,277 @@
+//! Messages between a controller and its recorder, and the files that go with the first of them.
+//!
+//! By system calls, and not by the C library's functions of the same names: in those a thread may be cancelled.
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+use std::time::Duration;
+
+/// Most files that one message brings.
+const MOST_FILES: usize = 4;
+
+/// Room for the numbers of so many files, as the kernel wants it aligned.
+type FileRoom = [u64; 8];
+
+/// The two ends of a conversation.
+pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [-1; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: room for two descriptors.
+    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just opened, and nobody else's.
+    Ok(ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }).into())
+}
+
+/// A copy of a descriptor, away from the standard ones.
+pub(super) fn duplicate(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers.
+    let copy = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just opened, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Sends one message.
+pub(super) fn send(socket: &OwnedFd, message: &[u8]) -> io::Result<()> {
+    loop {
+        // SAFETY: the message has so many bytes.
+        let sent = unsafe {
+            libc::syscall(
+                libc::SYS_sendto,
+                socket.as_raw_fd(),
+                message.as_ptr(),
+                message.len(),
+                libc::MSG_NOSIGNAL,
+                ptr::null::<libc::sockaddr>(),
+                0,
+            )
+        };
+        if sent >= 0 {
+            return Ok(());
+        }
+        interrupted_or_failed()?;
+    }
+}
+
+/// Receives one message; an error when the other side has closed its end.
+pub(super) fn receive<'a>(socket: &OwnedFd, room: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    loop {
+        // SAFETY: there is so much room.
+        let received = unsafe {
+            libc::syscall(
+                libc::SYS_recvfrom,
+                socket.as_raw_fd(),
+                room.as_mut_ptr(),
+                room.len(),
+                0,
+                ptr::null::<libc::sockaddr>(),
+                ptr::null::<libc::socklen_t>(),
+            )
+        };
+        match usize::try_from(received) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(length) => return Ok(room.get(..length).unwrap_or_default()),
+            Err(_failed) => interrupted_or_failed()?,
+        }
+    }
+}
+
+/// Sends one message, and descriptors with it.
+pub(super) fn send_with_files(socket: &OwnedFd, message: &[u8], files: &[RawFd]) -> io::Result<()> {
+    if files.len() > MOST_FILES {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut part = libc::iovec {
+        iov_base: message.as_ptr().cast_mut().cast(),
+        iov_len: message.len(),
+    };
+    let mut room: FileRoom = [0; 8];
+    let bytes = u32::try_from(size_of_val(files)).map_err(io::Error::other)?;
+    let mut header = header_of(&mut part, &mut room);
+    // SAFETY: a plain sum.
+    header.msg_controllen = (unsafe { libc::CMSG_SPACE(bytes) }) as _;
+    // SAFETY: the room takes a header and so many numbers.
+    let control = unsafe { libc::CMSG_FIRSTHDR(&raw const header) };
+    // SAFETY: a plain sum.
+    let length = unsafe { libc::CMSG_LEN(bytes) };
+    // SAFETY: within the room, as the line above says.
+    if let Some(control) = unsafe { control.as_mut() } {
+        control.cmsg_level = libc::SOL_SOCKET;
+        control.cmsg_type = libc::SCM_RIGHTS;
+        control.cmsg_len = length as _;
+    }
+    // SAFETY: the header is within the room.
+    let data = unsafe { libc::CMSG_DATA(control) };
+    // SAFETY: there is room for so many numbers; bytes need no alignment.
+    unsafe { data.copy_from_nonoverlapping(files.as_ptr().cast(), size_of_val(files)) };
+    loop {
+        // SAFETY: all that the header names is valid.
+        let sent = unsafe {
+            libc::syscall(
+                libc::SYS_sendmsg,
+                socket.as_raw_fd(),
+                &raw const header,
+                libc::MSG_NOSIGNAL,
+            )
+        };
+        if sent >= 0 {
+            return Ok(());
+        }
+        interrupted_or_failed()?;
+    }
+}
+
+/// Receives one message and the descriptors that come with it.
+pub(super) fn receive_with_files<'a>(
+    socket: &OwnedFd,
+    room: &'a mut [u8],
+) -> io::Result<(&'a [u8], Vec<OwnedFd>)> {
+    let mut part = libc::iovec {
+        iov_base: room.as_mut_ptr().cast(),
+        iov_len: room.len(),
+    };
+    let mut files: FileRoom = [0; 8];
+    let mut header = header_of(&mut part, &mut files);
+    let received = loop {
+        // SAFETY: all that the header names is valid.
+        let received = unsafe {
+            libc::syscall(
+                libc::SYS_recvmsg,
+                socket.as_raw_fd(),
+                &raw mut header,
+                libc::MSG_CMSG_CLOEXEC,
+            )
+        };
+        match usize::try_from(received) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(length) => break length,
+            Err(_failed) => interrupted_or_failed()?,
+        }
+    };
+    let files = files_in(&header);
+    let is_whole = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0;
+    match room.get(..received) {
+        Some(message) if is_whole => Ok((message, files)),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// The descriptors that a message has brought.
+fn files_in(header: &libc::msghdr) -> Vec<OwnedFd> {
+    // SAFETY: the kernel has filled the header in.
+    let control = unsafe { libc::CMSG_FIRSTHDR(header) };
+    // SAFETY: null, or within the room.
+    let Some(found) = (unsafe { control.as_ref() }) else {
+        return Vec::new();
+    };
+    if found.cmsg_level != libc::SOL_SOCKET || found.cmsg_type != libc::SCM_RIGHTS {
+        return Vec::new();
+    }
+    // SAFETY: a plain sum.
+    let empty = unsafe { libc::CMSG_LEN(0) };
+    let bytes = found.cmsg_len.saturating_sub(empty as usize);
+    let count = (bytes / size_of::<RawFd>()).min(MOST_FILES);
+    // SAFETY: the header is within the room.
+    let data = unsafe { libc::CMSG_DATA(control) }.cast::<RawFd>();
+    let number = |index| {
+        // SAFETY: the kernel has written so many numbers.
+        let place = unsafe { data.add(index) };
+        // SAFETY: as above.
+        unsafe { place.read_unaligned() }
+    };
+    // SAFETY: just opened for this process, and nobody else's.
+    (0..count)
+        .map(|index| unsafe { OwnedFd::from_raw_fd(number(index)) })
+        .collect()
+}
+
+fn header_of(part: &mut libc::iovec, files: &mut FileRoom) -> libc::msghdr {
+    // SAFETY: all of it is numbers and pointers, which may be null.
+    let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    header.msg_iov = part;
+    header.msg_iovlen = 1;
+    header.msg_control = files.as_mut_ptr().cast();
+    header.msg_controllen = size_of::<FileRoom>() as _;
+    header
+}
+
+/// Whether the other side has said something, or has closed its end, within a time.
+pub(super) fn is_readable(socket: &OwnedFd, time: Duration) -> bool {
+    let mut polled = libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // The kernel writes what is left of it.
+    let mut time = libc::timespec {
+        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(time.subsec_nanos()),
+    };
+    // SAFETY: one valid entry and a valid time; the mask of signals stays as it is.
+    unsafe {
+        libc::syscall(
+            libc::SYS_ppoll,
+            &raw mut polled,
+            1,
+            &raw mut time,
+            ptr::null::<libc::sigset_t>(),
+            0,
+        )
+    };
+    polled.revents != 0
+}
+
+/// A signal does not end a conversation.
+fn interrupted_or_failed() -> io::Result<()> {
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::Interrupted {
+        return Ok(());
+    }
+    Err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Read, Seek, Write};
+
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri sends no descriptors")]
+    fn files_that_are_sent_with_a_message_arrive_with_it() {
+        let (ours, theirs) = pair().unwrap();
+        let mut first = tempfile::tempfile().unwrap();
+        first.write_all(b"of the first").unwrap();
+        let second = tempfile::tempfile().unwrap();
+        let files = [first.as_raw_fd(), second.as_raw_fd()];
+        send_with_files(&ours, b"message", &files).unwrap();
+        send_with_files(&ours, b"another", &[]).unwrap();
+
+        let mut room = [0; 100];
+        let (message, files) = receive_with_files(&theirs, &mut room).unwrap();
+        assert_eq!((message, files.len()), (&b"message"[..], 2));
+        let mut got = File::from(files.into_iter().next().unwrap());
+        got.rewind().unwrap();
+        let mut text = String::new();
+        got.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "of the first");
+        let (message, files) = receive_with_files(&theirs, &mut room).unwrap();
+        assert_eq!((message, files.len()), (&b"another"[..], 0));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no such sockets")]
+    fn a_message_is_waited_for_no_longer_than_was_said() {
+        let (ours, theirs) = pair().unwrap();
+        assert!(!is_readable(&ours, Duration::from_millis(1)));
+        send(&theirs, b"x").unwrap();
+        assert!(is_readable(&ours, Duration::ZERO));
+    }
+}

@@ -1,0 +1,61 @@
+//! Builds the program that records, for the library to take in.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+
+use crate::{process, workspace};
+
+/// Where the program is left. `.cargo/config.toml` tells the library's build script of it.
+const PROGRAM: &str = "recorder/tracer-recorder";
+
+/// It is started from memory, where there may be no file: all of it is inside. And it is built from a part of the library,
+/// without trace points and C functions.
+const FLAGS: [&str; 3] = ["-Ctarget-feature=+crt-static", "--cfg", "tracer_recorder"];
+
+/// Separates flags in `CARGO_ENCODED_RUSTFLAGS`.
+const SEPARATOR: &str = "\x1f";
+
+/// Builds the program and returns where it is. The file is left alone when nothing changed, so that nothing built from it is
+/// built again.
+pub fn run() -> anyhow::Result<PathBuf> {
+    let target = host()?;
+    let folder = workspace::target("recorder");
+    let mut build = workspace::cargo("build");
+    build
+        .args(["--quiet", "--package=tracer-recorder", "--profile=recorder"])
+        // Named, so that the flags are not those of build scripts too.
+        .args(["--target", &target, "--target-dir"])
+        .arg(&folder)
+        .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join(SEPARATOR))
+        .env_remove("RUSTFLAGS");
+    // Quietly: cargo warns of kinds of library that are not made for it.
+    process::output(&mut build).context(
+        "the program that records cannot be built; where the static C library is missing, please install it (Debian: \
+         libc6-dev, Fedora: glibc-static)",
+    )?;
+    let built = folder.join(&target).join("recorder/tracer-recorder");
+    let bytes = fs::read(&built).with_context(|| format!("cannot read {}", built.display()))?;
+    ensure!(
+        bytes.starts_with(b"\x7fELF"),
+        "{} is no program",
+        built.display()
+    );
+    let program = workspace::target(PROGRAM);
+    if fs::read(&program).ok().as_deref() != Some(&bytes) {
+        fs::write(&program, &bytes)
+            .with_context(|| format!("cannot write {}", program.display()))?;
+    }
+    Ok(program)
+}
+
+/// The target that the toolchain compiles for by itself.
+fn host() -> anyhow::Result<String> {
+    let mut rustc = std::process::Command::new("rustc");
+    rustc.arg("-vV").current_dir(workspace::root());
+    let told = process::output(&mut rustc)?;
+    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned)
+        .context("rustc does not say what it compiles for")
+}
