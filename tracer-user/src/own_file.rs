@@ -45,12 +45,12 @@ pub fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file to read and to write, or makes it; what is in it stays.
+/// Opens a file to read and to write, or makes it; what is in it stays. Also tells whether it was made.
 ///
 /// # Errors
 ///
 /// It cannot be opened or made, or is another user's ([`AnothersFile`]).
-pub fn open_log(path: &Path) -> io::Result<File> {
+pub fn open_log(path: &Path) -> io::Result<(File, bool)> {
     let made = create_new(path);
     let is_new = made.is_ok();
     let mut options = OpenOptions::new();
@@ -63,7 +63,7 @@ pub fn open_log(path: &Path) -> io::Result<File> {
             file.set_permissions(Permissions::from_mode(mode()))?;
         }
     }
-    Ok(file)
+    Ok((file, is_new))
 }
 
 /// Makes a file that must not be there, not even as a link.
@@ -75,6 +75,21 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(mode());
     let file = options.custom_flags(libc::O_NOFOLLOW).open(path)?;
+    if let Some((user, group)) = caller() {
+        fchown(&file, Some(user), Some(group))?;
+    }
+    Ok(file)
+}
+
+/// Makes a file in this folder that has no name, and is gone when nobody has it open.
+///
+/// # Errors
+///
+/// It cannot be made, or the file system knows no such files.
+pub fn create_unnamed(folder: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(mode());
+    let file = options.custom_flags(libc::O_TMPFILE).open(folder)?;
     if let Some((user, group)) = caller() {
         fchown(&file, Some(user), Some(group))?;
     }

@@ -24,7 +24,8 @@ use crate::export::{ExportSetup, Target, export};
 /// more.
 ///
 /// ctf: a folder in the Common Trace Format 1.8 for babeltrace2 and Trace Compass. Times are exact; lost
-/// events are told as discarded.
+/// events are told as discarded. Its dates go on from the log's first moment: where the date was set meanwhile, `read`
+/// follows that and this format cannot.
 ///
 /// parquet: one file with a row an event, for DuckDB, Spark, ClickHouse: time, ns, type, class, pid, tid,
 /// comm, cpu, prog_address, thread_id, truncated, data (JSON as text), raw (bytes).
@@ -42,8 +43,9 @@ pub struct ExportArgs {
         allow_negative_numbers = true
     )]
     to: Vec<String>,
-    /// The file to write, or `-` for the standard output; for ctf, the folder. It is called OUT.RANDOM.partial until all of
-    /// it is written
+    /// The file to write, or `-` for the standard output; for ctf, the folder. It is there when all of it is written;
+    /// until then a folder (and a file, where the file system knows no files without a name) is called
+    /// OUT.RANDOM.partial. What a killed export left of that, the next one to OUT removes
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// Replace what is there already

@@ -40,7 +40,8 @@ enum FullPolicy {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
-    /// Put events into a log, instead of showing them; `tracer-user read` shows it
+    /// Put events into a log, instead of showing them; `tracer-user read` shows it. A file that is there already, be it
+    /// empty, is left alone without --append or --force
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     log: Option<PathBuf>,
     /// Most bytes for events in the log (64M where the policy limits it)
@@ -54,7 +55,7 @@ pub struct LogArgs {
     /// What a full log does (loop with --log-size, else append)
     #[arg(long, value_enum, value_name = "POLICY", requires = "log")]
     log_policy: Option<LogPolicy>,
-    /// Go on with a log that is there already
+    /// Go on with a log that is there already; where there is none, or an empty file, make one
     #[arg(long, requires = "log", conflicts_with_all = ["log_size", "log_policy"])]
     append: bool,
     /// Replace the file that is there already

@@ -1,12 +1,12 @@
-//! Where a conversion goes. Nothing is replaced unasked, and what is half-written bears another name.
+//! Where a conversion goes. Nothing is replaced unasked, and what is half-written does not bear its name.
 
-use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 
+use super::unfinished::Unfinished;
 use crate::log_view::is_same_file;
 use crate::output::{Place, is_stdout};
 use crate::own_file;
@@ -14,26 +14,23 @@ use crate::own_file;
 /// Bytes that are written at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Where a conversion goes: into `OUT.RANDOM.partial`, which becomes `OUT` when all of it is written, and
-/// is removed when that fails. The name is one that nobody can prepare for, such as by a link to another
-/// file.
+/// Where a conversion goes. A file has no name, and a folder is called `OUT.RANDOM.partial`, until all of it is written;
+/// it is removed when that fails.
 #[derive(Debug)]
 pub struct Destination {
     output: PathBuf,
-    partial: PathBuf,
     kind: Kind,
-    is_complete: bool,
+    is_replaced: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Kind {
     /// Written to as it is.
     Stdout,
     /// A pipe or a device: written to as it is.
     Special,
-    File,
-    /// A folder of files of these names.
-    Folder(&'static [&'static str]),
+    /// A file or a folder.
+    New(Unfinished),
 }
 
 impl Destination {
@@ -41,20 +38,24 @@ impl Destination {
     ///
     /// # Errors
     ///
-    /// Something is there that must not be replaced.
+    /// Something is there that must not be replaced, or nothing can be made there.
     pub fn file(output: &Path, input: &Path, force: bool) -> anyhow::Result<Self> {
         if is_stdout(output) {
-            return Ok(Self::new(output, Kind::Stdout));
+            return Ok(Self::new(output, Kind::Stdout, false));
         }
-        let kind = match metadata(output)? {
-            None => Kind::File,
+        let there = metadata(output)?;
+        let is_replaced = there.is_some();
+        match there {
+            None => {}
             Some(there) if there.is_dir() => {
                 bail!(
                     "{} is a folder; give --output the name of a file",
                     output.display()
                 )
             }
-            Some(there) if !there.is_file() => Kind::Special,
+            Some(there) if !there.is_file() => {
+                return Ok(Self::new(output, Kind::Special, false));
+            }
             Some(_) => {
                 ensure!(
                     !is_same_file(output, input),
@@ -62,17 +63,17 @@ impl Destination {
                     output.display()
                 );
                 ensure!(force, "{}", is_there(output));
-                Kind::File
             }
-        };
-        Ok(Self::new(output, kind))
+        }
+        let unfinished = Unfinished::file(output).with_context(|| cannot_write(output))?;
+        Ok(Self::new(output, Kind::New(unfinished), is_replaced))
     }
 
     /// A folder that is to be made, with files of these names in it.
     ///
     /// # Errors
     ///
-    /// Something is there that must not be replaced.
+    /// Something is there that must not be replaced, or nothing can be made there.
     pub fn folder(
         output: &Path,
         files: &'static [&'static str],
@@ -83,7 +84,9 @@ impl Destination {
             "this format is a folder of several files, which cannot go to the standard output; \
              give --output the name of a folder"
         );
-        if let Some(there) = metadata(output)? {
+        let there = metadata(output)?;
+        let is_replaced = there.is_some();
+        if let Some(there) = there {
             ensure!(
                 !output.is_symlink(),
                 "{} is a link; give --output the name of the folder itself",
@@ -97,53 +100,45 @@ impl Destination {
             ensure!(force, "{}", is_there(output));
             ensure_ours(output, files)?;
         }
-        let destination = Self::new(output, Kind::Folder(files));
-        let partial = &destination.partial;
-        own_file::create_folder(partial).with_context(|| cannot_write(partial))?;
-        Ok(destination)
+        let unfinished = Unfinished::folder(output, files).with_context(|| cannot_write(output))?;
+        Ok(Self::new(output, Kind::New(unfinished), is_replaced))
     }
 
-    fn new(output: &Path, kind: Kind) -> Self {
-        let mut partial = OsString::from(output.as_os_str());
-        partial.push(format!(".{:016x}.partial", random()));
-        let partial = match kind {
-            Kind::Stdout | Kind::Special => output.to_owned(),
-            Kind::File | Kind::Folder(_) => PathBuf::from(partial),
-        };
+    fn new(output: &Path, kind: Kind, is_replaced: bool) -> Self {
         Self {
             output: output.to_owned(),
-            partial,
             kind,
-            is_complete: false,
+            is_replaced,
         }
     }
 
-    /// Where to write for now.
+    /// Where the files of a folder are to be written.
     pub fn path(&self) -> &Path {
-        &self.partial
+        match &self.kind {
+            Kind::Stdout | Kind::Special => &self.output,
+            Kind::New(unfinished) => unfinished.path(),
+        }
     }
 
     /// A buffered writer into the file.
     ///
     /// # Errors
     ///
-    /// It cannot be made.
+    /// It cannot be opened.
     pub fn writer(&self) -> anyhow::Result<Box<dyn Write + Send>> {
-        match self.kind {
-            Kind::Stdout => Ok(buffered(Place::Stdout.open()?)),
-            Kind::Special => {
-                let file = own_file::create(&self.partial);
-                Ok(buffered(file.with_context(|| cannot_write(&self.partial))?))
-            }
-            Kind::File | Kind::Folder(_) => writer(&self.partial),
-        }
+        let file = match &self.kind {
+            Kind::Stdout => return Ok(buffered(Place::Stdout.open()?)),
+            Kind::Special => own_file::create(&self.output),
+            Kind::New(unfinished) => unfinished.writer(),
+        };
+        Ok(buffered(file.with_context(|| cannot_write(&self.output))?))
     }
 
     /// What has become of it when the conversion ends early.
     pub fn early_end(&self) -> &'static str {
         match self.kind {
             Kind::Stdout | Kind::Special => "what was written is not the whole",
-            Kind::File | Kind::Folder(_) => "nothing was made",
+            Kind::New(_) => "nothing was made",
         }
     }
 
@@ -151,33 +146,16 @@ impl Destination {
     ///
     /// # Errors
     ///
-    /// It cannot be renamed.
-    pub fn complete(mut self) -> anyhow::Result<()> {
-        if matches!(self.kind, Kind::Stdout | Kind::Special) {
+    /// It cannot have it.
+    pub fn complete(self) -> anyhow::Result<()> {
+        let Kind::New(unfinished) = self.kind else {
             return Ok(());
-        }
-        if let Kind::Folder(files) = self.kind
-            && self.output.exists()
-        {
-            remove_folder(&self.output, files)?;
-        }
-        fs::rename(&self.partial, &self.output).with_context(|| cannot_write(&self.output))?;
-        self.is_complete = true;
-        Ok(())
-    }
-}
-
-impl Drop for Destination {
-    fn drop(&mut self) {
-        if self.is_complete {
-            return;
-        }
-        // Whatever fails here, the failure that brought us here is what is told.
-        let _ = match self.kind {
-            Kind::Stdout | Kind::Special => Ok(()),
-            Kind::File => fs::remove_file(&self.partial).map_err(anyhow::Error::new),
-            Kind::Folder(files) => remove_folder(&self.partial, files),
         };
+        match unfinished.become_output(&self.output, self.is_replaced) {
+            // It was not there when we began.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(is_there(&self.output)),
+            other => other.with_context(|| cannot_write(&self.output)),
+        }
     }
 }
 
@@ -193,12 +171,6 @@ pub fn writer(path: &Path) -> anyhow::Result<Box<dyn Write + Send>> {
 
 fn buffered(file: File) -> Box<dyn Write + Send> {
     Box::new(BufWriter::with_capacity(CHUNK_BYTES, file))
-}
-
-/// A number that nobody can tell in advance.
-fn random() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(std::process::id())
 }
 
 fn metadata(path: &Path) -> anyhow::Result<Option<Metadata>> {
@@ -221,19 +193,6 @@ fn ensure_ours(folder: &Path, files: &[&str]) -> anyhow::Result<()> {
         );
     }
     Ok(())
-}
-
-fn remove_folder(folder: &Path, files: &[&str]) -> anyhow::Result<()> {
-    for file in files {
-        match fs::remove_file(folder.join(file)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(error).with_context(|| cannot_write(folder));
-            }
-            _ => {}
-        }
-    }
-    let removed: io::Result<()> = fs::remove_dir(folder);
-    removed.with_context(|| cannot_write(folder))
 }
 
 fn is_there(path: &Path) -> String {
@@ -270,8 +229,7 @@ mod tests {
         let output = folder.path().join("out");
         let destination = Destination::file(&output, Path::new("log"), false).unwrap();
         destination.writer().unwrap().write_all(b"x").unwrap();
-        let partial = names(folder.path());
-        assert!(partial[0].starts_with("out.") && partial[0].ends_with(".partial"));
+        assert!(!output.exists());
         destination.complete().unwrap();
         assert_eq!(names(folder.path()), ["out"]);
     }
@@ -327,8 +285,6 @@ mod tests {
         symlink(&victim, folder.path().join("out.partial")).unwrap();
         let destination = Destination::file(&output, Path::new("log"), false).unwrap();
         destination.writer().unwrap().write_all(b"x").unwrap();
-        // Even if it could be known where.
-        assert!(destination.writer().is_err());
         destination.complete().unwrap();
         assert_eq!(fs::read(&victim).unwrap(), b"precious");
         assert!(!output.is_symlink());
@@ -345,7 +301,6 @@ mod tests {
     fn a_device_is_written_to_as_it_is() {
         let null = Path::new("/dev/null");
         let destination = Destination::file(null, Path::new("log"), false).unwrap();
-        assert_eq!(destination.path(), null);
         destination.writer().unwrap().write_all(b"x").unwrap();
         destination.complete().unwrap();
         assert!(null.exists());

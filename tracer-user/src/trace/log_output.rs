@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use tracer_common::area::MAX_DATA_BYTES;
 use tracer_common::event_type::EventTypeId;
-use tracer_posix::area::{monotonic_now, realtime_now};
+use tracer_posix::area::monotonic_now;
 use tracer_posix::engine::{
     Attributes, EventTypes, Inheritance, Ledger, LogFullPolicy, Origin, StreamCore,
     StreamFullPolicy,
@@ -15,6 +15,7 @@ use tracer_posix::engine::{
 use tracer_posix::event::{Event, EventHeader, MonotonicNs};
 use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter, WriteError};
 
+use super::new_file::NewFile;
 use crate::own_file;
 use crate::report::Written;
 
@@ -64,6 +65,8 @@ pub struct LogOutput {
     record: Vec<u8>,
     last_write: Instant,
     has_failed: bool,
+    /// As long as there is no trace in it yet.
+    new_file: Option<NewFile>,
 }
 
 impl LogOutput {
@@ -74,14 +77,16 @@ impl LogOutput {
     /// The log cannot be made or continued.
     pub fn open(setup: &LogSetup) -> anyhow::Result<(Self, Option<EventTypes>)> {
         let path = &setup.path;
-        let (file, is_empty) = open(path)?;
-        let (writer, types) = if setup.existing == Existing::Continued && !is_empty {
+        let (file, found) = open(path)?;
+        let new_file = (found == Found::Nothing).then(|| NewFile::new(path, &file));
+        let (writer, types) = if setup.existing == Existing::Continued && found == Found::Content {
             let (writer, types) = LogWriter::append_to(file)
                 .with_context(|| format!("cannot continue {}", path.display()))?;
             (writer, Some(types))
         } else {
+            // An empty file is one as well: whoever made it has it for something.
             ensure!(
-                is_empty || setup.existing == Existing::Replaced,
+                found == Found::Nothing || setup.existing != Existing::Kept,
                 "{} is there already; give --append to go on with the log in it, --force to replace it, or \
                  --log another name",
                 path.display()
@@ -111,12 +116,16 @@ impl LogOutput {
             record: Vec::new(),
             last_write: Instant::now(),
             has_failed: false,
+            new_file,
         };
         Ok((output, types))
     }
 
     /// Adds an event.
     pub fn add(&mut self, event: &Event<'_>, comm: Option<&[u8]>, types: &EventTypes) {
+        if !is_streams_own(&event.header) {
+            self.keep();
+        }
         let comm = comm.unwrap_or_default();
         let Some(stream) = &mut self.stream else {
             let result = self.writer.append(&event.header, event.data, comm, types);
@@ -157,6 +166,7 @@ impl LogOutput {
     /// Completes the log, as well as it can be. Returns how many events gave way to newer ones, as the policies say,
     /// and how many could not be written.
     pub fn complete(mut self, types: &EventTypes, lost: &Ledger) -> Written {
+        self.keep();
         self.drain(types);
         let status = FinalStatus {
             is_overrun: lost.lost_in_all() > 0,
@@ -172,6 +182,13 @@ impl LogOutput {
             gave_way: of_stream + self.writer.gave_way(),
             unwritten: self.writer.unwritten(),
             has_failed: self.has_failed,
+        }
+    }
+
+    /// A trace has begun: however it ends, what there is of it stays.
+    fn keep(&mut self) {
+        if let Some(file) = self.new_file.take() {
+            file.keep();
         }
     }
 
@@ -215,17 +232,32 @@ fn is_streams_own(header: &EventHeader) -> bool {
     header.event_type <= EventTypeId::FLUSH_STOP
 }
 
-/// The file, as it is there or made, and whether nothing is in it. Nothing of it is changed yet: another
-/// process may be writing to it.
-fn open(path: &Path) -> anyhow::Result<(File, bool)> {
+/// What was found where the log is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// No file: it was made.
+    Nothing,
+    /// A file with nothing in it.
+    Emptiness,
+    /// A file with something in it.
+    Content,
+}
+
+/// The file, as it is there or made. Nothing of it is changed yet: another process may be writing to it.
+fn open(path: &Path) -> anyhow::Result<(File, Found)> {
     let file = own_file::open_log(path);
-    let file = file.with_context(|| format!("cannot make {}", path.display()))?;
+    let (file, is_new) = file.with_context(|| format!("cannot make {}", path.display()))?;
     let is_empty = file.metadata().is_ok_and(|data| data.len() == 0);
-    Ok((file, is_empty))
+    let found = match (is_new, is_empty) {
+        (true, _) => Found::Nothing,
+        (false, true) => Found::Emptiness,
+        (false, false) => Found::Content,
+    };
+    Ok((file, found))
 }
 
 fn header(setup: &LogSetup) -> LogHeader {
-    let realtime = realtime_now();
+    let anchor = ClockAnchor::now();
     let attributes = Attributes::default()
         .with_name("tracer-user")
         .with_stream_full_policy(setup.stream_policy)
@@ -238,12 +270,6 @@ fn header(setup: &LogSetup) -> LogHeader {
         } else {
             Inheritance::CloseForChild
         })
-        .with_creation_time(realtime);
-    LogHeader {
-        attributes,
-        anchor: ClockAnchor {
-            monotonic: monotonic_now(),
-            realtime,
-        },
-    }
+        .with_creation_time(anchor.realtime);
+    LogHeader { attributes, anchor }
 }
