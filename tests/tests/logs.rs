@@ -11,7 +11,7 @@ use tests::processes::switches_at_rest;
 use tests::rights::missing_right;
 use tests::target::{Target, numbers_after};
 use tests::tracer::{Trace, Tracer};
-use tests::{dist, wait_until};
+use tests::{dist, log_reader, tools, wait_until};
 use tracer_posix::engine::Inheritance;
 use tracer_posix::log::LogReader;
 
@@ -213,6 +213,41 @@ fn a_log_has_one_writer_and_a_dead_one_keeps_nobody_out() {
     second.work().unwrap();
     tracer.stop().unwrap();
     assert!(read(&log, FLOOD).unwrap().status.is_some(), "completed");
+}
+
+#[test]
+fn everybody_reads_the_same_dates() {
+    // For some seconds, so that the clocks are compared many times.
+    let mut scene = Scene::new("20000", "3").unwrap();
+    let log = scene.log();
+    let tracer = scene.attach(&[]).unwrap();
+    let folder = scene.folder.path().to_owned();
+    scene.work().unwrap();
+    tracer.stop().unwrap();
+    let ctf = folder.join("ctf").to_string_lossy().into_owned();
+    log_reader::run("export", &log, &["--to", "ctf", "-o", &ctf]).unwrap();
+    let (printed, warnings) = tools::babeltrace2(
+        &["--clock-date", "--clock-gmt", "--no-delta"],
+        Path::new(&ctf),
+    )
+    .unwrap();
+    assert_eq!(warnings, "");
+    let of_babeltrace = printed
+        .lines()
+        .map(|line| line.trim_start_matches('[').split(']').next());
+    let read = log_reader::run("read", &log, &["--format", "csv"]).unwrap();
+    let read = String::from_utf8(read.stdout).unwrap();
+    let of_read = read
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').nth(1))
+        .map(|date| date.map(|date| date.replace('T', " ").replace('Z', "")));
+    let mut count = 0;
+    for (theirs, ours) in of_babeltrace.zip(of_read) {
+        assert_eq!(theirs, ours.as_deref(), "event {count}");
+        count += 1;
+    }
+    assert!(count > 50_000, "{count}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::census::Counted;
 use crate::descriptor::Guarded;
 use crate::engine::{Attributes, EventSet, Filtering, Inheritance, Origin, StreamFullPolicy};
 use crate::error_number::ErrorNumber;
-use crate::event::{EventHeader, MonotonicNs, RealtimeNs};
+use crate::event::{EventHeader, RealtimeNs};
 use crate::log::{ClockAnchor, LogHeader, LogOptions, LogWriter};
 
 use crate::stream::{CreateError, RealtimeClock};
@@ -82,7 +82,7 @@ impl LoggedStream {
         file: BorrowedFd<'_>,
     ) -> Result<Self, CreateError> {
         let mut attributes = attributes.for_stream_with_log()?;
-        let anchor = clocks_now();
+        let anchor = ClockAnchor::now();
         attributes.creation_time = anchor.realtime;
         // The agent has to see who asks: the controller, and not its recorder.
         let kernel = agent::source_if_wanted(pid, &attributes)?;
@@ -402,16 +402,6 @@ fn record(
         recording.add_source(Box::new(kernel));
     }
     Ok((recording, counted))
-}
-
-fn clocks_now() -> ClockAnchor {
-    let before = monotonic_now();
-    let realtime = area::realtime_now();
-    let after = monotonic_now();
-    ClockAnchor {
-        monotonic: MonotonicNs(before.0 + (after.0 - before.0) / 2),
-        realtime,
-    }
 }
 
 fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {

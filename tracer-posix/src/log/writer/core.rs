@@ -27,6 +27,10 @@ const AUTOMATIC: i32 = 1;
 /// Room that an `UNTIL_FULL` log keeps for its STOP.
 const STOP_RESERVE: usize = 1024;
 
+/// Two readings of both clocks that differ by no more tell that nobody has set the date. Where nobody does, both clocks go
+/// alike, and readings differ by their own errors: dates must not move by them, nor leave what the header says.
+const READ_APART_NS: u64 = 10_000;
+
 /// The smallest limit of a log whose events have at most `max_data_size` bytes of user data.
 pub(in crate::log) fn least_size(max_data_size: usize) -> u64 {
     let data = max_data_size.max(sizes::MAX_SYSTEM_DATA);
@@ -66,6 +70,8 @@ pub(super) struct WriterCore<M> {
     pub time_shift: u64,
     /// The end of the last packet that was written.
     pub last_realtime: u64,
+    /// What leads from `CLOCK_MONOTONIC` to `CLOCK_REALTIME`, as it was last found to be.
+    pub clocks_apart: i64,
     pub packet: Vec<u8>,
 }
 
@@ -110,6 +116,7 @@ impl<M: Medium> WriterCore<M> {
 
     /// A writer that has written nothing yet.
     pub fn with_header(medium: M, header: FileHeader, region: Region) -> Self {
+        let clocks_apart = header.info.anchor.realtime_offset();
         let mut core = Self {
             medium,
             header,
@@ -130,6 +137,7 @@ impl<M: Medium> WriterCore<M> {
             last_time: MonotonicNs(0),
             time_shift: 0,
             last_realtime: 0,
+            clocks_apart,
             packet: Vec::new(),
         };
         core.set_packet_limit();
@@ -359,10 +367,11 @@ impl<M: Medium> WriterCore<M> {
     /// What is added to the times of a packet to have them on `CLOCK_REALTIME`. Where that clock was set back, time stands
     /// still between two packets rather than going back.
     fn realtime_offset(&mut self, first_time: MonotonicNs) -> i64 {
-        let clocks = self.medium.clocks();
-        let now = clocks
-            .realtime_offset()
-            .saturating_sub_unsigned(self.time_shift);
+        let read = self.medium.clocks().realtime_offset();
+        if read.abs_diff(self.clocks_apart) > READ_APART_NS {
+            self.clocks_apart = read;
+        }
+        let now = self.clocks_apart.saturating_sub_unsigned(self.time_shift);
         let missing = self
             .last_realtime
             .saturating_sub(first_time.0.saturating_add_signed(now));

@@ -2,6 +2,8 @@
 
 mod core;
 #[cfg(test)]
+mod dates;
+#[cfg(test)]
 mod failing;
 mod pending;
 mod resume;

@@ -68,6 +68,7 @@ impl<M: Medium> WriterCore<M> {
         let realtime_offset = packet.realtime_offset;
         self.last_time = MonotonicNs(packet.last_time);
         self.last_realtime = packet.last_time.saturating_add_signed(realtime_offset);
+        self.clocks_apart = realtime_offset;
         let now = self.medium.clocks();
         if now.monotonic.0 < packet.last_time {
             // The machine was started anew, and its clock with it. The log's own goes on as if it had run on.
@@ -77,6 +78,7 @@ impl<M: Medium> WriterCore<M> {
                 .saturating_add_signed(realtime_offset.saturating_neg());
             let goes_on_at = as_if.max(packet.last_time);
             self.time_shift = goes_on_at - now.monotonic.0;
+            self.clocks_apart = now.realtime_offset();
         }
     }
 }
