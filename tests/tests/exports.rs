@@ -283,7 +283,11 @@ fn chrome_traces_are_json_with_every_event() {
                 "user" => text(&event, "type").to_owned(),
                 _ => short(text(&event, "type")),
             };
-            (number(&event, "ns"), name, event["data"].clone())
+            let mut arguments = event["data"].clone();
+            if let Some(address) = event.get("prog_address").and_then(Value::as_u64) {
+                arguments["prog_address"] = format!("{address:#x}").into();
+            }
+            (number(&event, "ns"), name, arguments)
         })
         .collect();
     assert_eq!(seen.len(), read.len());
@@ -319,6 +323,10 @@ fn pythons_csv_reader_reads_the_same_rows() {
             "comm": shown(text(event, "comm")), "cpu": cpu,
             "truncated": event["truncated"].to_string(),
         });
+        for name in ["ns_pid", "ns_tid", "thread_id", "prog_address"] {
+            let known = event.get(name).map(Value::to_string);
+            expected[name] = known.unwrap_or_default().into();
+        }
         let data: Value = serde_json::from_str(text(row, "data")).unwrap();
         assert_eq!(data, event["data"]);
         expected["data"] = row["data"].clone();

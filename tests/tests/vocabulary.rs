@@ -70,6 +70,11 @@ fn lines_and_tables_have_the_names_of_the_one_table() {
     log.run("read", &["--format", "csv", "-o", path]).unwrap();
     let rows = tools::python("csv_events.py", &csv).unwrap();
     assert_eq!(of_rows(&rows, parsed), expected);
+    for row in &rows {
+        for (name, number) in [("prog_address", PROG_ADDRESS), ("thread_id", THREAD_ID)] {
+            assert_eq!(text(row, name), number.to_string());
+        }
+    }
     let parquet = log.export("parquet", &[]).unwrap();
     let mut rows = tools::python("parquet_events.py", &parquet).unwrap();
     let columns = keys(&rows.pop().unwrap()["columns"]);
@@ -156,8 +161,11 @@ fn instants_have_the_names_of_the_one_table() {
         .filter(|object| object["ph"] == "i" && object["cat"] == "system")
         .map(|object| (text(object, "name").to_owned(), keys(&object["args"])))
         .collect();
-    // They carry what the JSON lines call data.
-    let expected = the_table(|_| true, short);
+    // They carry what the JSON lines call data, and where it was.
+    let mut expected = the_table(|_| true, short);
+    for fields in expected.values_mut() {
+        fields.insert("prog_address".to_owned());
+    }
     for entry in SYSTEM_EVENT_TYPES.iter().filter(|entry| is_instant(entry)) {
         let name = short(entry.name);
         assert_eq!(found[&name], expected[&name], "{name}");

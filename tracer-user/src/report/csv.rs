@@ -16,7 +16,8 @@ use super::{Line, Report, Summary, WallClock};
 ///
 /// The first line names the columns, which are those of the JSON lines. Bytes of names that are not
 /// harmless are written as in a string literal of Rust, so that an event never takes a second line;
-/// `data` is the JSON object of the JSON lines; an unknown CPU is empty.
+/// `data` is the JSON object of the JSON lines; what is not known is empty: a CPU, numbers in the process's own
+/// pid namespace, the thread's `pthread_t`, the address in the program.
 #[derive(Debug)]
 pub struct Csv {
     clock: WallClock,
@@ -26,7 +27,8 @@ pub struct Csv {
 }
 
 /// The first line.
-const HEADER: &str = "ns,time,type,class,pid,tid,comm,cpu,data,truncated\n";
+const HEADER: &str =
+    "ns,time,type,class,pid,tid,comm,cpu,data,truncated,ns_pid,ns_tid,thread_id,prog_address\n";
 
 impl Csv {
     /// Values with the dates of `clock`.
@@ -95,7 +97,21 @@ impl Report for Csv {
         out.push(b',');
         self.quoted(out, |field| push_data(field, line));
         let is_cut = header.truncation != Truncation::None;
-        out.extend_from_slice(if is_cut { b"true\n" } else { b"false\n" });
+        out.extend_from_slice(if is_cut { b"true" } else { b"false" });
+        let inside = line.inside.map(|inside| [inside.pid, inside.tid]);
+        for place in 0..2 {
+            out.push(b',');
+            if let Some(numbers) = inside {
+                push_number(out, numbers[place]);
+            }
+        }
+        for number in [header.thread_id, header.program_address] {
+            out.push(b',');
+            if number != 0 {
+                push_number(out, number);
+            }
+        }
+        out.push(b'\n');
     }
 
     fn end(&mut self, out: &mut Vec<u8>, _: &Summary) {
@@ -121,8 +137,8 @@ mod tests {
             pid: 10,
             tid: 11,
             cpu: None,
-            thread_id: 0,
-            program_address: 0,
+            thread_id: 5,
+            program_address: 6,
             truncation: Truncation::Record,
         };
         let line = Line {
@@ -151,8 +167,15 @@ mod tests {
         assert_eq!(
             shown(b"request", b"worker", b"a\"b"),
             "7,1970-01-01T00:00:00.000000001Z,request,user,10,11,worker,,\
-             \"{\"\"text\"\":\"\"a\\\"\"b\"\",\"\"hex\"\":\"\"612262\"\"}\",true"
+             \"{\"\"text\"\":\"\"a\\\"\"b\"\",\"\"hex\"\":\"\"612262\"\"}\",true,,,5,6"
         );
+    }
+
+    #[test]
+    fn there_is_a_column_for_everything_that_json_lines_tell() {
+        let known = shown(b"x", b"", b"");
+        assert_eq!(known.split(',').count(), HEADER.split(',').count() + 1);
+        assert!(known.ends_with(",true,,,5,6"), "{known}");
     }
 
     #[test]

@@ -167,7 +167,12 @@ impl Chrome {
             }
         }
         self.objects.time("ts", entry.at.0).raw(",\"args\":");
-        self.objects.with(|out| push_data(out, line)).end();
+        self.objects.with(|out| push_data(out, line));
+        let address = line.event.header.program_address;
+        if address != 0 {
+            self.objects.and_address("prog_address", address);
+        }
+        self.objects.end();
     }
 }
 

@@ -89,6 +89,17 @@ impl Objects {
         self.raw("}")
     }
 
+    /// Adds an address to the object that was written last.
+    pub fn and_address(&mut self, name: &str, address: u64) -> &mut Self {
+        self.bytes.pop_if(|last| *last == b'}');
+        if self.bytes.last() != Some(&b'{') {
+            self.bytes.push(b',');
+        }
+        self.raw("\"").raw(name).raw("\":");
+        push_item(&mut self.bytes, &Item::Pointer(address));
+        self.raw("}")
+    }
+
     /// Ends the object.
     pub fn end(&mut self) {
         self.bytes.push(b'}');
