@@ -100,6 +100,13 @@ impl Text {
         }
     }
 
+    /// Cuts the line that begins there to the terminal's width.
+    fn fit(&self, out: &mut Vec<u8>, begin: usize) {
+        if let Some(most) = self.style.width.characters() {
+            shorten(out, begin, most, self.style.is_coloured);
+        }
+    }
+
     fn colour(&self, out: &mut Vec<u8>, colour: &[u8]) {
         if self.style.is_coloured {
             out.extend_from_slice(colour);
@@ -109,6 +116,7 @@ impl Text {
 
 impl Report for Text {
     fn begin(&mut self, out: &mut Vec<u8>) {
+        let first = out.len();
         self.colour(out, DIM);
         out.extend_from_slice(b"# time: ");
         match self.style.time {
@@ -126,7 +134,12 @@ impl Report for Text {
             TimeColumn::Relative | TimeColumn::Delta | TimeColumn::Wall => self.start,
         };
         self.clock.push(out, zero);
-        out.extend_from_slice(b"\n#");
+        self.colour(out, PLAIN);
+        self.fit(out, first);
+        out.push(b'\n');
+        let second = out.len();
+        self.colour(out, DIM);
+        out.push(b'#');
         // As wide as the times below it, less what stands before and behind it.
         let filled = match self.style.time {
             TimeColumn::Wall => 26,
@@ -140,6 +153,7 @@ impl Report for Text {
         column(out, width::NAME, |out| out.extend_from_slice(b"EVENT"));
         out.extend_from_slice(b"WHAT IT CARRIES");
         self.colour(out, PLAIN);
+        self.fit(out, second);
         out.push(b'\n');
     }
 
@@ -416,6 +430,11 @@ mod tests {
             text(TimeColumn::Relative, width, is_coloured).event(&mut out, &line);
             String::from_utf8(out).unwrap()
         };
+        // What the columns are is a line as well.
+        let mut header = Vec::new();
+        text(TimeColumn::Wall, Width::Characters(60), false).begin(&mut header);
+        let header = String::from_utf8(header).unwrap();
+        assert!(header.lines().all(|line| line.chars().count() <= 60));
         let whole = shown(Width::Whole, false);
         let characters = whole.trim_end().chars().count();
         assert_eq!(shown(Width::Characters(characters), false), whole);
