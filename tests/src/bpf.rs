@@ -57,6 +57,36 @@ pub fn objects_of(pid: i32) -> anyhow::Result<BTreeSet<Object>> {
     Ok(objects)
 }
 
+/// Every eBPF object that the kernel has because of process `pid`: those that it has descriptors of, the programs of its
+/// attachments, and the maps of all these programs.
+///
+/// # Errors
+///
+/// The process is gone, or the kernel does not say.
+pub fn all_because_of(pid: i32) -> anyhow::Result<BTreeSet<Object>> {
+    let mut objects = objects_of(pid)?;
+    let links: Vec<_> = of_kind(&objects, Kind::Link).collect();
+    for link in links {
+        if let Some(id) = link.program()? {
+            let kind = Kind::Program;
+            objects.insert(Object { kind, id });
+        }
+    }
+    let programs: Vec<_> = of_kind(&objects, Kind::Program).collect();
+    for program in programs {
+        let kind = Kind::Map;
+        objects.extend(program.maps()?.into_iter().map(|id| Object { kind, id }));
+    }
+    Ok(objects)
+}
+
+fn of_kind(objects: &BTreeSet<Object>, kind: Kind) -> impl Iterator<Item = Object> {
+    objects
+        .iter()
+        .copied()
+        .filter(move |object| object.kind == kind)
+}
+
 /// How many entries the map `name` of process `pid` has. The map is one with keys of at most 8
 /// bytes.
 ///
@@ -92,19 +122,26 @@ fn bpf(command: libc::c_int, attributes: &mut [u64]) -> io::Result<i64> {
     Ok(result)
 }
 
-fn map_name(map: &OwnedFd) -> anyhow::Result<String> {
+/// Fills in `struct bpf_map_info`, `bpf_prog_info` or `bpf_link_info`, as far as `info` goes.
+fn inform(object: &OwnedFd, info: &mut [u64]) -> anyhow::Result<()> {
     const GET_INFO_BY_FD: libc::c_int = 15;
-    /// Of the fields of `struct bpf_map_info` up to the name, which has 16 bytes.
-    const NAME: usize = 24;
-    let mut info = [0_u8; 40];
-    let fd = u64::try_from(map.as_raw_fd())?;
+    let fd = u64::try_from(object.as_raw_fd())?;
     // bpf_fd and info_len, both 32 bits, and the address.
-    let length = u64::try_from(info.len())?;
+    let length = u64::try_from(size_of_val(info))?;
     let mut attributes = [
         fd | length << 32,
         info.as_mut_ptr().expose_provenance() as u64,
     ];
-    bpf(GET_INFO_BY_FD, &mut attributes).context("no information on a map")?;
+    bpf(GET_INFO_BY_FD, &mut attributes).context("the kernel tells nothing of an object")?;
+    Ok(())
+}
+
+fn map_name(map: &OwnedFd) -> anyhow::Result<String> {
+    /// Of the fields of `struct bpf_map_info` up to the name, which has 16 bytes.
+    const NAME: usize = 24;
+    let mut words = [0_u64; 5];
+    inform(map, &mut words)?;
+    let info: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let name = info[NAME..].split(|byte| *byte == 0).next();
     Ok(String::from_utf8_lossy(name.unwrap_or_default()).into_owned())
 }
@@ -131,6 +168,12 @@ fn count_keys(map: &OwnedFd) -> anyhow::Result<usize> {
     }
 }
 
+/// The lower half.
+fn low(word: u64) -> u32 {
+    let [a, b, c, d, ..] = word.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
 impl Object {
     /// A descriptor of it, or `None` where the kernel no longer has it.
     fn open(self) -> io::Result<Option<OwnedFd>> {
@@ -144,6 +187,37 @@ impl Object {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// The program of an attachment; `None` where it is gone meanwhile.
+    fn program(self) -> anyhow::Result<Option<u32>> {
+        let Some(link) = self.open()? else {
+            return Ok(None);
+        };
+        // Kind and identifier, then the program's.
+        let mut info = [0; 2];
+        inform(&link, &mut info)?;
+        Ok(Some(low(info[1])))
+    }
+
+    /// The maps of a program.
+    fn maps(self) -> anyhow::Result<Vec<u32>> {
+        /// Where in `struct bpf_prog_info` their number is, in the upper half of a word of 8 bytes; then comes the address
+        /// of their identifiers.
+        const NUMBER: usize = 6;
+        let Some(program) = self.open()? else {
+            return Ok(Vec::new());
+        };
+        let mut info = [0; NUMBER + 2];
+        inform(&program, &mut info)?;
+        let mut maps = vec![0_u32; usize::try_from(info[NUMBER] >> 32)?];
+        // The other lengths are 0: nothing else is written.
+        let number = info[NUMBER] & !u64::from(u32::MAX);
+        info.fill(0);
+        info[NUMBER] = number;
+        info[NUMBER + 1] = maps.as_mut_ptr().expose_provenance() as u64;
+        inform(&program, &mut info)?;
+        Ok(maps)
     }
 
     /// Whether the kernel still has it.

@@ -34,11 +34,22 @@ fn a_killed_tracer_leaves_nothing_in_the_kernel_and_the_target_can_be_traced_aga
     let (mut target, _) = Target::start(Command::new(program).args(["2", "20000", "1"])).unwrap();
     let pinned_before = pinned();
 
+    const EVERYTHING: &str =
+        "user,fork,exec,exit,switch,wakeup,rename,signal,fault,migrate,irq,softirq,idle,oom,block";
+    let everything = [
+        "--events",
+        EVERYTHING,
+        "--syscalls",
+        "all",
+        "--probe",
+        "libc.so.6:malloc",
+    ];
     // More often than an area has places for streams: a killed tracer's are given back.
-    for _ in 0..10 {
-        let mut tracer = Tracer::attach(target.pid(), &[]).unwrap();
+    for round in 0..10 {
+        let options: &[&str] = if round % 2 == 0 { &[] } else { &everything };
+        let mut tracer = Tracer::attach(target.pid(), options).unwrap();
         tracer.wait_for(is_marker).unwrap();
-        let objects = bpf::objects_of(tracer.pid()).unwrap();
+        let objects = bpf::all_because_of(tracer.pid()).unwrap();
         for kind in [Kind::Program, Kind::Map, Kind::Link] {
             assert!(objects.iter().any(|object| object.kind == kind));
         }
