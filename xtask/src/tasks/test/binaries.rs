@@ -13,6 +13,23 @@ use crate::{privilege, process, workspace};
 /// The crates whose tests run on the host.
 pub const SELECTION: [&str; 2] = ["--workspace", "--exclude=tracer-ebpf"];
 
+/// Where tests run, and which do not run there.
+#[derive(Default)]
+pub struct Place {
+    /// What precedes the command, such as what puts it into a namespace.
+    pub words: Vec<OsString>,
+    /// Names of tests.
+    pub left_out: &'static [&'static str],
+}
+
+impl Place {
+    /// What the test executable is told of it.
+    fn skips(&self) -> impl Iterator<Item = &'static str> {
+        let names = self.left_out.iter();
+        names.flat_map(|name| ["--skip", name])
+    }
+}
+
 /// One executable that libtest made.
 pub struct TestBinary {
     executable: PathBuf,
@@ -74,19 +91,20 @@ impl TestBinary {
 
     /// The tests in it that need rights, by name.
     pub fn privileged(&self) -> anyhow::Result<Vec<String>> {
-        self.list_privileged(None)
+        self.list_privileged(None, &Place::default())
     }
 
-    /// How many tests in it need rights.
-    pub fn count_privileged(&self, filter: Option<&str>) -> anyhow::Result<u64> {
-        Ok(u64::try_from(self.list_privileged(filter)?.len())?)
+    /// How many tests in it need rights, and run there.
+    pub fn count_privileged(&self, filter: Option<&str>, place: &Place) -> anyhow::Result<u64> {
+        Ok(u64::try_from(self.list_privileged(filter, place)?.len())?)
     }
 
-    fn list_privileged(&self, filter: Option<&str>) -> anyhow::Result<Vec<String>> {
+    fn list_privileged(&self, filter: Option<&str>, place: &Place) -> anyhow::Result<Vec<String>> {
         let listed = process::output(
             Command::new(&self.executable)
                 .current_dir(&self.folder)
                 .args(["--ignored", "--list", "--format=terse"])
+                .args(place.skips())
                 .args(filter),
         )?;
         let names = listed
@@ -101,8 +119,15 @@ impl TestBinary {
         &self,
         filter: Option<&str>,
         variables: &[(&str, OsString)],
+        place: &Place,
     ) -> anyhow::Result<Totals> {
-        println!("\n     Running {} as root", self.executable.display());
+        let in_namespace = if place.words.is_empty() {
+            ""
+        } else {
+            ", in a pid namespace"
+        };
+        let executable = self.executable.display();
+        println!("\n     Running {executable} as root{in_namespace}");
         // `env` and not the environment of the command: sudo would drop it.
         let mut command = privilege::as_root("env", "run the tests that load eBPF")?;
         for (name, value) in variables {
@@ -112,8 +137,10 @@ impl TestBinary {
             command.arg(assignment);
         }
         command
+            .args(&place.words)
             .arg(&self.executable)
             .args(["--ignored", "--test-threads=1"])
+            .args(place.skips())
             .args(filter)
             .current_dir(&self.folder);
         let (totals, succeeded) = totals::of(&mut command)?;

@@ -1,6 +1,7 @@
 //! The whole test suite.
 
 pub mod binaries;
+mod namespace;
 pub mod totals;
 
 use std::env;
@@ -9,7 +10,7 @@ use anyhow::{bail, ensure};
 
 use crate::tasks::{dist, setup};
 use crate::{packages, privilege, python, workspace};
-use binaries::TestBinary;
+use binaries::{Place, TestBinary};
 use totals::Totals;
 
 /// What to run.
@@ -84,23 +85,30 @@ fn unprivileged(args: &Args) -> anyhow::Result<Totals> {
 }
 
 fn privileged(args: &Args) -> anyhow::Result<Totals> {
-    let all = binaries::build()?;
-    let mut binaries: Vec<(TestBinary, u64)> = Vec::new();
-    for binary in all {
+    let filter = args.filter.as_deref();
+    let here = Place::default();
+    let in_namespace = namespace::place();
+    let mut runs: Vec<(&TestBinary, &Place)> = Vec::new();
+    let mut expected = 0;
+    let binaries = binaries::build()?;
+    for binary in &binaries {
         if binary.name() == POSTGRESQL && !args.postgresql {
             println!("\nleft out: PostgreSQL under pgbench; --postgresql runs it");
             continue;
         }
-        match binary.count_privileged(args.filter.as_deref())? {
-            0 => {}
-            count => binaries.push((binary, count)),
+        let is_chosen = namespace::FILES.contains(&binary.name());
+        for place in [Some(&here), is_chosen.then_some(&in_namespace)] {
+            let Some(place) = place else { continue };
+            let count = binary.count_privileged(filter, place)?;
+            if count > 0 {
+                runs.push((binary, place));
+            }
+            expected += count;
         }
     }
-    let expected: u64 = binaries.iter().map(|(_, count)| count).sum();
-    ensure!(
-        expected > 0 || args.filter.is_some(),
-        "no test that loads eBPF was found: they must not go missing"
-    );
+    if filter.is_none() {
+        check_that_none_is_missing(&runs)?;
+    }
     if let Err(error) = privilege::check("run the tests that load eBPF") {
         if is_ci() {
             return Err(error.context("in CI the privileged tests must run"));
@@ -112,8 +120,10 @@ fn privileged(args: &Args) -> anyhow::Result<Totals> {
         });
     }
     let mut totals = Totals::default();
-    for (binary, _) in &binaries {
-        totals.add(binary.run_privileged(args.filter.as_deref(), &environment())?);
+    // Whatever goes wrong in a namespace goes wrong outside first.
+    runs.sort_by_key(|(_, place)| place.words.len());
+    for (binary, place) in &runs {
+        totals.add(binary.run_privileged(filter, &environment(), place)?);
     }
     ensure!(
         totals.passed + totals.failed == expected,
@@ -121,4 +131,27 @@ fn privileged(args: &Args) -> anyhow::Result<Totals> {
         totals.passed + totals.failed
     );
     Ok(totals)
+}
+
+/// Tests that load eBPF must not go missing, nor those that are to run in a namespace as well.
+fn check_that_none_is_missing(runs: &[(&TestBinary, &Place)]) -> anyhow::Result<()> {
+    ensure!(!runs.is_empty(), "no test that loads eBPF was found");
+    for name in namespace::FILES {
+        let mut there = runs.iter().filter(|(binary, _)| binary.name() == name);
+        ensure!(
+            there.any(|(_, place)| !place.words.is_empty()),
+            "no test of {name} that loads eBPF was found"
+        );
+    }
+    let mut names = Vec::new();
+    for (binary, _) in runs {
+        names.extend(binary.privileged()?);
+    }
+    for name in namespace::LEFT_OUT {
+        ensure!(
+            names.iter().any(|there| there == name),
+            "no test is called {name} any more"
+        );
+    }
+    Ok(())
 }
