@@ -136,7 +136,9 @@ fn the_recorder_may_be_killed_too_and_what_it_had_written_is_there() {
     // It writes once a second at least.
     std::thread::sleep(Duration::from_millis(2500));
     let recorder = recorder_of(&scene.log()).expect("a process that has the log open");
-    let killed = Command::new("kill").args(["-KILL", &recorder]).status();
+    // The shell's own: not every machine has the program.
+    let kill = ["-c", "kill -KILL \"$0\"", &recorder];
+    let killed = Command::new("sh").args(kill).status();
     assert!(killed.unwrap().success());
     drop(target);
     let found = read(&scene.log(), NUMBERED).unwrap();

@@ -190,6 +190,11 @@ pub const TO_BENCHMARK: &[Need] = &[
         packages: &["babeltrace2"],
     },
     Need {
+        what: "pgrep",
+        is_met: || process::find("pgrep").is_some(),
+        packages: &["procps"],
+    },
+    Need {
         what: "sqlite3",
         is_met: || process::find("sqlite3").is_some(),
         packages: &["sqlite3"],
