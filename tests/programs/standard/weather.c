@@ -388,7 +388,7 @@ CASE(children_that_are_killed_amid_emissions_cost_nobody_an_event)
     trace_attr_t attr = attributes(1 << 20, POSIX_TRACE_LOOP);
     trace_event_id_t childs;
     trace_id_t trid;
-    int round;
+    int round, slow = 0;
 
     type = type_of("parent's");
     childs = type_of("child's");
@@ -413,7 +413,10 @@ CASE(children_that_are_killed_amid_emissions_cost_nobody_an_event)
             seen = info.posix_event_id == type;
         }
         CHECK_EQUAL(number(), round);
-        CHECK(now_ns() - begin < 150000000);
+        slow += now_ns() - begin > 150000000;
     }
+    /* A child that was amid an emission, as most are, would hold the reader up for 200 ms. But on a busy machine this
+     * thread may be without a processor as long now and then. */
+    CHECK(slow <= ROUNDS / 6);
     OK(posix_trace_shutdown(trid));
 }
