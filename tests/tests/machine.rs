@@ -44,7 +44,7 @@ fn bracketed(events: &str, file: &str) -> anyhow::Result<(Vec<Event>, [Counts; 4
     tracer.wait_for(|event| event.event_type.starts_with(&family))?;
     let begun = kernel_counts(file)?;
     // Work that makes interrupts: the disk, other CPUs, timers.
-    let folder = tempfile::tempdir()?;
+    let folder = on_a_disk()?;
     for round in 0..30 {
         let file = fs::File::create(folder.path().join(round.to_string()))?;
         file.set_len(4096)?;
@@ -253,9 +253,14 @@ fn a_process_that_takes_too_much_memory_is_seen_to_be_chosen_and_killed() {
     assert!(end.ns > hog.ns);
 }
 
+/// A folder on a disk: the one for temporary files need not be.
+fn on_a_disk() -> anyhow::Result<tempfile::TempDir> {
+    tempfile::tempdir_in(".").context("no folder on a disk")
+}
+
 /// A run of `direct.c` on a file of `blocks` times 64 KiB, and what it said.
 fn direct(blocks: u32) -> anyhow::Result<(i32, Trace, Vec<String>)> {
-    let folder = tempfile::tempdir_in(".").context("no folder on a disk")?;
+    let folder = on_a_disk()?;
     let file = folder.path().join("file");
     fs::write(&file, vec![0x5a_u8; blocks as usize * 64 * 1024])?;
     fs::File::open(&file)?.sync_all()?;
@@ -288,7 +293,11 @@ fn requests_to_the_disk_are_as_many_bytes_as_the_kernel_counted_for_the_process(
     let bytes = |name| -> i64 { reads(name).filter_map(|e| e.number("bytes")).sum() };
     let counted = i64::try_from(counted).unwrap();
     assert_eq!(bytes("block_issue"), counted);
-    assert_eq!(bytes("block_complete"), counted);
+    // Now and then the kernel does not run the program at the end of a request; that is counted.
+    let missing = reads("block_issue").count() - reads("block_complete").count();
+    let untold = trace.summary().unwrap().lost["kernel_not_told"];
+    assert!(missing as u64 <= untold, "{missing} ends of {untold}");
+    assert!(missing > 0 || bytes("block_complete") == counted);
     for event in reads("block_complete") {
         assert_eq!(
             (event.pid, event.number("status")),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::fd::AsRawFd as _;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
@@ -22,6 +23,7 @@ const ROUNDS_OF_OTHER: usize = 400;
 /// few requests at a time. Given back when dropped.
 struct Disk {
     device: String,
+    _nodes: Nodes,
     _file: tempfile::NamedTempFile,
 }
 
@@ -29,6 +31,7 @@ impl Disk {
     fn make() -> anyhow::Result<Self> {
         let file = tempfile::NamedTempFile::new()?;
         file.as_file().set_len(2 * 4096 * BLOCKS as u64)?;
+        let nodes = Nodes::make()?;
         let output = Command::new("losetup")
             .args(["--find", "--show"])
             .arg(file.path())
@@ -38,6 +41,7 @@ impl Disk {
         let device = String::from_utf8(output.stdout)?.trim().to_owned();
         let disk = Self {
             device,
+            _nodes: nodes,
             _file: file,
         };
         disk.set("scheduler", "mq-deadline")?;
@@ -55,6 +59,42 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         let _ = Command::new("losetup").args(["-d", &self.device]).status();
+    }
+}
+
+/// The names of loop devices in `/dev`, as far as they were made for this: a chroot may have none. Removed when dropped.
+struct Nodes(Vec<String>);
+
+impl Nodes {
+    fn make() -> anyhow::Result<Self> {
+        const CONTROL: &str = "/dev/loop-control";
+        const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
+        let mut nodes = Self(Vec::new());
+        nodes.add(CONTROL, ["c", "10", "237"])?;
+        let control = fs::File::options().read(true).write(true).open(CONTROL)?;
+        // SAFETY: the request takes nothing and gives a number.
+        let free = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
+        ensure!(free >= 0, "no loop device is free");
+        nodes.add(&format!("/dev/loop{free}"), ["b", "7", &free.to_string()])?;
+        Ok(nodes)
+    }
+
+    fn add(&mut self, path: &str, what: [&str; 3]) -> anyhow::Result<()> {
+        if fs::exists(path)? {
+            return Ok(());
+        }
+        let status = Command::new("mknod").arg(path).args(what).status()?;
+        ensure!(status.success(), "mknod {path}: {status}");
+        self.0.push(path.to_owned());
+        Ok(())
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 

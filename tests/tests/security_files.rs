@@ -316,6 +316,8 @@ fn what_root_writes_is_roots_and_under_sudo_the_callers() {
     }
     let exported = folder.path().join("exported");
     let mut export = Command::new(dist::tracer_user().unwrap());
+    // These tests may themselves be called so.
+    export.env_remove("SUDO_UID").env_remove("SUDO_GID");
     export
         .args(["export", "--to", "chrome", "-o"])
         .arg(&exported);
@@ -448,6 +450,7 @@ fn nobody_keeps_another_user_from_making_a_stream() {
     }
     let (folder, _) = stage().unwrap();
     dist::compile("kernel_events", folder.path()).unwrap();
+    let everyones = dist::copy_for_everyone(folder.path()).unwrap();
     // Everybody's file, as it once was; root's; and one user's.
     let names = ["", "-0", &format!("-{VICTIM}")];
     for user in [0, VICTIM] {
@@ -465,7 +468,7 @@ fn nobody_keeps_another_user_from_making_a_stream() {
             let start = Instant::now();
             let mut victim = Command::new("timeout");
             victim.args(["60", "unshare", "--mount", "sh", "-c", &script]);
-            victim.env("LD_LIBRARY_PATH", dist::folder().unwrap().join("lib"));
+            victim.env("LD_LIBRARY_PATH", everyones.join("lib"));
             let output = victim.output().unwrap();
             let said = String::from_utf8_lossy(&output.stdout);
             assert_eq!(said, "ok\n", "{user}, {name:?}: {output:?}");

@@ -25,10 +25,13 @@ pub fn everybody_reads_the_same(log: &Log) -> Vec<Value> {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let summary = events.pop().unwrap();
+    // What the kernel did not tell is missing everywhere, and babeltrace2 warns of it.
+    let lost = summary["summary"]["lost"].as_object().unwrap();
+    let is_whole = lost.values().all(|count| count == 0);
     let expected = counts(&summary["summary"]["events"]);
     assert!(events.len() > 2_000, "{expected:?}");
     assert_eq!(counts(&tools::jq_counts(&lines).unwrap()), expected);
-    assert_eq!(babeltrace2(log), expected);
+    assert_eq!(babeltrace2(log, is_whole), expected);
     let tables = log.export("parquet", &[]).unwrap();
     for told in tools::python("parquet_counts.py", &tables).unwrap() {
         assert_eq!(counts(&told["counts"]), expected, "{}", told["tool"]);
@@ -98,10 +101,13 @@ fn counted(answers: &[Vec<Value>], expected: &Counts, is_counted: impl Fn(&str) 
     }
 }
 
-fn babeltrace2(log: &Log) -> Counts {
+fn babeltrace2(log: &Log, is_whole: bool) -> Counts {
     let folder = log.export("ctf", &[]).unwrap();
     let (printed, warnings) = tools::babeltrace2(&["--no-delta"], &folder).unwrap();
-    assert_eq!(warnings, "");
+    let mut others = warnings
+        .lines()
+        .filter(|line| is_whole || !line.contains("discarded"));
+    assert_eq!(others.next(), None);
     let mut counts = Counts::new();
     for line in printed.lines() {
         let name = line.split("] ").nth(1).unwrap().split(':').next().unwrap();
