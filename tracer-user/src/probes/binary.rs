@@ -1,8 +1,10 @@
 //! A program or library, as a file: its functions, its static probes, and where in the file they are.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -160,6 +162,14 @@ impl Binary {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What it is called itself, where the name that people know is a link to it.
+    #[must_use]
+    pub fn own_name(&self) -> Option<OsString> {
+        let place = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let name = fs::read_link(place).ok()?.file_name()?.to_owned();
+        (self.path.file_name() != Some(&name)).then_some(name)
     }
 
     /// Which file it is.

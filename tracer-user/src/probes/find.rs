@@ -1,6 +1,6 @@
 //! From what was asked for to places in files.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -95,7 +95,7 @@ pub enum FindError {
         mapped: Vec<String>,
     },
     /// The file has no such function.
-    #[error("{} has no function {symbol}{}", file.display(), if *is_stripped {
+    #[error("{}{} has no function {symbol}{}", file.display(), link_text(link.as_deref()), if *is_stripped {
         "; it is stripped of all symbols but those that it exports: use the unstripped file, or \
          install the package with its symbols (Debian: -dbgsym)"
     } else {
@@ -104,6 +104,8 @@ pub enum FindError {
     NoFunction {
         /// The file.
         file: PathBuf,
+        /// What the file is a link to.
+        link: Option<OsString>,
         /// The function.
         symbol: String,
         /// Whether it lacks most symbols.
@@ -338,6 +340,12 @@ fn site(probe: u16, kind: u16, arguments: &[Argument]) -> ProbeSite {
     }
 }
 
+fn link_text(name: Option<&OsStr>) -> String {
+    name.map_or_else(String::new, |name| {
+        format!(", a link to {},", name.display())
+    })
+}
+
 /// The files that `file` names: one by its path, or those of the mapped ones that are so called.
 fn named(
     file: &Path,
@@ -428,6 +436,7 @@ fn functions(
     match (found.is_empty(), binaries.first()) {
         (true, Some(binary)) => Err(FindError::NoFunction {
             file: binary.path().to_owned(),
+            link: binary.own_name(),
             symbol: symbol.to_owned(),
             is_stripped: binary.is_stripped()?,
         }),
@@ -508,6 +517,14 @@ mod tests {
             error.contains("no function no_such_function; `tracer-user probes"),
             "{error}"
         );
+
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("other_name");
+        std::os::unix::fs::symlink(std::env::current_exe().unwrap(), &link).unwrap();
+        let spec = ProbeSpec::function(&format!("{}:no_such_function", link.display())).unwrap();
+        let error = found(spec).unwrap_err().to_string();
+        let named = format!("other_name, a link to {}, has no function", own_name());
+        assert!(error.contains(&named), "{error}");
 
         let spec = ProbeSpec::usdt("nobody:nothing").unwrap();
         let error = found(spec).unwrap_err().to_string();
