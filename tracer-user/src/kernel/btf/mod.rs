@@ -1,9 +1,11 @@
 //! What the running kernel says about its own types, in BTF.
 //!
 //! - `reader`: finds structs, their members and function prototypes.
+//! - `containment`: refuses types that contain themselves.
 //! - `offsets`: the answers that the eBPF programs need.
 //! - `variables`: the variables that they read.
 
+mod containment;
 pub mod offsets;
 pub mod reader;
 pub mod variables;

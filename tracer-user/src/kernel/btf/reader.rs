@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use super::containment::type_in_itself;
+
 /// Why the bytes are not BTF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -39,6 +41,12 @@ pub enum BtfError {
         /// Its kind.
         kind: u8,
     },
+    /// A type of which a part is that type again: it would have no end.
+    #[error("the type at byte {at} of its section contains itself")]
+    ContainsItself {
+        /// Where it begins.
+        at: usize,
+    },
 }
 
 const MAGIC: u16 = 0xeb9f;
@@ -47,7 +55,7 @@ const MAGIC: u16 = 0xeb9f;
 /// kernel it is less than 8.
 const DEPTH_LIMIT: u32 = 32;
 
-mod kind {
+pub(super) mod kind {
     pub const INT: u8 = 1;
     pub const PTR: u8 = 2;
     pub const ARRAY: u8 = 3;
@@ -75,17 +83,17 @@ struct TypeId(u32);
 
 /// The fixed part of a type.
 #[derive(Clone, Copy, Debug)]
-struct Type {
+pub(super) struct Type {
     name: u32,
-    kind: u8,
+    pub(super) kind: u8,
     /// Members, parameters or values that follow.
-    length: usize,
+    pub(super) length: usize,
     /// Whether member offsets carry the size of a bit field.
     has_bit_fields: bool,
     /// The size, or the type that this one is about.
-    size_or_type: u32,
+    pub(super) size_or_type: u32,
     /// Where what follows begins, in the section of types.
-    rest: usize,
+    pub(super) rest: usize,
 }
 
 /// What an argument is, as far as it matters here.
@@ -127,10 +135,14 @@ impl<'a> Btf<'a> {
             section(untrusted, header_length, offset, length).ok_or(BtfError::SectionCut)
         };
         let (types, strings) = (section(8)?, section(16)?);
+        let starts = type_starts(types)?;
+        if let Some(at) = type_in_itself(types, &starts) {
+            return Err(BtfError::ContainsItself { at });
+        }
         Ok(Self {
             types,
             strings,
-            starts: type_starts(types)?,
+            starts,
         })
     }
 
@@ -209,7 +221,7 @@ impl<'a> Btf<'a> {
     /// Offset in bits and type of the member `name` of a struct or union.
     ///
     /// Each type is looked through once, however often it is met: one that does not have the member
-    /// does not have it the next time either, and one that contains itself cannot be.
+    /// does not have it the next time either.
     fn member(
         &self,
         id: TypeId,
@@ -326,7 +338,7 @@ fn type_starts(types: &[u8]) -> Result<Vec<usize>, BtfError> {
     Ok(starts)
 }
 
-fn read_type(types: &[u8], at: usize) -> Option<Type> {
+pub(super) fn read_type(types: &[u8], at: usize) -> Option<Type> {
     let info = read_u32(types, at.checked_add(4)?)?;
     Some(Type {
         name: read_u32(types, at)?,
@@ -343,7 +355,7 @@ fn read_u16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.try_into().ok()?))
 }
 
-fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
     let bytes = bytes.get(at..at.checked_add(4)?)?;
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
@@ -459,24 +471,68 @@ mod tests {
         );
     }
 
+    /// What is said of BTF whose type at byte `at` contains itself.
+    fn endless(at: usize) -> Result<(), BtfError> {
+        Err(BtfError::ContainsItself { at })
+    }
+
     #[test]
-    fn a_struct_that_contains_itself_costs_no_time() {
+    fn a_struct_that_contains_itself_is_refused_and_costs_no_time() {
         let mut builder = Builder::new();
         // Without a memory, 4 to the power of the depth of nesting.
-        let itself = 1;
-        let anonymous = [
-            ("", itself, 0),
-            ("", itself, 0),
-            ("", itself, 0),
-            ("", itself, 0),
-        ];
+        let anonymous = [("", 1, 0); 4];
         builder.aggregate(kind::STRUCT, "task_struct", &anonymous);
         let bytes = builder.build();
         assert!(bytes.len() < 225);
-        let btf = Btf::parse(&bytes).unwrap();
         let start = std::time::Instant::now();
-        assert_eq!(btf.member_offset("task_struct", &["pid"]), None);
+        assert_eq!(Btf::parse(&bytes).map(drop), endless(0));
         assert!(start.elapsed() < std::time::Duration::from_secs(1));
+    }
+
+    #[test]
+    fn what_contains_itself_is_refused_however_far_in_that_is() {
+        // The last of some types is the first again, by its identifier.
+        let mut members = Builder::new();
+        members.aggregate(kind::STRUCT, "outer", &[("named", 2, 0)]);
+        members.aggregate(kind::UNION, "", &[("alias", 3, 0)]);
+        members.add(kind::TYPEDEF, "outer_t", 0, 4);
+        members.add(kind::CONST, "", 0, 1);
+        let mut array = Builder::new();
+        array.aggregate(kind::STRUCT, "outer", &[("entries", 2, 0)]);
+        array.add(kind::ARRAY, "", 0, 0);
+        array.words(&[1, 1, 4]);
+        let mut names = Builder::new();
+        names.add(kind::TYPEDEF, "a", 0, 2);
+        names.add(kind::VOLATILE, "", 0, 1);
+        for builder in [members, array, names] {
+            let parsed = Btf::parse(&builder.build()).map(drop);
+            assert!(
+                matches!(parsed, Err(BtfError::ContainsItself { .. })),
+                "{parsed:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_struct_may_point_to_itself_and_be_in_many_others() {
+        let mut builder = Builder::new();
+        let list = builder.aggregate(
+            kind::STRUCT,
+            "list_head",
+            &[("next", 2, 0), ("prev", 2, 64)],
+        );
+        builder.add(kind::PTR, "", 0, list);
+        let twice = [("first", list, 0), ("second", list, 128)];
+        let pair = builder.aggregate(kind::STRUCT, "pair", &twice);
+        builder.aggregate(
+            kind::STRUCT,
+            "task_struct",
+            &[("list", list, 0), ("pair", pair, 128)],
+        );
+        let bytes = builder.build();
+        let btf = Btf::parse(&bytes).unwrap();
+        let second = btf.member_offset("task_struct", &["pair", "second"]);
+        assert_eq!(second, Some(32));
     }
 
     #[test]
@@ -519,16 +575,6 @@ mod tests {
             Some(vec![Argument::Number, Argument::Pointer])
         );
         assert_eq!(btf.tracepoint_arguments("none"), None);
-    }
-
-    #[test]
-    fn a_struct_that_contains_itself_ends_the_search() {
-        let mut builder = Builder::new();
-        builder.aggregate(kind::STRUCT, "task_struct", &[("", 1, 0)]);
-        let bytes = builder.build();
-        let btf = Btf::parse(&bytes).unwrap();
-
-        assert_eq!(btf.member_offset("task_struct", &["pid"]), None);
     }
 
     #[test]

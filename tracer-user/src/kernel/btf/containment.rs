@@ -1,0 +1,77 @@
+//! Types that contain themselves: no compiler writes them, and whoever followed them would not come to an end.
+
+use super::reader::{kind, read_type, read_u32};
+
+/// What is known of a type.
+#[derive(Clone, Copy)]
+enum Seen {
+    NotYet,
+    /// What is being looked through is it, or lies within it.
+    Around,
+    Whole,
+}
+
+/// A type on the way from the outermost one inwards: its index, and which of the types in it is next.
+struct Step {
+    index: usize,
+    next: usize,
+}
+
+/// Where a type begins that contains itself: as a member, as an entry of an array, under another name, or deeper. What is
+/// only pointed to is not contained. Each type is looked through once.
+pub(super) fn type_in_itself(types: &[u8], starts: &[usize]) -> Option<usize> {
+    let mut seen = vec![Seen::NotYet; starts.len()];
+    let mut way = Vec::new();
+    for outermost in 0..starts.len() {
+        enter(outermost, &mut seen, &mut way);
+        while let Some(Step { index, next }) = way.last_mut() {
+            let (outer, number) = (*index, *next);
+            *next += 1;
+            let start = starts.get(outer).copied().unwrap_or(types.len());
+            match contained(types, start, number) {
+                Some(inner) if enter(inner, &mut seen, &mut way) => return Some(start),
+                Some(_) => {}
+                None => {
+                    way.pop();
+                    if let Some(seen) = seen.get_mut(outer) {
+                        *seen = Seen::Whole;
+                    }
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Goes on with a type, if it is there and was not looked through. Whether that is one around what is being looked through.
+fn enter(index: usize, seen: &mut [Seen], way: &mut Vec<Step>) -> bool {
+    match seen.get_mut(index) {
+        Some(Seen::Around) => return true,
+        Some(seen @ Seen::NotYet) => {
+            *seen = Seen::Around;
+            way.push(Step { index, next: 0 });
+        }
+        Some(Seen::Whole) | None => {}
+    }
+    false
+}
+
+/// The index of a type that is a part of the one that begins at `start`: the first, the second and so on. `None` after the last.
+fn contained(types: &[u8], start: usize, number: usize) -> Option<usize> {
+    let outer = read_type(types, start)?;
+    let id = match outer.kind {
+        kind::STRUCT | kind::UNION if number < outer.length => {
+            let member = outer.rest.checked_add(number.checked_mul(12)?)?;
+            read_u32(types, member.checked_add(4)?)?
+        }
+        kind::ARRAY if number == 0 => read_u32(types, outer.rest)?,
+        kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG
+            if number == 0 =>
+        {
+            outer.size_or_type
+        }
+        _ => return None,
+    };
+    // `void` is no type with an index: there is none so high.
+    Some(usize::try_from(id).map_or(usize::MAX, |id| id.wrapping_sub(1)))
+}
