@@ -58,6 +58,24 @@ impl Drop for ErrnoKept {
     }
 }
 
+/// Until it is dropped, `errno` is ours to change: for what makes no call at which a thread can be cancelled.
+pub(crate) struct ErrnoAloneKept(libc::c_int);
+
+impl ErrnoAloneKept {
+    /// Notes what `errno` is.
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self(get())
+    }
+}
+
+impl Drop for ErrnoAloneKept {
+    #[inline]
+    fn drop(&mut self) {
+        set(self.0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

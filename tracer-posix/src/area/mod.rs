@@ -51,7 +51,7 @@ mod wake;
 mod windows;
 
 pub(crate) use bell::Bell;
-pub(crate) use errno::ErrnoKept;
+pub(crate) use errno::{ErrnoAloneKept, ErrnoKept};
 #[doc(hidden)]
 pub use find::WaitingWord;
 

@@ -215,6 +215,8 @@ pub struct TickClock {
     source: TickSource,
     /// In order of both clocks, the newest at the back; never empty.
     anchors: VecDeque<Anchor>,
+    /// From the newest but one on, where nearly every event lies.
+    newest: Option<Line>,
     /// The closest that both clocks were ever read, in ticks. Interrupted readings are far wider,
     /// and are not taken for an anchor if there is a better one.
     narrowest: u64,
@@ -231,6 +233,7 @@ impl TickClock {
         let mut clock = Self {
             source,
             anchors: VecDeque::from([anchor]),
+            newest: None,
             narrowest,
         };
         // Two anchors a tenth of a millisecond apart give the rate within a thousandth, for events
@@ -273,22 +276,28 @@ impl TickClock {
             if self.anchors.len() == KEPT_ANCHORS {
                 self.anchors.pop_front();
             }
+            self.newest = self
+                .anchors
+                .back()
+                .and_then(|before| Line::new(*before, anchor));
             self.anchors.push_back(anchor);
         }
     }
 
     /// The time at which the area's clock stood at `ticks`.
+    #[inline]
     #[must_use]
     pub fn time_of(&self, ticks: u64) -> MonotonicNs {
         if self.source == TickSource::Monotonic {
             return MonotonicNs(ticks);
         }
+        let newest = self.newest.as_ref().and_then(|line| line.at(ticks));
+        newest.unwrap_or_else(|| self.search(ticks))
+    }
+
+    fn search(&self, ticks: u64) -> MonotonicNs {
         let anchors = &self.anchors;
-        // Nearly every event lies in the newest interval: look there first.
-        let after = match anchors.len().checked_sub(2).and_then(|at| anchors.get(at)) {
-            Some(last_but_one) if last_but_one.ticks <= ticks => anchors.len() - 1,
-            _ => anchors.partition_point(|anchor| anchor.ticks <= ticks),
-        };
+        let after = anchors.partition_point(|anchor| anchor.ticks <= ticks);
         let after = after.clamp(1, anchors.len().saturating_sub(1).max(1));
         match (anchors.get(after - 1), anchors.get(after)) {
             (Some(a), Some(b)) => between(*a, *b, ticks),
@@ -306,6 +315,38 @@ impl TickClock {
             }
             _ => nanos,
         }
+    }
+}
+
+/// The line through two anchors, from the first one on, for many events: without a division for each.
+#[derive(Debug)]
+struct Line {
+    from: Anchor,
+    /// Nanoseconds in 2^64 ticks, rounded up: what it gives is what a division would give.
+    slope: u64,
+}
+
+impl Line {
+    /// `None` where a tick takes as long as a nanosecond, or longer, and where what is rounded could be seen.
+    fn new(from: Anchor, to: Anchor) -> Option<Self> {
+        let width = u32::try_from(to.ticks.checked_sub(from.ticks)?).ok()?;
+        let width = u128::from(width);
+        let rise = u128::from(to.time.0.checked_sub(from.time.0)?) << 64;
+        let slope = u64::try_from(
+            rise.checked_add(width)?
+                .checked_sub(1)?
+                .checked_div(width)?,
+        );
+        slope.ok().map(|slope| Self { from, slope })
+    }
+
+    /// `None` before it begins, and long after.
+    #[inline]
+    fn at(&self, ticks: u64) -> Option<MonotonicNs> {
+        let passed = u32::try_from(ticks.checked_sub(self.from.ticks)?).ok()?;
+        let nanoseconds = (u128::from(passed) * u128::from(self.slope)) >> 64;
+        let nanoseconds = u64::try_from(nanoseconds).ok()?;
+        Some(MonotonicNs(self.from.time.0.saturating_add(nanoseconds)))
     }
 }
 
@@ -335,17 +376,40 @@ mod tests {
     use super::*;
 
     fn clock_with(anchors: &[(u64, u64)]) -> TickClock {
-        TickClock {
+        let mut clock = TickClock {
             source: TickSource::CycleCounter,
-            anchors: anchors
-                .iter()
-                .map(|&(ticks, ns)| Anchor {
-                    ticks,
-                    time: MonotonicNs(ns),
-                })
-                .collect(),
+            anchors: VecDeque::new(),
+            newest: None,
             narrowest: 0,
+        };
+        for &(ticks, ns) in anchors {
+            let time = MonotonicNs(ns);
+            clock.add(Anchor { ticks, time });
         }
+        clock
+    }
+
+    #[test]
+    fn without_a_division_the_time_is_the_same() {
+        let anchor = |ticks, ns| Anchor {
+            ticks,
+            time: MonotonicNs(ns),
+        };
+        for (width, rise) in [
+            (2_600_000_000, 1_000_000_000),
+            (4_294_967_295, 1_431_655_766),
+            (7, 3),
+            (1_000_003, 999_983),
+        ] {
+            let (from, to) = (anchor(1_000, 50), anchor(1_000 + width, 50 + rise));
+            let line = Line::new(from, to).unwrap();
+            for part in 0..10_000 {
+                let ticks = 1_000 + width / 10_000 * part + part;
+                assert_eq!(line.at(ticks), Some(between(from, to, ticks)), "{ticks}");
+            }
+            assert_eq!(line.at(999), None);
+        }
+        assert!(Line::new(anchor(0, 0), anchor(5, 5)).is_none());
     }
 
     #[test]

@@ -180,13 +180,12 @@ pub unsafe extern "C" fn posix_trace_open(file_desc: c_int, trid: *mut TraceId) 
 #[unsafe(no_mangle)]
 pub extern "C" fn posix_trace_close(trid: TraceId) -> c_int {
     let _errno = ErrnoKept::new();
-    status(table::find(trid).and_then(|shared| {
-        let mut stream = shared.lock()?;
-        if stream.kind.is_active() {
+    status(table::find(trid).and_then(|found| {
+        let mut held = found.lock()?;
+        if held.stream()?.kind.is_active() {
             return Err(Invalid);
         }
-        table::remove(trid)?;
-        stream.kind.close()
+        held.remove()?.kind.close()
     }))
 }
 

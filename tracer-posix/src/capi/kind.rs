@@ -247,10 +247,8 @@ impl Kind {
         effort: Effort,
     ) -> Result<Next<'a>, Invalid> {
         match self {
-            Self::Active(stream) if effort == Effort::AtHand && !stream.has_next() => {
-                Ok(Next::NotYet)
-            }
-            Self::Logged(_) if effort == Effort::AtHand => Ok(Next::NotYet),
+            // What an active stream holds was looked for before.
+            Self::Active(_) | Self::Logged(_) if effort == Effort::AtHand => Ok(Next::NotYet),
             Self::Active(stream) => Ok(stream.try_next().map_or(Next::NotYet, |traced| {
                 Next::Event(traced.event, traced.realtime)
             })),

@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use crate::area::{Bell, ErrnoKept, realtime_now};
+use crate::area::{Bell, ErrnoAloneKept, ErrnoKept, realtime_now};
 use crate::event::{Event, Truncation};
 
 use super::clock::{self, nanoseconds};
@@ -17,7 +17,7 @@ use super::kind::{Effort, Kind, Next};
 use super::memory;
 use super::numbers::{Invalid, constants};
 use super::stream::store;
-use super::table;
+use super::table::{self, Held};
 use super::types::{EventInfo, TraceId};
 use super::wait::holding_back_signals;
 
@@ -55,22 +55,21 @@ enum Which {
 impl Places {
     /// Reports an event if one is there. Nothing is held when this returns.
     fn look(&self, trid: TraceId, which: Which, effort: Effort) -> Result<Look, Invalid> {
-        let _errno = ErrnoKept::new();
-        let shared = table::find(trid)?;
-        let mut stream = shared.lock()?;
+        let _errno = ErrnoAloneKept::new();
+        let mut held = table::find(trid)?.lock()?;
+        let table::Stream { kind, lent, .. } = held.stream()?;
         let is_null = self.event.is_null() || self.data_len.is_null() || self.unavailable.is_null();
-        if is_null || which == Which::Active && !stream.kind.is_active() {
+        if is_null || which == Which::Active && !kind.is_active() {
             return Err(Invalid);
         }
-        let table::Stream { kind, lent, .. } = &mut *stream;
         // Without a detour, for what is read most: each step on the way would copy the event.
         if let Kind::Active(stream) = kind
-            && stream.has_next()
-            && let Some(traced) = stream.try_next()
+            && let Some(traced) = stream.next_held()
         {
             self.fill(&traced.event, clock::timespec(traced.realtime))?;
             return Ok(Look::Reported);
         }
+        let _kept = ErrnoKept::new();
         if effort == Effort::Collect && memory::check_for(kind.memory_needed()).is_err() {
             return Ok(Look::NoMemory);
         }
@@ -185,18 +184,16 @@ impl Places {
     /// and again: another thread sleeps there, or nobody wakes.
     fn take_bell(&self, trid: TraceId) -> Option<RawFd> {
         let _errno = ErrnoKept::new();
-        let shared = table::find(trid).ok()?;
-        let mut stream = shared.lock().ok()?;
-        let bell = stream.kind.announce_sleep()?;
+        let mut held = table::find(trid).ok()?.lock().ok()?;
+        let bell = held.stream().ok()?.kind.announce_sleep()?;
         let file = bell.file()?;
         bell.take().then_some(file)
     }
 
     fn leave_bell(trid: TraceId, file: RawFd) {
         let _errno = ErrnoKept::new();
-        let shared = table::find(trid);
-        let stream = shared.as_ref().map(|shared| shared.lock());
-        match &stream {
+        let mut held = table::find(trid).and_then(|found| found.lock());
+        match held.as_mut().map(Held::stream) {
             Ok(Ok(stream)) => {
                 if let Some(bell) = stream.kind.bell() {
                     bell.leave();

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use crate::area::ErrnoKept;
 use crate::engine::{EventSet, Filtering};
+use crate::logged::Activity;
 use crate::stream::caller;
 
 use super::call_address::with_call_address;
@@ -18,7 +19,7 @@ pub(super) fn with_stream<T>(
     act: impl FnOnce(&mut Stream) -> Result<T, Invalid>,
 ) -> Result<T, Invalid> {
     let _errno = ErrnoKept::new();
-    act(&mut *table::find(trid)?.lock()?)
+    act(table::find(trid)?.lock()?.stream()?)
 }
 
 /// As [`with_stream`], for a call that collects what was recorded: fails with `ENOMEM` where there is no memory for that, and
@@ -99,9 +100,10 @@ with_call_address! {
 
 unsafe extern "C" fn flush_at(trid: TraceId, address: u64) -> c_int {
     let _errno = ErrnoKept::new();
-    number(table::find(trid).and_then(|shared| {
-        let _asking = shared.asking_for_flush();
-        shared.lock()?.kind.flush(caller(address))
+    number(table::find(trid).and_then(|found| {
+        let activity = found.activity();
+        let _asking = activity.as_deref().map(Activity::asking);
+        found.lock()?.stream()?.kind.flush(caller(address))
     }))
 }
 
@@ -121,13 +123,12 @@ with_call_address! {
 
 unsafe extern "C" fn shutdown_at(trid: TraceId, address: u64) -> c_int {
     let _errno = ErrnoKept::new();
-    number(table::find(trid).and_then(|shared| {
-        let mut stream = shared.lock()?;
-        if !stream.kind.is_active() {
+    number(table::find(trid).and_then(|found| {
+        let mut held = found.lock()?;
+        if !held.stream()?.kind.is_active() {
             return Err(Invalid);
         }
-        table::remove(trid)?;
-        stream.kind.shut_down(caller(address))
+        held.remove()?.kind.shut_down(caller(address))
     }))
 }
 
@@ -168,14 +169,15 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
     };
     let choose = |is_so, yes, no| if is_so { yes } else { no };
     let _errno = ErrnoKept::new();
-    number(table::find(trid).and_then(|shared| {
+    number(table::find(trid).and_then(|found| {
         if info.is_null() {
             return Err(Invalid);
         }
-        let now = match shared.status_of_flush() {
+        let now = match found.status_of_flush() {
             Some(status) => status,
             None => {
-                let kind = &mut shared.lock()?.kind;
+                let mut held = found.lock()?;
+                let kind = &mut held.stream()?.kind;
                 if let Err(number) = memory::check_for(kind.memory_needed()) {
                     return Ok(number);
                 }

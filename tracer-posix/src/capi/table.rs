@@ -7,9 +7,9 @@
 //! whatever state the fork found them.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU32};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::kind::Kind;
 use super::numbers::Invalid;
@@ -17,7 +17,7 @@ use super::sanitizer;
 use super::types::TraceId;
 use crate::area;
 use crate::engine::Origin;
-use crate::logged::{Activity, Asking};
+use crate::logged::Activity;
 use crate::stream::LoggedStatus;
 
 /// A stream with what C programs need beside it.
@@ -39,35 +39,70 @@ impl Stream {
     }
 }
 
-/// A stream in the table.
-pub(super) struct Shared {
-    stream: Mutex<Stream>,
-    is_shut_down: AtomicBool,
-    /// What the recorder is about, if there is one: to be known without the lock.
-    activity: Option<Arc<Activity>>,
+/// A place in the table, once it was needed; for good.
+#[derive(Default)]
+struct Place {
+    /// That of the stream that is here; 0 for none. Changed under the lock.
+    generation: AtomicU32,
+    stream: Mutex<Option<Stream>>,
+    /// What its recorder is about, if there is one: to be known without the lock.
+    activity: Mutex<Option<Arc<Activity>>>,
 }
 
-impl Shared {
-    /// The stream, for one thread at a time. Nobody keeps it while waiting for events.
-    pub(super) fn lock(&self) -> Result<Locked<'_, Stream>, Invalid> {
-        let stream = Locked::wait(&self.stream);
-        if self.is_shut_down.load(Acquire) {
-            Err(Invalid)
+/// The stream that an identifier stood for a moment ago.
+pub(super) struct Found {
+    place: &'static Place,
+    generation: u32,
+}
+
+/// A stream, for one thread at a time.
+pub(super) struct Held {
+    stream: Locked<'static, Option<Stream>>,
+    place: &'static Place,
+}
+
+impl Found {
+    /// Waits for the stream. Nobody keeps it while waiting for events.
+    #[inline]
+    pub(super) fn lock(&self) -> Result<Held, Invalid> {
+        let place = self.place;
+        let stream = Locked::wait(&place.stream);
+        if self.is_there() {
+            Ok(Held { stream, place })
         } else {
-            Ok(stream)
+            Err(Invalid)
         }
     }
 
-    /// Tells others that a flush is asked for, until what is returned is dropped.
-    pub(super) fn asking_for_flush(&self) -> Option<Asking<'_>> {
-        self.activity.as_deref().map(Activity::asking)
+    #[inline]
+    fn is_there(&self) -> bool {
+        self.place.generation.load(Acquire) == self.generation
+    }
+
+    /// What the stream's recorder is about, if it has one.
+    pub(super) fn activity(&self) -> Option<Arc<Activity>> {
+        let activity = Locked::wait(&self.place.activity).clone();
+        activity.filter(|_| self.is_there())
     }
 
     /// The status while a flush that was asked for goes on. It waits for nobody.
     pub(super) fn status_of_flush(&self) -> Option<LoggedStatus> {
-        let activity = self.activity.as_deref()?;
-        let is_shut_down = self.is_shut_down.load(Acquire);
-        activity.status_of_flush().filter(|_| !is_shut_down)
+        self.activity()?.status_of_flush()
+    }
+}
+
+impl Held {
+    /// The stream.
+    #[inline]
+    pub(super) fn stream(&mut self) -> Result<&mut Stream, Invalid> {
+        self.stream.as_mut().ok_or(Invalid)
+    }
+
+    /// Takes it out of the table; who waits for its events finds that out.
+    pub(super) fn remove(mut self) -> Result<Stream, Invalid> {
+        self.place.generation.store(0, Release);
+        *Locked::wait(&self.place.activity) = None;
+        self.stream.take().ok_or(Invalid)
     }
 }
 
@@ -105,15 +140,11 @@ impl<T> Drop for Locked<'_, T> {
     }
 }
 
-#[derive(Default)]
-struct Place {
-    generation: u32,
-    stream: Option<Arc<Shared>>,
-}
-
 struct Table {
     pid: i32,
-    places: Mutex<Vec<Place>>,
+    places: Box<[OnceLock<Box<Place>>]>,
+    /// Held by who enters a stream.
+    entering: Mutex<()>,
 }
 
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
@@ -141,7 +172,8 @@ fn table_made() -> Option<&'static Table> {
     sanitizer::look();
     let new = Box::new(Table {
         pid: area::own_pid(),
-        places: Mutex::default(),
+        places: (0..MAX_PLACES).map(|_| OnceLock::new()).collect(),
+        entering: Mutex::default(),
     });
     let new = Box::into_raw(new);
     if !found.is_null() {
@@ -154,29 +186,25 @@ fn table_made() -> Option<&'static Table> {
     table()
 }
 
-fn places(table: &Table) -> Locked<'_, Vec<Place>> {
-    Locked::wait(&table.places)
-}
-
 /// Enters a stream; `None` when no identifiers are left.
 pub(super) fn enter(kind: Kind) -> Option<TraceId> {
-    let mut places = places(table_made()?);
-    let index = match places.iter().position(|place| place.stream.is_none()) {
-        Some(index) => index,
-        None if places.len() < MAX_PLACES => {
-            places.push(Place::default());
-            places.len() - 1
-        }
-        None => return None,
-    };
-    let place = places.get_mut(index)?;
-    place.generation = next_generation();
-    place.stream = Some(Arc::new(Shared {
-        activity: kind.activity(),
-        stream: Mutex::new(Stream::new(kind)),
-        is_shut_down: AtomicBool::new(false),
-    }));
-    Some(place.generation << PLACE_BITS | u32::try_from(index).ok()?)
+    let table = table_made()?;
+    let _entering = Locked::wait(&table.entering);
+    let places = table
+        .places
+        .iter()
+        .map(|place| place.get_or_init(Box::default));
+    let (index, place) = places.zip(0..).find_map(|(place, index)| {
+        let is_free = place.generation.load(Acquire) == 0;
+        is_free.then_some((index, place))
+    })?;
+    // Who had found the stream that was here before may be about to see that it is gone.
+    let mut stream = Locked::wait(&place.stream);
+    let generation = next_generation();
+    *Locked::wait(&place.activity) = kind.activity();
+    *stream = Some(Stream::new(kind));
+    place.generation.store(generation, Release);
+    Some(generation << PLACE_BITS | index)
 }
 
 /// The next generation. Never 0, so that no identifier is.
@@ -198,53 +226,33 @@ fn distance_from_parent() -> u32 {
 }
 
 /// The stream that an identifier stands for.
-pub(super) fn find(untrusted: TraceId) -> Result<Arc<Shared>, Invalid> {
-    let places = places(table().ok_or(Invalid)?);
+#[inline]
+pub(super) fn find(untrusted: TraceId) -> Result<Found, Invalid> {
+    let table = table().ok_or(Invalid)?;
     let index = usize::try_from(untrusted & (u32::MAX >> (32 - PLACE_BITS)));
-    let place = index
-        .ok()
-        .and_then(|index| places.get(index))
-        .ok_or(Invalid)?;
-    let is_current = place.generation == untrusted >> PLACE_BITS;
-    place
-        .stream
-        .as_ref()
-        .filter(|_| is_current)
-        .cloned()
-        .ok_or(Invalid)
-}
-
-/// Takes a stream out of the table; who waits for its events is told.
-pub(super) fn remove(untrusted: TraceId) -> Result<Arc<Shared>, Invalid> {
-    let shared = find(untrusted)?;
-    let mut places = places(table().ok_or(Invalid)?);
-    let place = places.iter_mut().find(|place| {
-        place
-            .stream
-            .as_ref()
-            .is_some_and(|held| Arc::ptr_eq(held, &shared))
-    });
-    // Another thread may have been faster.
-    place.ok_or(Invalid)?.stream = None;
-    shared
-        .is_shut_down
-        .store(true, std::sync::atomic::Ordering::Release);
-    Ok(shared)
+    let place = index.ok().and_then(|index| table.places.get(index));
+    let place = place.and_then(OnceLock::get).ok_or(Invalid)?;
+    let generation = untrusted >> PLACE_BITS;
+    let found = Found { place, generation };
+    if generation != 0 && found.is_there() {
+        Ok(found)
+    } else {
+        Err(Invalid)
+    }
 }
 
 /// Runs when the program ends or the library is unloaded: streams end with their process, and the
 /// targets' trace points need not find that out by themselves.
 extern "C" fn on_unload() {
     let Some(table) = table() else { return };
-    // A thread that was killed in the middle of a call may hold the lock for ever.
-    if let Ok(mut places) = table.places.try_lock() {
-        for place in places.iter_mut() {
-            if let Some(shared) = place.stream.take()
-                && let Ok(mut stream) = shared.stream.try_lock()
-            {
-                // Its log is completed before the program is gone; nobody is there to hear of an error.
-                let _ = stream.kind.shut_down(Origin::NONE);
-            }
+    for place in table.places.iter().filter_map(OnceLock::get) {
+        // A thread that was killed in the middle of a call may hold the lock for ever.
+        if let Ok(mut held) = place.stream.try_lock()
+            && let Some(mut stream) = held.take()
+        {
+            place.generation.store(0, Release);
+            // Its log is completed before the program is gone; nobody is there to hear of an error.
+            let _ = stream.kind.shut_down(Origin::NONE);
         }
     }
 }

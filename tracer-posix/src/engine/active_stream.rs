@@ -278,7 +278,7 @@ impl<L: Flush> ActiveStream<L> {
     }
 
     /// The oldest event, if one is there. Does not collect: call [`sync`](Self::sync) before.
-    #[inline]
+    #[inline(always)]
     pub fn next_event(&mut self) -> Option<Event<'_>> {
         let restart = self.before_restart();
         let header = self.core.next(&mut self.lent, restart)?;

@@ -72,17 +72,18 @@ impl Merge {
         // One that lies beyond what is certain waits for the events before it: it has its place after them.
         let told = self.losses.partition_point(|loss| loss.since <= until);
         let mut losses = self.losses.drain(..told).peekable();
-        for event in self.events.drain(..ready) {
+        for event in self.events.get(..ready).unwrap_or_default() {
             while let Some(loss) = losses.next_if(|loss| loss.since < event.header.time) {
                 core.feed_loss(loss);
             }
             if core.needs_flush_before(&event.header, event.data_length) {
                 flush(core);
             }
-            core.feed(event.header, event.data(&self.data));
+            core.take(&event.header, event.data(&self.data));
         }
         // What is left was lost after the last event that is certain.
         losses.for_each(|loss| core.feed_loss(loss));
+        self.events.drain(..ready);
         self.compact();
     }
 

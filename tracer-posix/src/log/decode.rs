@@ -2,8 +2,8 @@
 
 use tracer_common::event_type::EventTypeId;
 
-use super::dictionary::Site;
-use super::encode::flags;
+use super::dictionary::{LastSeen, Site};
+use super::encode::{LONGEST_COMMON_DATA, flags};
 use super::layout::{ALIGNMENT, PACKET_HEADER_BYTES};
 use super::losses::LossCounts;
 use super::packet_header::PacketHeader;
@@ -21,6 +21,8 @@ pub(super) struct Packet {
     common_data: Vec<Span>,
     events: Vec<EventEntry>,
     next: usize,
+    /// The data of the event given out last, where it does not lie in the packet in one piece.
+    joined: Vec<u8>,
 }
 
 /// A piece of the packet's bytes.
@@ -36,7 +38,7 @@ struct ThreadEntry {
     tid: i32,
     thread_id: u64,
     comm: Span,
-    last_cpu: Option<u32>,
+    last_seen: LastSeen,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +47,16 @@ struct EventEntry {
     thread: u32,
     site: u32,
     cpu: Option<u32>,
-    data: Span,
+    data: Data,
     truncation: Truncation,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Data {
+    /// All of it lies in the packet.
+    Whole(Span),
+    /// A number comes behind it.
+    WithNumber(Span, u64),
 }
 
 /// Something in a packet is not as it has to be.
@@ -140,7 +150,10 @@ impl Packet {
         let thread = state.thread?;
         let site = self.site(cursor)?;
         let cpu = self.cpu(cursor, bits, thread)?;
-        let data = self.data(cursor, bits)?;
+        let data = self.data(cursor, bits, thread, state.time)?;
+        let event_type = self.sites.get(to_usize(site))?.event_type;
+        let place = self.threads.get_mut(to_usize(thread))?;
+        place.last_seen.follow(event_type, state.time);
         Some(EventEntry {
             time: state.time,
             thread,
@@ -164,7 +177,7 @@ impl Packet {
                 tid: cursor.number32()?.cast_signed(),
                 thread_id: cursor.number()?,
                 comm: counted_span(cursor)?,
-                last_cpu: None,
+                last_seen: LastSeen::default(),
             };
             self.threads.push(entry);
         }
@@ -194,11 +207,11 @@ impl Packet {
             0 => Some(None),
             flags::SAME_CPU => {
                 let entry = self.threads.get(to_usize(thread))?;
-                entry.last_cpu.map(Some)
+                entry.last_seen.cpu.map(Some)
             }
             flags::CPU => {
                 let cpu = cursor.number32()?;
-                self.threads.get_mut(to_usize(thread))?.last_cpu = Some(cpu);
+                self.threads.get_mut(to_usize(thread))?.last_seen.cpu = Some(cpu);
                 Some(Some(cpu))
             }
             _ => None,
@@ -206,15 +219,28 @@ impl Packet {
     }
 
     #[inline]
-    fn data(&mut self, cursor: &mut Cursor<'_>, bits: u8) -> Option<Span> {
+    fn data(&mut self, cursor: &mut Cursor<'_>, bits: u8, thread: u32, time: u64) -> Option<Data> {
+        let number = bits & (flags::RAN | flags::NUMBER);
         if bits & flags::COMMON_DATA == 0 {
-            return counted_span(cursor);
+            let data = counted_span(cursor).map(Data::Whole);
+            return data.filter(|_| number == 0);
         }
         let index = cursor.number32()?;
         if is_new(index, self.common_data.len())? {
             self.common_data.push(counted_span(cursor)?);
         }
-        self.common_data.get(to_usize(index)).copied()
+        let common = *self.common_data.get(to_usize(index))?;
+        let number = match number {
+            0 => return Some(Data::Whole(common)),
+            flags::RAN => {
+                let thread = self.threads.get(to_usize(thread))?;
+                thread.last_seen.ran_until(time)?
+            }
+            flags::NUMBER => cursor.number()?,
+            _ => return None,
+        };
+        let fits = to_usize(common.length) <= LONGEST_COMMON_DATA;
+        fits.then_some(Data::WithNumber(common, number))
     }
 
     /// Whether an event is left.
@@ -240,10 +266,19 @@ impl Packet {
             program_address: site.program_address,
             truncation: entry.truncation,
         };
-        let event = Event {
-            header,
-            data: self.bytes_of(entry.data),
+        if let Data::WithNumber(common, number) = entry.data {
+            let mut joined = std::mem::take(&mut self.joined);
+            joined.clear();
+            joined.extend_from_slice(self.bytes_of(common));
+            joined.extend_from_slice(&number.to_ne_bytes());
+            self.joined = joined;
+        }
+        let data = match entry.data {
+            Data::Whole(span) => self.bytes_of(span),
+            Data::WithNumber(..) => &self.joined,
         };
+        let thread = self.threads.get(to_usize(entry.thread))?;
+        let event = Event { header, data };
         Some((event, self.bytes_of(thread.comm)))
     }
 

@@ -56,6 +56,31 @@ impl Comm {
     }
 }
 
+/// What a packet's events so far say of a thread, for those that follow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LastSeen {
+    /// The CPU that it named last.
+    pub cpu: Option<u32>,
+    /// When it got a CPU last.
+    got_cpu: Option<u64>,
+}
+
+impl LastSeen {
+    /// Takes notice of an event of the thread.
+    #[inline]
+    pub fn follow(&mut self, event_type: EventTypeId, time: u64) {
+        if event_type == EventTypeId::SWITCH_IN {
+            self.got_cpu = Some(time);
+        }
+    }
+
+    /// How long it has had its CPU at `time`, if that can be told.
+    #[inline]
+    pub fn ran_until(&self, time: u64) -> Option<u64> {
+        time.checked_sub(self.got_cpu?)
+    }
+}
+
 /// Where in which program an event arises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Site {

@@ -1,8 +1,11 @@
 //! Events to the bytes of a packet.
 
-use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
+use std::mem::offset_of;
 
-use super::dictionary::{Comm, DataDictionary, Dictionary, Entry, Site, Thread};
+use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
+use tracer_common::kernel::SwitchOutData;
+
+use super::dictionary::{Comm, DataDictionary, Dictionary, Entry, LastSeen, Site, Thread};
 use super::layout::{ALIGNMENT, LogId, PACKET_HEADER_BYTES};
 use super::losses::LossCounts;
 use super::packet_header::PacketHeader;
@@ -23,16 +26,21 @@ pub(super) mod flags {
     pub const CPU: u8 = 8;
     /// Its data is in the dictionary.
     pub const COMMON_DATA: u8 = 16;
+    /// Its data ends, behind what is in the dictionary, in the time since its thread got a CPU.
+    pub const RAN: u8 = 32;
+    /// Its data ends, behind what is in the dictionary, in a number of 64 bits, which follows.
+    pub const NUMBER: u8 = 64;
     /// Bits that have a meaning.
-    pub const ALL: u8 = 31;
+    pub const ALL: u8 = 127;
 }
 
 /// The longest data that is looked for in the dictionary. Only system events have data that comes again and again.
-const LONGEST_COMMON_DATA: usize = 64;
+pub(super) const LONGEST_COMMON_DATA: usize = 64;
 
 /// Most bytes of an event beside its data: flags, time, thread (index, pid, tid, `pthread_t`, name), site (index, type,
-/// address), cpu, data (index, length).
-const MAX_EVENT_OVERHEAD: usize = 1 + 10 + (5 + 5 + 5 + 10 + 1 + 16) + (5 + 5 + 10) + 5 + (5 + 5);
+/// address), cpu, data (index, length, number behind it).
+const MAX_EVENT_OVERHEAD: usize =
+    1 + 10 + (5 + 5 + 5 + 10 + 1 + 16) + (5 + 5 + 10) + 5 + (5 + 5 + 10);
 
 /// Bytes of a packet that are there whatever is in it.
 const fn packet_bytes(definitions: usize, events: usize) -> usize {
@@ -55,8 +63,8 @@ pub(super) struct PacketBuilder {
     definitions: Definitions,
     defined: EventSet,
     threads: Dictionary<Thread>,
-    /// The CPU that each thread named last.
-    cpus: Vec<Option<u32>>,
+    /// What is remembered of each thread.
+    last_seen: Vec<LastSeen>,
     last_thread: Option<u32>,
     sites: Dictionary<Site>,
     data: DataDictionary,
@@ -72,7 +80,7 @@ impl Default for PacketBuilder {
             definitions: Definitions::default(),
             defined: EventSet::EMPTY,
             threads: Dictionary::default(),
-            cpus: Vec::new(),
+            last_seen: Vec::new(),
             last_thread: None,
             sites: Dictionary::default(),
             data: DataDictionary::default(),
@@ -131,8 +139,11 @@ impl PacketBuilder {
         bytes.put(delta);
         let thread = self.put_thread(&mut bytes, &mut flags, header, comm);
         self.put_site(&mut bytes, header);
-        self.put_cpu(&mut bytes, &mut flags, thread, header.cpu);
-        self.put_data(bytes, flags, header.event_type, data);
+        let mut seen = self.seen(thread);
+        put_cpu(&mut bytes, &mut flags, &mut seen, header.cpu);
+        self.put_data(bytes, flags, header, &seen, data);
+        seen.follow(header.event_type, header.time.0);
+        self.remember(thread, seen);
     }
 
     /// Returns the thread's number.
@@ -168,7 +179,7 @@ impl PacketBuilder {
         *flags |= flags::THREAD;
         bytes.put(u64::from(index));
         if let Entry::New(_) = entry {
-            self.cpus.push(None);
+            self.last_seen.push(LastSeen::default());
             bytes.put(u64::from(thread.pid.cast_unsigned()));
             bytes.put(u64::from(thread.tid.cast_unsigned()));
             bytes.put(thread.thread_id);
@@ -194,26 +205,34 @@ impl PacketBuilder {
     }
 
     #[inline]
-    fn put_cpu(&mut self, bytes: &mut Scratch, flags: &mut u8, thread: u32, cpu: Option<u32>) {
-        let Some(cpu) = cpu else {
-            return;
-        };
-        let place = usize::try_from(thread)
-            .ok()
-            .and_then(|thread| self.cpus.get_mut(thread));
-        if let Some(last) = place {
-            if *last == Some(cpu) {
-                *flags |= flags::SAME_CPU;
-                return;
-            }
-            *last = Some(cpu);
-        }
-        *flags |= flags::CPU;
-        bytes.put(u64::from(cpu));
+    fn seen(&self, thread: u32) -> LastSeen {
+        let place = usize::try_from(thread).ok();
+        let seen = place.and_then(|thread| self.last_seen.get(thread));
+        seen.copied().unwrap_or_default()
     }
 
     #[inline]
-    fn put_data(&mut self, mut bytes: Scratch, mut flags: u8, id: EventTypeId, data: &[u8]) {
+    fn remember(&mut self, thread: u32, seen: LastSeen) {
+        let place = usize::try_from(thread).ok();
+        if let Some(place) = place.and_then(|thread| self.last_seen.get_mut(thread)) {
+            *place = seen;
+        }
+    }
+
+    #[inline]
+    fn put_data(
+        &mut self,
+        mut bytes: Scratch,
+        mut flags: u8,
+        header: &EventHeader,
+        seen: &LastSeen,
+        data: &[u8],
+    ) {
+        let id = header.event_type;
+        let (data, ran) = match split_ran(id, data) {
+            Some((data, ran)) => (data, Some(ran)),
+            None => (data, None),
+        };
         let may_be_common = !id.is_user() && (1..=LONGEST_COMMON_DATA).contains(&data.len());
         let entry = may_be_common.then(|| self.data.enter(data, &self.events));
         if let Some(entry) = entry {
@@ -224,6 +243,15 @@ impl PacketBuilder {
         if is_inline {
             bytes.put(data.len() as u64);
         }
+        let mut number = Scratch::default();
+        if let Some(ran) = ran {
+            if seen.ran_until(header.time.0) == Some(ran) {
+                flags |= flags::RAN;
+            } else {
+                flags |= flags::NUMBER;
+                number.put(ran);
+            }
+        }
         bytes.set_first(flags);
         self.events.extend_from_slice(bytes.as_bytes());
         if is_inline {
@@ -232,6 +260,7 @@ impl PacketBuilder {
             }
             self.events.extend_from_slice(data);
         }
+        self.events.extend_from_slice(number.as_bytes());
     }
 
     /// Takes the packet out; `room` is reused for the next one.
@@ -255,11 +284,33 @@ impl PacketBuilder {
         self.definitions.clear();
         self.defined = EventSet::EMPTY;
         self.threads.clear();
-        self.cpus.clear();
+        self.last_seen.clear();
         self.last_thread = None;
         self.sites.clear();
         self.data.clear();
     }
+}
+
+#[inline]
+fn put_cpu(bytes: &mut Scratch, flags: &mut u8, seen: &mut LastSeen, cpu: Option<u32>) {
+    let Some(cpu) = cpu else {
+        return;
+    };
+    if seen.cpu == Some(cpu) {
+        *flags |= flags::SAME_CPU;
+        return;
+    }
+    seen.cpu = Some(cpu);
+    *flags |= flags::CPU;
+    bytes.put(u64::from(cpu));
+}
+
+/// What a switch from a thread says, and, apart from it, how long that had run: all the rest comes again and again.
+#[inline]
+fn split_ran(id: EventTypeId, data: &[u8]) -> Option<(&[u8], u64)> {
+    let is_whole = id == EventTypeId::SWITCH_OUT && data.len() == size_of::<SwitchOutData>();
+    let (rest, ran) = data.split_last_chunk().filter(|_| is_whole)?;
+    Some((rest, u64::from_ne_bytes(*ran)))
 }
 
 /// A packet that takes no more events and has no place yet.
@@ -329,3 +380,5 @@ pub(super) fn aligned(length: usize) -> usize {
 }
 
 const _: () = assert!(MAX_EVENT_OVERHEAD <= Scratch::CAPACITY);
+// The number is behind all that comes again, without a gap.
+const _: () = assert!(offset_of!(SwitchOutData, ran_ns) + 8 == size_of::<SwitchOutData>());

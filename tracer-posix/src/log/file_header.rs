@@ -428,14 +428,15 @@ mod tests {
     #[test]
     fn a_log_for_later_readers_is_told_from_a_damaged_one() {
         let mut bytes = header().to_bytes();
-        bytes[10] = 3;
+        let later = VERSION + 1;
+        bytes[10..12].copy_from_slice(&later.to_le_bytes());
         bytes[CRC].fill(0);
         let crc = crc32c::crc32c(&bytes);
         bytes[CRC].copy_from_slice(&crc.to_le_bytes());
 
         assert_eq!(
             FileHeader::from_bytes(&bytes),
-            Err(HeaderFault::TooNew { needed: 3 })
+            Err(HeaderFault::TooNew { needed: later })
         );
     }
 

@@ -10,10 +10,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::engine::sizes::TRACE_NAME_MAX;
 
 /// The version of the format that is written here.
-pub(super) const VERSION: u16 = 2;
+pub(super) const VERSION: u16 = 3;
 
 /// The oldest version whose readers understand what is written here.
-pub(super) const OLDEST_READER: u16 = 1;
+pub(super) const OLDEST_READER: u16 = 3;
 
 /// Starts a log. The first byte is no text and the next ones notice a transfer that changes the ends of lines.
 pub(super) const FILE_MAGIC: [u8; 8] = *b"\x93TRL\r\n\x1a\n";

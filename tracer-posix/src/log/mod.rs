@@ -28,6 +28,8 @@ mod probe;
 mod reader;
 mod region;
 mod ring;
+#[cfg(test)]
+mod switches;
 mod sys;
 mod track;
 mod trailer;

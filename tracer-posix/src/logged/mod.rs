@@ -20,7 +20,7 @@ mod recording;
 mod serve;
 mod thread_names;
 
-pub(crate) use activity::{Activity, Asking};
+pub(crate) use activity::Activity;
 pub use client::{LogCallError, LoggedStream, RecorderGone};
 pub use protocol::LoggedStatus;
 pub use recording::Recording;

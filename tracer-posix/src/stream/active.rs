@@ -162,9 +162,12 @@ impl Stream {
         self.stream.event_types()
     }
 
-    /// Whether an event can be had without collecting.
-    pub(crate) fn has_next(&self) -> bool {
-        self.stream.held() > 0
+    /// The oldest event, if one can be had without collecting.
+    #[inline(always)]
+    pub(crate) fn next_held(&mut self) -> Option<Traced<'_>> {
+        let event = self.stream.next_event()?;
+        let realtime = self.clock.time(event.header.time);
+        Some(Traced { event, realtime })
     }
 
     /// The oldest event, if one is there. It is taken out of the stream.
@@ -175,9 +178,7 @@ impl Stream {
             self.stream.fetch();
             self.clock.look();
         }
-        let event = self.stream.next_event()?;
-        let realtime = self.clock.time(event.header.time);
-        Some(Traced { event, realtime })
+        self.next_held()
     }
 
     /// The oldest event; waits for one, but not longer than `patience`.

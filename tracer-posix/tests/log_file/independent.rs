@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use tracer_common::kernel::SwitchOutData;
 use tracer_posix::EventTypeId;
 use tracer_posix::engine::LogFullPolicy;
 use tracer_posix::event::Truncation;
@@ -88,6 +89,19 @@ fn events(count: u64) -> Vec<Recorded> {
     for (number, event) in events.iter_mut().enumerate().filter(|(n, _)| n % 3 == 0) {
         event.header.event_type = EventTypeId::SWITCH_IN;
         event.data = vec![u8::try_from(number % 4).unwrap(); 24];
+    }
+    // The thread ran since its last switch-in, as a rule.
+    for number in (12..events.len()).filter(|number| number % 12 == 6) {
+        let since = events[number - 3].header;
+        let event = &mut events[number];
+        event.header.event_type = EventTypeId::SWITCH_OUT;
+        event.header.tid = since.tid;
+        event.data = vec![1; size_of::<SwitchOutData>()];
+        let ran_ns = match number % 5 {
+            0 => number as u64,
+            _ => event.header.time.0 - since.time.0,
+        };
+        *event.data.last_chunk_mut().unwrap() = ran_ns.to_ne_bytes();
     }
     events
 }

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::SwitchOutData;
 use tracer_posix::engine::{Attributes, Ledger, LogFullPolicy};
 use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_posix::log::{Damage, FinalStatus, LogHeader, LogOptions, LogWriter};
@@ -18,6 +19,15 @@ fn number() -> impl Strategy<Value = u64> {
     ]
 }
 
+/// As much as the kernel tells of a switch from a thread, which ends in how long that ran.
+fn switch_out_data() -> impl Strategy<Value = Vec<u8>> {
+    (0_u8..2, number()).prop_map(|(byte, ran_ns)| {
+        let mut data = vec![byte; size_of::<SwitchOutData>()];
+        *data.last_chunk_mut().unwrap() = ran_ns.to_ne_bytes();
+        data
+    })
+}
+
 fn any_event() -> impl Strategy<Value = (u64, Recorded)> {
     let thread = (
         prop_oneof![4 => 1_i32..4, 1 => any::<i32>()],
@@ -25,10 +35,13 @@ fn any_event() -> impl Strategy<Value = (u64, Recorded)> {
         number(),
         prop::collection::vec(prop_oneof![Just(b'a'), any::<u8>()], 0..=16),
     );
-    let site = (prop_oneof![1_u32..45, 256_u32..260], number());
+    let switch = EventTypeId::SWITCH_IN.0..=EventTypeId::SWITCH_OUT.0;
+    let event_type = prop_oneof![2 => 1_u32..45, 2 => 256_u32..260, 1 => switch];
+    let site = (event_type, number());
     let data = prop_oneof![
         2 => prop::collection::vec(0_u8..2, 0..=3),
         1 => prop::collection::vec(any::<u8>(), 0..=MAX_DATA),
+        1 => switch_out_data(),
     ];
     let cpu = prop::option::of(prop_oneof![3 => 0_u32..3, 1 => any::<u32>()]);
     let pause = prop_oneof![0_u64..3, 0_u64..1_000_000, 0_u64..1 << 50];

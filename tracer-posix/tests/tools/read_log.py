@@ -10,7 +10,7 @@ import json
 import struct
 import sys
 
-VERSION = 1
+VERSION = 3
 FILE_MAGIC = bytes.fromhex("93 54 52 4c 0d 0a 1a 0a")
 PACKET_MAGIC = bytes.fromhex("a7 54 52 4c 70 6b 74 0a")
 TRAILER_MAGIC = bytes.fromhex("c2 54 52 4c 65 6e 64 0a")
@@ -18,6 +18,7 @@ REGION = 8192
 LONGEST = 1 << 20
 PACKET_HEADER = 88
 LOOP, UNTIL_FULL, APPEND = 1, 2, 4
+SWITCH_IN = 37
 
 
 class Malformed(Exception):
@@ -87,6 +88,7 @@ class Header:
             raise Malformed("length of the header")
         if crc32c(copy[:12] + bytes(4) + copy[16:length]) != crc:
             raise Malformed("checksum of the header")
+        self.is_little = copy[20] == 1
         self.is_complete = copy[22] != 0
         self.policy = copy[23]
         self.generation = struct.unpack_from("<Q", copy, 24)[0]
@@ -128,6 +130,7 @@ class Packet:
         if crc32c(raw[:84]) != struct.unpack_from("<I", raw, 84)[0]:
             raise Malformed("checksum of the packet's header")
         self.offset = offset
+        self.is_little = header.is_little
         self.length, self.events_at, self.count, self.preamble_crc = struct.unpack_from("<IIII", raw, 8)
         self.sequence, self.oldest, self.first, self.last = struct.unpack_from("<QQQQ", raw, 24)
         self.realtime_offset = struct.unpack_from("<q", raw, 56)[0]
@@ -169,7 +172,7 @@ class Packet:
         time, thread, events = self.first, None, []
         for _ in range(self.count):
             flags = cursor.byte()
-            if flags > 31 or flags & 12 == 12:
+            if flags > 127 or flags & 12 == 12 or flags & 96 == 96:
                 raise Malformed("flags")
             time += cursor.varint()
             if flags & 2:
@@ -188,6 +191,18 @@ class Packet:
                 data = entry(cursor, common, read_data)
             else:
                 data = read_data(cursor)
+            if flags & 96:
+                if not flags & 16 or len(data) > 64:
+                    raise Malformed("a number behind this data")
+                if flags & 64:
+                    number = cursor.varint()
+                elif thread["got_cpu"] is None:
+                    raise Malformed("no switch to the thread")
+                else:
+                    number = time - thread["got_cpu"]
+                data = data + struct.pack("<Q" if self.is_little else ">Q", number)
+            if event_type == SWITCH_IN:
+                thread["got_cpu"] = time
             events.append(
                 {
                     "time": time,
@@ -231,6 +246,7 @@ def read_thread(cursor):
         "thread_id": cursor.varint(),
         "comm": cursor.bytes(cursor.varint()),
         "cpu": None,
+        "got_cpu": None,
     }
 
 

@@ -50,9 +50,9 @@ impl Buffer {
     }
 
     /// Adds an event at the newest end. One that is not accounted takes none of the stream's room.
-    pub(super) fn push(&mut self, header: EventHeader, data: &[u8], is_accounted: bool) {
+    pub(super) fn push(&mut self, header: &EventHeader, data: &[u8], is_accounted: bool) {
         self.blocks.push(MOST_HEAD + data.len(), |known, block| {
-            known.pack(&header, data, is_accounted, block);
+            known.pack(header, data, is_accounted, block);
         });
         self.ends_with_gap = false;
         self.events += 1;
@@ -106,6 +106,7 @@ impl Buffer {
     }
 
     /// Takes what is oldest. A gap is given out only when an event follows it.
+    #[inline(always)]
     pub(super) fn pop(&mut self, data: &mut Vec<u8>) -> Option<Oldest> {
         if self.events == 0 {
             return None;

@@ -112,6 +112,12 @@ impl StreamCore {
     /// Takes the next event of the merged sequence: records it, or not, as state, filter and policy
     /// say.
     pub fn feed(&mut self, header: EventHeader, data: &[u8]) {
+        self.take(&header, data);
+    }
+
+    /// As [`feed`](Self::feed): an event of many is not copied on its way.
+    #[inline]
+    pub(crate) fn take(&mut self, header: &EventHeader, data: &[u8]) {
         if header.time < self.horizon {
             self.lose(LossCause::Late, 1, header.time);
             return;
@@ -153,7 +159,7 @@ impl StreamCore {
         }
     }
 
-    fn record(&mut self, header: EventHeader, data: &[u8]) {
+    fn record(&mut self, header: &EventHeader, data: &[u8]) {
         let size = event_size(data.len());
         match self.policy {
             StreamFullPolicy::Loop => {
@@ -179,7 +185,7 @@ impl StreamCore {
         }
     }
 
-    fn hold(&mut self, header: EventHeader, data: &[u8]) {
+    fn hold(&mut self, header: &EventHeader, data: &[u8]) {
         self.ledger.recorded += 1;
         self.buffer.push(header, data, true);
     }
@@ -191,7 +197,7 @@ impl StreamCore {
         if !self.filter.contains(EventTypeId::STOP) {
             self.ledger.recorded += 1;
             let header = Origin::NONE.header(EventTypeId::STOP, at);
-            self.buffer.push(header, &AUTOMATIC.to_ne_bytes(), false);
+            self.buffer.push(&header, &AUTOMATIC.to_ne_bytes(), false);
         }
     }
 
@@ -258,7 +264,7 @@ impl StreamCore {
     fn record_own(&mut self, event_type: EventTypeId, caller: Origin, data: &[u8]) {
         let is_full_loop = self.policy == StreamFullPolicy::Loop && self.is_full;
         if !self.filter.contains(event_type) && !is_full_loop {
-            self.record(caller.header(event_type, self.horizon), data);
+            self.record(&caller.header(event_type, self.horizon), data);
         }
     }
 
@@ -316,7 +322,7 @@ impl StreamCore {
         if self.is_running() && !self.filter.contains(event_type) {
             self.ledger.recorded += 1;
             let header = caller.header(event_type, self.horizon);
-            self.buffer.push(header, &[], false);
+            self.buffer.push(&header, &[], false);
         }
     }
 
@@ -346,7 +352,7 @@ impl StreamCore {
 
     /// The oldest event, if there is one; its data is put into `data`. `now` is asked for only when
     /// the stream restarts itself because it has become empty.
-    #[inline]
+    #[inline(always)]
     pub fn next(
         &mut self,
         data: &mut Vec<u8>,
@@ -382,7 +388,7 @@ impl StreamCore {
     }
 
     /// Time does not go back for the reader.
-    #[inline]
+    #[inline(always)]
     fn reported(&mut self, mut header: EventHeader) -> EventHeader {
         header.time = header.time.max(self.last_reported);
         self.last_reported = header.time;
@@ -397,19 +403,25 @@ impl StreamCore {
     }
 
     /// After an event was read: the stream has room again, and restarts when it is empty.
+    #[inline]
     fn make_room(&mut self, now: impl FnOnce() -> MonotonicNs) {
         self.is_full = false;
         if self.activity == Activity::StoppedFull && self.buffer.events() == 0 {
             let at = self.horizon.max(now());
-            self.activity = Activity::Running {
-                since: at,
-                is_restarted: true,
-            };
-            if !self.filter.contains(EventTypeId::START) {
-                let header = Origin::NONE.header(EventTypeId::START, at);
-                let data = self.filter.to_bytes();
-                self.hold(header, &data);
-            }
+            self.restart(at);
+        }
+    }
+
+    #[cold]
+    fn restart(&mut self, at: MonotonicNs) {
+        self.activity = Activity::Running {
+            since: at,
+            is_restarted: true,
+        };
+        if !self.filter.contains(EventTypeId::START) {
+            let header = Origin::NONE.header(EventTypeId::START, at);
+            let data = self.filter.to_bytes();
+            self.hold(&header, &data);
         }
     }
 
