@@ -279,6 +279,22 @@ fn names_that_are_claimed_and_never_written_hold_nobody_up() {
 }
 
 #[test]
+fn a_name_that_is_never_written_does_not_hold_up_each_that_comes_after_it() {
+    let (source, hostile, _) = reader_and_hostile();
+    // State and writer share a word: claimed, by a process that lives.
+    let claimed = u64::from(std::process::id()) << 32 | u64::from(name_state::CLAIMED);
+    hostile.set(NAMES_OFFSET, claimed);
+    let begin = Instant::now();
+    for number in 0..20 {
+        let name = format!("name {number}");
+        let id = source.area().define_name(name.as_bytes()).unwrap();
+        assert_ne!(id, EventTypeId::UNNAMED_USEREVENT);
+        assert_eq!(source.area().define_name(name.as_bytes()).unwrap(), id);
+    }
+    assert!(begin.elapsed() < Duration::from_secs(5), "held up");
+}
+
+#[test]
 fn whatever_a_target_writes_the_reader_goes_on() {
     let (mut source, mut hostile, generation) = reader_and_hostile();
     let (mut types, mut events, mut data, mut losses) =

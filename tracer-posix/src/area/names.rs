@@ -4,6 +4,7 @@
 //! Entries are filled in order and never emptied. Whoever adds a name looks at each entry up to
 //! the first free one, and waits for one that is being written: so a name never stands twice.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
@@ -14,9 +15,12 @@ use tracer_common::event_type::{
 
 use super::mapping::Parts;
 
-/// How long to wait for others to finish their entries, all of them together, before they are taken
-/// for stuck: a hostile process may claim every entry and write none.
+/// How long this process waits for others to finish their entries, all of them and all names together, before they are
+/// taken for stuck: a hostile process may claim every entry and write none. Writing one takes a microsecond.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How much of it is used up, in nanoseconds.
+static WAITED: AtomicU64 = AtomicU64::new(0);
 
 /// The name is longer than `{TRACE_EVENT_NAME_MAX}` (`ENAMETOOLONG`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +39,6 @@ pub(super) fn define(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameT
     if let Some(id) = predefined_event_type(name) {
         return Ok(id);
     }
-    let give_up = Instant::now() + PATIENCE;
     for index in 0..NAME_SLOTS {
         let Some(entry) = parts.name(index) else {
             break;
@@ -45,7 +48,7 @@ pub(super) fn define(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameT
             raise_count(parts, index + 1);
             return Ok(identifier(index));
         }
-        match settled(entry, name, give_up) {
+        match settled(entry, name) {
             Settled::Same => return Ok(identifier(index)),
             Settled::Taken => {
                 raise_count(parts, index + 1);
@@ -91,7 +94,8 @@ enum Settled {
 }
 
 /// Waits until `entry` is written.
-fn settled(entry: &NameEntry, wanted: &[u8], give_up: Instant) -> Settled {
+fn settled(entry: &NameEntry, wanted: &[u8]) -> Settled {
+    let mut last_look = None;
     while entry.state.load(Acquire) != name_state::READY {
         let writer = entry.writer.load(Relaxed);
         let is_writer_gone = writer > 0 && !process_exists(writer);
@@ -104,7 +108,11 @@ fn settled(entry: &NameEntry, wanted: &[u8], give_up: Instant) -> Settled {
             write(entry, wanted);
             return Settled::Taken;
         }
-        if Instant::now() > give_up {
+        let now = Instant::now();
+        let since = now.saturating_duration_since(last_look.replace(now).unwrap_or(now));
+        let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        let waited = WAITED.fetch_add(since, Relaxed).saturating_add(since);
+        if Duration::from_nanos(waited) > PATIENCE {
             return Settled::Other;
         }
         std::thread::yield_now();
