@@ -1,5 +1,6 @@
 //! Where a stream's chunks are: how its windows are cut into them.
 
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -54,6 +55,15 @@ impl Shape {
         let beginning = usize::try_from(FIRST_RECORD).unwrap_or(0) + IDENTITY_TAKES;
         let used = self.chunk_bytes - beginning - lost_at_the_end.min(self.chunk_bytes / 2);
         u32::try_from(stream_bytes.div_ceil(used.max(1)) + 2).unwrap_or(u32::MAX)
+    }
+
+    /// The chunks below `fresh`, window by window: which of the stream's windows, and its chunks.
+    pub(super) fn by_window(self, fresh: u32) -> impl Iterator<Item = (usize, Range<u32>)> {
+        let in_window = u32::try_from(self.in_window).unwrap_or(u32::MAX);
+        let starts = (0..fresh).step_by(self.in_window);
+        starts
+            .enumerate()
+            .map(move |(n, start)| (n, start..start.saturating_add(in_window).min(fresh)))
     }
 
     /// Which of the stream's windows a chunk is in, and where.

@@ -51,6 +51,10 @@ pub(super) trait Windows: Copy {
     fn count(&self) -> usize;
     /// Where one is mapped; maps it where that has to be done.
     fn base(&self, index: usize) -> Option<NonNull<u8>>;
+    /// Whether nothing was ever written to one, so that it need not be looked into. (`false` where nobody looks.)
+    fn is_empty(&self, _index: usize) -> bool {
+        false
+    }
 }
 
 /// How many lanes or ended chunks a thread looks at until it has one: as many as there are threads that may take them from it. A hostile
@@ -109,24 +113,33 @@ impl<'a, W: Windows> Pool<'a, W> {
     /// Where a chunk is. `None` where there is no such chunk, or it cannot be mapped.
     pub(super) fn place(&self, ordinal: u32) -> Option<Place<'a>> {
         let (window, index) = self.shape.place(ordinal);
-        let entry = self.parts.stream_window(self.slot, window)?;
-        let untrusted = usize::try_from(entry.load(Acquire)).ok()?.checked_sub(1)?;
-        self.place_in(ordinal, untrusted, index)
+        let base = self.windows.base(self.window(window)?)?;
+        Some(self.shape.place_within(ordinal, base, index))
     }
 
-    /// Every chunk that was ever handed out.
+    /// The stream's n-th window, if it has so many.
+    fn window(&self, n: usize) -> Option<usize> {
+        let entry = self.parts.stream_window(self.slot, n)?;
+        let untrusted = usize::try_from(entry.load(Acquire)).ok()?.checked_sub(1)?;
+        (untrusted < self.windows.count()).then_some(untrusted)
+    }
+
+    /// Every chunk that was ever handed out, but for those in windows that nobody has written to.
     pub(super) fn places(&self) -> impl Iterator<Item = Place<'a>> {
+        let pool = *self;
         let fresh = self.control.fresh.load(Acquire);
         // In a stream that is no more than a slot, or a hostile one's, the list of windows ends before.
-        (0..fresh).map_while(|ordinal| self.place(ordinal))
-    }
-
-    fn place_in(&self, ordinal: u32, window: usize, index: usize) -> Option<Place<'a>> {
-        if window >= self.windows.count() {
-            return None;
-        }
-        let base = self.windows.base(window)?;
-        Some(self.shape.place_within(ordinal, base, index))
+        self.shape
+            .by_window(fresh)
+            .map_while(move |(n, ordinals)| Some((pool.window(n)?, ordinals)))
+            .filter(move |(window, _)| !pool.windows.is_empty(*window))
+            .filter_map(move |(window, ordinals)| Some((pool.windows.base(window)?, ordinals)))
+            .flat_map(move |(base, ordinals)| {
+                ordinals.map(move |ordinal| {
+                    let (_, index) = pool.shape.place(ordinal);
+                    pool.shape.place_within(ordinal, base, index)
+                })
+            })
     }
 
     fn closed(&self) -> Queue<'a, Self> {

@@ -1,23 +1,64 @@
 //! A controller's view of an area's windows.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::cell::{Cell, RefCell};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use tracer_common::area::{DATA_OFFSET, WINDOW_BYTES};
 
 use super::mapping::Mapping;
+use super::place::Place;
 use super::pool::Windows;
 use super::windows::OwnWindows;
 
-/// Windows of another process's area, each mapped when it is first looked at.
+/// Windows of one area that are mapped at once. A hostile process may have thousands, each of which takes one of the mappings
+/// that a process may have, and memory for what is looked at. With more the one that was not looked at for longest is given up,
+/// and mapped again when its turn comes.
+const MOST_MAPPED: usize = 32;
+
+/// The same where this process has [many](MANY_IN_ALL) mapped in all. Whoever reads has some places in other windows at hand.
+const FEW_MAPPED: usize = 8;
+
+/// Windows of all areas together from which on each may have few. A process may have 65,530 mappings.
+const MANY_IN_ALL: usize = 8192;
+
+/// Windows of all areas that are mapped now.
+static MAPPED_IN_ALL: AtomicUsize = AtomicUsize::new(0);
+
+/// Windows of another process's area, each mapped when it is looked at.
 #[derive(Debug)]
 pub(super) struct MappedWindows {
     file: OwnedFd,
     /// How many the file has room for.
     count: usize,
-    mapped: RefCell<HashMap<usize, Mapping>>,
+    /// By when they were looked at, the last one first.
+    mapped: RefCell<Vec<MappedWindow>>,
+    /// How often one could not be mapped, and nobody was told.
+    failures: Cell<u64>,
+}
+
+/// A window that is mapped.
+#[derive(Debug)]
+struct MappedWindow {
+    index: usize,
+    mapping: Mapping,
+}
+
+impl MappedWindow {
+    fn new(file: BorrowedFd<'_>, index: usize) -> Option<Self> {
+        let offset = DATA_OFFSET + index * WINDOW_BYTES;
+        let mapping = Mapping::new(file, offset, WINDOW_BYTES).ok()?;
+        MAPPED_IN_ALL.fetch_add(1, Relaxed);
+        Some(Self { index, mapping })
+    }
+}
+
+impl Drop for MappedWindow {
+    fn drop(&mut self) {
+        MAPPED_IN_ALL.fetch_sub(1, Relaxed);
+    }
 }
 
 impl MappedWindows {
@@ -26,11 +67,31 @@ impl MappedWindows {
             file,
             count,
             mapped: RefCell::default(),
+            failures: Cell::default(),
         }
     }
 
     pub(super) fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+
+    /// Whether what lies at this address was ever written. What was not is not there, and whoever looks at it makes it.
+    fn is_written(&self, place: NonNull<u8>) -> bool {
+        let mapped = self.mapped.borrow();
+        let offset = mapped.iter().find_map(|window| {
+            let base = window.mapping.base().addr().get();
+            let inside = place.addr().get().checked_sub(base)?;
+            (inside < WINDOW_BYTES).then_some(DATA_OFFSET + window.index * WINDOW_BYTES + inside)
+        });
+        offset.is_some_and(|offset| self.first_written_from(offset) == Some(offset))
+    }
+
+    /// Where the next byte lies that was written, from an offset in the file on.
+    fn first_written_from(&self, offset: usize) -> Option<usize> {
+        let offset = libc::off_t::try_from(offset).ok()?;
+        // SAFETY: takes no pointers. The descriptor was opened anew, so that nobody else has its position.
+        let found = unsafe { libc::lseek(self.file.as_raw_fd(), offset, libc::SEEK_DATA) };
+        usize::try_from(found).ok()
     }
 }
 
@@ -44,12 +105,31 @@ impl Windows for &MappedWindows {
             return None;
         }
         let mut mapped = self.mapped.borrow_mut();
-        if let Some(mapping) = mapped.get(&index) {
-            return Some(mapping.base());
+        match mapped.iter().position(|window| window.index == index) {
+            Some(0) => {}
+            Some(place) => {
+                if let Some(passed) = mapped.get_mut(..=place) {
+                    passed.rotate_right(1);
+                }
+            }
+            None => {
+                let is_many = MAPPED_IN_ALL.load(Relaxed) > MANY_IN_ALL;
+                let most = if is_many { FEW_MAPPED } else { MOST_MAPPED };
+                mapped.truncate(most - 1);
+                let Some(window) = MappedWindow::new(self.file.as_fd(), index) else {
+                    self.failures.set(self.failures.get().saturating_add(1));
+                    return None;
+                };
+                mapped.insert(0, window);
+            }
         }
-        let offset = DATA_OFFSET + index * WINDOW_BYTES;
-        let mapping = Mapping::new(self.file.as_fd(), offset, WINDOW_BYTES).ok()?;
-        Some(mapped.entry(index).or_insert(mapping).base())
+        mapped.first().map(|window| window.mapping.base())
+    }
+
+    fn is_empty(&self, index: usize) -> bool {
+        let start = DATA_OFFSET + index * WINDOW_BYTES;
+        self.first_written_from(start)
+            .is_none_or(|found| found >= start + WINDOW_BYTES)
     }
 }
 
@@ -59,6 +139,43 @@ pub(super) enum AreaWindows<'a> {
     /// This process's own.
     Own,
     Mapped(&'a MappedWindows),
+}
+
+impl AreaWindows<'_> {
+    /// Whether what lies at this address, in a window that was looked at just now, was ever written. Of this process's own
+    /// area it is believed.
+    pub(super) fn is_written(&self, place: NonNull<u8>) -> bool {
+        match self {
+            Self::Own => true,
+            Self::Mapped(windows) => windows.is_written(place),
+        }
+    }
+
+    /// How often since the last call a window could not be mapped, and what is in it not be read.
+    pub(super) fn take_failures(&self) -> u64 {
+        match self {
+            Self::Own => 0,
+            Self::Mapped(windows) => windows.failures.take(),
+        }
+    }
+}
+
+/// Chunks of which their headers say that there is something to read, and nothing was ever written to them.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    untrue: usize,
+}
+
+/// After so many no other is believed in the same look: an emitting program never says so.
+const MOST_UNTRUE: usize = 64;
+
+impl Claims {
+    /// Whether a chunk was written to.
+    pub(super) fn is_true(&mut self, windows: &AreaWindows<'_>, place: &Place<'_>) -> bool {
+        let is_true = self.untrue < MOST_UNTRUE && windows.is_written(place.base);
+        self.untrue += usize::from(!is_true);
+        is_true
+    }
 }
 
 impl Windows for AreaWindows<'_> {
@@ -74,5 +191,66 @@ impl Windows for AreaWindows<'_> {
             Self::Own => OwnWindows.base(index),
             Self::Mapped(windows) => windows.base(index),
         }
+    }
+
+    fn is_empty(&self, index: usize) -> bool {
+        match self {
+            Self::Own => false,
+            Self::Mapped(windows) => windows.is_empty(index),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::mapping;
+    use super::*;
+
+    fn windows() -> MappedWindows {
+        MappedWindows::new(mapping::create_file().unwrap(), 4095)
+    }
+
+    #[test]
+    fn no_more_than_some_windows_are_mapped_at_once_and_each_is_what_it_was() {
+        let windows = windows();
+        let (windows, bytes) = (&windows, size_of::<u64>());
+        let word = |index: usize| {
+            let base = windows.base(index).unwrap().cast::<AtomicUsize>();
+            assert!(base.as_ptr().align_offset(bytes) == 0);
+            // SAFETY: mapped until some other windows were looked at, and only reached by atomics.
+            unsafe { base.as_ref() }
+        };
+        for index in 0..200 {
+            word(index).store(index + 1, Relaxed);
+            assert!(windows.mapped.borrow().len() <= MOST_MAPPED);
+        }
+        for index in (0..200).rev() {
+            assert_eq!(word(index).load(Relaxed), index + 1);
+        }
+        assert!(!windows.is_empty(199) && windows.is_empty(200));
+    }
+
+    #[test]
+    fn what_was_never_written_is_found_out_without_making_it() {
+        let windows = windows();
+        let base = (&windows).base(7).unwrap();
+        assert!((&windows).is_empty(7) && !windows.is_written(base));
+        // SAFETY: within the window.
+        let third_page = unsafe { base.add(2 * 4096) };
+        // SAFETY: mapped, aligned, and only reached by atomics.
+        unsafe { third_page.cast::<AtomicUsize>().as_ref() }.store(1, Relaxed);
+        assert!(windows.is_written(third_page) && !windows.is_written(base));
+        assert!(!(&windows).is_empty(7));
+    }
+
+    #[test]
+    fn a_window_that_cannot_be_mapped_is_counted() {
+        let file = mapping::create_file().unwrap();
+        // One by which nothing can be written cannot be mapped to be written to.
+        let read_only = mapping::open_anew(file.as_raw_fd(), libc::O_RDONLY).unwrap();
+        let windows = MappedWindows::new(read_only, 10);
+        assert!((&windows).base(3).is_none());
+        let windows = AreaWindows::Mapped(&windows);
+        assert_eq!((windows.take_failures(), windows.take_failures()), (1, 0));
     }
 }

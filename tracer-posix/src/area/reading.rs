@@ -14,7 +14,7 @@ use super::links;
 use super::names::own_pid;
 use super::place::Place;
 use super::pool::Pool;
-use super::reader_windows::AreaWindows;
+use super::reader_windows::{AreaWindows, Claims};
 use super::round::{Present, Round, Run, Stand, present};
 use super::ticks::TickClock;
 use super::type_numbers::TypeNumbers;
@@ -188,8 +188,13 @@ impl Reading {
         let changes = pool.control.changes.load(Acquire);
         self.changes = Some(changes);
         self.present.clear();
+        let mut claims = Claims::default();
         for place in pool.places() {
-            if let Some(present) = present(pool.generation, changes, &place)
+            // Who emits writes to a chunk before it says so.
+            let is_there = || {
+                self.chunks.contains_key(&place.ordinal) || claims.is_true(&pool.windows, &place)
+            };
+            if let Some(present) = present(pool.generation, changes, &place, is_there)
                 && !(present.is_closed && self.was_read(&place, present))
             {
                 self.present.push(present);

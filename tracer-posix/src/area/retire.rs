@@ -13,6 +13,7 @@ use super::names::own_pid;
 use super::place::Shape;
 use super::pool::{Pool, Windows};
 use super::process;
+use super::reader_windows::Claims;
 use super::slot::{self, move_state};
 
 /// Ends the streams of controllers that are gone: they could not do it themselves. And gives back what threads
@@ -130,6 +131,7 @@ impl Ended<'_> {
             shape,
             windows: self.area.windows(),
         };
+        let mut claims = Claims::default();
         pool.places().any(|place| {
             let word = place.header.state.load(Acquire);
             let is_open = chunk_state::generation_of(word) == self.generation
@@ -140,6 +142,7 @@ impl Ended<'_> {
                 && thread.0 == own_pid();
             is_open
                 && !is_settled
+                && claims.is_true(&pool.windows, &place)
                 && place
                     .chunk()
                     .is_some_and(|chunk| chunk.under_way().is_some())

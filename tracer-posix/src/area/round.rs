@@ -103,7 +103,13 @@ impl Round {
 }
 
 /// A chunk with something to read, or that may have it, if it was opened when the pool had changed less often than `changes`.
-pub(super) fn present(generation: u32, changes: u64, place: &Place<'_>) -> Option<Present> {
+/// `is_there` says whether it was ever written to.
+pub(super) fn present(
+    generation: u32,
+    changes: u64,
+    place: &Place<'_>,
+    is_there: impl FnOnce() -> bool,
+) -> Option<Present> {
     let word = place.header.state.load(Acquire);
     let state = chunk_state::of(word);
     let is_readable = matches!(
@@ -112,7 +118,7 @@ pub(super) fn present(generation: u32, changes: u64, place: &Place<'_>) -> Optio
     );
     let is_own = chunk_state::generation_of(word) == generation;
     // What is not there is not looked into: that would make it, and a hostile process may claim gigabytes.
-    if !(is_readable && is_own) {
+    if !(is_readable && is_own && is_there()) {
         return None;
     }
     let is_old_enough = place.chunk()?.opened() < changes;

@@ -119,6 +119,12 @@ impl AreaSource {
         let no_chunk = control.refused_no_chunk.load(Relaxed);
         let nesting = control.refused_nested.load(Relaxed);
         let since = self.watermark;
+        // How much was in it nobody knows: one event at least.
+        batch.lose(Loss {
+            cause: LossCause::NoThreadRing,
+            count: self.area.windows().take_failures(),
+            since,
+        });
         let counts = [
             (
                 no_chunk,
