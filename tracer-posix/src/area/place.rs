@@ -57,6 +57,11 @@ impl Shape {
         u32::try_from(stream_bytes.div_ceil(used.max(1)) + 2).unwrap_or(u32::MAX)
     }
 
+    /// Bytes of a window that its headers take.
+    pub(super) fn header_bytes(self) -> usize {
+        self.reserved * self.chunk_bytes
+    }
+
     /// The chunks below `fresh`, window by window: which of the stream's windows, and its chunks.
     pub(super) fn by_window(self, fresh: u32) -> impl Iterator<Item = (usize, Range<u32>)> {
         let in_window = u32::try_from(self.in_window).unwrap_or(u32::MAX);

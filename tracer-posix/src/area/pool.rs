@@ -51,8 +51,9 @@ pub(super) trait Windows: Copy {
     fn count(&self) -> usize;
     /// Where one is mapped; maps it where that has to be done.
     fn base(&self, index: usize) -> Option<NonNull<u8>>;
-    /// Whether nothing was ever written to one, so that it need not be looked into. (`false` where nobody looks.)
-    fn is_empty(&self, _index: usize) -> bool {
+    /// Whether nothing was ever written to one, but for headers in its first bytes, so that it need not be looked into.
+    /// (`false` where nobody looks.)
+    fn is_empty(&self, _index: usize, _headers: usize) -> bool {
         false
     }
 }
@@ -124,15 +125,16 @@ impl<'a, W: Windows> Pool<'a, W> {
         (untrusted < self.windows.count()).then_some(untrusted)
     }
 
-    /// Every chunk that was ever handed out, but for those in windows that nobody has written to.
+    /// Every chunk that was ever handed out, but for those in windows in which no chunk was ever written to.
     pub(super) fn places(&self) -> impl Iterator<Item = Place<'a>> {
         let pool = *self;
+        let headers = self.shape.header_bytes();
         let fresh = self.control.fresh.load(Acquire);
         // In a stream that is no more than a slot, or a hostile one's, the list of windows ends before.
         self.shape
             .by_window(fresh)
             .map_while(move |(n, ordinals)| Some((pool.window(n)?, ordinals)))
-            .filter(move |(window, _)| !pool.windows.is_empty(*window))
+            .filter(move |(window, _)| !pool.windows.is_empty(*window, headers))
             .filter_map(move |(window, ordinals)| Some((pool.windows.base(window)?, ordinals)))
             .flat_map(move |(base, ordinals)| {
                 ordinals.map(move |ordinal| {

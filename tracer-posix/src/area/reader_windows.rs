@@ -126,9 +126,9 @@ impl Windows for &MappedWindows {
         mapped.first().map(|window| window.mapping.base())
     }
 
-    fn is_empty(&self, index: usize) -> bool {
+    fn is_empty(&self, index: usize, headers: usize) -> bool {
         let start = DATA_OFFSET + index * WINDOW_BYTES;
-        self.first_written_from(start)
+        self.first_written_from(start + headers)
             .is_none_or(|found| found >= start + WINDOW_BYTES)
     }
 }
@@ -193,10 +193,10 @@ impl Windows for AreaWindows<'_> {
         }
     }
 
-    fn is_empty(&self, index: usize) -> bool {
+    fn is_empty(&self, index: usize, headers: usize) -> bool {
         match self {
             Self::Own => false,
-            Self::Mapped(windows) => windows.is_empty(index),
+            Self::Mapped(windows) => windows.is_empty(index, headers),
         }
     }
 }
@@ -227,20 +227,21 @@ mod tests {
         for index in (0..200).rev() {
             assert_eq!(word(index).load(Relaxed), index + 1);
         }
-        assert!(!windows.is_empty(199) && windows.is_empty(200));
+        assert!(!windows.is_empty(199, 0) && windows.is_empty(200, 0));
+        assert!(windows.is_empty(199, 4096), "beside its first page");
     }
 
     #[test]
     fn what_was_never_written_is_found_out_without_making_it() {
         let windows = windows();
         let base = (&windows).base(7).unwrap();
-        assert!((&windows).is_empty(7) && !windows.is_written(base));
+        assert!((&windows).is_empty(7, 0) && !windows.is_written(base));
         // SAFETY: within the window.
         let third_page = unsafe { base.add(2 * 4096) };
         // SAFETY: mapped, aligned, and only reached by atomics.
         unsafe { third_page.cast::<AtomicUsize>().as_ref() }.store(1, Relaxed);
         assert!(windows.is_written(third_page) && !windows.is_written(base));
-        assert!(!(&windows).is_empty(7));
+        assert!(!(&windows).is_empty(7, 4096));
     }
 
     #[test]
