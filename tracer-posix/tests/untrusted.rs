@@ -1,13 +1,36 @@
-//! The entry points of the fuzz targets for messages, with the seeds and changes of them that are the same each
+//! The entry points of the fuzz targets for messages and areas, with the seeds and changes of them that are the same each
 //! time. `UNTRUSTED_ROUNDS` makes more of them.
+
+#[path = "../fuzz/hostile_area.rs"]
+mod hostile_area;
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use tracer_posix::agent::{AgentSource, protocol};
 use tracer_posix::wire;
 
-fn run(name: &str, look: impl Fn(&[u8])) {
+/// No input may take longer.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Rounds of what is made of one seed, for messages, and for areas, which take longer.
+const ROUNDS: usize = 2000;
+const AREA_ROUNDS: usize = 60;
+
+/// Whether it is one that fuzzing has found and nothing is made of: there are many.
+fn is_found(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with("found_"))
+}
+
+fn run(name: &str, most: usize, look: impl Fn(&[u8])) {
+    let look = |bytes: &[u8]| {
+        let start = Instant::now();
+        look(bytes);
+        let took = start.elapsed();
+        assert!(took < LIMIT, "{took:?} for {bytes:02x?}");
+    };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("fuzz/corpus")
         .join(name);
@@ -27,10 +50,18 @@ fn run(name: &str, look: impl Fn(&[u8])) {
         number ^= number << 17;
         usize::try_from(number >> 33).expect("31 bits") % limit.max(1)
     };
-    for seed in seeds {
-        let seed = fs::read(seed).expect("a seed");
-        (0..=seed.len()).for_each(|length| look(&seed[..length]));
-        for _ in 0..rounds.unwrap_or(2000) {
+    for path in seeds {
+        let seed = fs::read(&path).expect("a seed");
+        if is_found(&path) {
+            look(&seed);
+            continue;
+        }
+        let step = seed.len().div_ceil(most).max(1);
+        (0..=seed.len())
+            .step_by(step)
+            .for_each(|length| look(&seed[..length]));
+        look(&seed);
+        for _ in 0..rounds.unwrap_or(most) {
             let mut bytes = seed.clone();
             for _ in 0..=next(3) {
                 let place = next(bytes.len());
@@ -46,16 +77,40 @@ fn run(name: &str, look: impl Fn(&[u8])) {
 
 #[test]
 fn any_bytes_from_an_agent() {
-    run("agent_answers", AgentSource::collect_from_untrusted);
+    run("agent_answers", ROUNDS, AgentSource::collect_from_untrusted);
 }
 
 #[test]
 fn any_bytes_as_a_message() {
-    run("wire", |mut bytes| {
+    run("wire", ROUNDS, |mut bytes| {
         // Length by length, as both sides read.
         while let Ok(answer) = wire::read_message::<protocol::Answer>(&mut bytes) {
             // What was understood can be said again.
             assert!(wire::framed(&answer).is_ok());
         }
     });
+}
+
+#[test]
+fn any_messages_to_a_recorder() {
+    run("recorder_asked", ROUNDS, tracer_posix::logged::ask_recorder);
+}
+
+#[test]
+fn any_messages_from_a_recorder() {
+    run(
+        "recorder_answers",
+        ROUNDS,
+        tracer_posix::logged::hear_recorder,
+    );
+}
+
+#[test]
+fn an_area_that_is_read_while_others_write_into_it() {
+    run("area_read", AREA_ROUNDS, hostile_area::area_read);
+}
+
+#[test]
+fn an_area_that_is_emitted_into_while_others_write_into_it() {
+    run("area_emit", AREA_ROUNDS, hostile_area::area_emit);
 }

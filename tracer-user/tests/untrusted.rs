@@ -57,6 +57,11 @@ fn change(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
     }
 }
 
+fn is_found(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with("found_"))
+}
+
 /// Runs `look` with each seed, with each beginning of it, and with many that were changed.
 fn run(name: &str, look: impl Fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -81,8 +86,13 @@ fn run(name: &str, look: impl Fn(&[u8])) {
         );
     };
     for (number, seed) in seeds.iter().enumerate() {
-        let seed = fs::read(seed).expect("a seed");
-        look(&seed);
+        let bytes = fs::read(seed).expect("a seed");
+        look(&bytes);
+        // Of what fuzzing has found nothing is made: there is much.
+        if is_found(seed) {
+            continue;
+        }
+        let seed = bytes;
         (0..seed.len().min(256)).for_each(|length| look(&seed[..length]));
         let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15 + number as u64);
         for _ in 0..rounds.unwrap_or(500) {

@@ -22,6 +22,11 @@ use super::protocol::{LoggedStatus, MESSAGE_BYTES, Reply, Request};
 use super::serve::{Controller, serve, settle_down};
 use super::{Activity, Recording, process};
 
+mod untrusted;
+
+#[doc(hidden)]
+pub use untrusted::{ask_recorder, hear_recorder};
+
 /// The least that a thread's ring has under `POSIX_TRACE_FLUSH`: what a fast thread emits until the
 /// recorder comes by again.
 const LEAST_RING: usize = 2 << 20;

@@ -22,5 +22,7 @@ mod thread_names;
 
 pub(crate) use activity::Activity;
 pub use client::{LogCallError, LoggedStream, RecorderGone};
+#[doc(hidden)]
+pub use client::{ask_recorder, hear_recorder};
 pub use protocol::LoggedStatus;
 pub use recording::Recording;

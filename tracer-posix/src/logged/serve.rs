@@ -109,7 +109,7 @@ pub(super) fn serve(mut recording: Recording, socket: &OwnedFd, mut controller: 
     let _ = recording.complete(Origin::NONE);
 }
 
-fn answer(recording: &mut Recording, request: Request) -> Reply {
+pub(super) fn answer(recording: &mut Recording, request: Request) -> Reply {
     let done = |result: Result<(), i32>| match result {
         Ok(()) => Reply::Done,
         Err(number) => Reply::Failed(number),

@@ -1,0 +1,8 @@
+//! An area as its controller reads it, in which somebody else writes.
+
+#![no_main]
+
+#[path = "../hostile_area.rs"]
+mod hostile_area;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| hostile_area::area_read(bytes));

@@ -1,0 +1,111 @@
+//! Both sides of the conversation between controller and recorder, with somebody who says what he likes: for fuzzers.
+
+use super::super::serve::answer;
+use super::{
+    Activity, Attributes, ClockAnchor, EventSet, EventTypeId, File, FromRawFd, Guarded, LogHeader,
+    LogOptions, LogWriter, LoggedStream, MESSAGE_BYTES, MonotonicNs, OwnedFd, RealtimeClock,
+    RealtimeNs, Recording, Request, StreamFullPolicy, monotonic_now, send, socket_pair,
+};
+use std::sync::Arc;
+
+/// Messages that are heard: a socket takes no more without a reader.
+const MOST_MESSAGES: usize = 64;
+
+/// Each message begins with its length, in two bytes.
+fn messages(mut untrusted: &[u8]) -> Vec<&[u8]> {
+    let mut messages = Vec::new();
+    while let Some((&[low, high], rest)) = untrusted.split_first_chunk()
+        && messages.len() < MOST_MESSAGES
+    {
+        let length = usize::from(u16::from_le_bytes([low, high])) % 1024;
+        let (message, rest) = rest.split_at(length.min(rest.len()));
+        messages.push(message);
+        untrusted = rest;
+    }
+    messages
+}
+
+/// A recorder that is asked `untrusted`.
+#[doc(hidden)]
+pub fn ask_recorder(untrusted: &[u8]) {
+    // SAFETY: the name ends with a null.
+    let number = unsafe { libc::memfd_create(c"log".as_ptr(), libc::MFD_CLOEXEC) };
+    if number < 0 {
+        return;
+    }
+    // SAFETY: just opened, and nobody else's.
+    let file = unsafe { File::from_raw_fd(number) };
+    let header = LogHeader {
+        attributes: Attributes::default().with_max_data_size(64),
+        anchor: ClockAnchor {
+            monotonic: MonotonicNs(0),
+            realtime: RealtimeNs(1),
+        },
+    };
+    let options = LogOptions {
+        policy: header.attributes.log_full_policy(),
+        max_size: 1 << 20,
+    };
+    let Ok(log) = LogWriter::create(file, &header, options) else {
+        return;
+    };
+    let mut recording = Recording::new(StreamFullPolicy::Flush, 1 << 16, monotonic_now, log);
+    for message in messages(untrusted) {
+        match postcard::from_bytes(message) {
+            Ok(Request::Shutdown(caller)) => {
+                let _ = recording.complete(caller.into());
+                return;
+            }
+            Ok(request) => {
+                let reply = answer(&mut recording, request);
+                assert!(postcard::to_stdvec(&reply).is_ok_and(|said| said.len() <= MESSAGE_BYTES));
+                recording.tick();
+            }
+            // Whoever says that is hung up on.
+            Err(_nonsense) => break,
+        }
+    }
+    let _ = recording.complete(super::Origin::NONE);
+}
+
+/// A controller whose recorder answers `untrusted`, whatever it is asked.
+#[doc(hidden)]
+pub fn hear_recorder(untrusted: &[u8]) {
+    let (Ok((ours, theirs)), Ok(activity)) = (socket_pair(), Activity::new()) else {
+        return;
+    };
+    let Ok(socket) = Guarded::<OwnedFd>::new(ours) else {
+        return;
+    };
+    let mut heard = 0;
+    for message in messages(untrusted) {
+        // An empty one would be its end.
+        if message.is_empty() || send(&theirs, message).is_err() {
+            break;
+        }
+        heard += 1;
+    }
+    drop(theirs);
+    let mut stream = LoggedStream {
+        socket,
+        attributes: Attributes::default(),
+        message: vec![0; MESSAGE_BYTES],
+        is_shut_down: true,
+        recorder: 0,
+        clock: RealtimeClock::new(),
+        filter: EventSet::EMPTY,
+        activity: Arc::new(activity),
+    };
+    for turn in 0..=heard {
+        let caller = super::Origin::NONE;
+        let _ = match turn % 6 {
+            0 => stream.status().map(drop),
+            1 => stream.show_next().map(drop),
+            2 => stream.event_type_name(EventTypeId(300)).map(drop),
+            3 => stream.event_type_from(EventTypeId(0)).map(drop),
+            4 => stream.define_event_type(b"name").map(drop),
+            _ => stream.start(caller),
+        };
+        let _ = stream.flush(caller);
+    }
+}
