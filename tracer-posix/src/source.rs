@@ -286,6 +286,12 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Whether the stream has a number for the user event type `name`.
+    #[must_use]
+    pub fn knows_user_event_type(&self, name: &[u8]) -> bool {
+        self.types.number(name).is_some()
+    }
+
     /// The stream's number for the user event type `name`, which the source itself numbers
     /// `own`; the same wherever no other source has taken it.
     pub fn user_event_type(&mut self, name: &[u8], own: EventTypeId) -> EventTypeId {

@@ -62,6 +62,7 @@ pub use retirement::Retirement;
 pub use slot::{OpenError, RingMode, StreamRequest};
 pub use source::AreaSource;
 pub use ticks::{monotonic_now, realtime_now};
+pub use type_numbers::NameShare;
 
 use tracer_common::event_type::EventTypeId;
 

@@ -18,6 +18,7 @@ use super::retirement::Retirement;
 use super::round::Round;
 use super::slot::{self, OpenError, RingMode, Slot, StreamRequest};
 use super::ticks::TickClock;
+use super::type_numbers::NameShare;
 use super::wake;
 use crate::event::MonotonicNs;
 use crate::source::{Batch, Control, Loss, LossCause, Source};
@@ -91,6 +92,11 @@ impl AreaSource {
     #[must_use]
     pub fn retirement(&self) -> Retirement {
         self.retirement.clone()
+    }
+
+    /// Lets the area bring names of event types into the stream as `share` says, and no more.
+    pub fn share_names(&mut self, share: Box<dyn NameShare>) {
+        self.reading.types.share = Some(share);
     }
 
     fn renew_lease(&mut self) {

@@ -1,15 +1,25 @@
 //! From an area's numbers of event types to a stream's.
 
-use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
+use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, UNNAMED_USEREVENT_NAME};
 
 use super::mapping::Parts;
 use super::names;
 use crate::engine::EventSet;
 use crate::source::Batch;
 
+/// Says how many names of event types an area may bring into a stream, which has [so many](tracer_common::event_type::TRACE_USER_EVENT_MAX) in all.
+pub trait NameShare: Send + std::fmt::Debug {
+    /// Takes a place for a name; `false` where the area may have no more.
+    fn take(&self) -> bool;
+    /// A type of the area is shown without its name.
+    fn note_unnamed(&self);
+}
+
 /// The stream's numbers for the area's user event types.
 #[derive(Debug, Default)]
 pub(super) struct TypeNumbers {
+    /// `None`: as many as there are.
+    pub(super) share: Option<Box<dyn NameShare>>,
     /// By the area's number less `FIRST_USER_EVENT`; 0 for one not asked for yet.
     numbers: Vec<u32>,
     pub(super) filter: Option<EventSet>,
@@ -42,9 +52,25 @@ impl TypeNumbers {
             return None;
         }
         let name = names::name(parts, untrusted)?;
-        let number = batch.user_event_type(&name, untrusted);
+        let number = self.define(&name, untrusted, batch);
         self.learn(untrusted, number);
         Some(number)
+    }
+
+    /// The stream's number for a name that this area has brought; the type without a name where it may bring no more.
+    fn define(&self, name: &[u8], own: EventTypeId, batch: &mut Batch<'_>) -> EventTypeId {
+        let Some(share) = &self.share else {
+            return batch.user_event_type(name, own);
+        };
+        let number = if batch.knows_user_event_type(name) || share.take() {
+            batch.user_event_type(name, own)
+        } else {
+            EventTypeId::UNNAMED_USEREVENT
+        };
+        if number == EventTypeId::UNNAMED_USEREVENT && name != UNNAMED_USEREVENT_NAME.as_bytes() {
+            share.note_unnamed();
+        }
+        number
     }
 
     /// Notes the stream's number for the area's user type `own`.

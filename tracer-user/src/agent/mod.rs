@@ -23,4 +23,5 @@ mod watched;
 
 pub use hub::Hub;
 pub use server::{Agent, converse, listen};
+pub use share::{Most, Shares};
 pub use tee::Tee;

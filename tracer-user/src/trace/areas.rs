@@ -10,6 +10,7 @@ use tracer_posix::area::{
 use tracer_posix::event::MonotonicNs;
 use tracer_posix::source::Source;
 
+use super::name_shares::NameShares;
 use super::origin::{AreaNumber, Tagged};
 use super::proc_fs;
 use super::setup::later;
@@ -112,6 +113,7 @@ pub struct Areas {
     refused: HashSet<i32>,
     /// Processes whose areas could not be opened yet: no descriptor was left, or no memory.
     lacking: HashSet<i32>,
+    names: NameShares,
 }
 
 impl Areas {
@@ -129,6 +131,7 @@ impl Areas {
             looks_left: USERS_LOOKED_AT,
             refused: HashSet::new(),
             lacking: HashSet::new(),
+            names: NameShares::new(),
         }
     }
 
@@ -140,6 +143,11 @@ impl Areas {
     /// Of how many processes no user event could be had, for lack of descriptors or memory, or since too many areas are read.
     pub fn unread(&self) -> usize {
         self.refused.len() + self.lacking.len()
+    }
+
+    /// How many event types are shown without their names, since there were too many names.
+    pub fn unnamed(&self) -> u64 {
+        self.names.unnamed()
     }
 
     /// Whether no further area of this user is read.
@@ -207,7 +215,8 @@ impl Areas {
             target,
             ..self.request.clone()
         };
-        let source = AreaSource::open(area, &request)?;
+        let mut source = AreaSource::open(area, &request)?;
+        source.share_names(self.names.of(owner));
         let number = self.free_number();
         let known = Known {
             owner,

@@ -56,7 +56,7 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
     let summary = follow.tracer.end(elapsed);
     let last = std::mem::take(follow.tracer.lines());
     let (unseen, unread) = (follow.tracer.unseen(), follow.tracer.unread());
-    let claimed = follow.tracer.claimed();
+    let (claimed, unnamed) = (follow.tracer.claimed(), follow.tracer.unnamed());
     // Traced no more from here on, however long the last lines take.
     drop(follow.tracer);
     if !matches!(end, End::AtOnce) {
@@ -82,6 +82,12 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
         tell(&format!(
             "{claimed} user events say that they are of processes that do not use the trace area in which they are: they are \
              shown without a process"
+        ));
+    }
+    if unnamed > 0 {
+        tell(&format!(
+            "{unnamed} event types are shown without their names: a trace has 1,023 names, of which the programs of another user \
+             may bring 767, and those of all other users 895"
         ));
     }
     if unread > 0 {

@@ -18,6 +18,7 @@ mod follow;
 mod launch;
 mod log_output;
 mod memory;
+mod name_shares;
 mod origin;
 mod pidfd;
 mod printer;

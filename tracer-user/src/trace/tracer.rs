@@ -245,6 +245,11 @@ impl Tracer {
         self.areas.as_ref().map_or(0, Areas::unread)
     }
 
+    /// How many event types are shown without their names, since there were too many names.
+    pub fn unnamed(&self) -> u64 {
+        self.areas.as_ref().map_or(0, Areas::unnamed)
+    }
+
     /// What a user must know of user events that nobody could count, if there may be any.
     pub fn unseen(&self) -> Option<String> {
         let late = self.areas.as_ref()?.found_late();

@@ -1,0 +1,87 @@
+//! How many names of event types each user's trace areas may bring into the trace.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracer_posix::area::NameShare;
+
+use crate::agent::{Most, Shares};
+
+/// Names that other users' areas may bring. A trace has 1,023: what is left is for the tracer's own user.
+pub const MOST_NAMES: Most = Most {
+    a_user: 767,
+    all_but_root: 895,
+    all: 895,
+};
+
+/// The names that the areas of all users have brought.
+#[derive(Clone, Debug)]
+pub struct NameShares {
+    own_user: u32,
+    taken: Arc<Mutex<Shares>>,
+    unnamed: Arc<AtomicU64>,
+}
+
+/// The names of one user's area.
+#[derive(Debug)]
+struct OfUser {
+    user: u32,
+    all: NameShares,
+}
+
+impl NameShares {
+    /// Nobody has brought any yet.
+    pub fn new() -> Self {
+        Self {
+            // SAFETY: takes nothing and cannot fail.
+            own_user: unsafe { libc::geteuid() },
+            taken: Arc::new(Mutex::new(Shares::new(MOST_NAMES))),
+            unnamed: Arc::default(),
+        }
+    }
+
+    /// What an area of this user may bring.
+    pub fn of(&self, user: u32) -> Box<dyn NameShare> {
+        Box::new(OfUser {
+            user,
+            all: self.clone(),
+        })
+    }
+
+    /// How many types are shown without their names.
+    pub fn unnamed(&self) -> u64 {
+        self.unnamed.load(Relaxed)
+    }
+}
+
+impl NameShare for OfUser {
+    fn take(&self) -> bool {
+        let mut taken = self
+            .all
+            .taken
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.user == self.all.own_user || taken.take(self.user, 1)
+    }
+
+    fn note_unnamed(&self) {
+        self.all.unnamed.fetch_add(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_takes_no_place_that_others_need() {
+        let shares = NameShares::new();
+        let own = shares.own_user;
+        let takes = |user: u32| (0..2000).filter(|_| shares.of(user).take()).count();
+        assert_eq!(takes(own + 1), 767);
+        assert_eq!(takes(own + 2), 128);
+        assert_eq!(takes(own + 3), 0);
+        assert_eq!(takes(own), 2000, "the trace's own limit is for those");
+    }
+}
