@@ -54,6 +54,16 @@ pub enum AreaError {
     Open(#[from] OpenError),
 }
 
+impl AreaError {
+    /// Whether the process itself may be the cause, so that others which are traced with it must not suffer for it.
+    pub fn is_targets_own(&self) -> bool {
+        !matches!(
+            self,
+            Self::Find(FindError::NotPermitted { .. } | FindError::NoSuchProcess { .. })
+        )
+    }
+}
+
 /// What a look at a process found.
 pub enum Look {
     /// It has no trace area.
@@ -168,6 +178,12 @@ impl Areas {
             self.search(pid, now);
         }
         Ok(look)
+    }
+
+    /// Notes that the user events of a process that was asked for cannot be had for now, and looks again later.
+    pub fn put_off(&mut self, pid: i32, now: MonotonicNs) {
+        self.search(pid, now);
+        self.lacking.insert(pid);
     }
 
     /// Looks at a command from now on where no event will tell that it runs another program: one that is run as another user

@@ -42,6 +42,7 @@ pub fn attach(targets: &Targets, setup: &Setup) -> anyhow::Result<Outcome> {
 async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Result<Outcome> {
     let (wakes, woken) = unbounded_channel();
     let pids: Vec<i32> = processes.iter().map(|(pid, _)| *pid).collect();
+    let has_others = pids.len() > 1;
     let mut begun = setup.begin(ProcessChoice::Given, Subject::Processes(&pids))?;
     watch_signals(&wakes).context("cannot watch for signals")?;
     if setup.log.is_some() {
@@ -58,11 +59,20 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
             !process.has_ended(),
             "process {pid} ended while it was being attached to"
         );
-        if !has_area.map_err(|error| with_remedy(error, setup))? {
-            tell(&format!(
+        match has_area {
+            Ok(true) => {}
+            Ok(false) => tell(&format!(
                 "process {pid} has no trace area (not linked with libposixtrace): \
                  no user events until it loads it"
-            ));
+            )),
+            Err(error) if has_others && error.is_targets_own() => {
+                begun.tracer.put_off(pid, monotonic_now());
+                let error = anyhow::Error::new(error);
+                tell(&format!(
+                    "no user events of process {pid} for now: {error:#}"
+                ));
+            }
+            Err(error) => return Err(with_remedy(error, setup)),
         }
         watch_process(&wakes, pid, process)
             .with_context(|| format!("cannot wait for the end of process {pid}"))?;

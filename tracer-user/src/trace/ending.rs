@@ -92,8 +92,8 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
     }
     if unread > 0 {
         tell(&format!(
-            "the user events of {unread} processes could not be read: no descriptor or memory was left, or their user has more \
-             trace areas than are read (1,024)"
+            "the user events of {unread} processes could not be read: no descriptor or memory was left, their trace area is \
+             damaged or kept from others, or their user has more of them than are read (1,024)"
         ));
     }
     let outcome = if summary.is_complete() && unread == 0 {

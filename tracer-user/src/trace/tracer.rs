@@ -110,6 +110,13 @@ impl Tracer {
         }
     }
 
+    /// See [`Areas::put_off`].
+    pub fn put_off(&mut self, pid: i32, now: MonotonicNs) {
+        if let Some(areas) = &mut self.areas {
+            areas.put_off(pid, now);
+        }
+    }
+
     /// Adds a process that was found to be one that is chosen, with the names of its threads. Its
     /// user events are looked for when there is time.
     pub fn add_found(&mut self, pid: i32, now: MonotonicNs) {
