@@ -173,7 +173,7 @@ impl Areas {
     /// See [`AreaError`].
     pub fn ask_for(&mut self, pid: i32, now: MonotonicNs) -> Result<Look, AreaError> {
         self.asked_for.insert(pid);
-        let look = self.look(pid)?;
+        let look = self.look(pid, now)?;
         if matches!(look, Look::Nothing) || !self.has_exec_events {
             self.search(pid, now);
         }
@@ -316,6 +316,12 @@ impl Areas {
             .unwrap_or_default()
     }
 
+    /// Notes that process `pid` has ended: whoever has its number from now on is another one.
+    pub fn ended(&mut self, pid: i32) {
+        self.searches.remove(&pid);
+        self.asked_for.remove(&pid);
+    }
+
     /// Notes that process `pid` runs a new program, or is new itself.
     pub fn search(&mut self, pid: i32, since: MonotonicNs) {
         let search = Search {
@@ -336,7 +342,8 @@ impl Areas {
             .take(LOOKS_AT_ONCE)
             .collect();
         for pid in due {
-            match self.look(pid) {
+            let since = self.searches.get(&pid).map_or(now, |search| search.since);
+            match self.look(pid, since) {
                 Ok(Look::New(source)) => {
                     self.found(pid, now);
                     found(source);
@@ -383,8 +390,13 @@ impl Areas {
         self.known.retain(|_, known| !known.retirement.has_ended());
     }
 
-    fn look(&mut self, pid: i32) -> Result<Look, AreaError> {
+    /// Looks for the area of the process that had the number `pid` at the moment `since`.
+    fn look(&mut self, pid: i32, since: MonotonicNs) -> Result<Look, AreaError> {
         let found = Area::find(pid)?;
+        // Asked when its area is held already: whoever has the number now had it then.
+        if proc_fs::was_started_after(pid, since) {
+            return Err(FindError::NoSuchProcess { pid }.into());
+        }
         self.lacking.remove(&pid);
         let Some(area) = found else {
             return Ok(Look::Nothing);

@@ -3,8 +3,11 @@
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use anyhow::ensure;
+use tracer_posix::area::monotonic_now;
+use tracer_posix::event::MonotonicNs;
 
 use super::processes::Comm;
 use crate::kernel::{MOUNT_PROC, PROC_OF_ANOTHER, is_proc_own};
@@ -75,6 +78,48 @@ impl Stat {
     pub fn has_ended(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x') && self.threads <= 1
     }
+}
+
+/// Whether process `pid` was started later than this moment, so that it is another one than the process that had the number
+/// then. The kernel tells starts to the hundredth of a second, and `false` is said where one cannot tell: of no process, and
+/// in a time namespace, whose clocks are not those of the kernel's events.
+pub fn was_started_after(pid: i32, moment: MonotonicNs) -> bool {
+    /// The offset between two clocks, which are not read at the same moment.
+    const MARGIN_NS: u64 = 1_000_000;
+    let Some(stat) = Stat::read(pid).filter(|_| has_first_clocks()) else {
+        return false;
+    };
+    // SAFETY: takes a number only.
+    let ticks_a_second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100);
+    let start = stat
+        .start_ticks
+        .saturating_mul(1_000_000_000 / ticks_a_second.max(1));
+    // The one goes on while the machine sleeps.
+    let asleep = boottime_now().saturating_sub(monotonic_now().0);
+    start.saturating_sub(asleep) > moment.0.saturating_add(MARGIN_NS)
+}
+
+/// Whether this process has the machine's own clocks, and not those of a time namespace.
+fn has_first_clocks() -> bool {
+    /// The inode of the first one, as the kernel fixes it.
+    const FIRST: &str = "time:[4026531834]";
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        let own = fs::read_link("/proc/self/ns/time");
+        // Kernels before 5.6 have none.
+        own.map_or(true, |own| own.as_os_str() == FIRST)
+    })
+}
+
+/// `CLOCK_BOOTTIME` in nanoseconds.
+fn boottime_now() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: a valid place to write to.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now) };
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
 /// The name of a thread.
@@ -183,6 +228,22 @@ mod tests {
     fn cut_facts_are_no_facts() {
         assert_eq!(Stat::parse(b"7 (x) S 3"), None);
         assert_eq!(Stat::parse(b""), None);
+    }
+
+    #[test]
+    fn a_process_is_known_by_when_it_was_started() {
+        let begin = monotonic_now();
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let mut child = std::process::Command::new("sleep")
+            .arg("10")
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert!(was_started_after(pid, begin));
+        assert!(!was_started_after(pid, monotonic_now()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!was_started_after(pid, begin), "there is none");
     }
 
     #[test]

@@ -451,6 +451,7 @@ impl Tracer {
         };
         match id {
             EventTypeId::EXEC => areas.search(pid, event.header.time),
+            EventTypeId::EXIT => areas.ended(pid),
             EventTypeId::FORK => {
                 if let Some(child) = event.data.first_chunk().map(|pid| i32::from_ne_bytes(*pid)) {
                     areas.forked(pid, child);
