@@ -30,6 +30,8 @@ const IN_WINDOW: usize = WINDOW_BYTES / CHUNK;
 const MOST_ORDERS: usize = 512;
 /// Windows that an order makes up: each takes the reader a mapping, and so the fuzzer time.
 const MOST_WINDOWS: usize = 64;
+/// Events that are emitted: where a pool is spoilt, one can take half a millisecond, and more of them would only take longer.
+const MOST_EVENTS: usize = 2000;
 /// There is one area of this process: who uses it is alone.
 static TURN: Mutex<()> = Mutex::new(());
 /// Bytes of the stream.
@@ -356,13 +358,15 @@ pub fn area_emit(bytes: &[u8]) {
     let mut stream = stream(Area::own().expect("an area"));
     let unnamed = UserEvent::open("posix_trace_unnamed_userevent").expect("a name");
     let mut event = unnamed;
+    let mut left = MOST_EVENTS;
     let mut last = 0;
     for order in bytes.chunks_exact(8).take(MOST_ORDERS).map(Order) {
         if order.what() % 16 < 14 && order.what() < 128 {
             write(&memory, order);
             continue;
         }
-        let count = order.field();
+        let count = order.field().min(left);
+        left -= count;
         match order.index() % 8 {
             0 => read_all(&mut stream, &mut last),
             1 => {

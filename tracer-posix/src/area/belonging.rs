@@ -55,12 +55,8 @@ struct Mapped {
 /// See [`FindError`].
 pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
     let mut found = Found::default();
-    for path in descriptors(pid)? {
-        if found.candidates.len() >= MOST_CANDIDATES {
-            break;
-        }
-        found.look_at(&path, pid)?;
-    }
+    let descriptors = Descriptors::of(pid)?;
+    found.look_at_all(descriptors.usual(), pid)?;
     let user = effective_user(pid);
     let is_of_user = |candidate: &Candidate| user == Some(candidate.facts.owner);
     if let [only] = &found.candidates[..]
@@ -68,7 +64,12 @@ pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
     {
         return Ok(found.take(0));
     }
-    let mapped = mapped(pid);
+    let Mappings { mapped, is_whole } = mapped(pid);
+    // Who has thousands of descriptors, and has mapped no area, is not asked for each of them: hundreds of processes may
+    // share them.
+    if found.candidates.is_empty() && !(is_whole && mapped.is_empty()) {
+        found.look_at_all(descriptors.others(), pid)?;
+    }
     let is_mapped = |candidate: &Candidate| {
         let mut inodes = mapped.iter().map(|mapped| mapped.inode);
         inodes.any(|inode| inode == candidate.facts.inode)
@@ -98,7 +99,8 @@ pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
 
 /// Whether process `pid` has mapped the file with this inode that is called as an area's is.
 pub(super) fn is_mapped_by(pid: i32, inode: u64) -> bool {
-    mapped(pid).iter().any(|mapped| mapped.inode == inode)
+    let mapped = mapped(pid).mapped;
+    mapped.iter().any(|mapped| mapped.inode == inode)
 }
 
 #[derive(Default)]
@@ -108,6 +110,20 @@ struct Found {
 }
 
 impl Found {
+    fn look_at_all(
+        &mut self,
+        paths: impl Iterator<Item = PathBuf>,
+        pid: i32,
+    ) -> Result<(), FindError> {
+        for path in paths.filter(|path| is_area_link(path)) {
+            if self.candidates.len() >= MOST_CANDIDATES {
+                break;
+            }
+            self.look_at(&path, pid)?;
+        }
+        Ok(())
+    }
+
     fn look_at(&mut self, path: &Path, pid: i32) -> Result<(), FindError> {
         let file = match at_once().write(true).open(path) {
             Ok(file) => OwnedFd::from(file),
@@ -140,26 +156,47 @@ impl Found {
 /// Why the area of a process could not be opened.
 fn not_opened(pid: i32, source: io::Error) -> FindError {
     match source.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE) => FindError::Map { pid, source },
+        // EAGAIN: its owner has a lease on it, of which the kernel relieves him in a while.
+        Some(libc::EMFILE | libc::ENFILE | libc::EAGAIN) => FindError::Map { pid, source },
         _ => FindError::NotPermitted { pid, source },
     }
 }
 
-/// The paths of what may be the area's descriptor among those of the process.
-fn descriptors(pid: i32) -> Result<Vec<PathBuf>, FindError> {
-    let directory = format!("/proc/{pid}/fd");
-    let entries = match fs::read_dir(&directory) {
-        Ok(entries) => entries,
-        Err(_) if pid <= 0 || !Path::new(&format!("/proc/{pid}")).exists() => {
-            return Err(FindError::NoSuchProcess { pid });
-        }
-        Err(_) if is_zombie(pid) => return Ok(Vec::new()),
-        Err(source) => return Err(not_opened(pid, source)),
-    };
-    let usual = HIGH_NUMBERS.map(|number| PathBuf::from(format!("{directory}/{number}")));
-    let others = entries.take(MOST_DESCRIPTORS).filter_map(Result::ok);
-    let paths = usual.chain(others.map(|entry| entry.path()));
-    Ok(paths.filter(|path| is_area_link(path)).collect())
+/// The descriptors of a process.
+struct Descriptors {
+    folder: PathBuf,
+    /// `None` of a process that has ended.
+    entries: Option<fs::ReadDir>,
+}
+
+impl Descriptors {
+    fn of(pid: i32) -> Result<Self, FindError> {
+        let folder = PathBuf::from(format!("/proc/{pid}/fd"));
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => Some(entries),
+            Err(_) if pid <= 0 || !Path::new(&format!("/proc/{pid}")).exists() => {
+                return Err(FindError::NoSuchProcess { pid });
+            }
+            Err(_) if is_zombie(pid) => None,
+            Err(source) => return Err(not_opened(pid, source)),
+        };
+        Ok(Self { folder, entries })
+    }
+
+    /// Where the library puts an area's.
+    fn usual(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        let folder = self.folder.clone();
+        let is_any = self.entries.is_some();
+        HIGH_NUMBERS
+            .filter(move |_| is_any)
+            .map(move |number| folder.join(number.to_string()))
+    }
+
+    /// The first ones that there are.
+    fn others(self) -> impl Iterator<Item = PathBuf> {
+        let entries = self.entries.into_iter().flatten().take(MOST_DESCRIPTORS);
+        entries.filter_map(Result::ok).map(|entry| entry.path())
+    }
 }
 
 /// Reads a file, which is opened without waiting: whoever owns a file may have taken a lease on it, which he is given
@@ -174,15 +211,25 @@ fn is_area_link(path: &Path) -> bool {
     fs::read_link(path).is_ok_and(|link| link.as_os_str().as_bytes() == LINK)
 }
 
+/// The areas that a process has mapped.
+struct Mappings {
+    mapped: Vec<Mapped>,
+    /// Whether there are no others.
+    is_whole: bool,
+}
+
 /// The areas that the process has mapped, whether it has a descriptor of them or not.
-fn mapped(pid: i32) -> Vec<Mapped> {
+fn mapped(pid: i32) -> Mappings {
+    let mut all: Vec<Mapped> = Vec::new();
     let Ok(maps) = File::open(format!("/proc/{pid}/maps")) else {
-        return Vec::new();
+        return Mappings {
+            mapped: all,
+            is_whole: false,
+        };
     };
     // Line by line: a process may have mappings whose names fill hundreds of megabytes.
-    let lines = BufReader::new(maps.take(MOST_MAPS_BYTES)).split(b'\n');
-    let mut all: Vec<Mapped> = Vec::new();
-    for line in lines.map_while(Result::ok) {
+    let mut maps = BufReader::new(maps.take(MOST_MAPS_BYTES));
+    for line in (&mut maps).split(b'\n').map_while(Result::ok) {
         if let Some(mapped) = mapped_in(pid, &line)
             && all.len() < MOST_CANDIDATES
             && all.iter().all(|known| known.inode != mapped.inode)
@@ -190,7 +237,10 @@ fn mapped(pid: i32) -> Vec<Mapped> {
             all.push(mapped);
         }
     }
-    all
+    Mappings {
+        mapped: all,
+        is_whole: maps.get_ref().limit() > 0,
+    }
 }
 
 /// The area that a line of `/proc/PID/maps` tells of: range, rights, offset, device, inode, name.

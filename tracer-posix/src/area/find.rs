@@ -113,7 +113,7 @@ impl WaitingWord {
 }
 
 impl FindError {
-    /// Whether it may be found later: what lacks now are descriptors or memory of ours.
+    /// Whether it may be found later: what lacks now are descriptors or memory of ours, or its owner has a lease on it.
     #[must_use]
     pub fn is_for_lack(&self) -> bool {
         let (Self::NotPermitted { source, .. } | Self::Map { source, .. }) = self else {
@@ -121,7 +121,7 @@ impl FindError {
         };
         matches!(
             source.raw_os_error(),
-            Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN)
         )
     }
 }

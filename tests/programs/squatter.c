@@ -1,0 +1,167 @@
+/*
+ * Takes for itself what its tracer has of something, and goes on until its input ends.
+ *
+ * squatter names    all names of event types that an area has room for, one event of each
+ * squatter windows  all windows of its area
+ * squatter chunks   and says of every chunk in them that there is something to read, without having written any of it
+ * squatter areas N  N processes, each with an area; says which: "process PID"
+ */
+#include "gate.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <trace.h>
+
+enum {
+    STREAMS = 32,
+    WINDOWS = 4095,
+    WINDOW_BYTES = 4 << 20,
+    NAMES = 1023,
+    LANES = 65536,
+    /* Where the parts of an area are, and what is in a stream's control words (tracer-common/src/area.rs). */
+    STREAMS_OFFSET = 4096,
+    STREAM_BYTES = 512,
+    WINDOWS_OFFSET = 299008,
+    STREAM_WINDOWS_OFFSET = 331776,
+    DATA_OFFSET = 2691072,
+    GENERATION = 4,
+    CHUNK_BYTES = 28,
+    FRESH = 248,
+    CHANGES = 256,
+    OPEN = 2,
+    HEADER_BYTES = 64,
+    LANE = 8,
+};
+
+static trace_event_id_t marker;
+
+static void mark(void)
+{
+    posix_trace_event(marker, "0 0", 3);
+}
+
+/* The area's memory, opened and mapped anew, as far as `bytes`. */
+static char *area(size_t bytes)
+{
+    DIR *descriptors = opendir("/proc/self/fd");
+    struct dirent *entry;
+    char path[PATH_MAX], link[PATH_MAX];
+
+    while (descriptors && (entry = readdir(descriptors))) {
+        snprintf(path, sizeof path, "/proc/self/fd/%s", entry->d_name);
+        ssize_t length = readlink(path, link, sizeof link - 1);
+        if (length <= 0)
+            continue;
+        link[length] = '\0';
+        if (strcmp(link, "/memfd:posix_trace_area (deleted)") != 0)
+            continue;
+        int file = open(path, O_RDWR);
+        char *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+        if (file >= 0 && base != MAP_FAILED) {
+            closedir(descriptors);
+            return base;
+        }
+    }
+    must("area", ENOENT);
+    return NULL;
+}
+
+static volatile uint32_t *word(char *base, size_t offset)
+{
+    return (volatile uint32_t *)(base + offset);
+}
+
+static void take_names(void)
+{
+    trace_event_id_t id[NAMES];
+    char name[64];
+
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(name, sizeof name, "squatter %d", i);
+        must("name", posix_trace_eventid_open(name, &id[i]));
+    }
+    for (int i = 0; i < NAMES; i++)
+        posix_trace_event(id[i], "x", 1);
+}
+
+/* Says that the stream has all windows, and that all chunks in them were handed out. */
+static void take_windows(char *base, int slot, int with_headers)
+{
+    size_t stream = STREAMS_OFFSET + (size_t)slot * STREAM_BYTES;
+    uint32_t generation = *word(base, stream + GENERATION), chunk_bytes = *word(base, stream + CHUNK_BYTES);
+
+    if (generation == 0 || chunk_bytes == 0)
+        return;
+    uint32_t chunks = WINDOW_BYTES / chunk_bytes;
+    for (uint32_t window = 0; window < WINDOWS; window++) {
+        *word(base, WINDOWS_OFFSET + window * 8) = 1;
+        *word(base, WINDOWS_OFFSET + window * 8 + 4) = generation;
+        *word(base, STREAM_WINDOWS_OFFSET + ((size_t)slot * 4096 + window) * 4) = window + 1;
+        for (uint32_t chunk = 0; with_headers && chunk < chunks; chunk++) {
+            size_t header = DATA_OFFSET + (size_t)window * WINDOW_BYTES + (size_t)chunk * HEADER_BYTES;
+            *word(base, header + LANE) = (window * chunks + chunk) % LANES;
+            *word(base, header + 4) = generation;
+            *word(base, header) = 1 << 8 | OPEN;
+        }
+    }
+    *word(base, stream + FRESH) = UINT32_MAX;
+}
+
+/* Processes that have an area each and wait for the end of this one. A fork shares the area: so each runs the program anew. */
+static void make_areas(const char *program, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int ready[2];
+        char byte;
+
+        if (pipe2(ready, O_CLOEXEC) != 0)
+            must("pipe", errno);
+        pid_t child = fork();
+        if (child == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+            execl(program, program, "wait", (char *)NULL);
+            _exit(1);
+        }
+        close(ready[1]);
+        /* Until it runs. */
+        (void)!read(ready[0], &byte, 1);
+        close(ready[0]);
+        printf("process %d\n", child);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "";
+    struct pollfd input = {STDIN_FILENO, POLLIN, 0};
+    char *base = NULL;
+
+    if (strcmp(what, "wait") == 0)
+        return pause();
+    if (strcmp(what, "areas") == 0)
+        make_areas("/proc/self/exe", argc > 2 ? atoi(argv[2]) : 1);
+    must("marker", posix_trace_eventid_open("marker", &marker));
+    puts("ready");
+    wait_for_go(mark);
+    if (strcmp(what, "names") == 0) {
+        take_names();
+    } else if (strcmp(what, "areas") != 0) {
+        int with_headers = strcmp(what, "chunks") == 0;
+        base = area(DATA_OFFSET + (size_t)WINDOWS * WINDOW_BYTES);
+        for (int slot = 0; slot < STREAMS; slot++)
+            take_windows(base, slot, with_headers);
+    }
+    puts("done");
+    fflush(stdout);
+    /* Something is always new, so that all of it is looked at again and again. */
+    while (poll(&input, 1, 1) == 0)
+        for (int slot = 0; base && slot < STREAMS; slot++)
+            ++*word(base, STREAMS_OFFSET + slot * STREAM_BYTES + CHANGES);
+    return EXIT_SUCCESS;
+}

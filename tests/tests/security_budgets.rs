@@ -1,0 +1,285 @@
+//! Hostile processes that take for themselves what a tracer has of something: names, mappings, memory, descriptors, time. Another
+//! user's events are complete all the same, within seconds.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tests::attacker::{ATTACKER, VICTIM, command_as, peak_kib};
+use tests::dist;
+use tests::rights::missing_right;
+use tests::target::{Target, numbers_after};
+use tests::tracer::{Trace, Tracer};
+
+/// Events of the victim.
+const EVENTS: usize = 500;
+
+/// No hostile process may hold the tracer up for longer.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// More memory than without a hostile process.
+const MOST_MEMORY_KIB: u64 = 200 * 1024;
+
+/// A folder that everybody may look into, with a distribution that everybody may run.
+fn stage(programs: &[&str]) -> anyhow::Result<tempfile::TempDir> {
+    let folder = tempfile::tempdir()?;
+    dist::copy_for_everyone(folder.path())?;
+    for program in programs {
+        dist::compile(program, folder.path())?;
+    }
+    Ok(folder)
+}
+
+/// `program` of the stage as this user.
+fn as_user(user: u32, stage: &Path, program: &str) -> Command {
+    let mut command = command_as(user, stage.join(program));
+    command.env("LD_LIBRARY_PATH", stage.join("dist/lib"));
+    command
+}
+
+fn victim(stage: &Path) -> Target {
+    let mut command = as_user(VICTIM, stage, "flood");
+    command.args(["1", &EVENTS.to_string(), "1"]);
+    Target::start(&mut command).unwrap().0
+}
+
+fn squatters(stage: &Path, what: &str, count: usize) -> Vec<Target> {
+    let start = |_| Target::start(as_user(ATTACKER, stage, "squatter").arg(what)).unwrap();
+    (0..count).map(|number| start(number).0).collect()
+}
+
+/// A tracer that is attached to all of them, and has seen the victim.
+fn attach(others: &[i32], victim: &Target) -> Tracer {
+    attach_with(&["--no-system"], others, victim)
+}
+
+fn attach_with(options: &[&str], others: &[i32], victim: &Target) -> Tracer {
+    let pids = others.iter().copied().chain([victim.pid()]);
+    let pids = pids.map(|pid| pid.to_string());
+    let options = options
+        .iter()
+        .map(|option| (*option).to_owned())
+        .chain(pids);
+    let mut tracer = Tracer::start("attach", options).unwrap();
+    let own = victim.pid();
+    tracer
+        .wait_for(|event| event.is_user("marker") && event.pid == own)
+        .unwrap();
+    tracer
+}
+
+/// Lets the victim emit, and ends the trace: all of its events are there under their name, in no more time and memory
+/// than there may be.
+fn all_of_the_victim(tracer: Tracer, victim: &mut Target, before_kib: u64) -> Trace {
+    let own = victim.pid();
+    let start = Instant::now();
+    victim.go().unwrap();
+    victim.wait_until_done().unwrap();
+    // It takes a second by itself.
+    assert!(
+        start.elapsed() < LIMIT + Duration::from_secs(1),
+        "the victim was held up"
+    );
+    let start = Instant::now();
+    let is_there = |tracer: &Tracer| {
+        let events = tracer.so_far().unwrap();
+        let flood = events
+            .iter()
+            .filter(|event| event.is_user("flood") && event.pid == own);
+        flood.count() == EVENTS
+    };
+    while !is_there(&tracer) {
+        assert!(
+            start.elapsed() < LIMIT,
+            "not all of the victim's events came"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let peak = peak_kib(tracer.pid()).unwrap();
+    assert!(peak < before_kib + MOST_MEMORY_KIB, "{peak} KiB");
+    let start = Instant::now();
+    let trace = tracer.stop().unwrap();
+    assert!(start.elapsed() < LIMIT, "held up at the end");
+    eprintln!("all events; {peak} KiB, ended after {:?}", start.elapsed());
+    trace
+}
+
+fn attack(what: &str, count: usize) -> Option<Trace> {
+    if missing_right().is_some() {
+        return None;
+    }
+    let stage = stage(&["flood", "squatter"]).unwrap();
+    let mut squatters = squatters(stage.path(), what, count);
+    let mut victim = victim(stage.path());
+    let pids: Vec<i32> = squatters.iter().map(Target::pid).collect();
+    let mut tracer = attach(&pids, &victim);
+    for pid in pids {
+        let is_there = |event: &tests::event::Event| event.is_user("marker") && event.pid == pid;
+        tracer.wait_for(is_there).unwrap();
+    }
+    let before = peak_kib(tracer.pid()).unwrap();
+    for squatter in &mut squatters {
+        squatter.go().unwrap();
+        squatter.wait_until_done().unwrap();
+    }
+    // The tracer has seen what they did: it comes by every few milliseconds.
+    std::thread::sleep(Duration::from_millis(500));
+    let trace = all_of_the_victim(tracer, &mut victim, before);
+    victim.end().unwrap();
+    for squatter in squatters {
+        squatter.end().unwrap();
+    }
+    Some(trace)
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn a_user_with_all_names_of_events_takes_no_name_of_others() {
+    let Some(trace) = attack("names", 1) else {
+        return;
+    };
+    // Those without a name are told.
+    let told = "event types are shown without their names";
+    assert!(trace.stderr.contains(told), "{}", trace.stderr);
+    let events = trace.events().unwrap();
+    let named = events.iter().filter(|event| event.is_user("squatter 0"));
+    assert_eq!(named.count(), 1);
+    assert_eq!(trace.summary().unwrap().all_lost(), 0);
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn windows_of_one_user_take_no_mappings_and_memory_of_others() {
+    // More than a process may have mappings.
+    attack("windows", 17);
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn chunks_that_are_said_to_be_there_are_not_made() {
+    attack("chunks", 3);
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn a_user_with_more_areas_than_are_read_takes_no_events_of_others() {
+    const AREAS: usize = 1200;
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage(&["flood", "squatter"]).unwrap();
+    let mut squatter = as_user(ATTACKER, stage.path(), "squatter");
+    squatter.args(["areas", &AREAS.to_string()]);
+    let (squatter, said) = Target::start(&mut squatter).unwrap();
+    let processes = processes_of(&said);
+    assert_eq!(processes.len(), AREAS);
+    let mut victim = victim(stage.path());
+    let tracer = attach(&processes, &victim);
+    let before = peak_kib(tracer.pid()).unwrap();
+    let trace = all_of_the_victim(tracer, &mut victim, before);
+    // Of some nothing is read, and that is told.
+    assert_eq!(trace.status.code(), Some(1), "{}", trace.stderr);
+    assert!(
+        trace.stderr.contains("could not be read"),
+        "{}",
+        trace.stderr
+    );
+    victim.end().unwrap();
+    squatter.end().unwrap();
+}
+
+/// Whether the kernel says that a process has a lease on a file.
+fn has_lease(pid: i32) -> bool {
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    let pid = pid.to_string();
+    let of_process = |line: &str| line.split_ascii_whitespace().any(|word| word == pid);
+    locks
+        .lines()
+        .any(|line| line.contains("LEASE") && of_process(line))
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn a_lease_on_an_area_holds_nobody_up() {
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage(&["flood", "leaser"]).unwrap();
+    let (leaser, _) = Target::start(&mut as_user(ATTACKER, stage.path(), "leaser")).unwrap();
+    assert!(has_lease(leaser.pid()), "the trap is not set");
+    let mut victim = victim(stage.path());
+    let start = Instant::now();
+    let tracer = attach(&[leaser.pid()], &victim);
+    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    let before = peak_kib(tracer.pid()).unwrap();
+    let trace = all_of_the_victim(tracer, &mut victim, before);
+    assert!(has_lease(leaser.pid()), "the trap was let go of");
+    let told = format!("no user events of process {}", leaser.pid());
+    assert!(trace.stderr.contains(&told), "{}", trace.stderr);
+    assert_eq!(trace.status.code(), Some(1), "{}", trace.stderr);
+    victim.end().unwrap();
+    leaser.end().unwrap();
+}
+
+/// The processes that a program says that there are.
+fn processes_of(said: &[String]) -> Vec<i32> {
+    if said.is_empty() {
+        return Vec::new();
+    }
+    let numbers = numbers_after(said, "process").unwrap();
+    let numbers = numbers.iter().map(|numbers| i32::try_from(numbers[0]));
+    numbers.map(Result::unwrap).collect()
+}
+
+/// A process of an unusual kind is attached to beside the victim; how the trace ended.
+fn beside_odd(kind: &str, options: &[&str]) -> Option<(i32, Trace)> {
+    if missing_right().is_some() {
+        return None;
+    }
+    let stage = stage(&["flood", "odd"]).unwrap();
+    let mut odd = as_user(ATTACKER, stage.path(), "odd");
+    let (mut odd, said) = Target::start(odd.arg(kind)).unwrap();
+    let mut processes = processes_of(&said);
+    processes.push(odd.pid());
+    let mut victim = victim(stage.path());
+    let start = Instant::now();
+    let tracer = attach_with(options, &processes, &victim);
+    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    let before = peak_kib(tracer.pid()).unwrap();
+    odd.go().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let trace = all_of_the_victim(tracer, &mut victim, before);
+    victim.end().unwrap();
+    let pid = odd.pid();
+    odd.end().unwrap();
+    Some((pid, trace))
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn descriptors_that_hundreds_of_processes_share_are_not_asked_for_one_by_one() {
+    if let Some((_, trace)) = beside_odd("shared", &["--no-system"]) {
+        assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
+    }
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn what_is_called_as_an_area_and_lies_in_huge_pages_is_none() {
+    if let Some((pid, trace)) = beside_odd("huge", &["--no-system"]) {
+        let told = format!("no user events of process {pid}");
+        assert!(trace.stderr.contains(&told), "{}", trace.stderr);
+        assert_eq!(trace.status.code(), Some(1), "{}", trace.stderr);
+    }
+}
+
+#[test]
+#[ignore = "needs root: traces kernel events"]
+fn a_process_that_runs_programs_for_ever_holds_nobody_up() {
+    if let Some((_, trace)) = beside_odd("execs", &[]) {
+        let execs = trace.summary().unwrap().events.get("linux_trace_exec");
+        assert!(execs.is_some_and(|count| *count > 100), "{execs:?}");
+    }
+}

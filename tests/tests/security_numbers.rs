@@ -1,0 +1,101 @@
+//! Numbers of processes that have ended, given to processes of others: those are not taken for the ones that were traced.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use tests::attacker::{ATTACKER, VICTIM, command_as};
+use tests::dist;
+use tests::event::Event;
+use tests::rights::missing_right;
+use tests::target::{Target, numbers_after};
+use tests::tracer::Tracer;
+
+/// Says the number that the next process has, and the kernel lets root say so.
+const LAST_NUMBER: &str = "/proc/sys/kernel/ns_last_pid";
+
+/// How often it is tried: other processes begin meanwhile.
+const TRIES: usize = 200;
+
+/// Longer than a tracer looks for the trace area of a process that has begun.
+const ALL_LOOKS: Duration = Duration::from_millis(2500);
+
+/// Starts a command that has this number, once no other process has been faster.
+fn start_as(number: i32, command: impl Fn() -> Command) -> Target {
+    for _ in 0..TRIES {
+        std::fs::write(LAST_NUMBER, (number - 1).to_string()).unwrap();
+        let (target, _) = Target::start(&mut command()).unwrap();
+        if target.pid() == number {
+            return target;
+        }
+        target.end().unwrap();
+    }
+    panic!("the number {number} could not be had");
+}
+
+/// A shell of the attacker's that has a child again and again, and says which it has when there is a file `go`.
+fn parent(go: &Path) -> Target {
+    let script = "echo ready; while [ ! -e \"$0\" ]; do sleep 0.05; done; \
+                  sleep 0.02 & echo child $!; wait; echo done; cat > /dev/null";
+    let mut shell = command_as(ATTACKER, "sh");
+    shell.args(["-c", script]).arg(go);
+    Target::start(&mut shell).unwrap().0
+}
+
+fn stage() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    dist::copy_for_everyone(folder.path()).unwrap();
+    dist::compile("flood", folder.path()).unwrap();
+    folder
+}
+
+fn flood(stage: &Path) -> Command {
+    let mut command = command_as(VICTIM, stage.join("flood"));
+    command.env("LD_LIBRARY_PATH", stage.join("dist/lib"));
+    command.args(["1", "500", "1"]);
+    command
+}
+
+#[test]
+#[ignore = "needs root: gives a process the number of another"]
+fn who_is_given_the_number_of_an_ended_child_is_not_traced_in_its_place() {
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage();
+    let go = stage.path().join("go");
+    let parent = parent(&go);
+    let shell = parent.pid();
+    let mut tracer = Tracer::attach(shell, &[]).unwrap();
+    tracer
+        .wait_for(|event| event.is_system("fork") && event.pid == shell)
+        .unwrap();
+    std::fs::write(&go, "").unwrap();
+    let said = parent.wait_until_done().unwrap();
+    let child = numbers_after(&said, "child").unwrap()[0][0];
+    let child = i32::try_from(child).unwrap();
+
+    let mut stranger = start_as(child, || flood(stage.path()));
+    stranger.go().unwrap();
+    stranger.wait_until_done().unwrap();
+    std::thread::sleep(ALL_LOOKS);
+    let trace = tracer.stop().unwrap();
+    stranger.end().unwrap();
+    parent.end().unwrap();
+
+    let events = trace.events().unwrap();
+    let of_child: Vec<_> = events.iter().filter(|event| event.pid == child).collect();
+    let end = of_child.iter().position(|event| event.is_system("exit"));
+    let after = &of_child[end.expect("the child was traced to its end") + 1..];
+    let after: Vec<_> = after.iter().map(|event| &event.event_type).collect();
+    // Once it is ended it leaves its CPU, and nothing more.
+    let after: Vec<_> = after
+        .iter()
+        .skip_while(|kind| *kind == &"switch_out")
+        .collect();
+    assert!(after.is_empty(), "of the stranger: {after:?}");
+    let is_strangers = |event: &&Event| event.is_user("flood") || event.is_user("marker");
+    assert_eq!(events.iter().filter(is_strangers).count(), 0);
+}
