@@ -178,8 +178,8 @@ pub struct Pending {
     pub header: EventHeader,
     pub(crate) data_start: usize,
     pub(crate) data_length: usize,
-    /// Events of the same thread are missing right before it.
-    pub(crate) follows_gap: bool,
+    /// Events of the same thread are missing right before it, and had got lost by then; 0 where none are.
+    pub(crate) gap_until: MonotonicNs,
 }
 
 impl Pending {
@@ -238,14 +238,15 @@ impl<'a> Batch<'a> {
             header,
             data_start,
             data_length,
-            follows_gap: false,
+            gap_until: MonotonicNs(0),
         });
     }
 
-    /// Says of the event that was added last that events of its thread are missing right before it.
-    pub(crate) fn mark_gap(&mut self) {
+    /// Says of the event that was added last that events of its thread are missing right before it, which had got lost by
+    /// `until`.
+    pub(crate) fn mark_gap(&mut self, until: MonotonicNs) {
         if let Some(event) = self.events.last_mut() {
-            event.follows_gap = true;
+            event.gap_until = until.min(event.header.time);
         }
     }
 

@@ -54,8 +54,8 @@ pub(super) struct LaneCursor {
     /// Events that were read or told to be lost.
     pub(super) accounted: u64,
     pub(super) last_time: MonotonicNs,
-    /// Events are missing before the next one.
-    is_gap: bool,
+    /// By when events had got lost that are missing before the next one.
+    gap: Option<MonotonicNs>,
 }
 
 impl LaneCursor {
@@ -63,7 +63,7 @@ impl LaneCursor {
         Self {
             accounted: 0,
             last_time,
-            is_gap: false,
+            gap: None,
         }
     }
 
@@ -81,7 +81,8 @@ impl LaneCursor {
             return;
         }
         self.accounted = events;
-        self.is_gap = true;
+        // Before the next one, whenever that is.
+        self.gap = Some(MonotonicNs(u64::MAX));
         batch.lose(Loss {
             cause,
             count: lost,
@@ -170,11 +171,14 @@ impl Reader<'_, '_> {
         };
         let mark = batch.mark();
         let is_first = known.events == 0 && known.refused == 0;
+        if is_first && lane.missing_before(stand.present.first) > 0 {
+            lane.gap = Some(MonotonicNs(u64::MAX));
+        }
         let mut read = Read {
             cursor: known.cursor,
             identity: known.identity,
             last_time: lane.last_time,
-            is_gap: lane.is_gap || is_first && lane.missing_before(stand.present.first) > 0,
+            gap: lane.gap,
             events: 0,
             damaged: 0,
         };
@@ -222,8 +226,8 @@ impl Reader<'_, '_> {
                 header.time = header.time.max(read.last_time);
                 read.last_time = header.time;
                 batch.push(header, data);
-                if std::mem::take(&mut read.is_gap) {
-                    batch.mark_gap();
+                if let Some(until) = read.gap.take() {
+                    batch.mark_gap(until);
                 }
             }
             None => read.damaged += 1,
@@ -261,7 +265,12 @@ impl Reader<'_, '_> {
         known.identity = read.identity;
         known.events += read.events;
         lane.last_time = read.last_time;
-        lane.is_gap = read.is_gap || refused > 0;
+        // What was refused was counted before the clock was looked at last.
+        lane.gap = if refused > 0 {
+            Some(self.clock.newest())
+        } else {
+            read.gap
+        };
         lane.accounted = lane
             .accounted
             .wrapping_add(read.events)
@@ -301,8 +310,8 @@ pub(super) struct Read {
     pub(super) cursor: Cursor,
     pub(super) identity: Identity,
     pub(super) last_time: MonotonicNs,
-    /// Events of the lane are missing before the next one.
-    is_gap: bool,
+    /// As [`LaneCursor::gap`].
+    gap: Option<MonotonicNs>,
     pub(super) events: u64,
     /// Records that say nonsense.
     pub(super) damaged: u64,

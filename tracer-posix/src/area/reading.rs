@@ -29,15 +29,23 @@ const TURN_BYTES: u64 = 4 << 10;
 /// Bytes of records in a portion, beside a turn for each lane.
 const PORTION_BYTES: u64 = 128 << 10;
 
+/// Most bytes of records in a portion for the lanes' turns: a hostile process may claim as many lanes as there can be. Those that have
+/// no turn in one portion are the first of the next.
+const MOST_TURNS_BYTES: u64 = 8 << 20;
+
+/// Bytes of records in a portion of so many lanes.
+fn portion_bytes(lanes: usize) -> u64 {
+    let lanes = u64::try_from(lanes).unwrap_or(u64::MAX);
+    let turns = lanes.saturating_mul(TURN_BYTES).min(MOST_TURNS_BYTES);
+    PORTION_BYTES.saturating_add(turns)
+}
+
 /// Most bytes of memory that it takes to read all of so many chunks of so many lanes, and to keep what they have. Records of the
 /// least size take most: about ten times as much while their order is found out, and a quarter more once they are in the stream.
 pub(super) fn memory_needed(chunks: usize, lanes: usize, chunk_bytes: usize) -> usize {
     let bytes = chunks.saturating_mul(chunk_bytes);
     let lanes = lanes.min(chunks);
-    let turns = lanes.saturating_mul(usize::try_from(TURN_BYTES).unwrap_or(0));
-    let portion = usize::try_from(PORTION_BYTES)
-        .unwrap_or(0)
-        .saturating_add(turns);
+    let portion = usize::try_from(portion_bytes(lanes)).unwrap_or(usize::MAX);
     let known = chunks.saturating_mul(size_of::<(ChunkCursor, LaneCursor, Stand)>() * 4);
     (bytes / 4 * 5)
         .saturating_add(bytes.min(portion).saturating_mul(10))
@@ -149,8 +157,7 @@ impl Reading {
         round: &mut Round,
         batch: &mut Batch<'_>,
     ) -> bool {
-        let lanes = u64::try_from(round.lanes.len()).unwrap_or(u64::MAX);
-        let mut left = PORTION_BYTES.saturating_add(lanes.saturating_mul(TURN_BYTES));
+        let mut left = portion_bytes(round.lanes.len());
         let mut is_any = false;
         while left > 0
             && let Some(Reverse(mut run)) = round.lanes.pop()

@@ -293,9 +293,11 @@ impl<L: Flush> ActiveStream<L> {
     /// sources have room for all that comes after it.
     #[inline]
     fn before_restart(&mut self) -> impl FnOnce() -> MonotonicNs + use<L> {
-        let at = self.core.restarts_when_read().then(|| self.sync());
-        let now = self.now;
-        move || at.unwrap_or_else(now)
+        if self.core.restarts_when_read() {
+            self.sync();
+        }
+        // What was lost up to here was lost before.
+        self.now
     }
 
     /// The oldest event, if one is there, as in [`next_event`](Self::next_event); its data is put into

@@ -79,8 +79,8 @@ impl Merge {
             if core.needs_flush_before(&event.header, event.data_length) {
                 flush(core);
             }
-            if event.follows_gap {
-                core.stop_at_gap(event.header.time);
+            if event.gap_until > MonotonicNs(0) {
+                core.stop_at_gap(event.gap_until, event.header.time);
             }
             core.take(&event.header, event.data(&self.data));
         }

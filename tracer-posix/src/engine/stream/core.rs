@@ -158,11 +158,11 @@ impl StreamCore {
         }
     }
 
-    /// Events are missing before the one that comes next, at `time`. A stream that stops when it is full has been full
-    /// in between, or the pool that its events come from has, where it was started again before all of that was read.
-    pub(crate) fn stop_at_gap(&mut self, time: MonotonicNs) {
+    /// Events are missing before the one that comes next, at `time`, which had got lost by `until`. A stream that stops when it is
+    /// full has been full in between, or, where it has started again since, the pool that its events come from has.
+    pub(crate) fn stop_at_gap(&mut self, until: MonotonicNs, time: MonotonicNs) {
         if self.policy == StreamFullPolicy::UntilFull
-            && matches!(self.activity, Activity::Running { since, .. } if time >= since)
+            && matches!(self.activity, Activity::Running { since, .. } if until > since)
         {
             self.stop_full(self.horizon.max(time));
             self.is_overrun = true;
