@@ -185,7 +185,7 @@ pub extern "C" fn posix_trace_close(trid: TraceId) -> c_int {
         if held.stream()?.kind.is_active() {
             return Err(Invalid);
         }
-        held.remove()?.kind.close()
+        held.remove().map(drop)
     }))
 }
 

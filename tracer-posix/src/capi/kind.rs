@@ -26,8 +26,6 @@ pub(super) enum Kind {
     Active(Box<Stream>),
     Logged(Box<LoggedStream>),
     Recorded(Box<LogReader>),
-    /// Shut down or closed; somebody still looks at it.
-    Ended,
 }
 
 /// How hard to look for an event.
@@ -72,7 +70,7 @@ impl Kind {
         match self {
             Self::Active(stream) => stream.start_for(caller),
             Self::Logged(stream) => stream.start(caller)?,
-            Self::Recorded(_) | Self::Ended => return Err(Invalid),
+            Self::Recorded(_) => return Err(Invalid),
         }
         Ok(())
     }
@@ -81,7 +79,7 @@ impl Kind {
         match self {
             Self::Active(stream) => stream.stop_for(caller),
             Self::Logged(stream) => stream.stop(caller)?,
-            Self::Recorded(_) | Self::Ended => return Err(Invalid),
+            Self::Recorded(_) => return Err(Invalid),
         }
         Ok(())
     }
@@ -93,27 +91,24 @@ impl Kind {
                 Ok(0)
             }
             Self::Logged(stream) => number(stream.clear()),
-            Self::Recorded(_) | Self::Ended => Err(Invalid),
+            Self::Recorded(_) => Err(Invalid),
         }
     }
 
     pub(super) fn flush(&mut self, caller: Origin) -> Number {
         match self {
             Self::Logged(stream) => number(stream.flush(caller)),
-            Self::Active(_) | Self::Recorded(_) | Self::Ended => Err(Invalid),
+            Self::Active(_) | Self::Recorded(_) => Err(Invalid),
         }
     }
 
     /// Ends the stream. The number is that of the last flush's error.
-    pub(super) fn shut_down(&mut self, caller: Origin) -> Number {
-        match std::mem::replace(self, Self::Ended) {
+    pub(super) fn shut_down(self, caller: Origin) -> Number {
+        match self {
             // What it has in the target's area is given back by the time this returns.
             Self::Active(_) => Ok(0),
             Self::Logged(stream) => number(stream.shut_down(caller)),
-            other @ (Self::Recorded(_) | Self::Ended) => {
-                *self = other;
-                Err(Invalid)
-            }
+            Self::Recorded(_) => Err(Invalid),
         }
     }
 
@@ -121,7 +116,7 @@ impl Kind {
         match self {
             Self::Active(stream) => Ok(*stream.filter()),
             Self::Logged(stream) => Ok(stream.filter()),
-            Self::Recorded(_) | Self::Ended => Err(Invalid),
+            Self::Recorded(_) => Err(Invalid),
         }
     }
 
@@ -134,7 +129,7 @@ impl Kind {
         match self {
             Self::Active(stream) => stream.set_filter_for(set, how, caller),
             Self::Logged(stream) => stream.set_filter(set, how, caller)?,
-            Self::Recorded(_) | Self::Ended => return Err(Invalid),
+            Self::Recorded(_) => return Err(Invalid),
         }
         Ok(())
     }
@@ -145,7 +140,7 @@ impl Kind {
                 .define_event_type(name)
                 .map_err(|_too_long| Invalid)?),
             Self::Logged(stream) => Ok(stream.define_event_type(name)?),
-            Self::Recorded(_) | Self::Ended => Err(Invalid),
+            Self::Recorded(_) => Err(Invalid),
         }
     }
 
@@ -153,7 +148,7 @@ impl Kind {
     pub(super) fn activity(&self) -> Option<Arc<Activity>> {
         match self {
             Self::Logged(stream) => Some(Arc::clone(stream.activity())),
-            Self::Active(_) | Self::Recorded(_) | Self::Ended => None,
+            Self::Active(_) | Self::Recorded(_) => None,
         }
     }
 
@@ -162,7 +157,7 @@ impl Kind {
     pub(super) fn announce_sleep(&mut self) -> Option<&Arc<Bell>> {
         match self {
             Self::Active(stream) => stream.announce_sleep(),
-            Self::Logged(_) | Self::Recorded(_) | Self::Ended => None,
+            Self::Logged(_) | Self::Recorded(_) => None,
         }
     }
 
@@ -170,7 +165,7 @@ impl Kind {
     pub(super) fn bell(&self) -> Option<&Arc<Bell>> {
         match self {
             Self::Active(stream) => stream.bell(),
-            Self::Logged(_) | Self::Recorded(_) | Self::Ended => None,
+            Self::Logged(_) | Self::Recorded(_) => None,
         }
     }
 
@@ -188,17 +183,7 @@ impl Kind {
                 log.rewind();
                 Ok(())
             }
-            Self::Active(_) | Self::Logged(_) | Self::Ended => Err(Invalid),
-        }
-    }
-
-    pub(super) fn close(&mut self) -> Result<(), Invalid> {
-        match self {
-            Self::Recorded(_) => {
-                *self = Self::Ended;
-                Ok(())
-            }
-            Self::Active(_) | Self::Logged(_) | Self::Ended => Err(Invalid),
+            Self::Active(_) | Self::Logged(_) => Err(Invalid),
         }
     }
 }
@@ -210,7 +195,6 @@ impl Kind {
             Self::Active(stream) => Ok(stream.attributes()),
             Self::Logged(stream) => Ok(stream.attributes()),
             Self::Recorded(log) => Ok(&log.header().attributes),
-            Self::Ended => Err(Invalid),
         }
     }
 
@@ -219,7 +203,7 @@ impl Kind {
         match self {
             Self::Active(stream) => stream.memory_needed(),
             // Its recorder collects.
-            Self::Logged(_) | Self::Recorded(_) | Self::Ended => 0,
+            Self::Logged(_) | Self::Recorded(_) => 0,
         }
     }
 
@@ -236,7 +220,6 @@ impl Kind {
             }
             Self::Logged(stream) => Ok(stream.status()?),
             Self::Recorded(log) => Ok(recorded_status(log)),
-            Self::Ended => Err(Invalid),
         }
     }
 
@@ -267,7 +250,6 @@ impl Kind {
                 .map_or(Next::AtEnd, |record| {
                     Next::Event(record.event, record.realtime)
                 })),
-            Self::Ended => Err(Invalid),
         }
     }
 
@@ -276,7 +258,6 @@ impl Kind {
             Self::Active(stream) => stream.event_types().name(id).map(<[u8]>::to_vec),
             Self::Logged(stream) => stream.event_type_name(id)?,
             Self::Recorded(log) => log.event_types().name(id).map(<[u8]>::to_vec),
-            Self::Ended => None,
         };
         name.ok_or(Invalid)
     }
@@ -290,7 +271,6 @@ impl Kind {
             Self::Active(stream) => Ok(stream.event_types().next_from(id)),
             Self::Logged(stream) => Ok(stream.event_type_from(id)?),
             Self::Recorded(log) => Ok(log.event_types().next_from(id)),
-            Self::Ended => Err(Invalid),
         }
     }
 }

@@ -311,7 +311,7 @@ extern "C" fn on_unload() {
     for place in table.places.iter().filter_map(OnceLock::get) {
         // A thread that was killed in the middle of a call may hold the lock for ever.
         if let Ok(mut held) = place.stream.try_lock()
-            && let Some(mut stream) = held.take()
+            && let Some(stream) = held.take()
         {
             place.generation.store(0, Release);
             // Its log is completed before the program is gone; nobody is there to hear of an error.
