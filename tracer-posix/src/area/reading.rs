@@ -224,7 +224,7 @@ impl Reading {
     fn pass_overwritten(&mut self, pool: &Pool<'_, AreaWindows<'_>>, keeps: u64) {
         let mut closed = Vec::new();
         let mut open = Vec::new();
-        for (index, present) in self.present.iter().enumerate() {
+        for present in &self.present {
             let Some(place) = pool.place(present.ordinal) else {
                 continue;
             };
@@ -237,7 +237,13 @@ impl Reading {
                 known.map_or((Cursor::START, 0), |known| (known.cursor, known.events));
             let bytes = least_size(head, read, events);
             if present.is_closed {
-                closed.push((place.header.closing.load(Acquire), index, bytes));
+                let refused = place.header.refused.load(Relaxed);
+                let stand = Stand {
+                    present: *present,
+                    head,
+                    refused,
+                };
+                closed.push((place.header.closing.load(Acquire), stand, bytes));
             } else {
                 open.push((present.lane, bytes));
             }
@@ -250,36 +256,24 @@ impl Reading {
         closed.retain(|(closing, ..)| *closing >= first);
         closed.sort_unstable_by_key(|(closing, ..)| Reverse(*closing));
         let mut newest = Newest::new(keeps, open.into_iter());
-        let overwritten: HashSet<usize> = closed
-            .into_iter()
-            .filter(|(_, index, bytes)| {
-                let lane = self.present.get(*index).map(|present| present.lane);
-                lane.is_some_and(|lane| newest.is_overwritten(lane, *bytes))
-            })
-            .map(|(_, index, _)| index)
-            .collect();
-        for index in &overwritten {
-            let Some(present) = self.present.get(*index) else {
-                continue;
-            };
-            let Some(place) = pool.place(present.ordinal) else {
-                continue;
-            };
-            let Some(head) = place.chunk().map(Chunk::head) else {
-                continue;
-            };
+        let first = closed
+            .iter()
+            .position(|(_, stand, bytes)| newest.is_overwritten(stand.present.lane, *bytes));
+        let overwritten = closed.split_off(first.unwrap_or(closed.len()));
+        for (_, stand, _) in &overwritten {
             let passed = ChunkCursor {
-                cursor: Cursor::at(head),
-                refused: place.header.refused.load(Relaxed),
-                ..ChunkCursor::new(present.turn, self.settled)
+                cursor: Cursor::at(stand.head),
+                refused: stand.refused,
+                ..ChunkCursor::new(stand.present.turn, self.settled)
             };
-            self.chunks.insert(present.ordinal, passed);
+            self.chunks.insert(stand.present.ordinal, passed);
         }
-        let mut index = 0..;
-        self.present.retain(|_| {
-            let index = index.next();
-            !index.is_some_and(|index| overwritten.contains(&index))
-        });
+        let ordinals = overwritten
+            .iter()
+            .map(|(_, stand, _)| stand.present.ordinal);
+        let ordinals: HashSet<u32> = ordinals.collect();
+        self.present
+            .retain(|present| !ordinals.contains(&present.ordinal));
     }
 
     /// Whether all of a closed chunk was read.

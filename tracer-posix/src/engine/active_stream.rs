@@ -281,30 +281,28 @@ impl<L: Flush> ActiveStream<L> {
     /// The oldest event, if one is there. Does not collect: call [`sync`](Self::sync) before.
     #[inline(always)]
     pub fn next_event(&mut self) -> Option<Event<'_>> {
-        let restart = self.before_restart();
-        let header = self.core.next(&mut self.lent, restart)?;
+        self.prepare_restart();
+        let header = self.core.next(&mut self.lent, self.now)?;
         Some(Event {
             header,
             data: &self.lent,
         })
     }
 
-    /// When a stream restarts that the next event leaves empty. What came while it was full is fetched before: so the
-    /// sources have room for all that comes after it.
+    /// Where the next event leaves a stream empty that restarts then, what came while it was full is fetched before: so the
+    /// sources have room for all that comes after the restart, and what was lost was lost before it.
     #[inline]
-    fn before_restart(&mut self) -> impl FnOnce() -> MonotonicNs + use<L> {
+    fn prepare_restart(&mut self) {
         if self.core.restarts_when_read() {
             self.sync();
         }
-        // What was lost up to here was lost before.
-        self.now
     }
 
     /// The oldest event, if one is there, as in [`next_event`](Self::next_event); its data is put into
     /// `data`.
     pub fn take_next(&mut self, data: &mut Vec<u8>) -> Option<EventHeader> {
-        let restart = self.before_restart();
-        self.core.next(data, restart)
+        self.prepare_restart();
+        self.core.next(data, self.now)
     }
 
     /// The oldest event; collects when none is there.
