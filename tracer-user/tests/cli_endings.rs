@@ -7,7 +7,9 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn tracer(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tracer-user"));
+    // Whoever runs the tests may have SIGHUP ignored, as `nohup` does.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_tracer-user")]);
     command.args(arguments).stdin(Stdio::null());
     command
 }

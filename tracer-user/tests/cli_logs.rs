@@ -105,7 +105,9 @@ impl Completed {
 }
 
 fn tracer(subcommand: &str, file: &Path, options: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tracer-user"));
+    // Whoever runs the tests may have SIGHUP ignored, as `nohup` does.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_tracer-user")]);
     command.arg(subcommand).arg(file).args(options);
     command.stdin(Stdio::null());
     command

@@ -210,18 +210,8 @@ fn cannot_write(path: &Path) -> String {
 mod tests {
     use std::os::unix::fs::symlink;
 
+    use super::super::unfinished::tests::{FILES, names};
     use super::*;
-
-    const FILES: &[&str] = &["metadata", "stream"];
-
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).unwrap();
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
 
     #[test]
     fn a_file_bears_its_name_only_when_it_is_whole() {

@@ -306,15 +306,16 @@ fn succeeded(result: libc::c_int) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io::Write as _;
     use std::os::unix::fs::symlink;
 
     use super::*;
 
-    const FILES: &[&str] = &["metadata", "stream"];
+    pub const FILES: &[&str] = &["metadata", "stream"];
 
-    fn names(folder: &Path) -> Vec<String> {
+    /// What lies in a folder.
+    pub fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
         let mut names: Vec<String> = entries
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
