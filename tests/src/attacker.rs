@@ -7,6 +7,8 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
+use crate::dist;
+
 /// The user that attacks.
 pub const ATTACKER: u32 = 61_001;
 
@@ -21,6 +23,28 @@ pub fn command_as(user: u32, program: impl AsRef<OsStr>) -> Command {
     command.arg(format!("--regid={user}"));
     command.args(["--clear-groups", "--inh-caps=-all", "--"]);
     command.arg(program);
+    command
+}
+
+/// A folder that everybody may look into, with a distribution that everybody may run, and these programs.
+///
+/// # Errors
+///
+/// There is no room, or one of them cannot be made.
+pub fn stage(programs: &[&str]) -> anyhow::Result<tempfile::TempDir> {
+    let folder = tempfile::tempdir()?;
+    dist::copy_for_everyone(folder.path())?;
+    for program in programs {
+        dist::compile(program, folder.path())?;
+    }
+    Ok(folder)
+}
+
+/// `program` of the stage as this user.
+#[must_use]
+pub fn as_user(user: u32, stage: &Path, program: &str) -> Command {
+    let mut command = command_as(user, stage.join(program));
+    command.env("LD_LIBRARY_PATH", stage.join("dist/lib"));
     command
 }
 

@@ -3,10 +3,9 @@
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::Command;
 
-use tests::attacker::{ATTACKER, VICTIM, command_as};
+use tests::attacker::{ATTACKER, VICTIM, as_user, stage};
 use tests::dist;
 use tests::rights::missing_right;
 use tests::target::{Target, numbers_after};
@@ -14,23 +13,6 @@ use tests::tracer::Tracer;
 
 /// What a descriptor of an area is called.
 const NAME: &str = "/memfd:posix_trace_area (deleted)";
-
-/// A folder that everybody may look into, with a distribution that everybody may run.
-fn stage(programs: &[&str]) -> anyhow::Result<tempfile::TempDir> {
-    let folder = tempfile::tempdir()?;
-    dist::copy_for_everyone(folder.path())?;
-    for program in programs {
-        dist::compile(program, folder.path())?;
-    }
-    Ok(folder)
-}
-
-/// `program` of the stage as this user.
-fn as_user(user: u32, stage: &Path, program: &str) -> Command {
-    let mut command = command_as(user, stage.join(program));
-    command.env("LD_LIBRARY_PATH", stage.join("dist/lib"));
-    command
-}
 
 /// The areas that a process has mapped, by their inodes, as the kernel tells.
 fn areas_of(pid: i32) -> anyhow::Result<Vec<u64>> {

@@ -4,11 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tests::attacker::{ATTACKER, VICTIM, command_as, peak_kib};
-use tests::dist;
+use tests::attacker::{ATTACKER, VICTIM, as_user, peak_kib, stage};
 use tests::rights::missing_right;
 use tests::target::{Target, numbers_after};
 use tests::tracer::{Trace, Tracer};
@@ -21,23 +19,6 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 /// More memory than without a hostile process.
 const MOST_MEMORY_KIB: u64 = 200 * 1024;
-
-/// A folder that everybody may look into, with a distribution that everybody may run.
-fn stage(programs: &[&str]) -> anyhow::Result<tempfile::TempDir> {
-    let folder = tempfile::tempdir()?;
-    dist::copy_for_everyone(folder.path())?;
-    for program in programs {
-        dist::compile(program, folder.path())?;
-    }
-    Ok(folder)
-}
-
-/// `program` of the stage as this user.
-fn as_user(user: u32, stage: &Path, program: &str) -> Command {
-    let mut command = command_as(user, stage.join(program));
-    command.env("LD_LIBRARY_PATH", stage.join("dist/lib"));
-    command
-}
 
 fn victim(stage: &Path) -> Target {
     let mut command = as_user(VICTIM, stage, "flood");

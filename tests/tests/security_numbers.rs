@@ -6,8 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use tests::attacker::{ATTACKER, VICTIM, command_as};
-use tests::dist;
+use tests::attacker::{ATTACKER, VICTIM, as_user, command_as, stage};
 use tests::event::Event;
 use tests::rights::missing_right;
 use tests::target::{Target, numbers_after};
@@ -44,16 +43,8 @@ fn parent(go: &Path) -> Target {
     Target::start(&mut shell).unwrap().0
 }
 
-fn stage() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    dist::copy_for_everyone(folder.path()).unwrap();
-    dist::compile("flood", folder.path()).unwrap();
-    folder
-}
-
 fn flood(stage: &Path) -> Command {
-    let mut command = command_as(VICTIM, stage.join("flood"));
-    command.env("LD_LIBRARY_PATH", stage.join("dist/lib"));
+    let mut command = as_user(VICTIM, stage, "flood");
     command.args(["1", "500", "1"]);
     command
 }
@@ -64,7 +55,7 @@ fn who_is_given_the_number_of_an_ended_child_is_not_traced_in_its_place() {
     if missing_right().is_some() {
         return;
     }
-    let stage = stage();
+    let stage = stage(&["flood"]).unwrap();
     let go = stage.path().join("go");
     let parent = parent(&go);
     let shell = parent.pid();
