@@ -41,6 +41,19 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..60)
 }
 
+/// Small events, of which a chunk has more than a small stream: some writers fill chunk after chunk while others have one open.
+fn small_events() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        20 => (0..WRITERS, 1_usize..2000, 0_usize..16)
+            .prop_map(|(writer, count, length)| {
+                let count = count / (1 + writer * writer);
+                Op::Emit { writer, count, length }
+            }),
+        1 => (0..WRITERS).prop_map(|writer| Op::End { writer }),
+    ];
+    prop::collection::vec(op, 40..120)
+}
+
 /// A thread that emits what it is told to.
 struct Writer {
     orders: Sender<Vec<u8>>,
@@ -204,6 +217,19 @@ proptest! {
         run.source.keep_newest((!is_all_handed_over).then_some(bytes));
         let is_unread = |op: &&Op| !matches!(op, Op::Collect);
         ops.iter().filter(is_unread).for_each(|op| run.play(op));
+        run.end();
+
+        let held = with_room(run.sent.iter().rev(), bytes);
+        let newest: Vec<_> = run.seen.iter().rev().take(held.len()).collect();
+        prop_assert_eq!(newest, held);
+    }
+
+    #[test]
+    fn of_small_events_the_newest_are_held_as_well(ops in small_events(), bytes in 4096_usize..600_000) {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut run = Run::new(RingMode::OverwriteOldest, bytes);
+        run.source.keep_newest(Some(bytes));
+        ops.iter().for_each(|op| run.play(op));
         run.end();
 
         let held = with_room(run.sent.iter().rev(), bytes);
