@@ -101,6 +101,18 @@ impl Target {
         })
     }
 
+    /// As [`end`](Self::end), for a program that says "done" only then; returns what it said since.
+    ///
+    /// # Errors
+    ///
+    /// It does not end, or without that word.
+    pub fn end_saying(mut self) -> anyhow::Result<Vec<String>> {
+        self.input = None;
+        let said = self.wait_until_done()?;
+        self.end()?;
+        Ok(said)
+    }
+
     /// Whether it still runs.
     ///
     /// # Errors

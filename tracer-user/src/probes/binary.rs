@@ -18,6 +18,7 @@ use super::bounded::{Bounded, Budget, MOST_BYTES};
 use super::notes::{self, MOST_NOTES, Note};
 use super::opening::{open_ordinary, open_ordinary_below};
 use super::relative::{self, BASE};
+use super::served::Unsafe;
 
 /// Which file it is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,6 +81,21 @@ pub enum BinaryError {
         /// What it is for.
         found: Architecture,
     },
+}
+
+impl BinaryError {
+    /// Whether it may be a program all the same, which somebody has put where it is not looked at.
+    #[must_use]
+    pub fn is_hidden(&self) -> bool {
+        match self {
+            Self::Unreadable { source, .. } => {
+                let why = source.get_ref().and_then(|why| why.downcast_ref());
+                matches!(why, Some(Unsafe::Served | Unsafe::Hidden))
+            }
+            Self::TooLarge { .. } => true,
+            Self::NotOne { .. } | Self::TooManyProbes { .. } | Self::OtherMachine { .. } => false,
+        }
+    }
 }
 
 /// A function of a file.

@@ -220,7 +220,7 @@ fn used_by(subject: Subject<'_>) -> Result<Vec<Arc<Binary>>, FindError> {
                 }
             }
             // Somebody may have made it so that it is not found.
-            Err(error @ BinaryError::TooLarge { .. }) => tell(&error.to_string()),
+            Err(error) if error.is_hidden() => tell(&format!("{:#}", anyhow::Error::new(error))),
             // Of what is mapped, not all is a program; what was asked for and is not found is said.
             Err(error) => {
                 tracing::debug!(error = &error as &dyn std::error::Error, "not looked at")

@@ -5,7 +5,8 @@
 //! - `files` finds the programs and libraries that a process uses, or a command will;
 //! - [`Binary`] is one of them: its functions, its static probes (`notes`) and how those describe
 //!   their arguments (`arguments`, `registers`);
-//! - `opening` opens files that anybody may have put there, `bounded` reads them within limits;
+//! - `opening` opens files that anybody may have put there, but not what programs of others serve (`served`), `bounded` reads them within
+//!   limits;
 //! - [`find`] turns what was asked for into places in files, which [`crate::kernel`] attaches to.
 
 mod arguments;
@@ -18,6 +19,7 @@ mod notes;
 mod opening;
 mod registers;
 mod relative;
+mod served;
 mod spec;
 
 pub use binary::{Binary, BinaryError, Function, Identity, StaticProbe};

@@ -4,7 +4,8 @@
 //! To open a FIFO waits for somebody at its other end, a device may do anything, a terminal without a
 //! session becomes that of ours, and a file with a lease on it keeps us for as long as the holder may
 //! answer. So a file is first taken hold of without being opened (`O_PATH`), looked at, and then
-//! opened through that same hold: it cannot become another one between.
+//! opened through that same hold: it cannot become another one between. Nor is a file
+//! asked for that somebody else's program serves ([`served`](super::served)).
 
 use std::fs::File;
 use std::io;
@@ -13,28 +14,32 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Why a file is not opened that is there.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("it is no ordinary file, and is not opened")]
-pub struct NoOrdinaryFile;
+use super::served::{Unsafe, ensure_unserved, sees_other_mounts};
 
 /// Opens the ordinary file at `path` for reading.
 ///
 /// # Errors
 ///
-/// It cannot be opened at once, or is something else ([`NoOrdinaryFile`]).
+/// It cannot be opened at once, or had better not be ([`Unsafe`]).
 pub fn open_ordinary(path: &Path) -> io::Result<File> {
-    open_held(&hold(Path::new("/"), &std::path::absolute(path)?, 0)?)
+    let path = std::path::absolute(path)?;
+    open_held(&hold(Path::new("/"), &path, 0)?, &path)
 }
 
 /// As [`open_ordinary`], where `path` is one of a process whose root is `root`: its links, and `..`, do not
-/// lead out of there.
+/// lead out of there. Where it may have made mounts itself, no name leads into another one than its root's: whoever serves that
+/// would be asked for the rest of the name.
 ///
 /// # Errors
 ///
 /// See [`open_ordinary`].
 pub fn open_ordinary_below(root: &Path, path: &Path) -> io::Result<File> {
-    open_held(&hold(root, path, libc::RESOLVE_IN_ROOT)?)
+    let stays = if sees_other_mounts(root) {
+        libc::RESOLVE_NO_XDEV
+    } else {
+        0
+    };
+    open_held(&hold(root, path, libc::RESOLVE_IN_ROOT | stays)?, root)
 }
 
 /// Takes hold of a file without opening it.
@@ -65,10 +70,11 @@ fn hold(root: &Path, path: &Path, resolve: u64) -> io::Result<OwnedFd> {
 }
 
 /// Opens what is held, if it is an ordinary file.
-fn open_held(held: &OwnedFd) -> io::Result<File> {
+fn open_held(held: &OwnedFd, place: &Path) -> io::Result<File> {
+    ensure_unserved(held, place)?;
     let metadata = File::from(held.try_clone()?).metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, NoOrdinaryFile));
+        return Err(Unsafe::NoOrdinaryFile.into());
     }
     File::options()
         .read(true)
@@ -100,7 +106,7 @@ mod tests {
             assert!(open_ordinary(path).is_err(), "{}", path.display());
         }
         let error = open_ordinary(&fifo).unwrap_err();
-        assert_eq!(error.to_string(), NoOrdinaryFile.to_string());
+        assert_eq!(error.to_string(), Unsafe::NoOrdinaryFile.to_string());
         assert!(start.elapsed() < Duration::from_secs(1));
     }
 

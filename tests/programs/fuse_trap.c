@@ -1,0 +1,171 @@
+/*
+ * A process that has code mapped from a file that another of its processes serves (FUSE), and that one says nothing any more
+ * once it is told to go.
+ *
+ * fuse_trap USER PROGRAM FOLDER   mounts on FOLDER, in a mount namespace of its own, what has a copy of PROGRAM in it, as USER;
+ *                                 says which process has it mapped: "process PID", and how often it was asked something since: "asked N"
+ *
+ * Started by root, as an administrator lets others mount with allow_other: then root's processes may look into it.
+ */
+#include "gate.h"
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/fuse.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+enum { ROOT = FUSE_ROOT_ID, FILE_NODE = 2, MOST_WRITE = 128 << 10, BLOCK = 4096, FOR_EVER = 1000000, AT_MOST = 60 };
+
+static int device, program;
+static struct stat file;
+
+static void answer(const struct fuse_in_header *asked, int error, const void *data, size_t length)
+{
+    static char message[sizeof(struct fuse_out_header) + MOST_WRITE];
+    struct fuse_out_header head = {sizeof head + length, error, asked->unique};
+
+    memcpy(message, &head, sizeof head);
+    memcpy(message + sizeof head, data, length);
+    /* Whoever asked may be gone. */
+    (void)!write(device, message, head.len);
+}
+
+static struct fuse_attr attributes(uint64_t node)
+{
+    struct fuse_attr attr = {.ino = node, .nlink = 1, .blksize = BLOCK};
+
+    attr.mode = node == ROOT ? S_IFDIR | 0755 : S_IFREG | 0755;
+    attr.size = node == ROOT ? 0 : (uint64_t)file.st_size;
+    return attr;
+}
+
+static void serve(void)
+{
+    static char asked[sizeof(struct fuse_in_header) + MOST_WRITE + BLOCK], data[MOST_WRITE];
+    const struct fuse_in_header *head = (const void *)asked;
+    const void *rest = asked + sizeof *head;
+
+    if (read(device, asked, sizeof asked) < (ssize_t)sizeof *head)
+        return;
+    switch (head->opcode) {
+    case FUSE_INIT: {
+        struct fuse_init_out out = {.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION, .max_write = MOST_WRITE};
+        answer(head, 0, &out, sizeof out);
+        break;
+    }
+    case FUSE_LOOKUP: {
+        struct fuse_entry_out out = {.nodeid = FILE_NODE, .attr = attributes(FILE_NODE)};
+        answer(head, strcmp(rest, "program") == 0 ? 0 : -ENOENT, &out, sizeof out);
+        break;
+    }
+    case FUSE_GETATTR: {
+        /* Nobody remembers them. */
+        struct fuse_attr_out out = {.attr = attributes(head->nodeid)};
+        answer(head, 0, &out, sizeof out);
+        break;
+    }
+    case FUSE_OPEN: {
+        struct fuse_open_out out = {.fh = 1};
+        answer(head, 0, &out, sizeof out);
+        break;
+    }
+    case FUSE_READ: {
+        const struct fuse_read_in *in = rest;
+        ssize_t length = pread(program, data, in->size < MOST_WRITE ? in->size : MOST_WRITE, (off_t)in->offset);
+        answer(head, 0, data, length > 0 ? (size_t)length : 0);
+        break;
+    }
+    case FUSE_STATFS: {
+        struct fuse_statfs_out out = {.st = {.bsize = BLOCK, .namelen = 255}};
+        answer(head, 0, &out, sizeof out);
+        break;
+    }
+    case FUSE_FORGET:
+    case FUSE_BATCH_FORGET:
+    case FUSE_INTERRUPT:
+        break;
+    case FUSE_FLUSH:
+    case FUSE_RELEASE:
+    case FUSE_ACCESS:
+        answer(head, 0, "", 0);
+        break;
+    default:
+        answer(head, -ENOSYS, "", 0);
+    }
+}
+
+/* What has the file mapped, and one page of it looked at. */
+static int be_mapper(const char *path, int ready)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* Else the file system lives as long as this process, which ends only when somebody answers. */
+    close(device);
+    int fd = open(path, O_RDONLY);
+    volatile char *base = mmap(NULL, BLOCK, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+    if (fd < 0 || base == MAP_FAILED || base[0] != '\177')
+        must("map", errno ? errno : EINVAL);
+    (void)!write(ready, "r", 1);
+    while (pause() != 0)
+        ;
+    return EXIT_SUCCESS;
+}
+
+static void mount_it(uid_t user, const char *folder)
+{
+    char options[128];
+
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+        must("mount namespace", errno);
+    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other", device, user, user);
+    if (mount("fuse", folder, "fuse", MS_NOSUID | MS_NODEV, options) != 0)
+        must("mount", errno);
+    if (setgroups(0, NULL) != 0 || setresgid(user, user, user) != 0 || setresuid(user, user, user) != 0)
+        must("user", errno);
+    /* It can be looked into again by its own user. */
+    prctl(PR_SET_DUMPABLE, 1);
+}
+
+int main(int argc, char **argv)
+{
+    int ready[2], asked = 0;
+    char path[4096], byte;
+
+    if (argc != 4)
+        return EXIT_FAILURE;
+    /* Whoever waits for an answer waits no longer than this process lives. */
+    alarm(AT_MOST);
+    program = open(argv[2], O_RDONLY | O_CLOEXEC);
+    device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    if (program < 0 || device < 0 || fstat(program, &file) != 0 || pipe(ready) != 0)
+        must("files", errno);
+    mount_it((uid_t)atoi(argv[1]), argv[3]);
+    snprintf(path, sizeof path, "%s/program", argv[3]);
+    pid_t mapper = fork();
+    if (mapper == 0)
+        return be_mapper(path, ready[1]);
+    struct pollfd both[] = {{device, POLLIN, 0}, {ready[0], POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
+    while (poll(both, 2, FOR_EVER) > 0 && !both[1].revents)
+        serve();
+    printf("process %d\nready\n", mapper);
+    fflush(stdout);
+    both[1].fd = -1;
+    while (poll(both, 3, FOR_EVER) > 0 && !both[2].revents)
+        serve();
+    (void)!read(STDIN_FILENO, &byte, 1);
+    /* From now on nobody is answered; only that somebody asks is seen. */
+    puts("silent");
+    fflush(stdout);
+    while (poll(both, 3, FOR_EVER) > 0 && !both[2].revents) {
+        static char unanswered[MOST_WRITE + 2 * BLOCK];
+        asked += read(device, unanswered, sizeof unanswered) > 0;
+    }
+    printf("asked %d\ndone\n", asked);
+    fflush(stdout);
+    return EXIT_SUCCESS;
+}

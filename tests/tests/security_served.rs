@@ -1,0 +1,109 @@
+//! Files that a hostile process serves itself (FUSE), mapped by a process that is looked at: whoever asks for one, and gets no answer, waits for ever.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tests::attacker::{ATTACKER, VICTIM, as_user, stage};
+use tests::dist;
+use tests::rights::missing_right;
+use tests::target::{Target, numbers_after};
+use tests::tracer::Tracer;
+
+/// No hostile process may hold the tracer up for longer.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// A process with code mapped from a file that nobody answers for any more, and who should.
+fn trap(stage: &Path) -> (i32, Target) {
+    let folder = stage.join("served");
+    fs::create_dir(&folder).unwrap();
+    let mut trap = Command::new(stage.join("fuse_trap"));
+    trap.arg(ATTACKER.to_string()).arg("/bin/true").arg(&folder);
+    let (mut trap, said) = Target::start(&mut trap).unwrap();
+    let mapper = numbers_after(&said, "process").unwrap()[0][0];
+    let mapper = i32::try_from(mapper).unwrap();
+    let maps = fs::read_to_string(format!("/proc/{mapper}/maps")).unwrap();
+    let is_mapped = |line: &str| line.contains("r-xp") && line.ends_with("/served/program");
+    assert!(maps.lines().any(is_mapped), "{maps}");
+    trap.go().unwrap();
+    trap.wait_for("silent").unwrap();
+    (mapper, trap)
+}
+
+#[test]
+#[ignore = "needs root: mounts a file system"]
+fn a_mapped_file_that_a_silent_program_serves_is_not_asked_for() {
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage(&["flood", "fuse_trap"]).unwrap();
+    let (mapper, trap) = trap(stage.path());
+    let mut victim = as_user(VICTIM, stage.path(), "flood");
+    let (mut victim, _) = Target::start(victim.args(["1", "500", "1"])).unwrap();
+
+    let start = Instant::now();
+    let mut probes = Command::new("timeout");
+    probes.args(["--kill-after=1", "30"]);
+    probes.arg(dist::tracer_user().unwrap());
+    let output = probes
+        .arg("probes")
+        .arg(mapper.to_string())
+        .output()
+        .unwrap();
+    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    // It is told; and what else there is is listed.
+    assert!(
+        errors.contains("a program of another user serves it (FUSE)"),
+        "{errors}"
+    );
+    let listed = String::from_utf8_lossy(&output.stdout);
+    assert!(listed.contains("fuse_trap:main"), "{errors}");
+
+    // A probe in what both have mapped.
+    let options = [
+        "--events",
+        "fork,user",
+        "--probe",
+        "libc.so.6:clock_nanosleep",
+    ];
+    let pids = [mapper, victim.pid()].map(|pid| pid.to_string());
+    let start = Instant::now();
+    let all = options.into_iter().chain(pids.iter().map(String::as_str));
+    let mut tracer = Tracer::start("attach", all).unwrap();
+    let own = victim.pid();
+    tracer
+        .wait_for(|event| event.is_user("marker") && event.pid == own)
+        .unwrap();
+    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    victim.go().unwrap();
+    victim.wait_until_done().unwrap();
+    let start = Instant::now();
+    let trace = tracer.stop().unwrap();
+    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    let events = trace.events().unwrap();
+    let of_victim = |name: &str| {
+        let events = events.iter().filter(|event| event.pid == own);
+        events
+            .filter(|event| event.event_type.contains(name))
+            .count()
+    };
+    assert_eq!(of_victim("flood"), 500, "{}", trace.stderr);
+    // It sleeps 500 times a second.
+    assert_eq!(of_victim("clock_nanosleep"), 500, "{}", trace.stderr);
+    assert!(
+        trace
+            .stderr
+            .contains("a program of another user serves it (FUSE)"),
+        "{}",
+        trace.stderr
+    );
+    victim.end().unwrap();
+    // Who asks cannot even be killed while it waits.
+    let said = trap.end_saying().unwrap();
+    assert_eq!(numbers_after(&said, "asked").unwrap()[0][0], 0, "{said:?}");
+}

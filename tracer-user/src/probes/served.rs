@@ -1,0 +1,175 @@
+//! Files that a program of somebody else's serves (FUSE). Whoever asks for one waits until that program answers, and cannot even be killed meanwhile; a probe
+//! in one would keep all processes of the machine from forking as long.
+//!
+//! So it has to be known without asking, not even for the kind of its file system: from what the kernel remembers.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+/// Bytes of a process's `mountinfo` that are read: it may make a hundred thousand mounts for itself.
+const MOST_MOUNTINFO_BYTES: u64 = 256 << 10;
+
+/// Why a file is not opened that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsafe {
+    /// A FIFO, a device, a folder.
+    #[error("it is no ordinary file, and is not opened")]
+    NoOrdinaryFile,
+    /// In FUSE.
+    #[error("a program of another user serves it (FUSE) and may stop to, so it is not opened")]
+    Served,
+    /// In a mount that nobody can tell of.
+    #[error("it is in a mount that neither tracer-user nor the process sees, so it is not opened")]
+    Hidden,
+}
+
+impl From<Unsafe> for io::Error {
+    fn from(why: Unsafe) -> Self {
+        Self::new(io::ErrorKind::InvalidInput, why)
+    }
+}
+
+/// Makes sure that a file, which is held without having been opened, may be opened. `place` is where it was found.
+///
+/// # Errors
+///
+/// It may not ([`Unsafe`]), or nothing is known of it.
+pub fn ensure_unserved(held: &OwnedFd, place: &Path) -> io::Result<()> {
+    if is_on_disk(held)? {
+        return Ok(());
+    }
+    let mount = mount_of(held)?;
+    let own = File::open("/proc/self/mountinfo")?;
+    let found = find(BufReader::new(own), mount);
+    let found = found.or_else(|| {
+        let theirs = File::open(mounts_of_process(place)?).ok()?;
+        find(BufReader::new(theirs.take(MOST_MOUNTINFO_BYTES)), mount)
+    });
+    // SAFETY: takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    match found {
+        None => Err(Unsafe::Hidden.into()),
+        Some(Server::User(other)) if other != 0 && other != user => Err(Unsafe::Served.into()),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Whether a process sees other mounts than we do, under its `root`: those it may have made itself.
+pub fn sees_other_mounts(root: &Path) -> bool {
+    let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
+    let process = root.parent().unwrap_or(root);
+    root != Path::new("/") && namespace(process) != namespace(Path::new("/proc/self"))
+}
+
+/// Who serves a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Server {
+    Kernel,
+    User(u32),
+}
+
+/// Whether a file is on a block device, as the kernel remembers it: nobody is asked.
+fn is_on_disk(held: &OwnedFd) -> io::Result<bool> {
+    // SAFETY: all-zero bytes are valid.
+    let mut found: libc::statx = unsafe { std::mem::zeroed() };
+    let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
+    // SAFETY: the path ends with a null, and `found` is a place to write to.
+    let failed = unsafe {
+        libc::statx(
+            held.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            libc::STATX_TYPE,
+            &raw mut found,
+        )
+    };
+    if failed != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(found.stx_dev_major != 0)
+}
+
+/// The number of the mount that a file is in.
+fn mount_of(held: &OwnedFd) -> io::Result<u64> {
+    let told = fs::read_to_string(format!("/proc/self/fdinfo/{}", held.as_raw_fd()))?;
+    let mount = told.lines().find_map(|line| line.strip_prefix("mnt_id:"));
+    let mount = mount.and_then(|mount| mount.trim().parse().ok());
+    mount.ok_or_else(|| Unsafe::Hidden.into())
+}
+
+/// The mounts of the process in whose folder of `/proc` the place is.
+fn mounts_of_process(place: &Path) -> Option<PathBuf> {
+    let mut parts = place.strip_prefix("/proc").ok()?.components();
+    match parts.next()? {
+        Component::Normal(process) => Some(Path::new("/proc").join(process).join("mountinfo")),
+        _ => None,
+    }
+}
+
+fn find(mounts: impl BufRead, mount: u64) -> Option<Server> {
+    let mut lines = mounts.split(b'\n').map_while(Result::ok);
+    lines.find_map(|line| server_in(&String::from_utf8_lossy(&line), mount))
+}
+
+/// Who serves a mount, if a line of `mountinfo` is of it: number, parent, device, root, place, options, ..., a dash, kind, source, options.
+fn server_in(line: &str, mount: u64) -> Option<Server> {
+    let (of_mount, of_system) = line.split_once(" - ")?;
+    if of_mount.split(' ').next()?.parse() != Ok(mount) {
+        return None;
+    }
+    let mut words = of_system.split(' ');
+    let kind = words.next()?;
+    if kind != "fuse" && !kind.starts_with("fuse.") {
+        return Some(Server::Kernel);
+    }
+    let options = words.nth(1)?.split(',');
+    let mut users = options.filter_map(|option| option.strip_prefix("user_id="));
+    // What a server calls itself comes before.
+    let user = users.next_back()?.parse().ok()?;
+    Some(Server::User(user))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_serves_is_what_the_kernel_was_told_at_the_mount() {
+        let far =
+            "105 27 0:49 / /home/u/far rw,nosuid - fuse.sshfs far: rw,user_id=1000,group_id=1000";
+        assert_eq!(server_in(far, 105), Some(Server::User(1000)));
+        assert_eq!(server_in(far, 27), None);
+        // A folder may be called as options are; a blank in a name is written otherwise.
+        let named = "9 27 0:49 / /a/user_id=0 rw shared:3 - fuse s rw,user_id=7,group_id=7";
+        assert_eq!(server_in(named, 9), Some(Server::User(7)));
+        for of_kernel in [
+            "9 1 0:22 / / rw - virtiofs root rw",
+            "9 1 0:22 / / rw - btrfs /dev/sda1 rw,subvolid=5,subvol=/",
+            "9 1 0:22 / / rw - fusectl none rw",
+        ] {
+            assert_eq!(server_in(of_kernel, 9), Some(Server::Kernel));
+        }
+    }
+
+    #[test]
+    fn what_is_in_no_file_system_of_others_may_be_opened() {
+        for place in ["/proc/self/exe", "/proc/self/status", "/dev/shm"] {
+            let held = OwnedFd::from(File::open(place).unwrap());
+            ensure_unserved(&held, Path::new(place)).unwrap();
+        }
+        assert!(!sees_other_mounts(Path::new("/proc/self/root")));
+        assert!(!sees_other_mounts(Path::new("/")));
+    }
+
+    #[test]
+    fn a_process_is_known_by_where_its_files_are() {
+        let of = |place: &str| mounts_of_process(Path::new(place));
+        assert_eq!(
+            of("/proc/7/map_files/1-2"),
+            Some("/proc/7/mountinfo".into())
+        );
+        assert_eq!(of("/usr/bin/true"), None);
+    }
+}
