@@ -121,7 +121,7 @@ pub struct Areas {
     looks_left: u32,
     /// Processes whose areas cannot be read: too many are.
     refused: HashSet<i32>,
-    /// Processes whose areas could not be opened yet: no descriptor was left, or no memory.
+    /// Processes whose areas could not be opened yet: no descriptor was left, or no memory, or all streams of the area are in use.
     lacking: HashSet<i32>,
     names: NameShares,
 }
@@ -150,7 +150,7 @@ impl Areas {
         self.found_late
     }
 
-    /// Of how many processes no user event could be had, for lack of descriptors or memory, or since too many areas are read.
+    /// Of how many processes no user event could be had, for lack of descriptors, memory or streams, or since too many areas are read.
     pub fn unread(&self) -> usize {
         self.refused.len() + self.lacking.len()
     }
@@ -355,6 +355,8 @@ impl Areas {
                     self.searches.remove(&pid);
                 }
                 Err(AreaError::Find(error)) if error.is_for_lack() => self.try_again(pid, now),
+                // All streams of the area may be in use, until one of them ends.
+                Err(AreaError::Open(_)) => self.try_again(pid, now),
                 Err(error) => {
                     self.searches.remove(&pid);
                     let error = &error as &dyn std::error::Error;
@@ -397,12 +399,13 @@ impl Areas {
         if proc_fs::was_started_after(pid, since) {
             return Err(FindError::NoSuchProcess { pid }.into());
         }
-        self.lacking.remove(&pid);
         let Some(area) = found else {
+            self.lacking.remove(&pid);
             return Ok(Look::Nothing);
         };
         let created = area.created();
         let look = self.open(area, pid)?;
+        self.lacking.remove(&pid);
         if matches!(look, Look::New(_)) && created >= self.start {
             let unseen = Duration::from_nanos(monotonic_now().0.saturating_sub(created.0));
             self.found_late.programs += 1;
