@@ -4,6 +4,9 @@
  * squatter names    all names of event types that an area has room for, one event of each
  * squatter windows  all windows of its area
  * squatter chunks   and says of every chunk in them that there is something to read, without having written any of it
+ * squatter written  the same, and has written to the first chunk of each window
+ * squatter lanes    says that its area has all lanes that it can have, and that events are missing in each
+ * squatter streams  all streams that its area has room for, or that its user may have
  * squatter areas N  N processes, each with an area; says which: "process PID"
  */
 #include "gate.h"
@@ -33,9 +36,17 @@ enum {
     CHUNK_BYTES = 28,
     FRESH = 248,
     CHANGES = 256,
+    LANE_COUNT = 28,
+    LANES_OFFSET = 1118208,
+    LANE_BYTES = 24,
+    LANE_GENERATION = 0,
+    LANE_CLOSED = 16,
     OPEN = 2,
     HEADER_BYTES = 64,
     LANE = 8,
+    THREAD = 56,
+    CHUNK_HEAD = 0,
+    FIRST_RECORD = 64,
 };
 
 static trace_event_id_t marker;
@@ -90,26 +101,55 @@ static void take_names(void)
 }
 
 /* Says that the stream has all windows, and that all chunks in them were handed out. */
-static void take_windows(char *base, int slot, int with_headers)
+static void take_windows(char *base, int slot, int with_headers, int are_written)
 {
     size_t stream = STREAMS_OFFSET + (size_t)slot * STREAM_BYTES;
     uint32_t generation = *word(base, stream + GENERATION), chunk_bytes = *word(base, stream + CHUNK_BYTES);
 
     if (generation == 0 || chunk_bytes == 0)
         return;
-    uint32_t chunks = WINDOW_BYTES / chunk_bytes;
+    uint32_t chunks = WINDOW_BYTES / chunk_bytes, of_headers = (chunks * HEADER_BYTES + chunk_bytes - 1) / chunk_bytes;
     for (uint32_t window = 0; window < WINDOWS; window++) {
+        char *start = base + DATA_OFFSET + (size_t)window * WINDOW_BYTES;
         *word(base, WINDOWS_OFFSET + window * 8) = 1;
         *word(base, WINDOWS_OFFSET + window * 8 + 4) = generation;
         *word(base, STREAM_WINDOWS_OFFSET + ((size_t)slot * 4096 + window) * 4) = window + 1;
         for (uint32_t chunk = 0; with_headers && chunk < chunks; chunk++) {
             size_t header = DATA_OFFSET + (size_t)window * WINDOW_BYTES + (size_t)chunk * HEADER_BYTES;
             *word(base, header + LANE) = (window * chunks + chunk) % LANES;
+            /* A thread that there may be, and that has begun an emission. */
+            *word(base, header + THREAD) = (uint32_t)getpid() + chunk;
+            *word(base, header + THREAD + 4) = (uint32_t)getpid();
             *word(base, header + 4) = generation;
             *word(base, header) = 1 << 8 | OPEN;
         }
+        /* As a chunk that was just opened. */
+        if (are_written)
+            *(volatile uint64_t *)(start + (size_t)of_headers * chunk_bytes + CHUNK_HEAD) = FIRST_RECORD;
     }
     *word(base, stream + FRESH) = UINT32_MAX;
+}
+
+static void take_lanes(char *base, int slot)
+{
+    uint32_t generation = *word(base, STREAMS_OFFSET + (size_t)slot * STREAM_BYTES + GENERATION);
+
+    if (generation == 0)
+        return;
+    *word(base, LANE_COUNT) = LANES;
+    for (size_t lane = 0; lane < LANES; lane++) {
+        *word(base, LANES_OFFSET + lane * LANE_BYTES + LANE_CLOSED) = 1;
+        *word(base, LANES_OFFSET + lane * LANE_BYTES + LANE_GENERATION) = generation;
+    }
+}
+
+/* Until there is no room for another one. */
+static void take_streams(void)
+{
+    trace_id_t stream;
+
+    while (posix_trace_create(0, NULL, &stream) == 0)
+        ;
 }
 
 /* Processes that have an area each and wait for the end of this one. A fork shares the area: so each runs the program anew. */
@@ -151,11 +191,17 @@ int main(int argc, char **argv)
     wait_for_go(mark);
     if (strcmp(what, "names") == 0) {
         take_names();
+    } else if (strcmp(what, "streams") == 0) {
+        take_streams();
+    } else if (strcmp(what, "lanes") == 0) {
+        base = area(DATA_OFFSET);
+        for (int slot = 0; slot < STREAMS; slot++)
+            take_lanes(base, slot);
     } else if (strcmp(what, "areas") != 0) {
-        int with_headers = strcmp(what, "chunks") == 0;
+        int are_written = strcmp(what, "written") == 0, with_headers = are_written || strcmp(what, "chunks") == 0;
         base = area(DATA_OFFSET + (size_t)WINDOWS * WINDOW_BYTES);
         for (int slot = 0; slot < STREAMS; slot++)
-            take_windows(base, slot, with_headers);
+            take_windows(base, slot, with_headers, are_written);
     }
     puts("done");
     fflush(stdout);

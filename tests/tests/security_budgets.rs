@@ -145,6 +145,43 @@ fn chunks_that_are_said_to_be_there_are_not_made() {
 
 #[test]
 #[ignore = "needs root: makes processes of other users"]
+fn windows_that_are_written_to_hold_nobody_up() {
+    // To look at all of one takes a tenth of a second.
+    if let Some(trace) = attack("written", 24) {
+        eprintln!("{}", trace.stderr);
+    }
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn lanes_of_many_areas_take_no_memory_of_others() {
+    attack("lanes", 48);
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn a_user_with_all_streams_takes_none_of_others() {
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage(&["flood", "squatter"]).unwrap();
+    let mut squatter = squatters(stage.path(), "streams", 1).remove(0);
+    squatter.go().unwrap();
+    squatter.wait_until_done().unwrap();
+    let mut victim = victim(stage.path());
+    let tracer = attach(&[squatter.pid()], &victim);
+    let before = peak_kib(tracer.pid()).unwrap();
+    let trace = all_of_the_victim(tracer, &mut victim, before);
+    // In its own area there is no room for the tracer's.
+    let told = format!("no user events of process {}", squatter.pid());
+    assert!(trace.stderr.contains(&told), "{}", trace.stderr);
+    assert_eq!(trace.status.code(), Some(1), "{}", trace.stderr);
+    victim.end().unwrap();
+    squatter.end().unwrap();
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
 fn a_user_with_more_areas_than_are_read_takes_no_events_of_others() {
     const AREAS: usize = 1200;
     if missing_right().is_some() {

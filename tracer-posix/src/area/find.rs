@@ -288,6 +288,13 @@ impl Area {
         })
     }
 
+    /// Gives up windows of another process's area that were not looked at for long, where many are mapped.
+    pub(super) fn trim_windows(&mut self) {
+        if let Memory::Other { windows, .. } = &mut self.memory {
+            windows.trim();
+        }
+    }
+
     pub(super) fn windows(&self) -> AreaWindows<'_> {
         match &self.memory {
             Memory::Own(_) => AreaWindows::Own,

@@ -8,25 +8,29 @@
 //! | what | files |
 //! |---|---|
 //! | emission | `emitter`, `sequence` (restartable), `chunk` (by a mark), `thread` (what a thread knows), `gate`, `tls` |
-//! | the pool of chunks | `pool`, `links` (its lists), `windows` (mapped by who emits), `retire` (taking it back) |
-//! | reading | `source`, `reading`, `reader_windows`, `ticks` (time), `wake` and `bell` (sleeping), `liveness` |
+//! | the pool of chunks | `pool`, `links` (its lists), `windows` (mapped by who emits), `retire` (taking it back; `allowance`: for how long) |
+//! | reading | `source`, `look` (what there is), `reading`, `effort` (what it costs), `reader_windows`, `ticks` (time), `wake` and `bell` (sleeping), `liveness` |
 //! | who uses an area | `process`, `inherited`, `find`, `belonging`, `late`, `names`, `slot` |
 
 mod alive;
+mod allowance;
 mod atomics;
 mod bell;
 mod belonging;
 mod chunk;
 mod chunk_reader;
+mod effort;
 pub(crate) mod emitter;
 mod errno;
 mod find;
 pub(crate) mod gate;
 mod identity;
 mod inherited;
+mod lanes;
 mod late;
 mod links;
 mod liveness;
+mod look;
 mod mapping;
 mod names;
 mod newest;

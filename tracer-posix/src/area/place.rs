@@ -103,7 +103,7 @@ impl Shape {
         let header = unsafe { window.add(index * size_of::<ChunkHeader>()) }.cast::<ChunkHeader>();
         Place {
             ordinal,
-            // SAFETY: mapped for as long as the windows are, aligned, and made of atomics.
+            // SAFETY: mapped for as long as the windows are borrowed, aligned, and made of atomics.
             header: unsafe { header.as_ref() },
             // SAFETY: the index is that of a chunk of the window.
             base: unsafe { window.add(index * self.chunk_bytes) },

@@ -125,22 +125,29 @@ impl<'a, W: Windows> Pool<'a, W> {
         (untrusted < self.windows.count()).then_some(untrusted)
     }
 
-    /// Every chunk that was ever handed out, but for those in windows in which no chunk was ever written to.
-    pub(super) fn places(&self) -> impl Iterator<Item = Place<'a>> {
+    /// Every chunk that was ever handed out, window by window of the stream, from the n-th on; `None` of a window in which no chunk was ever
+    /// written to.
+    pub(super) fn places_by_window(
+        &self,
+        first: usize,
+    ) -> impl Iterator<Item = Option<impl Iterator<Item = Place<'a>>>> {
         let pool = *self;
         let headers = self.shape.header_bytes();
         let fresh = self.control.fresh.load(Acquire);
         // In a stream that is no more than a slot, or a hostile one's, the list of windows ends before.
         self.shape
             .by_window(fresh)
+            .skip(first)
             .map_while(move |(n, ordinals)| Some((pool.window(n)?, ordinals)))
-            .filter(move |(window, _)| !pool.windows.is_empty(*window, headers))
-            .filter_map(move |(window, ordinals)| Some((pool.windows.base(window)?, ordinals)))
-            .flat_map(move |(base, ordinals)| {
-                ordinals.map(move |ordinal| {
+            .map(move |(window, ordinals)| {
+                if pool.windows.is_empty(window, headers) {
+                    return None;
+                }
+                let base = pool.windows.base(window)?;
+                Some(ordinals.map(move |ordinal| {
                     let (_, index) = pool.shape.place(ordinal);
                     pool.shape.place_within(ordinal, base, index)
-                })
+                }))
             })
     }
 

@@ -13,12 +13,12 @@ use super::place::Place;
 use super::pool::Windows;
 use super::windows::OwnWindows;
 
-/// Windows of one area that are mapped at once. A hostile process may have thousands, each of which takes one of the mappings
-/// that a process may have, and memory for what is looked at. With more the one that was not looked at for longest is given up,
-/// and mapped again when its turn comes.
+/// Windows of one area that stay mapped. A hostile process may have thousands, each of which takes one of the mappings
+/// that a process may have, and memory for what is looked at. Of more the ones that were not looked at for longest are given up when
+/// that is [done](MappedWindows::trim), and mapped again when their turn comes.
 const MOST_MAPPED: usize = 32;
 
-/// The same where this process has [many](MANY_IN_ALL) mapped in all. Whoever reads has some places in other windows at hand.
+/// The same where this process has [many](MANY_IN_ALL) mapped in all.
 const FEW_MAPPED: usize = 8;
 
 /// Windows of all areas together from which on each may have few. A process may have 65,530 mappings.
@@ -27,7 +27,8 @@ const MANY_IN_ALL: usize = 8192;
 /// Windows of all areas that are mapped now.
 static MAPPED_IN_ALL: AtomicUsize = AtomicUsize::new(0);
 
-/// Windows of another process's area, each mapped when it is looked at.
+/// Windows of another process's area, each mapped when it is looked at. None is given up while this is borrowed: so a
+/// [`Place`] in one, which borrows it, never outlives it.
 #[derive(Debug)]
 pub(super) struct MappedWindows {
     file: OwnedFd,
@@ -37,6 +38,8 @@ pub(super) struct MappedWindows {
     mapped: RefCell<Vec<MappedWindow>>,
     /// How often one could not be mapped, and nobody was told.
     failures: Cell<u64>,
+    /// How often one was mapped.
+    mappings: Cell<u64>,
 }
 
 /// A window that is mapped.
@@ -68,7 +71,15 @@ impl MappedWindows {
             count,
             mapped: RefCell::default(),
             failures: Cell::default(),
+            mappings: Cell::default(),
         }
+    }
+
+    /// Gives up what was not looked at for longest, but for some. Nobody has a place in a window any more.
+    pub(super) fn trim(&mut self) {
+        let is_many = MAPPED_IN_ALL.load(Relaxed) > MANY_IN_ALL;
+        let most = if is_many { FEW_MAPPED } else { MOST_MAPPED };
+        self.mapped.get_mut().truncate(most);
     }
 
     pub(super) fn file(&self) -> BorrowedFd<'_> {
@@ -113,14 +124,12 @@ impl Windows for &MappedWindows {
                 }
             }
             None => {
-                let is_many = MAPPED_IN_ALL.load(Relaxed) > MANY_IN_ALL;
-                let most = if is_many { FEW_MAPPED } else { MOST_MAPPED };
-                mapped.truncate(most - 1);
                 let Some(window) = MappedWindow::new(self.file.as_fd(), index) else {
                     self.failures.set(self.failures.get().saturating_add(1));
                     return None;
                 };
                 mapped.insert(0, window);
+                self.mappings.set(self.mappings.get().wrapping_add(1));
             }
         }
         mapped.first().map(|window| window.mapping.base())
@@ -148,6 +157,14 @@ impl AreaWindows<'_> {
         match self {
             Self::Own => true,
             Self::Mapped(windows) => windows.is_written(place),
+        }
+    }
+
+    /// How often a window was mapped so far: what reading costs beside the events.
+    pub(super) fn mappings(&self) -> u64 {
+        match self {
+            Self::Own => 0,
+            Self::Mapped(windows) => windows.mappings.get(),
         }
     }
 
@@ -211,22 +228,25 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_some_windows_are_mapped_at_once_and_each_is_what_it_was() {
-        let windows = windows();
-        let (windows, bytes) = (&windows, size_of::<u64>());
-        let word = |index: usize| {
+    fn no_more_than_some_windows_stay_mapped_and_each_is_what_it_was() {
+        fn word(windows: &MappedWindows, index: usize) -> &AtomicUsize {
             let base = windows.base(index).unwrap().cast::<AtomicUsize>();
-            assert!(base.as_ptr().align_offset(bytes) == 0);
-            // SAFETY: mapped until some other windows were looked at, and only reached by atomics.
+            assert!(base.as_ptr().align_offset(size_of::<u64>()) == 0);
+            // SAFETY: mapped as long as the windows are borrowed, and only reached by atomics.
             unsafe { base.as_ref() }
-        };
-        for index in 0..200 {
-            word(index).store(index + 1, Relaxed);
-            assert!(windows.mapped.borrow().len() <= MOST_MAPPED);
         }
+        let mut windows = windows();
+        let words: Vec<_> = (0..200).map(|index| word(&windows, index)).collect();
+        for (index, word) in words.iter().enumerate() {
+            word.store(index + 1, Relaxed);
+        }
+        // The compiler lets nobody use them from here on.
+        windows.trim();
+        assert_eq!(windows.mapped.borrow().len(), MOST_MAPPED);
         for index in (0..200).rev() {
-            assert_eq!(word(index).load(Relaxed), index + 1);
+            assert_eq!(word(&windows, index).load(Relaxed), index + 1);
         }
+        let windows = &windows;
         assert!(!windows.is_empty(199, 0) && windows.is_empty(200, 0));
         assert!(windows.is_empty(199, 4096), "beside its first page");
     }

@@ -3,21 +3,21 @@
 //! A *round* takes the time, finds how far every chunk's records go, and reads up to there. It need not be read at once: a reader
 //! takes portions, in each the lanes that are furthest behind first, so that it knows up to which time it has everything.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::chunk::{Chunk, Cursor};
 use super::chunk_reader::{ChunkCursor, LaneCursor, Reader};
 use super::find::Area;
 use super::identity::thread_of;
-use super::links;
+use super::lanes::Lanes;
+use super::look::Slice;
 use super::names::own_pid;
-use super::newest::{Newest, least_size};
 use super::place::Place;
 use super::pool::Pool;
-use super::reader_windows::{AreaWindows, Claims};
-use super::round::{Present, Round, Run, Stand, present};
+use super::reader_windows::AreaWindows;
+use super::round::{Present, Round, Run, Stand};
 use super::ticks::TickClock;
 use super::type_numbers::TypeNumbers;
 use crate::event::MonotonicNs;
@@ -60,17 +60,19 @@ pub(super) struct Reading {
     /// Why events are missing that no chunk has any more.
     cause: LossCause,
     /// `StreamControl::changes` as of the last look at all chunks.
-    changes: Option<u64>,
+    pub(super) changes: Option<u64>,
     /// The chunks with something to read as of then, or that may have it: by lane, in order.
-    present: Vec<Present>,
+    pub(super) present: Vec<Present>,
     /// What was read of each chunk, by its number.
-    chunks: HashMap<u32, ChunkCursor>,
-    lanes: HashMap<u32, LaneCursor>,
+    pub(super) chunks: HashMap<u32, ChunkCursor>,
+    pub(super) lanes: Lanes,
+    /// How often a thread was found amid an emission for long.
+    pub(super) waits: Cell<u64>,
     /// How much the stream keeps of its newest events, if that is all that it wants.
     pub(super) keeps: Option<u64>,
     /// Nothing older than this can come, in ticks and as time, but for what the round still has to read.
-    settled: u64,
-    settled_time: MonotonicNs,
+    pub(super) settled: u64,
+    pub(super) settled_time: MonotonicNs,
 }
 
 impl Reading {
@@ -86,7 +88,8 @@ impl Reading {
             changes: None,
             present: Vec::new(),
             chunks: HashMap::new(),
-            lanes: HashMap::new(),
+            lanes: Lanes::default(),
+            waits: Cell::default(),
             keeps: None,
         }
     }
@@ -96,66 +99,13 @@ impl Reading {
         self.settled_time
     }
 
-    /// Finds all that is there to be read. `now`, in ticks, was taken before every thread has passed a barrier; the kernel
-    /// has made every emission of this process begin anew since, if `has_restarted`.
-    pub(super) fn begin_round(
-        &mut self,
-        pool: &Pool<'_, AreaWindows<'_>>,
-        area: &Area,
-        now: u64,
-        has_restarted: bool,
-    ) -> Round {
-        let consumed = last_closing(pool).map(|closing| closing.wrapping_add(1));
-        let closed = self.look_at_chunks(pool);
-        let mut round = Round {
-            lanes: BinaryHeap::new(),
-            closed,
-            consumed,
-            bytes: 0,
-        };
-        let mut settled = now;
-        let mut run: Option<Run> = None;
-        for present in std::mem::take(&mut self.present) {
-            self.present.push(present);
-            let Some(place) = pool.place(present.ordinal) else {
-                continue;
-            };
-            let Some((stand, left)) = self.stand(present, &place, area, now, has_restarted) else {
-                continue;
-            };
-            settled = settled.min(self.settled_in(present.ordinal));
-            let Some(left) = left else { continue };
-            round.bytes = round.bytes.saturating_add(left);
-            if run.as_ref().is_some_and(|run| run.lane != present.lane) {
-                round.lanes.extend(run.take().map(Reverse));
-            }
-            let lane = self.lanes.entry(present.lane);
-            let time = lane.or_insert_with(|| LaneCursor::new(self.settled_time));
-            let time = time.last_time;
-            run.get_or_insert_with(|| Run {
-                time,
-                lane: present.lane,
-                chunks: VecDeque::new(),
-            })
-            .chunks
-            .push_back(stand);
-        }
-        round.lanes.extend(run.map(Reverse));
-        // All that is read now was stamped before this anchor, and lies between two.
-        self.clock.advance();
-        if settled > self.settled {
-            self.settled = settled;
-            self.settled_time = self.settled_time.max(self.clock.time_of(settled));
-        }
-        round
-    }
-
     /// Reads the next portion of a round. Whether it brought anything.
     pub(super) fn read_portion(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
         round: &mut Round,
         batch: &mut Batch<'_>,
+        slice: &Slice,
     ) -> bool {
         let mut left = portion_bytes(round.lanes.len());
         let mut is_any = false;
@@ -173,6 +123,9 @@ impl Reading {
             if !run.chunks.is_empty() {
                 round.lanes.push(Reverse(run));
             }
+            if slice.is_spent() {
+                break;
+            }
         }
         is_any
     }
@@ -182,113 +135,17 @@ impl Reading {
         self.changes = None;
     }
 
-    /// Finds the chunks that may have something to read, if others are open or closed than at the last look. Returns
-    /// the lanes' counts as of then.
-    fn look_at_chunks(&mut self, pool: &Pool<'_, AreaWindows<'_>>) -> Vec<(u32, u64)> {
-        if self.changes == Some(pool.control.changes.load(Acquire)) {
-            self.present.retain(|present| !present.is_closed);
-            return Vec::new();
-        }
-        let lanes = pool.parts.header().lane_count.load(Acquire);
-        let closed = (0..lanes)
-            .map_while(|index| Some((index, pool.parts.lane(index)?)))
-            .filter(|(_, lane)| lane.generation.load(Acquire) == pool.generation)
-            .map(|(index, lane)| (index, lane.closed.load(Acquire)))
-            .collect();
-        // A chunk that is opened from now on is left for the next round: the one before it in its lane may have been
-        // passed by. What is counted as closed was opened before.
-        let changes = pool.control.changes.load(Acquire);
-        self.changes = Some(changes);
-        self.present.clear();
-        let mut claims = Claims::default();
-        for place in pool.places() {
-            // Who emits writes to a chunk before it says so.
-            let is_there = || {
-                self.chunks.contains_key(&place.ordinal) || claims.is_true(&pool.windows, &place)
-            };
-            if let Some(present) = present(pool.generation, changes, &place, is_there)
-                && !(present.is_closed && self.was_read(&place, present))
-            {
-                self.present.push(present);
-            }
-        }
-        if let Some(keeps) = self.keeps {
-            self.pass_overwritten(pool, keeps);
-        }
-        self.present
-            .sort_unstable_by_key(|present| (present.lane, present.first));
-        closed
-    }
-
-    /// Passes the closed chunks by of which the stream would keep nothing.
-    fn pass_overwritten(&mut self, pool: &Pool<'_, AreaWindows<'_>>, keeps: u64) {
-        let mut closed = Vec::new();
-        let mut open = Vec::new();
-        for present in &self.present {
-            let Some(place) = pool.place(present.ordinal) else {
-                continue;
-            };
-            let Some(head) = place.chunk().map(Chunk::head) else {
-                continue;
-            };
-            let known = self.chunks.get(&present.ordinal);
-            let known = known.filter(|known| known.turn == present.turn);
-            let (read, events) =
-                known.map_or((Cursor::START, 0), |known| (known.cursor, known.events));
-            let bytes = least_size(head, read, events);
-            if present.is_closed {
-                let refused = place.header.refused.load(Relaxed);
-                let stand = Stand {
-                    present: *present,
-                    head,
-                    refused,
-                };
-                closed.push((place.header.closing.load(Acquire), stand, bytes));
-            } else {
-                open.push((present.lane, bytes));
-            }
-        }
-        // Whoever closes a chunk puts it into the queue then: one that is not there yet has an old number. And one that is
-        // taken out of it now is not read in any case.
-        let Some(first) = pool.first_closing() else {
-            return;
-        };
-        closed.retain(|(closing, ..)| *closing >= first);
-        closed.sort_unstable_by_key(|(closing, ..)| Reverse(*closing));
-        let mut newest = Newest::new(keeps, open.into_iter());
-        let first = closed
-            .iter()
-            .position(|(_, stand, bytes)| newest.is_overwritten(stand.present.lane, *bytes));
-        let overwritten = closed.split_off(first.unwrap_or(closed.len()));
-        for (_, stand, _) in &overwritten {
-            let passed = ChunkCursor {
-                cursor: Cursor::at(stand.head),
-                refused: stand.refused,
-                ..ChunkCursor::new(stand.present.turn, self.settled)
-            };
-            self.chunks.insert(stand.present.ordinal, passed);
-        }
-        let ordinals = overwritten
-            .iter()
-            .map(|(_, stand, _)| stand.present.ordinal);
-        let ordinals: HashSet<u32> = ordinals.collect();
-        self.present
-            .retain(|present| !ordinals.contains(&present.ordinal));
-    }
-
     /// Whether all of a closed chunk was read.
-    fn was_read(&self, place: &Place<'_>, present: Present) -> bool {
+    pub(super) fn was_read(&self, present: Present) -> bool {
         self.chunks.get(&present.ordinal).is_some_and(|known| {
             known.turn == present.turn
-                && known.refused == place.header.refused.load(Relaxed)
-                && place
-                    .chunk()
-                    .is_some_and(|chunk| known.cursor.is_at(chunk.head()))
+                && known.refused == present.refused
+                && known.cursor.is_at(present.head)
         })
     }
 
     /// How far a chunk may be read, if it is there, and how many bytes of records that are, if there is something.
-    fn stand(
+    pub(super) fn stand(
         &mut self,
         present: Present,
         place: &Place<'_>,
@@ -309,7 +166,12 @@ impl Reading {
         if is_restarted || present.is_closed {
             known.settled = now;
         } else {
-            known.settle(now, || chunk.under_way(), || area.has_ended(thread));
+            let waits = &self.waits;
+            let has_ended = || {
+                waits.set(waits.get().wrapping_add(1));
+                area.has_ended(thread)
+            };
+            known.settle(now, || chunk.under_way(), has_ended);
         }
         // Refused events first: what the head has beyond them is no loss.
         let refused = place.header.refused.load(Acquire);
@@ -323,7 +185,7 @@ impl Reading {
         Some((stand, is_new.then(|| known.cursor.bytes_before(head))))
     }
 
-    fn settled_in(&self, ordinal: u32) -> u64 {
+    pub(super) fn settled_in(&self, ordinal: u32) -> u64 {
         let known = self.chunks.get(&ordinal);
         known.map_or(self.settled, |known| known.settled)
     }
@@ -337,7 +199,7 @@ impl Reading {
         batch: &mut Batch<'_>,
     ) -> u64 {
         let mut read = 0;
-        let Some(lane) = self.lanes.get_mut(&run.lane) else {
+        let Some(lane) = self.lanes.get_mut(run.lane) else {
             run.chunks.clear();
             return 0;
         };
@@ -370,15 +232,9 @@ impl Reading {
     pub(super) fn end_round(&mut self, round: &Round, batch: &mut Batch<'_>) {
         let since = self.settled();
         for (index, closed) in &round.closed {
-            let lane = self.lanes.entry(*index);
-            let lane = lane.or_insert_with(|| LaneCursor::new(since));
-            lane.account_up_to(*closed, self.cause, batch);
+            if let Some(lane) = self.lanes.follow(*index, since) {
+                lane.account_up_to(*closed, self.cause, batch);
+            }
         }
     }
-}
-
-/// The number of the chunk that was closed last, or of one before it.
-fn last_closing(pool: &Pool<'_, AreaWindows<'_>>) -> Option<u64> {
-    let newest = links::number_of(pool.control.newest.load(Acquire))?;
-    Some(pool.place(newest)?.header.closing.load(Acquire))
 }

@@ -6,11 +6,12 @@ use tracer_common::area::{
     ENTERING_SLOTS, StreamControl, WINDOW_BYTES, WINDOW_SLOTS, chunk_state, stream_state, window,
 };
 
+use super::allowance::Allowance;
 use super::find::Area;
 use super::identity::thread_of;
 use super::mapping::{self, Parts};
 use super::names::own_pid;
-use super::place::Shape;
+use super::place::{Place, Shape};
 use super::pool::{Pool, Windows};
 use super::process;
 use super::reader_windows::Claims;
@@ -72,7 +73,8 @@ fn finish(area: &Area, parts: Parts<'_>, (index, control): (usize, &StreamContro
         generation,
         has_restarted,
     };
-    if ended.is_in_use() {
+    let allowance = Allowance::begin(area);
+    if ended.is_in_use(&allowance) || !release_memory(area, parts, generation, &allowance) {
         control.state.store(stream_state::ENDING, Release);
         return;
     }
@@ -80,13 +82,17 @@ fn finish(area: &Area, parts: Parts<'_>, (index, control): (usize, &StreamContro
     control.state.store(stream_state::FREE, Release);
 }
 
-/// Gives the memory of a stream's windows back to the machine.
-fn release_memory(area: &Area, parts: Parts<'_>, generation: u32) {
+/// Gives the memory of a stream's windows back to the machine, as far as there is time for it. Whether that is all.
+fn release_memory(area: &Area, parts: Parts<'_>, generation: u32, allowance: &Allowance) -> bool {
     for index in windows_of(parts, generation) {
+        if allowance.is_spent() {
+            return false;
+        }
         if let Some(base) = area.windows().base(index) {
             mapping::release(base, WINDOW_BYTES);
         }
     }
+    true
 }
 
 fn windows_of(parts: Parts<'_>, generation: u32) -> impl Iterator<Item = usize> {
@@ -109,17 +115,17 @@ struct Ended<'a> {
 }
 
 impl Ended<'_> {
-    fn is_in_use(&self) -> bool {
+    fn is_in_use(&self, allowance: &Allowance) -> bool {
         let in_pool = (0..ENTERING_SLOTS)
             .filter_map(|entry| self.parts.entering(self.index, entry))
             .map(|entry| entry.thread.load(Acquire))
             .filter(|thread| *thread != 0)
             .any(|thread| !self.area.has_ended(thread_of(thread)));
-        in_pool || self.is_any_under_way()
+        in_pool || self.is_any_under_way(allowance)
     }
 
-    /// Whether a thread may be writing a record.
-    fn is_any_under_way(&self) -> bool {
+    /// Whether a thread may be writing a record: also where there is no time to find out.
+    fn is_any_under_way(&self, allowance: &Allowance) -> bool {
         let Some(shape) = Shape::new(self.control.chunk_bytes.load(Relaxed)) else {
             return false;
         };
@@ -132,7 +138,7 @@ impl Ended<'_> {
             windows: self.area.windows(),
         };
         let mut claims = Claims::default();
-        pool.places().any(|place| {
+        let mut is_under_way = |place: Place<'_>| {
             let word = place.header.state.load(Acquire);
             let is_open = chunk_state::generation_of(word) == self.generation
                 && chunk_state::of(word) == chunk_state::OPEN;
@@ -147,12 +153,14 @@ impl Ended<'_> {
                     .chunk()
                     .is_some_and(|chunk| chunk.under_way().is_some())
                 && !self.area.has_ended(thread)
+        };
+        pool.places_by_window(0).any(|places| {
+            allowance.is_spent() || places.into_iter().flatten().any(&mut is_under_way)
         })
     }
 
     /// Makes windows, lanes and entries anybody's.
     fn free(&self) {
-        release_memory(self.area, self.parts, self.generation);
         for n in 0..WINDOW_SLOTS {
             match self.parts.stream_window(self.index, n) {
                 Some(entry) if entry.load(Relaxed) != 0 => entry.store(0, Relaxed),

@@ -9,8 +9,6 @@ use tracer_common::area::chunk_state;
 
 use super::chunk::Head;
 use super::place::Place;
-use super::pool::Pool;
-use super::reader_windows::AreaWindows;
 use crate::event::MonotonicNs;
 
 /// A chunk as it was found.
@@ -23,6 +21,12 @@ pub(super) struct Present {
     pub(super) lane: u32,
     /// Events of the lane before it.
     pub(super) first: u64,
+    /// How far its records went.
+    pub(super) head: Head,
+    /// Events refused there.
+    pub(super) refused: u64,
+    /// Its place among the closed ones.
+    pub(super) closing: u64,
 }
 
 /// What is there to be read as of one moment.
@@ -88,15 +92,14 @@ impl Round {
     }
 
     /// The chunks that were read: all with a lower `closing`.
-    pub(super) fn consumed(&self, pool: &Pool<'_, AreaWindows<'_>>) -> Option<u64> {
+    pub(super) fn consumed(&self) -> Option<u64> {
         let unread = self
             .lanes
             .iter()
             .filter_map(|Reverse(run)| run.chunks.front());
         let of_unread = unread
             .filter(|stand| stand.present.is_closed)
-            .filter_map(|stand| pool.place(stand.present.ordinal))
-            .map(|place| place.header.closing.load(Acquire));
+            .map(|stand| stand.present.closing);
         let least = of_unread.min().unwrap_or(u64::MAX);
         self.consumed.map(|consumed| consumed.min(least))
     }
@@ -121,13 +124,19 @@ pub(super) fn present(
     if !(is_readable && is_own && is_there()) {
         return None;
     }
-    let is_old_enough = place.chunk()?.opened() < changes;
+    let chunk = place.chunk()?;
+    let is_old_enough = chunk.opened() < changes;
+    // Refused events first: what the head has beyond them is no loss.
+    let refused = place.header.refused.load(Acquire);
     let found = Present {
         ordinal: place.ordinal,
         turn: turn(word),
         is_closed: state == chunk_state::CLOSED,
         lane: place.header.lane.load(Relaxed),
         first: place.header.first.load(Relaxed),
+        head: chunk.head(),
+        refused,
+        closing: place.header.closing.load(Relaxed),
     };
     // Had it been opened anew meanwhile, it would have another state.
     fence(Acquire);

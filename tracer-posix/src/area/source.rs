@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use tracer_common::area::StreamControl;
 use tracer_common::event_type::EventTypeId;
 
+use super::effort::Effort;
 use super::find::{Area, WaitingWord};
+use super::look::{Look, Slice};
 use super::mapping::Parts;
 use super::names::{self, own_pid};
 use super::pool::Pool;
@@ -40,8 +42,12 @@ pub struct AreaSource {
     has_only_own_threads: bool,
     watermark: MonotonicNs,
     reading: Reading,
+    /// What was begun to be looked for, and is not found yet.
+    look: Option<Look>,
     /// What was begun to be read, and is not read yet.
     round: Option<Round>,
+    /// What that costs.
+    effort: Effort,
     /// The memory of what is read goes back to the machine in a round of more bytes than that.
     release_above: u64,
     refused_no_chunk: u64,
@@ -68,7 +74,9 @@ impl AreaSource {
                 && !request.inherit,
             watermark: clock.time_of(clock.source().now()),
             reading: Reading::new(clock, lost_in_pool(request.mode)),
+            look: None,
             round: None,
+            effort: Effort::new(request),
             release_above: u64::try_from(request.bytes / 8)
                 .map_or(u64::MAX, |bytes| bytes.max(RELEASED_AT_LEAST)),
             refused_no_chunk: 0,
@@ -131,6 +139,11 @@ impl AreaSource {
             count: self.area.windows().take_failures(),
             since,
         });
+        batch.lose(Loss {
+            cause: LossCause::NoThreadRing,
+            count: self.reading.lanes.take_refused(),
+            since,
+        });
         let counts = [
             (
                 no_chunk,
@@ -165,6 +178,7 @@ fn lost_in_pool(mode: RingMode) -> LossCause {
 impl Source for AreaSource {
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
         self.renew_lease();
+        self.area.trim_windows();
         let area = &self.area;
         let Some(parts) = area.parts() else {
             return self.watermark;
@@ -172,20 +186,33 @@ impl Source for AreaSource {
         let Some(pool) = pool(area, parts, self.slot) else {
             return self.watermark;
         };
-        let mut round = self.round.take().unwrap_or_else(|| {
-            // Every record whose clock was read before `now` is there after the barrier, or is begun anew with a later
-            // time, or has its mark set: its thread set the mark before it read the clock.
-            let now = self.reading.clock.source().now();
-            let has_restarted = area.is_own() && process::restart_emissions();
-            if !(has_restarted && self.has_only_own_threads) {
-                slot::barrier();
+        let slice = Slice::begin(&pool.windows);
+        let mut round = match self.round.take() {
+            Some(round) => round,
+            None => {
+                let mut look = self.look.take().unwrap_or_else(|| {
+                    self.effort.begin(steps(&self.reading, &pool.windows));
+                    // Every record whose clock was read before `now` is there after the barrier, or is begun anew with a later
+                    // time, or has its mark set: its thread set the mark before it read the clock.
+                    let now = self.reading.clock.source().now();
+                    let has_restarted = area.is_own() && process::restart_emissions();
+                    if !(has_restarted && self.has_only_own_threads) {
+                        slot::barrier();
+                    }
+                    self.reading.begin_look(&pool, now, has_restarted)
+                });
+                if !(self.reading).go_on_looking(&pool, area, &mut look, &slice) {
+                    self.look = Some(look);
+                    self.watermark = self.waited_for(self.watermark);
+                    return self.watermark;
+                }
+                look.into_round()
             }
-            self.reading.begin_round(&pool, area, now, has_restarted)
-        });
-        if self.reading.read_portion(&pool, &mut round, batch) {
+        };
+        if self.reading.read_portion(&pool, &mut round, batch, &slice) {
             self.last_brought = Instant::now();
         }
-        if let Some(consumed) = round.consumed(&pool) {
+        if let Some(consumed) = round.consumed() {
             pool.control.consumed.store(consumed, Release);
             if round.bytes > self.release_above {
                 pool.release_read(consumed);
@@ -196,6 +223,7 @@ impl Source for AreaSource {
         self.watermark = self.watermark.max(until);
         if !round.is_read() {
             self.round = Some(round);
+            self.watermark = self.waited_for(self.watermark);
             return self.watermark;
         }
         self.reading.end_round(&round, batch);
@@ -210,7 +238,7 @@ impl Source for AreaSource {
     }
 
     fn has_more(&self) -> bool {
-        self.round.is_some()
+        self.look.is_some() || self.round.is_some()
     }
 
     fn announce_sleep(&mut self) -> bool {
@@ -257,7 +285,8 @@ impl Source for AreaSource {
     }
 
     fn begin_anew(&mut self) {
-        if self.round.take().is_some() {
+        let was_looking = self.look.take().is_some();
+        if self.round.take().is_some() || was_looking {
             self.reading.look_again();
         }
     }
@@ -287,6 +316,17 @@ impl Source for AreaSource {
 }
 
 impl AreaSource {
+    /// Up to when the other sources wait for this one, which has everything up to a moment.
+    fn waited_for(&self, has: MonotonicNs) -> MonotonicNs {
+        let steps = steps(&self.reading, &self.area.windows());
+        if self.effort.is_too_much(steps) {
+            // What it still brings of before comes late, and is counted.
+            let clock = &self.reading.clock;
+            return has.max(clock.time_of(clock.source().now()));
+        }
+        has
+    }
+
     /// Writes the filter into the area, in the area's numbers. A type whose number in the stream is
     /// not known yet passes, unless no user type does: the engine filters again.
     fn apply_filter(&mut self) {
@@ -322,6 +362,11 @@ impl Drop for AreaSource {
         self.slot.give_back(&self.area);
         process::streams_changed();
     }
+}
+
+/// What reading has taken so far beside its events.
+fn steps(reading: &Reading, windows: &AreaWindows<'_>) -> u64 {
+    windows.mappings().wrapping_add(reading.waits.get())
 }
 
 /// The stream's pool as this process sees it.

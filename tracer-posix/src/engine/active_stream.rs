@@ -1,6 +1,6 @@
 //! An active stream: sources, merge, policy, reading.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracer_common::event_type::EventTypeId;
 
@@ -20,6 +20,10 @@ pub struct ActiveStream<L: Flush = NoLog> {
     lent: Vec<u8>,
     log: L,
     now: fn() -> MonotonicNs,
+    /// How long a collection may take.
+    limit: Option<Duration>,
+    /// The source that was asked last.
+    turn: usize,
 }
 
 /// Longer than any source is behind the clock: they have their own bounds for threads that are stopped in the middle of an
@@ -68,7 +72,21 @@ impl<L: Flush> ActiveStream<L> {
             lent: Vec::new(),
             log,
             now,
+            limit: None,
+            turn: 0,
         }
+    }
+
+    /// From now on a collection takes no longer than this, or a little more, and a [`sync`](Self::sync) may leave something for the next one: for
+    /// who reads the areas of many processes that nobody vouches for, and has other things to do as well.
+    pub fn collect_within(&mut self, limit: Duration) {
+        self.limit = Some(limit);
+    }
+
+    /// Whether the last collection has left something for the next one.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        has_more(&self.sources)
     }
 
     /// Gives the stream the event types of another that it goes on from; before it has sources.
@@ -142,6 +160,9 @@ impl<L: Flush> ActiveStream<L> {
     /// Collects from all sources, merges, and applies filter and policy. Returns the watermark up
     /// to which the stream is now complete.
     pub fn sync(&mut self) -> MonotonicNs {
+        if let Some(limit) = self.limit {
+            return self.sync_until(Instant::now() + limit);
+        }
         // What was begun before is as of then.
         for merged in &mut self.sources {
             merged.source.begin_anew();
@@ -180,6 +201,24 @@ impl<L: Flush> ActiveStream<L> {
         merge.round(sources, types, core, *now, &mut |core, types| {
             log.flush(core, types, Origin::NONE);
         })
+    }
+
+    /// As [`sync`](Self::sync), as far as there is time.
+    fn sync_until(&mut self, end: Instant) -> MonotonicNs {
+        let Self {
+            core,
+            types,
+            sources,
+            merge,
+            log,
+            now,
+            turn,
+            ..
+        } = self;
+        let mut flush = |core: &mut StreamCore, types: &EventTypes| {
+            log.flush(core, types, Origin::NONE);
+        };
+        merge.round_until((sources, turn), types, core, *now, end, &mut flush)
     }
 
     /// Sleeps until an event is there, but not for longer than `time`, and where not every source can wake a reader, for no

@@ -1,5 +1,7 @@
 //! The merge: what sources bring, put in order of time up to the watermark.
 
+use std::time::Instant;
+
 use crate::event::MonotonicNs;
 use crate::source::{Batch, Loss, Pending, Source};
 
@@ -57,6 +59,50 @@ impl Merge {
         stated.unwrap_or_else(now)
     }
 
+    /// Collects from each source in turn, and then from those that have more, until all have brought all or until `end`; the next call goes on with the
+    /// source after the last one: so none keeps another from being asked for longer than all of them take once. What they have begun they go on
+    /// with. Otherwise as [`round`](Self::round).
+    pub(super) fn round_until(
+        &mut self,
+        (sources, turn): (&mut Vec<Merged>, &mut usize),
+        types: &mut EventTypes,
+        core: &mut StreamCore,
+        now: impl FnOnce() -> MonotonicNs,
+        end: Instant,
+        flush: &mut dyn FnMut(&mut StreamCore, &EventTypes),
+    ) -> MonotonicNs {
+        let mut is_first_time = true;
+        loop {
+            for _ in 0..sources.len() {
+                *turn = if *turn + 1 < sources.len() {
+                    *turn + 1
+                } else {
+                    0
+                };
+                let Some(merged) = sources.get_mut(*turn) else {
+                    break;
+                };
+                if is_first_time || merged.source.has_more() {
+                    let mut batch =
+                        Batch::new(types, &mut self.events, &mut self.data, &mut self.losses);
+                    merged.stated = merged.source.collect(&mut batch);
+                    if Instant::now() >= end {
+                        break;
+                    }
+                }
+            }
+            is_first_time = false;
+            sources.retain(|merged| merged.stated != NOTHING_MORE);
+            let stated = sources.iter().map(|merged| merged.stated).min();
+            self.feed(stated.unwrap_or(NOTHING_MORE), core, &mut |core| {
+                flush(core, types)
+            });
+            if !has_more(sources) || Instant::now() >= end {
+                return stated.unwrap_or_else(now);
+            }
+        }
+    }
+
     fn feed(
         &mut self,
         until: MonotonicNs,
@@ -103,5 +149,66 @@ impl Merge {
             event.data_start = start;
         }
         self.data = kept;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use super::super::{ActiveStream, StreamFullPolicy};
+    use super::*;
+    use crate::source::Control;
+
+    const STEP: Duration = Duration::from_millis(10);
+
+    /// Counts how often it is asked, takes its time, and always has more, or never.
+    struct Asked {
+        times: Arc<AtomicUsize>,
+        takes: Duration,
+        has_more: bool,
+    }
+
+    impl Source for Asked {
+        fn collect(&mut self, _batch: &mut Batch<'_>) -> MonotonicNs {
+            self.times.fetch_add(1, Relaxed);
+            sleep(self.takes);
+            MonotonicNs(7)
+        }
+
+        fn has_more(&self) -> bool {
+            self.has_more
+        }
+
+        fn control(&mut self, _control: &Control) {}
+    }
+
+    #[test]
+    fn sources_that_never_have_enough_leave_others_their_turn() {
+        let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 4096, || MonotonicNs(9));
+        let counts: Vec<Arc<AtomicUsize>> = (0..9).map(|_| Arc::default()).collect();
+        for (index, times) in counts.iter().enumerate() {
+            let is_greedy = index != 5;
+            stream.add_source(Box::new(Asked {
+                times: Arc::clone(times),
+                takes: if is_greedy { STEP } else { Duration::ZERO },
+                has_more: is_greedy,
+            }));
+        }
+        stream.collect_within(3 * STEP);
+        let start = Instant::now();
+        for _ in 0..12 {
+            stream.sync();
+        }
+        // Each call ends after the source that is asked when the time is over.
+        assert!(start.elapsed() < 12 * 6 * STEP, "{:?}", start.elapsed());
+        assert!(stream.has_more());
+        let asked: Vec<usize> = counts.iter().map(|times| times.load(Relaxed)).collect();
+        let (least, most) = (asked.iter().min().unwrap(), asked.iter().max().unwrap());
+        assert!(*least >= 3 && most - least <= 2, "{asked:?}");
     }
 }

@@ -116,7 +116,7 @@ impl Follow {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut phase = Phase::Following;
         let mut tidied = Instant::now();
-        let (mut has_more, mut is_blocked) = (false, false);
+        let (mut has_more, mut is_behind, mut is_blocked) = (false, false, false);
         loop {
             tokio::select! {
                 biased;
@@ -128,7 +128,7 @@ impl Follow {
                     }
                 }
                 () = self.writer.ready(), if is_blocked => {}
-                () = tokio::task::yield_now(), if has_more && !is_blocked => {}
+                () = tokio::task::yield_now(), if (has_more || is_behind) && !is_blocked => {}
                 () = readable(ring.as_ref()), if !is_blocked => {}
                 () = after(self.tracer.next_look(monotonic_now())) => {}
                 _ = tick.tick() => {}
@@ -164,6 +164,7 @@ impl Follow {
                 return Ok(End::Done);
             }
             (has_more, is_blocked) = (round.has_more, offer == Offer::Full);
+            is_behind = round.is_behind;
             if tidied.elapsed() >= TIDY_EVERY {
                 tidied = Instant::now();
                 self.tracer.tidy(now);

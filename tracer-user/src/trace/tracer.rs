@@ -22,6 +22,9 @@ use crate::syscall_arguments::blank_registers;
 /// Events that are shown between two collections: about 10 ms of formatting.
 const EVENTS_A_ROUND: usize = 8192;
 
+/// How long a round may collect: signals wait so long.
+const COLLECT_WITHIN: Duration = Duration::from_millis(100);
+
 /// How long what has ended stays known: its last events may come that late.
 const KEEP_ENDED: Duration = Duration::from_secs(1);
 
@@ -32,6 +35,8 @@ pub struct Round {
     pub watermark: MonotonicNs,
     /// Whether events are left that are to be shown.
     pub has_more: bool,
+    /// Whether something is left that is to be collected.
+    pub is_behind: bool,
 }
 
 /// A running trace.
@@ -65,12 +70,13 @@ pub struct Tracer {
 impl Tracer {
     /// A trace of the events of `stream`, which has been started.
     pub fn new(
-        stream: ActiveStream,
+        mut stream: ActiveStream,
         processes: Processes,
         areas: Option<Areas>,
         printer: Printer,
         has_kernel: bool,
     ) -> Self {
+        stream.collect_within(COLLECT_WITHIN);
         Self {
             stream,
             processes,
@@ -199,6 +205,7 @@ impl Tracer {
         Round {
             watermark: self.watermark,
             has_more,
+            is_behind: self.stream.has_more(),
         }
     }
 
