@@ -1,0 +1,119 @@
+//! A traced process that its own user holds by `ptrace`: others are traced all the same, and the trace ends when it is told to.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use tests::attacker::{ATTACKER, VICTIM, as_user, peak_kib, stage};
+use tests::event::Event;
+use tests::rights::missing_right;
+use tests::target::numbers_after;
+use tests::tracer::Tracer;
+use tests::wait_until;
+
+/// Events of each program.
+const EVENTS: usize = 500;
+
+/// No hostile process may hold the tracer up for longer.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// How long the programs take themselves, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Words of a shell that run a program of the stage as this user.
+fn words(user: u32, stage: &std::path::Path, arguments: &[&str]) -> String {
+    let command = as_user(user, stage, arguments[0]);
+    let words = command.get_args().map(|word| word.to_string_lossy());
+    let words: Vec<_> = words
+        .chain(arguments[1..].iter().map(|word| (*word).into()))
+        .collect();
+    format!(
+        "LD_LIBRARY_PATH={}/dist/lib setpriv {}",
+        stage.display(),
+        words.join(" ")
+    )
+}
+
+/// What the kernel says that traces a process.
+fn tracer_of(pid: u64) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let tracer = status
+        .lines()
+        .find_map(|line| line.strip_prefix("TracerPid:"));
+    tracer.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn a_process_that_its_user_holds_holds_nobody_up() {
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage(&["flood", "holder"]).unwrap();
+    for kind in ["exec", "now", "exit"] {
+        let told = stage.path().join(kind);
+        let flood = stage.path().join("flood");
+        let held = words(
+            ATTACKER,
+            stage.path(),
+            &["holder", kind, flood.to_str().unwrap(), "1", "500", "1"],
+        );
+        let victim = words(VICTIM, stage.path(), &["flood", "1", "500", "1"]);
+        // The victim begins when the other is held. Each waits until its area is found, which is another one than the tracer's.
+        let script = format!(
+            "(sleep 1; printf g; sleep 2) | {held} > /dev/null 2> {told} &\n\
+             until grep -q held {told}; do sleep 0.05; done\n\
+             (sleep 1; printf g; sleep 2) | {victim} > /dev/null",
+            told = told.display(),
+        );
+        let tracer = Tracer::start("run", ["--", "sh", "-c", &script]).unwrap();
+        let said = wait_until("the holder", PATIENCE, || {
+            let said = fs::read_to_string(&told).unwrap_or_default();
+            Ok(said.ends_with('\n').then_some(said))
+        })
+        .unwrap();
+        let said: Vec<String> = said.lines().map(str::to_owned).collect();
+        let numbers = numbers_after(&said, "held").unwrap().remove(0);
+        let (held, holder) = (numbers[0], numbers[1]);
+        assert_eq!(tracer_of(held), holder, "{kind}: it is not held");
+        let of = |event: &Event, is_held: bool| {
+            event.is_user("flood") && (u64::try_from(event.pid) == Ok(held)) == is_held
+        };
+        wait_until("all events of the victim", PATIENCE, || {
+            let events = tracer.so_far()?;
+            let of_victim = events.iter().filter(|event| of(event, false)).count();
+            Ok((of_victim >= EVENTS).then_some(()))
+        })
+        .unwrap();
+        let peak = peak_kib(tracer.pid()).unwrap();
+        let start = Instant::now();
+        tracer.signal(libc::SIGINT).unwrap();
+        // The first one was for the command, if that had not ended yet.
+        std::thread::sleep(Duration::from_millis(500));
+        let _ = tracer.signal(libc::SIGINT);
+        let trace = tracer.finish().unwrap();
+        assert!(start.elapsed() < LIMIT, "{kind}: {:?}", start.elapsed());
+        assert_eq!(tracer_of(held), holder, "{kind}: it was let go");
+        let holder = i32::try_from(holder).unwrap();
+        // SAFETY: takes numbers only. The kernel ends what it holds with it.
+        unsafe { libc::kill(holder, libc::SIGKILL) };
+
+        let events = trace.events().unwrap();
+        let count = |is_held| events.iter().filter(|event| of(event, is_held)).count();
+        assert_eq!(count(false), EVENTS, "{kind}: {}", trace.stderr);
+        // What it emitted before it was held is there as well.
+        match kind {
+            "exec" => assert_eq!(count(true), 0),
+            "now" => assert!(count(true) > 0),
+            _ => assert_eq!(count(true), EVENTS),
+        }
+        assert_eq!(
+            trace.summary().unwrap().all_lost(),
+            0,
+            "{kind}: {}",
+            trace.stderr
+        );
+        assert!(peak < 260 * 1024, "{kind}: {peak} KiB");
+    }
+}

@@ -1,0 +1,150 @@
+//! Processes in namespaces that a hostile user makes: other clocks, other users, other mounts, other numbers.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tests::attacker::{ATTACKER, VICTIM, as_user, command_as, stage};
+use tests::event::Event;
+use tests::rights::missing_right;
+use tests::target::Target;
+use tests::tracer::{Trace, Tracer};
+
+/// No hostile process may hold the tracer up for longer.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Events of each program.
+const EVENTS: usize = 500;
+
+/// The program in namespaces of its own, as the attacker; and its number here.
+fn inside(stage: &Path, options: &[&str], script: &str) -> (Target, i32) {
+    let mut command = command_as(ATTACKER, "unshare");
+    command
+        .args(["--user", "--map-root-user", "--kill-child"])
+        .args(options);
+    command.args(["sh", "-c", script]).arg(stage.join("flood"));
+    command.env("LD_LIBRARY_PATH", stage.join("dist/lib"));
+    let (target, _) = Target::start(&mut command).unwrap();
+    let pid = flood_below(target.pid());
+    (target, pid)
+}
+
+/// The process that runs the program: this one, or one that descends from it.
+fn flood_below(pid: i32) -> i32 {
+    let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+    if comm.trim() == "flood" {
+        return pid;
+    }
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    flood_below(children.split_whitespace().next().unwrap().parse().unwrap())
+}
+
+/// `CLOCK_MONOTONIC`, as this test knows it.
+fn now() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: a place to write to.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap()
+}
+
+/// Traces the program in its namespaces and a victim outside of them, which take turns; what was traced.
+fn beside(options: &[&str], script: &str) -> Option<(Trace, i32, i32)> {
+    if missing_right().is_some() {
+        return None;
+    }
+    let stage = stage(&["flood"]).unwrap();
+    let (mut hostile, theirs) = inside(stage.path(), options, script);
+    let mut victim = as_user(VICTIM, stage.path(), "flood");
+    let (mut victim, _) = Target::start(victim.args(["1", "500", "1"])).unwrap();
+    let own = victim.pid();
+    let pids = [theirs, own].map(|pid| pid.to_string());
+    let all = ["--syscalls", "clock_nanosleep"].into_iter();
+    let start = Instant::now();
+    let mut tracer = Tracer::start("attach", all.chain(pids.iter().map(String::as_str))).unwrap();
+    for pid in [own, theirs] {
+        tracer
+            .wait_for(|event| event.is_user("marker") && event.pid == pid)
+            .unwrap();
+    }
+    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    let before = now();
+    hostile.go().unwrap();
+    victim.go().unwrap();
+    victim.wait_until_done().unwrap();
+    hostile.wait_until_done().unwrap();
+    let after = now();
+    let start = Instant::now();
+    let trace = tracer.stop().unwrap();
+    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    victim.end().unwrap();
+    hostile.end().unwrap();
+
+    let events = trace.events().unwrap();
+    for pid in [own, theirs] {
+        let floods: Vec<&Event> = events
+            .iter()
+            .filter(|event| event.is_user("flood") && event.pid == pid)
+            .collect();
+        assert_eq!(floods.len(), EVENTS, "{pid}: {}", trace.stderr);
+        // At the time when it was, by our clock.
+        for event in floods {
+            assert!(
+                (before..=after).contains(&event.ns),
+                "{pid}: {}",
+                event.line
+            );
+        }
+        turns(&events, pid);
+    }
+    assert_eq!(trace.summary().unwrap().all_lost(), 0, "{}", trace.stderr);
+    Some((trace, theirs, own))
+}
+
+/// Makes sure that what the program emits lies where it was between what the kernel tells of it: one event, then it sleeps.
+fn turns(events: &[Event], pid: i32) {
+    let of_process = events.iter().filter(|event| event.pid == pid);
+    let kinds: Vec<&str> = of_process
+        .map(|event| event.event_type.as_str())
+        .filter(|kind| ["flood", "syscall_enter", "syscall_exit"].contains(kind))
+        .skip_while(|kind| *kind != "flood")
+        .collect();
+    let rounds = kinds.chunks_exact(3);
+    let wrong = rounds
+        .clone()
+        .filter(|round| *round != ["flood", "syscall_enter", "syscall_exit"]);
+    assert_eq!(wrong.count(), 0, "{pid}: {kinds:?}");
+    assert!(rounds.len() >= EVENTS - 1, "{pid}: {}", rounds.len());
+}
+
+#[test]
+#[ignore = "needs root: traces kernel events of other users' processes"]
+fn a_process_with_other_clocks_has_its_events_where_they_were() {
+    for offset in ["500000", "-500"] {
+        let monotonic = format!("--monotonic={offset}");
+        let boottime = format!("--boottime={offset}");
+        beside(&["--time", &monotonic, &boottime], "exec \"$0\" 1 500 1");
+    }
+}
+
+#[test]
+#[ignore = "needs root: traces kernel events of other users' processes"]
+fn who_is_root_where_nobody_else_is_changes_nothing_for_others() {
+    // It sees an empty /proc, and other files under the names of the library and of what tells of processes.
+    let script = "mount -t tmpfs none /run && mount -t tmpfs none /proc && mount -t tmpfs none /sys && exec \"$0\" 1 500 1";
+    let options = ["--mount", "--pid", "--fork", "--ipc", "--net", "--uts"];
+    let Some((trace, theirs, own)) = beside(&options, script) else {
+        return;
+    };
+    // By our numbers, and not by its own, which may be anybody's here.
+    let events = trace.events().unwrap();
+    // Nobody's are the stream's own.
+    let strangers = events
+        .iter()
+        .filter(|event| ![theirs, own, 0].contains(&event.pid));
+    let strangers: Vec<&str> = strangers.map(|event| event.line.as_str()).collect();
+    assert!(strangers.is_empty(), "{strangers:#?}");
+}
