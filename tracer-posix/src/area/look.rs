@@ -21,6 +21,9 @@ use super::round::{Round, Run, Stand, present};
 /// How long a call looks into another process's area, or reads in it.
 const SLICE: Duration = Duration::from_millis(1);
 
+/// How long it may take to find out whether chunks have been abandoned.
+const LEAVING: Duration = Duration::from_millis(5);
+
 /// The time that a call may take.
 pub(super) struct Slice {
     end: Option<Instant>,
@@ -29,9 +32,13 @@ pub(super) struct Slice {
 impl Slice {
     /// From now on. This process's own area is looked at in one go.
     pub(super) fn begin(windows: &AreaWindows<'_>) -> Self {
+        Self::of(windows, SLICE)
+    }
+
+    fn of(windows: &AreaWindows<'_>, time: Duration) -> Self {
         let is_own = matches!(windows, AreaWindows::Own);
         Self {
-            end: (!is_own).then(|| Instant::now() + SLICE),
+            end: (!is_own).then(|| Instant::now() + time),
         }
     }
 
@@ -154,6 +161,10 @@ impl Reading {
             }
             self.present
                 .sort_unstable_by_key(|present| (present.lane, present.first));
+            let open = self.present.iter().filter(|present| !present.is_closed);
+            let open = open.map(|present| present.ordinal);
+            let slice = Slice::of(&pool.windows, LEAVING);
+            self.abandoned.leave_to_others(pool, open, &slice);
             look.stage = Stage::Stands { chunks: 0 };
         }
         if !self.find_stands(pool, area, look, slice) {

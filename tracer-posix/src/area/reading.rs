@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use super::abandoned::Abandoned;
 use super::chunk_reader::{ChunkCursor, LaneCursor, Reader};
 use super::find::Area;
 use super::identity::thread_of;
@@ -63,6 +64,7 @@ pub(super) struct Reading {
     pub(super) changes: Option<u64>,
     /// The chunks with something to read as of then, or that may have it: by lane, in order.
     pub(super) present: Vec<Present>,
+    pub(super) abandoned: Abandoned,
     /// What was read of each chunk, by its number.
     pub(super) chunks: HashMap<u32, ChunkCursor>,
     pub(super) lanes: Lanes,
@@ -87,6 +89,7 @@ impl Reading {
             cause,
             changes: None,
             present: Vec::new(),
+            abandoned: Abandoned::new(),
             chunks: HashMap::new(),
             lanes: Lanes::default(),
             waits: Cell::default(),
