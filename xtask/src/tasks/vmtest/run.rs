@@ -89,7 +89,10 @@ pub fn all(order: &Order<'_>) -> anyhow::Result<Outcome> {
     let mut left: VecDeque<Case> = asked.iter().cloned().collect();
     let mut died: Vec<Case> = Vec::new();
     let (mut boots, mut faults) = (0, Vec::new());
-    let (mut passed, mut guest) = (0, image.package.clone());
+    // Until the guest has said more of itself.
+    let mut guest = format!("{}; {}", image.package, order.processors.for_people());
+    results.guest.clone_from(&guest);
+    let mut passed = 0;
     while !left.is_empty() {
         let time = order.limit.saturating_sub(begin.elapsed());
         if time.is_zero() {
