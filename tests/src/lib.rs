@@ -37,6 +37,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
+/// `time`, and so many times longer as `TRACER_TEST_SLOWNESS` says: a machine whose processors are made in
+/// software is no measure of how long something may take.
+#[must_use]
+pub fn patience(time: Duration) -> Duration {
+    let slowness = std::env::var("TRACER_TEST_SLOWNESS").ok();
+    time * slowness.and_then(|times| times.parse().ok()).unwrap_or(1)
+}
+
 /// The kernel's monotonic clock, as events show it.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
@@ -51,23 +59,24 @@ pub fn monotonic_ns() -> u64 {
     part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec)
 }
 
-/// Looks again and again until `look` finds something, for at most `patience`.
+/// Looks again and again until `look` finds something, for at most `time`, on a machine of usual speed.
 ///
 /// # Errors
 ///
 /// What `look` said, or that it found nothing in time; `what` says what was waited for.
 pub fn wait_until<T>(
     what: &str,
-    patience: Duration,
+    time: Duration,
     mut look: impl FnMut() -> anyhow::Result<Option<T>>,
 ) -> anyhow::Result<T> {
-    let deadline = Instant::now() + patience;
+    let time = patience(time);
+    let deadline = Instant::now() + time;
     loop {
         if let Some(found) = look()? {
             return Ok(found);
         }
         if Instant::now() >= deadline {
-            bail!("waited {patience:?} in vain: {what}");
+            bail!("waited {time:?} in vain: {what}");
         }
         thread::sleep(Duration::from_millis(10));
     }

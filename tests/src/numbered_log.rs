@@ -127,7 +127,7 @@ pub fn read_completed(path: &Path, numbered: &str) -> anyhow::Result<Found> {
             return read(path, numbered);
         }
         ensure!(
-            since.elapsed() < PATIENCE,
+            since.elapsed() < crate::patience(PATIENCE),
             "the log is not completed though its controller is gone"
         );
         thread::sleep(Duration::from_millis(2));

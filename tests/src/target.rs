@@ -130,7 +130,7 @@ impl Target {
     pub fn wait_for(&self, word: &str) -> anyhow::Result<Vec<String>> {
         let mut said = Vec::new();
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
+            match self.lines.recv_timeout(super::patience(PATIENCE)) {
                 Ok(line) if line == word => return Ok(said),
                 Ok(line) => said.push(line),
                 Err(_) => bail!("the program did not say {word}, only {said:?}"),

@@ -293,7 +293,7 @@ fn requests_to_the_disk_are_as_many_bytes_as_the_kernel_counted_for_the_process(
     let bytes = |name| -> i64 { reads(name).filter_map(|e| e.number("bytes")).sum() };
     let counted = i64::try_from(counted).unwrap();
     assert_eq!(bytes("block_issue"), counted);
-    // Now and then the kernel does not run the program at the end of a request; that is counted.
+    // While some threads have the CPU, a kernel may run no program at the end of a request; that is counted.
     let missing = reads("block_issue").count() - reads("block_complete").count();
     let untold = trace.summary().unwrap().lost["kernel_not_told"];
     assert!(missing as u64 <= untold, "{missing} ends of {untold}");

@@ -469,7 +469,7 @@ fn a_thousand_probes_end_at_once() {
     println!("ended in {took:?}");
     if kernel_has_links_to_many_places() {
         // A second on a machine that does nothing else.
-        assert!(took < Duration::from_secs(4), "{took:?}");
+        assert!(took < tests::patience(Duration::from_secs(4)), "{took:?}");
     }
 }
 

@@ -64,8 +64,9 @@ fn starting<C: Tracepoint>() -> Issuer {
 }
 
 /// Remembers who starts the request at this address. The kernel reuses the address of a request that has
-/// ended: one that is still there, and was handed over, has ended without a word. The kernel was seen
-/// not to run the program at some ends, some hundred microseconds long, and not to count that either.
+/// ended: one that is still there, and was handed over, has ended without a word. A kernel was seen to run no
+/// program while certain threads had the CPU, and not to count that either: ends of requests whose
+/// interrupt came then were missing, and no others.
 #[inline(always)]
 fn remember(address: u64, issuer: &Issuer) {
     if let Some(before) = maps::issuer(address)

@@ -10,7 +10,9 @@ use aya_ebpf::helpers::generated::{
 };
 use aya_ebpf::programs::{BtfTracePointContext, RawTracePointContext};
 
-use tracer_common::kernel::COMM_BYTES;
+use tracer_common::kernel::{COMM_BYTES, cpu_variable};
+
+use crate::offsets::WORD_TYPE;
 
 /// A thread name as two words: as bytes it would be moved byte by byte.
 pub type CommWords = [u64; COMM_BYTES / 8];
@@ -57,6 +59,10 @@ pub trait Tracepoint: EbpfContext {
     /// when it came into the kernel. For kernels that have the helper `bpf_task_pt_regs`.
     fn registers(running: *const u8) -> *const u8;
 
+    /// An address that [`read`](Self::read) takes for a word or a half of one, wherever it is in the kernel. Only
+    /// where [`WORD_TYPE`] is known.
+    fn readable(address: *const u8) -> *const u8;
+
     /// Reads a value in the kernel; all zero when it cannot be read.
     ///
     /// # Safety
@@ -85,6 +91,28 @@ impl Tracepoint for BtfTracePointContext {
     fn registers(running: *const u8) -> *const u8 {
         // SAFETY: the helper takes the running task.
         (unsafe { bpf_task_pt_regs(running.cast_mut().cast()) }) as *const u8
+    }
+
+    #[inline(always)]
+    fn readable(address: *const u8) -> *const u8 {
+        let readable: *const u8;
+        // Written out so that it is one instruction, which the agent finds and makes a call. What that may
+        // change is said here.
+        // SAFETY: the function only says of what type the address is.
+        unsafe {
+            asm!(
+                "r0 = {function} ll",
+                function = const cpu_variable::READABLE,
+                lateout("r0") readable,
+                inout("r1") address => _,
+                inout("r2") u64::from(WORD_TYPE.load()) => _,
+                lateout("r3") _,
+                lateout("r4") _,
+                lateout("r5") _,
+                options(nostack),
+            );
+        };
+        readable
     }
 
     #[inline(always)]
@@ -128,6 +156,11 @@ impl Tracepoint for RawTracePointContext {
         let running = unsafe { bpf_get_current_task_btf() };
         // SAFETY: the helper takes the running task.
         (unsafe { bpf_task_pt_regs(running) }) as *const u8
+    }
+
+    #[inline(always)]
+    fn readable(address: *const u8) -> *const u8 {
+        address
     }
 
     #[inline(always)]

@@ -1,8 +1,10 @@
 //! Whether what runs is the work of the thread that has the CPU, or of an interrupt.
 //!
 //! The kernel counts how deep it is in interrupts, for each CPU or in the running thread, according
-//! to the machine. Which timer's function runs, it notes where it calls it. Where this cannot be
-//! read, since the kernel was built without the names of its variables, the tracepoints before and
+//! to the machine. Which timer's function runs, it notes where it calls it. What it keeps for a CPU lies
+//! together: from the CPU's run queue, in which the running thread is, it is always as far to each of these
+//! variables as in the kernel's file. Where one may not read like that (before 6.2), the variables are named.
+//! Where they have no names either, since the kernel was built without, the tracepoints before and
 //! after interrupts tell; and of what is within none of them, the stack: that of a thread is used by
 //! its system calls, and by interrupts of its program too, but not at the same time.
 
@@ -17,9 +19,10 @@ use tracer_common::kernel::{InterruptsOf, cpu_variable, waker_context};
 use crate::context::Tracepoint;
 use crate::maps;
 use crate::offsets::{
-    HAS_TASK_PT_REGS, HRTIMER_BASE_BYTES, HRTIMER_RUNNING, NOTES_INTERRUPTS, PREEMPT_COUNT,
-    REGS_NUMBER, TASK_PREEMPT_COUNT, TASK_SOFTIRQ_COUNT, TASK_STACK, TIMER_BASE_BYTES, TIMER_BASES,
-    TIMER_RUNNING,
+    FAIR_QUEUE_RUN_QUEUE, HAS_TASK_PT_REGS, HRTIMER_BASE_BYTES, HRTIMER_BASES_DISTANCE,
+    HRTIMER_RUNNING, NOTES_INTERRUPTS, PREEMPT_COUNT, PREEMPT_COUNT_DISTANCE, REGS_NUMBER,
+    TASK_FAIR_QUEUE, TASK_PREEMPT_COUNT, TASK_SOFTIRQ_COUNT, TASK_STACK, TIMER_BASE_BYTES,
+    TIMER_BASES, TIMER_BASES_DISTANCE, TIMER_RUNNING,
 };
 use crate::record::this_cpu;
 use crate::task::{Address, Task, field};
@@ -33,29 +36,63 @@ const IRQ: u32 = 0xff_0000;
 /// timers run in a soft interrupt.
 const CLOCKS: u32 = 4;
 
-/// The address on this CPU of the variable that `$variable` stands for.
+/// Reads a `$type` in the variable that `$variable` stands for, as this CPU has it, `$offset` bytes from its
+/// beginning. It is `$distance` bytes from the run queue, where that is known.
 macro_rules! on_this_cpu {
-    ($variable:expr) => {{
-        let variable: *const u8;
-        // Written out so that it is one instruction, which the agent finds and changes.
-        // SAFETY: a constant is loaded.
-        unsafe {
-            asm!("{variable} = {value} ll", variable = out(reg) variable,
-                value = const $variable, options(pure, nomem, nostack))
-        };
-        // SAFETY: the verifier sees to it that this is a variable of the kernel's.
-        let address = unsafe { bpf_this_cpu_ptr(variable.cast()) };
-        address.cast::<u8>().cast_const()
-    }};
+    ($context:ty, $type:ty, $queue:expr, $variable:expr, $distance:expr, $offset:expr) => {
+        if $distance != NO_OFFSET {
+            let at = $queue.wrapping_offset($distance.cast_signed() as isize);
+            let at = <$context>::readable(at.wrapping_add($offset as usize));
+            // SAFETY: the variable is there, as the kernel's BTF says.
+            unsafe { <$context>::read(at.cast::<$type>()) }
+        } else {
+            let variable: *const u8;
+            // Written out so that it is one instruction, which the agent finds and changes.
+            // SAFETY: a constant is loaded.
+            unsafe {
+                asm!("{variable} = {value} ll", variable = out(reg) variable,
+                    value = const $variable, options(pure, nomem, nostack))
+            };
+            // SAFETY: the verifier sees to it that this is a variable of the kernel's.
+            let address = unsafe { bpf_this_cpu_ptr(variable.cast()) };
+            // SAFETY: the variable has such a field there.
+            unsafe { field::<$context, $type>(address.cast::<u8>().cast_const(), $offset) }
+        }
+    };
+}
+
+/// The run queue of this CPU, in which `running` is, where that has to be known; null otherwise.
+#[inline(always)]
+fn run_queue<C: Tracepoint>(running: &Task<C>) -> *const u8 {
+    if PREEMPT_COUNT_DISTANCE.load() == NO_OFFSET
+        && HRTIMER_BASES_DISTANCE.load() == NO_OFFSET
+        && TIMER_BASES_DISTANCE.load() == NO_OFFSET
+    {
+        return core::ptr::null();
+    }
+    // SAFETY: a task has a pointer there.
+    let queue: Address = unsafe { field::<C, _>(running.address(), TASK_FAIR_QUEUE.load()) };
+    // SAFETY: it is a `struct cfs_rq *`, and the run queue a pointer in it.
+    let queue: Address = unsafe { field::<C, _>(queue.0, FAIR_QUEUE_RUN_QUEUE.load()) };
+    queue.0
 }
 
 /// What runs now, where `running` has the CPU: a [`waker_context`].
 #[inline(always)]
 pub fn context<C: Tracepoint>(ctx: &C, running: &Task<C>) -> u32 {
+    let queue = run_queue(running);
     let count = if PREEMPT_COUNT.load() != NO_OFFSET {
-        let base = on_this_cpu!(cpu_variable::PREEMPT_COUNT);
-        // SAFETY: the count is an int there.
-        unsafe { field::<C, u32>(base, PREEMPT_COUNT.load()) }
+        if PREEMPT_COUNT_DISTANCE.load() != NO_OFFSET && queue.is_null() {
+            return waker_context::UNKNOWN;
+        }
+        on_this_cpu!(
+            C,
+            u32,
+            queue,
+            cpu_variable::PREEMPT_COUNT,
+            PREEMPT_COUNT_DISTANCE.load(),
+            PREEMPT_COUNT.load()
+        )
     } else if TASK_PREEMPT_COUNT.load() != NO_OFFSET {
         // SAFETY: the running task has an int there.
         unsafe { field::<C, u32>(running.address(), TASK_PREEMPT_COUNT.load()) }
@@ -63,7 +100,7 @@ pub fn context<C: Tracepoint>(ctx: &C, running: &Task<C>) -> u32 {
         return noted::<C>(ctx, running);
     };
     if count & IRQ != 0 {
-        return if hrtimer_runs::<C>(0) {
+        return if hrtimer_runs::<C>(queue, 0) {
             waker_context::HRTIMER
         } else {
             waker_context::IRQ
@@ -77,7 +114,7 @@ pub fn context<C: Tracepoint>(ctx: &C, running: &Task<C>) -> u32 {
     };
     if (count | of_task) & SOFTIRQ == 0 {
         waker_context::THREAD
-    } else if timer_runs::<C>() || hrtimer_runs::<C>(CLOCKS) {
+    } else if timer_runs::<C>(queue) || hrtimer_runs::<C>(queue, CLOCKS) {
         waker_context::TIMER
     } else {
         waker_context::SOFTIRQ
@@ -172,36 +209,45 @@ fn note(at: usize, value: u32) {
 
 /// Whether a high-resolution timer runs that belongs to one of the clocks from `first` on.
 #[inline(always)]
-fn hrtimer_runs<C: Tracepoint>(first: u32) -> bool {
+fn hrtimer_runs<C: Tracepoint>(queue: *const u8, first: u32) -> bool {
     if HRTIMER_RUNNING.load() == NO_OFFSET {
         return false;
     }
-    let base = on_this_cpu!(cpu_variable::HRTIMER_BASES);
-    let at = |clock: u32| HRTIMER_RUNNING.load() + (first + clock) * HRTIMER_BASE_BYTES.load();
-    is_set::<C>(base, at(0))
-        || is_set::<C>(base, at(1))
-        || is_set::<C>(base, at(2))
-        || is_set::<C>(base, at(3))
+    let runs = |clock: u32| {
+        let at = HRTIMER_RUNNING.load() + (first + clock) * HRTIMER_BASE_BYTES.load();
+        let timer: Address = on_this_cpu!(
+            C,
+            Address,
+            queue,
+            cpu_variable::HRTIMER_BASES,
+            HRTIMER_BASES_DISTANCE.load(),
+            at
+        );
+        !timer.0.is_null()
+    };
+    runs(0) || runs(1) || runs(2) || runs(3)
 }
 
 /// Whether another timer runs.
 #[inline(always)]
-fn timer_runs<C: Tracepoint>() -> bool {
+fn timer_runs<C: Tracepoint>(queue: *const u8) -> bool {
     if TIMER_RUNNING.load() == NO_OFFSET {
         return false;
     }
-    let base = on_this_cpu!(cpu_variable::TIMER_BASES);
     let runs = |number: u32| {
+        if number >= TIMER_BASES.load() {
+            return false;
+        }
         let at = TIMER_RUNNING.load() + number * TIMER_BASE_BYTES.load();
-        number < TIMER_BASES.load() && is_set::<C>(base, at)
+        let timer: Address = on_this_cpu!(
+            C,
+            Address,
+            queue,
+            cpu_variable::TIMER_BASES,
+            TIMER_BASES_DISTANCE.load(),
+            at
+        );
+        !timer.0.is_null()
     };
     runs(0) || runs(1) || runs(2)
-}
-
-/// Whether the pointer `offset` bytes from `base` on is not null.
-#[inline(always)]
-fn is_set<C: Tracepoint>(base: *const u8, offset: u32) -> bool {
-    // SAFETY: a pointer is there.
-    let pointer: Address = unsafe { field::<C, _>(base, offset) };
-    !pointer.0.is_null()
 }

@@ -146,6 +146,20 @@ globals! {
     /// Where in the variable [`PREEMPT_COUNT`](tracer_common::kernel::cpu_variable::PREEMPT_COUNT)
     /// the count is.
     PREEMPT_COUNT = NO_OFFSET;
+    /// `task_struct::se.cfs_rq`.
+    TASK_FAIR_QUEUE = NO_OFFSET;
+    /// `cfs_rq::rq`: the CPU's run queue.
+    FAIR_QUEUE_RUN_QUEUE = NO_OFFSET;
+    /// The type that [`READABLE`](tracer_common::kernel::cpu_variable::READABLE) makes an address one of: a
+    /// word. 0 where the kernel has no such function.
+    WORD_TYPE = 0;
+    /// From the run queue of a CPU to its variable
+    /// [`PREEMPT_COUNT`](tracer_common::kernel::cpu_variable::PREEMPT_COUNT), modulo 2^32.
+    PREEMPT_COUNT_DISTANCE = NO_OFFSET;
+    /// From there to [`HRTIMER_BASES`](tracer_common::kernel::cpu_variable::HRTIMER_BASES).
+    HRTIMER_BASES_DISTANCE = NO_OFFSET;
+    /// From there to [`TIMER_BASES`](tracer_common::kernel::cpu_variable::TIMER_BASES).
+    TIMER_BASES_DISTANCE = NO_OFFSET;
     /// `task_struct::thread_info.preempt_count`; on machines that have it there.
     TASK_PREEMPT_COUNT = NO_OFFSET;
     /// `task_struct::softirq_disable_cnt`; on real-time kernels.

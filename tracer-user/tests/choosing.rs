@@ -5,6 +5,8 @@
     reason = "a test that cannot go on fails, in its helpers too"
 )]
 
+mod patience;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -20,6 +22,8 @@ use tracer_user::kernel::{
     KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, SyscallSet,
 };
 use tracer_user::probes::Probes;
+
+use patience::patience;
 
 /// One test at a time: they look at what this process has loaded.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -81,7 +85,10 @@ impl Tracing {
             ))
         };
         while collect() < now {
-            assert!(start.elapsed() < Duration::from_secs(20), "no watermark");
+            assert!(
+                start.elapsed() < patience(Duration::from_secs(20)),
+                "no watermark"
+            );
         }
         // What the kernel did not tell is no loss of ours.
         losses.retain(|loss| loss.cause != LossCause::KernelNotTold);

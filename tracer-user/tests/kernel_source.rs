@@ -6,6 +6,8 @@
     reason = "a test that cannot go on fails, in its helpers too"
 )]
 
+mod patience;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -22,6 +24,8 @@ use tracer_user::kernel::{
     KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, SyscallSet, checks,
 };
 use tracer_user::probes::Probes;
+
+use patience::patience;
 
 const SWITCHES: &[EventTypeId] = &[EventTypeId::SWITCH_IN, EventTypeId::SWITCH_OUT];
 const ALL: &[EventTypeId] = &[
@@ -148,7 +152,10 @@ fn monotonic_now() -> MonotonicNs {
 fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(20), "no {what}");
+        assert!(
+            start.elapsed() < patience(Duration::from_secs(20)),
+            "no {what}"
+        );
         thread::sleep(Duration::from_millis(2));
     }
 }
@@ -473,7 +480,7 @@ fn nothing_is_older_than_a_watermark_stated_before() {
     // Two seconds, and as long as a busy machine needs for enough of it.
     let is_enough = |seen, advances| seen > 10_000 && advances > 100;
     while start.elapsed() < Duration::from_secs(2)
-        || !is_enough(seen, advances) && start.elapsed() < Duration::from_secs(30)
+        || !is_enough(seen, advances) && start.elapsed() < patience(Duration::from_secs(30))
     {
         tracing.events.clear();
         tracing.data.clear();

@@ -141,9 +141,9 @@ pub struct LostOnCpu {
 
 const _: () = assert!(size_of::<LostOnCpu>() == 64);
 
-/// Variables of the kernel that it keeps for each CPU. What stands for the address of each in the
+/// Variables of the kernel that it keeps for each CPU, and a function of its own. What stands for each in the
 /// object is a 64-bit constant: the agent makes the instruction that loads it one that names the
-/// kernel's variable, which the loader cannot.
+/// kernel's variable, or calls the function, which the loader cannot.
 pub mod cpu_variable {
     /// Where the kernel counts how deep it is in interrupts: `__preempt_count`, from 6.2 to 6.14
     /// in `pcpu_hot`.
@@ -152,6 +152,9 @@ pub mod cpu_variable {
     pub const HRTIMER_BASES: u64 = 0x6b73_796d_7063_7502;
     /// `timer_bases`: which other timers run.
     pub const TIMER_BASES: u64 = 0x6b73_796d_7063_7503;
+    /// `bpf_rdonly_cast()`: makes an address one that may be read from. The verifier drops the call: it
+    /// costs nothing.
+    pub const READABLE: u64 = 0x6b73_796d_7063_7504;
 }
 
 /// Which records are a sample of them all.

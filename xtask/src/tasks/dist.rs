@@ -75,9 +75,9 @@ pub fn pieces() -> anyhow::Result<Vec<Piece>> {
     Ok(pieces)
 }
 
-/// What programs need. Cargo names the libraries after the crate; the linker and pkg-config know them
+/// Everything but the manual pages: what programs need. Cargo names the libraries after the crate; the linker and pkg-config know them
 /// under the name that stands here.
-fn without_pages() -> Vec<Piece> {
+pub fn without_pages() -> Vec<Piece> {
     let header = "tracer-posix/include/trace.h".to_owned();
     let shared = Content::Compiled {
         from: "target/release/libtracer_posix.so",

@@ -1,7 +1,7 @@
 //! Formatting and lints, for the host's crates and for the eBPF crate with its own target.
 
 use crate::tasks::build_ebpf::cargo_for_ebpf;
-use crate::tasks::{conformance, man, setup};
+use crate::tasks::{conformance, man, setup, vmtest};
 use crate::{process, workspace};
 
 /// Fails on anything that is not clean.
@@ -9,6 +9,7 @@ pub fn run() -> anyhow::Result<()> {
     setup::for_linting()?;
     conformance::run(&conformance::Args { check: true })?;
     man::run(&man::Args { check: true })?;
+    vmtest::table::check()?;
     process::run(workspace::cargo("fmt").args(["--all", "--", "--check"]))?;
     process::run(
         workspace::cargo_for_host("clippy")

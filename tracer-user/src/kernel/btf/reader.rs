@@ -167,6 +167,36 @@ impl<'a> Btf<'a> {
         self.find(kind::VAR, name).map(|id| id.0)
     }
 
+    /// How far from the beginning of its section the variable `name` is.
+    #[must_use]
+    pub fn place_of_variable(&self, name: &str) -> Option<u32> {
+        let variable = self.variable(name)?;
+        let sections = self.starts.iter();
+        let sections = sections.filter_map(|start| read_type(self.types, *start));
+        for section in sections.filter(|found| found.kind == kind::DATASEC) {
+            for i in 0..section.length {
+                // The variable, where it is, and its size.
+                let at = section.rest.checked_add(i.checked_mul(12)?)?;
+                if read_u32(self.types, at)? == variable {
+                    return read_u32(self.types, at.checked_add(4)?);
+                }
+            }
+        }
+        None
+    }
+
+    /// The number of the function `name`, by which an eBPF program may call it where it may at all.
+    #[must_use]
+    pub fn function(&self, name: &str) -> Option<u32> {
+        self.find(kind::FUNC, name).map(|id| id.0)
+    }
+
+    /// The number of the struct `name`.
+    #[must_use]
+    pub fn structure(&self, name: &str) -> Option<u32> {
+        self.find(kind::STRUCT, name).map(|id| id.0)
+    }
+
     /// How many entries the variable `name` has, which is an array.
     #[must_use]
     pub fn entries_of_variable(&self, name: &str) -> Option<u32> {

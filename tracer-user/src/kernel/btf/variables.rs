@@ -6,7 +6,7 @@ use super::offsets::Global;
 use super::reader::Btf;
 use crate::kernel::call::{PROGRAM_LOAD, ProgramAttributes, bpf};
 
-/// A variable, as the object names it and as the kernel does.
+/// A variable, or the function by which all of them are read, as the object names it and as the kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// The constant that stands for it in the object: one of [`cpu_variable`].
@@ -17,17 +17,69 @@ pub struct Variable {
 
 /// The variables that this kernel has, and the globals that say where in them something is. The
 /// programs do without those that it has not.
+///
+/// Where it lets programs read at any address (since 6.2) they are found from the run queue, at no cost;
+/// elsewhere by their names, where the kernel was built with those.
 #[must_use]
 pub fn find(btf: &Btf<'_>) -> (Vec<Variable>, Vec<Global>) {
-    let found = [preempt_count(btf), hrtimers(btf), timers(btf)];
-    let found = found.into_iter().flatten();
-    let found: Vec<_> = found
-        .filter(|(variable, _)| is_named(variable.id))
-        .collect();
-    let globals = found.iter().flat_map(|(_, globals)| globals.clone());
-    let globals = globals.collect();
-    let variables = found.into_iter().map(|(variable, _)| variable);
-    (variables.collect(), globals)
+    let way = from_run_queue(btf);
+    let mut variables = Vec::new();
+    let mut globals = Vec::new();
+    if let Some((function, of_way)) = &way {
+        variables.push(*function);
+        globals.extend_from_slice(of_way);
+    }
+    for (name, place, found) in [
+        (
+            "__preempt_count",
+            "PREEMPT_COUNT_DISTANCE",
+            preempt_count(btf),
+        ),
+        ("hrtimer_bases", "HRTIMER_BASES_DISTANCE", hrtimers(btf)),
+        ("timer_bases", "TIMER_BASES_DISTANCE", timers(btf)),
+    ] {
+        let Some((variable, inside)) = found else {
+            continue;
+        };
+        let distance = way.as_ref().and_then(|_| distance(btf, name));
+        if let Some(value) = distance {
+            globals.push(Global { name: place, value });
+        } else if is_named(variable.id) {
+            variables.push(variable);
+        } else {
+            continue;
+        }
+        globals.extend(inside);
+    }
+    (variables, globals)
+}
+
+/// From the run queue of a CPU to another of its variables, modulo 2^32.
+fn distance(btf: &Btf<'_>, name: &str) -> Option<u32> {
+    let place = match btf.place_of_variable(name) {
+        None if name == "__preempt_count" => btf.place_of_variable("pcpu_hot"),
+        place => place,
+    };
+    Some(place?.wrapping_sub(btf.place_of_variable("runqueues")?))
+}
+
+/// The function that makes any address readable, and how to come to the run queue; `None` where one or the
+/// other is not there.
+fn from_run_queue(btf: &Btf<'_>) -> Option<Found> {
+    let word = btf.structure("rb_node")?;
+    let globals = [
+        ("WORD_TYPE", word),
+        (
+            "TASK_FAIR_QUEUE",
+            btf.member_offset("task_struct", &["se", "cfs_rq"])?,
+        ),
+        (
+            "FAIR_QUEUE_RUN_QUEUE",
+            btf.member_offset("cfs_rq", &["rq"])?,
+        ),
+    ];
+    let function = btf.function("bpf_rdonly_cast")?;
+    is_callable(function, word).then(|| found(cpu_variable::READABLE, function, &globals))
 }
 
 type Found = (Variable, Vec<Global>);
@@ -84,13 +136,32 @@ fn is_named(id: u32) -> bool {
     let Ok(id) = i32::try_from(id) else {
         return false;
     };
-    let program = [
+    is_taken(&[
         Instruction::new(LOAD, VARIABLE << 4 | 1, id),
         Instruction::new(0, 0, 0),
         Instruction::new(CALL, 0, THIS_CPU_POINTER),
         Instruction::new(SET, 0, 0),
         Instruction::new(EXIT, 0, 0),
-    ];
+    ])
+}
+
+/// Whether a program may call the function with this number for an address that it reads a word of that type at.
+fn is_callable(function: u32, word: u32) -> bool {
+    let (Ok(function), Ok(word)) = (i32::try_from(function), i32::try_from(word)) else {
+        return false;
+    };
+    is_taken(&[
+        Instruction::new(SET, 1, 0),
+        Instruction::new(SET, 2, word),
+        Instruction::new(CALL, FUNCTION << 4, function),
+        Instruction::new(READ, 0, 0),
+        Instruction::new(SET, 0, 0),
+        Instruction::new(EXIT, 0, 0),
+    ])
+}
+
+/// Whether the kernel loads a program.
+fn is_taken(program: &[Instruction]) -> bool {
     let attributes = ProgramAttributes {
         kind: RAW_TRACEPOINT,
         count: u32::try_from(program.len()).unwrap_or(0),
@@ -106,6 +177,12 @@ const RAW_TRACEPOINT: u32 = 17;
 /// The helper `bpf_this_cpu_ptr`.
 const THIS_CPU_POINTER: i32 = 154;
 const CALL: u8 = 0x85;
+/// `BPF_PSEUDO_KFUNC_CALL`, in the upper half of the registers: what is called is a function of the kernel's.
+const FUNCTION: u8 = 2;
+/// Loads 64 bits from register 0 into it.
+const READ: u8 = 0x79;
+/// Jumps; by 0 it does nothing.
+const JUMP: u8 = 0x05;
 /// Sets a register.
 const SET: u8 = 0xb7;
 const EXIT: u8 = 0x95;
@@ -131,7 +208,8 @@ impl Instruction {
 }
 
 /// Makes of each instruction in `object` that loads the constant of a variable one that loads the
-/// address of the kernel's. The rest stays as it is: constants that the programs never reach.
+/// address of the kernel's, and of one that loads that of the function a call of it. The rest stays as it is:
+/// constants that the programs never reach.
 pub fn name_variables(object: &mut [u8], variables: &[Variable]) {
     for at in (0..object.len().saturating_sub(INSTRUCTION - 1)).step_by(INSTRUCTION / 2) {
         let Some(instruction) = object.get_mut(at..at + INSTRUCTION) else {
@@ -141,14 +219,17 @@ pub fn name_variables(object: &mut [u8], variables: &[Variable]) {
             continue;
         };
         let variable = variables.iter().find(|known| known.stands_for == loaded);
-        if let (Some(variable), [_, registers, _, _, low @ ..]) = (variable, instruction) {
-            *registers |= VARIABLE << 4;
-            let (low, high) = low.split_at_mut(8);
-            low.iter_mut()
-                .zip(variable.id.to_ne_bytes())
-                .for_each(|(to, from)| *to = from);
-            // Which BTF: that of the kernel itself.
+        if let (Some(variable), [code, registers, _, _, low @ ..]) = (variable, instruction) {
+            let (low, high) = low.split_at_mut(4);
+            low.copy_from_slice(&variable.id.to_ne_bytes());
+            // What would be the second half. Which BTF it is: that of the kernel itself.
             high.fill(0);
+            if variable.stands_for == cpu_variable::READABLE {
+                (*code, *registers) = (CALL, FUNCTION << 4);
+                high.iter_mut().take(1).for_each(|code| *code = JUMP);
+            } else {
+                *registers |= VARIABLE << 4;
+            }
         }
     }
 }
@@ -204,6 +285,21 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_for_the_function_becomes_a_call_and_nothing() {
+        let function = Variable {
+            stands_for: cpu_variable::READABLE,
+            id: 0x1_0203,
+        };
+        let mut object = load(cpu_variable::READABLE, 0);
+
+        name_variables(&mut object, &[function]);
+
+        let call = [CALL, FUNCTION << 4, 0, 0, 3, 2, 1, 0];
+        assert_eq!(object[..8], call);
+        assert_eq!(object[8..], [JUMP, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
     fn the_running_kernel_has_its_variables() {
         let Ok(bytes) = std::fs::read("/sys/kernel/btf/vmlinux") else {
             return;
@@ -212,6 +308,11 @@ mod tests {
 
         assert_eq!(preempt_count(&btf).is_some(), cfg!(target_arch = "x86_64"));
         assert!(hrtimers(&btf).is_some());
+        let places = ["runqueues", "hrtimer_bases", "timer_bases"];
+        let places = places.map(|name| btf.place_of_variable(name).unwrap());
+        // Each is larger than what is between addresses by chance.
+        assert!(places[0].abs_diff(places[1]) >= 64 && places[1].abs_diff(places[2]) >= 64);
+        assert_eq!(btf.place_of_variable("schedule"), None, "a function");
         let (_, globals) = timers(&btf).unwrap();
         let count = globals.iter().find(|global| global.name == "TIMER_BASES");
         assert!(matches!(count, Some(count) if (1..=3).contains(&count.value)));

@@ -49,7 +49,7 @@ and interrupts
 it is less by these.
 Its clock is read some ten nanoseconds before the tracepoint.
 .SS What the kernel does not tell
-Now and then the kernel does not run a program at a tracepoint, and does not count that.
+A kernel may run no program while certain threads have the CPU, and does not count that.
 Where a later event shows it, it is counted as
 .BR kernel_not_told :
 a thread leaves a CPU that it never got

@@ -2,18 +2,30 @@
 
 use std::collections::VecDeque;
 
-use crate::tasks::test::totals::Totals;
+use super::cases::Case;
+use super::results::Verdict;
 
 /// Lines that are shown when it ends otherwise than it should.
 const LAST: usize = 30;
 
+/// How one test went.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The test.
+    pub case: Case,
+    /// How it went.
+    pub verdict: Verdict,
+    /// How long it took.
+    pub seconds: u64,
+}
+
 /// Read from its console so far.
 #[derive(Debug, Default)]
 pub struct Console {
-    /// How the tests went.
-    pub totals: Totals,
-    /// Tests that failed, by name.
-    pub failed: Vec<String>,
+    /// Tests that it has told the result of.
+    pub ended: u64,
+    /// The test that it has begun and not told the result of.
+    pub running: Option<Case>,
     /// What the kernel calls itself.
     pub kernel: Option<String>,
     /// Which clock it counts time with.
@@ -30,52 +42,53 @@ pub struct Console {
 const TAINT_FAULTS: u64 = 1 << 4 | 1 << 5 | 1 << 7 | 1 << 9 | 1 << 14;
 
 impl Console {
-    /// Takes one line in.
-    pub fn line(&mut self, line: &str) {
-        if let Some(totals) = Totals::of_line(line) {
-            self.totals.add(totals);
-        } else if let Some(said) = line.strip_prefix("vmtest: ") {
-            self.own_line(said);
-        } else if let Some(name) = failed_test(line) {
-            self.failed.push(name.to_owned());
-        }
+    /// Takes one line in. Returns how a test went, where that is what it says.
+    pub fn line(&mut self, line: &str) -> Option<Ended> {
         if self.last.len() == LAST {
             self.last.pop_front();
         }
         self.last.push_back(line.to_owned());
+        self.own_line(line.strip_prefix("vmtest: ")?)
     }
 
-    fn own_line(&mut self, said: &str) {
+    fn own_line(&mut self, said: &str) -> Option<Ended> {
         match said.split_once(' ') {
             Some(("kernel", kernel)) => self.kernel = Some(kernel.to_owned()),
             Some(("clock", clock)) => self.clock = Some(clock.to_owned()),
             Some(("taint", taint)) => self.taint = taint.parse().unwrap_or(u64::MAX),
+            Some(("test", case)) => self.running = Case::parse(case),
+            Some(("result", result)) => {
+                let ended = ended(result)?;
+                self.running = None;
+                self.ended += 1;
+                return Some(ended);
+            }
             None if said == "done" => self.is_done = true,
             _ => {}
         }
+        None
     }
 
-    /// What is wrong, or `None`. `expected` tests were to run.
-    pub fn fault(&self, expected: u64) -> Option<String> {
-        let Totals { passed, failed, .. } = self.totals;
+    /// What is wrong with the guest itself, or `None`.
+    pub fn fault(&self) -> Option<String> {
         if !self.is_done {
             let last: Vec<_> = self.last.iter().map(String::as_str).collect();
             return Some(format!("it did not come to its end:\n{}", last.join("\n")));
-        }
-        if failed > 0 {
-            return Some(format!("{failed} tests failed: {}", self.failed.join(", ")));
-        }
-        if passed != expected {
-            return Some(format!("{expected} tests were to run and {passed} did"));
         }
         let fault = self.taint & TAINT_FAULTS;
         (fault != 0).then(|| format!("the kernel tells of a fault of its own (taint {fault})"))
     }
 }
 
-/// The name in `test NAME ... FAILED`.
-fn failed_test(line: &str) -> Option<&str> {
-    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
+/// What `FILE TEST VERDICT SECONDS` says.
+fn ended(result: &str) -> Option<Ended> {
+    let (rest, seconds) = result.rsplit_once(' ')?;
+    let (case, verdict) = rest.rsplit_once(' ')?;
+    Some(Ended {
+        case: Case::parse(case)?,
+        verdict: Verdict::named(verdict)?,
+        seconds: seconds.parse().ok()?,
+    })
 }
 
 #[cfg(test)]
@@ -90,43 +103,42 @@ mod tests {
         console
     }
 
-    const RESULT: &str = "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; \
-                          0 filtered out; finished in 0.01s";
-
     #[test]
-    fn all_is_well_when_every_test_ran_and_the_end_was_reached() {
-        let console = console(&[
-            "vmtest: kernel 6.1.0",
-            RESULT,
-            "vmtest: begin x",
-            RESULT,
-            "vmtest: taint 0",
-            "vmtest: done",
-        ]);
-        assert_eq!(console.fault(4), None);
+    fn every_result_is_told_as_it_comes() {
+        let mut console = console(&["vmtest: kernel 6.1.0", "vmtest: test tests.x a::b"]);
+        let case = Case::parse("tests.x a::b").unwrap();
         assert_eq!(console.kernel.as_deref(), Some("6.1.0"));
-        assert!(console.fault(5).unwrap().contains("5 tests were to run"));
+        assert_eq!(console.running.as_ref(), Some(&case));
+
+        let ended = console.line("vmtest: result tests.x a::b late 300");
+        let (verdict, seconds) = (Verdict::Late, 300);
+        assert_eq!(
+            ended,
+            Some(Ended {
+                case,
+                verdict,
+                seconds
+            })
+        );
+        assert_eq!((console.running.as_ref(), console.ended), (None, 1));
+        assert_eq!(console.line("vmtest: result tests.x a::b maybe 3"), None);
     }
 
     #[test]
     fn a_hung_machine_is_told_by_its_last_lines() {
         let lines: Vec<_> = (0..50).map(|number| format!("line {number}")).collect();
         let lines: Vec<_> = lines.iter().map(String::as_str).collect();
-        let fault = console(&lines).fault(0).unwrap();
+        let fault = console(&lines).fault().unwrap();
 
         assert!(fault.contains("line 20\n") && fault.ends_with("line 49"));
         assert!(!fault.contains("line 19\n"));
     }
 
     #[test]
-    fn failed_tests_are_named_and_a_kernel_s_warning_is_a_fault() {
-        let result = RESULT.replace("2 passed; 0 failed", "1 passed; 1 failed");
-        let failed = console(&["test a::b ... FAILED", &result, "vmtest: done"]);
-        assert_eq!(failed.fault(2).unwrap(), "1 tests failed: a::b");
-
-        let warned = console(&[RESULT, "vmtest: taint 512", "vmtest: done"]);
-        assert!(warned.fault(2).unwrap().contains("taint 512"));
-        let with_modules = console(&[RESULT, "vmtest: taint 4097", "vmtest: done"]);
-        assert_eq!(with_modules.fault(2), None);
+    fn a_kernel_s_warning_is_a_fault() {
+        let warned = console(&["vmtest: taint 512", "vmtest: done"]);
+        assert!(warned.fault().unwrap().contains("taint 512"));
+        let with_modules = console(&["vmtest: taint 4097", "vmtest: done"]);
+        assert_eq!(with_modules.fault(), None);
     }
 }

@@ -10,10 +10,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::archive::Archive;
+use super::cases::{self, Case};
 use super::libraries;
 use super::selection::Selection;
 use crate::tasks::dist::{self, Content};
 use crate::{packages, process, workspace};
+
+/// Where it is kept, below the build's folder.
+pub const PATH: &str = "vm/initramfs.cpio";
 
 const INIT: &str = include_str!("init.sh");
 
@@ -28,11 +32,22 @@ const FOLDERS: &[&str] = &[
     "/proc", "/sys", "/dev", "/tmp", "/run", "/etc", "/root", "/busybox",
 ];
 
-/// How long one test executable may take.
-const PATIENCE: Duration = Duration::from_secs(1800);
+/// How long one test may take, where processors are in software.
+const PATIENCE: Duration = Duration::from_secs(420);
+
+/// How much slower than a real machine such a guest is: its tests wait for so many times longer.
+const SLOWNESS: u32 = 4;
 
 /// Where the compiled C programs are.
 const C_PROGRAMS: &str = "/programs";
+
+/// The archive that says what to run. The kernel unpacks it after the one of [`build`] when it stands
+/// behind that.
+pub fn plan(cases: &[Case]) -> anyhow::Result<Vec<u8>> {
+    let mut archive = Archive::new();
+    archive.file("/tests/list", 0o644, cases::listed(cases))?;
+    archive.into_bytes()
+}
 
 /// Makes the root file system: the distribution, which is laid out already, and the tests.
 pub fn build(tests: &Selection) -> anyhow::Result<Vec<u8>> {
@@ -85,7 +100,7 @@ impl Root {
     /// The distribution, under the path that it has here: compiled programs know it.
     fn distribution(&mut self) -> anyhow::Result<()> {
         let folder = workspace::target("dist");
-        for piece in dist::pieces()? {
+        for piece in dist::without_pages() {
             let path = folder.join(&piece.path);
             let is_run = piece.path.starts_with("bin/") || piece.path.ends_with(".so.0");
             match piece.content {
@@ -112,7 +127,7 @@ impl Root {
         Ok(())
     }
 
-    /// The test executables, what to run of them, and what they are told.
+    /// The test executables, and what they are told.
     fn tests(&mut self, tests: &Selection) -> anyhow::Result<()> {
         let stripped = workspace::target("vm/tests");
         fs::create_dir_all(&stripped)?;
@@ -126,10 +141,9 @@ impl Root {
             )?;
             self.program(&small, &Path::new("/tests").join(&file.name))?;
         }
-        self.archive.file("/tests/list", 0o644, tests.list())?;
         let environment = format!(
             "export TRACER_DIST='{}' TRACER_PROGRAMS={C_PROGRAMS} TRACER_REQUIRE_PRIVILEGED=1\n\
-             PATIENCE={}\n",
+             export TRACER_TEST_SLOWNESS={SLOWNESS}\nPATIENCE={}\n",
             workspace::target("dist").display(),
             PATIENCE.as_secs()
         );

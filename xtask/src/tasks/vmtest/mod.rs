@@ -2,23 +2,30 @@
 //!
 //! Each kernel is Debian's own package, booted with a root file system that holds the distribution,
 //! the test executables and what they compare with. The eBPF object is the one inside the
-//! `tracer-user` that is distributed.
+//! `tracer-user` that is distributed. What a kernel said of each test is noted in the repository as soon as
+//! it is known, and [`table`] makes a document of it.
 
 mod archive;
+mod cases;
 mod console;
 mod initramfs;
 mod kernels;
 mod libraries;
 mod machine;
+mod results;
+mod run;
 mod selection;
+pub mod table;
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
 use crate::tasks::{dist, setup};
 use crate::workspace;
+use cases::Case;
 use kernels::{KERNELS, Kernel};
 use machine::Processors;
 use selection::Selection;
@@ -29,10 +36,22 @@ pub struct Args {
     /// Kernel to boot: 6.1, 6.12, 6.1-rt, 6.12-rt, or all; may be given more than once
     #[arg(long, value_name = "KERNEL", default_value = "all", value_parser = names())]
     kernel: Vec<String>,
-    /// End a virtual machine that runs for longer
+    /// Leave a kernel whose tests take longer than this together
     #[arg(long, value_name = "SECONDS", default_value = "7200")]
     limit: u64,
-    /// Only tests whose name contains this
+    /// Only the tests that this file names, one a line, in its order
+    #[arg(long, value_name = "FILE")]
+    tests: Option<PathBuf>,
+    /// Leave out what has passed on the kernel before
+    #[arg(long)]
+    resume: bool,
+    /// Boot what was built last
+    #[arg(long)]
+    as_built: bool,
+    /// Only write the document from the results that are there
+    #[arg(long)]
+    table: bool,
+    /// Only tests whose executable and name contain this
     filter: Option<String>,
 }
 
@@ -41,97 +60,61 @@ fn names() -> Vec<&'static str> {
     names.chain(["all"]).collect()
 }
 
-/// How one kernel went.
-struct Outcome {
-    name: &'static str,
-    package: String,
-    clock: String,
-    passed: u64,
-    seconds: u64,
-    fault: Option<String>,
-}
-
-/// Builds, boots one kernel after the other, and says how each went.
+/// Builds once, boots one kernel after the other, and says how each went.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.table {
+        return table::write();
+    }
     setup::for_virtual_machines()?;
-    dist::run()?;
     let processors = Processors::of_this_machine();
-    let tests = Selection::build(processors, args.filter.as_deref())?;
-    let initramfs = workspace::target("vm/initramfs.cpio");
-    fs::create_dir_all(workspace::target("vm"))?;
-    fs::write(&initramfs, initramfs::build(&tests)?)
-        .with_context(|| initramfs.display().to_string())?;
+    let built = if args.as_built {
+        cases::of_last_build()?
+    } else {
+        build(processors)?
+    };
+    let cases = cases::chosen(&built, args.filter.as_deref(), args.tests.as_deref())?;
 
     let mut outcomes = Vec::new();
     for (name, kernel) in chosen(&args.kernel) {
-        let outcome = boot(
+        let outcome = run::all(&run::Order {
             name,
             kernel,
-            &tests,
+            cases: &cases,
+            built: &built,
+            resume: args.resume,
             processors,
-            Duration::from_secs(args.limit),
-        );
-        outcomes.push(outcome.with_context(|| format!("kernel {name}"))?);
+            limit: Duration::from_secs(args.limit),
+        });
+        outcomes.push((name, outcome.with_context(|| format!("kernel {name}"))?));
     }
+    table::write()?;
     println!();
-    tests.say_left_out();
-    for outcome in &outcomes {
-        say(outcome);
+    for (test, why) in selection::impossible(processors) {
+        println!("left out: {test}: {why}");
     }
-    let failed = outcomes
-        .iter()
-        .filter(|outcome| outcome.fault.is_some())
-        .count();
+    for (name, outcome) in &outcomes {
+        println!("{name} {outcome}");
+    }
+    let failed = outcomes.iter().filter(|(_, outcome)| !outcome.is_good());
+    let failed = failed.count();
     ensure!(failed == 0, "{failed} of {} kernels failed", outcomes.len());
     Ok(())
+}
+
+/// Makes the root file system for all kernels, and returns the tests in it.
+fn build(processors: Processors) -> anyhow::Result<Vec<Case>> {
+    dist::run_without_pages()?;
+    let tests = Selection::build(processors)?;
+    let path = workspace::target(initramfs::PATH);
+    fs::create_dir_all(workspace::target("vm"))?;
+    fs::write(&path, initramfs::build(&tests)?).with_context(|| path.display().to_string())?;
+    let cases = tests.cases();
+    cases::note_build(&cases)?;
+    Ok(cases)
 }
 
 fn chosen(typed: &[String]) -> impl Iterator<Item = (&'static str, Kernel)> {
     KERNELS
         .into_iter()
         .filter(|(name, _)| typed.iter().any(|typed| typed == name || typed == "all"))
-}
-
-fn boot(
-    name: &'static str,
-    kernel: Kernel,
-    tests: &Selection,
-    processors: Processors,
-    limit: Duration,
-) -> anyhow::Result<Outcome> {
-    let image = kernel.fetch()?;
-    println!("\nBooting {}, {}", image.package, processors.for_people());
-    let log = workspace::target("vm").join(format!("{name}.log"));
-    let begin = Instant::now();
-    let console = machine::run(
-        &image.path,
-        &workspace::target("vm/initramfs.cpio"),
-        processors,
-        &log,
-        limit,
-    )?;
-    Ok(Outcome {
-        name,
-        package: image.package,
-        clock: console.clock.clone().unwrap_or_default(),
-        passed: console.totals.passed,
-        seconds: begin.elapsed().as_secs(),
-        fault: console.fault(u64::try_from(tests.count())?),
-    })
-}
-
-fn say(outcome: &Outcome) {
-    let Outcome {
-        name,
-        package,
-        clock,
-        passed,
-        seconds,
-        fault,
-    } = outcome;
-    let verdict = match fault {
-        None => "ok".to_owned(),
-        Some(fault) => format!("FAILED: {fault}"),
-    };
-    println!("{name} ({package}, clock {clock}): {passed} tests passed in {seconds} s: {verdict}");
 }

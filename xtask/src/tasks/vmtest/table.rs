@@ -1,0 +1,132 @@
+//! The document that says how each test went on each kernel.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+
+use anyhow::{Context as _, ensure};
+
+use super::cases::Case;
+use super::kernels::KERNELS;
+use super::machine::Processors;
+use super::results::{Results, Verdict};
+use super::selection;
+use crate::workspace;
+
+/// Where it is.
+const TABLE: &str = "docs/kernel-tests.md";
+
+/// Writes it.
+pub fn write() -> anyhow::Result<()> {
+    let path = workspace::root().join(TABLE);
+    fs::write(&path, made()?).with_context(|| path.display().to_string())
+}
+
+/// Fails when it is not what the results say.
+pub fn check() -> anyhow::Result<()> {
+    let path = workspace::root().join(TABLE);
+    let there = fs::read_to_string(&path).with_context(|| TABLE.to_owned())?;
+    ensure!(
+        there == made()?,
+        "{TABLE} is not up to date; run: cargo xtask vmtest --table"
+    );
+    Ok(())
+}
+
+fn made() -> anyhow::Result<String> {
+    let mut kernels = Vec::new();
+    for (name, _) in KERNELS {
+        kernels.push((name, Results::load(name)?));
+    }
+    let impossible: Vec<_> = selection::impossible(Processors::Software).collect();
+    Ok(render(&kernels, &impossible))
+}
+
+const HEAD: &str = "# The tests that load eBPF, on each kernel
+
+Made by `cargo xtask vmtest` from `tests/kernels/*.tsv`, which it adds to; do not edit. [kernel-support.md](kernel-support.md) says how the
+guests are made. \"-\" is a test that has not run there.
+";
+
+fn render(kernels: &[(&str, Results)], impossible: &[(&str, &str)]) -> String {
+    let mut text = format!(
+        "{HEAD}\n| kernel | guest | passed | did not pass | not run |\n|---|---|---|---|---|\n"
+    );
+    let cases: BTreeSet<&Case> = kernels.iter().flat_map(|(_, of)| of.rows.keys()).collect();
+    for (name, results) in kernels {
+        let rows = results.rows.values();
+        let passed = rows.filter(|row| row.verdict == Verdict::Passed).count();
+        let (all, ran) = (cases.len(), results.rows.len());
+        let guest = &results.guest;
+        let (failed, missing) = (ran - passed, all - ran);
+        let _ = writeln!(
+            text,
+            "| {name} | {guest} | {passed} | {failed} | {missing} |"
+        );
+    }
+    let mut files: BTreeMap<&str, Vec<&Case>> = BTreeMap::new();
+    for case in cases {
+        files.entry(&case.file).or_default().push(case);
+    }
+    for (file, cases) in files {
+        let _ = write!(text, "\n## {file}\n\n| test |");
+        for (name, _) in kernels {
+            let _ = write!(text, " {name} |");
+        }
+        let _ = writeln!(text, "\n|---|{}", "---|".repeat(kernels.len()));
+        for case in cases {
+            let _ = write!(text, "| `{}` |", case.test);
+            for (_, results) in kernels {
+                let verdict = results.rows.get(case).map(|row| match row.verdict {
+                    Verdict::Passed => "passed".to_owned(),
+                    other => format!("**{}**", other.name()),
+                });
+                let _ = write!(text, " {} |", verdict.as_deref().unwrap_or("-"));
+            }
+            text.push('\n');
+        }
+    }
+    text.push_str("\n## What did not pass\n\n");
+    for (name, results) in kernels {
+        for (case, row) in &results.rows {
+            if row.verdict != Verdict::Passed {
+                let why = if row.why.is_empty() {
+                    "not known yet"
+                } else {
+                    &row.why
+                };
+                let _ = writeln!(
+                    text,
+                    "- {name}, `{}`: {}: {why}",
+                    case.test,
+                    row.verdict.name()
+                );
+            }
+        }
+    }
+    text.push_str("\n## What cannot run in a guest with processors in software\n\n");
+    for (test, why) in impossible {
+        let _ = writeln!(text, "- `{test}`: {why}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_test_has_a_cell_for_each_kernel_and_every_failure_its_reason() {
+        let case = Case::parse("tests.x a::b").unwrap();
+        let (mut one, two) = (Results::default(), Results::default());
+        one.note(case.clone(), Verdict::Late, 3);
+        one.rows.get_mut(&case).unwrap().why = "slow".to_owned();
+        let text = render(&[("6.1", one), ("6.12", two)], &[("c", "no disk")]);
+
+        assert!(text.contains("| test | 6.1 | 6.12 |\n"), "{text}");
+        assert!(text.contains("| `a::b` | **late** | - |\n"), "{text}");
+        assert!(text.contains("- 6.1, `a::b`: late: slow\n"), "{text}");
+        assert!(text.contains("- `c`: no disk\n"), "{text}");
+        assert!(text.contains("| 6.12 |  | 0 | 0 | 1 |\n"), "{text}");
+    }
+}
