@@ -259,6 +259,7 @@ cases! {
         a_file_limit_below_the_area_s_size_is_no_signal
         a_program_that_may_have_five_descriptors_traces_itself
         ten_thousand_short_threads_lose_nothing_in_a_stream_with_room_for_all
+        threads_that_emit_to_their_very_end_leave_nothing_behind
         a_thousand_streams_of_all_sizes_in_turn_the_last_records_as_the_first
         streams_each_larger_than_the_one_before_leave_room_for_others
         what_was_emitted_before_a_stop_is_recorded_with_sixteen_busy_threads

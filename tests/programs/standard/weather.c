@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "streams.h"
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -284,6 +285,62 @@ CASE(ten_thousand_short_threads_lose_nothing_in_a_stream_with_room_for_all)
     }
     CHECK_EQUAL(count_all(trid), THREADS);
     CHECK_EQUAL(status_of(trid).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
+    OK(posix_trace_shutdown(trid));
+}
+
+static pthread_key_t last_key;
+
+/* Runs as often as the C library lets it, the last time after all others. */
+static void emit_at_the_end(void *rounds)
+{
+    posix_trace_event(type, &rounds, sizeof rounds);
+    pthread_setspecific(last_key, (char *)rounds + 1);
+}
+
+static void *end_loudly(void *nothing)
+{
+    posix_trace_event(type, &nothing, sizeof nothing);
+    CHECK(pthread_setspecific(last_key, (void *)1) == 0);
+    return nothing;
+}
+
+/* Bytes of this process's own memory. */
+static long own_bytes(void)
+{
+    char line[200];
+    long kilobytes = -1;
+    FILE *file = fopen("/proc/self/status", "r");
+
+    CHECK(file != NULL);
+    while (fgets(line, sizeof line, file) != NULL)
+        sscanf(line, "RssAnon: %ld", &kilobytes);
+    fclose(file);
+    return kilobytes * 1024;
+}
+
+CASE(threads_that_emit_to_their_very_end_leave_nothing_behind)
+{
+    enum { THREADS = 2000 };
+    trace_id_t trid;
+    pthread_t thread;
+    long own, shared;
+    int i, count = 0;
+
+    type = type_of("last words");
+    CHECK(pthread_key_create(&last_key, emit_at_the_end) == 0);
+    trid = stream_with(4 << 20, POSIX_TRACE_UNTIL_FULL);
+    own = own_bytes();
+    shared = shared_bytes();
+    for (i = 0; i < THREADS; i++) {
+        CHECK(pthread_create(&thread, NULL, end_loudly, NULL) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        if (i % 10 == 9)
+            count += count_all(trid);
+    }
+    CHECK_EQUAL(count, THREADS * (1 + PTHREAD_DESTRUCTOR_ITERATIONS));
+    /* A page for each of them would be eight megabytes. */
+    CHECK(own_bytes() - own < 2 << 20);
+    CHECK(shared_bytes() - shared < 2 << 20);
     OK(posix_trace_shutdown(trid));
 }
 

@@ -133,7 +133,8 @@ fn emit_slow(event_type: EventTypeId, data: &[u8], address: u64) {
     let Some(parts) = process::parts_if_ready().or_else(process::parts_made_ready) else {
         return;
     };
-    let Some(state) = thread::known_or_new() else {
+    let known = thread::known().map(|state| (state, false));
+    let Some((state, is_late)) = known.or_else(thread::register) else {
         count_refused(parts, event_type);
         return;
     };
@@ -151,6 +152,9 @@ fn emit_slow(event_type: EventTypeId, data: &[u8], address: u64) {
         {
             emit_to_stream(parts, (slot, control), state, &point);
         }
+    }
+    if is_late {
+        thread::end_late(state);
     }
 }
 

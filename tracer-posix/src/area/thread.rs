@@ -78,20 +78,25 @@ pub(super) fn known() -> Option<&'static ThreadState> {
     NonNull::new(tls::get()).map(|state| unsafe { state.as_ref() })
 }
 
-/// As [`known`], and makes it where that has to be done.
-pub(super) fn known_or_new() -> Option<&'static ThreadState> {
-    known().or_else(register)
-}
-
+/// Makes memory for a thread that has none. Whether the thread is ending and nobody would give it back: then whoever has
+/// called this [does](end_late).
 #[cold]
-fn register() -> Option<&'static ThreadState> {
+pub(super) fn register() -> Option<(&'static ThreadState, bool)> {
     let before = errno::get();
     let state = make();
     errno::set(before);
     state
 }
 
-fn make() -> Option<&'static ThreadState> {
+/// The thread was ending when it registered, and has done what it did so for.
+#[cold]
+pub(super) fn end_late(state: &'static ThreadState) {
+    let before = errno::get();
+    end(std::ptr::from_ref(state).cast_mut().cast());
+    errno::set(before);
+}
+
+fn make() -> Option<(&'static ThreadState, bool)> {
     // SAFETY: asks for a new mapping at an address of the kernel's choice.
     let memory = unsafe {
         libc::mmap(
@@ -123,19 +128,21 @@ fn make() -> Option<&'static ThreadState> {
     };
     // SAFETY: the mapping is page aligned, as large as the type, and ours alone.
     unsafe { place.write(state) };
-    if let Some(others) = known() {
+    if !tls::set_if_null(place.as_ptr()) {
         // A handler came in between.
         // SAFETY: just mapped, and known to nobody.
         unsafe { libc::munmap(memory, size_of::<ThreadState>()) };
-        return Some(others);
+        return known().map(|others| (others, false));
     }
-    tls::set(place.as_ptr());
+    if tls::is_ending() {
+        return known().map(|state| (state, true));
+    }
     let key = ENDING.load(Relaxed);
     if key != u32::MAX {
         // SAFETY: the key was made in `prepare`. Keys made as early as that need no allocation.
         unsafe { libc::pthread_setspecific(key, place.as_ptr().cast()) };
     }
-    known()
+    known().map(|state| (state, false))
 }
 
 /// The thread is as if it had never emitted. In a forked child: the chunks belong to the parent's thread. Its state's memory
@@ -400,8 +407,9 @@ extern "C" fn end(state: *mut libc::c_void) {
     let Some(place) = NonNull::new(state.cast::<ThreadState>()) else {
         return;
     };
-    // Handlers that run from here on find no state and register the thread anew, which makes the
-    // key's destructor run once more.
+    // Handlers and destructors that run from here on find no state, register the thread anew, and end it themselves: the key's
+    // destructor may not run once more.
+    tls::set_ending();
     tls::set(std::ptr::null_mut());
     // SAFETY: the state was made by `register` for this thread, which alone uses it.
     let state = unsafe { place.as_ref() };

@@ -1,6 +1,6 @@
-//! One pointer of thread-local memory, and what the thread pointer leads to.
+//! Two words of thread-local memory, and what the thread pointer leads to.
 //!
-//! On x86-64 the pointer is reached by the *initial-exec* model: one load, no call, and no
+//! On x86-64 they are reached by the *initial-exec* model: one load, no call, and no
 //! allocation on a thread's first use, so that it can be reached from a signal handler also when
 //! the library was loaded by `dlopen()`.
 
@@ -60,10 +60,10 @@ mod arch {
         ".globl linux_trace_thread",
         ".hidden linux_trace_thread",
         ".type linux_trace_thread, @object",
-        ".size linux_trace_thread, 8",
-        ".balign 8",
+        ".size linux_trace_thread, 16",
+        ".balign 16",
         "linux_trace_thread:",
-        ".zero 8",
+        ".zero 16",
         ".popsection",
     );
 
@@ -90,6 +90,49 @@ mod arch {
                 "mov qword ptr fs:[{at}], {state}",
                 at = out(reg) _,
                 state = in(reg) state,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// Sets it, if it is null. One instruction: a handler comes before or after it.
+    pub fn set_if_null(state: *mut ThreadState) -> bool {
+        let found: *mut ThreadState;
+        // SAFETY: compares and writes this thread's own copy of a variable defined above.
+        unsafe {
+            asm!(
+                "mov {at}, qword ptr [rip + linux_trace_thread@GOTTPOFF]",
+                "cmpxchg qword ptr fs:[{at}], {state}",
+                at = out(reg) _,
+                state = in(reg) state,
+                inout("rax") std::ptr::null_mut::<ThreadState>() => found,
+                options(nostack),
+            );
+        }
+        found.is_null()
+    }
+
+    pub fn is_ending() -> bool {
+        let word: u64;
+        // SAFETY: reads this thread's own copy of a variable defined above.
+        unsafe {
+            asm!(
+                "mov {at}, qword ptr [rip + linux_trace_thread@GOTTPOFF]",
+                "mov {at}, qword ptr fs:[{at} + 8]",
+                at = out(reg) word,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        word != 0
+    }
+
+    pub fn set_ending() {
+        // SAFETY: writes this thread's own copy of a variable defined above.
+        unsafe {
+            asm!(
+                "mov {at}, qword ptr [rip + linux_trace_thread@GOTTPOFF]",
+                "mov qword ptr fs:[{at} + 8], 1",
+                at = out(reg) _,
                 options(nostack, preserves_flags),
             );
         }
@@ -135,6 +178,7 @@ mod arch {
 
     thread_local! {
         static STATE: Cell<*mut ThreadState> = const { Cell::new(std::ptr::null_mut()) };
+        static IS_ENDING: Cell<bool> = const { Cell::new(false) };
     }
 
     pub fn get() -> *mut ThreadState {
@@ -143,6 +187,23 @@ mod arch {
 
     pub fn set(state: *mut ThreadState) {
         STATE.with(|cell| cell.set(state));
+    }
+
+    /// Sets it, if it is null.
+    pub fn set_if_null(state: *mut ThreadState) -> bool {
+        let is_null = get().is_null();
+        if is_null {
+            set(state);
+        }
+        is_null
+    }
+
+    pub fn is_ending() -> bool {
+        IS_ENDING.with(Cell::get)
+    }
+
+    pub fn set_ending() {
+        IS_ENDING.with(|cell| cell.set(true));
     }
 
     pub fn thread_id() -> u64 {
@@ -156,4 +217,4 @@ mod arch {
 }
 
 use arch::cpu_plus_one;
-pub(super) use arch::{get, set, thread_id};
+pub(super) use arch::{get, is_ending, set, set_ending, set_if_null, thread_id};
