@@ -260,8 +260,16 @@ cases! {
         a_program_that_may_have_five_descriptors_traces_itself
         ten_thousand_short_threads_lose_nothing_in_a_stream_with_room_for_all
         a_thousand_streams_of_all_sizes_in_turn_the_last_records_as_the_first
+        streams_each_larger_than_the_one_before_leave_room_for_others
         what_was_emitted_before_a_stop_is_recorded_with_sixteen_busy_threads
         children_that_are_killed_amid_emissions_cost_nobody_an_event
+    }
+    families {
+        processes_that_end_anyhow_leave_no_memory_behind
+        processes_that_end_in_order_leave_no_memory_behind_unread
+        programs_that_follow_each_other_in_a_process_leave_no_memory_behind
+        processes_that_live_keep_their_chunks_whoever_ends_beside_them
+        processes_of_another_pid_namespace_keep_their_chunks_whoever_ends_beside_them
     }
     memory {
         one_thread_fills_a_stream_of_64_mib

@@ -27,7 +27,7 @@ use crate::event_type::{EVENT_SET_WORDS, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_
 /// First eight bytes of an area: "LNXTRACE" in little-endian order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LNXTRACE");
 /// Version of this layout.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Name given to `memfd_create()`; `/proc/<pid>/fd` shows `/memfd:posix_trace_area (deleted)`.
 pub const MEMFD_NAME: &str = "posix_trace_area";
 
@@ -101,8 +101,10 @@ pub struct AreaHeader {
     pub name_count: AtomicU32,
     /// Generations handed out so far.
     pub generations: AtomicU32,
+    /// Programs that took the area over from another one by exec so far.
+    pub programs: AtomicU32,
     /// Unused. Zero.
-    pub padding: AtomicU64,
+    pub padding: AtomicU32,
     /// Unused. Zero. Keeps `active` on a cache line of its own, as it is read by every emission.
     pub reserved: [AtomicU64; 2],
     /// Bit *n* is set while the stream in slot *n* runs. All that a trace point looks at when
@@ -203,6 +205,9 @@ pub struct StreamControl {
     pub free_lanes: AtomicU64,
     /// The last one of the chunks whose memory the reader has given back plus one (low half), and a count of changes (high half).
     pub released: AtomicU64,
+    /// The pid namespace in which the target's own number counts (as [`controller_namespace`](Self::controller_namespace)), or 0
+    /// where the controller does not know.
+    pub target_namespace: AtomicU64,
 }
 
 /// Most data of one event.
@@ -345,6 +350,31 @@ pub struct ChunkHeader {
     pub thread: AtomicU64,
 }
 
+/// Where a thread is at home: what its number means, and which program it runs.
+pub mod home {
+    /// Nothing is known of it.
+    pub const UNKNOWN: u64 = 0;
+
+    /// The pid namespace of its number (inode of `/proc/self/ns/pid`), and which of the programs of its area it runs
+    /// ([`AreaHeader::programs`](super::AreaHeader::programs)).
+    #[must_use]
+    pub const fn word(namespace: u32, program: u32) -> u64 {
+        (namespace as u64) << 32 | program as u64
+    }
+
+    /// The pid namespace; 0 where it is not known.
+    #[must_use]
+    pub const fn namespace_of(word: u64) -> u32 {
+        (word >> 32) as u32
+    }
+
+    /// The program. Two of one process have different numbers.
+    #[must_use]
+    pub const fn program_of(word: u64) -> u32 {
+        word as u32
+    }
+}
+
 /// What a chunk itself begins with.
 #[repr(C, align(64))]
 pub struct ChunkStart {
@@ -356,6 +386,10 @@ pub struct ChunkStart {
     /// What [`StreamControl::changes`] was when the chunk was opened. A reader that has looked at it then has seen every chunk
     /// that was opened in the lane before.
     pub opened: AtomicU64,
+    /// Where its thread is at home: see [`home`].
+    pub home: AtomicU64,
+    /// What [`StreamControl::changes`] was when its thread was named. Of two threads the later one has the higher number.
+    pub named: AtomicU64,
 }
 
 /// Type number of a record that is no event: the thread that emits from here on. The first record of a chunk is one. Its

@@ -673,8 +673,9 @@ CASE(a_thread_that_waits_for_the_recorder_holds_nobody_else_up)
 {
     int fd = new_file();
     trace_id_t trid = looping_in(fd, 1 << 20);
+    trace_event_set_t filter;
     pthread_t thread;
-    int i;
+    int is_filtered, i;
 
     emit(0, 10);
     CHECK_EQUAL(shown_in_time(trid, 0, 10), 10);
@@ -685,6 +686,9 @@ CASE(a_thread_that_waits_for_the_recorder_holds_nobody_else_up)
     for (i = 0; i < 100; i++) {
         CHECK_EQUAL(shown(trid, 10), 10);
         CHECK_EQUAL(status_of(trid).posix_stream_status, POSIX_TRACE_RUNNING);
+        OK(posix_trace_get_filter(trid, &filter));
+        OK(posix_trace_eventset_ismember(type, &filter, &is_filtered));
+        CHECK_EQUAL(is_filtered, 0);
     }
     let_it_go_on();
     CHECK(pthread_join(thread, NULL) == 0);

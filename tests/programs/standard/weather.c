@@ -304,6 +304,47 @@ CASE(a_thousand_streams_of_all_sizes_in_turn_the_last_records_as_the_first)
     CHECK(shared_bytes() < 1 << 20);
 }
 
+static void *emit_a_hundred(void *nothing)
+{
+    int i;
+
+    for (i = 0; i < 100; i++)
+        posix_trace_event(type, &i, sizeof i);
+    pthread_barrier_wait(&all_are_there);
+    return nothing;
+}
+
+CASE(streams_each_larger_than_the_one_before_leave_room_for_others)
+{
+    enum { THREADS = 16 };
+    pthread_t threads[THREADS];
+    size_t size;
+    int i;
+
+    type = type_of("in turn");
+    CHECK(pthread_barrier_init(&all_are_there, NULL, THREADS) == 0);
+    for (size = 1 << 14; size <= 1 << 29; size *= 2) {
+        trace_id_t trid = stream_with(size, POSIX_TRACE_UNTIL_FULL);
+
+        for (i = 0; i < THREADS; i++)
+            CHECK(pthread_create(&threads[i], NULL, emit_a_hundred, NULL) == 0);
+        for (i = 0; i < THREADS; i++)
+            CHECK(pthread_join(threads[i], NULL) == 0);
+        if (size >= 1 << 18)
+            CHECK_EQUAL(count_all(trid), 100 * THREADS);
+        OK(posix_trace_shutdown(trid));
+    }
+    {
+        /* One of the usual size. */
+        trace_id_t trid = running();
+
+        for (i = 0; i < 1000; i++)
+            posix_trace_event(type, &i, sizeof i);
+        CHECK_EQUAL(count_all(trid), 1000);
+        OK(posix_trace_shutdown(trid));
+    }
+}
+
 enum { BUSY_THREADS = 16 };
 static volatile int stop_emitting;
 static long sent[BUSY_THREADS][8];

@@ -23,6 +23,7 @@ mod area {
     pub(super) mod laws;
     #[path = "../../../src/area/links.rs"]
     mod links;
+    pub(super) mod list_laws;
     #[path = "../../../src/area/record.rs"]
     #[allow(
         dead_code,
@@ -33,7 +34,10 @@ mod area {
 }
 
 pub use area::laws::{
-    a_chunk_that_is_closed_again, a_chunk_that_is_taken_again, a_queue_of_closed_chunks,
-    a_reader_beside_a_writer, a_stack_of_ended_chunks, a_stream_taken_away, a_watermark,
+    a_chunk_that_is_taken_again, a_reader_beside_a_writer, a_stream_taken_away, a_watermark,
+};
+pub use area::list_laws::{
+    a_chunk_that_is_closed_again, a_last_chunk_that_has_gone_elsewhere, a_queue_of_closed_chunks,
+    a_stack_of_ended_chunks, an_oldest_chunk_that_has_gone_elsewhere,
     an_only_chunk_that_is_closed_again,
 };

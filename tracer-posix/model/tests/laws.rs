@@ -39,3 +39,13 @@ fn a_queue_of_closed_chunks() {
 fn a_stack_of_ended_chunks() {
     ring_model::a_stack_of_ended_chunks();
 }
+
+#[test]
+fn a_last_chunk_that_has_gone_elsewhere() {
+    ring_model::a_last_chunk_that_has_gone_elsewhere();
+}
+
+#[test]
+fn an_oldest_chunk_that_has_gone_elsewhere() {
+    ring_model::an_oldest_chunk_that_has_gone_elsewhere();
+}

@@ -95,7 +95,7 @@ pub(super) fn is_strictly_confined(pid: i32) -> bool {
 }
 
 /// Which pid namespace this process is in; 0 where `/proc` does not tell.
-fn own_pid_namespace() -> u64 {
+pub(super) fn own_pid_namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino())
 }
 

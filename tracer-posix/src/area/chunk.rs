@@ -15,6 +15,8 @@ use super::record::{self, Emission, HEAD, WORD, data_length, record_bytes};
 const HEAD_WORD: usize = 0;
 const ORDINAL_WORD: usize = 1;
 const OPENED_WORD: usize = 2;
+const HOME_WORD: usize = 3;
+const NAMED_WORD: usize = 4;
 /// Where the first record starts, in bytes.
 pub(super) const FIRST_RECORD: u64 = 64;
 
@@ -103,6 +105,21 @@ impl<'a> Chunk<'a> {
     pub(super) fn opened(self) -> u64 {
         let word = self.words.get(OPENED_WORD);
         word.map_or(u64::MAX, |word| word.load(Relaxed))
+    }
+
+    /// Where its thread is at home, and how often the pool had changed when the thread was named: as that says itself.
+    pub(super) fn untrusted_home(self) -> (u64, u64) {
+        let word = |index: usize| self.words.get(index).map_or(0, |word| word.load(Relaxed));
+        (word(HOME_WORD), word(NAMED_WORD))
+    }
+
+    /// Says where its thread is at home, and how often the pool had changed.
+    pub(super) fn set_home(self, home: u64, changes: u64) {
+        for (index, value) in [(HOME_WORD, home), (NAMED_WORD, changes)] {
+            if let Some(word) = self.words.get(index) {
+                word.store(value, Relaxed);
+            }
+        }
     }
 
     /// Makes it the chunk with this number, without records. Nobody else reads or writes it now.

@@ -1,6 +1,6 @@
 //! Who emits into a chunk: as the record that names a new writer has it, and as a word of its header.
 
-use tracer_common::area::{IDENTITY_BYTES, RECORD_HEADER_BYTES};
+use tracer_common::area::{IDENTITY_BYTES, RECORD_HEADER_BYTES, home};
 
 /// Bytes of the record that names a new writer.
 pub(super) const IDENTITY_TAKES: usize = IDENTITY_BYTES + RECORD_HEADER_BYTES;
@@ -11,6 +11,8 @@ pub(super) struct Identity {
     pub(super) pid: i32,
     pub(super) tid: i32,
     pub(super) thread_id: u64,
+    /// Where its numbers count: see [`home`]. It is not in the record.
+    pub(super) home: u64,
 }
 
 impl Identity {
@@ -30,6 +32,7 @@ impl Identity {
             pid: i32::from_ne_bytes(*pid),
             tid: i32::from_ne_bytes(*tid),
             thread_id: u64::from_ne_bytes(*rest.first_chunk()?),
+            home: home::UNKNOWN,
         })
     }
 

@@ -5,7 +5,7 @@
 //! ([`Links`]) before it is used, and no operation tries for longer than [`TRIES`] times. It gives up then, as if there
 //! were nothing in the list: that needs as many other threads that succeed in the same moment.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::atomics::AtomicU64;
 
@@ -41,9 +41,9 @@ fn change(word: &AtomicU64, before: u64, number: Option<u32>) -> bool {
         .is_ok()
 }
 
-/// Points the link of what is in no list.
+/// Points the link of what is in no list. Whoever sees that also sees that it has left the list in which it was.
 fn point(link: &AtomicU64, number: Option<u32>) {
-    link.store(changed(link.load(Relaxed), number), Relaxed);
+    link.store(changed(link.load(Relaxed), number), Release);
 }
 
 /// A queue. It is never quite empty: what was put in last cannot be taken out before something else was put in.
@@ -253,8 +253,7 @@ mod tests {
             let was_held = held[number as usize].swap(true, AcqRel);
             assert!(!was_held, "{number} is in two hands");
         };
-        let let_go =
-            |number: u32| held[number as usize].store(false, std::sync::atomic::Ordering::Release);
+        let let_go = |number: u32| held[number as usize].store(false, Release);
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
                 let (queue, stack, hold, let_go) = (&queue, &stack, &hold, &let_go);

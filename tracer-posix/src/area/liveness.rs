@@ -4,17 +4,22 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// Whether thread `tid` of process `pid`, in this process's pid namespace, has ended for certain.
-pub(super) fn has_ended(pid: i32, tid: i32) -> bool {
+/// Whether there is no thread `tid` of process `pid` in this process's pid namespace, not even one that nobody has waited for yet.
+pub(super) fn is_gone(pid: i32, tid: i32) -> bool {
     if pid <= 0 || tid <= 0 {
         return false;
     }
     // SAFETY: takes no pointers, and signal 0 is never delivered: the call only looks.
     let result = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) };
-    if result != 0 {
-        return io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
+    result != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
+/// Whether thread `tid` of process `pid`, in this process's pid namespace, has ended for certain.
+pub(super) fn has_ended(pid: i32, tid: i32) -> bool {
+    if is_gone(pid, tid) {
+        return true;
     }
-    // It is there, but it may be a zombie.
+    // It may be a zombie.
     let stat = fs::read(format!("/proc/{pid}/task/{tid}/stat"));
     stat.ok()
         .as_deref()

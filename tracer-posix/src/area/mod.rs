@@ -12,6 +12,7 @@
 //! | reading | `source`, `reading`, `reader_windows`, `ticks` (time), `wake` and `bell` (sleeping), `liveness` |
 //! | who uses an area | `process`, `inherited`, `find`, `belonging`, `late`, `names`, `slot` |
 
+mod abandoned;
 mod alive;
 mod atomics;
 mod bell;

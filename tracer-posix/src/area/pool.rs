@@ -191,7 +191,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         data_length: usize,
         old: Option<&Place<'a>>,
     ) -> Option<Place<'a>> {
-        if let Some(place) = self.take_ended(data_length) {
+        if let Some(place) = self.take_ended(identity, data_length) {
             if let Some(old) = old {
                 let (lane, _events) = self.close(old);
                 self.put_lane_back(lane);
@@ -223,16 +223,19 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
         if place.change(self.generation, chunk_state::OPEN, chunk_state::ENDED) {
             self.control.writers.fetch_sub(1, Relaxed);
-            self.ended().push(place.ordinal);
+            // Before anybody can go on there: see `abandoned`.
             self.control.changes.fetch_add(1, Release);
+            self.ended().push(place.ordinal);
         }
     }
 
     /// A chunk whose thread has ended, with room for an event and the name of its new thread. Those without are closed;
     /// where there are many, the rest of them by who comes next.
-    fn take_ended(&self, data_length: usize) -> Option<Place<'a>> {
+    fn take_ended(&self, identity: Identity, data_length: usize) -> Option<Place<'a>> {
         for _ in 0..AT_ONCE {
             let place = self.place(self.ended().pop()?)?;
+            // Before it is open: a chunk that is, and names a thread that has ended, has been abandoned.
+            self.name_writer(&place, identity);
             if !place.change(self.generation, chunk_state::ENDED, chunk_state::OPEN) {
                 continue;
             }
@@ -379,7 +382,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         header.first.store(first, Relaxed);
         header.refused.store(0, Relaxed);
         header.restartable.store(is_restartable.into(), Relaxed);
-        header.thread.store(identity.thread_word(), Relaxed);
+        self.name_writer(place, identity);
         let opened = self.control.changes.fetch_add(1, AcqRel);
         if let Some(chunk) = place.chunk() {
             chunk.clear(place.ordinal, opened);
@@ -392,11 +395,20 @@ impl<'a, W: Windows> Pool<'a, W> {
         self.control.changes.fetch_add(1, Release);
     }
 
+    /// Says whose the chunk is. It is not open: nobody has it but who says so.
+    fn name_writer(&self, place: &Place<'a>, identity: Identity) {
+        let changes = self.control.changes.fetch_add(1, AcqRel);
+        if let Some(chunk) = place.chunk() {
+            chunk.set_home(identity.home, changes);
+        }
+        let thread = &place.header.thread;
+        thread.store(identity.thread_word(), Release);
+    }
+
     /// A chunk of an ended thread is this thread's from now on.
     fn go_on(&self, place: &Place<'a>, identity: Identity, is_restartable: bool) {
         let header = place.header;
         header.restartable.store(is_restartable.into(), Relaxed);
-        header.thread.store(identity.thread_word(), Relaxed);
         if let Some(chunk) = place.chunk() {
             chunk.write_identity(EventTypeId(IDENTITY_RECORD), &identity.to_bytes());
         }

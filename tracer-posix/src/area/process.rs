@@ -11,7 +11,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use tracer_common::area::{
-    DATA_OFFSET, MAGIC, PROCESS_SLOTS, STREAM_SLOTS, StreamControl, VERSION, clock, stream_state,
+    DATA_OFFSET, MAGIC, PROCESS_SLOTS, STREAM_SLOTS, StreamControl, VERSION, clock, home,
+    stream_state,
 };
 
 use super::errno::ErrnoKept;
@@ -19,7 +20,7 @@ use super::find::AreaId;
 use super::mapping::{self, FileFacts, Mapping, Parts};
 use super::names::own_pid;
 use super::ticks::{TickSource, monotonic_from_kernel};
-use super::{gate, inherited, resident, thread};
+use super::{alive, gate, inherited, resident, thread};
 
 /// What this process keeps about itself as a target. Copied into a forked child.
 pub(super) struct ProcessState {
@@ -40,6 +41,8 @@ pub(super) struct ProcessState {
     clock: AtomicU32,
     /// Whether the kernel restarts this process's emissions when it is asked to.
     can_restart: AtomicBool,
+    /// Where this process's threads are at home: [`home`].
+    home: AtomicU64,
     /// Set by the first of a new child's threads to bring the state up to date.
     is_renewing: AtomicBool,
     /// For each slot the generation of the stream that this process was born into, or 0.
@@ -64,6 +67,7 @@ static STATE: ProcessState = ProcessState {
     windows: AtomicUsize::new(0),
     clock: AtomicU32::new(clock::UNDECIDED),
     can_restart: AtomicBool::new(false),
+    home: AtomicU64::new(home::UNKNOWN),
     is_renewing: AtomicBool::new(false),
     born_into: [const { AtomicU32::new(0) }; STREAM_SLOTS],
 };
@@ -127,6 +131,10 @@ fn make_area() -> Option<()> {
     STATE.pid.store(own_pid(), Relaxed);
     thread::prepare();
     if !is_new {
+        let program = parts.header().programs.fetch_add(1, Relaxed);
+        let program = program.wrapping_add(1);
+        STATE.home.store(home::word(0, program), Relaxed);
+        note_namespace(alive::own_pid_namespace());
         learn_ancestry(parts);
     }
     STATE.base.store(parts.base().as_ptr(), Relaxed);
@@ -255,6 +263,33 @@ pub(super) fn pid() -> i32 {
     STATE.pid.load(Relaxed)
 }
 
+/// Where this process's threads are at home: [`home`].
+pub(super) fn home() -> u64 {
+    STATE.home.load(Relaxed)
+}
+
+/// Notes the pid namespace of this process (inode of `/proc/self/ns/pid`), or that it is not known: 0.
+pub(super) fn note_namespace(namespace: u64) {
+    let namespace = u32::try_from(namespace).unwrap_or(0);
+    let program = home::program_of(home());
+    STATE.home.store(home::word(namespace, program), Relaxed);
+}
+
+/// Learns the pid namespace of this process from who traces it, if it is not known: without a call that a confined process may
+/// be ended for.
+pub(super) fn learn_namespace(control: &StreamControl) {
+    if home::namespace_of(home()) == 0 && control.target_pid.load(Relaxed) == pid() {
+        note_namespace(control.target_namespace.load(Relaxed));
+    }
+}
+
+/// In a new child of process `parent`: whether it is in the same pid namespace, for certain. From another one it does not see
+/// its parent, and may have been given a new one, most likely the first process of the namespace.
+fn is_in_namespace_of(parent: i32) -> bool {
+    // SAFETY: takes nothing and cannot fail.
+    parent != 1 && unsafe { libc::getppid() } == parent
+}
+
 /// Windows that this process's area has room for.
 pub(super) fn window_count() -> usize {
     STATE.windows.load(Relaxed)
@@ -360,7 +395,11 @@ fn renew_in_child() {
     // SAFETY: the base is that of the area's fixed parts, which stay mapped.
     let parts = unsafe { Parts::from_base(base) };
     thread::forget();
-    inherit_from_parent(parts, STATE.pid.load(Relaxed));
+    let parent = STATE.pid.load(Relaxed);
+    inherit_from_parent(parts, parent);
+    if !is_in_namespace_of(parent) {
+        note_namespace(0);
+    }
     STATE.pid.store(own_pid(), Relaxed);
     register_with_membarrier();
     enter_process(parts);

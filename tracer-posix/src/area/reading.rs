@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use super::abandoned::Abandoned;
 use super::chunk::{Chunk, Cursor};
 use super::chunk_reader::{ChunkCursor, LaneCursor, Reader};
 use super::find::Area;
@@ -63,6 +64,7 @@ pub(super) struct Reading {
     changes: Option<u64>,
     /// The chunks with something to read as of then, or that may have it: by lane, in order.
     present: Vec<Present>,
+    abandoned: Abandoned,
     /// What was read of each chunk, by its number.
     chunks: HashMap<u32, ChunkCursor>,
     lanes: HashMap<u32, LaneCursor>,
@@ -85,6 +87,7 @@ impl Reading {
             cause,
             changes: None,
             present: Vec::new(),
+            abandoned: Abandoned::new(),
             chunks: HashMap::new(),
             lanes: HashMap::new(),
             keeps: None,
@@ -217,6 +220,9 @@ impl Reading {
         }
         self.present
             .sort_unstable_by_key(|present| (present.lane, present.first));
+        let open = self.present.iter().filter(|present| !present.is_closed);
+        let open = open.map(|present| present.ordinal);
+        self.abandoned.leave_to_others(pool, open);
         closed
     }
 

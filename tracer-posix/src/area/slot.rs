@@ -12,8 +12,11 @@ use tracer_common::area::{
 use super::alive::{Identity, Life};
 use super::find::Area;
 use super::links;
+use super::liveness;
 use super::mapping::Parts;
+use super::names::own_pid;
 use super::place::Shape;
+use super::process;
 use super::retire;
 use crate::engine::StreamFullPolicy;
 
@@ -126,6 +129,17 @@ impl Slot {
         control.controller_pid.store(own.pid, Relaxed);
         control.controller_start.store(own.start, Relaxed);
         control.controller_namespace.store(own.namespace, Relaxed);
+        let has_own_numbers = |pid: &i32| *pid == own_pid() || liveness::has_own_numbers(*pid);
+        let of_target = request
+            .target
+            .filter(has_own_numbers)
+            .map(|_| own.namespace);
+        control
+            .target_namespace
+            .store(of_target.unwrap_or(0), Relaxed);
+        if area.is_own() {
+            process::note_namespace(own.namespace);
+        }
         control.lease_until.store(u64::MAX, Relaxed);
         for word in &control.filter {
             word.store(0, Relaxed);

@@ -138,8 +138,8 @@ fn make() -> Option<&'static ThreadState> {
     known()
 }
 
-/// In a forked child: the chunks belong to the parent's thread. Its state's memory is left behind,
-/// a copy-on-write page.
+/// The thread is as if it had never emitted. In a forked child: the chunks belong to the parent's thread. Its state's memory
+/// is left behind, a copy-on-write page.
 pub(super) fn forget() {
     tls::set(std::ptr::null_mut());
     let key = ENDING.load(Relaxed);
@@ -155,6 +155,7 @@ impl ThreadState {
             pid: process::pid(),
             tid: self.tid,
             thread_id: tls::thread_id(),
+            home: process::home(),
         }
     }
 
@@ -203,6 +204,7 @@ impl ThreadState {
         let role = if is_traced && shape.is_some() && process::learn_clock(parts).is_some() {
             let before = errno::get();
             process::share_over_exec(parts);
+            process::learn_namespace(control);
             errno::set(before);
             note_emitter(control);
             Role::Emitter
@@ -414,10 +416,26 @@ extern "C" fn end(state: *mut libc::c_void) {
     unsafe { libc::munmap(place.as_ptr().cast(), size_of::<ThreadState>()) };
 }
 
+/// Runs when the program ends: the destructor of the thread that ends it does not.
+#[cfg(not(any(miri, tracer_recorder)))]
+extern "C" fn on_exit() {
+    let state = tls::get();
+    if !state.is_null() {
+        forget();
+        end(state.cast());
+    }
+}
+
+#[cfg(not(any(miri, tracer_recorder)))]
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static ON_EXIT: extern "C" fn() = on_exit;
+
 fn own_tid() -> i32 {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::gettid() }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -40,7 +40,7 @@ pub unsafe extern "C" fn posix_trace_trid_eventid_open(
     }
     let result = with_stream(trid, |stream| {
         if is_too_long {
-            return stream.kind.filter().map(drop);
+            return stream.kind.filter().map(drop).ok_or(Invalid);
         }
         let id = stream.kind.define_event_type(name)?;
         // SAFETY: as promised by the caller.

@@ -112,11 +112,11 @@ impl Kind {
         }
     }
 
-    pub(super) fn filter(&mut self) -> Result<EventSet, Invalid> {
+    pub(super) fn filter(&self) -> Option<EventSet> {
         match self {
-            Self::Active(stream) => Ok(*stream.filter()),
-            Self::Logged(stream) => Ok(stream.filter()),
-            Self::Recorded(_) => Err(Invalid),
+            Self::Active(stream) => Some(*stream.filter()),
+            Self::Logged(stream) => Some(stream.filter()),
+            Self::Recorded(_) => None,
         }
     }
 

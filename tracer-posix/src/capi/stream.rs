@@ -28,11 +28,16 @@ fn with_collecting_stream(
     trid: TraceId,
     act: impl FnOnce(&mut Stream) -> Result<c_int, Invalid>,
 ) -> c_int {
-    number(with_stream(trid, |stream| {
-        match memory::check_for(stream.kind.memory_needed()) {
-            Ok(()) => act(stream),
-            Err(number) => Ok(number),
+    let _errno = ErrnoKept::new();
+    number(table::find(trid).and_then(|found| {
+        let mut held = found.lock()?;
+        let stream = held.stream()?;
+        if let Err(number) = memory::check_for(stream.kind.memory_needed()) {
+            return Ok(number);
         }
+        let result = act(stream);
+        held.show_filter()?;
+        result
     }))
 }
 
@@ -212,7 +217,7 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
     }))
 }
 
-/// Stores the filter of a stream.
+/// Stores the filter of a stream. It waits for no other thread or process: while one changes the filter, it is the one before.
 ///
 /// # Errors
 ///
@@ -224,8 +229,9 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_get_filter(trid: TraceId, set: *mut EventSet) -> c_int {
-    status(with_stream(trid, |stream| {
-        let filter = stream.kind.filter()?;
+    let _errno = ErrnoKept::new();
+    status(table::find(trid).and_then(|found| {
+        let filter = found.filter()?;
         // SAFETY: as promised by the caller.
         unsafe { store(set, filter) }
     }))

@@ -17,7 +17,7 @@ use super::numbers::Invalid;
 use super::sanitizer;
 use super::types::TraceId;
 use crate::area;
-use crate::engine::Origin;
+use crate::engine::{EventSet, Origin};
 use crate::logged::Activity;
 use crate::stream::LoggedStatus;
 
@@ -56,6 +56,8 @@ struct Place {
     stream: Mutex<Option<Stream>>,
     /// What its recorder is about, if there is one: to be known without the lock.
     activity: Mutex<Option<Arc<Activity>>>,
+    /// The filter of an active stream: as the activity.
+    filter: Mutex<Option<EventSet>>,
 }
 
 /// The stream that an identifier stood for a moment ago.
@@ -111,6 +113,12 @@ impl Found {
         activity.filter(|_| self.is_there())
     }
 
+    /// The filter in force, of an active stream. It waits for nobody.
+    pub(super) fn filter(&self) -> Result<EventSet, Invalid> {
+        let filter = *Locked::wait(&self.place.filter);
+        filter.filter(|_| self.is_there()).ok_or(Invalid)
+    }
+
     /// The status while a flush that was asked for goes on. It waits for nobody.
     pub(super) fn status_of_flush(&self) -> Option<LoggedStatus> {
         self.activity()?.status_of_flush()
@@ -122,6 +130,13 @@ impl Held {
     #[inline]
     pub(super) fn stream(&mut self) -> Result<&mut Stream, Invalid> {
         self.stream.as_mut().ok_or(Invalid)
+    }
+
+    /// Lets everybody know the filter that is in force now.
+    pub(super) fn show_filter(&mut self) -> Result<(), Invalid> {
+        let filter = self.stream()?.kind.filter();
+        *Locked::wait(&self.place.filter) = filter;
+        Ok(())
     }
 
     /// Takes it out of the table; who waits for its events finds that out.
@@ -265,6 +280,7 @@ pub(super) fn enter(kind: Kind) -> Option<TraceId> {
     let mut stream = Locked::wait(&place.stream);
     let generation = next_generation();
     *Locked::wait(&place.activity) = kind.activity();
+    *Locked::wait(&place.filter) = kind.filter();
     *stream = Some(Stream::new(kind));
     place.generation.store(generation, Release);
     Some(generation << PLACE_BITS | index)
