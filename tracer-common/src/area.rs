@@ -371,7 +371,7 @@ pub mod home {
     /// The program. Two of one process have different numbers.
     #[must_use]
     pub const fn program_of(word: u64) -> u32 {
-        word as u32
+        (word & 0xffff_ffff) as u32
     }
 }
 
