@@ -13,6 +13,8 @@ const SEE_ALSO: &str = ".SH \"SEE ALSO\"
 .BR linux_trace_events (7)
 ";
 
+const VERSION: &str = concat!("tracer-user ", env!("CARGO_PKG_VERSION"));
+
 fn main() -> ExitCode {
     let Some(folder) = std::env::args_os().nth(1).map(PathBuf::from) else {
         eprintln!("usage: manual FOLDER");
@@ -38,8 +40,10 @@ fn write(folder: &Path) -> io::Result<()> {
         };
         let command = command.ok_or_else(|| io::Error::other(page.command))?;
         let man = Man::new(command.clone());
-        let mut text = Vec::new();
-        man.render_title(&mut text)?;
+        // The one that is made would have the version in the place of the date.
+        let name = man.get_filename();
+        let name = name.trim_end_matches(".1");
+        let mut text = format!(".TH {} 1 \"\" \"{VERSION}\"\n", roff(name)).into_bytes();
         man.render_name_section(&mut text)?;
         text.extend_from_slice(synopsis(page).as_bytes());
         man.render_description_section(&mut text)?;

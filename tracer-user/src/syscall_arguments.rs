@@ -31,6 +31,8 @@ enum Kind {
     Flags,
     /// Permissions of a file.
     Mode,
+    /// Flags in 32 bits, with permissions among them.
+    FlagsAndMode,
     /// A signed number of 64 bits.
     Long,
     /// A size.
@@ -57,7 +59,18 @@ pub struct Call {
     pub registers: [u64; MOST],
 }
 
-/// The value of an argument, as people know it.
+/// What a system call returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Returned {
+    /// The table that its number is from.
+    pub table: Table,
+    /// Its number.
+    pub number: i32,
+    /// What it returned; small negative numbers are errors.
+    pub value: i64,
+}
+
+/// A value, as people know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// In decimal, with a sign.
@@ -129,6 +142,21 @@ impl Call {
     }
 }
 
+impl Returned {
+    /// The value.
+    #[must_use]
+    pub fn shown(self) -> Shown {
+        let is_umask =
+            self.table == Table::Native && libc::c_long::from(self.number) == libc::SYS_umask;
+        match u64::try_from(self.value) {
+            // The one call that returns permissions.
+            Ok(mode) if is_umask => Shown::Octal(mode),
+            Ok(address) if address > u64::from(u32::MAX) => Shown::Hex(address),
+            _ => Shown::Signed(self.value),
+        }
+    }
+}
+
 /// Blanks what was in the registers that are no arguments of the call, in the data of a system call that begins: it means
 /// nothing, and equal calls become equal data.
 pub fn blank_registers(data: &mut [u8]) {
@@ -159,6 +187,7 @@ impl Kind {
             "u" => Self::Unsigned,
             "x" => Self::Flags,
             "m" => Self::Mode,
+            "o" => Self::FlagsAndMode,
             "l" => Self::Long,
             "z" => Self::Size,
             _ => Self::Pointer,
@@ -184,6 +213,7 @@ impl Kind {
             Self::Unsigned => Shown::Unsigned(half.into()),
             Self::Flags => Shown::Hex(half.into()),
             Self::Mode => Shown::Octal((half & 0xffff).into()),
+            Self::FlagsAndMode => Shown::Octal(half.into()),
             Self::Long => Shown::Signed(register.cast_signed()),
             Self::Size => Shown::Unsigned(register),
             Self::Pointer => Shown::Hex(register),
@@ -291,6 +321,43 @@ mod tests {
             ("count", Unsigned(5))
         );
         assert_eq!(shown("getpid", [9; MOST]), []);
+        assert_eq!(shown("umask", [0o22; MOST]), [("mask", Octal(0o22))]);
+        assert_eq!(
+            shown("shmget", [0, 4096, 0o1600, 9, 9, 9])[2],
+            ("shmflg", Octal(0o1600))
+        );
+    }
+
+    #[test]
+    fn what_is_returned_is_shown_as_people_know_it() {
+        let returned = |name, value| {
+            let Call { table, number, .. } = call(name, [0; MOST]);
+            let returned = Returned {
+                table,
+                number,
+                value,
+            };
+            returned.shown()
+        };
+        assert_eq!(returned("umask", 0o22), Shown::Octal(0o22));
+        assert_eq!(returned("openat", 18), Shown::Signed(18));
+        assert_eq!(returned("openat", -2), Shown::Signed(-2));
+        assert_eq!(
+            returned("mmap", 0x7ffd_0000_0000),
+            Shown::Hex(0x7ffd_0000_0000)
+        );
+    }
+
+    #[test]
+    fn no_call_has_two_arguments_of_one_name() {
+        for name in syscall_names::names() {
+            let arguments = call(name, [0; MOST]).arguments();
+            let mut names: Vec<_> = arguments.map(|(name, _)| name).collect();
+            let count = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), count, "{name}");
+        }
     }
 
     #[test]

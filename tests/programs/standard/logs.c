@@ -812,6 +812,8 @@ CASE(a_status_during_a_flush_says_so_at_once)
         OK(posix_trace_flush(trid));
     }
     stop_the_recorder_of(fd);
+    /* More than fits where the last flush left off: the marks of the flush alone may find room there. */
+    emit(sent, sent + 3000);
     CHECK(pthread_create(&thread, NULL, flush_once, &trid) == 0);
     while (flushing_thread == 0)
         sleep_ms(1);
@@ -821,6 +823,7 @@ CASE(a_status_during_a_flush_says_so_at_once)
     CHECK_EQUAL(status.posix_stream_status, POSIX_TRACE_RUNNING);
     CHECK_EQUAL(status.posix_stream_full_status, POSIX_TRACE_NOT_FULL);
     CHECK_EQUAL(status.posix_log_full_status, POSIX_TRACE_FULL);
+    CHECK_EQUAL(status.posix_log_overrun_status, POSIX_TRACE_OVERRUN);
     CHECK_EQUAL(status.posix_stream_flush_error, 0);
     let_the_recorder_go_on();
     CHECK(pthread_join(thread, NULL) == 0);

@@ -33,8 +33,12 @@ pub enum FieldKind {
     Syscall,
     /// The six arguments of a system call, 64 bits each.
     Arguments,
+    /// The same, with their names, and as people know them.
+    NamedArguments,
     /// What a system call returned, 64 bits: -4095 to -1 are error numbers.
     SyscallResult,
+    /// The same, as people know it.
+    ShownResult,
     /// The number of a soft interrupt, 32 bits.
     Softirq,
     /// What a block request asks for, 32 bits: `enum req_op` of the kernel.
@@ -63,7 +67,9 @@ impl FieldKind {
             Self::Address => "address",
             Self::Syscall => "syscall",
             Self::Arguments => "arguments",
+            Self::NamedArguments => "named_arguments",
             Self::SyscallResult => "syscall_result",
+            Self::ShownResult => "shown_result",
             Self::Softirq => "softirq",
             Self::BlockOperation => "block_operation",
             Self::WakerContext => "waker_context",

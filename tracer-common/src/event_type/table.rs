@@ -286,6 +286,7 @@ pub const SYSTEM_EVENT_TYPES: &[SystemEventType] = &[
             number: I32,
             compat: Flag,
             args: Arguments,
+            args as "arguments": NamedArguments,
         }),
         "a thread entered a system call",
     )
@@ -301,6 +302,7 @@ pub const SYSTEM_EVENT_TYPES: &[SystemEventType] = &[
             number: I32,
             compat: Flag,
             ret: SyscallResult,
+            ret as "result": ShownResult,
         }),
         "a thread left a system call",
     )

@@ -98,6 +98,10 @@ impl LogArgs {
             Some(typed) => size("--log-size", typed, LOG_BYTES.0, LOG_BYTES.1)?,
             None => DEFAULT_LOG_BYTES,
         };
+        ensure!(
+            path.as_os_str() != "-",
+            "--log -: a log cannot go to the standard output; events can: --format json -o - (./- is a file of that name)"
+        );
         let is_file = path.metadata().map_or(true, |found| found.is_file());
         ensure!(
             is_file,

@@ -175,8 +175,8 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         synopsis: &["tracer-user events [OPTION]..."],
         examples: &[
             (
-                "The types whose recording costs little",
-                "tracer-user events | grep light",
+                "The types whose recording is not to be noticed",
+                "tracer-user events | grep rare",
             ),
             (
                 "The fields of a type",

@@ -286,6 +286,7 @@ mod tests {
         assert!(refused("--log f --log-size 1M --log-policy append").contains("no limit"));
         assert!(refused("--log f --log-size 1").starts_with("--log-size"));
         assert!(refused("--log /dev/null").contains("ordinary file"));
+        assert!(refused("--log -").contains("standard output"));
     }
 
     #[test]

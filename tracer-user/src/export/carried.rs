@@ -11,7 +11,7 @@ use super::plain::Plain;
 use super::slices::Arguments;
 use crate::report::Line;
 use crate::report::escape::as_text;
-use crate::report::fields::value;
+use crate::report::fields::{Value, value};
 use crate::report::kernel_words::{error_of, push_argument};
 use crate::report::numbers::push_hex;
 use crate::report::probe;
@@ -79,19 +79,24 @@ impl Carried {
             if matches!(field.name, "ret" | "handled")
                 && let Some(value) = value(field, line.event.data)
             {
-                carried.add(field.name, Plain::from(value).into());
+                carried.add_end(field.name, value);
             }
-        }
-        if let Some((_, Item::Signed(ret))) = carried.0.first()
-            && let Some(error) = error_of(*ret)
-        {
-            carried.add("error", Item::Text(error.as_bytes().to_vec()));
         }
         carried
     }
 
     fn add(&mut self, name: &'static str, item: Item) {
         self.0.push((Cow::Borrowed(name), item));
+    }
+
+    fn add_end(&mut self, name: &'static str, value: Value<'_>) {
+        let Value::Result(returned) = value else {
+            return self.add(name, Plain::from(value).into());
+        };
+        self.add(name, returned.shown().into());
+        if let Some(error) = error_of(returned.value) {
+            self.add("error", Item::Text(error.as_bytes().to_vec()));
+        }
     }
 
     fn add_call(&mut self, data: &[u8]) {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use tracer_common::event_type::FieldKind;
 
 use crate::report::fields::Value;
-use crate::report::kernel_words::push_syscall_name;
+use crate::report::kernel_words::{push_arguments, push_returned, push_syscall_name};
 use crate::report::task_state::task_state;
 
 /// The kind of a field's value.
@@ -54,6 +54,8 @@ pub fn shape(kind: FieldKind) -> Shape {
         | FieldKind::TaskState
         | FieldKind::SignalResult
         | FieldKind::Syscall
+        | FieldKind::NamedArguments
+        | FieldKind::ShownResult
         | FieldKind::Softirq
         | FieldKind::BlockOperation
         | FieldKind::WakerContext => Shape::Text,
@@ -68,7 +70,17 @@ impl<'a> From<Value<'a>> for Plain<'a> {
             Value::Signed(number) => Self::Signed(number.into()),
             Value::Unsigned(number) | Value::Signal(number) => Self::Unsigned(number.into()),
             Value::Large(number) | Value::Address(number) => Self::Unsigned(number),
-            Value::Result(result) => Self::Signed(result),
+            Value::Result(returned) => Self::Signed(returned.value),
+            Value::ShownResult(returned) => {
+                let mut text = Vec::new();
+                push_returned(&mut text, returned);
+                Self::Text(Cow::Owned(text))
+            }
+            Value::NamedArguments(call) => {
+                let mut text = Vec::new();
+                push_arguments(&mut text, &call);
+                Self::Text(Cow::Owned(text))
+            }
             Value::Named(_, Some(name)) => Self::Text(Cow::Borrowed(name.as_bytes())),
             Value::Named(number, None) => Self::Text(Cow::Owned(number.to_string().into_bytes())),
             Value::Syscall(table, number) => {

@@ -8,13 +8,66 @@ use super::numbers::push_number;
 use super::text::push_short_name;
 
 /// Widths of the columns. What is longer moves the rest of its line and is never cut.
-pub mod width {
-    /// A thread name has at most 15 bytes.
-    pub const COMM: usize = 15;
-    /// Two numbers of five digits; larger ones are rare.
-    pub const IDS: usize = 11;
-    /// The longest short name of a system event type is `signal-generate`.
-    pub const NAME: usize = 15;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Widths {
+    /// Of whole seconds.
+    pub seconds: usize,
+    /// Of the thread's name.
+    pub comm: usize,
+    /// Of its numbers.
+    pub ids: usize,
+    /// Of the event's name.
+    pub name: usize,
+    /// Between columns.
+    pub gap: usize,
+}
+
+impl Widths {
+    /// Nearly everything fits: a thread name has at most 15 bytes, numbers of more than five digits are rare, and the
+    /// longest short name of a system event type is `signal-generate`.
+    pub const WIDE: Self = Self {
+        seconds: 5,
+        comm: 15,
+        ids: 11,
+        name: 15,
+        gap: 2,
+    };
+    /// Most fits, and there is room for what events carry.
+    const NARROW: Self = Self {
+        seconds: 3,
+        comm: 12,
+        ids: 7,
+        name: 13,
+        gap: 1,
+    };
+    /// From so many characters on lines may be wide.
+    const WIDE_FROM: usize = 100;
+
+    /// For lines of at most so many characters.
+    #[must_use]
+    pub fn fitting(most: Option<usize>) -> Self {
+        if most.is_some_and(|most| most < Self::WIDE_FROM) {
+            Self::NARROW
+        } else {
+            Self::WIDE
+        }
+    }
+
+    /// Appends what `write` writes, filled up to `width` characters, and a gap.
+    pub fn column(self, out: &mut Vec<u8>, width: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = out.len();
+        write(out);
+        let written = &out[start..];
+        // Bytes that go on a character of several have 10 as their upper bits.
+        let characters = written.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
+        let filled = out.len() + width.saturating_sub(characters);
+        out.resize(filled + self.gap, b' ');
+    }
+
+    /// Appends a gap.
+    pub fn gap(self, out: &mut Vec<u8>) {
+        out.resize(out.len() + self.gap, b' ');
+    }
 }
 
 /// Threads whose columns are kept: a place for each, by its number.
@@ -42,22 +95,35 @@ struct Place {
 }
 
 /// The columns of the threads that were shown last.
-#[derive(Debug, Default)]
-pub struct Threads(Vec<Place>);
+#[derive(Debug)]
+pub struct Threads {
+    widths: Widths,
+    places: Vec<Place>,
+}
 
 impl Threads {
+    /// None so far.
+    #[must_use]
+    pub fn new(widths: Widths) -> Self {
+        Self {
+            widths,
+            places: Vec::new(),
+        }
+    }
+
     /// Appends the columns of a thread: its name and numbers.
     pub fn push(&mut self, out: &mut Vec<u8>, who: Who<'_>) {
         let (Some(comm), true) = (who.comm, who.pid != 0) else {
-            push_who(out, who);
+            push_who(out, who, self.widths);
             return;
         };
-        if self.0.is_empty() {
-            self.0.resize(PLACES, Place::default());
+        if self.places.is_empty() {
+            self.places.resize(PLACES, Place::default());
         }
         let place = usize::try_from(who.tid).unwrap_or(0) % PLACES;
-        let Some(place) = self.0.get_mut(place).filter(|_| comm.len() <= COMM_BYTES) else {
-            push_who(out, who);
+        let place = self.places.get_mut(place);
+        let Some(place) = place.filter(|_| comm.len() <= COMM_BYTES) else {
+            push_who(out, who, self.widths);
             return;
         };
         let is_same = (place.tid, place.pid) == (who.tid, who.pid) && place.comm == comm;
@@ -66,18 +132,18 @@ impl Threads {
             place.comm.clear();
             place.comm.extend_from_slice(comm);
             place.columns.clear();
-            push_who(&mut place.columns, who);
+            push_who(&mut place.columns, who, self.widths);
         }
         out.extend_from_slice(&place.columns);
     }
 }
 
-fn push_who(out: &mut Vec<u8>, who: Who<'_>) {
-    column(out, width::COMM, |out| {
+fn push_who(out: &mut Vec<u8>, who: Who<'_>, widths: Widths) {
+    widths.column(out, widths.comm, |out| {
         let unknown: &[u8] = if who.pid == 0 { b"-" } else { b"?" };
         push_for_people(out, who.comm.unwrap_or(unknown));
     });
-    column(out, width::IDS, |out| {
+    widths.column(out, widths.ids, |out| {
         if who.pid == 0 {
             out.push(b'-');
             return;
@@ -91,37 +157,40 @@ fn push_who(out: &mut Vec<u8>, who: Who<'_>) {
 }
 
 /// The column of each system event type's name.
-#[derive(Debug, Default)]
-pub struct Names(Vec<Vec<u8>>);
+#[derive(Debug)]
+pub struct Names {
+    widths: Widths,
+    columns: Vec<Vec<u8>>,
+}
 
 impl Names {
+    /// None so far.
+    #[must_use]
+    pub fn new(widths: Widths) -> Self {
+        Self {
+            widths,
+            columns: Vec::new(),
+        }
+    }
+
     /// Appends the short name of a type, filled up.
     pub fn push(&mut self, out: &mut Vec<u8>, entry: &SystemEventType) {
         let place = usize::try_from(entry.id.0).unwrap_or(usize::MAX);
-        if self.0.len() <= place {
+        if self.columns.len() <= place {
             // The numbers of system event types are small.
-            self.0.resize(place.saturating_add(1), Vec::new());
+            self.columns.resize(place.saturating_add(1), Vec::new());
         }
-        let Some(column_of_type) = self.0.get_mut(place) else {
+        let Some(column_of_type) = self.columns.get_mut(place) else {
             return;
         };
         if column_of_type.is_empty() {
-            column(column_of_type, width::NAME, |out| {
+            let widths = self.widths;
+            widths.column(column_of_type, widths.name, |out| {
                 push_short_name(out, entry.name);
             });
         }
         out.extend_from_slice(column_of_type);
     }
-}
-
-/// Appends what `write` writes, filled up to `width` characters, and a gap of two.
-pub fn column(out: &mut Vec<u8>, width: usize, write: impl FnOnce(&mut Vec<u8>)) {
-    let start = out.len();
-    write(out);
-    let written = &out[start..];
-    // Bytes that go on a character of several have 10 as their upper bits.
-    let characters = written.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
-    out.resize(out.len() + width.saturating_sub(characters) + 2, b' ');
 }
 
 #[cfg(test)]
@@ -130,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_thread_is_shown_as_it_is_now_whoever_was_in_its_place() {
-        let mut threads = Threads::default();
+        let mut threads = Threads::new(Widths::WIDE);
         let mut shown = |pid, tid, comm: Option<&'static str>| {
             let who = Who {
                 pid,
@@ -139,7 +208,7 @@ mod tests {
             };
             let (mut kept, mut made) = (Vec::new(), Vec::new());
             threads.push(&mut kept, who);
-            push_who(&mut made, who);
+            push_who(&mut made, who, Widths::WIDE);
             assert_eq!(kept, made, "{who:?}");
         };
         let others = i32::try_from(PLACES).unwrap();

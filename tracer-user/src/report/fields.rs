@@ -6,7 +6,7 @@ use tracer_common::kernel::COMM_BYTES;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::kernel_words::{block_operation, signal_result, softirq, waker_context};
-use crate::syscall_arguments::{Call, MOST};
+use crate::syscall_arguments::{Call, MOST, Returned};
 use crate::syscall_names::Table;
 
 /// The value of one field.
@@ -26,8 +26,12 @@ pub enum Value<'a> {
     Syscall(Table, i32),
     /// A system call with its arguments.
     Arguments(Call),
+    /// The same, by their names, and as people know them.
+    NamedArguments(Call),
     /// What a system call returned.
-    Result(i64),
+    Result(Returned),
+    /// The same, as people know it.
+    ShownResult(Returned),
     /// Text or a thread name, without its null.
     Bytes(&'a [u8]),
     /// The kernel's state bits.
@@ -62,16 +66,10 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
             let (table, number) = call_of(bytes)?;
             Value::Syscall(table, number)
         }
-        FieldKind::Arguments => {
-            // Which call it is stands at the start of the data.
-            let (table, number) = call_of(untrusted)?;
-            Value::Arguments(Call {
-                table,
-                number,
-                registers: arguments(bytes)?,
-            })
-        }
-        FieldKind::SyscallResult => Value::Result(long()?.cast_signed()),
+        FieldKind::Arguments => Value::Arguments(entered(untrusted, bytes)?),
+        FieldKind::NamedArguments => Value::NamedArguments(entered(untrusted, bytes)?),
+        FieldKind::SyscallResult => Value::Result(left(untrusted, long()?)?),
+        FieldKind::ShownResult => Value::ShownResult(left(untrusted, long()?)?),
         FieldKind::Comm => Value::Bytes(until_null(&bytes[..bytes.len().min(COMM_BYTES)])),
         FieldKind::Text => Value::Bytes(until_null(bytes)),
         FieldKind::TaskState => Value::TaskState(word()?),
@@ -112,6 +110,25 @@ fn call_of(bytes: &[u8]) -> Option<(Table, i32)> {
         Table::Native
     };
     Some((table, number))
+}
+
+/// The call: which one it is stands at the start of the data.
+fn entered(untrusted: &[u8], bytes: &[u8]) -> Option<Call> {
+    let (table, number) = call_of(untrusted)?;
+    Some(Call {
+        table,
+        number,
+        registers: arguments(bytes)?,
+    })
+}
+
+fn left(untrusted: &[u8], value: u64) -> Option<Returned> {
+    let (table, number) = call_of(untrusted)?;
+    Some(Returned {
+        table,
+        number,
+        value: value.cast_signed(),
+    })
 }
 
 fn arguments(bytes: &[u8]) -> Option<[u64; MOST]> {

@@ -8,11 +8,12 @@ use tracer_posix::event::Truncation;
 
 use super::escape::{as_text, push_json_string};
 use super::fields::{Value, value};
-use super::kernel_words::{error_of, push_syscall_name};
+use super::kernel_words::{error_of, push_argument, push_returned, push_syscall_name};
 use super::numbers::{push_hex, push_number};
 use super::probe::Arguments;
 use super::task_state::task_state;
 use super::{Line, Report, Summary, WallClock};
+use crate::syscall_arguments::{Call, Shown};
 
 /// Shows events as JSON lines.
 #[derive(Debug)]
@@ -126,18 +127,48 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
         Value::Arguments(call) => {
             push_list(out, call.arguments().map(|(_, argument)| argument.number()));
         }
-        Value::Result(result) => {
-            push_number(out, *result);
-            if let Some(name) = error_of(*result) {
+        Value::NamedArguments(call) => push_arguments(out, call),
+        Value::Result(returned) => {
+            push_number(out, returned.value);
+            if let Some(name) = error_of(returned.value) {
                 out.extend_from_slice(b",\"error\":");
                 push_json_string(out, name.as_bytes());
             }
+        }
+        Value::ShownResult(returned) => {
+            out.push(b'"');
+            push_returned(out, *returned);
+            out.push(b'"');
         }
         Value::Bytes(bytes) => push_json_string(out, bytes),
         // Whether it was preempted stands in a field of its own.
         Value::TaskState(bits) => push_json_string(out, task_state(*bits, false).0.as_bytes()),
         Value::Flag(flag) => push_bool(out, *flag),
         Value::Set(members) => push_list(out, members.iter().map(|member| member.0)),
+    }
+}
+
+/// Appends the arguments of a call by their names, as people know them.
+fn push_arguments(out: &mut Vec<u8>, call: &Call) {
+    out.push(b'{');
+    for (place, (name, argument)) in call.arguments().enumerate() {
+        out.extend_from_slice(if place == 0 { b"\"" } else { b",\"" });
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b"\":");
+        push_shown(out, argument);
+    }
+    out.push(b'}');
+}
+
+/// Appends a number, as text where it is not decimal.
+fn push_shown(out: &mut Vec<u8>, shown: Shown) {
+    let is_text = matches!(shown, Shown::Hex(_) | Shown::Octal(_) | Shown::Named(..));
+    if is_text {
+        out.push(b'"');
+    }
+    push_argument(out, shown);
+    if is_text {
+        out.push(b'"');
     }
 }
 
@@ -246,13 +277,21 @@ mod tests {
         assert_eq!(
             enter["data"],
             serde_json::json!({"name": "openat", "number": libc::SYS_openat, "compat": false,
-                "args": [-100, 0x7ffd_0000_0000_u64, 0o101, 0o644]})
+                "args": [-100, 0x7ffd_0000_0000_u64, 0o101, 0o644],
+                "arguments": {"dfd": "AT_FDCWD", "filename": "0x7ffd00000000", "flags": "0x41",
+                    "mode": "0644"}})
         );
         assert_eq!(
             exit["data"],
             serde_json::json!({"name": "openat", "number": libc::SYS_openat, "compat": false,
-                "ret": -2, "error": "ENOENT"})
+                "ret": -2, "error": "ENOENT", "result": "-2 ENOENT"})
         );
+        let umask = i32::try_from(libc::SYS_umask).unwrap().to_ne_bytes();
+        left[..4].copy_from_slice(&umask);
+        left[8..].copy_from_slice(&0o22_i64.to_ne_bytes());
+        let exit = parsed(EventTypeId::SYSCALL_EXIT, b"x", &left);
+        assert_eq!(exit["data"]["ret"], 0o22);
+        assert_eq!(exit["data"]["result"], "022");
     }
 
     #[test]

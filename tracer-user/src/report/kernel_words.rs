@@ -13,7 +13,7 @@ use super::fields::until_null;
 use super::numbers::push_number;
 use super::signals::signal_name;
 use super::words::{ELSEWHERE, push_task};
-use crate::syscall_arguments::{Call, Shown};
+use crate::syscall_arguments::{Call, Returned, Shown};
 use crate::syscall_names::{self, Table};
 
 /// What became of a signal.
@@ -261,7 +261,7 @@ pub fn push_arguments(out: &mut Vec<u8>, call: &Call) {
     }
 }
 
-/// Appends the value of an argument.
+/// Appends a value.
 pub fn push_argument(out: &mut Vec<u8>, argument: Shown) {
     match argument {
         Shown::Signed(number) => push_number(out, number),
@@ -276,12 +276,18 @@ pub fn push_argument(out: &mut Vec<u8>, argument: Shown) {
 fn push_return(out: &mut Vec<u8>, call: &SyscallExitData) {
     push_syscall_name(out, table(call.compat), call.number);
     out.extend_from_slice(b" = ");
-    match u64::try_from(call.ret) {
-        // An address, for people.
-        Ok(address) if address > u64::from(u32::MAX) => push_address(out, address),
-        _ => push_number(out, call.ret),
-    }
-    if let Some(error) = error_of(call.ret) {
+    let returned = Returned {
+        table: table(call.compat),
+        number: call.number,
+        value: call.ret,
+    };
+    push_returned(out, returned);
+}
+
+/// Appends what a call returned, and which error that is.
+pub fn push_returned(out: &mut Vec<u8>, returned: Returned) {
+    push_argument(out, returned.shown());
+    if let Some(error) = error_of(returned.value) {
         out.push(b' ');
         out.extend_from_slice(error.as_bytes());
     }

@@ -8,6 +8,7 @@ mod json;
 pub mod kernel_words;
 pub mod numbers;
 pub mod probe;
+mod shorten;
 mod signals;
 mod summary;
 pub mod task_state;

@@ -137,7 +137,8 @@ impl Summary {
             .lost
             .iter()
             .filter(move |(_, count)| is_live && *count > 0);
-        lost.filter_map(|(cause, _)| Some((*cause, remedy(*cause)?)))
+        let is_logged = self.written.is_some();
+        lost.filter_map(move |(cause, _)| Some((*cause, remedy(*cause, is_logged)?)))
     }
 
     /// Two lines for people; more where something was lost, or of a log that is damaged or was not completed.
@@ -247,7 +248,7 @@ fn push_written(out: &mut Vec<u8>, written: Written) {
 const UNWRITTEN: &str = "could not be written to the log";
 
 /// What there is to be done against a cause of loss; `None` where nothing is known to help.
-fn remedy(cause: LossCause) -> Option<&'static str> {
+fn remedy(cause: LossCause, is_logged: bool) -> Option<&'static str> {
     Some(match cause {
         LossCause::KernelRingFull => {
             "give a larger --ring-size, or fewer types by --events or --syscalls"
@@ -255,8 +256,11 @@ fn remedy(cause: LossCause) -> Option<&'static str> {
         LossCause::ThreadRingOverwritten | LossCause::ThreadRingFull => {
             "give a larger --thread-ring-size"
         }
+        LossCause::StreamOverwritten | LossCause::StreamFull if is_logged => {
+            "give a larger --stream-size, or fewer types by --events or --syscalls"
+        }
         LossCause::StreamOverwritten | LossCause::StreamFull => {
-            "give a larger --stream-size, or read faster: --output FILE or --log FILE"
+            "give a larger --stream-size, or what takes events faster: --log FILE"
         }
         _ => return None,
     })
@@ -433,6 +437,19 @@ mod tests {
             json["summary"]["ring_full_by_cpu"],
             serde_json::json!({"0": 5, "3": 7})
         );
+    }
+
+    #[test]
+    fn a_log_is_no_remedy_where_there_is_one() {
+        let mut lossy = Summary {
+            lost: vec![(LossCause::StreamOverwritten, 12)],
+            ..summary()
+        };
+        assert!(lossy.for_people().contains("--log FILE"));
+        lossy.written = Some(Written::default());
+        let lines = lossy.for_people();
+        assert!(lines.contains("against stream_overwritten: give a larger --stream-size"));
+        assert!(!lines.contains("--log FILE"), "{lines}");
     }
 
     #[test]

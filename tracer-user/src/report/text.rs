@@ -5,10 +5,11 @@ use std::fs::File;
 use tracer_common::event_type::{EventTypeId, SystemEventType};
 use tracer_posix::event::{MonotonicNs, Truncation};
 
-use super::columns::{Names, Threads, Who, column, width};
+use super::columns::{Names, Threads, Who, Widths};
 use super::escape::push_for_people;
 use super::numbers::{push_filled, push_nine_digits, push_three_digits};
 use super::probe::Arguments;
+use super::shorten::shorten;
 use super::words::{push_system, push_user};
 use super::{Line, Report, Summary, WallClock};
 use crate::output::{ColorChoice, Width};
@@ -77,6 +78,7 @@ pub struct Text {
     start: MonotonicNs,
     clock: WallClock,
     style: TextStyle,
+    widths: Widths,
     /// The time of the last line.
     last: MonotonicNs,
     /// The whole seconds of the last line, and how they are shown.
@@ -89,14 +91,17 @@ impl Text {
     /// Text of a trace that began at `start`, with the dates of `clock`.
     #[must_use]
     pub fn new(start: MonotonicNs, clock: WallClock, style: TextStyle) -> Self {
+        // As wide as the terminal is now: columns that move would be worse.
+        let widths = Widths::fitting(style.width.characters());
         Self {
             start,
             clock,
             style,
+            widths,
             last: start,
             second: (0, Vec::new()),
-            threads: Threads::default(),
-            names: Names::default(),
+            threads: Threads::new(widths),
+            names: Names::new(widths),
         }
     }
 
@@ -141,16 +146,17 @@ impl Report for Text {
         self.colour(out, DIM);
         out.push(b'#');
         // As wide as the times below it, less what stands before and behind it.
+        let widths = self.widths;
         let filled = match self.style.time {
-            TimeColumn::Wall => 26,
-            TimeColumn::Relative | TimeColumn::Delta | TimeColumn::Monotonic => 10,
+            TimeColumn::Wall => 25,
+            TimeColumn::Relative | TimeColumn::Delta | TimeColumn::Monotonic => widths.seconds + 5,
         };
         out.resize(out.len() + filled, b' ');
-        out.extend_from_slice(b"TIME  ");
-        column(out, width::COMM, |out| out.extend_from_slice(b"THREAD"));
-        column(out, width::IDS, |out| out.extend_from_slice(b"PID/TID"));
-        out.extend_from_slice(b"CPU    ");
-        column(out, width::NAME, |out| out.extend_from_slice(b"EVENT"));
+        widths.column(out, 4, |out| out.extend_from_slice(b"TIME"));
+        widths.column(out, widths.comm, |out| out.extend_from_slice(b"THREAD"));
+        widths.column(out, widths.ids, |out| out.extend_from_slice(b"PID/TID"));
+        widths.column(out, 5, |out| out.extend_from_slice(b"CPU"));
+        widths.column(out, widths.name, |out| out.extend_from_slice(b"EVENT"));
         out.extend_from_slice(b"WHAT IT CARRIES");
         self.colour(out, PLAIN);
         self.fit(out, second);
@@ -163,7 +169,7 @@ impl Report for Text {
         self.colour(out, DIM);
         self.push_time(out, line);
         self.colour(out, PLAIN);
-        out.extend_from_slice(b"  ");
+        self.widths.gap(out);
         let who = Who {
             pid: header.pid,
             tid: header.tid,
@@ -174,10 +180,11 @@ impl Report for Text {
             Some(cpu) => {
                 out.push(b'[');
                 push_three_digits(out, cpu);
-                out.extend_from_slice(b"]  ");
+                out.push(b']');
             }
-            None => out.extend_from_slice(b"[  -]  "),
+            None => out.extend_from_slice(b"[  -]"),
         }
+        self.widths.gap(out);
         let most = self.style.width.characters();
         self.push_name_and_data(out, line, most.map(|_| HEX_BYTES));
         if header.truncation != Truncation::None {
@@ -220,7 +227,7 @@ impl Text {
         if shown.is_empty() || *second != ns / NS_PER_SECOND {
             *second = ns / NS_PER_SECOND;
             shown.clear();
-            push_filled(shown, *second, 5, b' ');
+            push_filled(shown, *second, self.widths.seconds, b' ');
             shown.push(b'.');
         }
         out.extend_from_slice(shown);
@@ -231,7 +238,8 @@ impl Text {
     fn push_name_and_data(&mut self, out: &mut Vec<u8>, line: &Line<'_>, most: Option<usize>) {
         let Some(entry) = line.entry else {
             self.colour(out, CYAN);
-            column(out, width::NAME, |out| push_for_people(out, line.name));
+            let widths = self.widths;
+            widths.column(out, widths.name, |out| push_for_people(out, line.name));
             self.colour(out, PLAIN);
             match Arguments::of(line.name, line.event.data) {
                 Some(arguments) => arguments.push(out),
@@ -271,37 +279,6 @@ fn colour_of(entry: &SystemEventType) -> &'static [u8] {
         "stream" => DIM,
         // Faults, interrupts, disks.
         _ => PLAIN,
-    }
-}
-
-/// Cuts the line that begins at `begin` where it has more than so many characters. What commands the
-/// terminal takes no room.
-fn shorten(out: &mut Vec<u8>, begin: usize, most: usize, is_coloured: bool) {
-    /// Also where no more than this would fit: less is of no use.
-    const LEAST: usize = 20;
-    let most = most.max(LEAST);
-    let (mut characters, mut cut, mut is_command) = (0_usize, out.len(), false);
-    for (place, byte) in out.iter().enumerate().skip(begin) {
-        match byte {
-            b'\x1b' => is_command = true,
-            b'm' if is_command => is_command = false,
-            _ if is_command => {}
-            // It goes on a character of several bytes.
-            byte if byte & 0xc0 == 0x80 => {}
-            _ => {
-                if characters == most - 1 {
-                    cut = place;
-                }
-                characters += 1;
-            }
-        }
-    }
-    if characters > most {
-        out.truncate(cut);
-        out.extend_from_slice("…".as_bytes());
-        if is_coloured {
-            out.extend_from_slice(PLAIN);
-        }
     }
 }
 
@@ -449,6 +426,40 @@ mod tests {
                 end.map_or(part, |(_, rest)| rest)
             });
             assert_eq!(without.collect::<String>(), cut);
+        }
+    }
+
+    #[test]
+    fn in_a_narrow_terminal_there_is_room_for_what_events_carry() {
+        let exec = header(EventTypeId(257));
+        let line = Line {
+            event: Event {
+                header: exec,
+                data: b"twenty characters...",
+            },
+            entry: None,
+            name: b"x",
+            comm: Some(b"sh"),
+            realtime: None,
+            inside: None,
+        };
+        for (time, room) in [(TimeColumn::Relative, 80), (TimeColumn::Wall, 99)] {
+            let mut text = text(time, Width::Characters(room), false);
+            let mut out = Vec::new();
+            text.begin(&mut out);
+            text.event(&mut out, &line);
+            let out = String::from_utf8(out).unwrap();
+            assert!(out.ends_with("\"twenty characters...\"\n"), "{out}");
+            // What a column is called stands above it.
+            let lines: Vec<_> = out.lines().skip(1).collect();
+            for (name, value) in [
+                ("THREAD", "sh"),
+                ("PID", "1234"),
+                ("CPU", "["),
+                ("WHAT", "\""),
+            ] {
+                assert_eq!(lines[0].find(name), lines[1].find(value), "{out}");
+            }
         }
     }
 

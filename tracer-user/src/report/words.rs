@@ -12,7 +12,7 @@ use zerocopy::FromBytes;
 use super::escape::{as_text, push_for_people};
 use super::fields::{Value, read_grown, until_null, value};
 use super::kernel_words::{
-    push_address, push_arguments, push_kernel, push_signal, push_syscall_name,
+    push_address, push_arguments, push_kernel, push_returned, push_signal, push_syscall_name,
 };
 use super::numbers::{push_hex, push_number};
 use super::task_state::task_state;
@@ -164,8 +164,8 @@ fn push_fields(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
             Value::Named(_, Some(name)) => out.extend_from_slice(name.as_bytes()),
             Value::Named(number, None) => push_number(out, number),
             Value::Syscall(table, number) => push_syscall_name(out, table, number),
-            Value::Arguments(call) => push_arguments(out, &call),
-            Value::Result(result) => push_number(out, result),
+            Value::Arguments(call) | Value::NamedArguments(call) => push_arguments(out, &call),
+            Value::Result(returned) | Value::ShownResult(returned) => push_returned(out, returned),
             Value::Bytes(bytes) => push_for_people(out, bytes),
             Value::TaskState(bits) => out.extend_from_slice(task_state(bits, false).0.as_bytes()),
             Value::Flag(flag) => push_number(out, u8::from(flag)),

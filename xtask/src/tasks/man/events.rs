@@ -115,7 +115,13 @@ fn field(field: &Field) -> String {
         FieldKind::Address => "an address, or 0",
         FieldKind::Syscall => "the number of a system call",
         FieldKind::Arguments => "six arguments",
+        FieldKind::NamedArguments => {
+            "the same, with their names: descriptors with a sign, modes in octal"
+        }
         FieldKind::SyscallResult => "what the call returned",
+        FieldKind::ShownResult => {
+            "the same, as text: with the error's name, addresses in hexadecimal"
+        }
         FieldKind::Softirq => "a soft interrupt",
         FieldKind::BlockOperation => "what the request asks for",
         FieldKind::WakerContext => "what asks for the wake-up",

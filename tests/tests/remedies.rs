@@ -1,0 +1,105 @@
+//! A loss names its remedy, and the remedy helps.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use tests::dist;
+use tests::rights::missing_right;
+
+/// Sizes by option, in KiB.
+type Sizes = BTreeMap<String, u64>;
+
+/// What the closing lines say of losses.
+#[derive(Debug)]
+struct Told {
+    lost: u64,
+    /// By cause, the options of which it says that they should be larger.
+    advice: BTreeMap<String, String>,
+}
+
+fn run(options: &[&str], sizes: &Sizes, program: &Path, arguments: &[&str]) -> Told {
+    let mut tracer = Command::new(dist::tracer_user().unwrap());
+    tracer.arg("run").args(options).args(["-o", "/dev/null"]);
+    for (option, size) in sizes {
+        tracer.arg(option).arg(format!("{size}K"));
+    }
+    tracer.arg("--").arg(program).args(arguments);
+    let output = tracer.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let mut told = Told {
+        lost: u64::MAX,
+        advice: BTreeMap::new(),
+    };
+    for line in said
+        .lines()
+        .filter_map(|line| line.strip_prefix("tracer-user: "))
+    {
+        if let Some((count, _)) = line.split_once(" lost") {
+            told.lost = count.parse().unwrap();
+        } else if let Some((cause, advice)) = line
+            .strip_prefix("against ")
+            .and_then(|line| line.split_once(": give a larger "))
+        {
+            let option = advice.split([',', ' ']).next().unwrap();
+            told.advice.insert(cause.to_owned(), option.to_owned());
+        }
+    }
+    let code = i32::from(told.lost > 0);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert_eq!(told.lost > 0, !told.advice.is_empty(), "{said}");
+    told
+}
+
+/// Does what it is told until nothing is lost, and says which causes had what remedy.
+fn follow(options: &[&str], first: &[&str], program: &Path, arguments: &[&str]) -> Sizes {
+    const LEAST_KIB: u64 = 64;
+    const STEP: u64 = 16;
+    let mut sizes: Sizes = first
+        .iter()
+        .map(|option| ((*option).to_owned(), LEAST_KIB))
+        .collect();
+    for _ in 0..3 * first.len() {
+        let told = run(options, &sizes, program, arguments);
+        for option in told.advice.values() {
+            let size = sizes.get_mut(option);
+            *size.unwrap_or_else(|| panic!("{told:?}")) *= STEP;
+        }
+        if told.lost == 0 {
+            return sizes;
+        }
+    }
+    let told = run(options, &sizes, program, arguments);
+    assert_eq!(told.lost, 0, "{sizes:?}: {told:?}");
+    sizes
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn who_does_as_the_closing_line_says_loses_nothing_in_the_end() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // 84,000 events of the kernel, and 100,000 of the program, each as fast as it can.
+    let calls = dist::compile("calls", folder.path()).unwrap();
+    let options = ["--events", "exec,exit", "--syscalls", "all"];
+    let grown = follow(
+        &options,
+        &["--ring-size", "--stream-size"],
+        &calls,
+        &["2000"],
+    );
+    assert!(grown.values().all(|size| *size > 64), "{grown:?}");
+
+    let burst = dist::compile("burst", folder.path()).unwrap();
+    let grown = follow(
+        &["--no-system"],
+        &["--thread-ring-size", "--stream-size"],
+        &burst,
+        &["100000"],
+    );
+    assert!(grown.values().all(|size| *size > 64), "{grown:?}");
+}
