@@ -1,6 +1,7 @@
 //! Control groups that tests make.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -15,11 +16,13 @@ pub struct Cgroup {
     _mount: Option<Mount>,
 }
 
+/// A name that no other test has, in whatever pid namespace it runs: groups are the whole machine's.
 fn unique_name() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("tracer-test-{}-{number}", std::process::id())
+    let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino());
+    format!("tracer-test-{namespace}-{}-{number}", std::process::id())
 }
 
 /// The root of version 2, which is mounted where it is not.

@@ -137,9 +137,19 @@ pub fn contradictions(events: &[Event], said: &BTreeMap<String, Numbers>) -> Vec
                 .any(|one| tells(e, "waker_pid", one.0) && tells(e, "waker_tid", one.1))
     });
     let known: Vec<i32> = said.values().map(|(pid, _)| *pid).collect();
-    let strange = events.iter().find(|event| !known.contains(&event.pid));
+    let strange = events
+        .iter()
+        .find(|event| !known.contains(&event.pid) && !is_mark_of_loss(event));
     wrong.extend(strange.map(|event| format!("a stranger's: {}", event.line)));
     wrong
+}
+
+/// Whether it says that events are missing: that is nobody's event.
+#[must_use]
+pub fn is_mark_of_loss(event: &Event) -> bool {
+    ["posix_trace_overflow", "posix_trace_resume"]
+        .iter()
+        .any(|name| event.is_system(name))
 }
 
 /// Numbers in the data of events that are no number up to `last`: in a namespace that has given no

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tests::cgroup::Cgroup;
 use tests::dist;
 use tests::event::Event;
-use tests::namespace::{Numbered, beyond, contradictions, shell};
+use tests::namespace::{Numbered, beyond, contradictions, is_mark_of_loss, shell};
 use tests::rights::missing_right;
 use tests::tracer::{Trace, Tracer};
 
@@ -313,6 +313,13 @@ fn user_events_of_a_namespace_below_carry_the_numbers_of_the_kernels_events() {
             ours.insert(word.clone(), (event.pid, event.tid));
         }
         assert_eq!(ours["main"], (main, main));
+        // The tracer has lost nothing, as its status says: where something is missing the kernel did not tell it.
+        let untold = trace.summary().unwrap().lost["kernel_not_told"];
+        assert!(
+            untold > 0 || !events.iter().any(is_mark_of_loss),
+            "{}",
+            trace.stderr
+        );
         if !options.contains(&"--no-system") {
             let wrong = contradictions(&events, &ours);
             assert!(

@@ -7,9 +7,12 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn tracer(arguments: &[&str]) -> Command {
-    // Whoever runs the tests may have SIGHUP ignored, as `nohup` does.
+    // Whoever runs the tests may have signals ignored: SIGHUP, as `nohup` does; SIGINT and SIGQUIT, as shells do behind `&`.
     let mut command = Command::new("env");
-    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_tracer-user")]);
+    command.args([
+        "--default-signal=HUP,INT,QUIT,TERM",
+        env!("CARGO_BIN_EXE_tracer-user"),
+    ]);
     command.args(arguments).stdin(Stdio::null());
     command
 }

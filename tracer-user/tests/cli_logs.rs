@@ -105,9 +105,12 @@ impl Completed {
 }
 
 fn tracer(subcommand: &str, file: &Path, options: &[&str]) -> Command {
-    // Whoever runs the tests may have SIGHUP ignored, as `nohup` does.
+    // Whoever runs the tests may have signals ignored: SIGHUP, as `nohup` does; SIGINT and SIGQUIT, as shells do behind `&`.
     let mut command = Command::new("env");
-    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_tracer-user")]);
+    command.args([
+        "--default-signal=HUP,INT,QUIT,TERM",
+        env!("CARGO_BIN_EXE_tracer-user"),
+    ]);
     command.arg(subcommand).arg(file).args(options);
     command.stdin(Stdio::null());
     command
