@@ -370,7 +370,6 @@ pub mod home {
 
     /// The program. Two of one process have different numbers.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
     pub const fn program_of(word: u64) -> u32 {
         (word & 0xffff_ffff) as u32
     }
