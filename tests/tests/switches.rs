@@ -120,8 +120,9 @@ fn the_time_on_the_cpu_is_what_the_scheduler_counts() {
     }
     for (tid, counted) in growth(&before, &after) {
         let (runs, ran) = seen[&tid];
-        // The scheduler reads its clock a little before the tracepoint, each time.
-        let margin = counted / 50 + runs * 300 + untold * 4_000_000;
+        // The scheduler reads its clock a little before the tracepoint, each time, and more so before a thread gets a busy
+        // CPU than before it leaves it: bpftrace at the same tracepoint is short of as much.
+        let margin = counted / 50 + runs * 1_000 + untold * 4_000_000;
         assert!(ran + margin >= counted, "{ran} in {runs} runs, {counted}");
         // Its clock stands while the host or an interrupt has the CPU, where the kernel knows.
         let most = counted + margin + (taken_after - taken_before);
