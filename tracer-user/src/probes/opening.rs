@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use super::served::{Unsafe, ensure_unserved, sees_other_mounts};
+use super::served::{Unsafe, ensure_unserved, sees_served_mounts};
 
 /// Opens the ordinary file at `path` for reading.
 ///
@@ -27,14 +27,14 @@ pub fn open_ordinary(path: &Path) -> io::Result<File> {
 }
 
 /// As [`open_ordinary`], where `path` is one of a process whose root is `root`: its links, and `..`, do not
-/// lead out of there. Where it may have made mounts itself, no name leads into another one than its root's: whoever serves that
+/// lead out of there. Where somebody else serves one of its mounts, no name leads into another one than its root's: the server
 /// would be asked for the rest of the name.
 ///
 /// # Errors
 ///
 /// See [`open_ordinary`].
 pub fn open_ordinary_below(root: &Path, path: &Path) -> io::Result<File> {
-    let stays = if sees_other_mounts(root) {
+    let stays = if sees_served_mounts(root) {
         libc::RESOLVE_NO_XDEV
     } else {
         0

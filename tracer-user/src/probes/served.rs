@@ -47,20 +47,43 @@ pub fn ensure_unserved(held: &OwnedFd, place: &Path) -> io::Result<()> {
         let theirs = File::open(mounts_of_process(place)?).ok()?;
         find(BufReader::new(theirs.take(MOST_MOUNTINFO_BYTES)), mount)
     });
-    // SAFETY: takes nothing and cannot fail.
-    let user = unsafe { libc::geteuid() };
     match found {
         None => Err(Unsafe::Hidden.into()),
-        Some(Server::User(other)) if other != 0 && other != user => Err(Unsafe::Served.into()),
+        Some(server) if is_somebody_else(server) => Err(Unsafe::Served.into()),
         Some(_) => Ok(()),
     }
 }
 
-/// Whether a process sees other mounts than we do, under its `root`: those it may have made itself.
-pub fn sees_other_mounts(root: &Path) -> bool {
+/// Whether a process sees other mounts than we do, under its `root`, those it may have made itself, and one of them is served by somebody else; also
+/// where that cannot be told.
+pub fn sees_served_mounts(root: &Path) -> bool {
     let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
     let process = root.parent().unwrap_or(root);
-    root != Path::new("/") && namespace(process) != namespace(Path::new("/proc/self"))
+    if root == Path::new("/") || namespace(process) == namespace(Path::new("/proc/self")) {
+        return false;
+    }
+    let Ok(mounts) = File::open(process.join("mountinfo")) else {
+        return true;
+    };
+    let mut mounts = BufReader::new(mounts.take(MOST_MOUNTINFO_BYTES));
+    let is_any_served = is_any_served(&mut mounts);
+    // Of what was not read nothing is known.
+    is_any_served || mounts.get_ref().limit() == 0
+}
+
+fn is_any_served(mounts: impl BufRead) -> bool {
+    let mut lines = mounts.split(b'\n').map_while(Result::ok);
+    lines.any(|line| {
+        let line = String::from_utf8_lossy(&line);
+        let number = line.split(' ').next().and_then(|word| word.parse().ok());
+        number.is_none_or(|number| server_in(&line, number).is_none_or(is_somebody_else))
+    })
+}
+
+fn is_somebody_else(server: Server) -> bool {
+    // SAFETY: takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    matches!(server, Server::User(other) if other != 0 && other != user)
 }
 
 /// Who serves a file system.
@@ -159,8 +182,18 @@ mod tests {
             let held = OwnedFd::from(File::open(place).unwrap());
             ensure_unserved(&held, Path::new(place)).unwrap();
         }
-        assert!(!sees_other_mounts(Path::new("/proc/self/root")));
-        assert!(!sees_other_mounts(Path::new("/")));
+        assert!(!sees_served_mounts(Path::new("/proc/self/root")));
+        assert!(!sees_served_mounts(Path::new("/")));
+    }
+
+    #[test]
+    fn one_mount_that_is_served_is_enough() {
+        let kernels =
+            "9 1 0:22 / / rw - btrfs /dev/sda1 rw\n10 9 0:23 / /tmp rw - tmpfs tmpfs rw\n";
+        assert!(!is_any_served(kernels.as_bytes()));
+        let served = "11 9 0:24 / /far rw - fuse.x x rw,user_id=4242,group_id=0\n";
+        assert!(is_any_served([kernels, served].concat().as_bytes()));
+        assert!(is_any_served("nonsense\n".as_bytes()));
     }
 
     #[test]
