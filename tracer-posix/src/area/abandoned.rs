@@ -131,9 +131,9 @@ fn leave(pool: &Pool<'_, AreaWindows<'_>>, place: &Place<'_>, known: &Owner, is_
     let changes = pool.control.changes.load(Acquire);
     let is_same =
         || owner(pool, place, home::namespace_of(known.home)).is_some_and(|now| now == *known);
-    let (pid, tid) = thread_of(known.thread);
+    let (_, tid) = thread_of(known.thread);
     let is_abandoned = is_same()
-        && (is_replaced || is_gone(pid, tid))
+        && (is_replaced || is_gone(tid))
         && is_same()
         && pool.control.changes.load(Acquire) == changes;
     if is_abandoned {

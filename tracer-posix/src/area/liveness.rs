@@ -4,22 +4,28 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// Whether there is no thread `tid` of process `pid` in this process's pid namespace, not even one that nobody has waited for yet.
-pub(super) fn is_gone(pid: i32, tid: i32) -> bool {
-    if pid <= 0 || tid <= 0 {
+/// Whether there is no thread `tid` in this process's pid namespace, of whatever process, not even one that nobody has waited for yet. A
+/// process that shares its parent's memory takes itself for a thread of that.
+pub(super) fn is_gone(tid: i32) -> bool {
+    if tid <= 0 {
         return false;
     }
     // SAFETY: takes no pointers, and signal 0 is never delivered: the call only looks.
-    let result = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) };
+    let result = unsafe { libc::syscall(libc::SYS_tkill, tid, 0) };
     result != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
 }
 
 /// Whether thread `tid` of process `pid`, in this process's pid namespace, has ended for certain.
 pub(super) fn has_ended(pid: i32, tid: i32) -> bool {
-    if is_gone(pid, tid) {
-        return true;
+    if pid <= 0 || tid <= 0 {
+        return false;
     }
-    // It may be a zombie.
+    // SAFETY: takes no pointers, and signal 0 is never delivered: the call only looks.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) };
+    if result != 0 {
+        return io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
+    }
+    // It is there, but it may be a zombie.
     let stat = fs::read(format!("/proc/{pid}/task/{tid}/stat"));
     stat.ok()
         .as_deref()
@@ -53,12 +59,19 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         assert!(!has_ended(pid, pid));
+        assert!(
+            has_ended(std::process::id().cast_signed(), pid),
+            "no thread of ours"
+        );
+        assert!(!is_gone(pid), "but there");
         child.kill().unwrap();
         while !has_ended(pid, pid) {
             std::thread::yield_now();
         }
+        assert!(!is_gone(pid), "a zombie");
         child.wait().unwrap();
         assert!(has_ended(pid, pid), "not even a zombie any more");
+        assert!(is_gone(pid) && !is_gone(0));
         assert!(!has_ended(0, 0), "nobody is named");
     }
 
