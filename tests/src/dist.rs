@@ -47,16 +47,18 @@ pub enum Linkage {
 /// Compiles `tests/programs/NAME.c` into `into` as a user of the library would, and returns the
 /// program.
 ///
-/// Where `TRACER_PROGRAMS` names a folder, the program is taken from there instead: a virtual
-/// machine has no compiler.
+/// Where `TRACER_PROGRAMS` names a folder that has it, the program is taken from there instead: in a virtual
+/// machine a compiler takes long.
 ///
 /// # Errors
 ///
 /// What the compiler or pkg-config said, or that the program is not in that folder.
 pub fn compile(name: &str, into: &Path) -> anyhow::Result<PathBuf> {
-    if let Some(folder) = env::var_os("TRACER_PROGRAMS") {
+    let folder = env::var_os("TRACER_PROGRAMS").map(PathBuf::from);
+    if let Some(compiled) = folder.map(|folder| folder.join(name))
+        && compiled.exists()
+    {
         let program = into.join(name);
-        let compiled = Path::new(&folder).join(name);
         fs::copy(&compiled, &program).with_context(|| compiled.display().to_string())?;
         return Ok(program);
     }

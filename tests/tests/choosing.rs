@@ -86,6 +86,9 @@ fn processes_of_a_name_are_traced_those_that_begin_later_too() {
     let is_exec_of_child =
         |event: &Event| event.is_system("exec") && Some(i64::from(event.pid)) == child;
     tracer.wait_for(is_exec_of_child).unwrap();
+    let is_exec_of_true =
+        |event: &Event| event.is_system("exec") && event.word("comm") == Some("true");
+    tracer.wait_for(is_exec_of_true).unwrap();
     let (early_pid, late_pid) = (pid_of(&early), pid_of(&late));
     end([early, late, stranger]).unwrap();
     let trace = tracer.stop().unwrap();
@@ -99,9 +102,7 @@ fn processes_of_a_name_are_traced_those_that_begin_later_too() {
         .find(|e| e.is_system("exec") && e.pid == late_pid)
         .unwrap();
     assert_eq!(exec.word("file"), chosen.to_str());
-    let children = events
-        .iter()
-        .filter(|e| e.is_system("exec") && e.word("comm") == Some("true"));
+    let children = events.iter().filter(|event| is_exec_of_true(event));
     assert!(children.count() >= 2);
 }
 

@@ -7,15 +7,10 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use cpio::newc::{self, ModeFileType};
 
-/// Folders that every root file system has as links, so that a path is the same with and without
-/// `/usr`.
-const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
-
 /// What stands at a path.
 enum Entry {
     Folder,
     File { content: Vec<u8>, mode: u32 },
-    Link { to: String },
 }
 
 /// The tree that becomes an archive. Paths are absolute, as they are on the machine that boots.
@@ -25,18 +20,11 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// A tree with nothing but the usual links into `/usr`.
+    /// An empty tree.
     pub fn new() -> Self {
-        let mut archive = Self {
+        Self {
             entries: BTreeMap::new(),
-        };
-        for name in MERGED {
-            let to = format!("usr/{name}");
-            archive.entries.insert(PathBuf::from(&to), Entry::Folder);
-            archive.entries.insert(name.into(), Entry::Link { to });
         }
-        archive.entries.insert("usr".into(), Entry::Folder);
-        archive
     }
 
     /// Adds an empty folder and those above it.
@@ -82,7 +70,6 @@ impl Archive {
             let (kind, mode, content) = match entry {
                 Entry::Folder => (ModeFileType::Directory, 0o755, &[][..]),
                 Entry::File { content, mode } => (ModeFileType::Regular, *mode, &content[..]),
-                Entry::Link { to } => (ModeFileType::Symlink, 0o777, to.as_bytes()),
             };
             let size =
                 u32::try_from(content.len()).with_context(|| format!("{name} is too large"))?;
@@ -97,7 +84,7 @@ impl Archive {
     }
 }
 
-/// The path without its slash, and below `/usr` where the root only has a link.
+/// The path without its slash.
 fn inside(path: &Path) -> anyhow::Result<PathBuf> {
     let inner = path
         .strip_prefix("/")
@@ -110,12 +97,7 @@ fn inside(path: &Path) -> anyhow::Result<PathBuf> {
         "{} is no plain path",
         path.display()
     );
-    let is_merged = MERGED.iter().any(|name| inner.starts_with(name));
-    Ok(if is_merged {
-        Path::new("usr").join(inner)
-    } else {
-        inner.to_owned()
-    })
+    Ok(inner.to_owned())
 }
 
 #[cfg(test)]
@@ -151,26 +133,14 @@ mod tests {
 
         let entry = |name: &str, mode, content: &str| (name.to_owned(), mode, content.to_owned());
         assert_eq!(
-            entries.get(..4).unwrap(),
+            entries,
             [
                 entry("a", 0o40755, ""),
                 entry("a/b", 0o40755, ""),
                 entry("a/b/c", 0o100755, "abc"),
-                entry("bin", 0o120777, "usr/bin"),
+                entry("proc", 0o40755, ""),
             ]
         );
-        assert!(entries.contains(&entry("proc", 0o40755, "")));
-    }
-
-    #[test]
-    fn what_is_in_a_linked_folder_goes_where_the_link_points() {
-        let mut archive = Archive::new();
-        archive.file("/lib64/ld.so", 0o755, "x").unwrap();
-
-        let entries = read_back(&archive.into_bytes().unwrap());
-        let names: Vec<_> = entries.iter().map(|(name, ..)| name.as_str()).collect();
-        assert!(names.contains(&"usr/lib64/ld.so"), "{names:?}");
-        assert!(!names.contains(&"lib64/ld.so"), "{names:?}");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub fn listed(cases: &[Case]) -> String {
     cases.iter().map(|case| format!("{case}\n")).collect()
 }
 
-/// The tests in the root file system that was built last.
+/// The tests that were built last.
 pub fn of_last_build() -> anyhow::Result<Vec<Case>> {
     let path = workspace::target(LAST);
     let text = fs::read_to_string(&path)
@@ -45,7 +45,7 @@ pub fn of_last_build() -> anyhow::Result<Vec<Case>> {
     Ok(text.lines().filter_map(Case::parse).collect())
 }
 
-/// Notes the tests in the root file system.
+/// Notes the tests that were built.
 pub fn note_build(cases: &[Case]) -> anyhow::Result<()> {
     fs::write(workspace::target(LAST), listed(cases)).context(LAST)
 }

@@ -1,6 +1,5 @@
-//! What the virtual machine finds in its root file system.
+//! What the virtual machine finds: the host's files, and a first root file system that mounts these.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -11,26 +10,17 @@ use anyhow::Context as _;
 
 use super::archive::Archive;
 use super::cases::{self, Case};
-use super::libraries;
+use super::kernels::Image;
 use super::selection::Selection;
-use crate::tasks::dist::{self, Content};
 use crate::{packages, process, workspace};
 
-/// Where it is kept, below the build's folder.
-pub const PATH: &str = "vm/initramfs.cpio";
-
+/// Mounts the host's files.
 const INIT: &str = include_str!("init.sh");
+/// Runs the tests.
+const TESTS: &str = include_str!("tests.sh");
 
-/// Programs that tests start or compare with. Busybox stands in for every other one.
-const PROGRAMS: &[&str] = &[
-    "sh", "true", "false", "ls", "cat", "wc", "sleep", "env", "cp", "make", "mount", "umount",
-    "strace", "setpriv", "unshare", "nsenter", "perf", "bpftrace", "readelf", "nm", "strip",
-];
-
-/// Folders on which something is mounted or that programs expect.
-const FOLDERS: &[&str] = &[
-    "/proc", "/sys", "/dev", "/tmp", "/run", "/etc", "/root", "/busybox",
-];
+/// Folders on which something is mounted.
+const FOLDERS: &[&str] = &["/proc", "/dev", "/host", "/changes", "/machine", "/busybox"];
 
 /// How long one test may take, where processors are in software.
 const PATIENCE: Duration = Duration::from_secs(420);
@@ -38,115 +28,73 @@ const PATIENCE: Duration = Duration::from_secs(420);
 /// How much slower than a real machine such a guest is: its tests wait for so many times longer.
 const SLOWNESS: u32 = 4;
 
-/// Where the compiled C programs are.
-const C_PROGRAMS: &str = "/programs";
-
-/// The archive that says what to run. The kernel unpacks it after the one of [`build`] when it stands
-/// behind that.
-pub fn plan(cases: &[Case]) -> anyhow::Result<Vec<u8>> {
+/// Makes the first root file system, which says what to run.
+pub fn build(image: &Image, cases: &[Case]) -> anyhow::Result<Vec<u8>> {
     let mut archive = Archive::new();
-    archive.file("/tests/list", 0o644, cases::listed(cases))?;
+    for folder in FOLDERS {
+        archive.folder(folder)?;
+    }
+    archive.file("/init", 0o755, INIT)?;
+    archive.file("/vmtest/tests.sh", 0o644, TESTS)?;
+    archive.file("/vmtest/environment", 0o644, environment())?;
+    archive.file("/vmtest/list", 0o644, cases::listed(cases))?;
+    copy(
+        &mut archive,
+        Path::new(packages::BUSYBOX),
+        Path::new("/busybox/busybox"),
+    )?;
+    for (number, module) in image.modules.iter().enumerate() {
+        let name = module.file_name().context("no name")?.to_string_lossy();
+        let to = format!("/modules/{number:02}-{name}");
+        copy(&mut archive, module, Path::new(&to))?;
+    }
     archive.into_bytes()
 }
 
-/// Makes the root file system: the distribution, which is laid out already, and the tests.
-pub fn build(tests: &Selection) -> anyhow::Result<Vec<u8>> {
-    let mut root = Root {
-        archive: Archive::new(),
-        libraries: BTreeSet::new(),
+fn copy(archive: &mut Archive, from: &Path, to: &Path) -> anyhow::Result<()> {
+    let read = || -> anyhow::Result<(u32, Vec<u8>)> {
+        let mode = fs::metadata(from)?.permissions().mode() & 0o777;
+        Ok((mode, fs::read(from)?))
     };
-    for folder in FOLDERS {
-        root.archive.folder(folder)?;
-    }
-    root.archive.file("/init", 0o755, INIT)?;
-    root.archive
-        .file("/etc/passwd", 0o644, "root:x:0:0::/root:/bin/sh\n")?;
-    root.copy(Path::new(packages::BUSYBOX), Path::new("/busybox/busybox"))?;
-    for name in PROGRAMS {
-        let path = libraries::program(name)?;
-        root.program(&path, &path)?;
-    }
-    root.distribution()?;
-    root.c_programs()?;
-    root.tests(tests)?;
-    for library in std::mem::take(&mut root.libraries) {
-        root.copy(&library, &library)?;
-    }
-    root.archive.into_bytes()
+    let (mode, content) = read().with_context(|| from.display().to_string())?;
+    archive.file(to, mode, content)
 }
 
-struct Root {
-    archive: Archive,
-    /// What the programs so far need.
-    libraries: BTreeSet<PathBuf>,
+/// What the tests are told. Paths are those of this machine.
+fn environment() -> String {
+    format!(
+        "export TRACER_DIST='{}' TRACER_PROGRAMS='{}' TRACER_REQUIRE_PRIVILEGED=1\n\
+         export TRACER_TEST_SLOWNESS={SLOWNESS}\nTESTS='{}'\nPATIENCE={}\n",
+        workspace::target("dist").display(),
+        programs().display(),
+        tests().display(),
+        PATIENCE.as_secs()
+    )
 }
 
-impl Root {
-    fn copy(&mut self, from: &Path, to: &Path) -> anyhow::Result<()> {
-        let read = || -> anyhow::Result<(u32, Vec<u8>)> {
-            let mode = fs::metadata(from)?.permissions().mode() & 0o777;
-            Ok((mode, fs::read(from)?))
-        };
-        let (mode, content) = read().with_context(|| from.display().to_string())?;
-        self.archive.file(to, mode, content)
-    }
+fn programs() -> PathBuf {
+    workspace::target("vm/programs")
+}
 
-    /// A program with the libraries it needs.
-    fn program(&mut self, from: &Path, to: &Path) -> anyhow::Result<()> {
-        self.libraries.extend(libraries::of(from)?);
-        self.copy(from, to)
-    }
+fn tests() -> PathBuf {
+    workspace::target("vm/tests")
+}
 
-    /// The distribution, under the path that it has here: compiled programs know it.
-    fn distribution(&mut self) -> anyhow::Result<()> {
-        let folder = workspace::target("dist");
-        for piece in dist::without_pages() {
-            let path = folder.join(&piece.path);
-            let is_run = piece.path.starts_with("bin/") || piece.path.ends_with(".so.0");
-            match piece.content {
-                Content::Compiled { .. } if is_run => self.program(&path, &path)?,
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// The programs of `tests/programs`.
-    fn c_programs(&mut self) -> anyhow::Result<()> {
-        let folder = workspace::target("vm/programs");
+/// Lays out the test executables, and the programs that they would compile for a long time.
+pub fn lay_out(selection: &Selection) -> anyhow::Result<()> {
+    process::run(
+        workspace::cargo_for_host("run")
+            .args(["--quiet", "--package=tests", "--bin=compile-programs", "--"])
+            .arg(programs()),
+    )?;
+    fs::create_dir_all(tests())?;
+    for file in &selection.executables {
         process::run(
-            workspace::cargo_for_host("run")
-                .args(["--quiet", "--package=tests", "--bin=compile-programs", "--"])
-                .arg(&folder),
+            Command::new("strip")
+                .args(["--strip-debug", "-o"])
+                .arg(tests().join(&file.name))
+                .arg(&file.path),
         )?;
-        for entry in fs::read_dir(&folder)? {
-            let entry = entry?;
-            let to = Path::new(C_PROGRAMS).join(entry.file_name());
-            self.program(&entry.path(), &to)?;
-        }
-        Ok(())
     }
-
-    /// The test executables, and what they are told.
-    fn tests(&mut self, tests: &Selection) -> anyhow::Result<()> {
-        let stripped = workspace::target("vm/tests");
-        fs::create_dir_all(&stripped)?;
-        for file in &tests.executables {
-            let small = stripped.join(&file.name);
-            process::run(
-                Command::new("strip")
-                    .args(["--strip-debug", "-o"])
-                    .arg(&small)
-                    .arg(&file.path),
-            )?;
-            self.program(&small, &Path::new("/tests").join(&file.name))?;
-        }
-        let environment = format!(
-            "export TRACER_DIST='{}' TRACER_PROGRAMS={C_PROGRAMS} TRACER_REQUIRE_PRIVILEGED=1\n\
-             export TRACER_TEST_SLOWNESS={SLOWNESS}\nPATIENCE={}\n",
-            workspace::target("dist").display(),
-            PATIENCE.as_secs()
-        );
-        self.archive.file("/environment", 0o644, environment)
-    }
+    Ok(())
 }

@@ -36,7 +36,27 @@ pub struct Image {
     pub package: String,
     /// The compressed kernel.
     pub path: PathBuf,
+    /// What the guest needs of its modules, those first that others need.
+    pub modules: Vec<PathBuf>,
 }
+
+/// The modules that give a guest the host's files, and what tests ask for. A kernel may have some built in, or not have some at all.
+const MODULES: [&str; 14] = [
+    "virtio_ring",
+    "virtio",
+    "virtio_pci_modern_dev",
+    "virtio_pci_legacy_dev",
+    "virtio_pci",
+    "netfs",
+    "fscache",
+    "9pnet",
+    "9pnet_virtio",
+    "9p",
+    "overlay",
+    "fuse",
+    "cuse",
+    "loop",
+];
 
 impl Kernel {
     /// Finds the newest package, fetches it unless it is there, and takes the image out. Nothing
@@ -59,16 +79,19 @@ impl Kernel {
         })?;
         let folder = workspace::target("vm/kernels").join(package);
         let path = folder.join("vmlinuz");
-        if !path.exists() {
-            fs::create_dir_all(&folder)?;
+        let modules = folder.join("modules");
+        if !(path.exists() && modules.exists()) {
+            fs::create_dir_all(&modules)?;
             let image = unpack(package, &folder)
                 .with_context(|| format!("no kernel from the package {package}"))?;
             // Last and at once, so that what is there is whole.
             fs::rename(image, &path)?;
         }
+        let modules = MODULES.map(|name| modules.join(name).with_extension("ko"));
         Ok(Image {
             package: package.to_owned(),
             path,
+            modules: modules.into_iter().filter(|path| path.exists()).collect(),
         })
     }
 
@@ -104,7 +127,17 @@ fn numbers(name: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Fetches the package and takes the kernel image out.
+/// Takes the image and the modules that are named out of the package, and these out of what they are compressed by.
+const UNPACK: &str = r#"
+dpkg-deb --fsys-tarfile "$0" | tar -x --wildcards './boot/vmlinuz-*' './lib/modules/*.ko*'
+for name; do
+    find lib -name "$name.ko*" -exec cp {} modules/ ';'
+done
+find modules -name '*.xz' -exec xz -d {} +
+rm -r lib
+"#;
+
+/// Fetches the package and takes the kernel image and the modules out.
 fn unpack(package: &str, folder: &std::path::Path) -> anyhow::Result<PathBuf> {
     // As oneself and not as apt's own user, who may not write here.
     process::run(
@@ -114,11 +147,12 @@ fn unpack(package: &str, folder: &std::path::Path) -> anyhow::Result<PathBuf> {
             .arg(package),
     )?;
     let archive = only_file(folder, |name| name.ends_with(".deb"))?;
-    process::run(Command::new("sh").current_dir(folder).args([
-        "-ec",
-        "dpkg-deb --fsys-tarfile \"$0\" | tar -x --wildcards './boot/vmlinuz-*'",
-        &archive.to_string_lossy(),
-    ]))?;
+    let mut unpack = Command::new("sh");
+    unpack
+        .current_dir(folder)
+        .args(["-ec", UNPACK])
+        .arg(&archive);
+    process::run(unpack.args(MODULES))?;
     // A hundred megabytes, nearly all of them drivers.
     fs::remove_file(&archive)?;
     only_file(&folder.join("boot"), |name| name.starts_with("vmlinuz-"))

@@ -130,6 +130,11 @@ fn command(machine: &Machine<'_>) -> Command {
         .arg(machine.kernel)
         .arg("-initrd")
         .arg(machine.initramfs)
+        // The host's files, which nobody changes.
+        .args([
+            "-virtfs",
+            "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
+        ])
         .arg("-append")
         .arg(kernel_parameters(machine.processors))
         .stdin(Stdio::null())

@@ -1,7 +1,7 @@
 //! The tests that load eBPF, on other kernels than this machine's.
 //!
-//! Each kernel is Debian's own package, booted with a root file system that holds the distribution,
-//! the test executables and what they compare with. The eBPF object is the one inside the
+//! Each kernel is Debian's own package. Its guest has the files of this machine, the compiler and the tools among them, and changes
+//! only its own memory. The eBPF object is the one inside the
 //! `tracer-user` that is distributed. What a kernel said of each test is noted in the repository as soon as
 //! it is known, and [`table`] makes a document of it.
 
@@ -10,7 +10,6 @@ mod cases;
 mod console;
 mod initramfs;
 mod kernels;
-mod libraries;
 mod machine;
 mod results;
 mod run;
@@ -101,13 +100,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the root file system for all kernels, and returns the tests in it.
+/// Lays out what all kernels run, and returns the tests.
 fn build(processors: Processors) -> anyhow::Result<Vec<Case>> {
     dist::run_without_pages()?;
     let tests = Selection::build(processors)?;
-    let path = workspace::target(initramfs::PATH);
     fs::create_dir_all(workspace::target("vm"))?;
-    fs::write(&path, initramfs::build(&tests)?).with_context(|| path.display().to_string())?;
+    initramfs::lay_out(&tests)?;
     let cases = tests.cases();
     cases::note_build(&cases)?;
     Ok(cases)

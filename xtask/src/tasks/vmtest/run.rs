@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 use super::cases::Case;
 use super::console::Console;
 use super::initramfs;
-use super::kernels::Kernel;
+use super::kernels::{Image, Kernel};
 use super::machine::{self, Machine, Processors};
 use super::results::{Results, Verdict};
 use crate::workspace;
@@ -106,7 +106,7 @@ pub fn all(order: &Order<'_>) -> anyhow::Result<Outcome> {
             image.package,
             order.processors.for_people()
         );
-        let initramfs = root_with(order.name, left.make_contiguous())?;
+        let initramfs = write_initramfs(order.name, &image, left.make_contiguous())?;
         let machine = Machine {
             kernel: &image.path,
             initramfs: &initramfs,
@@ -168,15 +168,10 @@ fn described(package: &str, console: &Console, processors: Processors) -> String
     format!("{package}; {kernel}; clock {clock}; {processors}")
 }
 
-/// The root file system with what is to run in it.
-fn root_with(name: &str, cases: &[Case]) -> anyhow::Result<PathBuf> {
-    let built = workspace::target(initramfs::PATH);
+/// The first root file system, with what is to run in it.
+fn write_initramfs(name: &str, image: &Image, cases: &[Case]) -> anyhow::Result<PathBuf> {
     let path = workspace::target("vm").join(format!("{name}.initramfs.cpio"));
-    let write = |path: &Path| -> anyhow::Result<()> {
-        let mut bytes = fs::read(&built)?;
-        bytes.extend(initramfs::plan(cases)?);
-        Ok(fs::write(path, bytes)?)
-    };
-    write(&path).with_context(|| path.display().to_string())?;
+    let bytes = initramfs::build(image, cases)?;
+    fs::write(&path, bytes).with_context(|| path.display().to_string())?;
     Ok(path)
 }
