@@ -1,9 +1,12 @@
 //! How tests went, read from what libtest prints.
 
 use std::fmt;
-use std::io::{BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::ops::AddAssign as _;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::Context as _;
 
@@ -60,6 +63,9 @@ impl fmt::Display for Totals {
     }
 }
 
+/// How long a command's output is waited for when the command has ended: somebody that it has left behind may hold it for ever.
+const LEFT_BEHIND: Duration = Duration::from_secs(2);
+
 /// Runs `command`, shows what it prints and adds up the results in it. Also tells whether the
 /// command succeeded.
 pub fn of(command: &mut Command) -> anyhow::Result<(Totals, bool)> {
@@ -70,23 +76,66 @@ pub fn of(command: &mut Command) -> anyhow::Result<(Totals, bool)> {
         .spawn()
         .with_context(|| format!("cannot run: {shown}"))?;
     let mut totals = Totals::default();
-    if let Some(stdout) = child.stdout.take() {
-        for line in BufReader::new(stdout).split(b'\n') {
-            let line = line.with_context(|| format!("cannot read the output of: {shown}"))?;
-            let line = String::from_utf8_lossy(&line);
-            println!("{line}");
-            if let Some(results) = Totals::of_line(&line) {
-                totals.add(results);
+    let lines = child.stdout.take().map(lines_of);
+    let lines = lines.with_context(|| format!("no output of: {shown}"))?;
+    let mut ended = None;
+    loop {
+        match lines.recv_timeout(LEFT_BEHIND) {
+            Ok(line) => {
+                let line = line.with_context(|| format!("cannot read the output of: {shown}"))?;
+                let line = String::from_utf8_lossy(&line);
+                println!("{line}");
+                if let Some(results) = Totals::of_line(&line) {
+                    totals.add(results);
+                }
             }
+            Err(RecvTimeoutError::Timeout) if ended.is_some() => {
+                println!("a process that was left behind holds the output of: {shown}");
+                return Ok((totals, false));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                ended = child.try_wait().with_context(|| format!("lost: {shown}"))?;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
         }
     }
     let status = child.wait().with_context(|| format!("lost: {shown}"))?;
     Ok((totals, status.success()))
 }
 
+/// The lines of an output, until it ends or cannot be read.
+fn lines_of(output: impl Read + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n') {
+            let is_last = line.is_err();
+            if sender.send(line).is_err() || is_last {
+                return;
+            }
+        }
+    });
+    lines
+}
+
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
     use super::Totals;
+
+    #[test]
+    fn who_is_left_behind_is_not_waited_for() {
+        let start = Instant::now();
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            "echo 'test result: ok. 1 passed; 0 failed; 0 ignored;'; sleep 60 &",
+        ]);
+        let (totals, is_success) = super::of(&mut command).unwrap();
+        assert_eq!((totals.passed, is_success), (1, false));
+        assert!(start.elapsed() < Duration::from_secs(50));
+    }
 
     #[test]
     fn the_results_are_read_from_the_closing_line() {
