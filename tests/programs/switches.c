@@ -2,7 +2,7 @@
  * Threads that give up their CPU in all the ways there are: sleeping, yielding, handing over a lock,
  * and being preempted. They block before and after, so that their counters stand still.
  *
- * switches ROUNDS [PAUSE IN MICROSECONDS]; prints "thread TID" for each thread.
+ * switches ROUNDS [PAUSE IN MICROSECONDS [SPINS [YIELDS]]]; prints "thread TID" for each thread.
  */
 #include "gate.h"
 #include <pthread.h>
@@ -10,10 +10,10 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-enum { THREADS = 4, SPINS = 20000 };
+enum { THREADS = 4 };
 
 static int gate[2], started[2], finished[2];
-static int rounds, pause_us;
+static int rounds, pause_us, spins, yields;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
 static int turn;
@@ -39,9 +39,9 @@ static void *work(void *argument)
         exit(EXIT_FAILURE);
     for (int round = 0; round < rounds; round++) {
         nanosleep(&pause, NULL);
-        for (int i = 0; i < 5; i++)
+        for (int i = 0; i < yields; i++)
             sched_yield();
-        for (volatile int i = 0; i < SPINS; i++)
+        for (volatile int i = 0; i < spins; i++)
             ;
         hand_over(me);
     }
@@ -60,6 +60,8 @@ int main(int argc, char **argv)
 
     rounds = argc > 1 ? atoi(argv[1]) : 100;
     pause_us = argc > 2 ? atoi(argv[2]) : 200;
+    spins = argc > 3 ? atoi(argv[3]) : 20000;
+    yields = argc > 4 ? atoi(argv[4]) : 5;
     if (pipe(gate) || pipe(started) || pipe(finished))
         must("pipe", errno);
     for (int i = 0; i < THREADS; i++) {

@@ -1,4 +1,4 @@
-//! A program under `bpftrace`, which counts the same probes.
+//! `bpftrace`, which counts at the same probes and tracepoints.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,6 +39,18 @@ impl Counted {
             folder,
             pid,
         })
+    }
+
+    /// Counts by `script` what other programs do, from now on until the [end](Self::end).
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn others(script: &str) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let waits = folder.path().join("waits");
+        fs::write(&waits, "echo ready; read -r _\n")?;
+        Self::start(Path::new("/bin/sh"), &waits.display().to_string(), script)
     }
 
     /// The program's process.

@@ -366,15 +366,18 @@ fn switches_of_a_thread_alternate_and_tell_the_other_side() {
         if !is_in {
             let (state, is_preempted) = (word(data, 24), word(data, 28));
             assert!(is_preempted == 1 || state != 0);
+            // Some kernels do not pass every switch to a thread through the tracepoint, and other tracers miss the
+            // same ones: then it is not said how long the thread ran. Switches away are exact: they are compared with the
+            // kernel's counts.
+            let ran_ns = u64::from_ne_bytes(data[32..40].try_into().unwrap());
+            assert_eq!(ran_ns == 0, before != Some(true), "{header:?}");
         }
         if cfg!(target_arch = "x86_64") {
             assert_ne!(header.thread_id, 0);
         }
     }
     assert!(is_running.len() >= 4);
-    // Some kernels do not pass every switch to a thread through the tracepoint, and other tracers
-    // miss the same ones. Switches away are exact: they are compared with the kernel's counts.
-    assert!(outs_in_a_row * 100 <= outs, "{outs_in_a_row} of {outs}");
+    assert!(outs_in_a_row * 4 <= outs, "{outs_in_a_row} of {outs}");
 }
 
 #[test]
