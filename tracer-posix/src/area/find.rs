@@ -233,6 +233,13 @@ impl Area {
         self.owner
     }
 
+    /// Whether the memory that lies in the area may be given back by this process. That waits for the lock of its file, which the area's
+    /// user may have for ever, and whoever waits cannot even be killed.
+    pub(super) fn may_be_released(&self) -> bool {
+        // SAFETY: has no preconditions and cannot fail.
+        self.is_own() || self.owner == unsafe { libc::geteuid() }
+    }
+
     /// When the area was made.
     #[must_use]
     pub fn created(&self) -> MonotonicNs {
@@ -309,6 +316,11 @@ impl Area {
     /// Whether this is the process's own.
     pub(super) fn is_own(&self) -> bool {
         matches!(self.memory, Memory::Own(_))
+    }
+
+    /// Whether numbers that the area names are those of this process's pid namespace.
+    pub(super) fn has_own_numbers(&self) -> bool {
+        self.has_own_numbers
     }
 
     /// Whether a thread that the area names has ended for certain.

@@ -40,10 +40,24 @@ impl Identity {
     pub(super) fn thread_word(self) -> u64 {
         u64::from(self.pid.unsigned_abs()) << 32 | u64::from(self.tid.unsigned_abs())
     }
+
+    /// The thread, and where its number counts, as one word.
+    pub(super) fn entry_word(self) -> u64 {
+        u64::from(home::namespace_of(self.home)) << 32 | u64::from(self.tid.unsigned_abs())
+    }
 }
 
 /// The process and the thread that a word names.
 pub(super) fn thread_of(word: u64) -> (i32, i32) {
     let half = |bits: u64| i32::try_from(bits & 0x7fff_ffff).unwrap_or(0);
     (half(word >> 32), half(word))
+}
+
+/// The pid namespace, 0 where it is not known, and the thread that an entry's word names.
+pub(super) fn entered(word: u64) -> (u32, i32) {
+    let (namespace, tid) = (word >> 32, word & 0x7fff_ffff);
+    (
+        u32::try_from(namespace).unwrap_or(0),
+        i32::try_from(tid).unwrap_or(0),
+    )
 }

@@ -25,18 +25,30 @@ pub(super) fn has_ended(pid: i32, tid: i32) -> bool {
     if result != 0 {
         return io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
     }
-    // It is there, but it may be a zombie.
-    let stat = fs::read(format!("/proc/{pid}/task/{tid}/stat"));
-    stat.ok()
+    is_zombie(pid, tid)
+}
+
+/// Whether thread `tid`, of whatever process in this process's pid namespace, has ended for certain.
+pub(super) fn has_thread_ended(tid: i32) -> bool {
+    tid > 0 && (is_gone(tid) || is_zombie(tid, tid))
+}
+
+/// Whether a thread that is there is one no more, for certain. `stat` tells that too, but of some kernels waits for a process
+/// that runs another program, for as long as that takes.
+pub(super) fn is_zombie(pid: i32, tid: i32) -> bool {
+    let status = fs::read(format!("/proc/{pid}/task/{tid}/status"));
+    status
+        .ok()
         .as_deref()
         .and_then(state)
         .is_some_and(|state| matches!(state, b'Z' | b'X' | b'x'))
 }
 
-/// The state in what `/proc/<pid>/stat` says: after the name, which may have anything in it, parentheses too.
-fn state(stat: &[u8]) -> Option<u8> {
-    let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
-    stat.get(end_of_name + 2).copied()
+/// The state in what `/proc/<pid>/status` says. A name has no line of its own in it: the kernel escapes the ends of lines.
+fn state(status: &[u8]) -> Option<u8> {
+    let mut lines = status.split(|byte| *byte == b'\n');
+    let state = lines.find_map(|line| line.strip_prefix(b"State:\t"))?;
+    state.first().copied()
 }
 
 /// Whether `pid` is in the pid namespace of this process, for certain.
@@ -58,7 +70,7 @@ mod tests {
     fn what_runs_lives_and_what_was_killed_has_ended() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
-        assert!(!has_ended(pid, pid));
+        assert!(!has_ended(pid, pid) && !has_thread_ended(pid));
         assert!(
             has_ended(std::process::id().cast_signed(), pid),
             "no thread of ours"
@@ -68,16 +80,20 @@ mod tests {
         while !has_ended(pid, pid) {
             std::thread::yield_now();
         }
-        assert!(!is_gone(pid), "a zombie");
+        assert!(!is_gone(pid) && has_thread_ended(pid), "a zombie");
         child.wait().unwrap();
-        assert!(has_ended(pid, pid), "not even a zombie any more");
+        assert!(
+            has_ended(pid, pid) && has_thread_ended(pid),
+            "not even a zombie any more"
+        );
         assert!(is_gone(pid) && !is_gone(0));
         assert!(!has_ended(0, 0), "nobody is named");
     }
 
     #[test]
-    fn the_state_comes_after_whatever_the_name_is() {
-        assert_eq!(state(b"1 (a) Z (b) R 2"), Some(b'R'));
+    fn the_state_has_a_line_whatever_the_name_is() {
+        let status = b"Name:\tState:\tZ\nUmask:\t0022\nState:\tR (running)\n";
+        assert_eq!(state(status), Some(b'R'));
         assert_eq!(state(b"nonsense"), None);
     }
 }

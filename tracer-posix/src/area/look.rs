@@ -94,7 +94,11 @@ impl Reading {
         pool: &Pool<'_, AreaWindows<'_>>,
         now: u64,
         has_restarted: bool,
+        slice: &Slice,
     ) -> Look {
+        let now_ms = self.clock.time_of(now).0 / 1_000_000;
+        let namespace = || self.abandoned.namespace();
+        self.stranded.recover(pool, namespace, now_ms, slice);
         let consumed = last_closing(pool).map(|closing| closing.wrapping_add(1));
         let (stage, closed) = self.begin_stage(pool);
         Look {

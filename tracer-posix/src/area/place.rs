@@ -3,11 +3,8 @@
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use tracer_common::area::{
-    ChunkHeader, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, WINDOW_BYTES, chunk_state,
-};
+use tracer_common::area::{ChunkHeader, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, WINDOW_BYTES};
 
 use super::chunk::{Chunk, FIRST_RECORD};
 use super::identity::IDENTITY_TAKES;
@@ -55,11 +52,6 @@ impl Shape {
         let beginning = usize::try_from(FIRST_RECORD).unwrap_or(0) + IDENTITY_TAKES;
         let used = self.chunk_bytes - beginning - lost_at_the_end.min(self.chunk_bytes / 2);
         u32::try_from(stream_bytes.div_ceil(used.max(1)) + 2).unwrap_or(u32::MAX)
-    }
-
-    /// Bytes of a window that its headers take.
-    pub(super) fn header_bytes(self) -> usize {
-        self.reserved * self.chunk_bytes
     }
 
     /// The chunks below `fresh`, window by window: which of the stream's windows, and its chunks.
@@ -130,25 +122,5 @@ impl<'a> Place<'a> {
         let words =
             unsafe { std::slice::from_raw_parts(words, self.bytes / size_of::<AtomicU64>()) };
         Chunk::new(words, &self.header.begun)
-    }
-
-    /// Events of its lane up to its end, those refused included.
-    pub(super) fn events_of_lane(&self) -> u64 {
-        let events = self.chunk().map_or(0, |chunk| chunk.head().events());
-        let refused = self.header.refused.load(Relaxed);
-        let first = self.header.first.load(Relaxed);
-        first.wrapping_add(events).wrapping_add(refused)
-    }
-
-    /// Changes its state, if that is what it is.
-    pub(super) fn change(&self, generation: u32, from: u32, to: u32) -> bool {
-        let word = self.header.state.load(Acquire);
-        let turn = chunk_state::turn_of(word);
-        let (from, to) = (
-            chunk_state::word(generation, turn, from),
-            chunk_state::word(generation, turn, to),
-        );
-        let state = &self.header.state;
-        state.compare_exchange(from, to, AcqRel, Relaxed).is_ok()
     }
 }

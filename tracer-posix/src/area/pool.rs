@@ -28,18 +28,18 @@
 //! # Who is in the way
 //!
 //! All of it is lock-free: a thread that is stopped or killed anywhere here holds nobody up. What it held is found out by its
-//! entry ([`Entered`]): as long as one is set by a thread that lives, the stream's memory is given to nobody else.
+//! entry ([`Entered`]): as long as one is set by a thread that lives, the stream's memory is given to nobody else. What was in the hands of one that was
+//! killed is found by the stream's reader ([`stranded`](super::stranded)).
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU64, fence};
 
 use tracer_common::area::{
-    ENTERING_SLOTS, IDENTITY_RECORD, LANE_SLOTS, StreamControl, WINDOW_SLOTS, chunk_state,
-    pool_mode, window,
+    ENTERING_SLOTS, IDENTITY_RECORD, LANE_SLOTS, WINDOW_SLOTS, chunk_state, pool_mode, window,
 };
 use tracer_common::event_type::EventTypeId;
 
+use super::atomics::{AtomicU64, EnteringEntry, StreamControl, fence};
 use super::identity::{IDENTITY_TAKES, Identity};
 use super::links::{self, Links, Queue, Stack};
 use super::mapping::{self, Parts};
@@ -51,9 +51,8 @@ pub(super) trait Windows: Copy {
     fn count(&self) -> usize;
     /// Where one is mapped; maps it where that has to be done.
     fn base(&self, index: usize) -> Option<NonNull<u8>>;
-    /// Whether nothing was ever written to one, but for headers in its first bytes, so that it need not be looked into.
-    /// (`false` where nobody looks.)
-    fn is_empty(&self, _index: usize, _headers: usize) -> bool {
+    /// Whether no chunk of one was ever handed out, so that it need not be looked into. (`false` where nobody looks.)
+    fn is_empty(&self, _index: usize) -> bool {
         false
     }
 }
@@ -78,29 +77,38 @@ pub(super) struct Pool<'a, W> {
 
 /// A thread's entry that it changes a pool. Nothing is done when it is dropped: [`leave`](Self::leave) it.
 pub(super) struct Entered<'a> {
-    entry: &'a AtomicU64,
+    entry: &'a EnteringEntry,
 }
 
 impl Entered<'_> {
     /// The thread is done.
     pub(super) fn leave(self) {
-        self.entry.store(0, Release);
+        let times = self.entry.times.load(Relaxed);
+        self.entry.times.store(times.wrapping_add(1), Release);
+        self.entry.thread.store(0, Release);
     }
 }
 
 impl<'a, W: Windows> Pool<'a, W> {
     /// Notes that this thread is about to change the pool; `None` where the stream has ended, or too many
-    /// threads do.
-    pub(super) fn enter(&self, identity: Identity) -> Option<Entered<'a>> {
-        let word = identity.thread_word();
+    /// threads do. `tell` is told of each entry before it is tried.
+    pub(super) fn enter(
+        &self,
+        identity: Identity,
+        tell: impl Fn(&EnteringEntry),
+    ) -> Option<Entered<'a>> {
+        let word = identity.entry_word();
         let first = usize::try_from(identity.tid.unsigned_abs()).unwrap_or(0);
         let entry = (0..ENTERING_SLOTS)
             .filter_map(|step| {
                 self.parts
                     .entering(self.slot, (first + step) % ENTERING_SLOTS)
             })
-            .map(|entry| &entry.thread)
-            .find(|entry| entry.compare_exchange(0, word, SeqCst, Relaxed).is_ok())?;
+            .find(|entry| {
+                tell(entry);
+                let thread = &entry.thread;
+                thread.compare_exchange(0, word, SeqCst, Relaxed).is_ok()
+            })?;
         // Whoever ends the stream changes the generation, passes a barrier, and then looks at the entries.
         fence(SeqCst);
         let entered = Entered { entry };
@@ -125,14 +133,13 @@ impl<'a, W: Windows> Pool<'a, W> {
         (untrusted < self.windows.count()).then_some(untrusted)
     }
 
-    /// Every chunk that was ever handed out, window by window of the stream, from the n-th on; `None` of a window in which no chunk was ever
-    /// written to.
+    /// Every chunk that was ever handed out, window by window of the stream, from the n-th on; `None` of a window in which none
+    /// was.
     pub(super) fn places_by_window(
         &self,
         first: usize,
     ) -> impl Iterator<Item = Option<impl Iterator<Item = Place<'a>>>> {
         let pool = *self;
-        let headers = self.shape.header_bytes();
         let fresh = self.control.fresh.load(Acquire);
         // In a stream that is no more than a slot, or a hostile one's, the list of windows ends before.
         self.shape
@@ -140,7 +147,7 @@ impl<'a, W: Windows> Pool<'a, W> {
             .skip(first)
             .map_while(move |(n, ordinals)| Some((pool.window(n)?, ordinals)))
             .map(move |(window, ordinals)| {
-                if pool.windows.is_empty(window, headers) {
+                if pool.windows.is_empty(window) {
                     return None;
                 }
                 let base = pool.windows.base(window)?;
@@ -151,7 +158,7 @@ impl<'a, W: Windows> Pool<'a, W> {
             })
     }
 
-    fn closed(&self) -> Queue<'a, Self> {
+    pub(super) fn closed(&self) -> Queue<'a, Self> {
         Queue {
             oldest: &self.control.oldest,
             newest: &self.control.newest,
@@ -164,25 +171,31 @@ impl<'a, W: Windows> Pool<'a, W> {
     ///
     /// [`ChunkHeader::closing`]: tracer_common::area::ChunkHeader::closing
     pub(super) fn first_closing(&self) -> Option<u64> {
-        let oldest = links::number_of(self.control.oldest.load(Acquire))?;
-        Some(self.place(oldest)?.header.closing.load(Acquire))
+        for _ in 0..AT_ONCE {
+            let oldest = self.control.oldest.load(Acquire);
+            let closing = self.order(links::number_of(oldest)?)?.load(Acquire);
+            if self.control.oldest.load(Acquire) == oldest {
+                return Some(closing);
+            }
+        }
+        None
     }
 
-    fn ended(&self) -> Stack<'a, Self> {
+    pub(super) fn ended(&self) -> Stack<'a, Self> {
         Stack {
             top: &self.control.ended,
             links: *self,
         }
     }
 
-    fn released(&self) -> Stack<'a, Self> {
+    pub(super) fn released(&self) -> Stack<'a, Self> {
         Stack {
             top: &self.control.released,
             links: *self,
         }
     }
 
-    fn free_lanes(&self) -> Stack<'a, Lanes<'a>> {
+    pub(super) fn free_lanes(&self) -> Stack<'a, Lanes<'a>> {
         Stack {
             top: &self.control.free_lanes,
             links: Lanes(self.parts),
@@ -190,15 +203,16 @@ impl<'a, W: Windows> Pool<'a, W> {
     }
 
     /// Gives `identity` a chunk with room for an event with so much data; `old` is the one that it had. That one is
-    /// closed; where there is no other to be had it is left as it is.
+    /// closed; where there is no other to be had it is left as it is. `tell` is told of each chunk before it is opened.
     pub(super) fn open(
         &self,
         identity: Identity,
         is_restartable: bool,
         data_length: usize,
         old: Option<&Place<'a>>,
+        tell: impl Fn(&Place<'a>),
     ) -> Option<Place<'a>> {
-        if let Some(place) = self.take_ended(identity, data_length) {
+        if let Some(place) = self.take_ended(identity, data_length, &tell) {
             if let Some(old) = old {
                 let (lane, _events) = self.close(old);
                 self.put_lane_back(lane);
@@ -218,6 +232,7 @@ impl<'a, W: Windows> Pool<'a, W> {
                 (lane, closed.map_or(0, |closed| closed.load(Relaxed)))
             }
         };
+        tell(&place);
         self.begin(&place, identity, is_restartable, (lane, first));
         Some(place)
     }
@@ -238,15 +253,23 @@ impl<'a, W: Windows> Pool<'a, W> {
 
     /// A chunk whose thread has ended, with room for an event and the name of its new thread. Those without are closed;
     /// where there are many, the rest of them by who comes next.
-    fn take_ended(&self, identity: Identity, data_length: usize) -> Option<Place<'a>> {
+    fn take_ended(
+        &self,
+        identity: Identity,
+        data_length: usize,
+        tell: impl Fn(&Place<'a>),
+    ) -> Option<Place<'a>> {
         for _ in 0..AT_ONCE {
             let place = self.place(self.ended().pop()?)?;
+            tell(&place);
             // Before it is open: a chunk that is, and names a thread that has ended, has been abandoned.
             self.name_writer(&place, identity);
+            // Whoever is killed here is counted as a writer for good, and never as less than none.
+            self.control.writers.fetch_add(1, Relaxed);
             if !place.change(self.generation, chunk_state::ENDED, chunk_state::OPEN) {
+                self.control.writers.fetch_sub(1, Relaxed);
                 continue;
             }
-            self.control.writers.fetch_add(1, Relaxed);
             if place.chunk()?.has_room(data_length + IDENTITY_TAKES) {
                 return Some(place);
             }
@@ -258,7 +281,7 @@ impl<'a, W: Windows> Pool<'a, W> {
 
     /// A chunk that is nobody's: one that was read, one that was never used, or else, where the oldest may be overwritten,
     /// the one that was closed first.
-    fn take_free(&self) -> Option<Place<'a>> {
+    pub(super) fn take_free(&self) -> Option<Place<'a>> {
         let consumed = self.control.consumed.load(Acquire);
         let was_read = self.closed().pop(|closing| closing < consumed);
         let overwrites = self.control.mode.load(Relaxed) == pool_mode::OVERWRITE_OLDEST;
@@ -328,7 +351,7 @@ impl<'a, W: Windows> Pool<'a, W> {
     }
 
     /// A chunk that was never used, if the stream may have one more.
-    fn take_unused(&self) -> Option<u32> {
+    pub(super) fn take_unused(&self) -> Option<u32> {
         let control = self.control;
         let writers = control.writers.load(Relaxed).saturating_add(1);
         let most = control
@@ -397,8 +420,8 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
         let turn = chunk_state::turn_of(header.state.load(Relaxed));
         let open = chunk_state::word(self.generation, turn, chunk_state::OPEN);
-        header.state.store(open, Release);
         self.control.writers.fetch_add(1, Relaxed);
+        header.state.store(open, Release);
         self.control.changes.fetch_add(1, Release);
     }
 
@@ -438,7 +461,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         (lane, events)
     }
 
-    fn take_lane(&self) -> Option<u32> {
+    pub(super) fn take_lane(&self) -> Option<u32> {
         if let Some(lane) = self.free_lanes().pop() {
             return Some(lane);
         }
@@ -484,7 +507,7 @@ impl<W: Windows> Links for Pool<'_, W> {
 }
 
 /// The lanes without a chunk.
-struct Lanes<'a>(Parts<'a>);
+pub(super) struct Lanes<'a>(Parts<'a>);
 
 impl Links for Lanes<'_> {
     fn link(&self, number: u32) -> Option<&AtomicU64> {

@@ -24,6 +24,13 @@ const FEW_MAPPED: usize = 8;
 /// Windows of all areas together from which on each may have few. A process may have 65,530 mappings.
 const MANY_IN_ALL: usize = 8192;
 
+/// What a chunk begins with, which is never all zeros once it was handed out.
+const CHUNK_HEAD_BYTES: usize = 64;
+
+/// Bytes of headers at the start of a window that say whether any of its chunks was handed out: they are in order, and of so many
+/// at once not all belong to threads that have not come to write their headers.
+const HEADERS_LOOKED_AT: usize = 4096;
+
 /// Windows of all areas that are mapped now.
 static MAPPED_IN_ALL: AtomicUsize = AtomicUsize::new(0);
 
@@ -86,7 +93,7 @@ impl MappedWindows {
         self.file.as_fd()
     }
 
-    /// Whether what lies at this address was ever written. What was not is not there, and whoever looks at it makes it.
+    /// Whether a chunk at this address was ever written to. What was not is not there, and whoever looks at it makes it.
     fn is_written(&self, place: NonNull<u8>) -> bool {
         let mapped = self.mapped.borrow();
         let offset = mapped.iter().find_map(|window| {
@@ -94,15 +101,22 @@ impl MappedWindows {
             let inside = place.addr().get().checked_sub(base)?;
             (inside < WINDOW_BYTES).then_some(DATA_OFFSET + window.index * WINDOW_BYTES + inside)
         });
-        offset.is_some_and(|offset| self.first_written_from(offset) == Some(offset))
+        offset.is_some_and(|offset| self.has_any::<CHUNK_HEAD_BYTES>(offset))
     }
 
-    /// Where the next byte lies that was written, from an offset in the file on.
-    fn first_written_from(&self, offset: usize) -> Option<usize> {
-        let offset = libc::off_t::try_from(offset).ok()?;
-        // SAFETY: takes no pointers. The descriptor was opened anew, so that nobody else has its position.
-        let found = unsafe { libc::lseek(self.file.as_raw_fd(), offset, libc::SEEK_DATA) };
-        usize::try_from(found).ok()
+    /// Whether there is anything but zeros in some bytes of the file. To read it makes nothing, and waits for nobody. (What `lseek()`
+    /// says of holes waits for the file's lock: a hostile process has that for as long as it likes, with a `write()` of bytes that
+    /// do not come.)
+    fn has_any<const BYTES: usize>(&self, offset: usize) -> bool {
+        let Ok(offset) = libc::off_t::try_from(offset) else {
+            return false;
+        };
+        let mut bytes = [0_u8; BYTES];
+        let file = self.file.as_raw_fd();
+        // SAFETY: the buffer is valid for so many bytes.
+        let read = unsafe { libc::pread(file, bytes.as_mut_ptr().cast(), BYTES, offset) };
+        // All of them at once: what was not read is zero.
+        read > 0 && bytes.iter().fold(0, |all, byte| all | byte) != 0
     }
 }
 
@@ -135,10 +149,8 @@ impl Windows for &MappedWindows {
         mapped.first().map(|window| window.mapping.base())
     }
 
-    fn is_empty(&self, index: usize, headers: usize) -> bool {
-        let start = DATA_OFFSET + index * WINDOW_BYTES;
-        self.first_written_from(start + headers)
-            .is_none_or(|found| found >= start + WINDOW_BYTES)
+    fn is_empty(&self, index: usize) -> bool {
+        !self.has_any::<HEADERS_LOOKED_AT>(DATA_OFFSET + index * WINDOW_BYTES)
     }
 }
 
@@ -210,10 +222,10 @@ impl Windows for AreaWindows<'_> {
         }
     }
 
-    fn is_empty(&self, index: usize, headers: usize) -> bool {
+    fn is_empty(&self, index: usize) -> bool {
         match self {
             Self::Own => false,
-            Self::Mapped(windows) => windows.is_empty(index, headers),
+            Self::Mapped(windows) => windows.is_empty(index),
         }
     }
 }
@@ -247,21 +259,23 @@ mod tests {
             assert_eq!(word(&windows, index).load(Relaxed), index + 1);
         }
         let windows = &windows;
-        assert!(!windows.is_empty(199, 0) && windows.is_empty(200, 0));
-        assert!(windows.is_empty(199, 4096), "beside its first page");
+        assert!(!windows.is_empty(199) && windows.is_empty(200));
     }
 
     #[test]
     fn what_was_never_written_is_found_out_without_making_it() {
         let windows = windows();
         let base = (&windows).base(7).unwrap();
-        assert!((&windows).is_empty(7, 0) && !windows.is_written(base));
+        assert!((&windows).is_empty(7) && !windows.is_written(base));
         // SAFETY: within the window.
         let third_page = unsafe { base.add(2 * 4096) };
         // SAFETY: mapped, aligned, and only reached by atomics.
         unsafe { third_page.cast::<AtomicUsize>().as_ref() }.store(1, Relaxed);
         assert!(windows.is_written(third_page) && !windows.is_written(base));
-        assert!(!(&windows).is_empty(7, 4096));
+        assert!((&windows).is_empty(7), "no header says anything");
+        // SAFETY: mapped, aligned, and only reached by atomics.
+        unsafe { base.cast::<AtomicUsize>().as_ref() }.store(1, Relaxed);
+        assert!(!(&windows).is_empty(7));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::place::Place;
 use super::pool::Pool;
 use super::reader_windows::AreaWindows;
 use super::round::{Present, Round, Run, Stand};
+use super::stranded::Stranded;
 use super::ticks::TickClock;
 use super::type_numbers::TypeNumbers;
 use crate::event::MonotonicNs;
@@ -65,6 +66,7 @@ pub(super) struct Reading {
     /// The chunks with something to read as of then, or that may have it: by lane, in order.
     pub(super) present: Vec<Present>,
     pub(super) abandoned: Abandoned,
+    pub(super) stranded: Stranded,
     /// What was read of each chunk, by its number.
     pub(super) chunks: HashMap<u32, ChunkCursor>,
     pub(super) lanes: Lanes,
@@ -90,6 +92,7 @@ impl Reading {
             changes: None,
             present: Vec::new(),
             abandoned: Abandoned::new(),
+            stranded: Stranded::new(),
             chunks: HashMap::new(),
             lanes: Lanes::default(),
             waits: Cell::default(),

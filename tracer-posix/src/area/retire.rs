@@ -3,12 +3,15 @@
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use tracer_common::area::{
-    ENTERING_SLOTS, StreamControl, WINDOW_BYTES, WINDOW_SLOTS, chunk_state, stream_state, window,
+    ENTERING_SLOTS, LEFT_FOR_GOOD, StreamControl, WINDOW_BYTES, WINDOW_SLOTS, chunk_state,
+    stream_state, window,
 };
 
+use super::alive::own_pid_namespace;
 use super::allowance::Allowance;
 use super::find::Area;
-use super::identity::thread_of;
+use super::identity::{entered, thread_of};
+use super::liveness;
 use super::mapping::{self, Parts};
 use super::names::own_pid;
 use super::place::{Place, Shape};
@@ -28,7 +31,8 @@ pub(super) fn reclaim(
         if let Some(generation) = abandoned(area, control) {
             end(area, parts, (index, control), generation);
         } else if control.state.load(Acquire) == stream_state::ENDING {
-            finish(area, parts, (index, control));
+            let allowance = Allowance::begin(area);
+            finish(area, parts, (index, control), &allowance);
         }
     }
 }
@@ -52,12 +56,17 @@ pub(super) fn end(
     parts.header().active.fetch_and(!(1_u32 << index), AcqRel);
     control.ended_generation.store(generation, Relaxed);
     control.state.store(stream_state::ENDING, Release);
-    finish(area, parts, (index, control));
+    finish(area, parts, (index, control), &Allowance::begin(area));
 }
 
 /// Gives the slot of a stream that has ended free, if no thread can be in its memory any more.
-fn finish(area: &Area, parts: Parts<'_>, (index, control): (usize, &StreamControl)) {
-    if !move_state(control, stream_state::ENDING, stream_state::CLAIMED) {
+fn finish(
+    area: &Area,
+    parts: Parts<'_>,
+    (index, control): (usize, &StreamControl),
+    allowance: &Allowance,
+) {
+    if allowance.is_spent() || !move_state(control, stream_state::ENDING, stream_state::CLAIMED) {
         return;
     }
     let generation = control.ended_generation.load(Relaxed);
@@ -73,8 +82,7 @@ fn finish(area: &Area, parts: Parts<'_>, (index, control): (usize, &StreamContro
         generation,
         has_restarted,
     };
-    let allowance = Allowance::begin(area);
-    if ended.is_in_use(&allowance) || !release_memory(area, parts, generation, &allowance) {
+    if ended.is_in_use(allowance) || !release_memory(area, parts, generation, allowance) {
         control.state.store(stream_state::ENDING, Release);
         return;
     }
@@ -82,8 +90,12 @@ fn finish(area: &Area, parts: Parts<'_>, (index, control): (usize, &StreamContro
     control.state.store(stream_state::FREE, Release);
 }
 
-/// Gives the memory of a stream's windows back to the machine, as far as there is time for it. Whether that is all.
+/// Gives the memory of a stream's windows back to the machine, as far as there is time for it. Whether that is all. Where this process may not, the
+/// memory is the next stream's.
 fn release_memory(area: &Area, parts: Parts<'_>, generation: u32, allowance: &Allowance) -> bool {
+    if !area.may_be_released() {
+        return !allowance.is_spent();
+    }
     for index in windows_of(parts, generation) {
         if allowance.is_spent() {
             return false;
@@ -92,7 +104,7 @@ fn release_memory(area: &Area, parts: Parts<'_>, generation: u32, allowance: &Al
             mapping::release(base, WINDOW_BYTES);
         }
     }
-    true
+    !allowance.is_spent()
 }
 
 fn windows_of(parts: Parts<'_>, generation: u32) -> impl Iterator<Item = usize> {
@@ -116,12 +128,23 @@ struct Ended<'a> {
 
 impl Ended<'_> {
     fn is_in_use(&self, allowance: &Allowance) -> bool {
+        let own = own_pid_namespace();
         let in_pool = (0..ENTERING_SLOTS)
             .filter_map(|entry| self.parts.entering(self.index, entry))
             .map(|entry| entry.thread.load(Acquire))
-            .filter(|thread| *thread != 0)
-            .any(|thread| !self.area.has_ended(thread_of(thread)));
+            .filter(|word| *word != 0)
+            .any(|word| allowance.is_spent() || !self.has_left(word, own));
         in_pool || self.is_any_under_way(allowance)
+    }
+
+    /// Whether the thread of an entry has ended for certain. `own` is this process's pid namespace.
+    fn has_left(&self, word: u64, own: u64) -> bool {
+        let (namespace, tid) = entered(word);
+        let has_own_number = match namespace {
+            0 => self.area.has_own_numbers(),
+            of => u64::from(of) == own,
+        };
+        word == LEFT_FOR_GOOD || has_own_number && liveness::has_thread_ended(tid)
     }
 
     /// Whether a thread may be writing a record: also where there is no time to find out.

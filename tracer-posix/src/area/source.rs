@@ -199,7 +199,7 @@ impl Source for AreaSource {
                     if !(has_restarted && self.has_only_own_threads) {
                         slot::barrier();
                     }
-                    self.reading.begin_look(&pool, now, has_restarted)
+                    self.reading.begin_look(&pool, now, has_restarted, &slice)
                 });
                 if !(self.reading).go_on_looking(&pool, area, &mut look, &slice) {
                     self.look = Some(look);
@@ -214,7 +214,7 @@ impl Source for AreaSource {
         }
         if let Some(consumed) = round.consumed() {
             pool.control.consumed.store(consumed, Release);
-            if round.bytes > self.release_above {
+            if round.bytes > self.release_above && area.may_be_released() {
                 pool.release_read(consumed);
             }
         }

@@ -5,11 +5,12 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicPtr, AtomicU32, compiler_fence};
 
-use tracer_common::area::{STREAM_SLOTS, StreamControl, emitters};
+use tracer_common::area::{LEFT_FOR_GOOD, STREAM_SLOTS, StreamControl, chunk_state, emitters};
 
 use super::chunk::Chunk;
 use super::errno;
 use super::identity::Identity;
+use super::in_hand::{Change, InHand};
 use super::mapping::Parts;
 use super::place::{Place, Shape};
 use super::pool::Pool;
@@ -55,6 +56,7 @@ pub(super) struct ThreadState {
     busy: Cell<usize>,
     tid: i32,
     pub(super) lanes: [Lane; STREAM_SLOTS],
+    in_hand: InHand,
 }
 
 /// Key whose destructor runs when a thread ends; `u32::MAX` before it was made.
@@ -125,6 +127,7 @@ fn make() -> Option<(&'static ThreadState, bool)> {
             max_data: Cell::new(0),
             role: Cell::new(Role::Unknown),
         }),
+        in_hand: InHand::default(),
     };
     // SAFETY: the mapping is page aligned, as large as the type, and ours alone.
     unsafe { place.write(state) };
@@ -248,27 +251,96 @@ impl ThreadState {
             return false;
         };
         let identity = self.identity();
-        let Some(entered) = pool.enter(identity) else {
-            if control.generation.load(Acquire) == lane.generation.get() {
-                control.refused_no_chunk.fetch_add(1, Relaxed);
+        let is_there = self.change(&pool, parts, |change| {
+            change.set_old(lane.chunk.load(Relaxed));
+            // Out of a handler's hands.
+            let old = NonNull::new(lane.chunk.swap(std::ptr::null_mut(), AcqRel))
+                .map(|base| pool.shape.place_at(base));
+            let new = pool.open(
+                identity,
+                self.is_restartable(),
+                data_length,
+                old.as_ref(),
+                |place| change.set_new(place.base),
+            );
+            if new.is_none() {
+                match &old {
+                    Some(old) => old.header.refused.fetch_add(1, Relaxed),
+                    None => control.refused_no_chunk.fetch_add(1, Relaxed),
+                };
             }
+            if let Some(place) = new.as_ref().or(old.as_ref()) {
+                self.install(lane, &pool, place);
+            }
+            new.is_some()
+        });
+        if is_there.is_none() && control.generation.load(Acquire) == lane.generation.get() {
+            control.refused_no_chunk.fetch_add(1, Relaxed);
+        }
+        is_there.unwrap_or(false)
+    }
+
+    /// Changes a pool; `None` where the stream has ended, or too many threads do.
+    fn change<R>(
+        &self,
+        pool: &Pool<'static, OwnWindows>,
+        parts: Parts<'static>,
+        act: impl FnOnce(&Change) -> R,
+    ) -> Option<R> {
+        let here = stack_pointer();
+        self.give_up_left(here, parts);
+        let unknown = Change::default();
+        let change = self.in_hand.begin(here, pool.slot).unwrap_or(&unknown);
+        let entered = pool.enter(self.identity(), |entry| change.set_entry(entry));
+        let result = entered.map(|entered| {
+            let result = act(change);
+            entered.leave();
+            result
+        });
+        change.end();
+        result
+    }
+
+    /// Gives up what this thread has begun to change and will never end: see [`in_hand`](super::in_hand). The stream's reader puts what is
+    /// in no list where it belongs.
+    fn give_up_left(&self, here: usize, parts: Parts<'static>) {
+        while let Some(left) = self.in_hand.take_left(here) {
+            // SAFETY: null, or in the area's fixed parts, which stay mapped.
+            if let Some(entry) = unsafe { left.entry.as_ref() } {
+                let own = self.identity().entry_word();
+                let thread = &entry.thread;
+                // It may have been left in order just before.
+                let _ = thread.compare_exchange(own, LEFT_FOR_GOOD, AcqRel, Relaxed);
+            }
+            let Some(lane) = self.lanes.get(left.slot) else {
+                continue;
+            };
+            left.chunks
+                .into_iter()
+                .filter_map(NonNull::new)
+                .filter(|base| self.has_left_open(lane, parts, left.slot, *base))
+                .for_each(|base| self.leave(lane, parts, left.slot, base));
+        }
+    }
+
+    /// Whether a chunk is open in this thread's name, and nowhere in its hands.
+    fn has_left_open(
+        &self,
+        lane: &Lane,
+        parts: Parts<'static>,
+        slot: usize,
+        base: NonNull<u8>,
+    ) -> bool {
+        let Some(pool) = self.pool(lane, parts, slot) else {
             return false;
         };
-        // Out of a handler's hands.
-        let old = NonNull::new(lane.chunk.swap(std::ptr::null_mut(), AcqRel))
-            .map(|base| pool.shape.place_at(base));
-        let new = pool.open(identity, self.is_restartable(), data_length, old.as_ref());
-        if new.is_none() {
-            match &old {
-                Some(old) => old.header.refused.fetch_add(1, Relaxed),
-                None => control.refused_no_chunk.fetch_add(1, Relaxed),
-            };
-        }
-        if let Some(place) = new.as_ref().or(old.as_ref()) {
-            self.install(lane, &pool, place);
-        }
-        entered.leave();
-        new.is_some()
+        let header = pool.shape.place_at(base).header;
+        let state = header.state.load(Acquire);
+        chunk_state::of(state) == chunk_state::OPEN
+            && chunk_state::generation_of(state) == pool.generation
+            && header.thread.load(Acquire) == self.identity().thread_word()
+            && lane.chunk.load(Relaxed) != base.as_ptr()
+            && !self.in_hand.has(base)
     }
 
     /// The chunk is the thread's from now on, unless a handler has come and got it another one.
@@ -306,11 +378,11 @@ impl ThreadState {
     pub(super) fn count_refused_in_chunk(&self, lane: &Lane, parts: Parts<'static>, slot: usize) {
         if let Some(base) = NonNull::new(lane.chunk.load(Relaxed))
             && let Some(pool) = self.pool(lane, parts, slot)
-            && let Some(entered) = pool.enter(self.identity())
         {
-            let header = pool.shape.place_at(base).header;
-            header.refused.fetch_add(1, Relaxed);
-            entered.leave();
+            self.change(&pool, parts, |_| {
+                let header = pool.shape.place_at(base).header;
+                header.refused.fetch_add(1, Relaxed);
+            });
         }
     }
 
@@ -339,11 +411,8 @@ impl ThreadState {
 
     /// Leaves a chunk of the stream's to whoever needs one.
     fn leave(&self, lane: &Lane, parts: Parts<'static>, slot: usize, base: NonNull<u8>) {
-        if let Some(pool) = self.pool(lane, parts, slot)
-            && let Some(entered) = pool.enter(self.identity())
-        {
-            pool.end(&pool.shape.place_at(base));
-            entered.leave();
+        if let Some(pool) = self.pool(lane, parts, slot) {
+            self.change(&pool, parts, |_| pool.end(&pool.shape.place_at(base)));
         }
     }
 

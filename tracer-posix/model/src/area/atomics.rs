@@ -1,8 +1,79 @@
-//! What chunks and lists are made of here: the model checker's atomics.
+//! What chunks, lists and pools are made of here: the model checker's atomics, at any of whose changes a thread may be killed.
 
 use std::sync::atomic::Ordering;
 
-pub(super) use loom::sync::atomic::{AtomicU64, fence};
+pub(super) use loom::sync::atomic::fence;
+
+use super::killed;
+pub(super) use super::stand_ins::{EnteringEntry, StreamControl};
+
+macro_rules! atomic {
+    ($name:ident, $number:ty) => {
+        /// The model checker's.
+        #[derive(Debug)]
+        pub(super) struct $name(loom::sync::atomic::$name);
+
+        #[allow(dead_code, reason = "not each is needed of each width")]
+        impl $name {
+            pub(super) fn new(value: $number) -> Self {
+                Self(loom::sync::atomic::$name::new(value))
+            }
+
+            pub(super) fn load(&self, order: Ordering) -> $number {
+                self.0.load(order)
+            }
+
+            pub(super) fn store(&self, value: $number, order: Ordering) {
+                killed::step();
+                self.0.store(value, order);
+            }
+
+            pub(super) fn swap(&self, value: $number, order: Ordering) -> $number {
+                killed::step();
+                self.0.swap(value, order)
+            }
+
+            pub(super) fn compare_exchange(
+                &self,
+                current: $number,
+                new: $number,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$number, $number> {
+                killed::step();
+                self.0.compare_exchange(current, new, success, failure)
+            }
+
+            pub(super) fn fetch_add(&self, value: $number, order: Ordering) -> $number {
+                killed::step();
+                self.0.fetch_add(value, order)
+            }
+
+            pub(super) fn fetch_sub(&self, value: $number, order: Ordering) -> $number {
+                killed::step();
+                self.0.fetch_sub(value, order)
+            }
+
+            pub(super) fn fetch_max(&self, value: $number, order: Ordering) -> $number {
+                killed::step();
+                self.0.fetch_max(value, order)
+            }
+
+            pub(super) fn fetch_update(
+                &self,
+                set_order: Ordering,
+                fetch_order: Ordering,
+                update: impl FnMut($number) -> Option<$number>,
+            ) -> Result<$number, $number> {
+                killed::step();
+                self.0.fetch_update(set_order, fetch_order, update)
+            }
+        }
+    };
+}
+
+atomic!(AtomicU32, u32);
+atomic!(AtomicU64, u64);
 
 /// One half of an asymmetric fence: the compiler keeps the order, and the other side's
 /// `membarrier()` makes the processor keep it. The pair orders what two full fences order.

@@ -1,0 +1,178 @@
+//! What a thread has in hand while it changes a pool, so that it finds out what it has left there for good.
+//!
+//! A handler may come at any moment. Usually it returns; it may emit before. But it may also jump out of what it has interrupted
+//! (`siglongjmp()`), which never gets to its end then. The stack alone tells: where a frame lies now, no older one can be any more.
+
+use std::cell::Cell;
+use std::ptr::{NonNull, null, null_mut};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::compiler_fence;
+
+use tracer_common::area::EnteringEntry;
+
+/// Changes of one thread that are known at once. Those of handlers that interrupt each other deeper than that are not.
+const AT_ONCE: usize = 8;
+
+/// Bytes of stack that the frames of a change take at least, from the lowest on.
+const FRAME: usize = 64;
+
+/// All that a thread has begun to change. A handler may use it between any two of its instructions.
+#[derive(Default)]
+pub(super) struct InHand {
+    changes: [Change; AT_ONCE],
+}
+
+/// One change of a pool.
+pub(super) struct Change {
+    /// The lowest address of its frames; 0 where there is no change.
+    frame: Cell<usize>,
+    slot: Cell<usize>,
+    /// The entry that it has or tries to take; null where there is no change.
+    entry: Cell<*const EnteringEntry>,
+    /// Where the chunks begin that it takes from the thread, and gives to it.
+    old: Cell<*mut u8>,
+    new: Cell<*mut u8>,
+}
+
+/// What a thread has left for good.
+pub(super) struct Left {
+    pub(super) slot: usize,
+    /// Null where another change has it, or may have it.
+    pub(super) entry: *const EnteringEntry,
+    pub(super) chunks: [*mut u8; 2],
+}
+
+impl Default for Change {
+    fn default() -> Self {
+        Self {
+            frame: Cell::new(0),
+            slot: Cell::new(0),
+            entry: Cell::new(null()),
+            old: Cell::new(null_mut()),
+            new: Cell::new(null_mut()),
+        }
+    }
+}
+
+impl Change {
+    /// Before it is tried to be taken.
+    pub(super) fn set_entry(&self, entry: &EnteringEntry) {
+        self.entry.set(entry);
+        compiler_fence(SeqCst);
+    }
+
+    /// Before it is taken from the thread.
+    pub(super) fn set_old(&self, base: *mut u8) {
+        self.old.set(base);
+        compiler_fence(SeqCst);
+    }
+
+    /// Before it is the thread's.
+    pub(super) fn set_new(&self, base: NonNull<u8>) {
+        self.new.set(base.as_ptr());
+        compiler_fence(SeqCst);
+    }
+
+    /// It is done, and the entry is not its any more.
+    pub(super) fn end(&self) {
+        compiler_fence(SeqCst);
+        self.entry.set(null());
+        self.old.set(null_mut());
+        self.new.set(null_mut());
+        compiler_fence(SeqCst);
+        self.frame.set(0);
+        compiler_fence(SeqCst);
+    }
+}
+
+impl InHand {
+    /// Notes that a change begins, whose frames are at `frame` and above.
+    pub(super) fn begin(&self, frame: usize, slot: usize) -> Option<&Change> {
+        let change = self.changes.iter().find(|change| change.frame.get() == 0)?;
+        change.frame.set(frame);
+        change.slot.set(slot);
+        compiler_fence(SeqCst);
+        Some(change)
+    }
+
+    /// Takes away a change that was left for good, if there is one: its frames are where those of a change lie that begins now.
+    pub(super) fn take_left(&self, frame: usize) -> Option<Left> {
+        let is_there = |change: &&Change| change.frame.get().wrapping_sub(frame) < FRAME;
+        let change = self.changes.iter().find(is_there)?;
+        let (slot, entry) = (change.slot.get(), change.entry.get());
+        let chunks = [change.old.get(), change.new.get()];
+        change.end();
+        let is_others = self.changes.iter().any(|other| other.entry.get() == entry);
+        Some(Left {
+            slot,
+            entry: if is_others { null() } else { entry },
+            chunks,
+        })
+    }
+
+    /// Whether a change has this chunk.
+    pub(super) fn has(&self, base: NonNull<u8>) -> bool {
+        let base = base.as_ptr();
+        let has = |change: &Change| change.old.get() == base || change.new.get() == base;
+        self.changes.iter().any(has)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> EnteringEntry {
+        // SAFETY: all of it is atomics, for which zeros are valid.
+        unsafe { std::mem::zeroed() }
+    }
+
+    #[test]
+    fn what_has_its_frames_where_others_are_now_was_left() {
+        let (in_hand, entries) = (InHand::default(), [entry(), entry()]);
+        in_hand.begin(0x1000, 3).unwrap().set_entry(&entries[0]);
+        assert!(in_hand.take_left(0x800).is_none(), "a handler is deeper");
+        in_hand.begin(0x800, 4).unwrap().set_entry(&entries[1]);
+        assert!(
+            in_hand.take_left(0x9000).is_none(),
+            "another stack may be anywhere"
+        );
+        let left = in_hand.take_left(0x1000 - FRAME / 2).unwrap();
+        assert_eq!(left.slot, 3);
+        assert!(std::ptr::eq(left.entry, &raw const entries[0]));
+        assert!(in_hand.take_left(0x1000).is_none(), "once");
+        assert_eq!(in_hand.take_left(0x800).unwrap().slot, 4);
+    }
+
+    #[test]
+    fn the_entry_of_another_change_is_left_to_that() {
+        let (in_hand, entry) = (InHand::default(), entry());
+        in_hand.begin(0x1000, 0).unwrap().set_entry(&entry);
+        // It tries the same one first.
+        in_hand.begin(0x800, 0).unwrap().set_entry(&entry);
+        assert!(in_hand.take_left(0x800).unwrap().entry.is_null());
+        assert!(!in_hand.take_left(0x1000).unwrap().entry.is_null());
+    }
+
+    #[test]
+    fn a_change_knows_its_chunks_until_it_ends() {
+        let in_hand = InHand::default();
+        let mut word = 0_u8;
+        let base = NonNull::from(&mut word);
+        let change = in_hand.begin(0x1000, 0).unwrap();
+        assert!(!in_hand.has(base));
+        change.set_new(base);
+        assert!(in_hand.has(base));
+        change.end();
+        assert!(!in_hand.has(base));
+        in_hand.begin(0x1000, 0).unwrap();
+        assert!(!in_hand.has(base), "another change");
+    }
+
+    #[test]
+    fn what_is_too_much_is_not_known() {
+        let in_hand = InHand::default();
+        let begun = |depth: usize| in_hand.begin(0x10000 - depth * 0x100, 0).is_some();
+        assert_eq!((0..=AT_ONCE).filter(|depth| begun(*depth)).count(), AT_ONCE);
+    }
+}
