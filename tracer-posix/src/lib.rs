@@ -35,6 +35,8 @@ mod layer;
 pub mod log;
 pub mod logged;
 pub mod source;
+#[doc(hidden)]
+pub mod spent;
 pub mod stream;
 pub mod wire;
 

@@ -23,6 +23,11 @@ pub trait Source: Send {
         false
     }
 
+    /// Whether it is asked before all others where there is not time for all: its events are nobody's who could make them take long.
+    fn comes_first(&self) -> bool {
+        false
+    }
+
     /// Says that the stream's reader is about to sleep: whoever records an event from now on wakes it. The reader has to
     /// [collect](Self::collect) once more before it [sleeps](Self::sleep). `false` from a source that cannot wake anybody, or not yet.
     fn announce_sleep(&mut self) -> bool {
@@ -57,6 +62,18 @@ pub trait Source: Send {
     /// The next [`collect`](Self::collect) hands over what is there by then, and does not go on with what was there before.
     fn begin_anew(&mut self) {}
 
+    /// The stream ends: what this has not brought of the time up to `until` nobody waits for any longer. It is counted as lost
+    /// ([`LossCause::NotRead`]), if that can be done by `end`, and this is collected no more.
+    fn count_unread(
+        &mut self,
+        until: MonotonicNs,
+        end: std::time::Instant,
+        batch: &mut Batch<'_>,
+    ) -> Unread {
+        let _ = (until, end, batch);
+        Unread::Nothing
+    }
+
     /// Most bytes of memory that it takes to collect all that there is, and to keep it.
     fn memory_needed(&self) -> usize {
         0
@@ -80,6 +97,17 @@ pub trait Source: Send {
     fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
         let _ = tell;
     }
+}
+
+/// What a source has not brought when its stream ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// Nothing.
+    Nothing,
+    /// Something, which was counted as lost.
+    Counted,
+    /// Something, and nobody knows how much.
+    Unknown,
 }
 
 /// What a stream wants.
@@ -117,6 +145,8 @@ pub enum LossCause {
     Damaged,
     /// It came after later events had been given out already.
     Late,
+    /// It was there, and the stream ended before there was time to read it.
+    NotRead,
     /// The stream was full and overwrote its oldest events (`POSIX_TRACE_LOOP`).
     StreamOverwritten,
     /// The stream was full and recorded no more (`POSIX_TRACE_UNTIL_FULL`).
@@ -125,7 +155,7 @@ pub enum LossCause {
 
 impl LossCause {
     /// Every cause.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::KernelRingFull,
         Self::KernelMissed,
         Self::ReturnTooDeep,
@@ -136,6 +166,7 @@ impl LossCause {
         Self::NestedTooDeeply,
         Self::Damaged,
         Self::Late,
+        Self::NotRead,
         Self::StreamOverwritten,
         Self::StreamFull,
     ];
@@ -154,6 +185,7 @@ impl LossCause {
             Self::NestedTooDeeply => "nested_too_deeply",
             Self::Damaged => "damaged",
             Self::Late => "late",
+            Self::NotRead => "not_read",
             Self::StreamOverwritten => "stream_overwritten",
             Self::StreamFull => "stream_full",
         }

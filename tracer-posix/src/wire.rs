@@ -120,3 +120,18 @@ pub fn parsed<T: DeserializeOwned>(untrusted: &[u8]) -> io::Result<T> {
     postcard::from_bytes(untrusted)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_memory_is_taken_for_a_message_that_is_said_to_be_too_long() {
+        let said = |length: usize| u32::try_from(length).unwrap().to_le_bytes();
+        assert_eq!(checked_length(said(MOST_BYTES)).unwrap(), MOST_BYTES);
+        for length in [said(MOST_BYTES + 1), [0xff; 4]] {
+            let refused = read_message::<u32>(&mut &length[..]).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
+        }
+    }
+}

@@ -3,18 +3,21 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::process::Command;
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
+use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_posix::emit::UserEvent;
 use tracer_posix::engine::{EventSet, EventTypes};
-use tracer_posix::source::{Batch, Control, LossCause, Source};
+use tracer_posix::event::MonotonicNs;
+use tracer_posix::source::{Batch, Control, LossCause, Source, Unread};
 
 /// A stream sees what all threads of the process emit: one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -22,14 +25,18 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A running stream on this process.
+/// A running stream on this process, which keeps its oldest events.
 fn source() -> AreaSource {
+    source_of(RingMode::KeepOldest)
+}
+
+fn source_of(mode: RingMode) -> AreaSource {
     let request = StreamRequest {
         target: None,
         inherit: false,
         is_only_source: true,
         bytes: 64 << 10,
-        mode: RingMode::KeepOldest,
+        mode,
         max_data: 1024,
         lease: None,
     };
@@ -58,6 +65,60 @@ fn collected(source: &mut AreaSource) -> (usize, Vec<(LossCause, u64)>) {
     let losses = losses.iter().filter(|loss| loss.count > 0);
     let losses = losses.map(|loss| (loss.cause, loss.count)).collect();
     (pending.len(), losses)
+}
+
+/// What the source has not brought when its stream ends, at `until`, by cause.
+fn unread(source: &mut AreaSource, until: MonotonicNs) -> (Unread, Vec<(LossCause, u64)>) {
+    let (mut pending, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
+    let mut types = EventTypes::default();
+    let mut batch = Batch::new(&mut types, &mut pending, &mut data, &mut losses);
+    let end = Instant::now() + Duration::from_secs(60);
+    let unread = source.count_unread(until, end, &mut batch);
+    assert!(pending.is_empty());
+    let mut by_cause = BTreeMap::new();
+    for loss in losses.iter().filter(|loss| loss.count > 0) {
+        *by_cause.entry(loss.cause).or_default() += loss.count;
+    }
+    (unread, by_cause.into_iter().collect())
+}
+
+#[test]
+fn what_is_not_read_when_the_stream_ends_is_counted_by_cause() {
+    const EVENTS: u64 = 3000;
+    let _alone = alone();
+    let event = UserEvent::open("unread").unwrap();
+    let emit = || (0..EVENTS).for_each(|_| event.emit(&[7; 64]));
+    for (mode, cause) in [
+        (RingMode::KeepOldest, None),
+        (
+            RingMode::OverwriteOldest,
+            Some(LossCause::ThreadRingOverwritten),
+        ),
+    ] {
+        let ended = monotonic_now();
+        let mut source = source_of(mode);
+        event.emit(b"after the end");
+        assert_eq!(unread(&mut source, ended), (Unread::Nothing, vec![]));
+        drop(source);
+
+        let mut source = source_of(mode);
+        (0..100).for_each(|_| event.emit(b"read"));
+        assert_eq!(collected(&mut source), (100, vec![]));
+        emit();
+        thread::scope(|scope| {
+            (0..3).for_each(|_| drop(scope.spawn(emit)));
+        });
+        let (unread, lost) = unread(&mut source, monotonic_now());
+        assert_eq!(unread, Unread::Counted);
+        let all: u64 = lost.iter().map(|(_, count)| count).sum();
+        assert_eq!(all, 4 * EVENTS, "{lost:?}");
+        let of = |wanted| {
+            lost.iter()
+                .any(|(cause, count)| *cause == wanted && *count > 0)
+        };
+        assert!(of(LossCause::NotRead), "{lost:?}");
+        assert!(cause.is_none_or(of), "{lost:?}");
+    }
 }
 
 unsafe extern "C" {

@@ -6,7 +6,7 @@ use super::place::Shape;
 use super::slot::StreamRequest;
 
 /// So long an area is waited for in any case. An emitting program's own is read within milliseconds, if the machine is not too busy.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Steps in a round beside those that the stream's size asks for: for the chunks of some thousand threads.
 const SPARE: u64 = 64;

@@ -56,6 +56,7 @@ mod thread;
 mod ticks;
 mod tls;
 mod type_numbers;
+mod unread;
 mod wake;
 mod windows;
 

@@ -60,7 +60,7 @@ pub(super) struct Reading {
     pub(super) clock: TickClock,
     pub(super) types: TypeNumbers,
     /// Why events are missing that no chunk has any more.
-    cause: LossCause,
+    pub(super) cause: LossCause,
     /// `StreamControl::changes` as of the last look at all chunks.
     pub(super) changes: Option<u64>,
     /// The chunks with something to read as of then, or that may have it: by lane, in order.

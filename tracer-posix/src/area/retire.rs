@@ -31,7 +31,7 @@ pub(super) fn reclaim(
         if let Some(generation) = abandoned(area, control) {
             end(area, parts, (index, control), generation);
         } else if control.state.load(Acquire) == stream_state::ENDING {
-            let allowance = Allowance::begin(area);
+            let allowance = Allowance::begin_for_left(area);
             finish(area, parts, (index, control), &allowance);
         }
     }

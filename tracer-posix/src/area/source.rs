@@ -23,7 +23,7 @@ use super::ticks::TickClock;
 use super::type_numbers::NameShare;
 use super::wake;
 use crate::event::MonotonicNs;
-use crate::source::{Batch, Control, Loss, LossCause, Source};
+use crate::source::{Batch, Control, Loss, LossCause, Source, Unread};
 
 /// How long a source that may retire has to bring nothing before it does.
 const IDLE_BEFORE_RETIRING: Duration = Duration::from_secs(1);
@@ -41,6 +41,8 @@ pub struct AreaSource {
     /// Whether all threads that may emit are this process's.
     has_only_own_threads: bool,
     watermark: MonotonicNs,
+    /// Up to here it has brought everything. It may have said more, where others were not to wait for it.
+    has: MonotonicNs,
     reading: Reading,
     /// What was begun to be looked for, and is not found yet.
     look: Option<Look>,
@@ -66,13 +68,16 @@ impl AreaSource {
     pub fn open(area: Area, request: &StreamRequest) -> Result<Self, OpenError> {
         let slot = Slot::take(&area, request)?;
         let clock = TickClock::new(area.ticks());
+        // Nothing older can come.
+        let opened = clock.time_of(clock.source().now());
         let mut source = Self {
             slot,
             lease: request.lease,
             has_only_own_threads: area.is_own()
                 && request.target == Some(own_pid())
                 && !request.inherit,
-            watermark: clock.time_of(clock.source().now()),
+            watermark: opened,
+            has: opened,
             reading: Reading::new(clock, lost_in_pool(request.mode)),
             look: None,
             round: None,
@@ -220,6 +225,7 @@ impl Source for AreaSource {
         }
         let settled = self.reading.settled();
         let until = round.until().map_or(settled, |until| until.min(settled));
+        self.has = self.has.max(until);
         self.watermark = self.watermark.max(until);
         if !round.is_read() {
             self.round = Some(round);
@@ -288,6 +294,24 @@ impl Source for AreaSource {
         let was_looking = self.look.take().is_some();
         if self.round.take().is_some() || was_looking {
             self.reading.look_again();
+        }
+    }
+
+    fn count_unread(&mut self, until: MonotonicNs, end: Instant, batch: &mut Batch<'_>) -> Unread {
+        if self.has >= until {
+            return Unread::Nothing;
+        }
+        let area = &self.area;
+        let pool = area.parts().and_then(|parts| pool(area, parts, self.slot));
+        let Some(pool) = pool else {
+            return Unread::Unknown;
+        };
+        let is_all = self.reading.count_unread(&pool, end, batch);
+        self.collect_refusals(batch);
+        if is_all {
+            Unread::Counted
+        } else {
+            Unread::Unknown
         }
     }
 

@@ -28,7 +28,7 @@ pub struct ActiveStream<L: Flush = NoLog> {
 
 /// Longer than any source is behind the clock: they have their own bounds for threads that are stopped in the middle of an
 /// emission.
-const SETTLED_WITHIN_NS: u64 = 500_000_000;
+const SETTLED_WITHIN: Duration = Duration::from_millis(500);
 const SETTLE_PAUSE: Duration = Duration::from_micros(20);
 
 /// Where a stream is flushed to.
@@ -253,13 +253,16 @@ impl<L: Flush> ActiveStream<L> {
     }
 
     /// As [`sync`](Self::sync), until the stream is complete up to the moment of the call: what was emitted before
-    /// a call counts as before it. A thread that was stopped in the middle of an emission is not waited for without end.
+    /// a call counts as before it. A thread that was stopped in the middle of an emission is not waited for without end; and where
+    /// [collecting is limited](Self::collect_within), nobody for longer.
     pub fn settle(&mut self) -> MonotonicNs {
         let called = (self.now)();
+        let limit = self.limit.unwrap_or(SETTLED_WITHIN).min(SETTLED_WITHIN);
+        let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         loop {
             let watermark = self.sync();
             let waited = (self.now)().0.saturating_sub(called.0);
-            if watermark >= called || waited > SETTLED_WITHIN_NS {
+            if watermark >= called || waited > limit_ns {
                 return watermark;
             }
             std::thread::sleep(SETTLE_PAUSE);
@@ -374,6 +377,20 @@ impl<L: Flush> ActiveStream<L> {
         for Merged { source, .. } in &mut self.sources {
             source.event_types(&mut |name, own| types.define_user(name, Some(own)));
         }
+    }
+
+    /// Gives the sources up that are behind `until`, where the stream ends and they are not waited for any longer: what they have not
+    /// brought counts as lost. Whether all of that could be counted, by `end`. The rest is collected as before.
+    pub fn leave_sources_behind(&mut self, until: MonotonicNs, end: Instant) -> bool {
+        // No names can be had of a source that is gone.
+        self.learn_event_types();
+        let Self {
+            merge,
+            sources,
+            types,
+            ..
+        } = self;
+        merge.count_unread(sources, types, until, end)
     }
 
     /// Ends the stream: it takes nothing any more, and its sources are given up.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::event::MonotonicNs;
-use crate::source::{Batch, Loss, Pending, Source};
+use crate::source::{Batch, Loss, Pending, Source, Unread};
 
 use super::EventTypes;
 use super::stream::StreamCore;
@@ -60,7 +60,8 @@ impl Merge {
     }
 
     /// Collects from each source in turn, and then from those that have more, until all have brought all or until `end`; the next call goes on with the
-    /// source after the last one: so none keeps another from being asked for longer than all of them take once. What they have begun they go on
+    /// source after the last one: so none keeps another from being asked for longer than all of them take once. Those that
+    /// [come first](Source::comes_first) have no turn: each call begins with them. What they have begun they go on
     /// with. Otherwise as [`round`](Self::round).
     pub(super) fn round_until(
         &mut self,
@@ -71,6 +72,13 @@ impl Merge {
         end: Instant,
         flush: &mut dyn FnMut(&mut StreamCore, &EventTypes),
     ) -> MonotonicNs {
+        for merged in sources
+            .iter_mut()
+            .filter(|merged| merged.source.comes_first())
+        {
+            let mut batch = Batch::new(types, &mut self.events, &mut self.data, &mut self.losses);
+            merged.stated = merged.source.collect(&mut batch);
+        }
         let mut is_first_time = true;
         loop {
             for _ in 0..sources.len() {
@@ -82,7 +90,8 @@ impl Merge {
                 let Some(merged) = sources.get_mut(*turn) else {
                     break;
                 };
-                if is_first_time || merged.source.has_more() {
+                let is_asked = is_first_time && !merged.source.comes_first();
+                if is_asked || merged.source.has_more() {
                     let mut batch =
                         Batch::new(types, &mut self.events, &mut self.data, &mut self.losses);
                     merged.stated = merged.source.collect(&mut batch);
@@ -101,6 +110,25 @@ impl Merge {
                 return stated.unwrap_or_else(now);
             }
         }
+    }
+
+    /// Has each source count what it has not brought of the time up to `until`, by `end`, and gives those up that have. Whether all of
+    /// that is counted.
+    pub(super) fn count_unread(
+        &mut self,
+        sources: &mut Vec<Merged>,
+        types: &mut EventTypes,
+        until: MonotonicNs,
+        end: Instant,
+    ) -> bool {
+        let mut is_known = true;
+        sources.retain_mut(|merged| {
+            let mut batch = Batch::new(types, &mut self.events, &mut self.data, &mut self.losses);
+            let unread = merged.source.count_unread(until, end, &mut batch);
+            is_known &= unread != Unread::Unknown;
+            unread != Unread::Counted
+        });
+        is_known
     }
 
     fn feed(
@@ -160,8 +188,9 @@ mod tests {
     use std::thread::sleep;
     use std::time::Duration;
 
-    use super::super::{ActiveStream, StreamFullPolicy};
+    use super::super::{ActiveStream, Origin, StreamFullPolicy};
     use super::*;
+    use crate::area::monotonic_now;
     use crate::source::Control;
 
     const STEP: Duration = Duration::from_millis(10);
@@ -171,6 +200,18 @@ mod tests {
         times: Arc<AtomicUsize>,
         takes: Duration,
         has_more: bool,
+        comes_first: bool,
+    }
+
+    impl Asked {
+        fn greedy() -> Self {
+            Self {
+                times: Arc::default(),
+                takes: STEP,
+                has_more: true,
+                comes_first: false,
+            }
+        }
     }
 
     impl Source for Asked {
@@ -184,7 +225,44 @@ mod tests {
             self.has_more
         }
 
+        fn comes_first(&self) -> bool {
+            self.comes_first
+        }
+
         fn control(&mut self, _control: &Control) {}
+    }
+
+    #[test]
+    fn what_comes_first_is_asked_each_time_however_long_others_take() {
+        let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 4096, || MonotonicNs(9));
+        for _ in 0..9 {
+            stream.add_source(Box::new(Asked::greedy()));
+        }
+        let times = Arc::default();
+        stream.add_source(Box::new(Asked {
+            times: Arc::clone(&times),
+            takes: Duration::ZERO,
+            has_more: false,
+            comes_first: true,
+        }));
+        stream.collect_within(STEP);
+        for _ in 0..5 {
+            stream.sync();
+        }
+        assert_eq!(times.load(Relaxed), 5);
+    }
+
+    #[test]
+    fn to_stop_takes_no_longer_than_is_collected() {
+        let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 4096, monotonic_now);
+        for _ in 0..9 {
+            stream.add_source(Box::new(Asked::greedy()));
+        }
+        stream.collect_within(2 * STEP);
+        let start = Instant::now();
+        // None of them ever has everything up to now.
+        stream.stop(Origin::NONE);
+        assert!(start.elapsed() < 10 * STEP, "{:?}", start.elapsed());
     }
 
     #[test]
@@ -197,6 +275,7 @@ mod tests {
                 times: Arc::clone(times),
                 takes: if is_greedy { STEP } else { Duration::ZERO },
                 has_more: is_greedy,
+                comes_first: false,
             }));
         }
         stream.collect_within(3 * STEP);

@@ -20,6 +20,7 @@ const fn number(cause: LossCause) -> u32 {
         LossCause::StreamFull => 10,
         LossCause::ReturnTooDeep => 11,
         LossCause::KernelNotTold => 12,
+        LossCause::NotRead => 13,
     }
 }
 

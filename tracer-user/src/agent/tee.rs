@@ -1,7 +1,9 @@
 //! The kernel source, with the hub listening.
 
+use std::time::Instant;
+
 use tracer_posix::event::{EventHeader, MonotonicNs};
-use tracer_posix::source::{Batch, Control, LossCause, Source};
+use tracer_posix::source::{Batch, Control, LossCause, Source, Unread};
 
 use super::Hub;
 use crate::kernel::TellsExecs;
@@ -40,6 +42,14 @@ impl<S: Source + TellsExecs> Source for Tee<S> {
         self.hub.take(kernel, signs, watermark);
         self.hub.complete_up_to(watermark);
         watermark
+    }
+
+    fn comes_first(&self) -> bool {
+        self.source.comes_first()
+    }
+
+    fn count_unread(&mut self, until: MonotonicNs, end: Instant, batch: &mut Batch<'_>) -> Unread {
+        self.source.count_unread(until, end, batch)
     }
 
     fn control(&mut self, control: &Control) {

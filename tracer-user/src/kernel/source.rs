@@ -1,11 +1,12 @@
 //! The kernel's events as a source of a stream.
 
 use std::sync::atomic::{Ordering, fence};
+use std::time::Instant;
 
 use tracer_common::kernel::wanted;
 use tracer_posix::area::monotonic_now;
 use tracer_posix::event::MonotonicNs;
-use tracer_posix::source::{Batch, Control, Loss, LossCause, Source};
+use tracer_posix::source::{Batch, Control, Loss, LossCause, Source, Unread};
 
 use super::calls::Wanted;
 use super::decode::{ExecSign, decode, exec_sign};
@@ -133,6 +134,19 @@ impl Source for KernelSource {
             self.watermark = self.watermark.max(complete);
         }
         self.watermark
+    }
+
+    fn comes_first(&self) -> bool {
+        true
+    }
+
+    /// How many records are in a ring only its reader finds out.
+    fn count_unread(&mut self, until: MonotonicNs, _: Instant, _: &mut Batch<'_>) -> Unread {
+        if self.watermark >= until {
+            Unread::Nothing
+        } else {
+            Unread::Unknown
+        }
     }
 
     /// Types that are filtered out, and all optional ones while the stream does not run, are

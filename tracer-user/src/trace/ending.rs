@@ -56,6 +56,7 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
     let summary = follow.tracer.end(elapsed);
     let last = std::mem::take(follow.tracer.lines());
     let (unseen, unread) = (follow.tracer.unseen(), follow.tracer.unread());
+    let lacks_events = follow.tracer.lacks_events();
     let (claimed, unnamed) = (follow.tracer.claimed(), follow.tracer.unnamed());
     // Traced no more from here on, however long the last lines take.
     drop(follow.tracer);
@@ -74,6 +75,11 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
     }
     if setup.format == Format::Text {
         summary.for_people().lines().for_each(tell);
+    }
+    if lacks_events {
+        tell(
+            "the trace lacks events of its last moments, nobody knows how many: they did not come in time",
+        );
     }
     if let Some(line) = unseen {
         tell(&line);
@@ -96,7 +102,7 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
              damaged or kept from others, or their user has more of them than are read (1,024)"
         ));
     }
-    let outcome = if summary.is_complete() && unread == 0 {
+    let outcome = if summary.is_complete() && unread == 0 && !lacks_events {
         Outcome::Complete
     } else {
         Outcome::EventsLost

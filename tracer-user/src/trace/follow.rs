@@ -24,7 +24,7 @@ const TICK: Duration = Duration::from_millis(10);
 /// How often `/proc` is looked at.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 
-/// How long the last events are waited for.
+/// How long the last events are waited for while none come.
 const GIVE_UP_AFTER: Duration = Duration::from_millis(500);
 
 /// How long the status of a command is waited for after its process has ended.
@@ -75,6 +75,8 @@ enum Phase {
     /// The trace ends at `until`; what happened before is still to be shown.
     Draining {
         until: MonotonicNs,
+        /// Up to here everything was collected when that was asked last.
+        has: MonotonicNs,
         give_up: Instant,
         /// It ends because no process lives, and goes on when one turns up.
         is_for_lack_of_processes: bool,
@@ -180,12 +182,23 @@ impl Follow {
                 } if !self.tracer.have_all_ended() => {
                     phase = Phase::Following;
                 }
-                Phase::Draining { until, give_up, .. } if !has_more => {
+                Phase::Draining {
+                    until,
+                    ref mut has,
+                    ref mut give_up,
+                    ..
+                } if !has_more => {
                     if round.watermark >= until {
+                        // One that others were not to wait for may be behind.
+                        self.tracer.leave_sources_behind(until);
                         return Ok(End::Done);
                     }
-                    if Instant::now() >= give_up {
-                        tracing::warn!("the trace may lack the events of its last moments");
+                    let now = Instant::now();
+                    if round.watermark > std::mem::replace(has, round.watermark) {
+                        *give_up = now + GIVE_UP_AFTER;
+                    }
+                    // What the others have brought is shown then.
+                    if now >= *give_up && !self.tracer.leave_sources_behind(until) {
                         return Ok(End::Done);
                     }
                 }
@@ -288,6 +301,7 @@ async fn end_of_command(wakes: &mut UnboundedReceiver<Wake>) -> io::Result<Optio
 fn draining(until: MonotonicNs, is_for_lack_of_processes: bool) -> Phase {
     Phase::Draining {
         until,
+        has: MonotonicNs(0),
         give_up: Instant::now() + GIVE_UP_AFTER,
         is_for_lack_of_processes,
     }

@@ -1,7 +1,7 @@
 //! The stream and what lives on its events. One round at a time, without waiting for anything.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_posix::area::{Area, monotonic_now};
@@ -22,8 +22,14 @@ use crate::syscall_arguments::blank_registers;
 /// Events that are shown between two collections: about 10 ms of formatting.
 const EVENTS_A_ROUND: usize = 8192;
 
-/// How long a round may collect: signals wait so long.
-const COLLECT_WITHIN: Duration = Duration::from_millis(100);
+/// How long a round may collect. A signal waits for some rounds, and so does what is to be shown.
+const COLLECT_WITHIN: Duration = Duration::from_millis(25);
+
+/// How long it may take to count what was not read at the end.
+const COUNT_WITHIN: Duration = Duration::from_millis(50);
+
+/// How often it is collected while all that is to be shown has been: for others who ask for the kernel's events.
+const COLLECT_BESIDE_EVERY_NS: u64 = 100_000_000;
 
 /// How long what has ended stays known: its last events may come that late.
 const KEEP_ENDED: Duration = Duration::from_secs(1);
@@ -57,6 +63,9 @@ pub struct Tracer {
     /// Processes whose ends no event tells.
     newcomers: Vec<i32>,
     watermark: MonotonicNs,
+    /// When it was last collected.
+    collected: MonotonicNs,
+    lacks_events: bool,
     /// Whose event was found to be its own last, until something changes.
     believed: Option<(AreaNumber, NamespaceIds)>,
     /// User events with numbers of processes that do not use their area.
@@ -88,6 +97,8 @@ impl Tracer {
             command: None,
             newcomers: Vec::new(),
             watermark: MonotonicNs(0),
+            collected: MonotonicNs(0),
+            lacks_events: false,
             believed: None,
             claimed: 0,
             unknown: None,
@@ -188,7 +199,12 @@ impl Tracer {
 
     /// Collects, and shows events up to the time `until` as long as there is room for their lines.
     pub fn round(&mut self, until: MonotonicNs, now: MonotonicNs) -> Round {
-        self.watermark = self.stream.sync();
+        // What is collected beyond the end takes time from what is still to be shown, and its place.
+        let is_due = now.0.saturating_sub(self.collected.0) > COLLECT_BESIDE_EVERY_NS;
+        if self.watermark < until || is_due {
+            self.watermark = self.stream.sync();
+            self.collected = now;
+        }
         let mut has_more = true;
         for _ in 0..EVENTS_A_ROUND {
             if self.printer.lines().len() >= CHUNK_BYTES || self.printer.is_done() {
@@ -207,6 +223,20 @@ impl Tracer {
             has_more,
             is_behind: self.stream.has_more(),
         }
+    }
+
+    /// Gives the sources up that have not brought everything up to `until`, the end of the trace: that counts as lost. Whether all of it
+    /// could be counted; if not, [`lacks_events`](Self::lacks_events).
+    pub fn leave_sources_behind(&mut self, until: MonotonicNs) -> bool {
+        let end = Instant::now() + COUNT_WITHIN;
+        let is_known = self.stream.leave_sources_behind(until, end);
+        self.lacks_events |= !is_known;
+        is_known
+    }
+
+    /// Whether there were events at the end that were not read, and nobody knows how many.
+    pub fn lacks_events(&self) -> bool {
+        self.lacks_events
     }
 
     /// What is to be done once a second: the ends of processes that no event told, new names that no
@@ -739,6 +769,24 @@ mod tests {
         scene.tracer.round(MonotonicNs(1), MonotonicNs(0));
 
         assert_eq!(scene.lines().len(), 1);
+    }
+
+    #[test]
+    fn what_comes_after_the_end_is_not_collected_before_the_rest_is_shown() {
+        let mut scene = Scene::showing(&["user"], None);
+        let event = EventTypeId(FIRST_USER_EVENT + 1);
+        let end = MonotonicNs(1);
+        scene.tell(event, PID, b"");
+        scene.tracer.round(end, MonotonicNs(0));
+        scene.tell(event, PID, b"");
+        scene.tell(event, PID, b"");
+        scene.tracer.round(end, MonotonicNs(0));
+        assert_eq!(scene.tracer.watermark, MonotonicNs(2));
+
+        scene
+            .tracer
+            .round(end, MonotonicNs(2 * COLLECT_BESIDE_EVERY_NS));
+        assert_eq!(scene.tracer.watermark, MonotonicNs(4));
     }
 
     #[test]
