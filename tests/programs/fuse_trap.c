@@ -2,8 +2,13 @@
  * A process that has code mapped from a file that another of its processes serves (FUSE), and that one says nothing any more
  * once it is told to go.
  *
- * fuse_trap USER PROGRAM FOLDER   mounts on FOLDER, in a mount namespace of its own, what has a copy of PROGRAM in it, as USER;
- *                                 says which process has it mapped: "process PID", and how often it was asked something since: "asked N"
+ * fuse_trap USER PROGRAM FOLDER KIND   mounts on FOLDER, in a mount namespace of its own, what has a copy of PROGRAM in it, as USER;
+ *                                      says which process has it mapped: "process PID", and how often it was asked something since: "asked N"
+ *
+ * KIND is what that process does once it is told to go:
+ *   mapped   nothing
+ *   exec     runs another program, which waits until the old one's file is closed: so long the kernel shows nobody its memory
+ *   page     wants a page that does not come, and at the same time a mapping: so long the kernel shows nobody those that it has
  *
  * Started by root, as an administrator lets others mount with allow_other: then root's processes may look into it.
  */
@@ -12,6 +17,7 @@
 #include <grp.h>
 #include <linux/fuse.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -20,6 +26,9 @@
 #include <sys/stat.h>
 
 enum { ROOT = FUSE_ROOT_ID, FILE_NODE = 2, MOST_WRITE = 128 << 10, BLOCK = 4096, FOR_EVER = 1000000, AT_MOST = 60 };
+
+/* Far from what was read ahead. */
+enum { FAR_BLOCK = 256, FILE_BYTES = 2 * FAR_BLOCK * BLOCK };
 
 static int device, program;
 static struct stat file;
@@ -40,7 +49,7 @@ static struct fuse_attr attributes(uint64_t node)
     struct fuse_attr attr = {.ino = node, .nlink = 1, .blksize = BLOCK};
 
     attr.mode = node == ROOT ? S_IFDIR | 0755 : S_IFREG | 0755;
-    attr.size = node == ROOT ? 0 : (uint64_t)file.st_size;
+    attr.size = node == ROOT ? 0 : (uint64_t)(file.st_size > FILE_BYTES ? file.st_size : FILE_BYTES);
     return attr;
 }
 
@@ -76,8 +85,10 @@ static void serve(void)
     }
     case FUSE_READ: {
         const struct fuse_read_in *in = rest;
-        ssize_t length = pread(program, data, in->size < MOST_WRITE ? in->size : MOST_WRITE, (off_t)in->offset);
-        answer(head, 0, data, length > 0 ? (size_t)length : 0);
+        size_t length = in->size < MOST_WRITE ? in->size : MOST_WRITE;
+        memset(data, 0, length);
+        (void)!pread(program, data, length, (off_t)in->offset);
+        answer(head, 0, data, length);
         break;
     }
     case FUSE_STATFS: {
@@ -99,21 +110,58 @@ static void serve(void)
     }
 }
 
+static void *want_mapping(void *unused)
+{
+    /* Whoever looks at the mappings comes after whoever wants to change them, and that one after the page. */
+    usleep(200000);
+    mmap(NULL, BLOCK, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return unused;
+}
+
 /* What has the file mapped, and one page of it looked at. */
-static int be_mapper(const char *path, int ready)
+static int be_mapper(const char *path, const char *kind, int ready, int go)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* Else the file system lives as long as this process, which ends only when somebody answers. */
     close(device);
-    int fd = open(path, O_RDONLY);
-    volatile char *base = mmap(NULL, BLOCK, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    volatile char *base = mmap(NULL, FILE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    pthread_t thread;
+    char byte;
 
     if (fd < 0 || base == MAP_FAILED || base[0] != '\177')
         must("map", errno ? errno : EINVAL);
     (void)!write(ready, "r", 1);
+    (void)!read(go, &byte, 1);
+    if (strcmp(kind, "exec") == 0)
+        execl("/bin/sleep", "sleep", "1000", (char *)NULL);
+    if (strcmp(kind, "page") == 0) {
+        must("thread", pthread_create(&thread, NULL, want_mapping, NULL));
+        return base[FAR_BLOCK * BLOCK];
+    }
     while (pause() != 0)
         ;
     return EXIT_SUCCESS;
+}
+
+/* Answers until the process does what only an answer would end. */
+static void serve_until_held(const char *kind)
+{
+    static char asked[MOST_WRITE + 2 * BLOCK];
+    const struct fuse_in_header *head = (const void *)asked;
+    int is_exec = strcmp(kind, "exec") == 0;
+
+    while (read(device, asked, sizeof asked) >= (ssize_t)sizeof *head) {
+        if (is_exec && head->opcode == FUSE_FLUSH)
+            return;
+        /* The first time the process waits without its locks. */
+        if (!is_exec && head->opcode == FUSE_READ)
+            break;
+    }
+    answer(head, -EIO, "", 0);
+    while (read(device, asked, sizeof asked) >= (ssize_t)sizeof *head && head->opcode != FUSE_READ)
+        ;
+    usleep(500000);
 }
 
 static void mount_it(uid_t user, const char *folder)
@@ -133,22 +181,22 @@ static void mount_it(uid_t user, const char *folder)
 
 int main(int argc, char **argv)
 {
-    int ready[2], asked = 0;
+    int ready[2], go[2], asked = 0;
     char path[4096], byte;
 
-    if (argc != 4)
+    if (argc != 5)
         return EXIT_FAILURE;
     /* Whoever waits for an answer waits no longer than this process lives. */
     alarm(AT_MOST);
     program = open(argv[2], O_RDONLY | O_CLOEXEC);
     device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-    if (program < 0 || device < 0 || fstat(program, &file) != 0 || pipe(ready) != 0)
+    if (program < 0 || device < 0 || fstat(program, &file) != 0 || pipe(ready) != 0 || pipe(go) != 0)
         must("files", errno);
     mount_it((uid_t)atoi(argv[1]), argv[3]);
     snprintf(path, sizeof path, "%s/program", argv[3]);
     pid_t mapper = fork();
     if (mapper == 0)
-        return be_mapper(path, ready[1]);
+        return be_mapper(path, argv[4], ready[1], go[0]);
     struct pollfd both[] = {{device, POLLIN, 0}, {ready[0], POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
     while (poll(both, 2, FOR_EVER) > 0 && !both[1].revents)
         serve();
@@ -158,6 +206,9 @@ int main(int argc, char **argv)
     while (poll(both, 3, FOR_EVER) > 0 && !both[2].revents)
         serve();
     (void)!read(STDIN_FILENO, &byte, 1);
+    (void)!write(go[1], "g", 1);
+    if (strcmp(argv[4], "mapped") != 0)
+        serve_until_held(argv[4]);
     /* From now on nobody is answered; only that somebody asks is seen. */
     puts("silent");
     fflush(stdout);

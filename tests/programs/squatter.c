@@ -5,6 +5,9 @@
  * squatter windows  all windows of its area
  * squatter chunks   and says of every chunk in them that there is something to read, without having written any of it
  * squatter written  the same, and has written to the first chunk of each window
+ * squatter locked FILE  the same, and has the lock of its area's file: it writes what does not come there. FILE is the descriptor of a
+ *                   /dev/userfaultfd that was opened for it
+ * squatter lock FILE  has that lock, and says nothing
  * squatter lanes    says that its area has all lanes that it can have, and that events are missing in each
  * squatter streams  all streams that its area has room for, or that its user may have
  * squatter areas N  N processes, each with an area; says which: "process PID"
@@ -13,8 +16,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -56,6 +62,8 @@ static void mark(void)
     posix_trace_event(marker, "0 0", 3);
 }
 
+static int area_file = -1;
+
 /* The area's memory, opened and mapped anew, as far as `bytes`. */
 static char *area(size_t bytes)
 {
@@ -75,6 +83,7 @@ static char *area(size_t bytes)
         char *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
         if (file >= 0 && base != MAP_FAILED) {
             closedir(descriptors);
+            area_file = file;
             return base;
         }
     }
@@ -128,6 +137,29 @@ static void take_windows(char *base, int slot, int with_headers, int are_written
             *(volatile uint64_t *)(start + (size_t)of_headers * chunk_bytes + CHUNK_HEAD) = FIRST_RECORD;
     }
     *word(base, stream + FRESH) = UINT32_MAX;
+}
+
+static void *write_what_does_not_come(void *page)
+{
+    (void)!pwrite(area_file, page, 4096, DATA_OFFSET);
+    return NULL;
+}
+
+/* Has the file's lock from the moment on when the write waits for its bytes: nobody ever brings them. */
+static void lock_area(int device)
+{
+    int fault = ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC);
+    struct uffdio_api api = {.api = UFFD_API};
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct uffdio_register range = {.range = {(uintptr_t)page, 4096}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+    struct pollfd waits = {fault, POLLIN, 0};
+    pthread_t thread;
+
+    if (fault < 0 || ioctl(fault, UFFDIO_API, &api) != 0 || ioctl(fault, UFFDIO_REGISTER, &range) != 0)
+        must("userfaultfd", errno);
+    must("thread", pthread_create(&thread, NULL, write_what_does_not_come, page));
+    if (poll(&waits, 1, 10000) != 1)
+        must("the write does not wait", ETIMEDOUT);
 }
 
 static void take_lanes(char *base, int slot)
@@ -197,11 +229,16 @@ int main(int argc, char **argv)
         base = area(DATA_OFFSET);
         for (int slot = 0; slot < STREAMS; slot++)
             take_lanes(base, slot);
+    } else if (strcmp(what, "lock") == 0) {
+        base = area(DATA_OFFSET);
+        lock_area(argc > 2 ? atoi(argv[2]) : -1);
     } else if (strcmp(what, "areas") != 0) {
-        int are_written = strcmp(what, "written") == 0, with_headers = are_written || strcmp(what, "chunks") == 0;
+        int is_locked = strcmp(what, "locked") == 0, are_written = is_locked || strcmp(what, "written") == 0, with_headers = are_written || strcmp(what, "chunks") == 0;
         base = area(DATA_OFFSET + (size_t)WINDOWS * WINDOW_BYTES);
         for (int slot = 0; slot < STREAMS; slot++)
             take_windows(base, slot, with_headers, are_written);
+        if (is_locked)
+            lock_area(argc > 2 ? atoi(argv[2]) : -1);
     }
     puts("done");
     fflush(stdout);

@@ -3,9 +3,10 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use tempfile::TempDir;
@@ -92,20 +93,41 @@ impl Tracer {
     ///
     /// It ends, or prints none in time.
     pub fn wait_for(&mut self, is_wanted: impl Fn(&Event) -> bool) -> anyhow::Result<Event> {
+        let events = self.wait_for_some(1, "", is_wanted)?;
+        events.into_iter().next().context("no event")
+    }
+
+    /// Waits until it has printed so many events of which `is_wanted` is true. Their lines have `text` in them: where there are many others it
+    /// takes too long to look at all of those.
+    ///
+    /// # Errors
+    ///
+    /// It ends, or does not print them in time.
+    pub fn wait_for_some(
+        &mut self,
+        count: usize,
+        text: &str,
+        mut is_wanted: impl FnMut(&Event) -> bool,
+    ) -> anyhow::Result<Vec<Event>> {
+        let mut found = Vec::new();
         let mut output = File::open(self.output())?;
         let mut pending = String::new();
         let errors = self.errors();
         super::wait_until("an event of the tracer", PATIENCE, || {
             let status = self.child.try_wait()?;
             output.read_to_string(&mut pending)?;
-            while let Some(end) = pending.find('\n') {
-                let line: String = pending.drain(..=end).collect();
-                if let Line::Event(event) = Line::parse(line.trim_end())?
+            let whole = pending.rfind('\n').map_or(0, |end| end + 1);
+            for line in pending[..whole].lines().filter(|line| line.contains(text)) {
+                if let Line::Event(event) = Line::parse(line)?
                     && is_wanted(&event)
                 {
-                    return Ok(Some(event));
+                    found.push(event);
+                    if found.len() == count {
+                        return Ok(Some(std::mem::take(&mut found)));
+                    }
                 }
             }
+            pending.drain(..whole);
             match status {
                 None => Ok(None),
                 Some(status) => bail!(
@@ -141,6 +163,25 @@ impl Tracer {
     pub fn stop(self) -> anyhow::Result<Trace> {
         self.signal(libc::SIGINT)?;
         self.finish()
+    }
+
+    /// As [`stop`](Self::stop); also how long it took.
+    ///
+    /// # Errors
+    ///
+    /// It does not end.
+    pub fn stop_timed(self) -> anyhow::Result<(Trace, Ending)> {
+        let waited_before = waited_for_a_cpu(self.pid());
+        let start = Instant::now();
+        self.signal(libc::SIGINT)?;
+        wait_unreaped(self.pid())?;
+        let in_all = start.elapsed();
+        let waited = waited_for_a_cpu(self.pid()).saturating_sub(waited_before);
+        let ending = Ending {
+            in_all,
+            own: in_all.saturating_sub(waited),
+        };
+        Ok((self.finish()?, ending))
     }
 
     /// Sends it a signal.
@@ -198,6 +239,45 @@ impl Drop for Tracer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// How long a tracer took to end.
+#[derive(Clone, Copy, Debug)]
+pub struct Ending {
+    /// From the signal on.
+    pub in_all: Duration,
+    /// Of that, what it did not wait for a CPU that others had.
+    pub own: Duration,
+}
+
+/// How long a process's first thread was ready to run and others had the CPUs, as the kernel counts. The process may have ended, if nobody
+/// has waited for it.
+fn waited_for_a_cpu(pid: i32) -> Duration {
+    let numbers = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
+    let waited = numbers.split_ascii_whitespace().nth(1);
+    Duration::from_nanos(waited.and_then(|ns| ns.parse().ok()).unwrap_or(0))
+}
+
+/// Waits for the end of a process, and leaves it to be waited for.
+fn wait_unreaped(pid: i32) -> anyhow::Result<()> {
+    let id = libc::id_t::try_from(pid)?;
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    loop {
+        // SAFETY: valid for a write.
+        let result = unsafe {
+            libc::waitid(
+                libc::P_PID,
+                id,
+                info.as_mut_ptr(),
+                libc::WEXITED | libc::WNOWAIT,
+            )
+        };
+        let error = std::io::Error::last_os_error();
+        if result == 0 {
+            return Ok(());
+        }
+        ensure!(error.kind() == std::io::ErrorKind::Interrupted, error);
     }
 }
 

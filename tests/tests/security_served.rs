@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tests::attacker::{ATTACKER, VICTIM, as_user, stage};
@@ -16,17 +16,21 @@ use tests::tracer::Tracer;
 /// No hostile process may hold the tracer up for longer.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// A process with code mapped from a file that nobody answers for any more, and who should.
-fn trap(stage: &Path) -> (i32, Target) {
-    let folder = stage.join("served");
+/// A trace ends within that, whatever its targets do, but for the time that others have the CPUs.
+const END_LIMIT: Duration = Duration::from_secs(1);
+
+/// A process with code mapped from a file that nobody answers for any more, and who should. What it does then is its kind.
+fn trap(stage: &Path, kind: &str) -> (i32, Target) {
+    let folder = stage.join(kind);
     fs::create_dir(&folder).unwrap();
     let mut trap = Command::new(stage.join("fuse_trap"));
     trap.arg(ATTACKER.to_string()).arg("/bin/true").arg(&folder);
+    trap.arg(kind);
     let (mut trap, said) = Target::start(&mut trap).unwrap();
     let mapper = numbers_after(&said, "process").unwrap()[0][0];
     let mapper = i32::try_from(mapper).unwrap();
     let maps = fs::read_to_string(format!("/proc/{mapper}/maps")).unwrap();
-    let is_mapped = |line: &str| line.contains("r-xp") && line.ends_with("/served/program");
+    let is_mapped = |line: &str| line.contains("r-xp") && line.ends_with("/program");
     assert!(maps.lines().any(is_mapped), "{maps}");
     trap.go().unwrap();
     trap.wait_for("silent").unwrap();
@@ -40,7 +44,7 @@ fn a_mapped_file_that_a_silent_program_serves_is_not_asked_for() {
         return;
     }
     let stage = stage(&["flood", "fuse_trap"]).unwrap();
-    let (mapper, trap) = trap(stage.path());
+    let (mapper, trap) = trap(stage.path(), "mapped");
     let mut victim = as_user(VICTIM, stage.path(), "flood");
     let (mut victim, _) = Target::start(victim.args(["1", "500", "1"])).unwrap();
 
@@ -106,4 +110,62 @@ fn a_mapped_file_that_a_silent_program_serves_is_not_asked_for() {
     // Who asks cannot even be killed while it waits.
     let said = trap.end_saying().unwrap();
     assert_eq!(numbers_after(&said, "asked").unwrap()[0][0], 0, "{said:?}");
+}
+
+/// Whether the kernel shows nobody a file of a process in `/proc`: who asks waits, until it is killed.
+fn is_held(pid: i32, name: &str) -> bool {
+    let mut asker = Command::new("cat");
+    asker.arg(format!("/proc/{pid}/{name}"));
+    let mut asker = asker.stdout(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let is_held = asker.try_wait().unwrap().is_none();
+    let _ = asker.kill();
+    asker.wait().unwrap();
+    is_held
+}
+
+#[test]
+#[ignore = "needs root: mounts a file system"]
+fn a_process_that_keeps_the_kernel_from_telling_of_it_holds_nobody_up() {
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage(&["flood", "fuse_trap"]).unwrap();
+    for kind in ["exec", "page"] {
+        let (held, trap) = trap(stage.path(), kind);
+        assert!(is_held(held, "environ"), "{kind}: the trap is not set");
+        let mut victim = as_user(VICTIM, stage.path(), "flood");
+        let (mut victim, _) = Target::start(victim.args(["1", "500", "1"])).unwrap();
+
+        let start = Instant::now();
+        let mut probes = Command::new("timeout");
+        probes.args(["--kill-after=1", "10"]);
+        probes.arg(dist::tracer_user().unwrap());
+        let output = probes.arg("probes").arg(held.to_string()).output().unwrap();
+        assert!(start.elapsed() < LIMIT, "{kind}: {:?}", start.elapsed());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let told = format!("process {held} keeps the kernel from telling of it");
+        assert!(errors.contains(&told), "{kind}: {errors}");
+
+        let pids = [held, victim.pid()].map(|pid| pid.to_string());
+        let start = Instant::now();
+        let mut tracer = Tracer::start("attach", &pids).unwrap();
+        let own = victim.pid();
+        tracer
+            .wait_for(|event| event.is_user("marker") && event.pid == own)
+            .unwrap();
+        assert!(start.elapsed() < LIMIT, "{kind}: {:?}", start.elapsed());
+        victim.go().unwrap();
+        victim.wait_until_done().unwrap();
+        let (trace, ending) = tracer.stop_timed().unwrap();
+        assert!(ending.own < END_LIMIT, "{kind}: {ending:?}");
+        let events = trace.events().unwrap();
+        let of_victim = events
+            .iter()
+            .filter(|event| event.is_user("flood") && event.pid == own);
+        assert_eq!(of_victim.count(), 500, "{kind}: {}", trace.stderr);
+        assert!(is_held(held, "environ"), "{kind}: the trap was let go of");
+        victim.end().unwrap();
+        trap.end().unwrap();
+    }
 }

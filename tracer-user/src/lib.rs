@@ -6,10 +6,12 @@
 //! - [`output`] is where lines go, and what a terminal there shows;
 //! - [`log_view`] looks at logs, and [`export`] converts them to what other tools open;
 //! - [`syscall_names`] knows the names of system calls, and [`syscall_arguments`] how many arguments they take;
+//! - `asking` asks the kernel for what a process may keep it from telling;
 //! - `own_file` makes the files that all of these write;
 //! - [`cli`] is what was typed, checked.
 
 pub mod agent;
+mod asking;
 pub mod cli;
 pub mod export;
 pub mod kernel;

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use super::binary::{Binary, BinaryError};
 use super::opening::open_ordinary;
+use crate::asking;
 use crate::trace::tell;
 
 /// Scripts may be interpreted by scripts; the kernel follows so many.
@@ -65,12 +66,14 @@ pub fn is_there(pid: i32) -> bool {
 ///
 /// # Errors
 ///
-/// There is no such process, or it may not be looked at.
+/// There is no such process, it may not be looked at, or keeps the kernel from telling.
 pub fn of_process(pid: i32) -> io::Result<Vec<Used>> {
-    let maps = fs::File::open(format!("/proc/{pid}/maps"))?;
-    let mut maps = BufReader::new(maps).take(MOST_MAPS_BYTES);
-    let used = used_in(&mut maps, pid)?;
-    if maps.limit() == 0 {
+    let (used, is_whole) = asking::before_tracing(pid, move || -> io::Result<_> {
+        let maps = fs::File::open(format!("/proc/{pid}/maps"))?;
+        let mut maps = BufReader::new(maps).take(MOST_MAPS_BYTES);
+        Ok((used_in(&mut maps, pid)?, maps.limit() > 0))
+    })??;
+    if !is_whole {
         tell(&format!(
             "process {pid} has more mappings than {} MiB tell of: the files of the others are not looked at",
             MOST_MAPS_BYTES >> 20

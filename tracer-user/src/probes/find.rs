@@ -1,6 +1,7 @@
 //! From what was asked for to places in files.
 
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -202,6 +203,10 @@ fn used_by(subject: Subject<'_>) -> Result<Vec<Arc<Binary>>, FindError> {
                     Ok(files) => used.extend(files),
                     // Of many, some end meanwhile.
                     Err(_) if pids.len() > 1 && !files::is_there(*pid) => {}
+                    // The others are not made to suffer for it.
+                    Err(error) if pids.len() > 1 && error.kind() == ErrorKind::TimedOut => {
+                        tell(&format!("{error}: its files are not looked at"));
+                    }
                     Err(source) => return Err(FindError::Maps { pid: *pid, source }),
                 }
             }

@@ -15,6 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::served::{Unsafe, ensure_unserved, sees_served_mounts};
+use crate::asking;
 
 /// Opens the ordinary file at `path` for reading.
 ///
@@ -23,7 +24,14 @@ use super::served::{Unsafe, ensure_unserved, sees_served_mounts};
 /// It cannot be opened at once, or had better not be ([`Unsafe`]).
 pub fn open_ordinary(path: &Path) -> io::Result<File> {
     let path = std::path::absolute(path)?;
-    open_held(&hold(Path::new("/"), &path, 0)?, &path)
+    let held = match process_of(&path) {
+        None => hold(Path::new("/"), &path, 0),
+        Some(pid) => {
+            let path = path.clone();
+            asking::before_tracing(pid, move || hold(Path::new("/"), &path, 0))?
+        }
+    };
+    open_held(&held?, &path)
 }
 
 /// As [`open_ordinary`], where `path` is one of a process whose root is `root`: its links, and `..`, do not
@@ -40,6 +48,12 @@ pub fn open_ordinary_below(root: &Path, path: &Path) -> io::Result<File> {
         0
     };
     open_held(&hold(root, path, libc::RESOLVE_IN_ROOT | stays)?, root)
+}
+
+/// The process in whose folder of `/proc` a path is: it may keep the kernel from following it.
+fn process_of(path: &Path) -> Option<i32> {
+    let mut parts = path.strip_prefix("/proc").ok()?.components();
+    parts.next()?.as_os_str().to_str()?.parse().ok()
 }
 
 /// Takes hold of a file without opening it.

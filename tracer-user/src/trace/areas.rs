@@ -14,6 +14,7 @@ use super::name_shares::NameShares;
 use super::origin::{AreaNumber, Tagged};
 use super::proc_fs;
 use super::setup::later;
+use crate::asking::{self, Held};
 
 /// When to look after a fork or exec: the library makes its area while the program is being
 /// loaded, which takes a millisecond or, on a loaded machine, many.
@@ -52,9 +53,17 @@ pub enum AreaError {
     /// No stream can be opened in it.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The kernel does not tell, or not now.
+    #[error(transparent)]
+    Held(#[from] Held),
 }
 
 impl AreaError {
+    /// Whether the answer may be another one a moment later.
+    pub fn is_for_now(&self) -> bool {
+        matches!(self, Self::Held(_))
+    }
+
     /// Whether the process itself may be the cause, so that others which are traced with it must not suffer for it.
     pub fn is_targets_own(&self) -> bool {
         !matches!(
@@ -199,8 +208,8 @@ impl Areas {
     ///
     /// # Errors
     ///
-    /// See [`OpenError`].
-    pub fn open(&mut self, area: Area, pid: i32) -> Result<Look, OpenError> {
+    /// See [`AreaError`].
+    pub fn open(&mut self, area: Area, pid: i32) -> Result<Look, AreaError> {
         let id = area.id();
         self.known.retain(|_, known| !known.retirement.has_ended());
         // Whoever uses an area that is younger than the trace descends from what is traced, and
@@ -231,7 +240,8 @@ impl Areas {
             target,
             ..self.request.clone()
         };
-        let mut source = AreaSource::open(area, &request)?;
+        // Who has the stream's place now is asked for, and that may be another process than this one.
+        let mut source = asking::of_process(pid, move || AreaSource::open(area, &request))??;
         source.share_names(self.names.of(owner));
         let number = self.free_number();
         let known = Known {
@@ -300,7 +310,9 @@ impl Areas {
         if !proc_fs::exists(pid) {
             return true;
         }
-        let is_user = Area::is_used_by(*id, pid);
+        let id = *id;
+        // Who keeps the kernel from telling is not believed.
+        let is_user = asking::of_process(pid, move || Area::is_used_by(id, pid)).unwrap_or(false);
         if is_user {
             known.writers.insert(pid);
         }
@@ -356,7 +368,7 @@ impl Areas {
                 }
                 Err(AreaError::Find(error)) if error.is_for_lack() => self.try_again(pid, now),
                 // All streams of the area may be in use, until one of them ends.
-                Err(AreaError::Open(_)) => self.try_again(pid, now),
+                Err(AreaError::Open(_) | AreaError::Held(_)) => self.try_again(pid, now),
                 Err(error) => {
                     self.searches.remove(&pid);
                     let error = &error as &dyn std::error::Error;
@@ -394,9 +406,9 @@ impl Areas {
 
     /// Looks for the area of the process that had the number `pid` at the moment `since`.
     fn look(&mut self, pid: i32, since: MonotonicNs) -> Result<Look, AreaError> {
-        let found = Area::find(pid)?;
+        let found = asking::of_process(pid, move || Area::find(pid))??;
         // Asked when its area is held already: whoever has the number now had it then.
-        if proc_fs::was_started_after(pid, since) {
+        if proc_fs::was_started_after(pid, since)? {
             return Err(FindError::NoSuchProcess { pid }.into());
         }
         let Some(area) = found else {

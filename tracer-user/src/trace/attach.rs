@@ -65,7 +65,8 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
                 "process {pid} has no trace area (not linked with libposixtrace): \
                  no user events until it loads it"
             )),
-            Err(error) if has_others && error.is_targets_own() => {
+            // What the kernel does not tell now, on a busy machine too, it may tell later.
+            Err(error) if has_others && error.is_targets_own() || error.is_for_now() => {
                 begun.tracer.put_off(pid, monotonic_now());
                 let error = anyhow::Error::new(error);
                 tell(&format!(

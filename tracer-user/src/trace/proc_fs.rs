@@ -10,6 +10,7 @@ use tracer_posix::area::monotonic_now;
 use tracer_posix::event::MonotonicNs;
 
 use super::processes::Comm;
+use crate::asking::{self, Held};
 use crate::kernel::{MOUNT_PROC, PROC_OF_ANOTHER, is_proc_own};
 use crate::report::NamespaceIds;
 
@@ -55,8 +56,13 @@ pub struct Stat {
 
 impl Stat {
     /// Reads the facts of process `pid`, or `None` where there is no such process.
-    pub fn read(pid: i32) -> Option<Self> {
-        Self::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+    ///
+    /// # Errors
+    ///
+    /// The process keeps the kernel from telling.
+    pub fn read(pid: i32) -> Result<Option<Self>, Held> {
+        let stat = asking::of_process(pid, move || fs::read(format!("/proc/{pid}/stat")))?;
+        Ok(stat.ok().and_then(|stat| Self::parse(&stat)))
     }
 
     /// The name, the second field, may hold anything: what counts is what follows its last bracket.
@@ -83,11 +89,15 @@ impl Stat {
 /// Whether process `pid` was started later than this moment, so that it is another one than the process that had the number
 /// then. The kernel tells starts to the hundredth of a second, and `false` is said where one cannot tell: of no process, and
 /// in a time namespace, whose clocks are not those of the kernel's events.
-pub fn was_started_after(pid: i32, moment: MonotonicNs) -> bool {
+///
+/// # Errors
+///
+/// The process keeps the kernel from telling.
+pub fn was_started_after(pid: i32, moment: MonotonicNs) -> Result<bool, Held> {
     /// The offset between two clocks, which are not read at the same moment.
     const MARGIN_NS: u64 = 1_000_000;
-    let Some(stat) = Stat::read(pid).filter(|_| has_first_clocks()) else {
-        return false;
+    let Some(stat) = Stat::read(pid)?.filter(|_| has_first_clocks()) else {
+        return Ok(false);
     };
     // SAFETY: takes a number only.
     let ticks_a_second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100);
@@ -96,7 +106,7 @@ pub fn was_started_after(pid: i32, moment: MonotonicNs) -> bool {
         .saturating_mul(1_000_000_000 / ticks_a_second.max(1));
     // The one goes on while the machine sleeps.
     let asleep = boottime_now().saturating_sub(monotonic_now().0);
-    start.saturating_sub(asleep) > moment.0.saturating_add(MARGIN_NS)
+    Ok(start.saturating_sub(asleep) > moment.0.saturating_add(MARGIN_NS))
 }
 
 /// Whether this process has the machine's own clocks, and not those of a time namespace.
@@ -239,11 +249,11 @@ mod tests {
             .spawn()
             .unwrap();
         let pid = i32::try_from(child.id()).unwrap();
-        assert!(was_started_after(pid, begin));
-        assert!(!was_started_after(pid, monotonic_now()));
+        assert_eq!(was_started_after(pid, begin), Ok(true));
+        assert_eq!(was_started_after(pid, monotonic_now()), Ok(false));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(!was_started_after(pid, begin), "there is none");
+        assert_eq!(was_started_after(pid, begin), Ok(false), "there is none");
     }
 
     #[test]
@@ -251,7 +261,7 @@ mod tests {
         let pid = i32::try_from(std::process::id()).unwrap();
         assert_eq!(process_of(pid).unwrap(), Some(pid));
         assert!(threads(pid).contains(&pid));
-        assert!(!Stat::read(pid).unwrap().has_ended());
+        assert!(!Stat::read(pid).unwrap().unwrap().has_ended());
         assert!(comm(pid, pid).is_some());
         assert!(inside(pid, pid).is_some_and(|inside| inside.pid > 0 && inside.pid == inside.tid));
     }

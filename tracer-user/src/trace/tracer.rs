@@ -154,7 +154,7 @@ impl Tracer {
                 }
             }
         }
-        if let Some(stat) = Stat::read(pid) {
+        if let Ok(Some(stat)) = Stat::read(pid) {
             self.start_ticks.insert(pid, stat.start_ticks);
             let executable = proc_fs::executable(pid);
             tracing::info!(
@@ -550,8 +550,8 @@ impl Tracer {
     }
 
     fn lives_still(&mut self, pid: i32) -> bool {
-        let Some(stat) = Stat::read(pid) else {
-            // Where no descriptor is left, nothing can be read, and that says nothing of the process.
+        let Ok(Some(stat)) = Stat::read(pid) else {
+            // Where no descriptor is left, or it is held, nothing can be read, and that says nothing of the process.
             return proc_fs::exists(pid);
         };
         let first_seen = *self.start_ticks.entry(pid).or_insert(stat.start_ticks);

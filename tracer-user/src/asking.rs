@@ -1,0 +1,284 @@
+//! Asking the kernel for what it tells of a process only when that process lets it.
+//!
+//! A process has locks of its own while it runs another program, and while a page is brought to it. Where that waits for a file that its user serves
+//! (FUSE), it lasts as long as that user likes. Whoever asks meanwhile for its mappings, for the files that it has mapped or, of some
+//! kernels, for its line of `stat` waits as well, and no signal ends that but one that kills. So another thread asks, and is waited for so long only. Who has
+//! been waited for is waited for less the next time, and of each user so many may be asked at once.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracer_posix::spent::Spent;
+
+/// For all processes of a user: half of what is left of it is waited for.
+const OF_USER: Duration = Duration::from_millis(200);
+
+/// For all processes of all users.
+const OF_ALL: Duration = Duration::from_millis(400);
+
+/// For one process, where its user has taken all that there is.
+const LEAST: Duration = Duration::from_millis(2);
+
+/// So many times as long it takes until what was waited for counts no more.
+const COUNTS_FOR: u32 = 20;
+
+/// Processes of a user, and of all, that have not answered yet: each has a thread.
+const MOST_OF_USER: usize = 8;
+const MOST: usize = 64;
+
+/// A process keeps the kernel from telling what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("process {pid} keeps the kernel from telling of it")]
+pub struct Held {
+    /// The process.
+    pub pid: i32,
+}
+
+impl From<Held> for io::Error {
+    fn from(held: Held) -> Self {
+        Self::new(io::ErrorKind::TimedOut, held)
+    }
+}
+
+/// So many times as long is waited where nothing is traced yet, and the answer may be long itself.
+const BEFORE_TRACING: u32 = 10;
+
+/// As [`of_process`], before anything is traced: an answer of megabytes on a busy machine is waited for as well.
+///
+/// # Errors
+///
+/// As there.
+pub fn before_tracing<A: Send + 'static>(
+    pid: i32,
+    question: impl FnOnce() -> A + Send + 'static,
+) -> Result<A, Held> {
+    within(BEFORE_TRACING, pid, question)
+}
+
+/// What the kernel answers to a question about process `pid`. Processes of root and of our own user are believed to let it.
+///
+/// # Errors
+///
+/// No answer comes in time, or too many others of the same user have not come yet.
+pub fn of_process<A: Send + 'static>(
+    pid: i32,
+    question: impl FnOnce() -> A + Send + 'static,
+) -> Result<A, Held> {
+    within(1, pid, question)
+}
+
+fn within<A: Send + 'static>(
+    times: u32,
+    pid: i32,
+    question: impl FnOnce() -> A + Send + 'static,
+) -> Result<A, Held> {
+    match other_user_of(pid) {
+        None => Ok(question()),
+        Some(user) => ask(user, pid, times, question).ok_or(Held { pid }),
+    }
+}
+
+/// Whose process it is, if it is neither root's nor our own user's.
+fn other_user_of(pid: i32) -> Option<u32> {
+    // The folder itself has the effective user, whether the process may be looked into or not.
+    let user = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
+    // SAFETY: takes nothing and cannot fail.
+    let own = unsafe { libc::geteuid() };
+    (user != 0 && user != own).then_some(user)
+}
+
+fn ask<A: Send + 'static>(
+    user: u32,
+    pid: i32,
+    times: u32,
+    question: impl FnOnce() -> A + Send + 'static,
+) -> Option<A> {
+    let (wait, idle) = {
+        let mut asked = asked();
+        (
+            asked.patience(user, pid, Instant::now())?,
+            asked.idle.take(),
+        )
+    };
+    let asker = idle.or_else(start_asker)?;
+    let (answer, answers) = mpsc::sync_channel(1);
+    let question = Box::new(move || {
+        let answered = question();
+        let mut asked = asked();
+        asked.answered(user, pid);
+        let unwanted = answer.send(answered);
+        drop(asked);
+        // What nobody waits for any more may take a while to give up.
+        drop(unwanted);
+    });
+    asker.send(question).ok()?;
+    let answer = answers.recv_timeout(wait * times);
+    let mut asked = asked();
+    // With the lock, since it may have come just now.
+    let answer = answer.or_else(|_| answers.try_recv());
+    match answer {
+        Ok(answer) => {
+            asked.idle = Some(asker);
+            Some(answer)
+        }
+        Err(_) => {
+            asked.waited_in_vain(user, pid, wait, Instant::now());
+            None
+        }
+    }
+}
+
+type Question = Box<dyn FnOnce() + Send>;
+
+/// A thread that asks, until its sender is dropped.
+fn start_asker() -> Option<Sender<Question>> {
+    let (sender, questions) = mpsc::channel::<Question>();
+    let asker = thread::Builder::new().name("asker".to_owned());
+    let started = asker.spawn(move || questions.into_iter().for_each(|question| question()));
+    started.ok().map(|_| sender)
+}
+
+static ASKED: LazyLock<Mutex<Asked>> = LazyLock::new(Mutex::default);
+
+fn asked() -> MutexGuard<'static, Asked> {
+    ASKED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Who was asked.
+#[derive(Default)]
+struct Asked {
+    /// Those for whom something was waited in vain.
+    users: HashMap<u32, User>,
+    by_all: Spent<COUNTS_FOR>,
+    /// A thread that has nothing to ask.
+    idle: Option<Sender<Question>>,
+}
+
+#[derive(Default)]
+struct User {
+    spent: Spent<COUNTS_FOR>,
+    /// Their processes that have not answered yet.
+    unanswered: HashSet<i32>,
+}
+
+impl Asked {
+    /// How long to wait for an answer, or `None` where nothing may be asked.
+    fn patience(&self, user: u32, pid: i32, now: Instant) -> Option<Duration> {
+        let unanswered = |user: &User| user.unanswered.len();
+        if self.users.values().map(unanswered).sum::<usize>() >= MOST {
+            return None;
+        }
+        let mut left = OF_ALL.saturating_sub(self.by_all.at(now));
+        if let Some(user) = self.users.get(&user) {
+            if user.unanswered.contains(&pid) || unanswered(user) >= MOST_OF_USER {
+                return None;
+            }
+            left = left.min(OF_USER.saturating_sub(user.spent.at(now)));
+        }
+        Some((left.min(OF_USER) / 2).max(LEAST))
+    }
+
+    fn waited_in_vain(&mut self, user: u32, pid: i32, time: Duration, now: Instant) {
+        // What everybody is given in any case takes nothing from others.
+        if time > LEAST {
+            self.by_all.add(time, now);
+        }
+        self.users
+            .retain(|_, user| !user.unanswered.is_empty() || !user.spent.at(now).is_zero());
+        let user = self.users.entry(user).or_default();
+        user.spent.add(time, now);
+        user.unanswered.insert(pid);
+    }
+
+    fn answered(&mut self, user: u32, pid: i32) {
+        if let Some(user) = self.users.get_mut(&user) {
+            user.unanswered.remove(&pid);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Users that no process of a test has.
+    const USER: u32 = 4_000_000_001;
+
+    #[test]
+    fn who_does_not_answer_is_not_waited_for_and_asked_again_when_it_has() {
+        let (release, released) = mpsc::channel::<()>();
+        let start = Instant::now();
+        let never = ask(USER, 1, 1, move || released.recv().is_err());
+        assert_eq!(never, None);
+        assert!(start.elapsed() >= OF_USER / 2);
+        assert_eq!(ask(USER, 1, 1, || 1), None, "it is still being asked");
+        // A busy machine may take its time.
+        while ask(USER, 2, 1, || 2).is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(release);
+        while ask(USER, 1, 1, || 1).is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn who_is_waited_for_again_and_again_takes_no_more_than_there_is() {
+        let now = Instant::now();
+        let mut asked = Asked::default();
+        let mut in_all = Duration::ZERO;
+        for pid in 0..1000 {
+            let wait = asked.patience(7, pid, now).unwrap();
+            in_all += wait;
+            asked.waited_in_vain(7, pid, wait, now);
+            asked.answered(7, pid);
+        }
+        assert!(in_all < OF_USER + LEAST * 1000, "{in_all:?}");
+        assert_eq!(asked.patience(7, 0, now), Some(LEAST));
+        assert_eq!(asked.patience(8, 0, now), Some(OF_USER / 2), "another user");
+        let later = now + in_all * COUNTS_FOR;
+        assert_eq!(asked.patience(7, 0, later), Some(OF_USER / 2));
+    }
+
+    #[test]
+    fn processes_that_do_not_answer_take_so_many_threads_and_no_more() {
+        let now = Instant::now();
+        let mut asked = Asked::default();
+        let mut threads = 0;
+        for user in 0..100 {
+            for pid in 0..100 {
+                if let Some(wait) = asked.patience(user, user.cast_signed() * 100 + pid, now) {
+                    asked.waited_in_vain(user, user.cast_signed() * 100 + pid, wait, now);
+                    threads += 1;
+                }
+            }
+            let users = usize::try_from(user).unwrap() + 1;
+            assert_eq!(threads, MOST.min(MOST_OF_USER * users));
+        }
+        assert_eq!(asked.patience(1000, 1, now), None);
+        for pid in 0..100 {
+            asked.answered(0, pid);
+        }
+        assert_eq!(asked.patience(1000, 1, now), Some(LEAST));
+    }
+
+    #[test]
+    fn all_users_together_are_not_waited_for_longer_than_there_is() {
+        let now = Instant::now();
+        let mut asked = Asked::default();
+        let mut beyond_least = Duration::ZERO;
+        for user in 0..1000 {
+            let wait = asked.patience(user, 1, now).unwrap();
+            beyond_least += wait.saturating_sub(LEAST);
+            asked.waited_in_vain(user, 1, wait, now);
+            asked.answered(user, 1);
+        }
+        assert!(beyond_least < OF_ALL, "{beyond_least:?}");
+    }
+}
