@@ -10,10 +10,16 @@ use crate::mount;
 /// An instance that notes some of the kernel's events. Removed when dropped.
 pub struct Ftrace(PathBuf);
 
+/// Nanoseconds as [`Noted::us`] has them: to the nearest.
+#[must_use]
+pub fn to_us(ns: u64) -> u64 {
+    (ns + 500) / 1000
+}
+
 /// A line of it, such as `  name-123 [000] d.h3. 12.345678: sched_waking: comm=x pid=124 …`.
 #[derive(Debug)]
 pub struct Noted {
-    /// `CLOCK_MONOTONIC`, in microseconds.
+    /// `CLOCK_MONOTONIC`, in microseconds, which the kernel rounds: see [`to_us`].
     pub us: u64,
     /// The thread that had the CPU.
     pub on_cpu: i64,

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 use tests::event::Event;
-use tests::ftrace::{Ftrace, Noted};
+use tests::ftrace::{Ftrace, Noted, to_us};
 use tests::rights::missing_right;
 use tests::target::{Target, numbers_after};
 use tests::tracer::{Trace, Tracer};
@@ -227,7 +227,7 @@ fn requests_of_others(run: &Run) -> u32 {
             continue;
         };
         let known = starts.get(&place).map_or(&[][..], Vec::as_slice).iter();
-        let start = known.rev().find(|(us, _)| *us <= event.ns / 1000);
+        let start = known.rev().find(|(us, _)| *us <= to_us(event.ns));
         let (us, starter) = start.unwrap_or_else(|| panic!("no start: {}", event.line));
         if event.is_system("block_issue") {
             assert_eq!(i64::from(event.tid), *starter, "{}", event.line);

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 use tests::event::Event;
-use tests::ftrace::{Ftrace, Noted};
+use tests::ftrace::{Ftrace, Noted, to_us};
 use tests::rights::missing_right;
 use tests::target::{Target, numbers_after};
 use tests::tracer::Tracer;
@@ -148,7 +148,7 @@ fn the_kernels_own_tracer_says_the_same_of_each_wakeup() {
 
     let mut compared = 0;
     for event in run.events.iter().filter(|event| event.is_system("wakeup")) {
-        let at_us = event.ns / 1000;
+        let at_us = to_us(event.ns);
         // The last time that somebody asked for it before it was runnable.
         let asked = run.asked.iter().rfind(|asked| {
             let is_its = asked.value("pid=") == Some(&event.tid.to_string());
