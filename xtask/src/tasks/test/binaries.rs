@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
-use crate::tasks::test::totals::{self, Totals};
+use crate::tasks::test::totals::{self, Outcome};
 use crate::{privilege, process, workspace};
 
 /// The crates whose tests run on the host.
@@ -120,7 +120,7 @@ impl TestBinary {
         filter: Option<&str>,
         variables: &[(&str, OsString)],
         place: &Place,
-    ) -> anyhow::Result<Totals> {
+    ) -> anyhow::Result<Outcome> {
         let in_namespace = if place.words.is_empty() {
             ""
         } else {
@@ -128,6 +128,27 @@ impl TestBinary {
         };
         let executable = self.executable.display();
         println!("\n     Running {executable} as root{in_namespace}");
+        let outcome = totals::of(self.as_root(variables, place)?.args(filter))?;
+        ensure!(
+            outcome.is_success || outcome.totals.failed > 0,
+            "{executable} ended without saying how its tests went",
+        );
+        Ok(outcome)
+    }
+
+    /// Runs one of those tests again; whether it passes.
+    pub fn passes(
+        &self,
+        name: &str,
+        variables: &[(&str, OsString)],
+        place: &Place,
+    ) -> anyhow::Result<bool> {
+        println!("\n     Running {name} again");
+        let outcome = totals::of(self.as_root(variables, place)?.args(["--exact", name]))?;
+        Ok(outcome.is_success && outcome.totals.passed == 1)
+    }
+
+    fn as_root(&self, variables: &[(&str, OsString)], place: &Place) -> anyhow::Result<Command> {
         // `env` and not the environment of the command: sudo would drop it.
         let mut command = privilege::as_root("env", "run the tests that load eBPF")?;
         for (name, value) in variables {
@@ -141,15 +162,8 @@ impl TestBinary {
             .arg(&self.executable)
             .args(["--ignored", "--test-threads=1"])
             .args(place.skips())
-            .args(filter)
             .current_dir(&self.folder);
-        let (totals, succeeded) = totals::of(&mut command)?;
-        ensure!(
-            succeeded || totals.failed > 0,
-            "{} ended without saying how its tests went",
-            self.executable.display()
-        );
-        Ok(totals)
+        Ok(command)
     }
 }
 

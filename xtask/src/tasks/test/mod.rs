@@ -75,10 +75,11 @@ fn unprivileged(args: &Args) -> anyhow::Result<Totals> {
     if let Some(filter) = &args.filter {
         command.arg(filter);
     }
-    let (mut totals, succeeded) = totals::of(&mut command)?;
-    if !succeeded && totals.failed == 0 {
+    let outcome = totals::of(&mut command)?;
+    if !outcome.is_success && outcome.totals.failed == 0 {
         bail!("the tests cannot be built or run");
     }
+    let mut totals = outcome.totals;
     // Those are the privileged ones: they are counted where they run, or do not.
     totals.ignored = 0;
     Ok(totals)
@@ -120,17 +121,53 @@ fn privileged(args: &Args) -> anyhow::Result<Totals> {
         });
     }
     let mut totals = Totals::default();
+    let mut failed = Vec::new();
     // Whatever goes wrong in a namespace goes wrong outside first.
     runs.sort_by_key(|(_, place)| place.words.len());
     for (binary, place) in &runs {
-        totals.add(binary.run_privileged(filter, &environment(), place)?);
+        let outcome = binary.run_privileged(filter, &environment(), place)?;
+        totals.add(outcome.totals);
+        failed.extend(
+            outcome
+                .failed
+                .into_iter()
+                .map(|name| (*binary, *place, name)),
+        );
     }
     ensure!(
         totals.passed + totals.failed == expected,
         "{expected} privileged tests were to run and {} did",
         totals.passed + totals.failed
     );
+    try_again(&mut totals, &failed)?;
     Ok(totals)
+}
+
+/// How many tests of one run may be unsteady. More are a fault.
+const MOST_UNSTEADY: usize = 2;
+
+/// How often a test that failed has to pass after that to be unsteady, and not wrong.
+const PASSES_AFTER: usize = 3;
+
+/// These tests trace a whole live machine beside others' counts of it, and now and then one of a thousand meets what the machine does and
+/// nobody has thought of. Such a test is told by name in the last line, to be looked into; and it has to pass several times after.
+fn try_again(totals: &mut Totals, failed: &[(&TestBinary, &Place, String)]) -> anyhow::Result<()> {
+    if failed.len() > MOST_UNSTEADY {
+        return Ok(());
+    }
+    for (binary, place, name) in failed {
+        let mut passes = 0;
+        while passes < PASSES_AFTER && binary.passes(name, &environment(), place)? {
+            passes += 1;
+        }
+        if passes == PASSES_AFTER {
+            totals.failed -= 1;
+            totals.passed += 1;
+            totals.unsteady += 1;
+            println!("\nunsteady: {name} failed once and then passed {PASSES_AFTER} times");
+        }
+    }
+    Ok(())
 }
 
 /// Tests that load eBPF must not go missing, nor those that are to run in a namespace as well.

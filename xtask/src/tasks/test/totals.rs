@@ -17,6 +17,8 @@ use crate::process;
 pub struct Totals {
     /// Ran and succeeded.
     pub passed: u64,
+    /// Of those: not the first time.
+    pub unsteady: u64,
     /// Ran and did not.
     pub failed: u64,
     /// Did not run.
@@ -27,6 +29,7 @@ impl Totals {
     /// Adds the results of other tests.
     pub fn add(&mut self, other: Self) {
         self.passed.add_assign(other.passed);
+        self.unsteady.add_assign(other.unsteady);
         self.failed.add_assign(other.failed);
         self.ignored.add_assign(other.ignored);
     }
@@ -42,6 +45,7 @@ impl Totals {
         };
         Some(Self {
             passed: number_of("passed")?,
+            unsteady: 0,
             failed: number_of("failed")?,
             ignored: number_of("ignored")?,
         })
@@ -52,10 +56,14 @@ impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             passed,
+            unsteady,
             failed,
             ignored,
         } = self;
         write!(f, "total: {passed} passed, {failed} failed")?;
+        if *unsteady > 0 {
+            write!(f, ", {unsteady} unsteady (failed once, then passed)")?;
+        }
         match ignored {
             0 => Ok(()),
             ignored => write!(f, ", {ignored} skipped"),
@@ -66,16 +74,27 @@ impl fmt::Display for Totals {
 /// How long a command's output is waited for when the command has ended: somebody that it has left behind may hold it for ever.
 const LEFT_BEHIND: Duration = Duration::from_secs(2);
 
-/// Runs `command`, shows what it prints and adds up the results in it. Also tells whether the
-/// command succeeded.
-pub fn of(command: &mut Command) -> anyhow::Result<(Totals, bool)> {
+/// How a command's tests went.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// All results in what it printed.
+    pub totals: Totals,
+    /// The tests that failed, by name, as each executable lists them at its end.
+    pub failed: Vec<String>,
+    /// Whether the command succeeded.
+    pub is_success: bool,
+}
+
+/// Runs `command`, shows what it prints and adds up the results in it.
+pub fn of(command: &mut Command) -> anyhow::Result<Outcome> {
     let shown = process::shown(command);
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot run: {shown}"))?;
-    let mut totals = Totals::default();
+    let mut outcome = Outcome::default();
+    let mut listed = Failures::default();
     let lines = child.stdout.take().map(lines_of);
     let lines = lines.with_context(|| format!("no output of: {shown}"))?;
     let mut ended = None;
@@ -85,13 +104,15 @@ pub fn of(command: &mut Command) -> anyhow::Result<(Totals, bool)> {
                 let line = line.with_context(|| format!("cannot read the output of: {shown}"))?;
                 let line = String::from_utf8_lossy(&line);
                 println!("{line}");
+                listed.add(&line);
                 if let Some(results) = Totals::of_line(&line) {
-                    totals.add(results);
+                    outcome.totals.add(results);
+                    outcome.failed.append(&mut listed.names);
                 }
             }
             Err(RecvTimeoutError::Timeout) if ended.is_some() => {
                 println!("a process that was left behind holds the output of: {shown}");
-                return Ok((totals, false));
+                return Ok(outcome);
             }
             Err(RecvTimeoutError::Timeout) => {
                 ended = child.try_wait().with_context(|| format!("lost: {shown}"))?;
@@ -100,7 +121,31 @@ pub fn of(command: &mut Command) -> anyhow::Result<(Totals, bool)> {
         }
     }
     let status = child.wait().with_context(|| format!("lost: {shown}"))?;
-    Ok((totals, status.success()))
+    outcome.is_success = status.success();
+    Ok(outcome)
+}
+
+/// The names of tests that failed, out of the lines of an executable: those of its last list of failures, the one before has what they printed.
+#[derive(Default)]
+struct Failures {
+    is_in_list: bool,
+    names: Vec<String>,
+}
+
+impl Failures {
+    fn add(&mut self, line: &str) {
+        if line == "failures:" {
+            self.is_in_list = true;
+            self.names.clear();
+        } else if Totals::of_line(line).is_some() {
+            self.is_in_list = false;
+        } else if self.is_in_list
+            && let Some(name) = line.strip_prefix("    ")
+            && !name.contains(' ')
+        {
+            self.names.push(name.to_owned());
+        }
+    }
 }
 
 /// The lines of an output, until it ends or cannot be read.
@@ -132,8 +177,8 @@ mod tests {
             "-c",
             "echo 'test result: ok. 1 passed; 0 failed; 0 ignored;'; sleep 60 &",
         ]);
-        let (totals, is_success) = super::of(&mut command).unwrap();
-        assert_eq!((totals.passed, is_success), (1, false));
+        let outcome = super::of(&mut command).unwrap();
+        assert_eq!((outcome.totals.passed, outcome.is_success), (1, false));
         assert!(start.elapsed() < Duration::from_secs(50));
     }
 
@@ -145,6 +190,7 @@ mod tests {
             passed: 3,
             failed: 1,
             ignored: 2,
+            ..Totals::default()
         };
         assert_eq!(Totals::of_line(line), Some(totals));
         assert_eq!(Totals::of_line("test a_test ... ok"), None);
@@ -159,5 +205,21 @@ mod tests {
         assert_eq!(totals.to_string(), "total: 3 passed, 0 failed");
         totals.ignored = 2;
         assert_eq!(totals.to_string(), "total: 3 passed, 0 failed, 2 skipped");
+        totals.unsteady = 1;
+        let unsteady =
+            "total: 3 passed, 0 failed, 1 unsteady (failed once, then passed), 2 skipped";
+        assert_eq!(totals.to_string(), unsteady);
+    }
+
+    #[test]
+    fn tests_that_failed_are_known_by_name() {
+        let mut command = Command::new("printf");
+        command.arg(
+            "test a ... FAILED\n\nfailures:\n\n---- a stdout ----\n    said\nstack backtrace:\n   0: b\n             at ./c.rs\n\n\n\
+             failures:\n    a\n    d::e\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored;\n    f\n",
+        );
+        let outcome = super::of(&mut command).unwrap();
+        assert_eq!(outcome.failed, ["a", "d::e"]);
+        assert_eq!(outcome.totals.failed, 2);
     }
 }
