@@ -24,12 +24,17 @@ pub struct ActiveStream<L: Flush = NoLog> {
     limit: Option<Duration>,
     /// The source that was asked last.
     turn: usize,
+    /// When it was stopped last.
+    stopped: MonotonicNs,
 }
 
 /// Longer than any source is behind the clock: they have their own bounds for threads that are stopped in the middle of an
 /// emission.
 const SETTLED_WITHIN: Duration = Duration::from_millis(500);
 const SETTLE_PAUSE: Duration = Duration::from_micros(20);
+
+/// How long a stream that ends counts what its sources have not brought.
+const COUNTED_WITHIN: Duration = Duration::from_millis(500);
 
 /// Where a stream is flushed to.
 pub trait Flush {
@@ -74,6 +79,7 @@ impl<L: Flush> ActiveStream<L> {
             now,
             limit: None,
             turn: 0,
+            stopped: MonotonicNs(0),
         }
     }
 
@@ -130,7 +136,15 @@ impl<L: Flush> ActiveStream<L> {
         for merged in &mut self.sources {
             merged.source.hold_emitters();
         }
-        let at = self.settle_for_own();
+        self.stopped = (self.now)();
+        let mut at = self.settle();
+        // Who limits collecting has an end of its own, and has come to it.
+        if at < self.stopped && self.limit.is_none() {
+            // What comes only later was not emitted after the stop: it counts as late.
+            at = self.stopped;
+            self.feed(at);
+        }
+        self.make_room_for_own();
         self.core.stop(at, caller);
         self.tell(&self.wanted());
     }
@@ -141,7 +155,8 @@ impl<L: Flush> ActiveStream<L> {
     ///
     /// XSH `posix_trace_set_filter()`.
     pub fn set_filter(&mut self, set: &EventSet, how: Filtering, caller: Origin) {
-        let at = self.settle_for_own();
+        let at = self.settle();
+        self.make_room_for_own();
         self.core.set_filter(set, how, at, caller);
         self.tell(&self.wanted());
     }
@@ -269,13 +284,25 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// As [`settle`](Self::settle), and makes room for an event of the stream's own where that is made by a flush.
-    fn settle_for_own(&mut self) -> MonotonicNs {
-        let at = self.settle();
+    /// Takes in what has come up to `until`, though an older event may still come.
+    fn feed(&mut self, until: MonotonicNs) {
+        let Self {
+            core,
+            types,
+            merge,
+            log,
+            ..
+        } = self;
+        merge.feed(until, core, &mut |core| {
+            log.flush(core, types, Origin::NONE)
+        });
+    }
+
+    /// Makes room for an event of the stream's own where that is made by a flush.
+    fn make_room_for_own(&mut self) {
         if self.core.needs_flush_before_own() {
             self.flush(Origin::NONE);
         }
-        at
     }
 
     /// Flushes what the stream holds to its log, for `caller`. Does not collect: call
@@ -393,9 +420,13 @@ impl<L: Flush> ActiveStream<L> {
         merge.count_unread(sources, types, until, end)
     }
 
-    /// Ends the stream: it takes nothing any more, and its sources are given up.
-    pub fn end(&mut self) {
+    /// Ends the stream, which was stopped: it takes nothing any more, and its sources are given up. What they have not brought counts as lost; whether all
+    /// of that could be counted.
+    pub fn end(&mut self) -> bool {
+        let is_known = self.leave_sources_behind(self.stopped, Instant::now() + COUNTED_WITHIN);
         self.sources.clear();
+        self.feed(MonotonicNs(u64::MAX));
+        is_known
     }
 
     /// The status now; that events were lost is told once.

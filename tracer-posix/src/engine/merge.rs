@@ -131,7 +131,8 @@ impl Merge {
         is_known
     }
 
-    fn feed(
+    /// Feeds what has come up to `until`.
+    pub(super) fn feed(
         &mut self,
         until: MonotonicNs,
         core: &mut StreamCore,
@@ -182,17 +183,20 @@ impl Merge {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering::Relaxed;
+    use std::sync::{Arc, Mutex};
     use std::thread::sleep;
     use std::time::Duration;
+
+    use tracer_common::event_type::EventTypeId;
 
     use super::super::{ActiveStream, Origin, StreamFullPolicy};
     use super::*;
     use crate::area::monotonic_now;
-    use crate::source::Control;
+    use crate::source::{Control, LossCause};
 
+    const USER: EventTypeId = EventTypeId::UNNAMED_USEREVENT;
     const STEP: Duration = Duration::from_millis(10);
 
     /// Counts how often it is asked, takes its time, and always has more, or never.
@@ -250,6 +254,66 @@ mod tests {
             stream.sync();
         }
         assert_eq!(times.load(Relaxed), 5);
+    }
+
+    /// Never has everything, and knows what it has not brought.
+    struct Behind {
+        brings: Arc<Mutex<Vec<MonotonicNs>>>,
+    }
+
+    impl Behind {
+        const HAS: MonotonicNs = MonotonicNs(1);
+        const UNREAD: u64 = 5;
+    }
+
+    impl Source for Behind {
+        fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
+            for time in self.brings.lock().unwrap().drain(..) {
+                batch.push(Origin::NONE.header(USER, time), b"");
+            }
+            Self::HAS
+        }
+
+        fn count_unread(
+            &mut self,
+            until: MonotonicNs,
+            _end: Instant,
+            batch: &mut Batch<'_>,
+        ) -> Unread {
+            if until <= Self::HAS {
+                return Unread::Nothing;
+            }
+            batch.lose(Loss {
+                cause: LossCause::NotRead,
+                count: Self::UNREAD,
+                since: Self::HAS,
+            });
+            Unread::Counted
+        }
+
+        fn control(&mut self, _control: &Control) {}
+    }
+
+    #[test]
+    fn what_a_stop_does_not_wait_for_is_recorded_or_counted() {
+        let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 4096, monotonic_now);
+        stream.start(Origin::NONE);
+        let brings: Arc<Mutex<Vec<_>>> = Arc::default();
+        stream.add_source(Box::new(Behind {
+            brings: Arc::clone(&brings),
+        }));
+        let before = monotonic_now();
+        brings.lock().unwrap().push(before);
+        stream.stop(Origin::NONE);
+        assert_eq!(stream.ledger().recorded(), 3, "START, what came, STOP");
+
+        // It was emitted before the stop, and comes after.
+        brings.lock().unwrap().push(before);
+        stream.sync();
+        assert!(stream.end());
+        assert_eq!(stream.ledger().lost(LossCause::Late), 1);
+        assert_eq!(stream.ledger().lost(LossCause::NotRead), Behind::UNREAD);
+        assert_eq!(stream.ledger().recorded(), 3);
     }
 
     #[test]

@@ -261,17 +261,16 @@ impl Recording {
     pub fn complete(mut self, caller: Origin) -> Result<(), i32> {
         // A stream that was suspended has nothing to wait for; one that runs is stopped here.
         self.stream.stop(caller);
-        self.stream.learn_event_types();
+        let is_all_counted = self.stream.end();
         self.stream.flush(caller);
         let status = self.stream.status();
-        self.stream.end();
         let (mut log, types, ledger) = self.stream.into_log();
         // What was told and nobody has asked for.
         let told = log.activity.as_deref().map(Activity::status);
         let told = told.unwrap_or_default();
         let status = FinalStatus {
             is_full: status.is_full,
-            is_overrun: status.is_overrun || told.is_overrun,
+            is_overrun: status.is_overrun || told.is_overrun || !is_all_counted,
             flush_error: match told.flush_error {
                 0 => log.first_error,
                 first => first,

@@ -513,7 +513,11 @@ impl Origin {
         program_address: 0,
     };
 
-    fn header(self, event_type: EventTypeId, time: MonotonicNs) -> EventHeader {
+    pub(in crate::engine) fn header(
+        self,
+        event_type: EventTypeId,
+        time: MonotonicNs,
+    ) -> EventHeader {
         EventHeader {
             time,
             event_type,
