@@ -2,12 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
+use std::time::Instant;
+
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_posix::emit::UserEvent;
 use tracer_posix::engine::{ActiveStream, Origin, StreamFullPolicy};
 use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
-use tracer_posix::source::{Batch, Control, Source};
+use tracer_posix::source::{Batch, Control, Source, Unread};
 
 const EVENTS: u32 = 65_536;
 
@@ -25,6 +27,10 @@ impl Source for Given {
             batch.push(header(time), &[7; 32]);
         }
         MonotonicNs(u64::MAX)
+    }
+
+    fn count_unread(&mut self, _: MonotonicNs, _: Instant, _: &mut Batch<'_>) -> Unread {
+        Unread::Nothing
     }
 
     fn control(&mut self, _: &Control) {}

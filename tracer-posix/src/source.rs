@@ -69,10 +69,7 @@ pub trait Source: Send {
         until: MonotonicNs,
         end: std::time::Instant,
         batch: &mut Batch<'_>,
-    ) -> Unread {
-        let _ = (until, end, batch);
-        Unread::Nothing
-    }
+    ) -> Unread;
 
     /// Most bytes of memory that it takes to collect all that there is, and to keep it.
     fn memory_needed(&self) -> usize {

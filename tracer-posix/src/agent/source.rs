@@ -13,7 +13,7 @@ use crate::area::{RingMode, own_pid};
 use crate::descriptor::Guarded;
 use crate::engine::EventTypes;
 use crate::event::MonotonicNs;
-use crate::source::{Batch, Control, Loss, LossCause, Pending, Source};
+use crate::source::{Batch, Control, Loss, LossCause, Pending, Source, Unread};
 use crate::wire::{read_message, write_message};
 
 /// Most bytes that one collection takes; what is more comes with the next.
@@ -237,6 +237,14 @@ impl Source for AgentSource {
             }
         }
         MonotonicNs(u64::MAX)
+    }
+
+    fn count_unread(&mut self, until: MonotonicNs, _: Instant, _: &mut Batch<'_>) -> Unread {
+        if self.is_over || self.watermark >= until {
+            Unread::Nothing
+        } else {
+            Unread::Unknown
+        }
     }
 
     fn control(&mut self, control: &Control) {

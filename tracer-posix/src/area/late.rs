@@ -10,7 +10,7 @@ use super::slot::{OpenError, StreamRequest};
 use super::source::AreaSource;
 use super::ticks::monotonic_now;
 use crate::event::MonotonicNs;
-use crate::source::{Batch, Control, Source};
+use crate::source::{Batch, Control, Source, Unread};
 
 /// How often an area is looked for: a target may load the library at any time.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -155,6 +155,13 @@ impl Source for TargetSource {
     fn begin_anew(&mut self) {
         if let Some(source) = &mut self.source {
             source.begin_anew();
+        }
+    }
+
+    fn count_unread(&mut self, until: MonotonicNs, end: Instant, batch: &mut Batch<'_>) -> Unread {
+        match &mut self.source {
+            Some(source) => source.count_unread(until, end, batch),
+            None => Unread::Nothing,
         }
     }
 

@@ -1,6 +1,7 @@
 //! A stream that is flushed, against a model that is too simple to be wrong: a list.
 
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use proptest::prelude::*;
 use tracer_common::event_type::EventTypeId;
@@ -9,7 +10,7 @@ use super::{
     ActiveStream, EventSet, EventTypes, Filtering, Flush, Origin, StreamCore, StreamFullPolicy,
 };
 use crate::event::{EventHeader, MonotonicNs, Truncation};
-use crate::source::{Batch, Control, Source};
+use crate::source::{Batch, Control, Source, Unread};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -85,6 +86,10 @@ impl Source for Emitted {
         // What is emitted next has a later time than this, as with a real clock.
         emitted.clock += 1;
         MonotonicNs(emitted.clock)
+    }
+
+    fn count_unread(&mut self, _: MonotonicNs, _: Instant, _: &mut Batch<'_>) -> Unread {
+        Unread::Nothing
     }
 
     fn control(&mut self, _: &Control) {}

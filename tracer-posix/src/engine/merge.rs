@@ -233,6 +233,10 @@ mod tests {
             self.comes_first
         }
 
+        fn count_unread(&mut self, _: MonotonicNs, _: Instant, _: &mut Batch<'_>) -> Unread {
+            Unread::Nothing
+        }
+
         fn control(&mut self, _control: &Control) {}
     }
 

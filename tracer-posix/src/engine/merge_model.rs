@@ -1,13 +1,14 @@
 //! The merge against a list that is sorted: whatever sources bring in whatever portions.
 
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use proptest::prelude::*;
 use tracer_common::event_type::EventTypeId;
 
 use super::{ActiveStream, StreamFullPolicy};
 use crate::event::{EventHeader, MonotonicNs, Truncation};
-use crate::source::{Batch, Control, Loss, LossCause, Source};
+use crate::source::{Batch, Control, Loss, LossCause, Source, Unread};
 
 /// An event: when, and which; its data is its number, so many times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,10 @@ impl Source for Portions {
             None if queue.is_last => MonotonicNs(u64::MAX),
             None => MonotonicNs(u64::MAX - 1),
         }
+    }
+
+    fn count_unread(&mut self, _: MonotonicNs, _: Instant, _: &mut Batch<'_>) -> Unread {
+        Unread::Nothing
     }
 
     fn control(&mut self, _: &Control) {}

@@ -287,3 +287,70 @@ impl Recording {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::area::monotonic_now;
+    use crate::engine::Attributes;
+    use crate::event::RealtimeNs;
+    use crate::log::{ClockAnchor, LogHeader, LogOptions, LogReader};
+    use crate::source::{Batch, Control, Loss, LossCause, Unread};
+
+    /// Never has everything, and may know how much it has not brought.
+    struct Behind {
+        unread: Option<u64>,
+    }
+
+    impl Source for Behind {
+        fn collect(&mut self, _: &mut Batch<'_>) -> MonotonicNs {
+            MonotonicNs(1)
+        }
+
+        fn count_unread(&mut self, _: MonotonicNs, _: Instant, batch: &mut Batch<'_>) -> Unread {
+            let Some(count) = self.unread else {
+                return Unread::Unknown;
+            };
+            batch.lose(Loss {
+                cause: LossCause::NotRead,
+                count,
+                since: MonotonicNs(1),
+            });
+            Unread::Counted
+        }
+
+        fn control(&mut self, _: &Control) {}
+    }
+
+    /// A log that is completed while a source is behind: how many events count as not read, and whether it was overrun.
+    fn completed_beside(source: Behind) -> (u64, bool) {
+        let file = tempfile::tempfile().unwrap();
+        let header = LogHeader {
+            attributes: Attributes::default(),
+            anchor: ClockAnchor {
+                monotonic: MonotonicNs(0),
+                realtime: RealtimeNs(1),
+            },
+        };
+        let options = LogOptions {
+            policy: header.attributes.log_full_policy(),
+            max_size: 1 << 20,
+        };
+        let log = LogWriter::create(file.try_clone().unwrap(), &header, options).unwrap();
+        let policy = StreamFullPolicy::Flush;
+        let mut recording = Recording::new(policy, 1 << 16, monotonic_now, log);
+        recording.start(Origin::NONE);
+        recording.add_source(Box::new(source));
+        recording.complete(Origin::NONE).unwrap();
+        let mut log = LogReader::open(file).unwrap();
+        while log.next_record().unwrap().is_some() {}
+        let status = log.final_status().unwrap();
+        (log.lost(LossCause::NotRead), status.is_overrun)
+    }
+
+    #[test]
+    fn what_a_shutdown_does_not_wait_for_is_counted_in_the_log() {
+        assert_eq!(completed_beside(Behind { unread: Some(5) }), (5, true));
+        assert_eq!(completed_beside(Behind { unread: None }), (0, true));
+    }
+}

@@ -5,10 +5,11 @@
 //! does not say; an area's number goes with each of its events, in front of that of the CPU.
 
 use std::num::NonZeroU16;
+use std::time::Instant;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_posix::event::{EventHeader, MonotonicNs};
-use tracer_posix::source::{Batch, Control, Source};
+use tracer_posix::source::{Batch, Control, Source, Unread};
 
 /// Names an area whose events are read, as long as they are; then it may be another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,8 +46,16 @@ impl Source for Tagged {
         self.source.hold_emitters();
     }
 
+    fn keep_newest(&mut self, bytes: Option<usize>) {
+        self.source.keep_newest(bytes);
+    }
+
     fn begin_anew(&mut self) {
         self.source.begin_anew();
+    }
+
+    fn count_unread(&mut self, until: MonotonicNs, end: Instant, batch: &mut Batch<'_>) -> Unread {
+        self.source.count_unread(until, end, batch)
     }
 
     fn has_more(&self) -> bool {

@@ -576,7 +576,7 @@ mod tests {
     use tracer_common::kernel::ForkData;
     use tracer_posix::engine::{Filtering, StreamFullPolicy};
     use tracer_posix::event::{EventHeader, Truncation};
-    use tracer_posix::source::{Batch, Control, Loss, Source};
+    use tracer_posix::source::{Batch, Control, Loss, Source, Unread};
     use zerocopy::IntoBytes;
 
     use super::super::Selection;
@@ -613,6 +613,10 @@ mod tests {
                 }
             }
             self.1
+        }
+
+        fn count_unread(&mut self, _: MonotonicNs, _: Instant, _: &mut Batch<'_>) -> Unread {
+            Unread::Nothing
         }
 
         fn control(&mut self, _: &Control) {}
