@@ -3,7 +3,8 @@
  *
  * Until it is told to go: a "marker" every 10 ms. Then, for the given time, "flood" events from
  * each thread, and a last "marker". Each event's data is its thread's number and its sequence number
- * among the events of that type and thread.
+ * among the events of that type and thread. The first events of the threads are next to each other, and so
+ * are the last ones, however late a thread gets a processor.
  *
  * flood THREADS EVENTS-PER-SECOND-IN-ALL SECONDS; prints "sent THREAD COUNT" for each thread,
  * and "marked COUNT".
@@ -24,12 +25,21 @@ struct data {
 static trace_event_id_t flood, marker;
 static uint64_t sent[MOST_THREADS], marked;
 static long events_per_slice, slices;
+static int threads;
+static pthread_barrier_t all_are_there;
 
 static void mark(void)
 {
     struct data data = {0, marked++};
 
     posix_trace_event(marker, &data, sizeof data);
+}
+
+/* One alone makes no call for that. */
+static void wait_for_all(void)
+{
+    if (threads > 1)
+        pthread_barrier_wait(&all_are_there);
 }
 
 static void *emit(void *argument)
@@ -40,10 +50,14 @@ static void *emit(void *argument)
 
     clock_gettime(CLOCK_MONOTONIC, &next);
     for (long slice = 0; slice < slices; slice++) {
+        if (slice == slices - 1)
+            wait_for_all();
         for (long i = 0; i < events_per_slice; i++) {
             struct data data = {me, sent[me]++};
             posix_trace_event(flood, &data, sizeof data);
         }
+        if (slice == 0)
+            wait_for_all();
         /* Absolute times: a thread that had to wait catches up, so the rate is kept. */
         next.tv_nsec += slice_ns;
         if (next.tv_nsec >= 1000000000L) {
@@ -58,16 +72,17 @@ static void *emit(void *argument)
 int main(int argc, char **argv)
 {
     pthread_t thread[MOST_THREADS];
-    int threads = argc > 1 ? atoi(argv[1]) : 1;
     long rate = argc > 2 ? atol(argv[2]) : 1000;
     long seconds = argc > 3 ? atol(argv[3]) : 1;
 
+    threads = argc > 1 ? atoi(argv[1]) : 1;
     if (threads < 1 || threads > MOST_THREADS)
         must("threads", EINVAL);
     events_per_slice = rate / threads / SLICES_PER_SECOND;
     slices = seconds * SLICES_PER_SECOND;
     must("flood", posix_trace_eventid_open("flood", &flood));
     must("marker", posix_trace_eventid_open("marker", &marker));
+    must("barrier", pthread_barrier_init(&all_are_there, NULL, (unsigned)threads));
     puts("ready");
     wait_for_go(mark);
     for (int i = 0; i < threads; i++)

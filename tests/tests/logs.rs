@@ -90,7 +90,9 @@ impl Scene {
 #[test]
 fn a_log_has_every_event_once_and_in_order() {
     let mut scene = Scene::new("400000", "1").unwrap();
-    let tracer = scene.attach(&[]).unwrap();
+    // Room for all, so that nothing is lost however late the tracer gets a processor.
+    let room = ["--thread-ring-size", "64M", "--stream-size", "128M"];
+    let tracer = scene.attach(&room).unwrap();
     let logged = scene.finish(tracer).unwrap();
 
     assert_eq!(logged.sent.iter().sum::<u64>(), 400_000);
@@ -330,7 +332,9 @@ fn a_full_file_system_costs_events_that_are_counted_and_nothing_else() {
     let small = Mount::new("tmpfs", "size=512K").unwrap();
     let log = small.path().join("log");
     let mut scene = Scene::new("100000", "1").unwrap();
-    let tracer = scene.attach_to(&log, &[]).unwrap();
+    // What is missing is missing in the file, however late the tracer gets a processor.
+    let room = ["--thread-ring-size", "64M"];
+    let tracer = scene.attach_to(&log, &room).unwrap();
     let sent = scene.work().unwrap();
     let trace = tracer.stop().unwrap();
     let found = read(&log, FLOOD).unwrap();
