@@ -4,10 +4,13 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Context as _;
 
 use crate::dist;
+use crate::target::Target;
+use crate::tracer::Tracer;
 
 /// The user that attacks.
 pub const ATTACKER: u32 = 61_001;
@@ -46,6 +49,21 @@ pub fn as_user(user: u32, stage: &Path, program: &str) -> Command {
     let mut command = command_as(user, stage.join(program));
     command.env("LD_LIBRARY_PATH", stage.join("dist/lib"));
     command
+}
+
+/// How long a trace takes to end on this machine that nobody disturbs, but for the time that others have the CPUs.
+///
+/// # Errors
+///
+/// There is no such trace.
+pub fn usual_end() -> anyhow::Result<Duration> {
+    let stage = stage(&["flood"])?;
+    let (target, _) =
+        Target::start(as_user(VICTIM, stage.path(), "flood").args(["1", "500", "1"]))?;
+    let mut tracer = Tracer::attach(target.pid(), &[])?;
+    tracer.wait_for(|event| event.is_user("marker"))?;
+    let (_, ending) = tracer.stop_timed()?;
+    Ok(ending.own)
 }
 
 /// Gives a file or folder to this user.

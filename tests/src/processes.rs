@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 /// How often each thread of a process has given up its CPU, by thread.
 ///
@@ -28,7 +29,19 @@ pub fn switches(pid: i32) -> anyhow::Result<BTreeMap<i32, u64>> {
     Ok(switches)
 }
 
-/// The counts of `threads`, once they stand still: the threads are blocked.
+/// Whether each of `threads` sleeps.
+fn are_blocked(pid: i32, threads: &[i32]) -> anyhow::Result<bool> {
+    for tid in threads {
+        let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"))?;
+        let (_, state) = stat.rsplit_once(") ").context("no state in stat")?;
+        if !state.starts_with('S') {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The counts of `threads`, once the threads are blocked and the counts stand still: those of one that is ready to run and has no CPU do too.
 ///
 /// # Errors
 ///
@@ -37,9 +50,36 @@ pub fn switches_at_rest(pid: i32, threads: &[i32]) -> anyhow::Result<BTreeMap<i3
     let mut last = None;
     super::wait_until("threads at rest", Duration::from_secs(30), || {
         std::thread::sleep(Duration::from_millis(50));
+        let is_blocked = are_blocked(pid, threads)?;
         let mut now = switches(pid)?;
         now.retain(|tid, _| threads.contains(tid));
-        let rested = last.replace(now.clone()) == Some(now.clone());
+        let rested = last.replace(now.clone()) == Some(now.clone()) && is_blocked;
         Ok(rested.then_some(now))
     })
+}
+
+/// Waits for the end of a process, and leaves it to be waited for.
+///
+/// # Errors
+///
+/// It is no child of ours.
+pub fn wait_unreaped(pid: i32) -> anyhow::Result<()> {
+    let id = libc::id_t::try_from(pid)?;
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    loop {
+        // SAFETY: valid for a write.
+        let result = unsafe {
+            libc::waitid(
+                libc::P_PID,
+                id,
+                info.as_mut_ptr(),
+                libc::WEXITED | libc::WNOWAIT,
+            )
+        };
+        let error = std::io::Error::last_os_error();
+        if result == 0 {
+            return Ok(());
+        }
+        ensure!(error.kind() == std::io::ErrorKind::Interrupted, error);
+    }
 }

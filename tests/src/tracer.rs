@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
-use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::dist;
 use crate::event::{Event, Line, Summary};
+use crate::processes::wait_unreaped;
 
 /// How long it may take to attach, or to end once told to.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -171,15 +171,16 @@ impl Tracer {
     ///
     /// It does not end.
     pub fn stop_timed(self) -> anyhow::Result<(Trace, Ending)> {
-        let waited_before = waited_for_a_cpu(self.pid());
+        let (waited_before, taken_before) = (waited_for_a_cpu(self.pid()), taken_by_the_host());
         let start = Instant::now();
         self.signal(libc::SIGINT)?;
         wait_unreaped(self.pid())?;
         let in_all = start.elapsed();
         let waited = waited_for_a_cpu(self.pid()).saturating_sub(waited_before);
+        let taken = taken_by_the_host().saturating_sub(taken_before);
         let ending = Ending {
             in_all,
-            own: in_all.saturating_sub(waited),
+            own: in_all.saturating_sub(waited + taken),
         };
         Ok((self.finish()?, ending))
     }
@@ -247,7 +248,7 @@ impl Drop for Tracer {
 pub struct Ending {
     /// From the signal on.
     pub in_all: Duration,
-    /// Of that, what it did not wait for a CPU that others had.
+    /// Of that, what it did not wait for a CPU that others, or the host's others, had.
     pub own: Duration,
 }
 
@@ -259,26 +260,14 @@ fn waited_for_a_cpu(pid: i32) -> Duration {
     Duration::from_nanos(waited.and_then(|ns| ns.parse().ok()).unwrap_or(0))
 }
 
-/// Waits for the end of a process, and leaves it to be waited for.
-fn wait_unreaped(pid: i32) -> anyhow::Result<()> {
-    let id = libc::id_t::try_from(pid)?;
-    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-    loop {
-        // SAFETY: valid for a write.
-        let result = unsafe {
-            libc::waitid(
-                libc::P_PID,
-                id,
-                info.as_mut_ptr(),
-                libc::WEXITED | libc::WNOWAIT,
-            )
-        };
-        let error = std::io::Error::last_os_error();
-        if result == 0 {
-            return Ok(());
-        }
-        ensure!(error.kind() == std::io::ErrorKind::Interrupted, error);
-    }
+/// How long the host of this machine has kept its CPUs for others, all of them together.
+fn taken_by_the_host() -> Duration {
+    const TICK: Duration = Duration::from_millis(10);
+    let counts = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let of_all = counts.lines().next().unwrap_or_default();
+    // "cpu", user nice system idle iowait irq softirq steal
+    let steal = of_all.split_ascii_whitespace().nth(8);
+    TICK * steal.and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
 /// What a tracer that has ended printed.

@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use tests::dist;
+use tests::processes::wait_unreaped;
 use tests::rights::{is_root, missing_right};
 
 /// Runs `tracer-user` with arguments that cannot work and returns the line that it says.
@@ -75,7 +76,7 @@ fn a_process_that_has_ended_and_was_not_waited_for_is_refused() {
         return;
     }
     let mut child = Command::new("true").spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    wait_unreaped(i32::try_from(child.id()).unwrap()).unwrap();
     let line = refused(&mut tracer(&["attach", &child.id().to_string()]));
     assert!(line.contains(&child.id().to_string()), "{line}");
     child.wait().unwrap();

@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tests::attacker::{ATTACKER, VICTIM, as_user, peak_kib, stage};
+use tests::attacker::{ATTACKER, VICTIM, as_user, peak_kib, stage, usual_end};
 use tests::rights::missing_right;
 use tests::target::{Target, numbers_after};
 use tests::tracer::{Trace, Tracer};
@@ -83,7 +83,9 @@ fn all_of_the_victim(mut tracer: Tracer, victim: &mut Target, before_kib: u64) -
 fn end(tracer: Tracer) -> Trace {
     let (trace, ending) = tracer.stop_timed().unwrap();
     eprintln!("{ending:?}");
-    assert!(ending.own < END_LIMIT, "held up at the end: {ending:?}");
+    // On a slow machine that is so for a trace that nobody disturbs.
+    let is_in_time = ending.own < END_LIMIT || ending.own < usual_end().unwrap() + END_LIMIT;
+    assert!(is_in_time, "held up at the end: {ending:?}");
     trace
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tests::attacker::{ATTACKER, VICTIM, as_user, stage};
+use tests::attacker::{ATTACKER, VICTIM, as_user, stage, usual_end};
 use tests::dist;
 use tests::rights::missing_right;
 use tests::target::{Target, numbers_after};
@@ -158,7 +158,8 @@ fn a_process_that_keeps_the_kernel_from_telling_of_it_holds_nobody_up() {
         victim.go().unwrap();
         victim.wait_until_done().unwrap();
         let (trace, ending) = tracer.stop_timed().unwrap();
-        assert!(ending.own < END_LIMIT, "{kind}: {ending:?}");
+        let is_in_time = ending.own < END_LIMIT || ending.own < usual_end().unwrap() + END_LIMIT;
+        assert!(is_in_time, "{kind}: {ending:?}");
         let events = trace.events().unwrap();
         let of_victim = events
             .iter()
