@@ -4,7 +4,7 @@
  * Says when it does, and its own number: "held PID HOLDER".
  *
  * holder exec PROGRAM ARGUMENT...   from its exec on, before its first instruction
- * holder now PROGRAM ARGUMENT...    from wherever it is when it has run for a while, after it was stopped many times
+ * holder now PROGRAM ARGUMENT...    from wherever it is once there is a file $HOLD_AFTER, after it was stopped many times
  * holder exit PROGRAM ARGUMENT...   from when it ends
  */
 #define _GNU_SOURCE
@@ -71,8 +71,11 @@ int main(int argc, char **argv)
     if (is_exec || is_exit) {
         wait_for_stop(child, is_exec ? PTRACE_EVENT_EXEC : PTRACE_EVENT_EXIT);
     } else {
-        /* It has begun by then. */
-        sleep(1);
+        const char *begun = getenv("HOLD_AFTER");
+
+        must(begun != NULL, "HOLD_AFTER");
+        while (access(begun, F_OK) != 0)
+            pause_for(STOP_AFTER_NS);
         for (int i = 0; i <= STOPS; i++) {
             pause_for(STOP_AFTER_NS);
             must(ptrace(PTRACE_INTERRUPT, child, NULL, NULL) == 0, "interrupt");

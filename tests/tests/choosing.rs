@@ -88,7 +88,7 @@ fn processes_of_a_name_are_traced_those_that_begin_later_too() {
     tracer.wait_for(is_exec_of_child).unwrap();
     let is_exec_of_true =
         |event: &Event| event.is_system("exec") && event.word("comm") == Some("true");
-    tracer.wait_for(is_exec_of_true).unwrap();
+    tracer.wait_for_some(2, "exec", is_exec_of_true).unwrap();
     let (early_pid, late_pid) = (pid_of(&early), pid_of(&late));
     end([early, late, stranger]).unwrap();
     let trace = tracer.stop().unwrap();

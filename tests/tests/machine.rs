@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::Command;
+use std::process::{Child, Command};
 
 use anyhow::Context as _;
 use tests::cgroup::Cgroup;
@@ -11,6 +11,26 @@ use tests::rights::missing_right;
 use tests::target::{Target, numbers_after};
 use tests::tracer::{Trace, Tracer};
 use tests::{dist, monotonic_ns};
+
+/// A process that does nothing. Killed when dropped.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn start() -> anyhow::Result<Self> {
+        Ok(Self(Command::new("sleep").arg("1000").spawn()?))
+    }
+
+    fn pid(&self) -> anyhow::Result<i32> {
+        Ok(i32::try_from(self.0.id())?)
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// Counts by name.
 type Counts = BTreeMap<String, u64>;
@@ -36,10 +56,9 @@ fn kernel_counts(file: &str) -> anyhow::Result<Counts> {
 /// Traces `events` of the machine for a while. Returns what was traced, and the kernel's counts
 /// from a moment before and one within the trace to one within and one after it.
 fn bracketed(events: &str, file: &str) -> anyhow::Result<(Vec<Event>, [Counts; 4])> {
-    let mut target = Command::new("sleep").arg("1000").spawn()?;
-    let pid = i32::try_from(target.id())?;
+    let target = Sleeper::start()?;
     let before = kernel_counts(file)?;
-    let mut tracer = Tracer::attach(pid, &["--events", events])?;
+    let mut tracer = Tracer::attach(target.pid()?, &["--events", events])?;
     let family = events.replace('-', "_");
     tracer.wait_for(|event| event.event_type.starts_with(&family))?;
     let begun = kernel_counts(file)?;
@@ -54,8 +73,6 @@ fn bracketed(events: &str, file: &str) -> anyhow::Result<(Vec<Event>, [Counts; 4
     let ending = kernel_counts(file)?;
     let trace = tracer.stop()?;
     let after = kernel_counts(file)?;
-    target.kill()?;
-    target.wait()?;
     assert_eq!(trace.summary()?.all_lost(), 0);
     Ok((trace.events()?, [before, begun, ending, after]))
 }
@@ -168,24 +185,33 @@ fn idle_seconds() -> anyhow::Result<BTreeMap<u64, f64>> {
     Ok(seconds)
 }
 
+/// Ends whatever period of idleness there is on each CPU.
+fn wake_all_cpus() -> anyhow::Result<()> {
+    for cpu in idle_seconds()?.keys() {
+        let mut taskset = Command::new("taskset");
+        taskset.args(["-c", &cpu.to_string(), "true"]).status()?;
+    }
+    Ok(())
+}
+
 #[test]
 #[ignore = "loads eBPF"]
 fn cpus_idle_as_long_as_the_kernel_says() {
     if missing_right().is_some() {
         return;
     }
-    let mut target = Command::new("sleep").arg("1000").spawn().unwrap();
-    let pid = i32::try_from(target.id()).unwrap();
-    let mut tracer = Tracer::attach(pid, &["--events", "idle"]).unwrap();
+    let target = Sleeper::start().unwrap();
+    let mut tracer = Tracer::attach(target.pid().unwrap(), &["--events", "idle"]).unwrap();
     tracer
         .wait_for(|event| event.is_system("idle_exit"))
         .unwrap();
+    // Of a period that lasts from before the trace or beyond its end only one side would be told.
+    wake_all_cpus().unwrap();
     let (start, before) = (monotonic_ns(), idle_seconds().unwrap());
     std::thread::sleep(std::time::Duration::from_secs(3));
     let (end, after) = (monotonic_ns(), idle_seconds().unwrap());
+    wake_all_cpus().unwrap();
     let trace = tracer.stop().unwrap();
-    target.kill().unwrap();
-    target.wait().unwrap();
     assert_eq!(trace.summary().unwrap().all_lost(), 0);
 
     let mut since: BTreeMap<u64, u64> = BTreeMap::new();

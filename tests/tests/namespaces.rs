@@ -111,11 +111,12 @@ fn a_name_and_everything_are_those_of_the_namespace() {
         let script = format!(
             "\"$2\" attach --format json --events {EVENTS} {choice} & tracer=$!; \
              while ! [ -s \"$3\" ]; do sleep 0.02; done; \
-             \"$0\" \"$1\"; sleep 0.2; kill -INT $tracer; wait $tracer"
+             \"$0\" \"$1\"; sleep 0.2; kill -INT $tracer; wait $tracer; status=$?; \
+             sh -c 'echo $$' >\"$4\"; exit $status"
         );
-        let errors = folder.path().join("errors");
-        let arguments =
-            [&program.program, &program.said, &tracer, &errors].map(|path| path.as_path());
+        let [errors, last] = ["errors", "last"].map(|name| folder.path().join(name));
+        let arguments = [&program.program, &program.said, &tracer, &errors, &last];
+        let arguments = arguments.map(|path| path.as_path());
         let script = script.replacen(choice, &format!("{choice} 2>\"$3\""), 1);
         let mut command = shell(1, &script, &arguments);
         let trace = trace_of(&program, &mut command, |event| event.is_user("waiting"));
@@ -131,7 +132,8 @@ fn a_name_and_everything_are_those_of_the_namespace() {
         if choice.starts_with("--comm") {
             assert!(others.is_empty(), "{others:#?}");
         } else {
-            let is_of_namespace = |event: &Event| (1..100).contains(&event.pid);
+            let last = last_number(folder.path());
+            let is_of_namespace = |event: &Event| (1..=last).contains(&event.pid);
             let strange = others.iter().find(|event| !is_of_namespace(event));
             assert!(strange.is_none(), "{strange:#?}");
         }

@@ -57,7 +57,7 @@ fn a_killed_tracer_leaves_nothing_in_the_kernel_and_the_target_can_be_traced_aga
         let status = tracer.wait_for_death().unwrap();
         assert!(!status.success());
         // The kernel lets go of them a little later than of the process.
-        wait_until("the kernel to let go", Duration::from_secs(10), || {
+        wait_until("the kernel to let go", Duration::from_secs(60), || {
             let mut still = Vec::new();
             for object in &objects {
                 if object.exists()? {

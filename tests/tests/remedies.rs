@@ -18,9 +18,18 @@ struct Told {
     lost: u64,
     /// By cause, the options of which it says that they should be larger.
     advice: BTreeMap<String, String>,
+    /// All that was lost no size helps against: the tracer had no processor for long.
+    is_late: bool,
 }
 
+/// A run in which what was lost, if anything, is for a larger size to keep.
 fn run(options: &[&str], sizes: &Sizes, program: &Path, arguments: &[&str]) -> Told {
+    let mut runs = (0..5).map(|_| run_once(options, sizes, program, arguments));
+    let told = runs.find(|told| !told.is_late);
+    told.unwrap_or_else(|| panic!("the tracer is late each time"))
+}
+
+fn run_once(options: &[&str], sizes: &Sizes, program: &Path, arguments: &[&str]) -> Told {
     let mut tracer = Command::new(dist::tracer_user().unwrap());
     tracer.arg("run").args(options).args(["-o", "/dev/null"]);
     for (option, size) in sizes {
@@ -32,13 +41,16 @@ fn run(options: &[&str], sizes: &Sizes, program: &Path, arguments: &[&str]) -> T
     let mut told = Told {
         lost: u64::MAX,
         advice: BTreeMap::new(),
+        is_late: false,
     };
     for line in said
         .lines()
         .filter_map(|line| line.strip_prefix("tracer-user: "))
     {
-        if let Some((count, _)) = line.split_once(" lost") {
+        if let Some((count, causes)) = line.split_once(" lost") {
             told.lost = count.parse().unwrap();
+            told.is_late =
+                told.lost > 0 && causes.trim_start_matches(": ").split(", ").all(is_late);
         } else if let Some((cause, advice)) = line
             .strip_prefix("against ")
             .and_then(|line| line.split_once(": give a larger "))
@@ -49,8 +61,14 @@ fn run(options: &[&str], sizes: &Sizes, program: &Path, arguments: &[&str]) -> T
     }
     let code = i32::from(told.lost > 0);
     assert_eq!(output.status.code(), Some(code), "{said}");
-    assert_eq!(told.lost > 0, !told.advice.is_empty(), "{said}");
+    let has_remedy = told.lost > 0 && !told.is_late;
+    assert_eq!(has_remedy, !told.advice.is_empty(), "{said}");
     told
+}
+
+/// Whether something like `5 late` is a loss that no size helps against.
+fn is_late(cause: &str) -> bool {
+    ["late", "not_read"].contains(&cause.split(' ').nth(1).unwrap_or_default())
 }
 
 /// Does what it is told until nothing is lost, and says which causes had what remedy.

@@ -54,20 +54,38 @@ fn a_process_that_its_user_holds_holds_nobody_up() {
     for kind in ["exec", "now", "exit"] {
         let told = stage.path().join(kind);
         let flood = stage.path().join("flood");
+        // Files that say how far it is: the held one is traced, the held one emits, the victim is traced.
+        let moments = ["traced", "emits", "begins"];
+        let [traced, emits, begins] = moments.map(|at| stage.path().join(format!("{kind}.{at}")));
+        // Held amid its emissions, it emits for as long as that takes.
+        let seconds = if kind == "now" { "60" } else { "1" };
         let held = words(
             ATTACKER,
             stage.path(),
-            &["holder", kind, flood.to_str().unwrap(), "1", "500", "1"],
+            &["holder", kind, flood.to_str().unwrap(), "1", "500", seconds],
         );
         let victim = words(VICTIM, stage.path(), &["flood", "1", "500", "1"]);
         // The victim begins when the other is held. Each waits until its area is found, which is another one than the tracer's.
         let script = format!(
-            "(sleep 1; printf g; sleep 2) | {held} > /dev/null 2> {told} &\n\
+            "go_after() {{ for i in $(seq 1200); do [ -e $1 ] && break; sleep 0.05; done; printf g; sleep $2; }}\n\
+             export HOLD_AFTER={emits}\n\
+             go_after {traced} {seconds} | {held} > /dev/null 2> {told} &\n\
              until grep -q held {told}; do sleep 0.05; done\n\
-             (sleep 1; printf g; sleep 2) | {victim} > /dev/null",
+             go_after {begins} 2 | {victim} > /dev/null",
+            emits = emits.display(),
+            traced = traced.display(),
+            begins = begins.display(),
             told = told.display(),
         );
-        let tracer = Tracer::start("run", ["--", "sh", "-c", &script]).unwrap();
+        let mut tracer = Tracer::start("run", ["--", "sh", "-c", &script]).unwrap();
+        if kind != "exec" {
+            tracer.wait_for(|event| event.is_user("marker")).unwrap();
+        }
+        fs::write(&traced, "").unwrap();
+        if kind == "now" {
+            tracer.wait_for(|event| event.is_user("flood")).unwrap();
+            fs::write(&emits, "").unwrap();
+        }
         let said = wait_until("the holder", PATIENCE, || {
             let said = fs::read_to_string(&told).unwrap_or_default();
             Ok(said.ends_with('\n').then_some(said))
@@ -77,9 +95,12 @@ fn a_process_that_its_user_holds_holds_nobody_up() {
         let numbers = numbers_after(&said, "held").unwrap().remove(0);
         let (held, holder) = (numbers[0], numbers[1]);
         assert_eq!(tracer_of(held), holder, "{kind}: it is not held");
-        let of = |event: &Event, is_held: bool| {
-            event.is_user("flood") && (u64::try_from(event.pid) == Ok(held)) == is_held
-        };
+        let is_held = |event: &Event| u64::try_from(event.pid) == Ok(held);
+        tracer
+            .wait_for(|event| event.is_user("marker") && !is_held(event))
+            .unwrap();
+        fs::write(&begins, "").unwrap();
+        let of = |event: &Event, held: bool| event.is_user("flood") && is_held(event) == held;
         wait_until("all events of the victim", PATIENCE, || {
             let events = tracer.so_far()?;
             let of_victim = events.iter().filter(|event| of(event, false)).count();

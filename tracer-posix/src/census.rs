@@ -240,6 +240,6 @@ mod tests {
         }
         // Another user's.
         assert!(open_own(&place("theirs"), own() + 1).is_err());
-        assert!(start.elapsed() < Duration::from_secs(1));
+        assert!(start.elapsed() < Duration::from_secs(20));
     }
 }

@@ -161,7 +161,7 @@ fn a_trace_without_events_is_not_silent() {
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     let expected = format!("process {} has no trace area", sleeper.pid());
     assert!(stderr.contains(&expected), "{stderr}");
-    assert!(stderr.contains("0 events in 0."), "{stderr}");
+    assert!(stderr.contains("0 events in "), "{stderr}");
     assert!(stderr.ends_with("0 lost\n"), "{stderr}");
 }
 

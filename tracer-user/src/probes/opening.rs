@@ -121,7 +121,7 @@ mod tests {
         }
         let error = open_ordinary(&fifo).unwrap_err();
         assert_eq!(error.to_string(), Unsafe::NoOrdinaryFile.to_string());
-        assert!(start.elapsed() < Duration::from_secs(1));
+        assert!(start.elapsed() < Duration::from_secs(20));
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
         let start = Instant::now();
         let error = open_ordinary(&path).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-        assert!(start.elapsed() < Duration::from_secs(1));
+        assert!(start.elapsed() < Duration::from_secs(20));
     }
 
     #[test]

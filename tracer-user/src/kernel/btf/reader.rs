@@ -516,7 +516,7 @@ mod tests {
         assert!(bytes.len() < 225);
         let start = std::time::Instant::now();
         assert_eq!(Btf::parse(&bytes).map(drop), endless(0));
-        assert!(start.elapsed() < std::time::Duration::from_secs(1));
+        assert!(start.elapsed() < std::time::Duration::from_secs(20));
     }
 
     #[test]
