@@ -1,34 +1,89 @@
 /*
  * Emits events, and writes nonsense into every part of its trace area at the same time, until its input ends.
+ *
+ * scribbler        any nonsense: soon the area has no stream that anybody would read
+ * scribbler marks  says of every chunk that a record is being written there, and that never ends
+ * scribbler likely leaves alone what says that there is a stream, and writes mostly what stands elsewhere, or nearly so, where chunks
+ *                  and lists begin: all of it goes on being read
  */
 #include "gate.h"
 #include <pthread.h>
 #include <stdint.h>
 #include <trace.h>
 
-enum { MOST = 64 };
+enum {
+    MOST = 64,
+    WORD = 8,
+    /* tracer-common/src/area.rs */
+    HEADER_END = 4096,
+    STREAM_BYTES = 512,
+    STREAMS_END = 20480,
+    /* Which process is traced, in which stream, and by whom. */
+    KEPT_OF_STREAM = 80,
+    CHUNK_BYTES = 16384,
+    /* Of a window, as far as it has headers of chunks. */
+    HEADER_BYTES = 64,
+    BEGUN = 48,
+    HEADERS = 256,
+};
 
 static struct {
     volatile uint64_t *words;
-    size_t count;
+    size_t count, offset;
 } parts[MOST];
-static int part_count;
+static int part_count, is_likely;
 static trace_event_id_t marker;
 
 static void find_parts(void)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
     char line[512];
-    unsigned long begin, end;
+    unsigned long begin, end, offset;
 
     part_count = 0;
     while (maps && fgets(line, sizeof line, maps))
-        if (strstr(line, "posix_trace_area") && sscanf(line, "%lx-%lx", &begin, &end) == 2 && part_count < MOST) {
+        if (strstr(line, "posix_trace_area") && sscanf(line, "%lx-%lx %*s %lx", &begin, &end, &offset) == 3 && part_count < MOST) {
             parts[part_count].words = (volatile uint64_t *)begin;
-            parts[part_count++].count = (end - begin) / 8;
+            parts[part_count].offset = offset;
+            parts[part_count++].count = (end - begin) / WORD;
         }
     if (maps)
         fclose(maps);
+}
+
+/* Mostly where something stands that others go by. */
+static size_t likely_index(int part, uint64_t random)
+{
+    size_t any = (random >> 8) % parts[part].count, near = (random >> 40) % 16;
+
+    if (random & 1)
+        return any;
+    if (parts[part].offset == 0)
+        return HEADER_END / WORD + any % ((STREAMS_END - HEADER_END) / WORD);
+    /* Headers of chunks, or their heads. */
+    return random & 2 ? any % (CHUNK_BYTES / WORD) : (any - any % (CHUNK_BYTES / WORD) + near) % parts[part].count;
+}
+
+static int is_kept(int part, size_t index)
+{
+    size_t place = parts[part].offset + index * WORD;
+
+    if (!is_likely)
+        /* The head of the area stays: without it nobody would read it. */
+        return index < 8;
+    return place < HEADER_END || (place < STREAMS_END && (place - HEADER_END) % STREAM_BYTES < KEPT_OF_STREAM);
+}
+
+static uint64_t likely_word(int part, size_t index, uint64_t random)
+{
+    switch ((random >> 3) % 4) {
+    case 0:
+        return parts[part].words[index] ^ (uint64_t)1 << (random >> 58);
+    case 1:
+        return parts[part].words[index] + (random >> 48) % 64 * WORD;
+    default:
+        return parts[part].words[likely_index(part, random * 0x9e3779b97f4a7c15u)];
+    }
 }
 
 static void *scribble(void *unused)
@@ -43,9 +98,26 @@ static void *scribble(void *unused)
         random ^= random >> 7;
         random ^= random << 17;
         int part = (int)(random % (unsigned)part_count);
-        /* The head of the area stays: without it nobody would read it. */
-        size_t index = 8 + (random >> 8) % (parts[part].count - 8);
-        parts[part].words[index] = round % 3 ? random : UINT64_MAX >> (random % 64);
+        size_t index = is_likely ? likely_index(part, random) : (random >> 8) % parts[part].count;
+        if (is_kept(part, index))
+            continue;
+        if (is_likely)
+            parts[part].words[index] = likely_word(part, index, random);
+        else
+            parts[part].words[index] = round % 3 ? random : UINT64_MAX >> (random % 64);
+    }
+    return NULL;
+}
+
+/* Of the same record all the time: another one was begun later. */
+static void *leave_marks(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        find_parts();
+        for (int part = 0; part < part_count; part++)
+            for (int chunk = 0; parts[part].offset > 0 && chunk < HEADERS; chunk++)
+                parts[part].words[(chunk * HEADER_BYTES + BEGUN) / WORD] = UINT64_MAX;
     }
     return NULL;
 }
@@ -55,19 +127,22 @@ static void mark(void)
     posix_trace_event(marker, "0 0", 3);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    struct pollfd input = {STDIN_FILENO, POLLIN, 0};
+    const char *kind = argc > 1 ? argv[1] : "";
+    int is_marking = strcmp(kind, "marks") == 0;
     pthread_t thread;
-    char byte;
 
+    is_likely = strcmp(kind, "likely") == 0;
     must("marker", posix_trace_eventid_open("marker", &marker));
     find_parts();
     puts("ready");
     wait_for_go(mark);
-    must("thread", pthread_create(&thread, NULL, scribble, NULL));
+    must("thread", pthread_create(&thread, NULL, is_marking ? leave_marks : scribble, NULL));
     puts("done");
     fflush(stdout);
-    while (read(STDIN_FILENO, &byte, 1) > 0)
-        ;
+    while (poll(&input, 1, is_marking ? -1 : 0) == 0)
+        mark();
     return EXIT_SUCCESS;
 }
