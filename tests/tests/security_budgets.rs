@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tests::attacker::{ATTACKER, VICTIM, as_user, peak_kib, stage, usual_end};
@@ -382,4 +382,38 @@ fn a_process_that_runs_programs_for_ever_holds_nobody_up() {
         let execs = trace.summary().unwrap().events.get("linux_trace_exec");
         assert!(execs.is_some_and(|count| *count > 100), "{execs:?}");
     }
+}
+
+/// The areas of which a process has a descriptor.
+fn areas_read_by(pid: i32) -> usize {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let links = entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    let is_area = |link: &PathBuf| link.to_string_lossy().contains("posix_trace_area");
+    links.filter(is_area).count()
+}
+
+#[test]
+#[ignore = "needs root: traces kernel events"]
+fn areas_of_programs_that_a_process_ran_before_are_given_up() {
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage(&["flood", "anew"]).unwrap();
+    let (mut anew, _) = Target::start(&mut as_user(ATTACKER, stage.path(), "anew")).unwrap();
+    let mut victim = victim(stage.path());
+    let mut tracer = attach_with(&[], &[anew.pid()], &victim);
+    let before = peak_kib(tracer.pid()).unwrap();
+    anew.go().unwrap();
+    // Each has an area of its own, which is found.
+    let is_again = |event: &tests::event::Event| event.is_user("again");
+    tracer.wait_for_some(100, "again", is_again).unwrap();
+    std::thread::sleep(Duration::from_secs(8));
+    let read = areas_read_by(tracer.pid());
+    let trace = all_of_the_victim(tracer, &mut victim, before);
+    let events = &trace.summary().unwrap().events;
+    let found = usize::try_from(events["again"]).unwrap();
+    // Those of the last second or two are read still.
+    assert!(read * 3 < found, "{read} areas are read of {found}");
+    victim.end().unwrap();
+    anew.end().unwrap();
 }

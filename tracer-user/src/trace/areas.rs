@@ -216,6 +216,7 @@ impl Areas {
         // may have been forked before we found the area.
         let is_of_traced = self.request.inherit && area.created() >= self.start;
         let target = (!is_of_traced).then_some(pid);
+        self.left_for(id, pid);
         let is_known = if self.asked_for.contains(&pid) {
             self.known.contains_key(&(id, None)) || self.known.contains_key(&(id, target))
         } else {
@@ -258,6 +259,14 @@ impl Areas {
             Some(number) => Box::new(Tagged::new(source, number)),
             None => source,
         }))
+    }
+
+    /// Notes that a process uses this area, and so no other one any more: it runs another program since.
+    fn left_for(&mut self, id: AreaId, pid: i32) {
+        let others = self.known.iter_mut().filter(|((known, _), _)| *known != id);
+        others.for_each(|(_, known)| {
+            known.users.remove(&pid);
+        });
     }
 
     /// A number that no area has, and that the last ones to come had not either.
