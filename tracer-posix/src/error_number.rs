@@ -36,6 +36,7 @@ impl ErrorNumber for TargetError {
             Self::Find(FindError::NoSuchProcess { .. }) => libc::ESRCH,
             Self::Find(
                 FindError::NotPermitted { .. }
+                | FindError::OnlyMapped { .. }
                 | FindError::Confined { .. }
                 | FindError::Unreadable { .. },
             ) => libc::EPERM,

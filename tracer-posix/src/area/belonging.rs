@@ -91,11 +91,18 @@ pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
     if let Some(index) = found.candidates.iter().position(is_of_user) {
         return Ok(found.take(index));
     }
-    Ok(if found.is_any_foreign {
-        Belonging::Foreign
-    } else {
-        Belonging::None
-    })
+    if found.is_any_foreign {
+        return Ok(Belonging::Foreign);
+    }
+    // One that has gone meanwhile, with its process or by an exec, is hidden from nobody.
+    let is_hidden = |mapped: &Mapped| {
+        let opened = at_once().open(&mapped.path);
+        opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    };
+    if mapped.iter().any(is_hidden) {
+        return Err(FindError::OnlyMapped { pid });
+    }
+    Ok(Belonging::None)
 }
 
 /// Whether process `pid` has mapped the file with this inode that is called as an area's is.

@@ -52,6 +52,15 @@ pub enum FindError {
         /// The process asked for.
         pid: i32,
     },
+    /// `EPERM`. Its descriptors are closed: the kernel shows what is only mapped to those with a capability.
+    #[error(
+        "process {pid} has a trace area, of which it has closed the descriptor: what is only mapped the kernel shows to \
+         those with CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN"
+    )]
+    OnlyMapped {
+        /// The process asked for.
+        pid: i32,
+    },
     /// The area is not one that this library can read.
     #[error("the trace area of process {pid} is damaged or of another version")]
     Unreadable {

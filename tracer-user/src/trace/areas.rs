@@ -376,6 +376,8 @@ impl Areas {
                     self.searches.remove(&pid);
                 }
                 Err(AreaError::Find(error)) if error.is_for_lack() => self.try_again(pid, now),
+                // It may run a program that keeps its descriptor.
+                Err(AreaError::Find(FindError::OnlyMapped { .. })) => self.try_again(pid, now),
                 // All streams of the area may be in use, until one of them ends.
                 Err(AreaError::Open(_) | AreaError::Held(_)) => self.try_again(pid, now),
                 Err(error) => {

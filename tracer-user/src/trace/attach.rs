@@ -211,6 +211,11 @@ fn open_error(pid: i32, error: io::Error) -> anyhow::Error {
 }
 
 fn with_remedy(error: AreaError, setup: &Setup) -> anyhow::Error {
+    if matches!(&error, AreaError::Find(FindError::OnlyMapped { .. })) {
+        return anyhow::Error::new(error).context(
+            "cannot trace user events (run with sudo, or start the program by `tracer-user run`)",
+        );
+    }
     let is_forbidden = matches!(&error, AreaError::Find(FindError::NotPermitted { .. }));
     let error = anyhow::Error::new(error);
     if !is_forbidden {

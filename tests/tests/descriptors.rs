@@ -1,0 +1,100 @@
+//! Programs whose file descriptors are not as a tracer would like them.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::process::Command;
+
+use tests::attacker::{VICTIM, as_user, command_as, stage};
+use tests::rights::missing_right;
+use tests::target::Target;
+use tests::tracer::{Trace, Tracer};
+
+/// What a program emits.
+const EVENTS: usize = 1000;
+
+/// A program of a user without rights.
+fn start(stage: &std::path::Path, kind: &str) -> Target {
+    let mut command = as_user(VICTIM, stage, "descriptors");
+    command.args([kind, &EVENTS.to_string()]);
+    Target::start(&mut command).unwrap().0
+}
+
+/// A tracer that is attached to these, as the user of those or as root.
+fn attach(stage: &std::path::Path, user: u32, targets: &[&Target]) -> Command {
+    let mut command = match user {
+        0 => Command::new(stage.join("dist/bin/tracer-user")),
+        user => command_as(user, stage.join("dist/bin/tracer-user")),
+    };
+    command.args(["attach", "--no-system", "--format", "json"]);
+    command.args(targets.iter().map(|target| target.pid().to_string()));
+    command
+}
+
+/// Lets a process emit, and ends the trace, which has all of its events.
+fn all_events_of(target: &mut Target, mut tracer: Tracer) -> Trace {
+    let own = target.pid();
+    let is_own = |event: &tests::event::Event| event.pid == own;
+    tracer
+        .wait_for(|event| event.is_user("marker") && is_own(event))
+        .unwrap();
+    target.go().unwrap();
+    target.wait_until_done().unwrap();
+    let trace = tracer.stop().unwrap();
+    let events = trace.events().unwrap();
+    let numbered = events
+        .iter()
+        .filter(|event| event.is_user("numbered") && is_own(event));
+    assert_eq!(numbered.count(), EVENTS, "{}", trace.stderr);
+    assert_eq!(trace.summary().unwrap().all_lost(), 0, "{}", trace.stderr);
+    trace
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn a_program_without_a_free_descriptor_is_traced() {
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage(&["descriptors"]).unwrap();
+    for user in [0, VICTIM] {
+        let mut target = start(stage.path(), "full");
+        let tracer = Tracer::start_command(&mut attach(stage.path(), user, &[&target])).unwrap();
+        let trace = all_events_of(&mut target, tracer);
+        assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
+        target.end().unwrap();
+    }
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn who_cannot_see_the_area_of_a_program_that_has_closed_it_is_told_so() {
+    const TOLD: &str = "has a trace area, of which it has closed the descriptor";
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage(&["descriptors"]).unwrap();
+    // Who has the capability sees it.
+    let mut closed = start(stage.path(), "closed");
+    let tracer = Tracer::start_command(&mut attach(stage.path(), 0, &[&closed])).unwrap();
+    all_events_of(&mut closed, tracer);
+    closed.end().unwrap();
+
+    let closed = start(stage.path(), "closed");
+    let mut alone = attach(stage.path(), VICTIM, &[&closed]);
+    let alone = alone.args(["--duration", "1s"]).output().unwrap();
+    let errors = String::from_utf8_lossy(&alone.stderr);
+    assert_eq!(alone.status.code(), Some(2), "{errors}");
+    // What, why, and what to do.
+    for told in [TOLD, "CAP_CHECKPOINT_RESTORE", "run with sudo"] {
+        assert!(errors.contains(told), "{errors}");
+    }
+
+    // Another one is traced all the same.
+    let mut other = start(stage.path(), "full");
+    let both = &mut attach(stage.path(), VICTIM, &[&closed, &other]);
+    let trace = all_events_of(&mut other, Tracer::start_command(both).unwrap());
+    assert_eq!(trace.status.code(), Some(1), "{}", trace.stderr);
+    assert!(trace.stderr.contains(TOLD), "{}", trace.stderr);
+    other.end().unwrap();
+    closed.end().unwrap();
+}
