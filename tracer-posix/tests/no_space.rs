@@ -1,0 +1,66 @@
+//! Where a device is full, a call returns that as an error. Alone in its file, for it goes into a mount namespace of its own.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs::OpenOptions;
+use std::os::fd::AsFd;
+
+use tracer_posix::emit::UserEvent;
+use tracer_posix::engine::{Attributes, LogFullPolicy, Origin};
+use tracer_posix::stream::{CreateError, LogCallError, LoggedStream};
+
+/// A file on a file system of 64 KiB that only this process has, or `None` for who may not have one.
+fn file_on_a_small_device(folder: &std::path::Path) -> Option<std::fs::File> {
+    let path = std::ffi::CString::new(folder.to_str()?).ok()?;
+    // SAFETY: takes a number only.
+    if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
+        return None;
+    }
+    let mount = |kind: *const libc::c_char, place: &std::ffi::CStr, flags, data: *const _| {
+        // SAFETY: strings that end with a null, or null.
+        let result = unsafe { libc::mount(kind, place.as_ptr(), kind, flags, data) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    };
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    mount(std::ptr::null(), c"/", private, std::ptr::null());
+    mount(c"tmpfs".as_ptr(), &path, 0, c"size=64k".as_ptr().cast());
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create_new(true);
+    Some(options.open(folder.join("log")).unwrap())
+}
+
+#[test]
+fn a_log_on_a_full_device_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    // The mount is of this thread alone, and what it starts.
+    let Some(file) = file_on_a_small_device(folder.path()) else {
+        return;
+    };
+    let own = std::process::id().cast_signed();
+    let number = |error: LogCallError| match error {
+        LogCallError::Log(error) => error.raw_os_error(),
+        other => panic!("{other}"),
+    };
+
+    // One that takes its room at once.
+    let looping = Attributes::default().with_log_full_policy(LogFullPolicy::Loop);
+    let error = LoggedStream::create(own, &looping, file.as_fd()).unwrap_err();
+    let refused = match &error {
+        CreateError::Log(error) => error.error_number(),
+        CreateError::Refused(number) => *number,
+        other => panic!("{other}"),
+    };
+    assert_eq!(refused, libc::ENOSPC, "{error}");
+
+    let growing = Attributes::default().with_log_full_policy(LogFullPolicy::Append);
+    let mut stream = LoggedStream::create(own, &growing, file.as_fd()).unwrap();
+    let event = UserEvent::open("an event").unwrap();
+    stream.start(Origin::NONE).unwrap();
+    for _ in 0..2000 {
+        event.emit(&[7; 100]);
+    }
+    let flushed = stream.flush(Origin::NONE).unwrap_err();
+    assert_eq!(number(flushed), Some(libc::ENOSPC));
+    let ended = stream.shut_down(Origin::NONE).unwrap_err();
+    assert_eq!(number(ended), Some(libc::ENOSPC));
+}
