@@ -608,6 +608,22 @@ mod tests {
     }
 
     #[test]
+    fn what_reaches_beyond_its_end_is_refused() {
+        let mut builder = Builder::new();
+        let int = builder.int();
+        let at = builder.types.len();
+        builder.aggregate(kind::STRUCT, "pair", &[("a", int, 0), ("b", int, 32)]);
+        let whole = builder.build();
+        assert!(Btf::parse(&whole).is_ok());
+        let section = Btf::parse(&whole[..whole.len() - 1]);
+        assert_eq!(section.err(), Some(BtfError::SectionCut));
+        // The last member lacks its last word.
+        builder.types.truncate(builder.types.len() - 4);
+        let types = builder.build();
+        assert_eq!(Btf::parse(&types).err(), Some(BtfError::TypeCut { at }));
+    }
+
+    #[test]
     fn damaged_bytes_never_panic() {
         let whole = task_struct();
         for length in 0..whole.len() {
