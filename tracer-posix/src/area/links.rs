@@ -46,6 +46,11 @@ fn point(link: &AtomicU64, number: Option<u32>) {
     link.store(changed(link.load(Relaxed), number), Release);
 }
 
+/// Changes the link of what is in no list: whoever has noted it sees that somebody has had it in hand.
+pub(super) fn touch(link: &AtomicU64) {
+    point(link, None);
+}
+
 /// A queue. It is never quite empty: what was put in last cannot be taken out before something else was put in.
 pub(super) struct Queue<'a, L> {
     pub(super) oldest: &'a AtomicU64,

@@ -452,6 +452,8 @@ impl<'a, W: Windows> Pool<'a, W> {
         let events = place.events_of_lane();
         if let Some(lane) = self.parts.lane(lane) {
             lane.closed.store(events, Release);
+            // It may go on in another chunk without having been in a list: see `stranded`.
+            links::touch(&lane.link);
         }
         if place.change(self.generation, chunk_state::OPEN, chunk_state::CLOSED) {
             self.control.writers.fetch_sub(1, Relaxed);

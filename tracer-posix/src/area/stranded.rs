@@ -7,8 +7,8 @@
 //! To tell what a dead thread has left from what a living one holds takes five steps:
 //!
 //! 1. Note each chunk that is not open and in no list, and each lane that is in no list and that no chunk has which is open or may be
-//!    gone on with. A note has all that changes when the thing is put into a list, or taken into use: its state and its link, or its
-//!    link and its count.
+//!    gone on with. A note has what changes when the thing is put into a list, or taken into use: a chunk's state and its link, or
+//!    a lane's link.
 //! 2. Wait until each entry that is set now has been left since, or is that of a thread that is no more. Whoever had something in
 //!    hand at step 1 has put it somewhere by then.
 //! 3. Note once more, and keep what is as it was noted at step 1.
@@ -18,8 +18,12 @@
 //! What was put into a list and taken out again between the steps has another link. Once is not enough: a link is pointed elsewhere *before* the
 //! thing is in the list. Who was between the two at step 1 has put it into the list by step 3, with the link that was noted. There it is found, or
 //! somebody has taken it out, who is waited for at step 4.
+//!
+//! A lane may go from one chunk to the next without having been in a list, while lanes in use are looked for at step 1 or 3: it is
+//! seen in neither. Its link is changed on the way as well ([`Pool`] closes no chunk otherwise), so that step 3 or 5 finds another one.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use tracer_common::area::{ENTERING_SLOTS, LEFT_FOR_GOOD, chunk_state};
@@ -59,13 +63,16 @@ pub(super) struct Stranded {
     notes: Option<Notes>,
 }
 
-/// A chunk or a lane that may be nobody's: its number, and what changes when it is used.
+/// A chunk that may be nobody's: its number, its state and its link.
 type Note = (u32, u64, u64);
+
+/// A lane that may be nobody's: its number and its link.
+type LaneNote = (u32, u64);
 
 #[derive(Debug)]
 struct Notes {
     chunks: Vec<Note>,
-    lanes: Vec<Note>,
+    lanes: Vec<LaneNote>,
     /// The entries of those who may have one of them in hand: index, thread, and how often it was left.
     entered: Vec<(usize, u64, u64)>,
     /// Whether all of it was noted before.
@@ -251,7 +258,7 @@ impl Notes {
         if self.lanes.is_empty() {
             return true;
         }
-        // Some are in use by now.
+        // Some are in use by now. One that moves meanwhile has another link afterwards.
         let mut in_use = HashSet::new();
         for places in pool.places_by_window(0) {
             let places = places.into_iter().flatten();
@@ -260,7 +267,7 @@ impl Notes {
                 return false;
             }
         }
-        let now: HashSet<Note> = lanes_of(pool).into_iter().collect();
+        let now = as_set(&lanes_of(pool));
         for known in self.lanes {
             if !in_use.contains(&known.0) && now.contains(&known) {
                 pool.free_lanes().push(known.0);
@@ -270,7 +277,7 @@ impl Notes {
     }
 }
 
-fn as_set(notes: &[Note]) -> HashSet<Note> {
+fn as_set<N: Copy + Eq + Hash>(notes: &[N]) -> HashSet<N> {
     notes.iter().copied().collect()
 }
 
@@ -338,13 +345,13 @@ fn lane_in_use(pool: &Pool<'_, AreaWindows<'_>>, place: &Place<'_>) -> Option<u3
     may_go_on.then(|| place.header.lane.load(Relaxed))
 }
 
-/// The stream's lanes, and of each its link and how many events of it were closed.
-fn lanes_of(pool: &Pool<'_, AreaWindows<'_>>) -> Vec<Note> {
+/// The stream's lanes.
+fn lanes_of(pool: &Pool<'_, AreaWindows<'_>>) -> Vec<LaneNote> {
     let count = pool.parts.header().lane_count.load(Acquire);
     (0..count)
         .map_while(|index| Some((index, pool.parts.lane(index)?)))
         .filter(|(_, lane)| lane.generation.load(Acquire) == pool.generation)
-        .map(|(index, lane)| (index, lane.link.load(Acquire), lane.closed.load(Acquire)))
+        .map(|(index, lane)| (index, lane.link.load(Acquire)))
         .collect()
 }
 
