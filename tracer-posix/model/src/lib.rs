@@ -9,13 +9,47 @@
 //! What the model leaves out:
 //!
 //! - Orders with more than three switches between threads that a thread did not ask for: there are
-//!   too many. Where a reader looks for what killed threads have left it is one switch, and a part of the orders with that.
+//!   too many. Where a reader looks for what killed threads have left it is one switch, and a part of the orders with that; and, with what was
+//!   stored last, those that `interrupted_laws.rs` says.
 //! - `membarrier()` and the compiler's fence, which it pairs with, are two full fences here.
 //! - The cycle counter is a counter that all threads read and advance in one order.
 //! - The restartable sequence, which the processor and the kernel execute: `sequence.rs` does in assembly what
 //!   `Chunk::write` does here.
 //! - A hostile process, and one that dies amid a record. Amid a change of the pool it may die before any of its stores.
 //! - What the kernel says of threads: one that is gone has done all that it did.
+//!
+//! A law that cannot fail says nothing. These are faults that were put into the search for what dead threads have left, each alone, and a law
+//! that each has made fail:
+//!
+//! | Fault | Law |
+//! |-|-|
+//! | no second note | `alive_while_the_reader_looks` |
+//! | no first wait | `alive_while_the_reader_looks` |
+//! | no second wait | `stopped_while_the_reader_looks` |
+//! | entries noted before the lists | `stopped_while_the_reader_looks` |
+//! | a chunk's link, or its state, not compared | `stopped_while_the_reader_looks` |
+//! | a lane's link not compared, or not changed where its chunk is closed | `amid_a_change_at_each_look` |
+//! | the note of a chunk not compared again at the end | `stopped_while_the_reader_looks` |
+//! | that of a lane not compared again | `moved_while_the_reader_looks` |
+//! | that of a lane compared before lanes in use are looked for | `moved_while_the_reader_looks` |
+//! | lanes in use not looked for again | `stopped_while_the_reader_looks` |
+//! | the lane of a chunk that is open, or has ended, taken for free | `alive_while_the_reader_looks` |
+//! | one of the lists not looked at | `killed_while_the_reader_looks` |
+//! | a list that changes taken as it is | `a_list_that_changes_under_the_reader` |
+//! | an open chunk, or one that was never handed out, noted | `alive_while_the_reader_looks` |
+//! | a chunk put into another list than one of its state | `killed_before_the_reader_looks` |
+//! | how often an entry was left not compared, or not counted | `found_amid_changes_of_others` |
+//! | an entry given away before that is counted | `entered_where_another_one_leaves` |
+//! | the fence at the entry left out | `entered_while_the_stream_ends` |
+//! | what has died meanwhile, or was noted in vain, forgotten | `killed_while_the_reader_looks`, `looked_for_in_vain` |
+//! | [`LEFT_FOR_GOOD`](tracer_common::area::LEFT_FOR_GOOD) not taken for dead | `left_for_good` |
+//! | a living thread taken for gone | `alive_while_the_reader_looks` |
+//! | links pointed without a count | `moved_while_the_reader_looks` |
+//! | an abandoned chunk not looked at again | `gone_on_with_while_the_reader_looks` |
+//! | its thread's namespace, or program, not compared | `whose_chunks_are_abandoned` |
+//!
+//! Not noticed, since others make up for it: each of the two looks at an abandoned chunk and the count of changes between them, one at
+//! a time; and the barrier before entries are noted, as whoever sees that something was taken sees the entry of who took it.
 
 mod area {
     #[path = "../../../src/area/abandoned.rs"]
@@ -27,6 +61,7 @@ mod area {
     #[expect(dead_code, reason = "readers need more of it than these laws")]
     #[path = "../../../src/area/identity.rs"]
     mod identity;
+    pub(super) mod interrupted_laws;
     mod killed;
     pub(super) mod killed_laws;
     pub(super) mod laws;
@@ -76,6 +111,12 @@ mod area {
     }
 }
 
+pub use area::interrupted_laws::{
+    a_list_that_changes_under_the_reader, amid_a_change_at_each_look,
+    entered_where_another_one_leaves, entered_while_the_stream_ends, found_amid_changes_of_others,
+    gone_on_with_while_the_reader_looks, left_for_good, looked_for_in_vain,
+    moved_while_the_reader_looks, stopped_while_the_reader_looks, whose_chunks_are_abandoned,
+};
 pub use area::killed_laws::{
     alive_while_the_reader_looks, handed_on_while_the_reader_looks, killed_before_the_reader_looks,
     killed_while_the_reader_looks,

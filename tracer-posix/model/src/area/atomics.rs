@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 pub(super) use loom::sync::atomic::fence;
 
-use super::killed;
+use super::killed::{self, Kind};
 pub(super) use super::stand_ins::{EnteringEntry, StreamControl};
 
 macro_rules! atomic {
@@ -20,16 +20,17 @@ macro_rules! atomic {
             }
 
             pub(super) fn load(&self, order: Ordering) -> $number {
+                killed::access(Kind::Load);
                 self.0.load(order)
             }
 
             pub(super) fn store(&self, value: $number, order: Ordering) {
-                killed::step();
+                killed::access(Kind::Store);
                 self.0.store(value, order);
             }
 
             pub(super) fn swap(&self, value: $number, order: Ordering) -> $number {
-                killed::step();
+                killed::access(Kind::Exchange);
                 self.0.swap(value, order)
             }
 
@@ -40,22 +41,22 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$number, $number> {
-                killed::step();
+                killed::access(Kind::Exchange);
                 self.0.compare_exchange(current, new, success, failure)
             }
 
             pub(super) fn fetch_add(&self, value: $number, order: Ordering) -> $number {
-                killed::step();
+                killed::access(Kind::Exchange);
                 self.0.fetch_add(value, order)
             }
 
             pub(super) fn fetch_sub(&self, value: $number, order: Ordering) -> $number {
-                killed::step();
+                killed::access(Kind::Exchange);
                 self.0.fetch_sub(value, order)
             }
 
             pub(super) fn fetch_max(&self, value: $number, order: Ordering) -> $number {
-                killed::step();
+                killed::access(Kind::Exchange);
                 self.0.fetch_max(value, order)
             }
 
@@ -65,7 +66,7 @@ macro_rules! atomic {
                 fetch_order: Ordering,
                 update: impl FnMut($number) -> Option<$number>,
             ) -> Result<$number, $number> {
-                killed::step();
+                killed::access(Kind::Exchange);
                 self.0.fetch_update(set_order, fetch_order, update)
             }
         }

@@ -1,14 +1,16 @@
-//! Threads that are killed: they stop for good before a change of memory, and who asks for them is told that they are gone.
+//! Threads that are killed: they stop for good before a change of memory, and who asks for them is told that they are gone. And threads
+//! that are interrupted: another one does something between two of their accesses.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use loom::sync::atomic::AtomicU64;
 
 loom::thread_local! {
-    /// Changes that this thread may still make; `None` where nobody is going to kill it.
-    static LEFT: Cell<Option<usize>> = Cell::new(None);
+    /// The access before which this thread is stopped; `None` where nobody is going to stop it.
+    static END: Cell<Option<Before>> = Cell::new(None);
+    static INTERRUPTION: RefCell<Option<Interruption>> = RefCell::new(None);
 }
 
 loom::lazy_static! {
@@ -16,38 +18,117 @@ loom::lazy_static! {
     static ref GONE: AtomicU64 = AtomicU64::new(0);
 }
 
-/// What unwinds a thread that is killed. Nothing of the library is done meanwhile: none of it has a destructor.
-struct Killed;
+/// What unwinds a thread that is stopped. Nothing of the library is done meanwhile: none of it has a destructor.
+struct Stopped;
+
+/// What comes in between.
+pub(super) struct Interruption {
+    before: Before,
+    act: Box<dyn FnOnce()>,
+}
+
+/// Before which of a thread's accesses: the one after so many of its kind.
+#[derive(Clone, Copy)]
+pub(super) enum Before {
+    Access(usize),
+    Change(usize),
+    /// A change that may fail, or of a word that others change as well.
+    Exchange(usize),
+}
+
+/// What kind of access one is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Load,
+    Store,
+    Exchange,
+}
+
+impl Before {
+    /// An access of this kind is made. Whether it is the one.
+    fn is_now(&mut self, kind: Kind) -> bool {
+        let (left, least) = match self {
+            Self::Access(left) => (left, Kind::Load),
+            Self::Change(left) => (left, Kind::Store),
+            Self::Exchange(left) => (left, Kind::Exchange),
+        };
+        if kind < least {
+            return false;
+        }
+        let is_now = *left == 0;
+        *left = left.saturating_sub(1);
+        is_now
+    }
+}
+
+/// Runs what a thread does, which is stopped amid it. Whether it was.
+pub(super) fn stopped(before: Before, act: impl FnOnce()) -> bool {
+    END.with(|end| end.set(Some(before)));
+    let result = catch_unwind(AssertUnwindSafe(act));
+    END.with(|end| end.set(None));
+    match result {
+        Ok(()) => false,
+        Err(cause) if cause.is::<Stopped>() => true,
+        Err(cause) => resume_unwind(cause),
+    }
+}
 
 /// Runs what thread `tid` does, which is killed after so many changes, or when it is done. Whether it was before.
 pub(super) fn after(changes: usize, tid: i32, act: impl FnOnce()) -> bool {
-    LEFT.with(|left| left.set(Some(changes)));
-    let result = catch_unwind(AssertUnwindSafe(act));
-    LEFT.with(|left| left.set(None));
-    let was_killed = match result {
-        Ok(()) => false,
-        Err(cause) if cause.is::<Killed>() => true,
-        Err(cause) => resume_unwind(cause),
-    };
-    // Who learns from the kernel that a thread is gone sees all that it did.
-    GONE.fetch_or(1 << tid, AcqRel);
+    let was_killed = stopped(Before::Change(changes), act);
+    end(tid);
     was_killed
 }
 
-/// Before each change that a thread makes.
-pub(super) fn step() {
-    let is_over = LEFT.with(|left| {
-        let now = left.get();
-        left.set(now.map(|now| now.saturating_sub(1)));
-        now == Some(0)
+/// The thread is gone.
+pub(super) fn end(tid: i32) {
+    // Who learns from the kernel that a thread is gone sees all that it did.
+    GONE.fetch_or(1 << tid, AcqRel);
+}
+
+/// All are there again.
+pub(super) fn begin() {
+    GONE.store(0, Release);
+}
+
+/// Runs `act`, and `by` amid it. Whether it came to that.
+pub(super) fn interrupted(before: Before, by: impl FnOnce() + 'static, act: impl FnOnce()) -> bool {
+    let outer = interrupt(before, by);
+    act();
+    INTERRUPTION.with(|now| now.replace(outer)).is_none()
+}
+
+/// Interrupts what is being done with this. Returns what was to come instead.
+pub(super) fn interrupt(before: Before, by: impl FnOnce() + 'static) -> Option<Interruption> {
+    let act = Box::new(by);
+    INTERRUPTION.with(|now| now.replace(Some(Interruption { before, act })))
+}
+
+/// Before each access of a thread.
+pub(super) fn access(kind: Kind) {
+    let due = INTERRUPTION.with(|interruption| {
+        let mut interruption = interruption.borrow_mut();
+        let is_now = interruption.as_mut()?.before.is_now(kind);
+        is_now.then(|| interruption.take()).flatten()
+    });
+    if let Some(due) = due {
+        let end = END.with(Cell::take);
+        (due.act)();
+        END.with(|now| now.set(end));
+    }
+    let is_over = END.with(|end| {
+        let mut now = end.get();
+        let is_over = now.as_mut().is_some_and(|now| now.is_now(kind));
+        end.set(now.filter(|_| !is_over));
+        is_over
     });
     if is_over {
-        LEFT.with(|left| left.set(None));
-        resume_unwind(Box::new(Killed));
+        resume_unwind(Box::new(Stopped));
     }
 }
 
 /// The kernel's answer (`liveness::is_gone`).
 pub(super) fn is_gone(tid: i32) -> bool {
+    access(Kind::Load);
     GONE.load(Acquire) & 1 << tid != 0
 }

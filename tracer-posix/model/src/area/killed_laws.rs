@@ -25,13 +25,13 @@ use super::{atomics, killed};
 pub(super) const HERE: u32 = 7;
 
 /// The threads' numbers: who is killed, who lives beside, and who has used the pool before.
-const VICTIM: i32 = 1;
-const NEIGHBOUR: i32 = 2;
-const EARLIER: i32 = 3;
+pub(super) const VICTIM: i32 = 1;
+pub(super) const NEIGHBOUR: i32 = 2;
+pub(super) const EARLIER: i32 = 3;
 
 /// Data for which a chunk that had one writer has room, and for which it has not.
-const SHORT: usize = 8;
-const LONG: usize = 64;
+pub(super) const SHORT: usize = 8;
+pub(super) const LONG: usize = 64;
 
 /// Looks after which a reader has found all that there is to be found, and looks beside other threads.
 const LOOKS: u64 = 6;
@@ -41,38 +41,44 @@ const LOOKS_BESIDE: u64 = 3;
 const MOST_ORDERS: usize = 5000;
 const MOST_ORDERS_OF_A_CHANGE: usize = 300;
 
-type AnyPool<'a> = Pool<'a, AreaWindows<'a>>;
+pub(super) type AnyPool<'a> = Pool<'a, AreaWindows<'a>>;
 
 /// A thread that uses the pool (`Thread::refill`, `Thread::leave`).
-struct User<'a> {
-    world: &'a World,
+pub(super) struct User<'a> {
+    pub(super) world: &'a World,
     tid: i32,
-    place: Option<Place<'a>>,
+    pub(super) home: u64,
+    pub(super) place: Option<Place<'a>>,
 }
 
 impl<'a> User<'a> {
-    fn new(world: &'a World, tid: i32) -> Self {
-        let place = None;
-        Self { world, tid, place }
+    pub(super) fn new(world: &'a World, tid: i32) -> Self {
+        Self::with(world, tid, &[])
     }
 
     /// One who has this chunk.
-    fn with(world: &'a World, tid: i32, own: &[u32]) -> Self {
+    pub(super) fn with(world: &'a World, tid: i32, own: &[u32]) -> Self {
         let place = own.first().and_then(|own| world.pool().place(*own));
-        Self { world, tid, place }
+        let home = home::word(HERE, 0);
+        Self {
+            world,
+            tid,
+            home,
+            place,
+        }
     }
 
-    fn identity(&self) -> Identity {
+    pub(super) fn identity(&self) -> Identity {
         Identity {
             pid: self.tid,
             tid: self.tid,
             thread_id: 0,
-            home: home::word(HERE, 0),
+            home: self.home,
         }
     }
 
     /// Needs a chunk, or another one.
-    fn refill(&mut self, data_length: usize) {
+    pub(super) fn refill(&mut self, data_length: usize) {
         let pool = self.world.pool();
         let Some(entered) = pool.enter(self.identity(), |_| {}) else {
             return;
@@ -86,7 +92,7 @@ impl<'a> User<'a> {
     }
 
     /// Leaves its chunk to whoever needs one.
-    fn leave(&mut self) {
+    pub(super) fn leave(&mut self) {
         self.expect_own();
         let pool = self.world.pool();
         let Some(place) = self.place.take() else {
@@ -99,7 +105,7 @@ impl<'a> User<'a> {
     }
 
     /// Nobody has its chunk but itself.
-    fn expect_own(&self) {
+    pub(super) fn expect_own(&self) {
         if let Some(place) = &self.place {
             let state = place.header.state.load(Acquire);
             assert_eq!(chunk_state::of(state), chunk_state::OPEN, "taken away");
@@ -110,13 +116,13 @@ impl<'a> User<'a> {
 }
 
 /// The stream's reader, as far as it looks for what killed threads have left (`Reading::begin_look`).
-struct Reader {
+pub(super) struct Reader {
     stranded: Stranded,
     now_ms: u64,
 }
 
 impl Reader {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             stranded: Stranded::new(),
             now_ms: 0,
@@ -124,14 +130,14 @@ impl Reader {
     }
 
     /// All that there is to be found is found.
-    fn finish(&mut self, world: &World) {
+    pub(super) fn finish(&mut self, world: &World) {
         let pool = world.pool();
         let fresh = pool.control.fresh.load(Acquire);
         Abandoned::new().leave_to_others(&pool, 0..fresh, &Slice);
         self.look(world, LOOKS);
     }
 
-    fn look(&mut self, world: &World, times: u64) {
+    pub(super) fn look(&mut self, world: &World, times: u64) {
         for _ in 0..times {
             self.now_ms += 1_000_000;
             self.stranded
@@ -141,7 +147,7 @@ impl Reader {
 }
 
 /// Numbers of a list in which nobody is.
-fn listed(links: &impl Links, first: u64) -> Vec<u32> {
+pub(super) fn listed(links: &impl Links, first: u64) -> Vec<u32> {
     let next = |number: &u32| number_of(links.link(*number)?.load(Acquire));
     std::iter::successors(number_of(first), next)
         .take(20)
@@ -149,7 +155,7 @@ fn listed(links: &impl Links, first: u64) -> Vec<u32> {
 }
 
 /// Nobody changes the pool any more. Each chunk and each lane is in one place: `held` are the chunks of those who live.
-fn expect_order(pool: &AnyPool<'_>, held: &[u32]) {
+pub(super) fn expect_order(pool: &AnyPool<'_>, held: &[u32]) {
     atomics::barrier();
     let [closed, ended, released] = [
         listed(pool, pool.control.oldest.load(Acquire)),
@@ -207,12 +213,12 @@ fn expect_order(pool: &AnyPool<'_>, held: &[u32]) {
 }
 
 /// The chunk that somebody has who lives.
-fn held(user: &User<'_>) -> Vec<u32> {
+pub(super) fn held(user: &User<'_>) -> Vec<u32> {
     user.place.iter().map(|place| place.ordinal).collect()
 }
 
 /// A pool of four chunks that was used: 0 and 1 are closed, 2 was left by its thread, and 3 was never used.
-fn used_pool() -> World {
+pub(super) fn used_pool() -> World {
     let world = World::new(4);
     let mut earlier = User::new(&world, EARLIER);
     earlier.refill(SHORT);
@@ -222,14 +228,14 @@ fn used_pool() -> World {
 }
 
 /// A thread is killed that has taken nothing yet: the reader looks.
-fn leave_an_entry(world: &World) {
+pub(super) fn leave_an_entry(world: &World) {
     killed::after(1, EARLIER, || User::new(world, EARLIER).refill(SHORT));
 }
 
 /// What a thread does that is killed amid it, after what it has done before.
-type Deed = fn(&mut User<'_>);
+pub(super) type Deed = fn(&mut User<'_>);
 
-const DEEDS: [(Deed, Deed); 6] = [
+pub(super) const DEEDS: [(Deed, Deed); 6] = [
     // Goes on where another has ended.
     (|_| {}, |user| user.refill(SHORT)),
     // Closes that one for want of room, puts its lane back, and takes both anew.
@@ -266,7 +272,7 @@ fn check(most_orders: usize, model: impl Fn() + Sync + Send + 'static) {
     // It counts them that often.
     builder.checkpoint_interval = most_orders;
     // A reader that looks through a pool makes more of them than the checker expects.
-    builder.max_branches = 10_000;
+    builder.max_branches = 3000;
     builder.check(model);
 }
 
