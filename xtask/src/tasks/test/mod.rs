@@ -150,7 +150,7 @@ const MOST_UNSTEADY: usize = 2;
 const PASSES_AFTER: usize = 3;
 
 /// These tests trace a whole live machine beside others' counts of it, and now and then one of a thousand meets what the machine does and
-/// nobody has thought of. Such a test is told by name in the last line, to be looked into; and it has to pass several times after.
+/// nobody has thought of. Such a test is told by name, to be looked into; and it has to pass several times after.
 fn try_again(totals: &mut Totals, failed: &[(&TestBinary, &Place, String)]) -> anyhow::Result<()> {
     if failed.len() > MOST_UNSTEADY {
         return Ok(());
