@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::Path;
 
-use tracer_posix::engine::{Attributes, LogFullPolicy};
-use tracer_posix::event::{MonotonicNs, RealtimeNs};
+use tracer_engine::event::{MonotonicNs, RealtimeNs};
+use tracer_engine::{Attributes, LogFullPolicy};
 use tracer_posix::log::{ClockAnchor, LogHeader, LogOptions, LogWriter};
 
 /// When they were made, on the monotonic clock.

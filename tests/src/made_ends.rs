@@ -7,8 +7,8 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     EXEC_FILE_BYTES, ExecData, ForkData, SwitchInData, SwitchOutData, WakeupData,
 };
-use tracer_posix::engine::{EventTypes, Ledger};
-use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::{EventTypes, Ledger};
 use tracer_posix::log::{FinalStatus, LogWriter};
 use zerocopy::IntoBytes as _;
 

@@ -5,12 +5,10 @@ use std::path::Path;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{ForkData, SwitchInData, SwitchOutData, WakeupData};
-use tracer_posix::engine::{
-    Attributes, EventTypes, LogFullPolicy, Origin, StreamCore, StreamFullPolicy,
-};
-use tracer_posix::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
+use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
+use tracer_engine::source::{Loss, LossCause};
+use tracer_engine::{Attributes, EventTypes, LogFullPolicy, Origin, StreamCore, StreamFullPolicy};
 use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter};
-use tracer_posix::source::{Loss, LossCause};
 use zerocopy::IntoBytes as _;
 
 /// When the log was made, on the monotonic clock.

@@ -7,8 +7,8 @@ use tracer_common::kernel::{
     IRQ_NAME_BYTES, IrqEnterData, IrqExitData, SoftirqData, SwitchInData, SwitchOutData,
     SyscallEnterData, SyscallExitData, WakeupData,
 };
-use tracer_posix::engine::{EventTypes, Ledger};
-use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::{EventTypes, Ledger};
 use tracer_posix::log::{FinalStatus, LogWriter};
 use zerocopy::IntoBytes as _;
 

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use tracer_engine::source::LossCause;
 use tracer_posix::log::{FinalStatus, LogReader};
-use tracer_posix::source::LossCause;
 
 /// Threads of `crash.c`.
 pub const THREADS: usize = 3;

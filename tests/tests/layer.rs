@@ -3,8 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use tracer_engine::{Attributes, EventSet, Filtering};
 use tracer_posix::EventTypeId;
-use tracer_posix::engine::{Attributes, EventSet, Filtering};
 use tracer_posix::stream::Stream;
 use tracing::{debug_span, event, info, info_span};
 use tracing_subscriber::prelude::*;

@@ -12,7 +12,7 @@ use tests::rights::missing_right;
 use tests::target::{Target, numbers_after};
 use tests::tracer::{Trace, Tracer};
 use tests::{dist, log_reader, tools, wait_until};
-use tracer_posix::engine::Inheritance;
+use tracer_engine::Inheritance;
 use tracer_posix::log::LogReader;
 
 /// What `flood.c` calls its numbered events.

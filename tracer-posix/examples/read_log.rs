@@ -8,8 +8,8 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
+use tracer_engine::source::LossCause;
 use tracer_posix::log::LogReader;
-use tracer_posix::source::LossCause;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: read_log FILE")?;

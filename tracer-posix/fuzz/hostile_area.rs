@@ -18,9 +18,9 @@ use tracer_common::area::{
     PROCESS_SLOTS, PROCESSES_OFFSET, ProcessEntry, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET,
     StreamControl, VERSION, WINDOW_BYTES, WINDOW_SLOTS, WINDOWS_OFFSET, chunk_state, window,
 };
+use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
 use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_posix::emit::UserEvent;
-use tracer_posix::engine::{ActiveStream, Origin, StreamFullPolicy};
 
 /// Windows that orders reach.
 const WINDOWS: usize = 8;

@@ -8,8 +8,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_posix::engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
-use tracer_posix::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
+use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
+use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, LogWriter};
 
 /// An event, and the name of its thread.

@@ -6,6 +6,7 @@
 //! not get them: just as it is with streams. Where the file cannot be had (no `/dev/shm`, or somebody else has
 //! taken its name), only the limit of each area counts.
 
+use std::ffi::c_int;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -32,6 +33,14 @@ pub struct Counted(Option<usize>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this user has {TRACE_SYS_MAX} trace streams in the system, and no more may be had")]
 pub struct TooManyStreams;
+
+impl TooManyStreams {
+    /// The number that the C functions return for it.
+    #[must_use]
+    pub fn error_number(&self) -> c_int {
+        libc::EAGAIN
+    }
+}
 
 /// What this process holds: without a lock, since a child may be forked while another thread is here.
 struct Held {

@@ -1,8 +1,6 @@
 //! The tracing option of IEEE 1003.1 for Linux.
 //!
-//! - [`engine`]: what the standard says about streams, as pure logic over [`source::Source`]s.
 //! - [`area`]: the trace area: emitting into it, finding it, reading it.
-//! - [`event`]: what an event is once it is in a stream.
 //! - [`stream`]: streams for Rust programs; [`logged`] are those with a log, [`log`] is the log itself.
 //! - [`agent`]: the kernel's events in streams, from a privileged process.
 //! - [`census`]: how many streams there are in the system.
@@ -27,14 +25,10 @@ pub mod capi;
 pub mod census;
 mod descriptor;
 pub mod emit;
-pub mod engine;
-mod error_number;
-pub mod event;
 #[cfg(feature = "tracing")]
 mod layer;
 pub mod log;
 pub mod logged;
-pub mod source;
 #[doc(hidden)]
 pub mod spent;
 pub mod stream;

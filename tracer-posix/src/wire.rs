@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use tracer_common::event_type::EventTypeId;
 
-use crate::event::{Event, EventHeader, MonotonicNs, Truncation};
+use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 
 /// No message is longer.
 const MOST_BYTES: usize = 4 << 20;

@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use tracer_common::event_type::{
     EVENT_SET_WORDS, EventTypeId, SYSTEM_EVENT_TYPES, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_MAX,
 };
+use tracer_engine::sizes::TRACE_NAME_MAX;
 use tracer_posix::capi::{LAYOUTS, constants};
-use tracer_posix::engine::sizes::TRACE_NAME_MAX;
 
 /// Hands a source to a compiler, every warning being an error.
 fn compile(compiler: &str, standard: &str, language: &str, source: &str) {

@@ -16,9 +16,9 @@ use tracer_common::area::{
     StreamControl, WINDOWS_OFFSET, chunk_state, name_state, window,
 };
 use tracer_common::event_type::EventTypeId;
+use tracer_engine::source::{Batch, Control, Source};
+use tracer_engine::{EventSet, EventTypes};
 use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
-use tracer_posix::engine::{EventSet, EventTypes};
-use tracer_posix::source::{Batch, Control, Source};
 
 /// Bytes of the area that the hostile side writes: the fixed parts and some chunks.
 const REACH: usize = DATA_OFFSET + (1 << 20);

@@ -20,10 +20,10 @@ use tracer_common::area::{
     MIN_CHUNK_BYTES, NAMES_OFFSET, PROCESSES_OFFSET, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET,
     StreamControl, WINDOW_BYTES, WINDOWS_OFFSET, chunk_state,
 };
+use tracer_engine::source::{Batch, Control, Source as _};
+use tracer_engine::{EventSet, EventTypes};
 use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_posix::emit::UserEvent;
-use tracer_posix::engine::{EventSet, EventTypes};
-use tracer_posix::source::{Batch, Control, Source as _};
 
 const ROLE: &str = "TRACER_TEST_ROLE";
 const SECONDS: &str = "TRACER_HOSTILE_SECONDS";

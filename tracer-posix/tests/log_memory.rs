@@ -7,7 +7,7 @@
 mod support;
 
 use support::{complete, event, log_header, open, options, types};
-use tracer_posix::engine::{Ledger, LogFullPolicy};
+use tracer_engine::{Ledger, LogFullPolicy};
 use tracer_posix::log::LogWriter;
 
 const EVENTS: u64 = 3_000;

@@ -8,7 +8,7 @@
 mod support;
 
 use support::{event, file, log_header, open, options, rest_of, types};
-use tracer_posix::engine::{Ledger, LogFullPolicy};
+use tracer_engine::{Ledger, LogFullPolicy};
 use tracer_posix::log::{Damage, FinalStatus, LogWriter};
 
 #[test]

@@ -3,8 +3,8 @@
 
 use std::os::fd::AsFd;
 
+use tracer_engine::{Attributes, LogFullPolicy, Origin};
 use tracer_posix::emit::UserEvent;
-use tracer_posix::engine::{Attributes, LogFullPolicy, Origin};
 use tracer_posix::stream::{LogCallError, LoggedStream};
 
 #[test]

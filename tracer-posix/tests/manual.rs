@@ -1,6 +1,6 @@
 //! The manual pages against what they tell of.
 
-use tracer_posix::engine::Attributes;
+use tracer_engine::Attributes;
 
 #[test]
 fn the_manual_tells_the_defaults_of_the_attributes() {

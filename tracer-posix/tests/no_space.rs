@@ -5,8 +5,8 @@
 use std::fs::OpenOptions;
 use std::os::fd::AsFd;
 
+use tracer_engine::{Attributes, LogFullPolicy, Origin};
 use tracer_posix::emit::UserEvent;
-use tracer_posix::engine::{Attributes, LogFullPolicy, Origin};
 use tracer_posix::stream::{CreateError, LogCallError, LoggedStream};
 
 /// A file on a file system of 64 KiB that only this thread has, and what it starts.

@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use tracer_common::event_type::EventTypeId;
+use tracer_engine::{Attributes, EventSet, Filtering, StreamFullPolicy};
 use tracer_posix::emit::UserEvent;
-use tracer_posix::engine::{Attributes, EventSet, Filtering, StreamFullPolicy};
 use tracer_posix::stream::Stream;
 
 /// Streams on this process see all of its threads: one test at a time.

@@ -12,11 +12,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::source::{LossCause, Source};
+use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
 use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_posix::emit::UserEvent;
-use tracer_posix::engine::{ActiveStream, Origin, StreamFullPolicy};
-use tracer_posix::event::MonotonicNs;
-use tracer_posix::source::{LossCause, Source};
 
 const ROLE: &str = "TRACER_TEST_ROLE";
 
@@ -217,9 +217,9 @@ fn a_source_that_may_retire_ends_when_it_has_brought_nothing_for_a_while() {
     let event = UserEvent::open("before retiring").unwrap();
     let mut source = AreaSource::open(Area::own().unwrap(), &request(None)).unwrap();
     let retirement = source.retirement();
-    source.control(&tracer_posix::source::Control {
+    source.control(&tracer_engine::source::Control {
         running: true,
-        filter: tracer_posix::engine::EventSet::EMPTY,
+        filter: tracer_engine::EventSet::EMPTY,
     });
     let mut stream = stream_over(source);
     retirement.allow(true);
@@ -329,9 +329,9 @@ fn a_target_that_was_killed_does_not_hold_the_stream_up() {
     let pid = pid_of(&child);
     let area = Area::find(pid).unwrap().expect("it has an area");
     let mut source = AreaSource::open(area, &request(Some(pid))).unwrap();
-    source.control(&tracer_posix::source::Control {
+    source.control(&tracer_engine::source::Control {
         running: true,
-        filter: tracer_posix::engine::EventSet::EMPTY,
+        filter: tracer_engine::EventSet::EMPTY,
     });
     child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
     wait_for(&mut output, "done");

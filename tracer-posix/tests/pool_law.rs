@@ -8,11 +8,11 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use proptest::prelude::*;
+use tracer_engine::sizes::event_size;
+use tracer_engine::source::{Batch, Control, Source};
+use tracer_engine::{EventSet, EventTypes};
 use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_posix::emit::UserEvent;
-use tracer_posix::engine::sizes::event_size;
-use tracer_posix::engine::{EventSet, EventTypes};
-use tracer_posix::source::{Batch, Control, Source};
 
 const WRITERS: usize = 5;
 

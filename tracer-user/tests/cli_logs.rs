@@ -9,8 +9,8 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tracer_posix::engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
-use tracer_posix::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
+use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
+use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
 use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter};
 
 /// A log that is being written.

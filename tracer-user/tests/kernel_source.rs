@@ -17,9 +17,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tracer_common::event_type::EventTypeId;
-use tracer_posix::engine::{EventSet, EventTypes};
-use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
-use tracer_posix::source::{Batch, Control, Loss, LossCause, Pending, Source};
+use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::source::{Batch, Control, Loss, LossCause, Pending, Source};
+use tracer_engine::{EventSet, EventTypes};
 use tracer_user::kernel::{
     KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, SyscallSet, checks,
 };

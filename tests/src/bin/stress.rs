@@ -14,11 +14,11 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{env, fs, thread};
 
 use anyhow::{Context as _, bail, ensure};
+use tracer_engine::source::LossCause;
+use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
 use tracer_posix::EventTypeId;
 use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_posix::emit::UserEvent;
-use tracer_posix::engine::{ActiveStream, Origin, StreamFullPolicy};
-use tracer_posix::source::LossCause;
 
 /// Senders of one round: threads, handlers, children.
 const SENDERS: usize = 64;

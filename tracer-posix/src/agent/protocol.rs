@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use tracer_common::event_type::EVENT_SET_WORDS;
 
-use crate::source::LossCause;
 use crate::wire::SentEvent;
+use tracer_engine::source::LossCause;
 
 /// The version of what is said here.
 pub const VERSION: u32 = 1;

@@ -1,5 +1,6 @@
 //! The agent as a source of a stream.
 
+use std::ffi::c_int;
 use std::io::{self, Write as _};
 use std::mem::size_of;
 use std::net::Shutdown;
@@ -11,10 +12,10 @@ use super::connection::{PATIENCE, Until, connect};
 use super::protocol::{Answer, Ask, VERSION, received_cause};
 use crate::area::{RingMode, own_pid};
 use crate::descriptor::Guarded;
-use crate::engine::EventTypes;
-use crate::event::MonotonicNs;
-use crate::source::{Batch, Control, Loss, LossCause, Pending, Source, Unread};
 use crate::wire::{read_message, write_message};
+use tracer_engine::EventTypes;
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::source::{Batch, Control, Loss, LossCause, Pending, Source, Unread};
 
 /// Most bytes that one collection takes; what is more comes with the next.
 const MOST_COLLECTED_BYTES: usize = 16 << 20;
@@ -65,6 +66,18 @@ pub enum AgentError {
     /// `EPERM`: the agent does not answer as it should.
     #[error("the agent that should give kernel events does not answer")]
     Silent(#[source] io::Error),
+}
+
+impl AgentError {
+    /// The number that the C functions return for it.
+    #[must_use]
+    pub fn error_number(&self) -> c_int {
+        match self {
+            Self::NoAgent => libc::ENOTSUP,
+            Self::Refused { error, .. } => *error,
+            Self::Untrusted { .. } | Self::Silent(_) => libc::EPERM,
+        }
+    }
 }
 
 /// The kernel's events for one stream, from an agent.

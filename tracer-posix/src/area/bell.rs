@@ -11,15 +11,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::find::WaitingWord;
 use super::signals::HeldBack;
 use super::wake;
 use crate::descriptor::Identity;
+use tracer_engine::source::WaitingWord;
 
 /// The reader of one stream sleeps here.
 #[derive(Debug)]
 pub(crate) struct Bell {
-    word: WaitingWord,
+    word: Box<dyn WaitingWord>,
     pipe: Pipe,
     is_ending: AtomicBool,
     has_sleeper: AtomicBool,
@@ -50,7 +50,7 @@ impl Bell {
     /// # Errors
     ///
     /// No descriptor or no thread can be had.
-    pub(crate) fn new(word: WaitingWord) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(word: Box<dyn WaitingWord>) -> io::Result<Arc<Self>> {
         let bell = Arc::new(Self {
             word,
             pipe: Pipe::free_or_new()?,
@@ -59,7 +59,7 @@ impl Bell {
         });
         let ringer = Arc::clone(&bell);
         // From before the reader sleeps: the thread begins when it gets its turn.
-        let known = wake::wakings(bell.word.get());
+        let known = wake::wakings(bell.word.word());
         // The program's handlers run in threads of its own.
         let held = HeldBack::new();
         let started = std::thread::Builder::new()
@@ -93,7 +93,7 @@ impl Bell {
 
     fn ring_when_woken(&self, mut known: u32) {
         while !self.is_ending.load(Acquire) {
-            let wakings = wake::sleep_until_woken(self.word.get(), known);
+            let wakings = wake::sleep_until_woken(self.word.word(), known);
             if wakings != known {
                 known = wakings;
                 self.ring();
@@ -105,8 +105,8 @@ impl Bell {
     pub(crate) fn end(&self) {
         self.is_ending.store(true, Release);
         // It may be about to sleep: on another value than it has looked at.
-        wake::count_waking(self.word.get());
-        wake::wake_whoever_sleeps(self.word.get());
+        wake::count_waking(self.word.word());
+        wake::wake_whoever_sleeps(self.word.word());
         if self.has_sleeper.load(Acquire) {
             self.ring();
             keep(&RINGING, self.pipe);

@@ -13,8 +13,8 @@ use super::reader_windows::AreaWindows;
 use super::round::{Stand, turn};
 use super::ticks::TickClock;
 use super::type_numbers::TypeNumbers;
-use crate::event::{EventHeader, MonotonicNs, Truncation};
-use crate::source::{Batch, Loss, LossCause};
+use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::source::{Batch, Loss, LossCause};
 
 /// How long a thread amid an emission holds the watermark up, where it cannot be made to begin anew. A thread that was
 /// stopped there must not hold the whole stream up; an emission takes nanoseconds.

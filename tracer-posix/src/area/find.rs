@@ -1,5 +1,6 @@
 //! Finding the area of a process, and mapping it.
 
+use std::ffi::c_int;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use super::mapping::{self, Mapping, Parts};
 use super::process;
 use super::reader_windows::{AreaWindows, MappedWindows};
 use super::ticks::TickSource;
-use crate::event::MonotonicNs;
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::source::WaitingWord;
 
 /// Identifies a trace area on this machine while it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -100,17 +102,16 @@ enum Memory {
 
 /// The word of a stream that its reader sleeps on ([`waiting`](tracer_common::area::StreamControl::waiting)). It can be looked at as long as this is kept, whatever
 /// becomes of the stream.
-#[doc(hidden)]
-#[derive(Clone, Debug)]
-pub struct WaitingWord {
+#[derive(Debug)]
+struct MappedWord {
     /// What it lies in; `None` for what this process has mapped for good.
     fixed: Option<Arc<Mapping>>,
     parts: Parts<'static>,
     slot: usize,
 }
 
-impl WaitingWord {
-    pub(super) fn get(&self) -> &AtomicU32 {
+impl WaitingWord for MappedWord {
+    fn word(&self) -> &AtomicU32 {
         static NOTHING: AtomicU32 = AtomicU32::new(0);
         let mapped = self
             .fixed
@@ -122,6 +123,19 @@ impl WaitingWord {
 }
 
 impl FindError {
+    /// The number that the C functions return for it.
+    #[must_use]
+    pub fn error_number(&self) -> c_int {
+        match self {
+            Self::NoSuchProcess { .. } => libc::ESRCH,
+            Self::NotPermitted { .. }
+            | Self::OnlyMapped { .. }
+            | Self::Confined { .. }
+            | Self::Unreadable { .. } => libc::EPERM,
+            Self::Map { .. } => libc::ENOMEM,
+        }
+    }
+
     /// Whether it may be found later: what lacks now are descriptors or memory of ours, or its owner has a lease on it.
     #[must_use]
     pub fn is_for_lack(&self) -> bool {
@@ -292,16 +306,16 @@ impl Area {
     }
 
     /// The word that the reader of a stream sleeps on.
-    pub(super) fn waiting_word(&self, slot: usize) -> Option<WaitingWord> {
+    pub(super) fn waiting_word(&self, slot: usize) -> Option<Box<dyn WaitingWord>> {
         let fixed = match &self.memory {
             Memory::Own(_) => None,
             Memory::Other { fixed, .. } => Some(Arc::clone(fixed)),
         };
-        Some(WaitingWord {
+        Some(Box::new(MappedWord {
             fixed,
             parts: process::parts_if_ready()?,
             slot,
-        })
+        }))
     }
 
     /// Gives up windows of another process's area that were not looked at for long, where many are mapped.

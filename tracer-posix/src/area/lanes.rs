@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::chunk_reader::LaneCursor;
-use crate::event::MonotonicNs;
+use tracer_engine::event::MonotonicNs;
 
 /// Lanes of which an area has a cursor in any case: as many as a program that has had so many threads at once.
 const OF_EACH: usize = 1024;

@@ -1,16 +1,17 @@
 //! The source for a target whose area may not be there yet.
 
+use std::ffi::c_int;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use tracer_common::event_type::EventTypeId;
 
-use super::find::{Area, FindError, WaitingWord};
+use super::find::{Area, FindError};
 use super::slot::{OpenError, StreamRequest};
 use super::source::AreaSource;
 use super::ticks::monotonic_now;
-use crate::event::MonotonicNs;
-use crate::source::{Batch, Control, Source, Unread};
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::source::{Batch, Control, Source, Unread, WaitingWord};
 
 /// How often an area is looked for: a target may load the library at any time.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -36,6 +37,17 @@ pub enum TargetError {
     /// Its area has no room for another stream.
     #[error(transparent)]
     Open(#[from] OpenError),
+}
+
+impl TargetError {
+    /// The number that the C functions return for it.
+    #[must_use]
+    pub fn error_number(&self) -> c_int {
+        match self {
+            Self::Find(error) => error.error_number(),
+            Self::Open(error) => error.error_number(),
+        }
+    }
 }
 
 impl TargetSource {
@@ -129,7 +141,7 @@ impl Source for TargetSource {
         }
     }
 
-    fn waiting_word(&self) -> Option<WaitingWord> {
+    fn waiting_word(&self) -> Option<Box<dyn WaitingWord>> {
         self.source.as_ref()?.waiting_word()
     }
 

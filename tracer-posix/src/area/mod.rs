@@ -62,9 +62,6 @@ mod windows;
 
 pub(crate) use bell::Bell;
 pub(crate) use errno::{ErrnoAloneKept, ErrnoKept};
-#[doc(hidden)]
-pub use find::WaitingWord;
-
 pub use find::{Area, AreaId, FindError};
 pub use late::{TargetError, TargetSource};
 pub use names::NameTooLong;

@@ -4,6 +4,7 @@
 //! Entries are filled in order and never emptied. Whoever adds a name looks at each entry up to
 //! the first free one, and waits for one that is being written: so a name never stands twice.
 
+use std::ffi::c_int;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
@@ -28,6 +29,14 @@ static WAITED: AtomicU64 = AtomicU64::new(0);
 pub struct NameTooLong {
     /// Bytes of the name that was given.
     pub length: usize,
+}
+
+impl NameTooLong {
+    /// The number that the C functions return for it.
+    #[must_use]
+    pub fn error_number(&self) -> c_int {
+        libc::ENAMETOOLONG
+    }
 }
 
 /// The identifier of `name`; a new one where it is not in the table yet. A predefined name gives

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use super::chunk::{Cursor, Head};
 use super::record::HEAD;
-use crate::engine::sizes::EVENT_HEADER_BYTES;
+use tracer_engine::sizes::EVENT_HEADER_BYTES;
 
 /// Least bytes that what is unread of a chunk takes in a stream. Who says that there are more events than have room is not
 /// believed.

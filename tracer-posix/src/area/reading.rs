@@ -22,8 +22,8 @@ use super::round::{Present, Round, Run, Stand};
 use super::stranded::Stranded;
 use super::ticks::TickClock;
 use super::type_numbers::TypeNumbers;
-use crate::event::MonotonicNs;
-use crate::source::{Batch, LossCause};
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::source::{Batch, LossCause};
 
 /// Bytes of records that are read of a lane before another one has its turn. Of each lane so much may wait for the others.
 const TURN_BYTES: u64 = 4 << 10;

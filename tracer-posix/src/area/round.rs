@@ -9,7 +9,7 @@ use tracer_common::area::chunk_state;
 
 use super::chunk::Head;
 use super::place::Place;
-use crate::event::MonotonicNs;
+use tracer_engine::event::MonotonicNs;
 
 /// A chunk as it was found.
 #[derive(Clone, Copy, Debug)]

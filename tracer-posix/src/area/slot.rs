@@ -1,5 +1,6 @@
 //! A stream's slot in an area, from the controller's side.
 
+use std::ffi::c_int;
 use std::fs;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::fence;
@@ -18,7 +19,7 @@ use super::names::own_pid;
 use super::place::Shape;
 use super::process;
 use super::retire;
-use crate::engine::StreamFullPolicy;
+use tracer_engine::StreamFullPolicy;
 
 /// What the threads' chunks do when there is no room for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub struct StreamRequest {
     /// event of the stream.
     pub is_only_source: bool,
     /// Bytes of events that the area keeps at least until they are read, whichever threads emit them: the size of the
-    /// stream, as [`event_size`](crate::engine::sizes::event_size) counts.
+    /// stream, as [`event_size`](tracer_engine::sizes::event_size) counts.
     pub bytes: usize,
     /// What is done when that many are there.
     pub mode: RingMode,
@@ -73,6 +74,16 @@ pub enum OpenError {
         /// Streams that one area can serve.
         limit: usize,
     },
+}
+
+impl OpenError {
+    /// The number that the C functions return for it.
+    #[must_use]
+    pub fn error_number(&self) -> c_int {
+        match self {
+            Self::TooManyStreams { .. } => libc::EAGAIN,
+        }
+    }
 }
 
 /// A slot that is ours.

@@ -8,7 +8,7 @@ use tracer_common::area::StreamControl;
 use tracer_common::event_type::EventTypeId;
 
 use super::effort::Effort;
-use super::find::{Area, WaitingWord};
+use super::find::Area;
 use super::look::{Look, Slice};
 use super::mapping::Parts;
 use super::names::{self, own_pid};
@@ -22,8 +22,8 @@ use super::slot::{self, OpenError, RingMode, Slot, StreamRequest};
 use super::ticks::TickClock;
 use super::type_numbers::NameShare;
 use super::wake;
-use crate::event::MonotonicNs;
-use crate::source::{Batch, Control, Loss, LossCause, Source, Unread};
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread, WaitingWord};
 
 /// How long a source that may retire has to bring nothing before it does.
 const IDLE_BEFORE_RETIRING: Duration = Duration::from_secs(1);
@@ -260,7 +260,7 @@ impl Source for AreaSource {
         }
     }
 
-    fn waiting_word(&self) -> Option<WaitingWord> {
+    fn waiting_word(&self) -> Option<Box<dyn WaitingWord>> {
         self.area.waiting_word(self.slot.index)
     }
 

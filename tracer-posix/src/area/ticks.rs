@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use tracer_common::area::clock;
 
-use crate::event::{MonotonicNs, RealtimeNs};
+use tracer_engine::event::{MonotonicNs, RealtimeNs};
 
 /// What ticks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, UNNAMED_USEREVENT_N
 
 use super::mapping::Parts;
 use super::names;
-use crate::engine::EventSet;
-use crate::source::Batch;
+use tracer_engine::EventSet;
+use tracer_engine::source::Batch;
 
 /// Says how many names of event types an area may bring into a stream, which has [so many](tracer_common::event_type::TRACE_USER_EVENT_MAX) in all.
 pub trait NameShare: Send + std::fmt::Debug {

@@ -7,7 +7,7 @@ use super::pool::Pool;
 use super::reader_windows::{AreaWindows, Claims};
 use super::reading::Reading;
 use super::round::present;
-use crate::source::{Batch, LossCause};
+use tracer_engine::source::{Batch, LossCause};
 
 impl Reading {
     /// Counts all that was not read as lost: what is there still as not read, what is not there any more, or was refused, for the

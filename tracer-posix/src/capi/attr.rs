@@ -5,7 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use crate::engine::{Attributes, Inheritance, LogFullPolicy, StreamFullPolicy, TraceName};
+use tracer_engine::{Attributes, Inheritance, LogFullPolicy, StreamFullPolicy, TraceName};
 
 use super::numbers::{Invalid, NamedValue, status};
 use super::types::{TraceAttr, kernel_events_number, kernel_events_of};
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn posix_trace_attr_destroy(attr: *mut TraceAttr) -> c_int
 
 /// Stores a time given in nanoseconds.
 fn timespec(nanoseconds: u64) -> libc::timespec {
-    super::clock::timespec(crate::event::RealtimeNs(nanoseconds))
+    super::clock::timespec(tracer_engine::event::RealtimeNs(nanoseconds))
 }
 
 macro_rules! getters {

@@ -1,7 +1,7 @@
 //! Points of time as C programs have them.
 
-use crate::engine::Attributes;
-use crate::event::RealtimeNs;
+use tracer_engine::Attributes;
+use tracer_engine::event::RealtimeNs;
 
 /// A point of time in nanoseconds; `None` when its nanoseconds are less than 0 or no less than a
 /// second. What is before the clock's beginning or after its end is the nearest point it has.

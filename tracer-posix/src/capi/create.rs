@@ -6,14 +6,14 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::area::{self, ErrnoKept};
-use crate::engine::Attributes;
 use crate::log::LogReader;
 use crate::stream::{CreateError, LoggedStream, Stream};
+use tracer_engine::Attributes;
 
 use super::clock;
 use super::kind::Kind;
 use super::memory;
-use super::numbers::{ErrorNumber, Invalid, status};
+use super::numbers::{Invalid, status};
 use super::stream::store;
 use super::table;
 use super::types::{TraceAttr, TraceId};

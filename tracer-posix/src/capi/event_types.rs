@@ -5,10 +5,10 @@ use std::ffi::{CStr, c_char, c_int};
 use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, TRACE_EVENT_NAME_MAX};
 
 use crate::area::NameTooLong;
-use crate::engine::{EventSet, SetKind};
+use tracer_engine::{EventSet, SetKind};
 
 use super::memory;
-use super::numbers::{ErrorNumber, Invalid, NamedValue, status};
+use super::numbers::{Invalid, NamedValue, status};
 use super::stream::{store, with_stream};
 use super::types::{EventId, TraceId};
 

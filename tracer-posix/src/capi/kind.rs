@@ -13,11 +13,11 @@ use std::sync::Arc;
 use tracer_common::event_type::EventTypeId;
 
 use crate::area::Bell;
-use crate::engine::{Attributes, EventSet, Filtering, Origin};
-use crate::event::{Event, RealtimeNs};
 use crate::log::LogReader;
 use crate::logged::Activity;
 use crate::stream::{LogCallError, LoggedStatus, LoggedStream, RecorderGone, Stream};
+use tracer_engine::event::{Event, RealtimeNs};
+use tracer_engine::{Attributes, EventSet, Filtering, Origin};
 
 use super::numbers::Invalid;
 

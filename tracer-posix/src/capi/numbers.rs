@@ -2,13 +2,33 @@
 
 use std::ffi::c_int;
 
-use crate::engine::{Filtering, Inheritance, LogFullPolicy, SetKind, StreamFullPolicy};
-pub(super) use crate::error_number::ErrorNumber;
+use crate::area::NameTooLong;
+use crate::log::WriteError;
+use crate::stream::CreateError;
+use tracer_engine::{Filtering, Inheritance, LogFullPolicy, SetKind, StreamFullPolicy};
 
 /// An argument that is none of the values that the standard names, or no active stream's
 /// identifier: `EINVAL`.
 #[derive(Debug)]
 pub(super) struct Invalid;
+
+/// A failure that has an error number of the standard's.
+pub(super) trait ErrorNumber {
+    fn error_number(&self) -> c_int;
+}
+
+/// Failures that know their numbers themselves.
+macro_rules! know_their_numbers {
+    ($($failure:ty)*) => {
+        $(impl ErrorNumber for $failure {
+            fn error_number(&self) -> c_int {
+                self.error_number()
+            }
+        })*
+    };
+}
+
+know_their_numbers!(CreateError NameTooLong WriteError);
 
 impl ErrorNumber for Invalid {
     fn error_number(&self) -> c_int {

@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 use std::time::Duration;
 
 use crate::area::{Bell, ErrnoAloneKept, ErrnoKept, realtime_now};
-use crate::event::{Event, Truncation};
+use tracer_engine::event::{Event, Truncation};
 
 use super::clock::{self, nanoseconds};
 use super::kind::{Effort, Kind, Next};

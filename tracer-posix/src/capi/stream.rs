@@ -3,9 +3,9 @@
 use std::ffi::c_int;
 
 use crate::area::ErrnoKept;
-use crate::engine::{EventSet, Filtering};
 use crate::logged::Activity;
 use crate::stream::caller;
+use tracer_engine::{EventSet, Filtering};
 
 use super::call_address::with_call_address;
 use super::memory;

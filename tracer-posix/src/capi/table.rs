@@ -17,9 +17,9 @@ use super::numbers::Invalid;
 use super::sanitizer;
 use super::types::TraceId;
 use crate::area;
-use crate::engine::{EventSet, Origin};
 use crate::logged::Activity;
 use crate::stream::LoggedStatus;
+use tracer_engine::{EventSet, Origin};
 
 /// How long a call that must not wait does so for another thread that uses the same stream.
 const AT_ONCE: Duration = Duration::from_millis(1);

@@ -4,11 +4,11 @@ use std::ffi::{c_int, c_void};
 
 use tracer_common::kernel;
 
-use crate::engine::sizes::MAX_USER_DATA;
-use crate::engine::{
+use tracer_engine::event::RealtimeNs;
+use tracer_engine::sizes::MAX_USER_DATA;
+use tracer_engine::{
     Attributes, EventSet, Inheritance, LogFullPolicy, StreamFullPolicy, TraceName,
 };
-use crate::event::RealtimeNs;
 
 use super::numbers::{Invalid, NamedValue, constants};
 

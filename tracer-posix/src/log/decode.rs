@@ -9,8 +9,8 @@ use super::losses::LossCounts;
 use super::packet_header::PacketHeader;
 use super::preamble;
 use super::varint::Cursor;
-use crate::engine::EventTypes;
-use crate::event::{Event, EventHeader, MonotonicNs, Truncation};
+use tracer_engine::EventTypes;
+use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 
 /// A packet whose events are being read. Its bytes come from a file that may hold anything.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::COMM_BYTES;
 
-use crate::event::EventHeader;
+use tracer_engine::event::EventHeader;
 
 /// A thread, as a packet tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

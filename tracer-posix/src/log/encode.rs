@@ -11,8 +11,8 @@ use super::losses::LossCounts;
 use super::packet_header::PacketHeader;
 use super::preamble::{self, Definitions};
 use super::varint::Scratch;
-use crate::engine::{EventSet, EventTypes};
-use crate::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::{EventSet, EventTypes};
 
 /// Bits of an event's first byte.
 pub(super) mod flags {

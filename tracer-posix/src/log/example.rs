@@ -9,9 +9,9 @@ use super::encode::{PacketBuilder, Placing};
 use super::layout::LogId;
 use super::losses::LossCounts;
 use super::packet_header::PacketHeader;
-use crate::engine::{EventTypes, Ledger};
-use crate::event::{EventHeader, MonotonicNs, Truncation};
-use crate::source::LossCause;
+use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::source::LossCause;
+use tracer_engine::{EventTypes, Ledger};
 
 const DOCUMENT: &str = include_str!("../../../docs/log-format.md");
 

@@ -8,8 +8,8 @@ use super::layout::{
 };
 use super::losses::LossCounts;
 use super::{ClockAnchor, FinalStatus, LogHeader, LogOptions, System};
-use crate::engine::{Attributes, Inheritance, LogFullPolicy, StreamFullPolicy, TraceName};
-use crate::event::{MonotonicNs, RealtimeNs};
+use tracer_engine::event::{MonotonicNs, RealtimeNs};
+use tracer_engine::{Attributes, Inheritance, LogFullPolicy, StreamFullPolicy, TraceName};
 
 /// Bytes of a header that this version writes.
 pub(super) const HEADER_BYTES: usize = size_of::<RawFileHeader>();

@@ -1,8 +1,8 @@
 //! What a log says of the stream that it was made from.
 
 use crate::area::{monotonic_now, realtime_now};
-use crate::engine::{Attributes, LogFullPolicy};
-use crate::event::{MonotonicNs, RealtimeNs};
+use tracer_engine::event::{MonotonicNs, RealtimeNs};
+use tracer_engine::{Attributes, LogFullPolicy};
 
 /// One moment on both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::mem::offset_of;
 use zerocopy::byteorder::little_endian::{I32, I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::engine::sizes::TRACE_NAME_MAX;
+use tracer_engine::sizes::TRACE_NAME_MAX;
 
 /// The version of the format that is written here.
 pub(super) const VERSION: u16 = 3;

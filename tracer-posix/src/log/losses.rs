@@ -2,27 +2,8 @@
 
 use super::layout::{HEADER_LOSSES, RawLoss};
 use super::varint::{self, Cursor};
-use crate::engine::Ledger;
-use crate::source::LossCause;
-
-/// The number that stands for a cause in a log. New causes get new numbers; none is ever used again.
-const fn number(cause: LossCause) -> u32 {
-    match cause {
-        LossCause::KernelRingFull => 1,
-        LossCause::KernelMissed => 2,
-        LossCause::ThreadRingOverwritten => 3,
-        LossCause::ThreadRingFull => 4,
-        LossCause::NoThreadRing => 5,
-        LossCause::NestedTooDeeply => 6,
-        LossCause::Damaged => 7,
-        LossCause::Late => 8,
-        LossCause::StreamOverwritten => 9,
-        LossCause::StreamFull => 10,
-        LossCause::ReturnTooDeep => 11,
-        LossCause::KernelNotTold => 12,
-        LossCause::NotRead => 13,
-    }
-}
+use tracer_engine::Ledger;
+use tracer_engine::source::LossCause;
 
 /// Causes that the reader does not know, when a log is continued.
 const OTHER: u32 = 0;
@@ -102,7 +83,10 @@ impl LossCounts {
 
     /// Number and count of every cause that something was lost for.
     fn numbered(&self) -> impl Iterator<Item = (u32, u64)> {
-        let stream = LossCause::ALL.into_iter().map(number).zip(self.stream);
+        let stream = LossCause::ALL
+            .into_iter()
+            .map(LossCause::number)
+            .zip(self.stream);
         stream
             .chain([
                 (LOG_OVERWRITTEN, self.overwritten),
@@ -117,7 +101,7 @@ impl LossCounts {
         let known = LossCause::ALL
             .into_iter()
             .zip(&mut self.stream)
-            .find(|(cause, _)| number(*cause) == number_of_cause)
+            .find(|(cause, _)| cause.number() == number_of_cause)
             .map(|(_, count)| count);
         let place = match (known, number_of_cause) {
             (Some(place), _) => place,
@@ -131,7 +115,10 @@ impl LossCounts {
 
     /// Appends the counts as a preamble has them. All of them, so that the length is known before the last count is.
     pub fn put(&self, bytes: &mut Vec<u8>) {
-        let numbers = LossCause::ALL.into_iter().map(number).zip(self.stream);
+        let numbers = LossCause::ALL
+            .into_iter()
+            .map(LossCause::number)
+            .zip(self.stream);
         let used = numbers.filter(|(_, count)| *count > 0);
         let log = [
             (LOG_OVERWRITTEN, self.overwritten),

@@ -4,7 +4,7 @@ use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT};
 
 use super::losses::{self, LossCounts};
 use super::varint::{self, Cursor};
-use crate::engine::EventTypes;
+use tracer_engine::EventTypes;
 
 /// Most bytes of a preamble whose definitions take `definitions` bytes.
 pub(super) const fn max_bytes(definitions: usize) -> usize {

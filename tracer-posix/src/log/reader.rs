@@ -12,9 +12,9 @@ use super::packet_header::PacketHeader;
 use super::probe::{Found, Probe};
 use super::track::{Damage, Rejected, Track, View};
 use super::{FinalStatus, LogHeader, LogOptions, System, preamble, trailer};
-use crate::engine::EventTypes;
-use crate::event::{Event, MonotonicNs, RealtimeNs};
-use crate::source::LossCause;
+use tracer_engine::EventTypes;
+use tracer_engine::event::{Event, MonotonicNs, RealtimeNs};
+use tracer_engine::source::LossCause;
 
 /// An event of a log.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use super::layout::{ALIGNMENT, REGION_START};
-use crate::engine::LogFullPolicy;
+use tracer_engine::LogFullPolicy;
 
 /// A packet in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

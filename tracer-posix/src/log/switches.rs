@@ -8,8 +8,8 @@ use super::encode::{PacketBuilder, Placing, SealedPacket, flags};
 use super::layout::LogId;
 use super::losses::LossCounts;
 use super::packet_header::PacketHeader;
-use crate::engine::{EventTypes, Ledger};
-use crate::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::{EventTypes, Ledger};
 
 const START: u64 = 1_000_000;
 const LOG_ID: LogId = LogId(*b"sixteen bytes id");

@@ -7,7 +7,7 @@ use super::layout::{LogId, REGION_START};
 use super::line::Line;
 use super::probe::{Found, Probe};
 use super::ring::Ring;
-use crate::engine::LogFullPolicy;
+use tracer_engine::LogFullPolicy;
 
 /// What of a log could not be read so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use super::file_header::status_byte;
 use super::layout::{ALIGNMENT, LogId, MAX_PACKET_BYTES, RawTrailer, TRAILER_MAGIC};
 use super::preamble::{self, Definitions};
 use super::varint::Cursor;
-use crate::engine::EventTypes;
+use tracer_engine::EventTypes;
 
 /// Bytes of a trailer before the event types.
 pub(super) const TRAILER_HEADER_BYTES: usize = size_of::<RawTrailer>();

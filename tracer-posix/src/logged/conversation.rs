@@ -134,8 +134,8 @@ mod tests {
 
     use super::*;
     use crate::EventTypeId;
-    use crate::engine::Origin;
-    use crate::event::{Event, EventHeader, MonotonicNs, Truncation};
+    use tracer_engine::Origin;
+    use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 
     fn pair() -> (Conversation, OwnedFd) {
         let (ours, theirs) = socket::pair().unwrap();

@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use tracer_common::event_type::EVENT_SET_WORDS;
 
-use crate::engine::{Filtering, Origin};
 use crate::wire::SentEvent;
+use tracer_engine::{Filtering, Origin};
 
 /// More than the longest message: an event with the most data.
-pub(super) const MESSAGE_BYTES: usize = crate::engine::sizes::MAX_USER_DATA + 4096;
+pub(super) const MESSAGE_BYTES: usize = tracer_engine::sizes::MAX_USER_DATA + 4096;
 
 /// What the controller asks for.
 #[derive(Debug, Serialize, Deserialize)]

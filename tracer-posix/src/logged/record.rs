@@ -7,10 +7,9 @@ use std::sync::Arc;
 use crate::agent::AgentSource;
 use crate::area::{RingMode, StreamRequest, TargetSource, monotonic_now};
 use crate::census::Counted;
-use crate::engine::{Inheritance, StreamFullPolicy};
-use crate::error_number::ErrorNumber;
 use crate::log::{LogOptions, LogWriter};
 use crate::stream::CreateError;
+use tracer_engine::{Inheritance, StreamFullPolicy};
 
 use super::order::{Order, Start};
 use super::protocol::{MESSAGE_BYTES, Reply};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::engine::{
+use crate::log::{FinalStatus, LogWriter, WriteError};
+use tracer_engine::event::{Event, MonotonicNs};
+use tracer_engine::source::Source;
+use tracer_engine::{
     ActiveStream, EventSet, EventTypes, Filtering, Flush, Origin, StreamCore, StreamFullPolicy,
 };
-use crate::event::{Event, MonotonicNs};
-use crate::log::{FinalStatus, LogWriter, WriteError};
-use crate::source::Source;
 
 use super::thread_names::ThreadNames;
 use super::{Activity, LoggedStatus};
@@ -292,10 +292,10 @@ impl Recording {
 mod tests {
     use super::*;
     use crate::area::monotonic_now;
-    use crate::engine::Attributes;
-    use crate::event::RealtimeNs;
     use crate::log::{ClockAnchor, LogHeader, LogOptions, LogReader};
-    use crate::source::{Batch, Control, Loss, LossCause, Unread};
+    use tracer_engine::Attributes;
+    use tracer_engine::event::RealtimeNs;
+    use tracer_engine::source::{Batch, Control, Loss, LossCause, Unread};
 
     /// Never has everything, and may know how much it has not brought.
     struct Behind {

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use crate::EventTypeId;
-use crate::engine::{EventSet, Origin};
+use tracer_engine::{EventSet, Origin};
 
 use super::Recording;
 use super::protocol::{MESSAGE_BYTES, Reply, Request};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use foldhash::HashMap;
 
-use crate::event::EventHeader;
+use tracer_engine::event::EventHeader;
 
 /// How long a name is taken for the same: a thread may rename itself.
 const LASTS: Duration = Duration::from_secs(1);
@@ -87,7 +87,7 @@ impl ThreadNames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{MonotonicNs, Truncation};
+    use tracer_engine::event::{MonotonicNs, Truncation};
 
     fn header(pid: i32, tid: i32) -> EventHeader {
         EventHeader {

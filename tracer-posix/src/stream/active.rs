@@ -11,10 +11,10 @@ use crate::area::{
     Bell, NameTooLong, RingMode, StreamRequest, TargetSource, monotonic_now, own_pid, realtime_now,
 };
 use crate::census::Counted;
-use crate::engine::{
+use tracer_engine::event::{Event, RealtimeNs};
+use tracer_engine::{
     ActiveStream, Attributes, EventSet, EventTypes, Filtering, Inheritance, Origin, Status,
 };
-use crate::event::{Event, RealtimeNs};
 
 /// How often a stream is looked at whose events come from elsewhere too: a trace point wakes its reader, and the agent does
 /// not.

@@ -1,7 +1,7 @@
 //! Who calls.
 
 use crate::area;
-use crate::engine::Origin;
+use tracer_engine::Origin;
 
 /// The calling thread, and the address that it calls from; 0 where that is not known.
 pub(crate) fn caller(address: u64) -> Origin {

@@ -1,7 +1,7 @@
 //! From the clock that orders events to the one that people see.
 
 use crate::area::{monotonic_now, realtime_now};
-use crate::event::{MonotonicNs, RealtimeNs};
+use tracer_engine::event::{MonotonicNs, RealtimeNs};
 
 /// Turns event times into `CLOCK_REALTIME`. Within one stream they never decrease, though the
 /// realtime clock may be set back.

@@ -1,12 +1,13 @@
 //! Why a stream cannot be made.
 
+use std::ffi::c_int;
 use std::io;
 
 use crate::agent::AgentError;
 use crate::area::TargetError;
 use crate::census::TooManyStreams;
-use crate::engine::InvalidAttribute;
 use crate::log::WriteError;
+use tracer_engine::InvalidAttribute;
 
 /// Why a stream could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -33,4 +34,20 @@ pub enum CreateError {
     /// The recorder could not make the stream; this is the standard's error number.
     #[error("the recorder cannot make the stream: {}", io::Error::from_raw_os_error(*.0))]
     Refused(i32),
+}
+
+impl CreateError {
+    /// The number that the C functions return for it.
+    #[must_use]
+    pub fn error_number(&self) -> c_int {
+        match self {
+            Self::Attribute(error) => error.error_number(),
+            Self::Target(error) => error.error_number(),
+            Self::Log(error) => error.error_number(),
+            Self::Agent(error) => error.error_number(),
+            Self::Count(error) => error.error_number(),
+            Self::Recorder(_) => libc::ENOMEM,
+            Self::Refused(number) => *number,
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use proptest::prelude::*;
-use tracer_posix::engine::LogFullPolicy;
+use tracer_engine::LogFullPolicy;
 use tracer_posix::log::{Damage, LogReader};
 
 use crate::support::{

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
 
-use tracer_posix::engine::{Ledger, LogFullPolicy};
+use tracer_engine::{Ledger, LogFullPolicy};
 use tracer_posix::log::{LogReader, LogWriter};
 
 use crate::support::{complete, event, file, log_header, open, options, types};

@@ -6,11 +6,11 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use tracer_common::kernel::SwitchOutData;
+use tracer_engine::LogFullPolicy;
+use tracer_engine::event::Truncation;
+use tracer_engine::source::LossCause;
 use tracer_posix::EventTypeId;
-use tracer_posix::engine::LogFullPolicy;
-use tracer_posix::event::Truncation;
 use tracer_posix::log::{LogReader, LogWriter};
-use tracer_posix::source::LossCause;
 
 use crate::support::{Recorded, add, complete, contents, event, log_header, options};
 

@@ -8,12 +8,12 @@ use crate::support::{
     types, write_log,
 };
 use tracer_common::event_type::EventTypeId;
-use tracer_posix::engine::{LogFullPolicy, StreamCore, StreamFullPolicy};
-use tracer_posix::event::MonotonicNs;
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::source::{Loss, LossCause};
+use tracer_engine::{LogFullPolicy, StreamCore, StreamFullPolicy};
 use tracer_posix::log::{
     ClockAnchor, Damage, FinalStatus, LogOptions, LogWriter, OpenError, WriteError,
 };
-use tracer_posix::source::{Loss, LossCause};
 
 fn events(count: u64) -> Vec<Recorded> {
     (0..count).map(event).collect()

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_posix::engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
-use tracer_posix::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
+use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
+use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
 use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, LogWriter};
 
 /// An event with everything that a log keeps of it.

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
+use tracer_engine::event::{Event, EventHeader, MonotonicNs};
+use tracer_engine::sizes;
+use tracer_engine::source::{Loss, LossCause};
 use tracer_posix::agent::protocol::{Answer, MOST_REPLY_BYTES, sent_cause};
-use tracer_posix::engine::sizes;
-use tracer_posix::event::{Event, EventHeader, MonotonicNs};
-use tracer_posix::source::{Loss, LossCause};
 use tracer_posix::wire::SentEvent;
 
 use super::share::Shares;

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use tracer_posix::event::{EventHeader, MonotonicNs};
-use tracer_posix::source::{Batch, Control, LossCause, Source, Unread};
+use tracer_engine::event::{EventHeader, MonotonicNs};
+use tracer_engine::source::{Batch, Control, LossCause, Source, Unread};
 
 use super::Hub;
 use crate::kernel::TellsExecs;

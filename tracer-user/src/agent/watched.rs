@@ -1,6 +1,6 @@
 //! A process whose events are kept for somebody, and whether they may be seen.
 
-use tracer_posix::event::{EventHeader, MonotonicNs};
+use tracer_engine::event::{EventHeader, MonotonicNs};
 
 /// Most bytes of data that are held back for one process: an exec takes a moment.
 const MOST_HELD_BYTES: usize = 256 << 10;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::ensure;
-use tracer_posix::engine::{LogFullPolicy, StreamFullPolicy};
+use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
 use super::quantity::size;
 use crate::trace::{Existing, LogSetup};

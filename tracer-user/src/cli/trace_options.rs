@@ -214,7 +214,7 @@ fn number(option: &str, typed: &str) -> anyhow::Result<u64> {
 mod tests {
     use clap::Parser;
     use tracer_common::event_type::EventTypeId;
-    use tracer_posix::engine::{LogFullPolicy, StreamFullPolicy};
+    use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
     use super::*;
     use crate::trace::Existing;

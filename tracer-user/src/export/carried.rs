@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::SyscallEnterData;
-use tracer_posix::event::Truncation;
+use tracer_engine::event::Truncation;
 use zerocopy::FromBytes;
 
 use super::plain::Plain;

@@ -27,13 +27,13 @@ mod unfinished;
 
 pub use run::{ExportSetup, export};
 
-use tracer_posix::engine::Attributes;
+use tracer_engine::Attributes;
 use tracer_posix::log::{ClockAnchor, System};
 
 use crate::log_view::Entry;
 use crate::report::Summary;
 use pairs::Pairs;
-use tracer_posix::event::MonotonicNs;
+use tracer_engine::event::MonotonicNs;
 
 /// What a log is converted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

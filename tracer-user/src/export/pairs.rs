@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, TRACE_EVENT_NAME_MAX};
-use tracer_posix::engine::EventTypes;
+use tracer_engine::EventTypes;
 
 /// Words for beginnings, each with those for its end.
 const WORDS: [(&str, &[&str]); 7] = [

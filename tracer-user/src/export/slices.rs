@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use tracer_posix::event::MonotonicNs;
+use tracer_engine::event::MonotonicNs;
 
 use super::names::Thread;
 

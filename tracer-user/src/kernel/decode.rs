@@ -13,7 +13,7 @@ use tracer_common::kernel::{
     SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord, SwitchRecord, SyscallEnterData,
     SyscallEnterRecord, SyscallExitData, SyscallExitRecord, WakeupData, WakeupRecord,
 };
-use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// A step of an exec. The new program has its credentials between both.

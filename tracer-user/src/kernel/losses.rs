@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tracer_common::kernel::LostOnCpu;
-use tracer_posix::event::MonotonicNs;
+use tracer_engine::event::MonotonicNs;
 
 use super::mapping::Mapping;
 

@@ -4,9 +4,9 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 use tracer_common::kernel::wanted;
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread};
 use tracer_posix::area::monotonic_now;
-use tracer_posix::event::MonotonicNs;
-use tracer_posix::source::{Batch, Control, Loss, LossCause, Source, Unread};
 
 use super::calls::Wanted;
 use super::decode::{ExecSign, decode, exec_sign};

@@ -2,7 +2,7 @@
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{PID_LIMIT, SwitchOutData};
-use tracer_posix::event::EventHeader;
+use tracer_engine::event::EventHeader;
 use zerocopy::FromBytes;
 
 /// The threads that were seen to switch, a bit each: half a megabyte, of which only what is used takes
@@ -49,7 +49,7 @@ impl Switches {
 
 #[cfg(test)]
 mod tests {
-    use tracer_posix::event::{MonotonicNs, Truncation};
+    use tracer_engine::event::{MonotonicNs, Truncation};
     use zerocopy::{FromZeros, IntoBytes};
 
     use super::*;

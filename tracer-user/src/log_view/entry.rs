@@ -1,7 +1,7 @@
 //! One event of a log, with all that is known of it.
 
 use tracer_common::event_type::SystemEventType;
-use tracer_posix::event::{MonotonicNs, RealtimeNs};
+use tracer_engine::event::{MonotonicNs, RealtimeNs};
 use tracer_posix::log::LogRecord;
 
 use crate::report::Line;

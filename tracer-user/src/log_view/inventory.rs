@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tracer_posix::engine::Attributes;
+use tracer_engine::Attributes;
 use tracer_posix::log::{ClockAnchor, FinalStatus};
 
 use super::{Entry, Log, Pause, Span, Walk};

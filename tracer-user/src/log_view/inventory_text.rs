@@ -2,8 +2,8 @@
 
 use std::time::UNIX_EPOCH;
 
-use tracer_posix::engine::{Inheritance, LogFullPolicy, StreamFullPolicy};
-use tracer_posix::event::{MonotonicNs, RealtimeNs};
+use tracer_engine::event::{MonotonicNs, RealtimeNs};
+use tracer_engine::{Inheritance, LogFullPolicy, StreamFullPolicy};
 use tracer_posix::log::{Damage, FinalStatus};
 
 use super::Inventory;

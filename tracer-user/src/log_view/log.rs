@@ -5,10 +5,10 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Context;
-use tracer_posix::engine::EventTypes;
-use tracer_posix::event::MonotonicNs;
+use tracer_engine::EventTypes;
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::source::LossCause;
 use tracer_posix::log::{Damage, FinalStatus, LogHeader, LogReader, LogRecord, System};
-use tracer_posix::source::LossCause;
 
 /// A log, read from its oldest event on. [`LogReader`] says what each of these means; tests make
 /// logs up.

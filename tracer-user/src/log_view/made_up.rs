@@ -3,10 +3,10 @@
 use std::io;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_posix::engine::{Attributes, EventTypes};
-use tracer_posix::event::{Event, EventHeader, MonotonicNs, RealtimeNs, Truncation};
+use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs, Truncation};
+use tracer_engine::source::LossCause;
+use tracer_engine::{Attributes, EventTypes};
 use tracer_posix::log::{ClockAnchor, Damage, FinalStatus, LogHeader, LogRecord, System};
-use tracer_posix::source::LossCause;
 
 use super::Log;
 

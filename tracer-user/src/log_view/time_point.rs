@@ -3,7 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context;
-use tracer_posix::event::{MonotonicNs, RealtimeNs};
+use tracer_engine::event::{MonotonicNs, RealtimeNs};
 use tracer_posix::log::LogRecord;
 
 /// A moment in a log.

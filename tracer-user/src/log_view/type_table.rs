@@ -1,7 +1,7 @@
 //! The event types of a log: looked up once, counted.
 
 use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, SystemEventType, system_event_type};
-use tracer_posix::engine::EventTypes;
+use tracer_engine::EventTypes;
 
 use super::Wanted;
 

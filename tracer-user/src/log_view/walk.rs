@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use tracer_posix::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
+use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
+use tracer_engine::source::LossCause;
 use tracer_posix::log::{ClockAnchor, LogRecord};
-use tracer_posix::source::LossCause;
 
 use super::thread_names::ThreadNames;
 use super::type_table::Row;
@@ -355,7 +355,7 @@ mod tests {
                 cpu: None,
                 thread_id: 0,
                 program_address: 0,
-                truncation: tracer_posix::event::Truncation::None,
+                truncation: tracer_engine::event::Truncation::None,
             };
             log.push_event(header, b"", comm);
         };

@@ -1,7 +1,7 @@
 //! Which events of a log are wanted.
 
 use tracer_common::event_type::EventTypeId;
-use tracer_posix::event::EventHeader;
+use tracer_engine::event::EventHeader;
 
 use super::TimePoint;
 use crate::report::push_short_name;
@@ -76,7 +76,7 @@ fn is_loss(id: EventTypeId) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tracer_posix::event::{MonotonicNs, Truncation};
+    use tracer_engine::event::{MonotonicNs, Truncation};
 
     use super::*;
 

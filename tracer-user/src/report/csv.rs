@@ -1,7 +1,7 @@
 //! Comma-separated values, for spreadsheets and data bases.
 
 use csv_core::{WriteResult, Writer};
-use tracer_posix::event::Truncation;
+use tracer_engine::event::Truncation;
 
 use super::escape::push_for_people;
 use super::json::push_data;
@@ -126,7 +126,7 @@ mod tests {
     use std::time::UNIX_EPOCH;
 
     use tracer_common::event_type::EventTypeId;
-    use tracer_posix::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
+    use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 
     use super::*;
 

@@ -4,7 +4,7 @@
 //! or system call) are there where they are known; `ns_pid` and `ns_tid` where the process is
 //! numbered otherwise in its own pid namespace.
 
-use tracer_posix::event::Truncation;
+use tracer_engine::event::Truncation;
 
 use super::escape::{as_text, push_json_string};
 use super::fields::{Value, value};
@@ -192,7 +192,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES, system_event_type};
-    use tracer_posix::event::{Event, EventHeader, MonotonicNs};
+    use tracer_engine::event::{Event, EventHeader, MonotonicNs};
 
     use super::*;
 

@@ -24,7 +24,7 @@ pub use text::{Look, Text, TextStyle, TimeColumn, push_short_name};
 pub use wall_clock::WallClock;
 
 use tracer_common::event_type::SystemEventType;
-use tracer_posix::event::{Event, RealtimeNs};
+use tracer_engine::event::{Event, RealtimeNs};
 
 /// One event and what is known of its type and thread.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use tracer_common::event_type::{EventTypeId, SystemEventType};
-use tracer_posix::event::{MonotonicNs, Truncation};
+use tracer_engine::event::{MonotonicNs, Truncation};
 
 use super::columns::{Names, Threads, Who, Widths};
 use super::escape::push_for_people;
@@ -296,7 +296,7 @@ mod tests {
 
     use tracer_common::event_type::system_event_type;
     use tracer_common::kernel::ForkData;
-    use tracer_posix::event::{Event, EventHeader};
+    use tracer_engine::event::{Event, EventHeader};
     use zerocopy::IntoBytes;
 
     use super::*;

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use tracer_common::area::MAX_DATA_BYTES;
 use tracer_common::event_type::EventTypeId;
-use tracer_posix::area::monotonic_now;
-use tracer_posix::engine::{
+use tracer_engine::event::{Event, EventHeader, MonotonicNs};
+use tracer_engine::{
     Attributes, EventTypes, Inheritance, Ledger, LogFullPolicy, Origin, StreamCore,
     StreamFullPolicy,
 };
-use tracer_posix::event::{Event, EventHeader, MonotonicNs};
+use tracer_posix::area::monotonic_now;
 use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter, WriteError};
 
 use super::new_file::NewFile;

@@ -8,8 +8,8 @@ use std::num::NonZeroU16;
 use std::time::Instant;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_posix::event::{EventHeader, MonotonicNs};
-use tracer_posix::source::{Batch, Control, Source, Unread};
+use tracer_engine::event::{EventHeader, MonotonicNs};
+use tracer_engine::source::{Batch, Control, Source, Unread};
 
 /// Names an area whose events are read, as long as they are; then it may be another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,7 +95,7 @@ pub fn take(header: &mut EventHeader) -> Option<AreaNumber> {
 #[cfg(test)]
 mod tests {
     use tracer_common::event_type::FIRST_USER_EVENT;
-    use tracer_posix::event::Truncation;
+    use tracer_engine::event::Truncation;
 
     use super::*;
 

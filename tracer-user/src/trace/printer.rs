@@ -5,9 +5,9 @@ use std::time::Duration;
 use tracer_common::event_type::{
     EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, SystemEventType, system_event_type,
 };
-use tracer_posix::engine::EventTypes;
-use tracer_posix::event::Event;
-use tracer_posix::source::LossCause;
+use tracer_engine::EventTypes;
+use tracer_engine::event::Event;
+use tracer_engine::source::LossCause;
 
 use super::Selection;
 use super::log_output::LogOutput;
@@ -202,7 +202,7 @@ const _: () = assert!(
 
 #[cfg(test)]
 mod tests {
-    use tracer_posix::event::{EventHeader, MonotonicNs, Truncation};
+    use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 
     use super::*;
     use crate::report::{JsonLines, WallClock};

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use foldhash::HashMap;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{COMM_BYTES, ExecData, ForkData, RenameData};
-use tracer_posix::event::{Event, MonotonicNs};
+use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes;
 
 use crate::report::NamespaceIds;
@@ -324,7 +324,7 @@ impl Processes {
 
 #[cfg(test)]
 mod tests {
-    use tracer_posix::event::{EventHeader, Truncation};
+    use tracer_engine::event::{EventHeader, Truncation};
     use zerocopy::IntoBytes;
 
     use super::*;

@@ -3,7 +3,7 @@
 use tracer_common::event_type::{
     EventTypeId, Origin, SYSTEM_EVENT_TYPES, SystemEventType, system_event_type,
 };
-use tracer_posix::engine::EventSet;
+use tracer_engine::EventSet;
 
 use crate::nearest::nearest;
 

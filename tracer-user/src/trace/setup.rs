@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, ensure};
 use tracer_common::area::{MAX_DATA_BYTES, MAX_STREAM_BYTES};
 use tracer_common::event_type::{EventTypeId, system_event_type};
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::{ActiveStream, Filtering, Origin, StreamFullPolicy};
 use tracer_posix::agent::WANTED_VARIABLE;
 use tracer_posix::area::{RingMode, StreamRequest, monotonic_now};
-use tracer_posix::engine::{ActiveStream, Filtering, Origin, StreamFullPolicy};
-use tracer_posix::event::MonotonicNs;
 
 use super::Selection;
 use super::areas::Areas;

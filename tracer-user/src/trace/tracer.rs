@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use tracer_common::event_type::EventTypeId;
+use tracer_engine::event::{Event, EventHeader, MonotonicNs};
+use tracer_engine::source::LossCause;
+use tracer_engine::{ActiveStream, Origin};
 use tracer_posix::area::{Area, monotonic_now};
-use tracer_posix::engine::{ActiveStream, Origin};
-use tracer_posix::event::{Event, EventHeader, MonotonicNs};
-use tracer_posix::source::LossCause;
 
 use super::areas::{AreaError, Areas, Look};
 use super::command::LastName;
@@ -574,9 +574,9 @@ mod tests {
 
     use tracer_common::event_type::FIRST_USER_EVENT;
     use tracer_common::kernel::ForkData;
-    use tracer_posix::engine::{Filtering, StreamFullPolicy};
-    use tracer_posix::event::{EventHeader, Truncation};
-    use tracer_posix::source::{Batch, Control, Loss, Source, Unread};
+    use tracer_engine::event::{EventHeader, Truncation};
+    use tracer_engine::source::{Batch, Control, Loss, Source, Unread};
+    use tracer_engine::{Filtering, StreamFullPolicy};
     use zerocopy::IntoBytes;
 
     use super::super::Selection;

@@ -3,8 +3,6 @@
 use tracer_common::event_type::{EventTypeId, TRACE_EVENT_NAME_MAX};
 
 use super::pending::Pending;
-use crate::engine::{EventTypes, Ledger, LogFullPolicy, sizes};
-use crate::event::{EventHeader, MonotonicNs, Truncation};
 use crate::log::encode::{PacketBuilder, Placing, single_event_packet};
 use crate::log::error::WriteError;
 use crate::log::file_header::{Content, FileHeader};
@@ -13,6 +11,8 @@ use crate::log::losses::LossCounts;
 use crate::log::medium::{Medium, new_log_id};
 use crate::log::region::Region;
 use crate::log::{FinalStatus, LogHeader, LogOptions, sys, trailer};
+use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::{EventTypes, Ledger, LogFullPolicy, sizes};
 
 /// What packets are filled up to: large enough that the header does not count, small enough that a damaged one is no great
 /// loss. Thousands of events fit into 64 KiB.

@@ -9,10 +9,10 @@ use std::rc::Rc;
 use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
 
 use super::core::WriterCore;
-use crate::engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
-use crate::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use crate::log::medium::Medium;
 use crate::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader};
+use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
+use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
 
 /// What leads from the one clock to the other, in truth.
 const APART: i64 = 1_700_000_000_000_000_000;

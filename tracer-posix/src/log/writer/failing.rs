@@ -9,11 +9,11 @@ use std::rc::Rc;
 use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
 
 use super::core::WriterCore;
-use crate::engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
-use crate::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use crate::log::medium::Medium;
 use crate::log::track::Damage;
 use crate::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, WriteError};
+use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
+use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
 
 /// Events of a log.
 const EVENTS: u64 = 400;

@@ -15,8 +15,8 @@ pub(super) use self::core::least_size;
 use super::error::WriteError;
 use super::medium::LogFile;
 use super::{FinalStatus, LogHeader, LogOptions, sys};
-use crate::engine::{EventTypes, Ledger};
-use crate::event::EventHeader;
+use tracer_engine::event::EventHeader;
+use tracer_engine::{EventTypes, Ledger};
 
 /// Writes a log.
 ///

@@ -3,8 +3,6 @@
 use std::fs::File;
 
 use super::core::WriterCore;
-use crate::engine::{EventTypes, LogFullPolicy};
-use crate::event::MonotonicNs;
 use crate::log::encode::single_event_packet;
 use crate::log::error::WriteError;
 use crate::log::file_header::Content;
@@ -12,6 +10,8 @@ use crate::log::medium::{LogFile, Medium};
 use crate::log::probe::Found;
 use crate::log::reader::LogReader;
 use crate::log::region::Region;
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::{EventTypes, LogFullPolicy};
 
 /// Reads the log to its last whole packet, and makes a writer that goes on there.
 pub(super) fn resume(file: File) -> Result<(WriterCore<LogFile>, EventTypes), WriteError> {

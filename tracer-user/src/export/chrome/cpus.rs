@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{SwitchOutData, WakeupData};
-use tracer_posix::event::MonotonicNs;
+use tracer_engine::event::MonotonicNs;
 
 use super::objects::Objects;
 use crate::export::names::Thread;

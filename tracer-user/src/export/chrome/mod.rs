@@ -228,7 +228,7 @@ mod tests {
     use tracer_common::kernel::{
         SwitchInData, SwitchOutData, SyscallEnterData, SyscallExitData, WakeupData,
     };
-    use tracer_posix::event::MonotonicNs;
+    use tracer_engine::event::MonotonicNs;
     use zerocopy::IntoBytes;
 
     use super::*;

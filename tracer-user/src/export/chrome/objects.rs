@@ -1,6 +1,6 @@
 //! The objects of the format, one after the other.
 
-use tracer_posix::event::MonotonicNs;
+use tracer_engine::event::MonotonicNs;
 
 use crate::export::carried::{Carried, Item};
 use crate::export::names::Thread;

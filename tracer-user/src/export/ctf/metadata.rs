@@ -162,8 +162,8 @@ fn hyphenated(uuid: &[u8; 16]) -> String {
 #[cfg(test)]
 mod tests {
     use tracer_common::event_type::SYSTEM_EVENT_TYPES;
-    use tracer_posix::engine::Attributes;
-    use tracer_posix::event::{MonotonicNs, RealtimeNs};
+    use tracer_engine::Attributes;
+    use tracer_engine::event::{MonotonicNs, RealtimeNs};
 
     use super::*;
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tracer_common::event_type::SystemEventType;
-use tracer_posix::event::Truncation;
+use tracer_engine::event::Truncation;
 use tracer_posix::log::ClockAnchor;
 
 use super::{Ending, Exporter, Origin};
@@ -172,7 +172,7 @@ fn uuid(anchor: ClockAnchor) -> [u8; 16] {
 
 #[cfg(test)]
 mod tests {
-    use tracer_posix::event::MonotonicNs;
+    use tracer_engine::event::MonotonicNs;
 
     use std::fs;
 

@@ -1,7 +1,7 @@
 //! Packets: what the stream is made of.
 
 use std::io::{self, Write};
-use tracer_posix::event::MonotonicNs;
+use tracer_engine::event::MonotonicNs;
 
 /// Starts every packet.
 pub const MAGIC: u32 = 0xc1fc_1fc1;

@@ -140,7 +140,7 @@ mod tests {
     use parquet::record::RowAccessor;
     use tracer_common::event_type::EventTypeId;
 
-    use tracer_posix::event::MonotonicNs;
+    use tracer_engine::event::MonotonicNs;
 
     use super::*;
     use crate::export::testing::{Written, origin_of};

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedRowGroupWriter;
-use tracer_posix::event::Truncation;
+use tracer_engine::event::Truncation;
 
 use crate::log_view::Entry;
 use crate::report::escape::push_for_people;

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use tracer_posix::event::MonotonicNs;
+use tracer_engine::event::MonotonicNs;
 
 use super::switches::Task;
 use crate::export::names::Thread;

@@ -21,7 +21,7 @@ use crate::export::names::Thread;
 use crate::log_view::Entry;
 use crate::report::fields::{read_grown, until_null};
 use crate::report::task_state::task_state;
-use tracer_posix::event::MonotonicNs;
+use tracer_engine::event::MonotonicNs;
 
 /// Events of all CPUs after which the bundles are written.
 const MOST_PENDING: usize = 2048;

@@ -35,7 +35,7 @@ use super::{Ending, Exporter, Origin};
 use crate::log_view::Entry;
 use ftrace::Scheduler;
 use schema::{Clock, ClockSnapshot, Data, SystemInfo, Trace, TracePacket, TrackEvent, Utsname};
-use tracer_posix::event::MonotonicNs;
+use tracer_engine::event::MonotonicNs;
 use tracks::Tracks;
 use wakeups::Wakeups;
 

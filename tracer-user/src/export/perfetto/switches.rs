@@ -7,7 +7,7 @@
 //! as anybody's.
 
 use std::collections::BTreeMap;
-use tracer_posix::event::MonotonicNs;
+use tracer_engine::event::MonotonicNs;
 
 /// CPUs that are kept in mind: more than any machine has, and fewer than a damaged file may name.
 const MOST_CPUS: usize = 65_536;

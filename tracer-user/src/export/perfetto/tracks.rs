@@ -15,7 +15,7 @@ use crate::export::Origin;
 use crate::export::names::{Names, News, Thread};
 use crate::export::slices::Track;
 use crate::log_view::Entry;
-use tracer_posix::event::MonotonicNs;
+use tracer_engine::event::MonotonicNs;
 
 /// The track of events of no process, and of losses.
 pub const TRACE_TRACK: u64 = 1;

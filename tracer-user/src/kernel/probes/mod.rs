@@ -23,8 +23,8 @@ use aya::programs::{ProgramError, ProgramFd, ProgramType, UProbe};
 use aya::sys::{BpfHelper, is_helper_supported};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{ENTRY_OF_RETURN, PROBE_RECORDS, ProbeSite};
-use tracer_posix::event::EventHeader;
-use tracer_posix::source::Batch;
+use tracer_engine::event::EventHeader;
+use tracer_engine::source::Batch;
 use zerocopy::IntoBytes;
 
 use super::checks::Check;

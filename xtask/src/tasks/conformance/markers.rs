@@ -17,10 +17,11 @@ pub struct Test {
 }
 
 /// Where tests are, from the top folder.
-const FOLDERS: [&str; 5] = [
+const FOLDERS: [&str; 6] = [
     "tests/programs/standard",
     "tests/tests",
     "tracer-posix/src",
+    "tracer-posix/engine/src",
     "tracer-posix/tests",
     "tracer-user/tests",
 ];

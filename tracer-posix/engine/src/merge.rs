@@ -185,19 +185,25 @@ impl Merge {
 mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::atomic::Ordering::Relaxed;
-    use std::sync::{Arc, Mutex};
+    use std::sync::{Arc, LazyLock, Mutex};
     use std::thread::sleep;
     use std::time::Duration;
 
     use tracer_common::event_type::EventTypeId;
 
-    use super::super::{ActiveStream, Origin, StreamFullPolicy};
     use super::*;
-    use crate::area::monotonic_now;
     use crate::source::{Control, LossCause};
+    use crate::{ActiveStream, Origin, StreamFullPolicy};
 
     const USER: EventTypeId = EventTypeId::UNNAMED_USEREVENT;
     const STEP: Duration = Duration::from_millis(10);
+
+    /// A clock that begins with the first look at it.
+    fn monotonic_now() -> MonotonicNs {
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        let ns = START.elapsed().as_nanos();
+        MonotonicNs(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
 
     /// Counts how often it is asked, takes its time, and always has more, or never.
     struct Asked {

@@ -46,7 +46,8 @@ impl Ledger {
         self.recorded == gone + held
     }
 
-    pub(crate) fn lose(&mut self, cause: LossCause, count: u64) {
+    /// Counts events that were lost.
+    pub fn lose(&mut self, cause: LossCause, count: u64) {
         if let Some(lost) = self.lost.get_mut(index(cause)) {
             *lost = lost.saturating_add(count);
         }

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use tracer_common::event_type::EventTypeId;
 
 use super::core::{Origin, StreamCore};
-use crate::engine::StreamFullPolicy;
-use crate::engine::sizes::event_size;
+use crate::StreamFullPolicy;
 use crate::event::{EventHeader, MonotonicNs, Truncation};
+use crate::sizes::event_size;
 use crate::source::LossCause;
 
 #[derive(Clone, Debug)]

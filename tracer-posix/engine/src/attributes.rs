@@ -1,25 +1,40 @@
 //! The attributes of a stream (`trace_attr_t`).
 
-use crate::engine::{Inheritance, LogFullPolicy, StreamFullPolicy, TraceName, sizes};
+use std::ffi::c_int;
+
 use crate::event::RealtimeNs;
+use crate::{Inheritance, LogFullPolicy, StreamFullPolicy, TraceName, sizes};
 
 /// Where and by which version traces are made.
 const GENERATION_VERSION: &[u8] = concat!("libposixtrace ", env!("CARGO_PKG_VERSION")).as_bytes();
 
 /// Attributes a stream is made with. A stream keeps a copy of its own.
+///
+/// The fields themselves are for the C interface and for logs, which take a value over as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    pub(crate) generation_version: TraceName,
-    pub(crate) name: TraceName,
-    pub(crate) creation_time: RealtimeNs,
-    pub(crate) clock_resolution_ns: u64,
-    pub(crate) stream_min_size: usize,
-    pub(crate) stream_full_policy: Option<StreamFullPolicy>,
-    pub(crate) max_data_size: usize,
-    pub(crate) inheritance: Inheritance,
-    pub(crate) log_max_size: usize,
-    pub(crate) log_full_policy: LogFullPolicy,
-    pub(crate) kernel_events: Option<bool>,
+    #[doc(hidden)]
+    pub generation_version: TraceName,
+    #[doc(hidden)]
+    pub name: TraceName,
+    #[doc(hidden)]
+    pub creation_time: RealtimeNs,
+    #[doc(hidden)]
+    pub clock_resolution_ns: u64,
+    #[doc(hidden)]
+    pub stream_min_size: usize,
+    #[doc(hidden)]
+    pub stream_full_policy: Option<StreamFullPolicy>,
+    #[doc(hidden)]
+    pub max_data_size: usize,
+    #[doc(hidden)]
+    pub inheritance: Inheritance,
+    #[doc(hidden)]
+    pub log_max_size: usize,
+    #[doc(hidden)]
+    pub log_full_policy: LogFullPolicy,
+    #[doc(hidden)]
+    pub kernel_events: Option<bool>,
 }
 
 /// Why a stream cannot be made with these attributes.
@@ -45,6 +60,17 @@ pub enum InvalidAttribute {
         /// The most that is possible, in bytes.
         max: usize,
     },
+}
+
+impl InvalidAttribute {
+    /// The number that the C functions return for it.
+    #[must_use]
+    pub fn error_number(&self) -> c_int {
+        match self {
+            Self::MaxDataSize { .. } | Self::FlushWithoutLog => libc::EINVAL,
+            Self::StreamMinSize { .. } => libc::ENOMEM,
+        }
+    }
 }
 
 impl Default for Attributes {

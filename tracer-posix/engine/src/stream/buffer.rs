@@ -5,8 +5,8 @@
 use std::collections::VecDeque;
 
 use super::packed::{self, Entry, MOST_HEAD, Remembered};
-use crate::engine::sizes::event_size;
 use crate::event::{EventHeader, MonotonicNs};
+use crate::sizes::event_size;
 
 /// A place in the sequence where events are missing. Takes no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

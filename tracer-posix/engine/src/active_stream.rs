@@ -8,7 +8,7 @@ use super::merge::{Merge, Merged, has_more};
 use super::stream::{Filtering, Origin, Status, StreamCore};
 use super::{EventSet, EventTypes, Ledger, StreamFullPolicy};
 use crate::event::{Event, EventHeader, MonotonicNs};
-use crate::source::{Control, Source};
+use crate::source::{Control, Source, WaitingWord};
 
 /// An active trace stream. Where it has a log, who flushes it takes its events away.
 pub struct ActiveStream<L: Flush = NoLog> {
@@ -252,7 +252,7 @@ impl<L: Flush> ActiveStream<L> {
     }
 
     /// The word that the stream's emitters wake its reader by; `None` where not all of them can.
-    pub(crate) fn waiting_word(&self) -> Option<crate::area::WaitingWord> {
+    pub fn waiting_word(&self) -> Option<Box<dyn WaitingWord>> {
         match self.sources.as_slice() {
             [sole] => sole.source.waiting_word(),
             _ => None,
@@ -260,7 +260,7 @@ impl<L: Flush> ActiveStream<L> {
     }
 
     /// Says that the reader is about to sleep, where the emitters can wake it; it has to collect once more.
-    pub(crate) fn announce_sleep(&mut self) -> bool {
+    pub fn announce_sleep(&mut self) -> bool {
         match self.sources.as_mut_slice() {
             [sole] => sole.source.announce_sleep(),
             _ => false,

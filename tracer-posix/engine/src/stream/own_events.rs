@@ -3,9 +3,9 @@
 use tracer_common::event_type::EventTypeId;
 
 use super::core::{Filtering, Origin, StreamCore};
-use crate::engine::sizes::event_size;
-use crate::engine::{EventSet, StreamFullPolicy};
 use crate::event::{EventHeader, MonotonicNs, Truncation};
+use crate::sizes::event_size;
+use crate::{EventSet, StreamFullPolicy};
 
 const USER: EventTypeId = EventTypeId(300);
 

@@ -4,7 +4,7 @@ use tracer_common::event_type::{
     EVENT_ID_LIMIT, EVENT_SET_WORDS, EventTypeId, FIRST_USER_EVENT, SYSTEM_EVENT_TYPES,
 };
 
-use crate::engine::sizes::SET_BYTES;
+use crate::sizes::SET_BYTES;
 
 /// A set of event types: a bit an identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

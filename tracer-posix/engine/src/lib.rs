@@ -1,5 +1,7 @@
-//! What the standard says about streams, as logic without effects.
+//! What the standard says about streams, as logic without effects: no shared memory, no files, no clock of its own.
 //!
+//! - [`event`]: what an event is once it is in a stream.
+//! - [`source`]: where a stream gets its events from.
 //! - [`Attributes`], [`EventSet`], [`EventTypes`]: what a stream is made with and knows.
 //! - [`StreamCore`]: one stream's state machine and buffer; time is an argument.
 //! - [`ActiveStream`]: a stream with its sources: collects, merges by time, applies filter and
@@ -9,6 +11,7 @@
 
 mod active_stream;
 mod attributes;
+pub mod event;
 mod event_set;
 mod event_types;
 #[cfg(test)]
@@ -19,6 +22,7 @@ mod merge;
 mod merge_model;
 mod policy;
 pub mod sizes;
+pub mod source;
 mod stream;
 mod trace_name;
 

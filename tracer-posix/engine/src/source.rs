@@ -3,10 +3,21 @@
 //! The engine knows nothing of eBPF or of trace areas: each is a [`Source`], and a test's vector
 //! is a third.
 
+use std::fmt;
+use std::sync::atomic::AtomicU32;
+
 use tracer_common::event_type::EventTypeId;
 
-use crate::engine::{EventSet, EventTypes};
 use crate::event::{EventHeader, MonotonicNs};
+use crate::{EventSet, EventTypes};
+
+/// The word that a stream's emitters wake its reader by. It can be looked at as long as this is kept, whatever becomes of the
+/// stream.
+#[doc(hidden)]
+pub trait WaitingWord: fmt::Debug + Send + Sync {
+    /// The word.
+    fn word(&self) -> &AtomicU32;
+}
 
 /// A place where events of one stream come from.
 pub trait Source: Send {
@@ -44,7 +55,7 @@ pub trait Source: Send {
 
     /// The word that its emitters wake the reader by; `None` from a source that cannot, or not yet.
     #[doc(hidden)]
-    fn waiting_word(&self) -> Option<crate::area::WaitingWord> {
+    fn waiting_word(&self) -> Option<Box<dyn WaitingWord>> {
         None
     }
 
@@ -53,7 +64,7 @@ pub trait Source: Send {
     fn hold_emitters(&mut self) {}
 
     /// The stream records all that comes from here on, and keeps the newest of it, so many bytes as
-    /// [`event_size`](crate::engine::sizes::event_size) counts them: what more that came after an event pushes out need not be handed
+    /// [`event_size`](crate::sizes::event_size) counts them: what more that came after an event pushes out need not be handed
     /// over, if it is told as lost. `None`: all has to be.
     fn keep_newest(&mut self, bytes: Option<usize>) {
         let _ = bytes;
@@ -168,6 +179,26 @@ impl LossCause {
         Self::StreamFull,
     ];
 
+    /// The number that stands for it in a log. New causes get new numbers; none is ever used again.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::KernelRingFull => 1,
+            Self::KernelMissed => 2,
+            Self::ThreadRingOverwritten => 3,
+            Self::ThreadRingFull => 4,
+            Self::NoThreadRing => 5,
+            Self::NestedTooDeeply => 6,
+            Self::Damaged => 7,
+            Self::Late => 8,
+            Self::StreamOverwritten => 9,
+            Self::StreamFull => 10,
+            Self::ReturnTooDeep => 11,
+            Self::KernelNotTold => 12,
+            Self::NotRead => 13,
+        }
+    }
+
     /// Its name in the closing line and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -224,7 +255,7 @@ impl Pending {
 
 /// How much was in a [`Batch`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BatchMark {
+pub struct BatchMark {
     events: usize,
     data: usize,
 }
@@ -273,7 +304,7 @@ impl<'a> Batch<'a> {
 
     /// Says of the event that was added last that events of its thread are missing right before it, which had got lost by
     /// `until`.
-    pub(crate) fn mark_gap(&mut self, until: MonotonicNs) {
+    pub fn mark_gap(&mut self, until: MonotonicNs) {
         if let Some(event) = self.events.last_mut() {
             event.gap_until = until.min(event.header.time);
         }
@@ -313,7 +344,7 @@ impl<'a> Batch<'a> {
     }
 
     /// How much is here, to go [back](Self::go_back) to.
-    pub(crate) fn mark(&self) -> BatchMark {
+    pub fn mark(&self) -> BatchMark {
         BatchMark {
             events: self.events.len(),
             data: self.data.len(),
@@ -321,7 +352,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Takes the events back that came since the mark.
-    pub(crate) fn go_back(&mut self, mark: BatchMark) {
+    pub fn go_back(&mut self, mark: BatchMark) {
         self.events.truncate(mark.events);
         self.data.truncate(mark.data);
     }

@@ -14,10 +14,10 @@
 use tracer_common::event_type::EventTypeId;
 
 use super::buffer::{Buffer, Gap, Oldest};
-use crate::engine::sizes::{MAX_SYSTEM_DATA, event_size};
-use crate::engine::{EventSet, Ledger, StreamFullPolicy};
 use crate::event::{EventHeader, MonotonicNs, Truncation};
+use crate::sizes::{MAX_SYSTEM_DATA, event_size};
 use crate::source::{Loss, LossCause};
+use crate::{EventSet, Ledger, StreamFullPolicy};
 
 /// How `posix_trace_set_filter()` combines the given set with the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -513,11 +513,7 @@ impl Origin {
         program_address: 0,
     };
 
-    pub(in crate::engine) fn header(
-        self,
-        event_type: EventTypeId,
-        time: MonotonicNs,
-    ) -> EventHeader {
+    pub(crate) fn header(self, event_type: EventTypeId, time: MonotonicNs) -> EventHeader {
         EventHeader {
             time,
             event_type,
