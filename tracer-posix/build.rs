@@ -8,7 +8,13 @@ use std::{env, fs, io};
 const RECORDER: &str = "TRACER_RECORDER";
 
 /// What library and program are built from, and have to be built from alike.
-const SOURCES: [&str; 4] = ["src", "engine/src", "recorder/src", "../tracer-common/src"];
+const SOURCES: [&str; 5] = [
+    "src",
+    "engine/src",
+    "log/src",
+    "recorder/src",
+    "../tracer-common/src",
+];
 
 fn main() -> io::Result<()> {
     println!("cargo:rerun-if-changed=build.rs");

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
 use tracer_engine::{Attributes, LogFullPolicy};
-use tracer_posix::log::{ClockAnchor, LogHeader, LogOptions, LogWriter};
+use tracer_log::{ClockAnchor, LogHeader, LogOptions, LogWriter};
 
 /// When they were made, on the monotonic clock.
 pub const START_NS: u64 = 5_000_000_000;

@@ -9,7 +9,7 @@ use tracer_common::kernel::{
 };
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::{EventTypes, Ledger};
-use tracer_posix::log::{FinalStatus, LogWriter};
+use tracer_log::{FinalStatus, LogWriter};
 use zerocopy::IntoBytes as _;
 
 use crate::made::{self, START_NS};

@@ -8,7 +8,7 @@ use tracer_common::kernel::{ForkData, SwitchInData, SwitchOutData, WakeupData};
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_engine::source::{Loss, LossCause};
 use tracer_engine::{Attributes, EventTypes, LogFullPolicy, Origin, StreamCore, StreamFullPolicy};
-use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter};
+use tracer_log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter};
 use zerocopy::IntoBytes as _;
 
 /// When the log was made, on the monotonic clock.

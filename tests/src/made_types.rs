@@ -5,7 +5,7 @@ use std::path::Path;
 use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES};
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::{EventTypes, Ledger};
-use tracer_posix::log::FinalStatus;
+use tracer_log::FinalStatus;
 
 use crate::made::{self, START_NS};
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use tracer_engine::source::LossCause;
-use tracer_posix::log::{FinalStatus, LogReader};
+use tracer_log::{FinalStatus, LogReader};
 
 /// Threads of `crash.c`.
 pub const THREADS: usize = 3;

@@ -13,7 +13,7 @@ use tests::target::{Target, numbers_after};
 use tests::tracer::{Trace, Tracer};
 use tests::{dist, log_reader, tools, wait_until};
 use tracer_engine::Inheritance;
-use tracer_posix::log::LogReader;
+use tracer_log::LogReader;
 
 /// What `flood.c` calls its numbered events.
 const FLOOD: &str = "flood";

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 use tracer_engine::source::LossCause;
-use tracer_posix::log::LogReader;
+use tracer_log::LogReader;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: read_log FILE")?;

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
-use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, LogWriter};
+use tracer_log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, LogWriter};
 
 /// An event, and the name of its thread.
 pub type Recorded = (EventHeader, Vec<u8>, Vec<u8>);

@@ -68,14 +68,6 @@ impl<T: AsFd> Guarded<T> {
         }
     }
 
-    /// It, no longer guarded; see [`get`](Self::get).
-    pub(crate) fn into_inner(self) -> io::Result<T> {
-        self.get()?;
-        let mut unguarded = ManuallyDrop::new(self);
-        // SAFETY: taken once: what guarded it is never dropped.
-        Ok(unsafe { ManuallyDrop::take(&mut unguarded.open) })
-    }
-
     fn is_open(&self) -> bool {
         Identity::of(self.number()).is_ok_and(|now| now == self.identity)
     }

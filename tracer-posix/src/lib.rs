@@ -1,7 +1,7 @@
 //! The tracing option of IEEE 1003.1 for Linux.
 //!
 //! - [`area`]: the trace area: emitting into it, finding it, reading it.
-//! - [`stream`]: streams for Rust programs; [`logged`] are those with a log, [`log`] is the log itself.
+//! - [`stream`]: streams for Rust programs; [`logged`] are those with a log.
 //! - [`agent`]: the kernel's events in streams, from a privileged process.
 //! - [`census`]: how many streams there are in the system.
 //! - [`emit`]: trace points for Rust programs.
@@ -27,7 +27,6 @@ mod descriptor;
 pub mod emit;
 #[cfg(feature = "tracing")]
 mod layer;
-pub mod log;
 pub mod logged;
 #[doc(hidden)]
 pub mod spent;

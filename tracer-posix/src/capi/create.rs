@@ -6,12 +6,13 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::area::{self, ErrnoKept};
-use crate::log::LogReader;
 use crate::stream::{CreateError, LoggedStream, Stream};
 use tracer_engine::Attributes;
+use tracer_log::LogReader;
 
 use super::clock;
 use super::kind::Kind;
+use super::log_file::LogFile;
 use super::memory;
 use super::numbers::{Invalid, status};
 use super::stream::store;
@@ -161,7 +162,10 @@ pub unsafe extern "C" fn posix_trace_open(file_desc: c_int, trid: *mut TraceId) 
         Err(number @ (libc::EMFILE | libc::ENFILE)) => return number,
         Err(_no_descriptor) => return libc::EINVAL,
     };
-    let Ok(log) = LogReader::open(file) else {
+    let Some(log) = LogFile::new(file)
+        .ok()
+        .and_then(|file| LogReader::open(file).ok())
+    else {
         return libc::EINVAL;
     };
     match table::enter(Kind::Recorded(Box::new(log))) {

@@ -13,19 +13,20 @@ use std::sync::Arc;
 use tracer_common::event_type::EventTypeId;
 
 use crate::area::Bell;
-use crate::log::LogReader;
 use crate::logged::Activity;
 use crate::stream::{LogCallError, LoggedStatus, LoggedStream, RecorderGone, Stream};
 use tracer_engine::event::{Event, RealtimeNs};
 use tracer_engine::{Attributes, EventSet, Filtering, Origin};
+use tracer_log::LogReader;
 
+use super::log_file::LogFile;
 use super::numbers::Invalid;
 
 /// A stream of one of the three kinds.
 pub(super) enum Kind {
     Active(Box<Stream>),
     Logged(Box<LoggedStream>),
-    Recorded(Box<LogReader>),
+    Recorded(Box<LogReader<LogFile>>),
 }
 
 /// How hard to look for an event.
@@ -276,7 +277,7 @@ impl Kind {
 }
 
 /// The status of a log: as it was at the end. One that was never completed lacks events.
-fn recorded_status(log: &LogReader) -> LoggedStatus {
+fn recorded_status(log: &LogReader<LogFile>) -> LoggedStatus {
     let Some(status) = log.final_status() else {
         return LoggedStatus {
             is_log_overrun: true,
@@ -290,6 +291,6 @@ fn recorded_status(log: &LogReader) -> LoggedStatus {
         is_flushing: false,
         flush_error: status.flush_error,
         is_log_full: status.is_log_full,
-        is_log_overrun: status.is_log_overrun || log.damage() != crate::log::Damage::default(),
+        is_log_overrun: status.is_log_overrun || log.damage() != tracer_log::Damage::default(),
     }
 }

@@ -10,6 +10,7 @@ pub mod create;
 pub mod emit;
 pub mod event_types;
 mod kind;
+mod log_file;
 mod memory;
 mod numbers;
 pub mod read;

@@ -3,9 +3,9 @@
 use std::ffi::c_int;
 
 use crate::area::NameTooLong;
-use crate::log::WriteError;
 use crate::stream::CreateError;
 use tracer_engine::{Filtering, Inheritance, LogFullPolicy, SetKind, StreamFullPolicy};
+use tracer_log::WriteError;
 
 /// An argument that is none of the values that the standard names, or no active stream's
 /// identifier: `EINVAL`.

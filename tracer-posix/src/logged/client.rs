@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::EventTypeId;
 use crate::agent;
-use crate::log::{ClockAnchor, LogHeader};
 use tracer_engine::event::{EventHeader, RealtimeNs};
 use tracer_engine::{Attributes, EventSet, Filtering, Origin};
+use tracer_log::{ClockAnchor, LogHeader};
 
 use crate::stream::{CreateError, RealtimeClock};
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::agent::AgentSource;
 use crate::area;
 use crate::descriptor::Guarded;
-use crate::log::LogHeader;
 use crate::stream::CreateError;
+use tracer_log::LogHeader;
 
 use super::order::{Order, Start};
 use super::protocol::Reply;

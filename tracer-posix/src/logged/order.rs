@@ -4,9 +4,9 @@ use std::os::fd::RawFd;
 
 use serde::{Deserialize, Serialize};
 
-use crate::log::{ClockAnchor, LogHeader};
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
 use tracer_engine::{Attributes, Inheritance, LogFullPolicy, StreamFullPolicy, TraceName};
+use tracer_log::{ClockAnchor, LogHeader};
 
 use super::rights::Rights;
 

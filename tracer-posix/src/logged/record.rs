@@ -7,9 +7,9 @@ use std::sync::Arc;
 use crate::agent::AgentSource;
 use crate::area::{RingMode, StreamRequest, TargetSource, monotonic_now};
 use crate::census::Counted;
-use crate::log::{LogOptions, LogWriter};
 use crate::stream::CreateError;
 use tracer_engine::{Inheritance, StreamFullPolicy};
+use tracer_log::{LogOptions, LogWriter};
 
 use super::order::{Order, Start};
 use super::protocol::{MESSAGE_BYTES, Reply};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::log::{FinalStatus, LogWriter, WriteError};
 use tracer_engine::event::{Event, MonotonicNs};
 use tracer_engine::source::Source;
 use tracer_engine::{
     ActiveStream, EventSet, EventTypes, Filtering, Flush, Origin, StreamCore, StreamFullPolicy,
 };
+use tracer_log::{FinalStatus, LogWriter, WriteError};
 
 use super::thread_names::ThreadNames;
 use super::{Activity, LoggedStatus};
@@ -292,10 +292,10 @@ impl Recording {
 mod tests {
     use super::*;
     use crate::area::monotonic_now;
-    use crate::log::{ClockAnchor, LogHeader, LogOptions, LogReader};
     use tracer_engine::Attributes;
     use tracer_engine::event::RealtimeNs;
     use tracer_engine::source::{Batch, Control, Loss, LossCause, Unread};
+    use tracer_log::{ClockAnchor, LogHeader, LogOptions, LogReader};
 
     /// Never has everything, and may know how much it has not brought.
     struct Behind {

@@ -6,8 +6,8 @@ use std::io;
 use crate::agent::AgentError;
 use crate::area::TargetError;
 use crate::census::TooManyStreams;
-use crate::log::WriteError;
 use tracer_engine::InvalidAttribute;
+use tracer_log::WriteError;
 
 /// Why a stream could not be made.
 #[derive(Debug, thiserror::Error)]

@@ -30,9 +30,9 @@ mod caller;
 mod clock;
 mod error;
 
-pub use crate::log::LogReader;
 pub use crate::logged::{LogCallError, LoggedStatus, LoggedStream, RecorderGone};
 pub use active::{Stream, Traced};
 pub(crate) use caller::caller;
 pub(crate) use clock::RealtimeClock;
 pub use error::CreateError;
+pub use tracer_log::LogReader;

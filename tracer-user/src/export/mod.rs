@@ -28,7 +28,7 @@ mod unfinished;
 pub use run::{ExportSetup, export};
 
 use tracer_engine::Attributes;
-use tracer_posix::log::{ClockAnchor, System};
+use tracer_log::{ClockAnchor, System};
 
 use crate::log_view::Entry;
 use crate::report::Summary;

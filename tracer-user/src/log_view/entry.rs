@@ -2,7 +2,7 @@
 
 use tracer_common::event_type::SystemEventType;
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
-use tracer_posix::log::LogRecord;
+use tracer_log::LogRecord;
 
 use crate::report::Line;
 

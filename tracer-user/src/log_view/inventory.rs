@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tracer_engine::Attributes;
-use tracer_posix::log::{ClockAnchor, FinalStatus};
+use tracer_log::{ClockAnchor, FinalStatus};
 
 use super::{Entry, Log, Pause, Span, Walk};
 use crate::report::Summary;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use tracer_posix::log::FinalStatus;
+use tracer_log::FinalStatus;
 
 use super::Inventory;
 use super::inventory::ThreadCount;

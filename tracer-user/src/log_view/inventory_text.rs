@@ -4,7 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
 use tracer_engine::{Inheritance, LogFullPolicy, StreamFullPolicy};
-use tracer_posix::log::{Damage, FinalStatus};
+use tracer_log::{Damage, FinalStatus};
 
 use super::Inventory;
 use super::inventory::ThreadCount;

@@ -8,7 +8,7 @@ use anyhow::Context;
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::LossCause;
-use tracer_posix::log::{Damage, FinalStatus, LogHeader, LogReader, LogRecord, System};
+use tracer_log::{Damage, FinalStatus, LogHeader, LogReader, LogRecord, System};
 
 /// A log, read from its oldest event on. [`LogReader`] says what each of these means; tests make
 /// logs up.

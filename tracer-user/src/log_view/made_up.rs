@@ -6,7 +6,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_engine::source::LossCause;
 use tracer_engine::{Attributes, EventTypes};
-use tracer_posix::log::{ClockAnchor, Damage, FinalStatus, LogHeader, LogRecord, System};
+use tracer_log::{ClockAnchor, Damage, FinalStatus, LogHeader, LogRecord, System};
 
 use super::Log;
 

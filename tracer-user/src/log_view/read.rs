@@ -196,7 +196,7 @@ pub fn outcome(summary: &Summary, was_stopped: bool) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use tracer_posix::log::{Damage, FinalStatus};
+    use tracer_log::{Damage, FinalStatus};
 
     use super::*;
     use crate::log_view::made_up::MadeUpLog;

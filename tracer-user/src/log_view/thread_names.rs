@@ -6,7 +6,7 @@
 use foldhash::{HashMap, HashMapExt};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{COMM_BYTES, ForkData, RenameData};
-use tracer_posix::log::LogRecord;
+use tracer_log::LogRecord;
 use zerocopy::FromBytes;
 
 use crate::report::fields::until_null;

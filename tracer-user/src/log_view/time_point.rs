@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context;
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
-use tracer_posix::log::LogRecord;
+use tracer_log::LogRecord;
 
 /// A moment in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 use tracer_engine::source::LossCause;
-use tracer_posix::log::{ClockAnchor, LogRecord};
+use tracer_log::{ClockAnchor, LogRecord};
 
 use super::thread_names::ThreadNames;
 use super::type_table::Row;

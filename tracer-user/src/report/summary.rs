@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracer_common::event_type::SYSTEM_EVENT_TYPES;
 use tracer_engine::source::LossCause;
-use tracer_posix::log::Damage;
+use tracer_log::Damage;
 
 use super::escape::{push_for_people, push_json_string};
 use super::numbers::{push_filled, push_number};

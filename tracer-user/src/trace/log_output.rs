@@ -12,8 +12,8 @@ use tracer_engine::{
     Attributes, EventTypes, Inheritance, Ledger, LogFullPolicy, Origin, StreamCore,
     StreamFullPolicy,
 };
+use tracer_log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter, WriteError};
 use tracer_posix::area::monotonic_now;
-use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter, WriteError};
 
 use super::new_file::NewFile;
 use crate::own_file;

@@ -1,5 +1,7 @@
 //! Formatting and lints, for the host's crates and for the eBPF crate with its own target.
 
+use std::process::Command;
+
 use crate::tasks::build_ebpf::cargo_for_ebpf;
 use crate::tasks::{conformance, man, setup, vmtest};
 use crate::{process, workspace};
@@ -16,5 +18,20 @@ pub fn run() -> anyhow::Result<()> {
             .args(["--workspace", "--exclude=tracer-ebpf", "--all-targets"])
             .args(["--", "-D", "warnings"]),
     )?;
-    process::run(cargo_for_ebpf("clippy", None).args(["--", "-D", "warnings"]))
+    process::run(cargo_for_ebpf("clippy", None).args(["--", "-D", "warnings"]))?;
+    process::run(&mut without_shared_memory())
+}
+
+/// A target that has no shared memory, and no processes.
+const PLAIN_TARGET: &str = "wasm32-wasip1";
+
+/// Checks that logs can be read there. As for the eBPF object, the standard library is built from source.
+fn without_shared_memory() -> Command {
+    let mut command = workspace::cargo("check");
+    command
+        .args(["--quiet", "--package=tracer-log", "--target"])
+        .args([PLAIN_TARGET, "-Zbuild-std=std,panic_abort", "--target-dir"])
+        .arg(workspace::target("plain"))
+        .env("RUSTC_BOOTSTRAP", "1");
+    command
 }

@@ -14,9 +14,9 @@ use super::{
 };
 use crate::area::monotonic_now;
 use crate::descriptor::Guarded;
-use crate::log::{LogOptions, LogWriter};
 use tracer_engine::StreamFullPolicy;
 use tracer_engine::event::MonotonicNs;
+use tracer_log::{LogOptions, LogWriter};
 
 /// Messages that are heard: a socket takes no more without a reader.
 const MOST_MESSAGES: usize = 64;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use tracer_common::event_type::SystemEventType;
-use tracer_posix::log::ClockAnchor;
+use tracer_log::ClockAnchor;
 
 use super::fields::{BYTES, TEXT};
 use super::packet::MAGIC;
@@ -174,7 +174,7 @@ mod tests {
                 monotonic: MonotonicNs(1),
                 realtime: RealtimeNs(3_000_000_000),
             },
-            system: tracer_posix::log::System::default(),
+            system: tracer_log::System::default(),
             pairs: crate::export::pairs::Pairs::default(),
         };
         text(&origin, &[0xab; 16], classes)

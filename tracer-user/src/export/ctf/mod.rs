@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use tracer_common::event_type::SystemEventType;
 use tracer_engine::event::Truncation;
-use tracer_posix::log::ClockAnchor;
+use tracer_log::ClockAnchor;
 
 use super::{Ending, Exporter, Origin};
 use crate::log_view::Entry;
@@ -186,7 +186,7 @@ mod tests {
         let origin = Origin {
             attributes: log.header().attributes.clone(),
             anchor: log.header().anchor,
-            system: tracer_posix::log::System::default(),
+            system: tracer_log::System::default(),
             pairs: crate::export::pairs::Pairs::default(),
         };
         let mut ctf = Box::new(Ctf::new(folder.path(), origin).unwrap());

@@ -158,7 +158,7 @@ impl Tracks {
 
 #[cfg(test)]
 mod tests {
-    use tracer_posix::log::LogRecord;
+    use tracer_log::LogRecord;
     use zerocopy::IntoBytes;
 
     use super::*;

@@ -17,11 +17,13 @@ pub struct Test {
 }
 
 /// Where tests are, from the top folder.
-const FOLDERS: [&str; 6] = [
+const FOLDERS: [&str; 8] = [
     "tests/programs/standard",
     "tests/tests",
     "tracer-posix/src",
     "tracer-posix/engine/src",
+    "tracer-posix/log/src",
+    "tracer-posix/log/tests",
     "tracer-posix/tests",
     "tracer-user/tests",
 ];

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::bytes::LogBytes;
 use super::file_header::FileHeader;
 use super::layout::{LogId, REGION_START};
 use super::line::Line;
@@ -109,7 +110,7 @@ impl Track {
 
     /// The next packet whose header is whole; the same again until it is accepted or rejected. `None` at the end of what
     /// is there now.
-    pub fn find(&mut self, probe: &Probe, view: &View) -> io::Result<Option<Found>> {
+    pub fn find(&mut self, probe: &Probe<impl LogBytes>, view: &View) -> io::Result<Option<Found>> {
         match self {
             Self::Line(line) => line.find(probe, view),
             Self::Ring(ring) => ring.find(probe, view),
@@ -125,7 +126,12 @@ impl Track {
     }
 
     /// Says that the packet found last cannot be used.
-    pub fn reject(&mut self, found: &Found, probe: &Probe, view: &View) -> io::Result<Rejected> {
+    pub fn reject(
+        &mut self,
+        found: &Found,
+        probe: &Probe<impl LogBytes>,
+        view: &View,
+    ) -> io::Result<Rejected> {
         match self {
             Self::Line(line) => line.reject(found, probe, view),
             Self::Ring(ring) => ring.reject(found, probe, view),

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
 
 use super::core::WriterCore;
-use crate::log::medium::Medium;
-use crate::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader};
+use crate::medium::Medium;
+use crate::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader};
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
 

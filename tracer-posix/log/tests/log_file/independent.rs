@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::SwitchOutData;
 use tracer_engine::LogFullPolicy;
 use tracer_engine::event::Truncation;
 use tracer_engine::source::LossCause;
-use tracer_posix::EventTypeId;
-use tracer_posix::log::{LogReader, LogWriter};
+use tracer_log::{LogReader, LogWriter};
 
 use crate::support::{Recorded, add, complete, contents, event, log_header, options};
 

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::bytes::LogBytes;
 use super::layout::{ALIGNMENT, REGION_START};
 use super::probe::{Found, Probe};
 use super::track::{Damage, Rejected, View};
@@ -36,7 +37,7 @@ impl Default for Line {
 }
 
 impl Line {
-    pub fn find(&mut self, probe: &Probe, view: &View) -> io::Result<Option<Found>> {
+    pub fn find(&mut self, probe: &Probe<impl LogBytes>, view: &View) -> io::Result<Option<Found>> {
         let end = self.end(probe, view)?;
         let here = probe.packet_at(self.position, view.log_id)?;
         if let Some(found) = here.filter(|found| self.is_next(found, end)) {
@@ -65,7 +66,7 @@ impl Line {
         Ok(None)
     }
 
-    fn end(&self, probe: &Probe, view: &View) -> io::Result<u64> {
+    fn end(&self, probe: &Probe<impl LogBytes>, view: &View) -> io::Result<u64> {
         let length = probe.file_length()?;
         let is_possible = (self.position..=length).contains(&view.trailer);
         Ok(if is_possible { view.trailer } else { length })
@@ -75,7 +76,12 @@ impl Line {
         found.header.sequence >= self.next && found.end() <= end
     }
 
-    fn search(&mut self, probe: &Probe, view: &View, end: u64) -> io::Result<Option<Found>> {
+    fn search(
+        &mut self,
+        probe: &Probe<impl LogBytes>,
+        view: &View,
+        end: u64,
+    ) -> io::Result<Option<Found>> {
         if self.searched == Some((self.position, end)) {
             return Ok(None);
         }
@@ -107,7 +113,12 @@ impl Line {
         self.searched = None;
     }
 
-    pub fn reject(&mut self, found: &Found, probe: &Probe, view: &View) -> io::Result<Rejected> {
+    pub fn reject(
+        &mut self,
+        found: &Found,
+        probe: &Probe<impl LogBytes>,
+        view: &View,
+    ) -> io::Result<Rejected> {
         let is_last = found.end() >= self.end(probe, view)?;
         let bytes = found.header.length as u64;
         if is_last && view.packets.is_none() {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::log::encode::SealedPacket;
+use crate::encode::SealedPacket;
 
 /// Bytes of packets that are kept while they cannot be written.
 const MAX_BYTES: usize = 1 << 20;

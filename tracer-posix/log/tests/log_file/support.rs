@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
-use tracer_posix::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, LogWriter};
+use tracer_log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, LogWriter};
 
 /// An event with everything that a log keeps of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

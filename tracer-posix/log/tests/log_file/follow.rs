@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::thread;
 
 use tracer_engine::{Ledger, LogFullPolicy};
-use tracer_posix::log::{LogReader, LogWriter};
+use tracer_log::{LogReader, LogWriter};
 
 use crate::support::{complete, event, file, log_header, open, options, types};
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use proptest::prelude::*;
 use tracer_engine::LogFullPolicy;
-use tracer_posix::log::{Damage, LogReader};
+use tracer_log::{Damage, LogReader};
 
 use crate::support::{
     Recorded, complete, contents, event, file, open, options, overwrite, rest_of, write_log,
@@ -303,7 +303,9 @@ fn without_its_trailer_a_log_tells_the_types_of_its_packets() {
     let mut reader = open(&file);
 
     assert_eq!(
-        reader.event_types().name(tracer_posix::EventTypeId(258)),
+        reader
+            .event_types()
+            .name(tracer_common::event_type::EventTypeId(258)),
         Some(&b"answer"[..])
     );
     assert_eq!(

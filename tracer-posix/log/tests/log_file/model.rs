@@ -5,7 +5,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::SwitchOutData;
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::{Attributes, Ledger, LogFullPolicy};
-use tracer_posix::log::{Damage, FinalStatus, LogHeader, LogOptions, LogWriter};
+use tracer_log::{Damage, FinalStatus, LogHeader, LogOptions, LogWriter};
 
 use crate::support::{Recorded, file, log_header, open, rest_of, types};
 

@@ -9,9 +9,9 @@ use std::rc::Rc;
 use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
 
 use super::core::WriterCore;
-use crate::log::medium::Medium;
-use crate::log::track::Damage;
-use crate::log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, WriteError};
+use crate::medium::Medium;
+use crate::track::Damage;
+use crate::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, WriteError};
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
 

@@ -6,7 +6,33 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
+use tracer_engine::event::{MonotonicNs, RealtimeNs};
+
 use super::System;
+
+/// `CLOCK_MONOTONIC` now.
+pub(super) fn monotonic_now() -> MonotonicNs {
+    MonotonicNs(nanoseconds(libc::CLOCK_MONOTONIC))
+}
+
+/// `CLOCK_REALTIME` now; 0 before 1970.
+pub(super) fn realtime_now() -> RealtimeNs {
+    RealtimeNs(nanoseconds(libc::CLOCK_REALTIME))
+}
+
+fn nanoseconds(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is a valid place, and each of both clocks exists everywhere.
+    unsafe { libc::clock_gettime(clock, &raw mut now) };
+    let whole = u64::try_from(now.tv_sec).unwrap_or(0).saturating_mul(NS);
+    whole.saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// Nanoseconds of a second.
+const NS: u64 = 1_000_000_000;
 
 /// How a file was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

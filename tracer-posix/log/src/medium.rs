@@ -9,7 +9,6 @@ use std::os::unix::fs::FileExt;
 use super::info::ClockAnchor;
 use super::layout::LogId;
 use super::sys;
-use crate::area::monotonic_now;
 
 /// What a log is written to. A test takes one that fails.
 pub(super) trait Medium: fmt::Debug {
@@ -56,7 +55,7 @@ impl Medium for LogFile {
 /// An id that no other log has, as far as chance allows. It keeps packets of different logs apart; it is no secret.
 pub(super) fn new_log_id() -> LogId {
     let keys = RandomState::new();
-    let salt = (std::process::id(), monotonic_now().0);
+    let salt = (std::process::id(), sys::monotonic_now().0);
     let mut id = [0; 16];
     let (low, high) = id.split_at_mut(8);
     low.copy_from_slice(&keys.hash_one((salt, 1)).to_le_bytes());

@@ -9,7 +9,7 @@ mod support;
 
 use support::{event, file, log_header, open, options, rest_of, types};
 use tracer_engine::{Ledger, LogFullPolicy};
-use tracer_posix::log::{Damage, FinalStatus, LogWriter};
+use tracer_log::{Damage, FinalStatus, LogWriter};
 
 #[test]
 fn beyond_the_limit_events_are_counted_and_the_error_is_efbig() {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 
+use super::bytes::LogBytes;
 use super::decode::Packet;
 use super::error::OpenError;
 use super::file_header::{COPY_BYTES, FileHeader, HeaderFault};
@@ -32,8 +33,8 @@ pub struct LogRecord<'a> {
 /// The file may hold anything. What is reported has passed every check of its packet before the packet's first event is;
 /// what has not is skipped, and told by [`damage`](Self::damage). Memory does not grow with the log.
 #[derive(Debug)]
-pub struct LogReader {
-    probe: Probe,
+pub struct LogReader<B = File> {
+    probe: Probe<B>,
     header: FileHeader,
     types: EventTypes,
     track: Track,
@@ -54,15 +55,15 @@ struct Place {
     found: Option<Found>,
 }
 
-impl LogReader {
+impl<B: LogBytes> LogReader<B> {
     /// Opens the log that `file` holds from offset 0 on. Reads at places only: the file's position does not matter and is
     /// not moved.
     ///
     /// # Errors
     ///
     /// See [`OpenError`].
-    pub fn open(file: File) -> Result<Self, OpenError> {
-        let probe = Probe::new(file)?;
+    pub fn open(bytes: B) -> Result<Self, OpenError> {
+        let probe = Probe::new(bytes);
         let header = read_header(&probe)?.map_err(open_error)?;
         let track = Track::new(header.options.policy);
         let mut reader = Self {
@@ -320,13 +321,13 @@ impl LogReader {
     }
 
     /// Gives the file back.
-    pub(super) fn into_file(self) -> io::Result<File> {
-        self.probe.into_file()
+    pub(super) fn into_bytes(self) -> B {
+        self.probe.into_bytes()
     }
 }
 
 /// The newer of the file's headers that are whole.
-fn read_header(probe: &Probe) -> io::Result<Result<FileHeader, HeaderFault>> {
+fn read_header(probe: &Probe<impl LogBytes>) -> io::Result<Result<FileHeader, HeaderFault>> {
     let mut rooms = [[0; COPY_BYTES]; HEADER_COPIES.len()];
     let [one, other] = &mut rooms;
     let one = probe.read_at(one, HEADER_COPIES[0])?;

@@ -8,7 +8,7 @@ mod support;
 
 use support::{complete, event, log_header, open, options, types};
 use tracer_engine::{Ledger, LogFullPolicy};
-use tracer_posix::log::LogWriter;
+use tracer_log::LogWriter;
 
 const EVENTS: u64 = 3_000;
 const DATA_BYTES: usize = 50_000;

@@ -7,6 +7,7 @@
 
 use std::io;
 
+use super::bytes::LogBytes;
 use super::layout::{ALIGNMENT, REGION_START};
 use super::probe::{Found, Probe};
 use super::track::{Damage, Rejected, View};
@@ -52,7 +53,7 @@ impl Default for Ring {
 }
 
 impl Ring {
-    pub fn find(&mut self, probe: &Probe, view: &View) -> io::Result<Option<Found>> {
+    pub fn find(&mut self, probe: &Probe<impl LogBytes>, view: &View) -> io::Result<Option<Found>> {
         loop {
             let end = probe.file_length()?.min(view.region_end);
             let Some(survey) = self.survey else {
@@ -91,7 +92,7 @@ impl Ring {
     /// The packet with just the right number, here or at the region's start.
     fn expected(
         &mut self,
-        probe: &Probe,
+        probe: &Probe<impl LogBytes>,
         view: &View,
         end: u64,
         next: u64,
@@ -113,7 +114,12 @@ impl Ring {
     }
 
     /// Passes all packets and goes to the oldest that counts and was not read yet.
-    fn look_at_all(&mut self, probe: &Probe, view: &View, end: u64) -> io::Result<()> {
+    fn look_at_all(
+        &mut self,
+        probe: &Probe<impl LogBytes>,
+        view: &View,
+        end: u64,
+    ) -> io::Result<()> {
         let mut newest: Option<Found> = None;
         for_each_packet(probe, view, end, |found| {
             if newest.is_none_or(|newest| found.header.sequence > newest.header.sequence) {
@@ -174,7 +180,7 @@ impl Ring {
     /// The first packet on the way that has one of the numbers, and how many bytes lie before it.
     fn search(
         &self,
-        probe: &Probe,
+        probe: &Probe<impl LogBytes>,
         view: &View,
         end: u64,
         numbers: std::ops::RangeInclusive<u64>,
@@ -225,7 +231,12 @@ impl Ring {
         }
     }
 
-    pub fn reject(&mut self, found: &Found, probe: &Probe, view: &View) -> io::Result<Rejected> {
+    pub fn reject(
+        &mut self,
+        found: &Found,
+        probe: &Probe<impl LogBytes>,
+        view: &View,
+    ) -> io::Result<Rejected> {
         let sequence = found.header.sequence;
         let survey = self.survey;
         let newest = survey.and_then(|survey| survey.newest);
@@ -270,7 +281,12 @@ impl Ring {
 }
 
 /// Whether packets were written since a survey.
-fn has_gone_on(survey: &Survey, probe: &Probe, view: &View, end: u64) -> io::Result<bool> {
+fn has_gone_on(
+    survey: &Survey,
+    probe: &Probe<impl LogBytes>,
+    view: &View,
+    end: u64,
+) -> io::Result<bool> {
     let sequence_at = |offset| -> io::Result<Option<u64>> {
         let found = probe.packet_at(offset, view.log_id)?;
         // As in the survey: or a packet that is never there would be a new one for ever.
@@ -286,7 +302,7 @@ fn has_gone_on(survey: &Survey, probe: &Probe, view: &View, end: u64) -> io::Res
 
 /// Passes all packets in the region, in the order in which they lie there.
 fn for_each_packet(
-    probe: &Probe,
+    probe: &Probe<impl LogBytes>,
     view: &View,
     end: u64,
     mut look: impl FnMut(Found),

@@ -3,14 +3,14 @@
 use tracer_common::event_type::{EventTypeId, TRACE_EVENT_NAME_MAX};
 
 use super::pending::Pending;
-use crate::log::encode::{PacketBuilder, Placing, single_event_packet};
-use crate::log::error::WriteError;
-use crate::log::file_header::{Content, FileHeader};
-use crate::log::layout::{HEADER_COPIES, MAX_PACKET_BYTES, REGION_START};
-use crate::log::losses::LossCounts;
-use crate::log::medium::{Medium, new_log_id};
-use crate::log::region::Region;
-use crate::log::{FinalStatus, LogHeader, LogOptions, sys, trailer};
+use crate::encode::{PacketBuilder, Placing, single_event_packet};
+use crate::error::WriteError;
+use crate::file_header::{Content, FileHeader};
+use crate::layout::{HEADER_COPIES, MAX_PACKET_BYTES, REGION_START};
+use crate::losses::LossCounts;
+use crate::medium::{Medium, new_log_id};
+use crate::region::Region;
+use crate::{FinalStatus, LogHeader, LogOptions, sys, trailer};
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::{EventTypes, Ledger, LogFullPolicy, sizes};
 
@@ -32,7 +32,7 @@ const STOP_RESERVE: usize = 1024;
 const READ_APART_NS: u64 = 10_000;
 
 /// The smallest limit of a log whose events have at most `max_data_size` bytes of user data.
-pub(in crate::log) fn least_size(max_data_size: usize) -> u64 {
+pub(crate) fn least_size(max_data_size: usize) -> u64 {
     let data = max_data_size.max(sizes::MAX_SYSTEM_DATA);
     let event = single_event_packet(data, Some(&[0; TRACE_EVENT_NAME_MAX]));
     event.saturating_add(STOP_RESERVE) as u64

@@ -3,13 +3,13 @@
 use std::fs::File;
 
 use super::core::WriterCore;
-use crate::log::encode::single_event_packet;
-use crate::log::error::WriteError;
-use crate::log::file_header::Content;
-use crate::log::medium::{LogFile, Medium};
-use crate::log::probe::Found;
-use crate::log::reader::LogReader;
-use crate::log::region::Region;
+use crate::encode::single_event_packet;
+use crate::error::WriteError;
+use crate::file_header::Content;
+use crate::medium::{LogFile, Medium};
+use crate::probe::Found;
+use crate::reader::LogReader;
+use crate::region::Region;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::{EventTypes, LogFullPolicy};
 
@@ -37,7 +37,7 @@ pub(super) fn resume(file: File) -> Result<(WriterCore<LogFile>, EventTypes), Wr
         .is_some_and(|status| status.is_log_full);
     let types = reader.event_types().clone();
 
-    let medium = LogFile(reader.into_file()?);
+    let medium = LogFile(reader.into_bytes());
     let mut core = WriterCore::with_header(medium, header, region);
     core.losses = losses;
     core.losses_told = losses;

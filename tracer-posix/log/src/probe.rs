@@ -1,10 +1,8 @@
 //! Looking for packets in a file that may hold anything.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
-use crate::descriptor::Guarded;
+use super::bytes::LogBytes;
 
 use super::layout::{
     ALIGNMENT, LogId, MAX_PACKET_BYTES, PACKET_HEADER_BYTES, PACKET_MAGIC, REGION_START,
@@ -17,8 +15,8 @@ const SEARCH_BYTES: usize = 64 * 1024;
 
 /// Reads a log's file. Never more than one packet at a time.
 #[derive(Debug)]
-pub(super) struct Probe {
-    file: Guarded<File>,
+pub(super) struct Probe<B> {
+    bytes: B,
 }
 
 /// A packet whose header is whole.
@@ -35,28 +33,29 @@ impl Found {
     }
 }
 
-impl Probe {
-    pub fn new(file: File) -> io::Result<Self> {
-        let file = Guarded::new(file)?;
-        Ok(Self { file })
+impl<B: LogBytes> Probe<B> {
+    pub fn new(bytes: B) -> Self {
+        Self { bytes }
     }
 
-    /// Its file again.
-    pub fn into_file(self) -> io::Result<File> {
-        self.file.into_inner()
+    /// What it reads.
+    pub fn into_bytes(self) -> B {
+        self.bytes
     }
 
     /// Bytes of the file now.
     pub fn file_length(&self) -> io::Result<u64> {
-        Ok(self.file.get()?.metadata()?.len())
+        self.bytes.length()
     }
 
     /// Reads as much as there is, up to what fits.
     pub fn read_at<'a>(&self, room: &'a mut [u8], offset: u64) -> io::Result<&'a [u8]> {
-        let file = self.file.get()?;
         let mut length = 0;
         while let Some(rest) = room.get_mut(length..).filter(|rest| !rest.is_empty()) {
-            match file.read_at(rest, offset.saturating_add(length as u64)) {
+            match self
+                .bytes
+                .read_at(rest, offset.saturating_add(length as u64))
+            {
                 Ok(0) => break,
                 Ok(read) => length += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

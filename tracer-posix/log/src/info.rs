@@ -1,6 +1,7 @@
 //! What a log says of the stream that it was made from.
 
-use crate::area::{monotonic_now, realtime_now};
+#[cfg(target_os = "linux")]
+use super::sys;
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
 use tracer_engine::{Attributes, LogFullPolicy};
 
@@ -14,8 +15,10 @@ pub struct ClockAnchor {
 }
 
 /// Of how many readings the best is taken.
+#[cfg(target_os = "linux")]
 const READINGS: usize = 5;
 
+#[cfg(target_os = "linux")]
 impl ClockAnchor {
     /// Now. A thread that loses its processor between two clocks reads them far apart: so they are read several times, and
     /// the reading that took least counts.
@@ -32,16 +35,18 @@ impl ClockAnchor {
 
     /// A reading, and how long it took in nanoseconds: the error is no more than half of that.
     fn read() -> (u64, Self) {
-        let before = monotonic_now().0;
-        let realtime = realtime_now();
-        let width = monotonic_now().0.saturating_sub(before);
+        let before = sys::monotonic_now().0;
+        let realtime = sys::realtime_now();
+        let width = sys::monotonic_now().0.saturating_sub(before);
         let anchor = Self {
             monotonic: MonotonicNs(before + width / 2),
             realtime,
         };
         (width, anchor)
     }
+}
 
+impl ClockAnchor {
     /// What has to be added to a time on `CLOCK_MONOTONIC` to have it on `CLOCK_REALTIME`.
     #[must_use]
     pub fn realtime_offset(self) -> i64 {
@@ -61,6 +66,7 @@ pub struct LogOptions {
 impl LogOptions {
     /// The smallest limit of a log with `LOOP` or `UNTIL_FULL` for a stream with these attributes: it holds a packet with
     /// one event of max-data-size, and a STOP.
+    #[cfg(target_os = "linux")]
     #[must_use]
     pub fn least_size(attributes: &Attributes) -> u64 {
         super::writer::least_size(attributes.max_data_size())

@@ -11,9 +11,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{Loss, LossCause};
 use tracer_engine::{LogFullPolicy, StreamCore, StreamFullPolicy};
-use tracer_posix::log::{
-    ClockAnchor, Damage, FinalStatus, LogOptions, LogWriter, OpenError, WriteError,
-};
+use tracer_log::{ClockAnchor, Damage, FinalStatus, LogOptions, LogWriter, OpenError, WriteError};
 
 fn events(count: u64) -> Vec<Recorded> {
     (0..count).map(event).collect()

@@ -1,0 +1,48 @@
+//! Where the bytes of a log come from.
+
+use std::fmt;
+use std::io;
+
+/// What a log is read from: a file, or bytes that somebody else keeps. It may grow, shrink or change between two calls.
+pub trait LogBytes: fmt::Debug {
+    /// How many bytes there are now.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be told.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Reads from `offset` on into `room`, as much as comes at once: 0 at the end only.
+    ///
+    /// # Errors
+    ///
+    /// Nothing can be read.
+    fn read_at(&self, room: &mut [u8], offset: u64) -> io::Result<usize>;
+}
+
+#[cfg(unix)]
+impl LogBytes for std::fs::File {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, room: &mut [u8], offset: u64) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(self, room, offset)
+    }
+}
+
+impl LogBytes for &[u8] {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, room: &mut [u8], offset: u64) -> io::Result<usize> {
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = self.get(offset..).unwrap_or_default();
+        let length = rest.len().min(room.len());
+        if let (Some(room), Some(rest)) = (room.get_mut(..length), rest.get(..length)) {
+            room.copy_from_slice(rest);
+        }
+        Ok(length)
+    }
+}
