@@ -8,8 +8,9 @@ use std::{env, fs, io};
 const RECORDER: &str = "TRACER_RECORDER";
 
 /// What library and program are built from, and have to be built from alike.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     "src",
+    "area/src",
     "engine/src",
     "log/src",
     "recorder/src",

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use tracer_area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_engine::source::{Control, Source as _};
 use tracer_engine::{ActiveStream, EventSet, Filtering, Origin, StreamFullPolicy};
-use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_posix::emit::UserEvent;
 
 /// A running stream that nobody reads.

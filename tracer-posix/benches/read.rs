@@ -5,10 +5,10 @@
 use std::time::Instant;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use tracer_area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::{Batch, Control, Source, Unread};
 use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
-use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_posix::emit::UserEvent;
 
 const EVENTS: u32 = 65_536;

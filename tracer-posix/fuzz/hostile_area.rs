@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use tracer_area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_common::area::{
     AreaHeader, ChunkHeader, DATA_OFFSET, ENTERING_OFFSET, ENTERING_SLOTS, LANE_SLOTS,
     LANES_OFFSET, LaneEntry, MAGIC, MIN_CHUNK_BYTES, NAME_SLOTS, NAMES_OFFSET, NameEntry,
@@ -19,7 +20,6 @@ use tracer_common::area::{
     StreamControl, VERSION, WINDOW_BYTES, WINDOW_SLOTS, WINDOWS_OFFSET, chunk_state, window,
 };
 use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
-use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_posix::emit::UserEvent;
 
 /// Windows that orders reach.

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicPtr};
 
 use tracer_common::area::STREAM_SLOTS;
 
-use crate::area;
-use crate::descriptor::Guarded;
+use tracer_area as area;
+use tracer_area::descriptor::Guarded;
 
 /// What the file is called, but for the number of its user. Nothing is in it.
 const PATH: &str = "/dev/shm/posix-trace-streams";

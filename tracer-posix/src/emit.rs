@@ -2,7 +2,7 @@
 
 use tracer_common::event_type::EventTypeId;
 
-use crate::area::{self, NameTooLong, emitter};
+use tracer_area::{self as area, NameTooLong, emitter};
 
 /// A user event type of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,5 @@
 //! The tracing option of IEEE 1003.1 for Linux.
 //!
-//! - [`area`]: the trace area: emitting into it, finding it, reading it.
 //! - [`stream`]: streams for Rust programs; [`logged`] are those with a log.
 //! - [`agent`]: the kernel's events in streams, from a privileged process.
 //! - [`census`]: how many streams there are in the system.
@@ -19,17 +18,13 @@
 )]
 
 pub mod agent;
-pub mod area;
 #[cfg(not(tracer_recorder))]
 pub mod capi;
 pub mod census;
-mod descriptor;
 pub mod emit;
 #[cfg(feature = "tracing")]
 mod layer;
 pub mod logged;
-#[doc(hidden)]
-pub mod spent;
 pub mod stream;
 pub mod wire;
 

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tracer_area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::{Batch, Control, Loss, Source};
 use tracer_engine::{EventSet, EventTypes};
-use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_posix::emit::UserEvent;
 
 /// Reads one source into lists.

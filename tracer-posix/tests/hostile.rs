@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use tracer_area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_common::area::{
     ChunkHeader, ChunkStart, DATA_OFFSET, LANES_OFFSET, LaneEntry, MIN_CHUNK_BYTES, NAME_SLOTS,
     NAMES_OFFSET, NameEntry, PROCESSES_OFFSET, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET,
@@ -18,7 +19,6 @@ use tracer_common::area::{
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::source::{Batch, Control, Source};
 use tracer_engine::{EventSet, EventTypes};
-use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
 
 /// Bytes of the area that the hostile side writes: the fixed parts and some chunks.
 const REACH: usize = DATA_OFFSET + (1 << 20);

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
+use tracer_area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_common::area::{
     AreaHeader, ChunkHeader, DATA_OFFSET, ENTERING_OFFSET, LANES_OFFSET, LaneEntry,
     MIN_CHUNK_BYTES, NAMES_OFFSET, PROCESSES_OFFSET, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET,
@@ -22,7 +23,6 @@ use tracer_common::area::{
 };
 use tracer_engine::source::{Batch, Control, Source as _};
 use tracer_engine::{EventSet, EventTypes};
-use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_posix::emit::UserEvent;
 
 const ROLE: &str = "TRACER_TEST_ROLE";

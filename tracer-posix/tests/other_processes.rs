@@ -12,10 +12,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tracer_area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{LossCause, Source};
 use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
-use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_posix::emit::UserEvent;
 
 const ROLE: &str = "TRACER_TEST_ROLE";
@@ -349,7 +349,7 @@ fn a_target_that_was_killed_does_not_hold_the_stream_up() {
 
 #[test]
 fn a_process_that_does_not_exist_or_has_no_area_is_told_apart() {
-    use tracer_posix::area::FindError;
+    use tracer_area::FindError;
     let _alone = alone();
     assert!(matches!(
         Area::find(i32::MAX),

@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use proptest::prelude::*;
+use tracer_area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_engine::sizes::event_size;
 use tracer_engine::source::{Batch, Control, Source};
 use tracer_engine::{EventSet, EventTypes};
-use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_posix::emit::UserEvent;
 
 const WRITERS: usize = 5;

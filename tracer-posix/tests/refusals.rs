@@ -13,10 +13,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
+use tracer_area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{Batch, Control, LossCause, Source, Unread};
 use tracer_engine::{EventSet, EventTypes};
-use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_posix::emit::UserEvent;
 
 /// A stream sees what all threads of the process emit: one test at a time.

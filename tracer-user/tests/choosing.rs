@@ -13,11 +13,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tracer_area::monotonic_now;
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::EventHeader;
 use tracer_engine::source::{Batch, Control, LossCause, Source};
 use tracer_engine::{EventSet, EventTypes};
-use tracer_posix::area::monotonic_now;
 use tracer_user::kernel::{
     KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, SyscallSet,
 };

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{env, fs, thread};
 
 use anyhow::{Context as _, bail, ensure};
+use tracer_area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_engine::source::LossCause;
 use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
 use tracer_posix::EventTypeId;
-use tracer_posix::area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_posix::emit::UserEvent;
 
 /// Senders of one round: threads, handlers, children.

@@ -52,35 +52,35 @@
 //! a time; and the barrier before entries are noted, as whoever sees that something was taken sees the entry of who took it.
 
 mod area {
-    #[path = "../../../src/area/abandoned.rs"]
+    #[path = "../../../area/src/abandoned.rs"]
     mod abandoned;
     mod atomics;
     #[expect(dead_code, reason = "the pool needs more of it than these laws")]
-    #[path = "../../../src/area/chunk.rs"]
+    #[path = "../../../area/src/chunk.rs"]
     mod chunk;
     #[expect(dead_code, reason = "readers need more of it than these laws")]
-    #[path = "../../../src/area/identity.rs"]
+    #[path = "../../../area/src/identity.rs"]
     mod identity;
     pub(super) mod interrupted_laws;
     mod killed;
     pub(super) mod killed_laws;
     pub(super) mod laws;
-    #[path = "../../../src/area/links.rs"]
+    #[path = "../../../area/src/links.rs"]
     mod links;
     pub(super) mod list_laws;
     #[expect(dead_code, reason = "readers need more of it than these laws")]
-    #[path = "../../../src/area/pool.rs"]
+    #[path = "../../../area/src/pool.rs"]
     mod pool;
-    #[path = "../../../src/area/record.rs"]
+    #[path = "../../../area/src/record.rs"]
     #[allow(
         dead_code,
         reason = "the restartable sequence needs more of it than these laws"
     )]
     mod record;
     mod stand_ins;
-    #[path = "../../../src/area/states.rs"]
+    #[path = "../../../area/src/states.rs"]
     mod states;
-    #[path = "../../../src/area/stranded.rs"]
+    #[path = "../../../area/src/stranded.rs"]
     mod stranded;
     mod threads;
 

@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use super::connection::{PATIENCE, Until, connect};
 use super::protocol::{Answer, Ask, VERSION, received_cause};
-use crate::area::{RingMode, own_pid};
-use crate::descriptor::Guarded;
 use crate::wire::{read_message, write_message};
+use tracer_area::descriptor::Guarded;
+use tracer_area::{RingMode, own_pid};
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Pending, Source, Unread};

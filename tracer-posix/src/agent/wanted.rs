@@ -3,7 +3,7 @@
 use std::env;
 
 use super::{AgentError, AgentSource, Request, WANTED_VARIABLE, is_program_with_special_rights};
-use crate::area::RingMode;
+use tracer_area::RingMode;
 use tracer_engine::{Attributes, Inheritance};
 
 /// The kernel's events for a stream that traces process `pid`, if its attributes, or else the

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, TRACE_EVENT_NAME_MAX};
 
-use crate::area::NameTooLong;
+use tracer_area::NameTooLong;
 use tracer_engine::{EventSet, SetKind};
 
 use super::memory;

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use tracer_common::event_type::EventTypeId;
 
-use crate::area::Bell;
 use crate::logged::Activity;
 use crate::stream::{LogCallError, LoggedStatus, LoggedStream, RecorderGone, Stream};
+use tracer_area::Bell;
 use tracer_engine::event::{Event, RealtimeNs};
 use tracer_engine::{Attributes, EventSet, Filtering, Origin};
 use tracer_log::LogReader;

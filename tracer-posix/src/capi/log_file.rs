@@ -5,7 +5,7 @@ use std::io;
 
 use tracer_log::LogBytes;
 
-use crate::descriptor::Guarded;
+use tracer_area::descriptor::Guarded;
 
 /// A log's file. What the program opens under its number is never read.
 #[derive(Debug)]

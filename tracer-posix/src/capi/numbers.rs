@@ -2,8 +2,8 @@
 
 use std::ffi::c_int;
 
-use crate::area::NameTooLong;
 use crate::stream::CreateError;
+use tracer_area::NameTooLong;
 use tracer_engine::{Filtering, Inheritance, LogFullPolicy, SetKind, StreamFullPolicy};
 use tracer_log::WriteError;
 

@@ -16,9 +16,9 @@ use super::kind::Kind;
 use super::numbers::Invalid;
 use super::sanitizer;
 use super::types::TraceId;
-use crate::area;
 use crate::logged::Activity;
 use crate::stream::LoggedStatus;
+use tracer_area as area;
 use tracer_engine::{EventSet, Origin};
 
 /// How long a call that must not wait does so for another thread that uses the same stream.

@@ -31,11 +31,11 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::area::emitter;
 use crate::emit::UserEvent;
 use callsites::Callsites;
 use names::{Border, full_name};
 use text::Text;
+use tracer_area::emitter;
 
 /// What [`layer()`] makes.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use crate::descriptor::Guarded;
 use crate::wire::SentEvent;
+use tracer_area::descriptor::Guarded;
 
 use super::client::RecorderGone;
 use super::protocol::{MESSAGE_BYTES, Reply, Request};

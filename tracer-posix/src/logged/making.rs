@@ -6,9 +6,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use crate::agent::AgentSource;
-use crate::area;
-use crate::descriptor::Guarded;
 use crate::stream::CreateError;
+use tracer_area as area;
+use tracer_area::descriptor::Guarded;
 use tracer_log::LogHeader;
 
 use super::order::{Order, Start};

@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::agent::AgentSource;
-use crate::area::{RingMode, StreamRequest, TargetSource, monotonic_now};
 use crate::census::Counted;
 use crate::stream::CreateError;
+use tracer_area::{RingMode, StreamRequest, TargetSource, monotonic_now};
 use tracer_engine::{Inheritance, StreamFullPolicy};
 use tracer_log::{LogOptions, LogWriter};
 

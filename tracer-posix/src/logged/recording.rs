@@ -291,7 +291,7 @@ impl Recording {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::area::monotonic_now;
+    use tracer_area::monotonic_now;
     use tracer_engine::Attributes;
     use tracer_engine::event::RealtimeNs;
     use tracer_engine::source::{Batch, Control, Loss, LossCause, Unread};

@@ -7,10 +7,10 @@ use tracer_common::event_type::{EventTypeId, TRACE_EVENT_NAME_MAX};
 
 use super::{CreateError, RealtimeClock, caller};
 use crate::agent;
-use crate::area::{
+use crate::census::Counted;
+use tracer_area::{
     Bell, NameTooLong, RingMode, StreamRequest, TargetSource, monotonic_now, own_pid, realtime_now,
 };
-use crate::census::Counted;
 use tracer_engine::event::{Event, RealtimeNs};
 use tracer_engine::{
     ActiveStream, Attributes, EventSet, EventTypes, Filtering, Inheritance, Origin, Status,

@@ -1,6 +1,6 @@
 //! Who calls.
 
-use crate::area;
+use tracer_area as area;
 use tracer_engine::Origin;
 
 /// The calling thread, and the address that it calls from; 0 where that is not known.

@@ -1,6 +1,6 @@
 //! From the clock that orders events to the one that people see.
 
-use crate::area::{monotonic_now, realtime_now};
+use tracer_area::{monotonic_now, realtime_now};
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
 
 /// Turns event times into `CLOCK_REALTIME`. Within one stream they never decrease, though the

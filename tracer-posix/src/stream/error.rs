@@ -4,8 +4,8 @@ use std::ffi::c_int;
 use std::io;
 
 use crate::agent::AgentError;
-use crate::area::TargetError;
 use crate::census::TooManyStreams;
+use tracer_area::TargetError;
 use tracer_engine::InvalidAttribute;
 use tracer_log::WriteError;
 

@@ -4,13 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
+use tracer_area::monotonic_now;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::Sight;
 use tracer_engine::EventSet;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::Loss;
 use tracer_posix::agent::protocol::Answer;
-use tracer_posix::area::monotonic_now;
 
 use super::queue::Queue;
 use super::share::{Most, Shares};

@@ -10,9 +10,9 @@ use tokio::net::unix::UCred;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, timeout};
+use tracer_area::monotonic_now;
 use tracer_engine::EventSet;
 use tracer_posix::agent::protocol::{Answer, Ask, VERSION};
-use tracer_posix::area::monotonic_now;
 use tracer_posix::wire::{checked_length, framed, parsed};
 
 use super::Hub;

@@ -3,10 +3,10 @@
 use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
+use tracer_area::monotonic_now;
 use tracer_common::kernel::wanted;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread};
-use tracer_posix::area::monotonic_now;
 
 use super::calls::Wanted;
 use super::decode::{ExecSign, decode, exec_sign};

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use tracer_engine::event::MonotonicNs;
-use tracer_engine::source::Source;
-use tracer_posix::area::{
+use tracer_area::{
     Area, AreaId, AreaSource, FindError, OpenError, Retirement, StreamRequest, monotonic_now,
 };
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::source::Source;
 
 use super::name_shares::NameShares;
 use super::origin::{AreaNumber, Tagged};
@@ -482,7 +482,7 @@ impl Areas {
 
 #[cfg(test)]
 mod tests {
-    use tracer_posix::area::RingMode;
+    use tracer_area::RingMode;
 
     use super::*;
 

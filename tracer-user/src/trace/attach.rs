@@ -4,9 +4,9 @@ use std::io;
 
 use anyhow::{Context, bail, ensure};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tracer_posix::area::FindError;
+use tracer_area::FindError;
 
-use tracer_posix::area::monotonic_now;
+use tracer_area::monotonic_now;
 
 use super::areas::AreaError;
 use super::descriptors;

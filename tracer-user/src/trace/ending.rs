@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::runtime::{Builder, Runtime};
 
-use tracer_posix::area::monotonic_now;
+use tracer_area::monotonic_now;
 
 use super::follow::{End, Follow};
 use super::wake::Wake;

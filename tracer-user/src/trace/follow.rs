@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::{MissedTickBehavior, interval};
+use tracer_area::monotonic_now;
 use tracer_engine::event::MonotonicNs;
-use tracer_posix::area::monotonic_now;
 
 use super::memory::give_back_what_is_free;
 use super::pidfd::{PidFd, wait_for_input};

@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 
 use anyhow::Context;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tracer_posix::area::Area;
+use tracer_area::Area;
 
 use super::command::Waiting;
 use super::ending::{end, runtime};

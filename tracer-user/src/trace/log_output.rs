@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use tracer_area::monotonic_now;
 use tracer_common::area::MAX_DATA_BYTES;
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs};
@@ -13,7 +14,6 @@ use tracer_engine::{
     StreamFullPolicy,
 };
 use tracer_log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter, WriteError};
-use tracer_posix::area::monotonic_now;
 
 use super::new_file::NewFile;
 use crate::own_file;

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tracer_posix::area::NameShare;
+use tracer_area::NameShare;
 
 use crate::agent::{Most, Shares};
 

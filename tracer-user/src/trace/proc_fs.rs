@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use anyhow::ensure;
+use tracer_area::monotonic_now;
 use tracer_engine::event::MonotonicNs;
-use tracer_posix::area::monotonic_now;
 
 use super::processes::Comm;
 use crate::asking::{self, Held};

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, ensure};
+use tracer_area::{RingMode, StreamRequest, monotonic_now};
 use tracer_common::area::{MAX_DATA_BYTES, MAX_STREAM_BYTES};
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::{ActiveStream, Filtering, Origin, StreamFullPolicy};
 use tracer_posix::agent::WANTED_VARIABLE;
-use tracer_posix::area::{RingMode, StreamRequest, monotonic_now};
 
 use super::Selection;
 use super::areas::Areas;

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use tracer_area::{Area, monotonic_now};
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs};
 use tracer_engine::source::LossCause;
 use tracer_engine::{ActiveStream, Origin};
-use tracer_posix::area::{Area, monotonic_now};
 
 use super::areas::{AreaError, Areas, Look};
 use super::command::LastName;

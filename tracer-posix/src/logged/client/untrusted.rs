@@ -12,8 +12,8 @@ use super::{
     Activity, Attributes, ClockAnchor, Conversation, EventSet, EventTypeId, LogHeader,
     LoggedStream, RealtimeClock, RealtimeNs, Request,
 };
-use crate::area::monotonic_now;
-use crate::descriptor::Guarded;
+use tracer_area::descriptor::Guarded;
+use tracer_area::monotonic_now;
 use tracer_engine::StreamFullPolicy;
 use tracer_engine::event::MonotonicNs;
 use tracer_log::{LogOptions, LogWriter};

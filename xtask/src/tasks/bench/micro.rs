@@ -18,7 +18,13 @@ pub fn measure(is_quick: bool) -> anyhow::Result<Vec<Micro>> {
     let _nothing_there = fs::remove_dir_all(&results);
     let mut bench = workspace::cargo_for_host("bench");
     bench
-        .args(["--quiet", "--package=tracer-posix", "--package=tracer-log", "--benches", "--"])
+        .args([
+            "--quiet",
+            "--package=tracer-posix",
+            "--package=tracer-log",
+            "--benches",
+            "--",
+        ])
         .args(["--noplot", "--quiet"])
         .env("CRITERION_HOME", &results);
     if is_quick {

@@ -17,10 +17,11 @@ pub struct Test {
 }
 
 /// Where tests are, from the top folder.
-const FOLDERS: [&str; 8] = [
+const FOLDERS: [&str; 9] = [
     "tests/programs/standard",
     "tests/tests",
     "tracer-posix/src",
+    "tracer-posix/area/src",
     "tracer-posix/engine/src",
     "tracer-posix/log/src",
     "tracer-posix/log/tests",

@@ -30,16 +30,15 @@ const TRIES: usize = 100;
 /// Records an event of a user type in every stream that wants it. Anything else than a user type
 /// is ignored: a program does not forge the system's events.
 #[inline(always)]
-pub(crate) fn emit(event_type: EventTypeId, data: &[u8], address: u64) {
+pub fn emit(event_type: EventTypeId, data: &[u8], address: u64) {
     if gate::is_open() {
         emit_out_of_line(event_type, data, address);
     }
 }
 
 /// Whether any stream runs that this process may be traced by, or that cannot be told yet.
-#[cfg(feature = "tracing")]
 #[inline(always)]
-pub(crate) fn is_traced() -> bool {
+pub fn is_traced() -> bool {
     gate::is_open()
 }
 
@@ -50,7 +49,7 @@ fn emit_out_of_line(event_type: EventTypeId, data: &[u8], address: u64) {
 
 /// As [`emit`], when the gate was found open.
 #[inline(always)]
-pub(crate) fn emit_through_gate(event_type: EventTypeId, data: &[u8], address: u64) {
+pub fn emit_through_gate(event_type: EventTypeId, data: &[u8], address: u64) {
     if !event_type.is_user() || event_type.0 >= EVENT_ID_LIMIT {
         return;
     }

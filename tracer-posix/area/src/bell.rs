@@ -18,7 +18,7 @@ use tracer_engine::source::WaitingWord;
 
 /// The reader of one stream sleeps here.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub struct Bell {
     word: Box<dyn WaitingWord>,
     pipe: Pipe,
     is_ending: AtomicBool,
@@ -50,7 +50,7 @@ impl Bell {
     /// # Errors
     ///
     /// No descriptor or no thread can be had.
-    pub(crate) fn new(word: Box<dyn WaitingWord>) -> io::Result<Arc<Self>> {
+    pub fn new(word: Box<dyn WaitingWord>) -> io::Result<Arc<Self>> {
         let bell = Arc::new(Self {
             word,
             pipe: Pipe::free_or_new()?,
@@ -71,23 +71,23 @@ impl Bell {
     }
 
     /// Makes the calling thread the one that sleeps here; `false` where another one does.
-    pub(crate) fn take(&self) -> bool {
+    pub fn take(&self) -> bool {
         !self.has_sleeper.swap(true, AcqRel)
     }
 
     /// It sleeps no more.
-    pub(crate) fn leave(&self) {
+    pub fn leave(&self) {
         self.pipe.empty();
         self.has_sleeper.store(false, Release);
     }
 
     /// What becomes readable when the bell rings; `None` where the program has closed it.
-    pub(crate) fn file(&self) -> Option<RawFd> {
+    pub fn file(&self) -> Option<RawFd> {
         self.pipe.is(self.pipe.reading).then_some(self.pipe.reading)
     }
 
     /// Wakes who sleeps here.
-    pub(crate) fn ring(&self) {
+    pub fn ring(&self) {
         self.pipe.fill();
     }
 
@@ -102,7 +102,7 @@ impl Bell {
     }
 
     /// The stream has ended: nobody goes to sleep here any more, whoever does is woken, and the thread ends.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.is_ending.store(true, Release);
         // It may be about to sleep: on another value than it has looked at.
         wake::count_waking(self.word.word());
@@ -116,7 +116,7 @@ impl Bell {
     }
 
     /// The thread that slept at this descriptor has been woken, and its stream is not there any more.
-    pub(crate) fn give_back(file: RawFd) {
+    pub fn give_back(file: RawFd) {
         let pipe = kept(&RINGING).and_then(|mut ringing| {
             let index = ringing.iter().position(|pipe| pipe.reading == file)?;
             Some(ringing.swap_remove(index))

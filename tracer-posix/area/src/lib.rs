@@ -1,6 +1,6 @@
 //! The trace area: emitting into it, finding it, reading it.
 //!
-//! The way of an event: a trace point ([`crate::emit`]) finds the streams that run in the area's
+//! The way of an event: a trace point (`UserEvent::emit()`, `posix_trace_event()`) finds the streams that run in the area's
 //! control words and writes a record into its thread's chunk for each that wants it. The controller
 //! finds the area of a process ([`Area::find`]), takes a slot in it, and reads the chunks
 //! ([`AreaSource`]).
@@ -12,6 +12,16 @@
 //! | reading | `source`, `look` (what there is), `reading`, `effort` (what it costs), `reader_windows`, `ticks` (time), `wake` and `bell` (sleeping), `liveness` |
 //! | who uses an area | `process`, `inherited`, `find`, `belonging`, `late`, `names`, `slot` |
 
+// The program that records needs a part of it.
+#![cfg_attr(
+    tracer_recorder,
+    allow(
+        dead_code,
+        unused_imports,
+        reason = "it has no trace points and no area of its own"
+    )
+)]
+
 mod abandoned;
 mod alive;
 mod allowance;
@@ -20,11 +30,15 @@ mod bell;
 mod belonging;
 mod chunk;
 mod chunk_reader;
+#[doc(hidden)]
+pub mod descriptor;
 mod effort;
-pub(crate) mod emitter;
+#[doc(hidden)]
+pub mod emitter;
 mod errno;
 mod find;
-pub(crate) mod gate;
+#[doc(hidden)]
+pub mod gate;
 mod identity;
 mod in_hand;
 mod inherited;
@@ -50,6 +64,8 @@ mod sequence;
 mod signals;
 mod slot;
 mod source;
+#[doc(hidden)]
+pub mod spent;
 mod states;
 mod stranded;
 mod thread;
@@ -60,8 +76,8 @@ mod unread;
 mod wake;
 mod windows;
 
-pub(crate) use bell::Bell;
-pub(crate) use errno::{ErrnoAloneKept, ErrnoKept};
+pub use bell::Bell;
+pub use errno::{ErrnoAloneKept, ErrnoKept};
 pub use find::{Area, AreaId, FindError};
 pub use late::{TargetError, TargetSource};
 pub use names::NameTooLong;
@@ -89,7 +105,11 @@ impl Area {
 }
 
 /// The identifier of the user event type `name` in this process.
-pub(crate) fn define_own_name(name: &[u8]) -> Result<EventTypeId, NameTooLong> {
+///
+/// # Errors
+///
+/// [`NameTooLong`] (`ENAMETOOLONG`).
+pub fn define_own_name(name: &[u8]) -> Result<EventTypeId, NameTooLong> {
     match process::parts_if_ready().or_else(process::parts_made_ready) {
         Some(parts) => names::define(parts, name),
         None if name.len() > tracer_common::event_type::TRACE_EVENT_NAME_MAX => {
@@ -101,7 +121,7 @@ pub(crate) fn define_own_name(name: &[u8]) -> Result<EventTypeId, NameTooLong> {
 }
 
 /// The process that this is, without a system call where the library has set itself up.
-pub(crate) fn own_pid() -> i32 {
+pub fn own_pid() -> i32 {
     // The program that records never makes an area.
     if cfg!(tracer_recorder) {
         return names::own_pid();
@@ -113,7 +133,7 @@ pub(crate) fn own_pid() -> i32 {
 }
 
 /// This process's descriptor of its area, while it is open.
-pub(crate) fn own_file() -> Option<std::os::fd::RawFd> {
+pub fn own_file() -> Option<std::os::fd::RawFd> {
     process::file()
 }
 
@@ -122,11 +142,11 @@ pub(crate) fn own_file() -> Option<std::os::fd::RawFd> {
 /// # Errors
 ///
 /// It has none, or none that can be opened any more.
-pub(crate) fn own_file_anew() -> std::io::Result<std::os::fd::OwnedFd> {
+pub fn own_file_anew() -> std::io::Result<std::os::fd::OwnedFd> {
     process::open_file_in_any_case().ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }
 
 /// The calling thread's `pthread_t`.
-pub(crate) fn own_thread_id() -> u64 {
+pub fn own_thread_id() -> u64 {
     tls::thread_id()
 }

@@ -86,7 +86,7 @@ pub(super) fn parts_if_ready() -> Option<Parts<'static>> {
 /// As [`parts_if_ready`], and makes ready where that has to be done. Async-signal-safe.
 #[cold]
 pub(super) fn parts_made_ready() -> Option<Parts<'static>> {
-    let _errno = ErrnoKept::new();
+    let _errno = ErrnoKept::keep();
     if STATE.setup.load(Acquire) == RAW {
         set_up();
     }
@@ -350,7 +350,7 @@ pub(super) fn is_traced_by(slot: usize, control: &StreamControl, generation: u32
 
 /// As [`share_over_exec`], for streams that this process itself has made or ended.
 pub(super) fn streams_changed() {
-    let _errno = ErrnoKept::new();
+    let _errno = ErrnoKept::keep();
     if let Some(parts) = parts_if_ready() {
         share_over_exec(parts);
     }

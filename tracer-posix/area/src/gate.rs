@@ -22,11 +22,11 @@ static NEVER: AtomicU32 = AtomicU32::new(0);
 pub static __linux_trace_gate: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const ASK).cast_mut());
 
 /// The library's own copy.
-pub(crate) static OWN: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const ASK).cast_mut());
+pub static OWN: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const ASK).cast_mut());
 
 /// Whether a trace point has to do anything.
 #[inline(always)]
-pub(crate) fn is_open() -> bool {
+pub fn is_open() -> bool {
     let word = OWN.load(Relaxed);
     // SAFETY: the pointer is to one of the words above, or to one of the area, which stays mapped
     // as long as the process lives.

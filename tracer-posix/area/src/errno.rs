@@ -3,7 +3,7 @@
 /// Until it is dropped, `errno` is ours to change, and the thread is not cancelled: the C library
 /// ends a cancelled thread in the middle of a call such as `open()`, and no call of Rust may be left
 /// in that way.
-pub(crate) struct ErrnoKept {
+pub struct ErrnoKept {
     errno: libc::c_int,
     cancel_state: libc::c_int,
 }
@@ -35,7 +35,7 @@ fn errno() -> *mut libc::c_int {
 
 impl ErrnoKept {
     /// Notes what `errno` is, and puts cancellation off.
-    pub(crate) fn new() -> Self {
+    pub fn keep() -> Self {
         // SAFETY: the place is the thread's own.
         let errno = unsafe { errno().read() };
         let mut cancel_state = 0;
@@ -51,7 +51,7 @@ impl ErrnoKept {
 
 impl Drop for ErrnoKept {
     fn drop(&mut self) {
-        // SAFETY: as in `new`; nothing is written to the null pointer.
+        // SAFETY: as in `keep`; nothing is written to the null pointer.
         unsafe { pthread_setcancelstate(self.cancel_state, std::ptr::null_mut()) };
         // SAFETY: the place is the thread's own.
         unsafe { errno().write(self.errno) };
@@ -59,12 +59,12 @@ impl Drop for ErrnoKept {
 }
 
 /// Until it is dropped, `errno` is ours to change: for what makes no call at which a thread can be cancelled.
-pub(crate) struct ErrnoAloneKept(libc::c_int);
+pub struct ErrnoAloneKept(libc::c_int);
 
 impl ErrnoAloneKept {
     /// Notes what `errno` is.
     #[inline]
-    pub(crate) fn new() -> Self {
+    pub fn keep() -> Self {
         Self(get())
     }
 }
@@ -84,9 +84,9 @@ mod tests {
     fn errno_and_the_cancel_state_come_back() {
         // SAFETY: the place is the thread's own.
         unsafe { errno().write(4711) };
-        let outer = ErrnoKept::new();
+        let outer = ErrnoKept::keep();
         assert_eq!(outer.cancel_state, 0);
-        let inner = ErrnoKept::new();
+        let inner = ErrnoKept::keep();
         assert_eq!(inner.cancel_state, PTHREAD_CANCEL_DISABLE);
         // SAFETY: the place is the thread's own.
         unsafe { errno().write(1) };
@@ -96,6 +96,6 @@ mod tests {
 
         // SAFETY: the place is the thread's own.
         assert_eq!(unsafe { errno().read() }, 4711);
-        assert_eq!(ErrnoKept::new().cancel_state, 0);
+        assert_eq!(ErrnoKept::keep().cancel_state, 0);
     }
 }

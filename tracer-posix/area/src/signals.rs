@@ -13,13 +13,13 @@ const RAISED_BY_INSTRUCTIONS: [c_int; 5] = [
 
 /// The thread's signal mask from before its signals were held back. Copied, never dropped.
 #[derive(Clone, Copy)]
-pub(crate) struct HeldBack {
+pub struct HeldBack {
     mask: libc::sigset_t,
 }
 
 impl HeldBack {
     /// Holds the thread's signals back.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         // SAFETY: a set of signals is plain integers.
         let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
         // SAFETY: a valid place.
@@ -35,7 +35,7 @@ impl HeldBack {
     }
 
     /// Lets them through again.
-    pub(crate) fn let_through(self) {
+    pub fn let_through(self) {
         let nowhere = std::ptr::null_mut();
         // SAFETY: the set is valid, and the old one is not asked for.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.mask, nowhere) };

@@ -10,21 +10,21 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 /// Something with a descriptor of ours.
 #[derive(Debug)]
-pub(crate) struct Guarded<T: AsFd> {
+pub struct Guarded<T: AsFd> {
     open: ManuallyDrop<T>,
     identity: Identity,
 }
 
 /// What is behind a descriptor: a file, a socket, shared memory. While it is open nothing else has the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub struct Identity {
     device: u64,
-    pub(crate) inode: u64,
+    pub inode: u64,
 }
 
 impl Identity {
     /// What is behind a number, if it is a descriptor.
-    pub(crate) fn of(number: RawFd) -> io::Result<Self> {
+    pub fn of(number: RawFd) -> io::Result<Self> {
         let mut stat = MaybeUninit::<libc::stat>::zeroed();
         // SAFETY: a valid place; a number that is no descriptor is an error, not a fault.
         if unsafe { libc::fstat(number, stat.as_mut_ptr()) } != 0 {
@@ -41,7 +41,7 @@ impl Identity {
 
 impl<T: AsFd> Guarded<T> {
     /// Guards what was just opened.
-    pub(crate) fn new(open: T) -> io::Result<Self> {
+    pub fn new(open: T) -> io::Result<Self> {
         let identity = Identity::of(open.as_fd().as_raw_fd())?;
         Ok(Self {
             open: ManuallyDrop::new(open),
@@ -50,17 +50,17 @@ impl<T: AsFd> Guarded<T> {
     }
 
     /// What is behind it.
-    pub(crate) fn identity(&self) -> Identity {
+    pub fn identity(&self) -> Identity {
         self.identity
     }
 
     /// Its number, whatever is behind it by now.
-    pub(crate) fn number(&self) -> RawFd {
+    pub fn number(&self) -> RawFd {
         self.open.as_fd().as_raw_fd()
     }
 
     /// It, if it is still open: `EBADF` when the program has closed it.
-    pub(crate) fn get(&self) -> io::Result<&T> {
+    pub fn get(&self) -> io::Result<&T> {
         if self.is_open() {
             Ok(&self.open)
         } else {

@@ -75,11 +75,7 @@ impl TargetSource {
     /// # Errors
     ///
     /// See [`TargetError`].
-    pub(crate) fn open_file(
-        file: OwnedFd,
-        pid: i32,
-        request: StreamRequest,
-    ) -> Result<Self, TargetError> {
+    pub fn open_file(file: OwnedFd, pid: i32, request: StreamRequest) -> Result<Self, TargetError> {
         let area = Area::of_file(file, pid)?;
         Self::open_in(Some(area), pid, request)
     }
