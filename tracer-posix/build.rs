@@ -1,4 +1,4 @@
-//! Names the shared library and keeps it loaded; puts the program that records into it.
+//! Puts the program that records into the library.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -19,9 +19,6 @@ const SOURCES: [&str; 6] = [
 
 fn main() -> io::Result<()> {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libposixtrace.so.0");
-    // Threads and the C library keep pointers to functions of ours for as long as they live.
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
     let mut hash = Hash::new();
     for folder in SOURCES {
         println!("cargo:rerun-if-changed={folder}");

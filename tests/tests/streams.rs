@@ -25,7 +25,8 @@ fn a_c_program_that_traces_itself_is_told_what_the_standard_says() {
 fn the_program_that_prints_the_defaults_is_strictly_standard_and_prints_sensible_values() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("defaults");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tracer-posix/examples/defaults.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../tracer-posix/libposixtrace/examples/defaults.c");
     let strict = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"];
     dist::compile_file("gcc", &source, &program, &strict, Linkage::Shared).unwrap();
 

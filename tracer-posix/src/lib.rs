@@ -5,7 +5,6 @@
 //! - [`census`]: how many streams there are in the system.
 //! - [`emit`]: trace points for Rust programs.
 //! - `layer()`: spans and events of the `tracing` crate as user events, behind the feature `tracing`.
-//! - `capi`: the C functions of `trace.h`.
 
 // The program that records needs a part of it.
 #![cfg_attr(
@@ -18,8 +17,6 @@
 )]
 
 pub mod agent;
-#[cfg(not(tracer_recorder))]
-pub mod capi;
 pub mod census;
 pub mod emit;
 #[cfg(feature = "tracing")]

@@ -146,6 +146,8 @@ pub fn own_file_anew() -> std::io::Result<std::os::fd::OwnedFd> {
     process::open_file_in_any_case().ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }
 
+pub use thread::own_tid;
+
 /// The calling thread's `pthread_t`.
 pub fn own_thread_id() -> u64 {
     tls::thread_id()

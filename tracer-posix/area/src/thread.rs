@@ -508,9 +508,14 @@ extern "C" fn on_exit() {
 #[unsafe(link_section = ".fini_array")]
 static ON_EXIT: extern "C" fn() = on_exit;
 
-fn own_tid() -> i32 {
+/// The calling thread, by the kernel's identifier.
+///
+/// Asked of the kernel: Rust's standard library names `gettid()` as a function that may be missing, and in a program without
+/// shared libraries, where nobody else calls it, it is.
+pub fn own_tid() -> i32 {
     // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::gettid() }
+    let tid = unsafe { libc::syscall(libc::SYS_gettid) };
+    i32::try_from(tid).unwrap_or(0)
 }
 
 #[cfg(test)]

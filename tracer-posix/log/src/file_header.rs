@@ -306,7 +306,7 @@ fn status_from(bits: u8, flush_error: i32) -> FinalStatus {
 mod tests {
     use super::*;
 
-    const TRACE_H: &str = include_str!("../../include/trace.h");
+    const TRACE_H: &str = include_str!("../../libposixtrace/include/trace.h");
 
     fn header() -> FileHeader {
         let attributes = Attributes::default()

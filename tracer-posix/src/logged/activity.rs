@@ -38,7 +38,8 @@ struct Words {
 
 /// How a stream and its log are, as their controller sees it without asking.
 #[derive(Debug)]
-pub(crate) struct Activity {
+#[doc(hidden)]
+pub struct Activity {
     words: NonNull<Words>,
     /// Threads of the controller that have asked for a flush and wait for its end.
     asking: AtomicU32,
@@ -124,18 +125,21 @@ impl Activity {
     }
 
     /// In the controller: a flush is asked for until what is returned is dropped.
-    pub(crate) fn asking(&self) -> Asking<'_> {
+    #[doc(hidden)]
+    pub fn asking(&self) -> Asking<'_> {
         self.asking.fetch_add(1, AcqRel);
         Asking(self)
     }
 
     /// In the controller: the status while a flush that it asked for goes on, or `None`.
-    pub(crate) fn status_of_flush(&self) -> Option<LoggedStatus> {
+    #[doc(hidden)]
+    pub fn status_of_flush(&self) -> Option<LoggedStatus> {
         (self.asking.load(Acquire) > 0).then(|| self.status())
     }
 
     /// The status as it was told last. What was lost, and an error of a flush, is told once.
-    pub(crate) fn status(&self) -> LoggedStatus {
+    #[doc(hidden)]
+    pub fn status(&self) -> LoggedStatus {
         let said = self.said().load(Acquire);
         let lost = self.words().lost.swap(0, Relaxed);
         LoggedStatus {
@@ -202,7 +206,8 @@ impl Drop for Flushing<'_> {
 }
 
 /// A flush that somebody waits for.
-pub(crate) struct Asking<'a>(&'a Activity);
+#[doc(hidden)]
+pub struct Asking<'a>(&'a Activity);
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {

@@ -1,5 +1,6 @@
 //! The controller's side of a stream with a log.
 
+use std::ffi::c_int;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -53,6 +54,15 @@ pub enum LogCallError {
 }
 
 impl LogCallError {
+    /// The number that the C functions return for it.
+    #[must_use]
+    pub fn error_number(&self) -> c_int {
+        match self {
+            Self::Gone(RecorderGone) => libc::EINVAL,
+            Self::Log(error) => error.raw_os_error().unwrap_or(libc::EIO),
+        }
+    }
+
     /// What a recorder's answer says.
     fn check(reply: &Reply) -> Result<(), Self> {
         match reply {
@@ -179,7 +189,8 @@ impl LoggedStream {
     }
 
     /// What the recorder is about, for threads that must not wait for what this stream was asked for.
-    pub(crate) fn activity(&self) -> &Arc<Activity> {
+    #[doc(hidden)]
+    pub fn activity(&self) -> &Arc<Activity> {
         &self.activity
     }
 

@@ -29,7 +29,8 @@ mod serve;
 mod socket;
 mod thread_names;
 
-pub(crate) use activity::Activity;
+#[doc(hidden)]
+pub use activity::Activity;
 pub use client::{LogCallError, LoggedStream, RecorderGone};
 #[doc(hidden)]
 pub use client::{ask_recorder, hear_recorder};

@@ -163,8 +163,9 @@ impl Stream {
     }
 
     /// The oldest event, if one can be had without collecting.
+    #[doc(hidden)]
     #[inline(always)]
-    pub(crate) fn next_held(&mut self) -> Option<Traced<'_>> {
+    pub fn next_held(&mut self) -> Option<Traced<'_>> {
         let event = self.stream.next_event()?;
         let realtime = self.clock.time(event.header.time);
         Some(Traced { event, realtime })
@@ -198,28 +199,33 @@ impl Stream {
     }
 
     /// Most bytes of memory that it takes to collect all that there is.
-    pub(crate) fn memory_needed(&self) -> usize {
+    #[doc(hidden)]
+    pub fn memory_needed(&self) -> usize {
         self.stream.memory_needed()
     }
 
-    pub(crate) fn start_for(&mut self, caller: Origin) {
+    #[doc(hidden)]
+    pub fn start_for(&mut self, caller: Origin) {
         self.stream.start(caller);
         self.ring();
     }
 
-    pub(crate) fn stop_for(&mut self, caller: Origin) {
+    #[doc(hidden)]
+    pub fn stop_for(&mut self, caller: Origin) {
         self.stream.stop(caller);
         self.ring();
     }
 
-    pub(crate) fn set_filter_for(&mut self, set: &EventSet, how: Filtering, caller: Origin) {
+    #[doc(hidden)]
+    pub fn set_filter_for(&mut self, set: &EventSet, how: Filtering, caller: Origin) {
         self.stream.set_filter(set, how, caller);
         self.ring();
     }
 
     /// Says that a reader is about to sleep, who has to collect once more. What wakes it; `None` where it has to look
     /// again and again.
-    pub(crate) fn announce_sleep(&mut self) -> Option<&Arc<Bell>> {
+    #[doc(hidden)]
+    pub fn announce_sleep(&mut self) -> Option<&Arc<Bell>> {
         if self.bell.is_none() {
             let word = self.stream.waiting_word()?;
             self.bell = Bell::new(word).ok();
@@ -228,7 +234,8 @@ impl Stream {
     }
 
     /// What wakes a reader, once there was one that slept.
-    pub(crate) fn bell(&self) -> Option<&Arc<Bell>> {
+    #[doc(hidden)]
+    pub fn bell(&self) -> Option<&Arc<Bell>> {
         self.bell.as_ref()
     }
 

@@ -4,11 +4,12 @@ use tracer_area as area;
 use tracer_engine::Origin;
 
 /// The calling thread, and the address that it calls from; 0 where that is not known.
-pub(crate) fn caller(address: u64) -> Origin {
+#[doc(hidden)]
+#[must_use]
+pub fn caller(address: u64) -> Origin {
     Origin {
         pid: area::own_pid(),
-        // SAFETY: takes nothing and cannot fail.
-        tid: unsafe { libc::gettid() },
+        tid: area::own_tid(),
         thread_id: area::own_thread_id(),
         program_address: address,
     }

@@ -11,7 +11,7 @@
 //!
 //! ```no_run
 //! use tracer_posix::emit::UserEvent;
-//! use tracer_posix::engine::Attributes;
+//! use tracer_engine::Attributes;
 //! use tracer_posix::stream::Stream;
 //!
 //! let request = UserEvent::open("request")?;
@@ -32,7 +32,8 @@ mod error;
 
 pub use crate::logged::{LogCallError, LoggedStatus, LoggedStream, RecorderGone};
 pub use active::{Stream, Traced};
-pub(crate) use caller::caller;
+#[doc(hidden)]
+pub use caller::caller;
 pub(crate) use clock::RealtimeClock;
 pub use error::CreateError;
 pub use tracer_log::LogReader;

@@ -19,7 +19,7 @@ pub struct Args {
 }
 
 /// The program that is traced.
-const SOURCE: &str = "tracer-posix/examples/worker.c";
+const SOURCE: &str = "tracer-posix/libposixtrace/examples/worker.c";
 
 /// How long each worker holds the lock: long enough that the timeline can be read.
 const HOLD_MILLISECONDS: &str = "100";

@@ -75,24 +75,23 @@ pub fn pieces() -> anyhow::Result<Vec<Piece>> {
     Ok(pieces)
 }
 
-/// Everything but the manual pages: what programs need. Cargo names the libraries after the crate; the linker and pkg-config know them
-/// under the name that stands here.
+/// Everything but the manual pages: what programs need.
 pub fn without_pages() -> Vec<Piece> {
-    let header = "tracer-posix/include/trace.h".to_owned();
+    let header = "tracer-posix/libposixtrace/include/trace.h".to_owned();
     let shared = Content::Compiled {
-        from: "target/release/libtracer_posix.so",
+        from: "target/shipped/libposixtrace.so",
         mode: 0o644,
     };
     let archive = Content::Archive {
-        from: "target/release/libtracer_posix.a",
-        exports: "tracer-posix/exports.txt",
+        from: "target/shipped/libposixtrace.a",
+        exports: "tracer-posix/libposixtrace/exports.txt",
     };
     let program = Content::Compiled {
-        from: "target/release/tracer-user",
+        from: "target/shipped/tracer-user",
         mode: 0o755,
     };
     let pkg_config = Content::Template {
-        from: "tracer-posix/posixtrace.pc.in",
+        from: "tracer-posix/libposixtrace/posixtrace.pc.in",
     };
     vec![
         Piece::new("bin/tracer-user", program),
@@ -115,20 +114,20 @@ pub fn without_pages() -> Vec<Piece> {
         Piece::new(
             "share/posixtrace/valgrind.supp",
             Content::Copy {
-                from: "tracer-posix/valgrind.supp".to_owned(),
+                from: "tracer-posix/libposixtrace/valgrind.supp".to_owned(),
                 mode: 0o644,
             },
         ),
         Piece::new(
             "lib/libposixtrace_musl.a",
             Content::CArchive {
-                from: "tracer-posix/musl/missing.c",
+                from: "tracer-posix/libposixtrace/musl/missing.c",
             },
         ),
         Piece::new(
             "lib/pkgconfig/posixtrace-musl.pc",
             Content::Template {
-                from: "tracer-posix/posixtrace-musl.pc.in",
+                from: "tracer-posix/libposixtrace/posixtrace-musl.pc.in",
             },
         ),
     ]

@@ -22,6 +22,7 @@ pub fn measure(is_quick: bool) -> anyhow::Result<Vec<Micro>> {
             "--quiet",
             "--package=tracer-posix",
             "--package=tracer-log",
+            "--package=libposixtrace",
             "--benches",
             "--",
         ])

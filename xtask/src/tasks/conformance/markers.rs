@@ -17,12 +17,14 @@ pub struct Test {
 }
 
 /// Where tests are, from the top folder.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 11] = [
     "tests/programs/standard",
     "tests/tests",
     "tracer-posix/src",
     "tracer-posix/area/src",
     "tracer-posix/engine/src",
+    "tracer-posix/libposixtrace/src",
+    "tracer-posix/libposixtrace/tests",
     "tracer-posix/log/src",
     "tracer-posix/log/tests",
     "tracer-posix/tests",

@@ -19,7 +19,7 @@ pub struct Args {
     pub check: bool,
 }
 
-const CLAUSES: &str = "tracer-posix/conformance/clauses.toml";
+const CLAUSES: &str = "tracer-posix/libposixtrace/conformance/clauses.toml";
 const TABLE: &str = "docs/conformance.md";
 
 /// Writes the table, or compares.

@@ -12,7 +12,7 @@ const HEAD: &str = "\
 # Conformance
 
 What IEEE 1003.1 asks of its tracing option, clause by clause in our words, and the tests that show that it is so. Made
-by `cargo xtask conformance` from [`clauses.toml`](../tracer-posix/conformance/clauses.toml) and the comments
+by `cargo xtask conformance` from [`clauses.toml`](../tracer-posix/libposixtrace/conformance/clauses.toml) and the comments
 `clause: ID` in the tests; do not edit. A number such as U14 names a [choice](#choices): the standard leaves the point
 open or contradicts itself there.
 ";

@@ -59,7 +59,7 @@ pub fn of_programs() -> anyhow::Result<()> {
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     process::run(
         workspace::cargo_for_host("run")
-            .args(["--quiet", "--release", "--package=tracer-user"])
+            .args(["--quiet", "--package=tracer-user"])
             .args(["--example=manual", "--"])
             .arg(&folder),
     )
@@ -141,7 +141,8 @@ mod tests {
             let text = fs::read_to_string(root.join(PAGES).join(page)).unwrap();
             named.extend(names(&text).unwrap());
         }
-        let exports = fs::read_to_string(root.join("tracer-posix/exports.txt")).unwrap();
+        let exports =
+            fs::read_to_string(root.join("tracer-posix/libposixtrace/exports.txt")).unwrap();
         for function in exports.lines().filter(|name| name.starts_with("posix_")) {
             assert!(named.iter().any(|name| name == function), "{function}");
         }

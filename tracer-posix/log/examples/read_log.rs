@@ -1,7 +1,7 @@
 //! Prints the events of a trace log, one a line, and what is missing.
 //!
 //! ```text
-//! cargo run --release -p tracer-posix --example read_log -- FILE
+//! cargo run --release -p tracer-log --example read_log -- FILE
 //! ```
 
 use std::error::Error;

@@ -16,10 +16,10 @@ use super::kind::Kind;
 use super::numbers::Invalid;
 use super::sanitizer;
 use super::types::TraceId;
-use crate::logged::Activity;
-use crate::stream::LoggedStatus;
 use tracer_area as area;
 use tracer_engine::{EventSet, Origin};
+use tracer_posix::logged::Activity;
+use tracer_posix::stream::LoggedStatus;
 
 /// How long a call that must not wait does so for another thread that uses the same stream.
 const AT_ONCE: Duration = Duration::from_millis(1);

@@ -10,11 +10,11 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
+use posixtrace::{LAYOUTS, constants};
 use tracer_common::event_type::{
     EVENT_SET_WORDS, EventTypeId, SYSTEM_EVENT_TYPES, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_MAX,
 };
 use tracer_engine::sizes::TRACE_NAME_MAX;
-use tracer_posix::capi::{LAYOUTS, constants};
 
 /// Hands a source to a compiler, every warning being an error.
 fn compile(compiler: &str, standard: &str, language: &str, source: &str) {

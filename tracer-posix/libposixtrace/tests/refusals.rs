@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::process::Command;
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
@@ -13,6 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
+use posixtrace::emit::posix_trace_event;
 use tracer_area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{Batch, Control, LossCause, Source, Unread};
@@ -119,10 +120,6 @@ fn what_is_not_read_when_the_stream_ends_is_counted_by_cause() {
         assert!(of(LossCause::NotRead), "{lost:?}");
         assert!(cause.is_none_or(of), "{lost:?}");
     }
-}
-
-unsafe extern "C" {
-    fn posix_trace_event(event: u32, data: *const c_void, length: usize);
 }
 
 /// What the handler emits, and from where.

@@ -2,10 +2,10 @@
 
 use std::ffi::c_int;
 
-use crate::stream::CreateError;
 use tracer_area::NameTooLong;
 use tracer_engine::{Filtering, Inheritance, LogFullPolicy, SetKind, StreamFullPolicy};
 use tracer_log::WriteError;
+use tracer_posix::stream::CreateError;
 
 /// An argument that is none of the values that the standard names, or no active stream's
 /// identifier: `EINVAL`.

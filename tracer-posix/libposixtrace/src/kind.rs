@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use tracer_common::event_type::EventTypeId;
 
-use crate::logged::Activity;
-use crate::stream::{LogCallError, LoggedStatus, LoggedStream, RecorderGone, Stream};
 use tracer_area::Bell;
 use tracer_engine::event::{Event, RealtimeNs};
 use tracer_engine::{Attributes, EventSet, Filtering, Origin};
 use tracer_log::LogReader;
+use tracer_posix::logged::Activity;
+use tracer_posix::stream::{LogCallError, LoggedStatus, LoggedStream, RecorderGone, Stream};
 
 use super::log_file::LogFile;
 use super::numbers::Invalid;
@@ -61,7 +61,7 @@ fn number(result: Result<(), LogCallError>) -> Number {
     match result {
         Ok(()) => Ok(0),
         Err(LogCallError::Gone(RecorderGone)) => Err(Invalid),
-        Err(LogCallError::Log(error)) => Ok(error.raw_os_error().unwrap_or(libc::EIO)),
+        Err(error) => Ok(error.error_number()),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::ffi::c_int;
 
-use crate::logged::Activity;
-use crate::stream::caller;
 use tracer_area::ErrnoKept;
 use tracer_engine::{EventSet, Filtering};
+use tracer_posix::logged::Activity;
+use tracer_posix::stream::caller;
 
 use super::call_address::with_call_address;
 use super::memory;

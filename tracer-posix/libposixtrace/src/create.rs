@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 
-use crate::stream::{CreateError, LoggedStream, Stream};
 use tracer_area::{self as area, ErrnoKept};
 use tracer_engine::Attributes;
 use tracer_log::LogReader;
+use tracer_posix::stream::{CreateError, LoggedStream, Stream};
 
 use super::clock;
 use super::kind::Kind;
