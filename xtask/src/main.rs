@@ -3,19 +3,10 @@
 //! Every task sets up what it needs first, so each of them works on a machine that has the
 //! toolchain and nothing else.
 
-mod bpf_linker;
-mod debug_sections;
-mod packages;
-mod privilege;
-mod process;
-mod python;
-mod tasks;
-mod tracefs;
-mod workspace;
-
 use std::process::ExitCode;
 
 use clap::Parser;
+use xtask::{tasks, workspace};
 
 /// Builds, tests and installs the project.
 #[derive(Parser)]

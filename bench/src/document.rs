@@ -10,7 +10,7 @@ use super::outcome::{Contender, Measure, Outcome, Verdict};
 use super::results::{Curve, Results};
 use super::spread::Spread;
 use super::{plot, text};
-use crate::workspace;
+use xtask::workspace;
 
 /// Writes the document and its plots.
 ///

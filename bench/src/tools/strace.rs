@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::background::{Background, lines_with, size};
 use super::{Attached, Seen, Tool, joined};
-use crate::tasks::bench::folder;
+use crate::folder;
 
 /// strace, following children.
 #[derive(Clone, Copy)]

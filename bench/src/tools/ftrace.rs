@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::{Attached, Seen, Tool, What, joined};
-use crate::tracefs::TRACEFS;
+use xtask::tracefs::TRACEFS;
 
 /// ftrace, into its ring in memory.
 #[derive(Clone, Copy)]

@@ -12,8 +12,8 @@ use super::super::tools::as_number;
 use super::super::tools::lttng::{Keeping, Session};
 use super::super::workbench::{Workbench, has};
 use super::{LIBRARY, NO_LOGS};
-use crate::process;
-use crate::tasks::bench::folder;
+use crate::folder;
+use xtask::process;
 
 /// One call, when an event is there.
 pub fn getnext(bench: &Workbench) -> anyhow::Result<Contest<'_>> {

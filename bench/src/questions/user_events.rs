@@ -6,7 +6,7 @@ use super::super::programs::{Printed, command, executable};
 use super::super::tools::lttng::{Keeping, Session};
 use super::super::workbench::Workbench;
 use super::LIBRARY;
-use crate::tasks::bench::folder;
+use crate::folder;
 
 const LTTNG: &str = "LTTng-UST, snapshot";
 

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 
 use super::folder;
 use super::programs::{self, LTTNG, OWN, UFTRACE, WITH_LOGS};
-use crate::{packages, process, workspace};
+use xtask::{packages, process, workspace};
 
 /// A prepared benchmark.
 pub struct Workbench {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{packages, process, workspace};
+use xtask::{packages, process, workspace};
 
 /// The machine, and what ran on it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 use super::results::Micro;
-use crate::{process, workspace};
+use xtask::{process, workspace};
 
 /// What they are called as a whole.
 pub const NAME: &str = "micro";

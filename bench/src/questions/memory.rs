@@ -14,7 +14,7 @@ use super::super::tools::lttng::{self, Keeping, Session};
 use super::super::tools::{Background, as_number, resident_kilobytes};
 use super::super::workbench::Workbench;
 use super::ATTACH;
-use crate::workspace;
+use xtask::workspace;
 
 /// Resident memory while one process is traced.
 pub fn resident(bench: &Workbench) -> anyhow::Result<Contest<'_>> {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::background::{Background, lines_with, number_before, size};
 use super::{Attached, Seen, Tool, What, joined};
-use crate::tasks::bench::folder;
+use crate::folder;
 
 /// `perf sched record`: everything the scheduler does, of all processes, to a file.
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 
 use super::super::contest::Run;
 use super::{Seen, Tool};
-use crate::process;
+use xtask::process;
 
 /// A shell that waits for a line and then becomes the command, in the same process.
 pub struct Gate {

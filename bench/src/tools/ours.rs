@@ -7,8 +7,8 @@ use anyhow::Context as _;
 
 use super::background::{Background, Finished, number_before, size};
 use super::{Attached, Seen, Tool, What};
-use crate::tasks::bench::folder;
-use crate::workspace;
+use crate::folder;
+use xtask::workspace;
 
 /// Our command line, printing text to a file.
 #[derive(Clone, Copy)]

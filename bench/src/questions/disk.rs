@@ -12,7 +12,7 @@ use super::super::tools::{OursIntoLog, Pinned, What, as_number, number_before, r
 use super::super::workbench::{Workbench, has};
 use super::switches::pipe;
 use super::{LIBRARY, NO_LOGS};
-use crate::tasks::bench::folder;
+use crate::folder;
 
 /// Our name for the command line that writes a log.
 const ATTACH_LOG: &str = "tracer-user attach --log";

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::background::{as_number, size};
-use crate::process;
-use crate::tasks::bench::folder;
+use crate::folder;
+use xtask::process;
 
 /// How a session keeps events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

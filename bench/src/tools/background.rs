@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 
 use super::super::folder;
-use crate::process;
+use xtask::process;
 
 /// How long a tool may take to begin or to end.
 const PATIENCE: Duration = Duration::from_secs(60);

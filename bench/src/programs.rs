@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, anyhow};
 
 use super::folder;
-use crate::{process, workspace};
+use xtask::{process, workspace};
 
 /// How a program is to be made.
 pub struct Recipe {

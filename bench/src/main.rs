@@ -23,17 +23,20 @@ mod tools;
 mod workbench;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
 
-use crate::tasks::{dist, setup};
-use crate::{packages, privilege, tracefs, workspace};
+use clap::Parser;
 use results::Results;
 use workbench::Workbench;
+use xtask::tasks::{dist, setup};
+use xtask::{packages, privilege, tracefs, workspace};
 
-/// What to measure.
-#[derive(clap::Args)]
-pub struct Args {
+/// Measures the project beside the tools that people use today.
+#[derive(Parser)]
+#[command(name = "cargo xtask bench", bin_name = "cargo xtask bench")]
+struct Args {
     /// Only questions whose name contains this (see the names in docs/performance.md)
     filter: Option<String>,
     /// Less work in each run: about four minutes instead of fifteen
@@ -51,11 +54,21 @@ pub struct Args {
     keep: bool,
 }
 
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
 /// Measures, prints, and writes the results.
 ///
 /// A whole run goes to `bench/results/` and `docs/performance.md`; a part of it, or a quick one,
 /// only to `target/bench/`, so that it does not take the place of better figures.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+fn run(args: &Args) -> anyhow::Result<()> {
     if args.setup {
         return packages::install_missing(packages::TO_BENCHMARK);
     }

@@ -12,7 +12,7 @@ use super::super::tools::{
 };
 use super::super::workbench::{Workbench, has};
 use super::{ATTACH, add_tools};
-use crate::tasks::bench::folder;
+use crate::folder;
 
 /// Forks, execs and exits, all of them traced.
 pub fn storm(bench: &Workbench) -> anyhow::Result<Contest<'_>> {

@@ -1,0 +1,17 @@
+//! What the tasks do, for the program that runs them and for the benchmark.
+
+#![allow(
+    missing_docs,
+    clippy::missing_errors_doc,
+    reason = "tasks of one project, whose failures are messages for whoever runs them"
+)]
+
+mod bpf_linker;
+mod debug_sections;
+pub mod packages;
+pub mod privilege;
+pub mod process;
+mod python;
+pub mod tasks;
+pub mod tracefs;
+pub mod workspace;
