@@ -39,7 +39,7 @@ const COUNTED_WITHIN: Duration = Duration::from_millis(500);
 /// Where a stream is flushed to.
 pub trait Flush {
     /// Takes away what the stream holds. It is called, for [`Origin::NONE`], also before an event for
-    /// which a stream under `POSIX_TRACE_FLUSH` has no room.
+    /// which a stream under `POSIX_TRACE_FLUSH` has no space.
     fn flush(&mut self, core: &mut StreamCore, types: &EventTypes, caller: Origin);
 }
 
@@ -100,7 +100,7 @@ impl<L: Flush> ActiveStream<L> {
         self.types = types;
     }
 
-    /// Adds a source and tells it what the stream wants.
+    /// Adds a source and hands it what the stream wants.
     pub fn add_source(&mut self, mut source: Box<dyn Source>) {
         source.control(&self.wanted());
         source.keep_newest(self.core.keeps_newest());
@@ -120,10 +120,10 @@ impl<L: Flush> ActiveStream<L> {
         // no event after it is missed.
         let mut wanted = self.wanted();
         wanted.running = true;
-        self.tell(&wanted);
+        self.control(&wanted);
         let at = self.settle();
         self.core.start(at, caller);
-        self.tell(&self.wanted());
+        self.control(&self.wanted());
     }
 
     /// Stops the stream; what is recorded stays readable.
@@ -132,7 +132,7 @@ impl<L: Flush> ActiveStream<L> {
     ///
     /// XSH `posix_trace_stop()`.
     pub fn stop(&mut self, caller: Origin) {
-        // Or those who emit meanwhile take the place of what came before the call.
+        // Or those who emit meanwhile overwrite what came before the call.
         for merged in &mut self.sources {
             merged.source.hold_emitters();
         }
@@ -144,9 +144,9 @@ impl<L: Flush> ActiveStream<L> {
             at = self.stopped;
             self.feed(at);
         }
-        self.make_room_for_own();
+        self.make_space_for_own();
         self.core.stop(at, caller);
-        self.tell(&self.wanted());
+        self.control(&self.wanted());
     }
 
     /// Changes the filter: the set of types that are not recorded.
@@ -156,9 +156,9 @@ impl<L: Flush> ActiveStream<L> {
     /// XSH `posix_trace_set_filter()`.
     pub fn set_filter(&mut self, set: &EventSet, how: Filtering, caller: Origin) {
         let at = self.settle();
-        self.make_room_for_own();
+        self.make_space_for_own();
         self.core.set_filter(set, how, at, caller);
-        self.tell(&self.wanted());
+        self.control(&self.wanted());
     }
 
     /// Drops everything recorded so far, and the filter.
@@ -169,7 +169,7 @@ impl<L: Flush> ActiveStream<L> {
     pub fn clear(&mut self) {
         let at = self.settle();
         self.core.clear(at);
-        self.tell(&self.wanted());
+        self.control(&self.wanted());
     }
 
     /// Collects from all sources, merges, and applies filter and policy. Returns the watermark up
@@ -299,7 +299,7 @@ impl<L: Flush> ActiveStream<L> {
     }
 
     /// Makes room for an event of the stream's own where that is made by a flush.
-    fn make_room_for_own(&mut self) {
+    fn make_space_for_own(&mut self) {
         if self.core.needs_flush_before_own() {
             self.flush(Origin::NONE);
         }
@@ -384,7 +384,7 @@ impl<L: Flush> ActiveStream<L> {
         self.next_event()
     }
 
-    /// The number of the user event type `name`, in the target as well as in this stream; defines it
+    /// The identifier of the user event type `name`, in the target as well as in this stream; defines it
     /// where it is new.
     ///
     /// # Standard
@@ -409,7 +409,7 @@ impl<L: Flush> ActiveStream<L> {
     /// Gives the sources up that are behind `until`, where the stream ends and they are not waited for any longer: what they have not
     /// brought counts as lost. Whether all of that could be counted, by `end`. The rest is collected as before.
     pub fn leave_sources_behind(&mut self, until: MonotonicNs, end: Instant) -> bool {
-        // No names can be had of a source that is gone.
+        // A source that is gone has no names.
         self.learn_event_types();
         let Self {
             merge,
@@ -429,7 +429,7 @@ impl<L: Flush> ActiveStream<L> {
         is_known
     }
 
-    /// The status now; that events were lost is told once.
+    /// The status now; that events were lost is reported once.
     ///
     /// # Standard
     ///
@@ -463,7 +463,7 @@ impl<L: Flush> ActiveStream<L> {
         &self.types
     }
 
-    /// The name of a type as text; its number where it has none.
+    /// The name of a type as text; its identifier where it has none.
     #[must_use]
     pub fn event_name(&self, id: EventTypeId) -> String {
         self.types.name(id).map_or_else(
@@ -480,8 +480,8 @@ impl<L: Flush> ActiveStream<L> {
     }
 
     /// Tells the sources what is wanted. What is filtered is not recorded from then on, and not just
-    /// left out when it comes here: for that they have to know the stream's numbers.
-    fn tell(&mut self, control: &Control) {
+    /// left out when it comes here: for that they have to know the stream's identifiers.
+    fn control(&mut self, control: &Control) {
         if control.filter != EventSet::EMPTY {
             self.learn_event_types();
         }

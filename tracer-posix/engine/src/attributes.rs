@@ -63,7 +63,7 @@ pub enum InvalidAttribute {
 }
 
 impl InvalidAttribute {
-    /// The number that the C functions return for it.
+    /// The error number that the C functions return.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
@@ -76,7 +76,7 @@ impl InvalidAttribute {
 impl Default for Attributes {
     fn default() -> Self {
         Self {
-            generation_version: TraceName::cut_from(GENERATION_VERSION),
+            generation_version: TraceName::truncated_from(GENERATION_VERSION),
             name: TraceName::EMPTY,
             creation_time: RealtimeNs(0),
             clock_resolution_ns: 1,
@@ -93,11 +93,11 @@ impl Default for Attributes {
 
 /// Choosing attributes, one at a time.
 impl Attributes {
-    /// Names the stream; at most `{TRACE_NAME_MAX}` - 1 bytes are kept.
+    /// Names the stream; at most `{TRACE_NAME_MAX}` - 1 bytes are stored.
     #[doc(alias = "posix_trace_attr_setname")]
     #[must_use]
     pub fn with_name(mut self, name: &str) -> Self {
-        self.name = TraceName::cut_from(name.as_bytes());
+        self.name = TraceName::truncated_from(name.as_bytes());
         self
     }
 
@@ -117,7 +117,7 @@ impl Attributes {
         self
     }
 
-    /// Most bytes of data kept of one user event.
+    /// Most bytes of data stored of one user event.
     #[doc(alias = "posix_trace_attr_setmaxdatasize")]
     #[must_use]
     pub fn with_max_data_size(mut self, bytes: usize) -> Self {
@@ -217,7 +217,7 @@ impl Attributes {
         self.stream_full_policy.unwrap_or(StreamFullPolicy::Loop)
     }
 
-    /// Most bytes of data kept of one user event.
+    /// Most bytes of data stored of one user event.
     #[doc(alias = "posix_trace_attr_getmaxdatasize")]
     #[must_use]
     pub fn max_data_size(&self) -> usize {
@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_string_is_kept_whole() {
+    fn the_version_string_is_stored_whole() {
         let attributes = Attributes::default();
 
         assert_eq!(

@@ -18,7 +18,7 @@ pub struct RealtimeNs(pub u64);
 pub enum Truncation {
     /// The data is whole.
     None,
-    /// The data was cut when the event was recorded.
+    /// The data was truncated when the event was recorded.
     Record,
 }
 
@@ -27,11 +27,11 @@ pub enum Truncation {
 pub struct EventHeader {
     /// When it was generated.
     pub time: MonotonicNs,
-    /// Its type, as the stream numbers it.
+    /// Its type, by the stream's identifier.
     pub event_type: EventTypeId,
-    /// Process it is about; 0 for none.
+    /// Process it concerns; 0 for none.
     pub pid: i32,
-    /// Thread it is about, as the kernel numbers it; 0 for none.
+    /// Thread it concerns, by the kernel's identifier; 0 for none.
     pub tid: i32,
     /// CPU on which it was generated, where known.
     pub cpu: Option<u32>,

@@ -60,14 +60,14 @@ impl EventSet {
 
     /// Puts a type in. An identifier beyond all is ignored.
     pub fn insert(&mut self, id: EventTypeId) {
-        if let Some((word, bit)) = self.place(id) {
+        if let Some((word, bit)) = self.word_and_bit(id) {
             *word |= bit;
         }
     }
 
     /// Takes a type out. An identifier beyond all is ignored.
     pub fn remove(&mut self, id: EventTypeId) {
-        if let Some((word, bit)) = self.place(id) {
+        if let Some((word, bit)) = self.word_and_bit(id) {
             *word &= !bit;
         }
     }
@@ -140,7 +140,7 @@ impl EventSet {
         set
     }
 
-    fn place(&mut self, id: EventTypeId) -> Option<(&mut u64, u64)> {
+    fn word_and_bit(&mut self, id: EventTypeId) -> Option<(&mut u64, u64)> {
         let word = self.words.get_mut((id.0 / 64) as usize)?;
         Some((word, Self::bit(id)))
     }
@@ -214,7 +214,7 @@ mod tests {
     fn types_without_a_process_are_system_types() {
         let set = EventSet::filled(SetKind::WithoutProcess);
 
-        // What the trace system tells by itself, and what CPUs do for nobody.
+        // What the trace system reports of its own accord, and what CPUs do for nobody.
         assert_eq!(set.iter().count(), 5 + 6);
         assert!(set.contains(EventTypeId::OVERFLOW) && set.contains(EventTypeId::IDLE_EXIT));
         assert!(!set.contains(EventTypeId::FAULT_KERNEL));

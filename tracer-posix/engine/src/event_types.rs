@@ -1,4 +1,4 @@
-//! The event types of one stream: numbers and names.
+//! The event types of one stream: identifiers and names.
 
 use std::collections::HashMap;
 
@@ -7,32 +7,32 @@ use tracer_common::event_type::{
     system_event_type,
 };
 
-/// The event types of one stream. Names and numbers are one to one.
+/// The event types of one stream. Names and identifiers are one to one.
 #[derive(Clone, Debug, Default)]
 pub struct EventTypes {
-    numbers: HashMap<Vec<u8>, EventTypeId>,
-    /// By number less that of the first named user type.
+    ids: HashMap<Vec<u8>, EventTypeId>,
+    /// By identifier less that of the first named user type.
     names: Vec<Option<Vec<u8>>>,
 }
 
-/// The number of the first user type with a name.
+/// The identifier of the first user type with a name.
 const FIRST_NAMED: u32 = FIRST_USER_EVENT + 1;
 
 impl EventTypes {
-    /// The number of the user event type `name`; defines it when it is new, as `preferred` where
-    /// that number is free. A predefined name gives the predefined number. When all are used up,
+    /// The identifier of the user event type `name`; defines it when it is new, as `preferred` where
+    /// that identifier is free. A predefined name gives the predefined identifier. When all are used up,
     /// here or where `preferred` comes from: the type without a name of its own.
     pub fn define_user(&mut self, name: &[u8], preferred: Option<EventTypeId>) -> EventTypeId {
         if let Some(predefined) = predefined_event_type(name) {
             return predefined;
         }
-        if let Some(known) = self.numbers.get(name) {
+        if let Some(known) = self.ids.get(name) {
             return *known;
         }
         if preferred == Some(EventTypeId::UNNAMED_USEREVENT) {
             return EventTypeId::UNNAMED_USEREVENT;
         }
-        // Others count up from the first number: what cannot have the number that it prefers is
+        // Others count up from the first identifier: what cannot have the one that it prefers is
         // given one from the end, where it is in nobody's way for longest.
         let index = preferred
             .and_then(index_of)
@@ -45,10 +45,10 @@ impl EventTypes {
             self.names.resize(index + 1, None);
         }
         let id = EventTypeId(FIRST_NAMED + u32::try_from(index).unwrap_or(0));
-        if let Some(place) = self.names.get_mut(index) {
-            *place = Some(name.to_vec());
+        if let Some(name_of_id) = self.names.get_mut(index) {
+            *name_of_id = Some(name.to_vec());
         }
-        self.numbers.insert(name.to_vec(), id);
+        self.ids.insert(name.to_vec(), id);
         id
     }
 
@@ -64,7 +64,7 @@ impl EventTypes {
         }
     }
 
-    /// The first type with this number or a higher one.
+    /// The first type with this identifier or a higher one.
     #[must_use]
     pub fn next_from(&self, id: EventTypeId) -> Option<EventTypeId> {
         (id.0..EVENT_ID_LIMIT)
@@ -72,10 +72,10 @@ impl EventTypes {
             .find(|id| self.name(*id).is_some())
     }
 
-    /// The number of a user type that has this name.
+    /// The identifier of the user type that has this name.
     #[must_use]
-    pub fn number(&self, name: &[u8]) -> Option<EventTypeId> {
-        self.numbers.get(name).copied()
+    pub fn id(&self, name: &[u8]) -> Option<EventTypeId> {
+        self.ids.get(name).copied()
     }
 
     fn is_free(&self, index: usize) -> bool {

@@ -47,7 +47,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 const USER: EventTypeId = EventTypeId(300);
 const CAPACITY: usize = 4096;
 
-/// What is emitted: the time is the event's number. Shared with the source.
+/// What is emitted: the time is the event's index. Shared with the source.
 #[derive(Clone, Default)]
 struct Emitted(Arc<Mutex<Waiting>>);
 

@@ -34,7 +34,7 @@ impl Merge {
     /// Collects a portion from each source that has more, or from all where none has; drops those that have ended, and feeds
     /// what is certain to be in order. Returns the time up to which it is: no source will bring anything older. `now` serves
     /// where no source has a say.
-    /// `flush` is called before an event for which a stream that is flushed has no room.
+    /// `flush` is called before an event for which a stream that is flushed has no space.
     pub(super) fn round(
         &mut self,
         sources: &mut Vec<Merged>,
@@ -144,9 +144,9 @@ impl Merge {
         let ready = self
             .events
             .partition_point(|event| event.header.time <= until);
-        // One that lies beyond what is certain waits for the events before it: it has its place after them.
-        let told = self.losses.partition_point(|loss| loss.since <= until);
-        let mut losses = self.losses.drain(..told).peekable();
+        // One that lies beyond what is certain waits for the events before it: it comes after them.
+        let certain = self.losses.partition_point(|loss| loss.since <= until);
+        let mut losses = self.losses.drain(..certain).peekable();
         for event in self.events.get(..ready).unwrap_or_default() {
             while let Some(loss) = losses.next_if(|loss| loss.since < event.header.time) {
                 core.feed_loss(loss);
@@ -171,13 +171,13 @@ impl Merge {
             self.data.clear();
             return;
         }
-        let mut kept = Vec::with_capacity(self.data.len());
+        let mut rest = Vec::with_capacity(self.data.len());
         for event in &mut self.events {
-            let start = kept.len();
-            kept.extend_from_slice(event.data(&self.data));
+            let start = rest.len();
+            rest.extend_from_slice(event.data(&self.data));
             event.data_start = start;
         }
-        self.data = kept;
+        self.data = rest;
     }
 }
 

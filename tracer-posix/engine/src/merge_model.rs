@@ -10,11 +10,11 @@ use super::{ActiveStream, StreamFullPolicy};
 use crate::event::{EventHeader, MonotonicNs, Truncation};
 use crate::source::{Batch, Control, Loss, LossCause, Source, Unread};
 
-/// An event: when, and which; its data is its number, so many times.
+/// An event: when, and which; its data is its index, so many times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Made {
     time: u64,
-    number: u8,
+    index: u8,
     length: usize,
 }
 
@@ -43,13 +43,13 @@ impl Source for Portions {
                 time: MonotonicNs(made.time),
                 event_type: USER,
                 pid: 1,
-                tid: i32::from(made.number),
+                tid: i32::from(made.index),
                 cpu: None,
                 thread_id: 1,
                 program_address: 0,
                 truncation: Truncation::None,
             };
-            batch.push(header, &vec![made.number; made.length]);
+            batch.push(header, &vec![made.index; made.length]);
         }
         batch.lose(Loss {
             cause: LossCause::KernelRingFull,
@@ -71,19 +71,19 @@ impl Source for Portions {
     fn control(&mut self, _: &Control) {}
 }
 
-/// What the stream gives out now, with the data's first byte as the number.
+/// What the stream gives out now, with the data's first byte as the index.
 fn given(stream: &mut ActiveStream) -> Vec<Made> {
     let mut all = Vec::new();
     while let Some(event) = stream.next_event() {
         if event.header.event_type == USER {
-            let number = u8::try_from(event.header.tid).unwrap();
+            let index = u8::try_from(event.header.tid).unwrap();
             assert!(
-                event.data.iter().all(|byte| *byte == number),
+                event.data.iter().all(|byte| *byte == index),
                 "another's data"
             );
             all.push(Made {
                 time: event.header.time.0,
-                number,
+                index,
                 length: event.data.len(),
             });
         }
@@ -93,9 +93,9 @@ fn given(stream: &mut ActiveStream) -> Vec<Made> {
 
 #[test]
 fn a_loss_is_marked_before_the_event_that_came_after_it() {
-    let made = |number: u8| Made {
-        time: 10 * u64::from(number),
-        number,
+    let made = |index: u8| Made {
+        time: 10 * u64::from(index),
+        index,
         length: 0,
     };
     let source = Portions::default();
@@ -127,10 +127,10 @@ fn a_loss_is_marked_before_the_event_that_came_after_it() {
 }
 
 #[test]
-fn a_loss_keeps_its_place_after_an_event_that_is_not_certain_yet() {
-    let made = |number: u8| Made {
-        time: 10 * u64::from(number),
-        number,
+fn a_loss_stays_after_an_event_that_is_not_certain_yet() {
+    let made = |index: u8| Made {
+        time: 10 * u64::from(index),
+        index,
         length: 0,
     };
     let (source, slower) = (Portions::default(), Portions::default());
@@ -172,7 +172,7 @@ fn a_loss_keeps_its_place_after_an_event_that_is_not_certain_yet() {
 
 proptest! {
     /// Events come out once, whole, in order of time, and none before all sources have vouched that no older
-    /// one comes; what is told to be lost is counted once.
+    /// one comes; what is reported lost is counted once.
     #[test]
     fn what_sources_bring_in_portions_comes_out_as_one_sorted_list(
         made in prop::collection::vec((0_usize..3, 1_u64..4, 0_usize..40), 0..60),
@@ -186,9 +186,9 @@ proptest! {
         let queue = |source: usize| sources[source].0.lock().unwrap();
         let mut expected = Vec::new();
         let mut time = 10;
-        for (number, (source, pause, length)) in (0_u8..).zip(made) {
+        for (index, (source, pause, length)) in (0_u8..).zip(made) {
             time += pause;
-            let made = Made { time, number, length };
+            let made = Made { time, index, length };
             queue(source).events.push(made);
             expected.push(made);
         }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What a full trace stream does with the next event (`stream-full-policy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StreamFullPolicy {
-    /// The oldest events make room.
+    /// The oldest events make space.
     Loop,
     /// The stream stops, and starts again when it has been emptied.
     UntilFull,
@@ -16,7 +16,7 @@ pub enum StreamFullPolicy {
 /// What a full trace log does with the next event (`log-full-policy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogFullPolicy {
-    /// The oldest events make room.
+    /// The oldest events make space.
     Loop,
     /// What is flushed from then on is discarded.
     UntilFull,

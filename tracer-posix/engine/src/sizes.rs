@@ -1,4 +1,4 @@
-//! How much room events take: the arithmetic behind stream-min-size.
+//! How much space events take: the arithmetic behind stream-min-size.
 
 use tracer_common::area::{MAX_DATA_BYTES, MAX_STREAM_BYTES as LARGEST, RECORD_HEADER_BYTES};
 use tracer_common::event_type::EVENT_SET_WORDS;
@@ -23,16 +23,16 @@ pub const MAX_STREAM_BYTES: usize = LARGEST as usize;
 /// Bytes that an event with `data_length` bytes of data takes in a stream.
 ///
 /// Never less than the same event takes in a thread's ring: the argument that a merge at reading
-/// time loses nothing that one global buffer would have kept rests on that.
+/// time loses nothing that one global buffer would have held rests on that.
 #[must_use]
 pub const fn event_size(data_length: usize) -> usize {
     data_length.saturating_add(EVENT_HEADER_BYTES + 7) & !7
 }
 
-/// Room set aside beyond the capacity for the START of a stream that is about to be full.
+/// Space set aside beyond the capacity for the START of a stream that is about to be full.
 pub(crate) const START_BYTES: usize = event_size(SET_BYTES);
 
-/// Room set aside beyond the capacity for the STOP of a stream that has become full.
+/// Space set aside beyond the capacity for the STOP of a stream that has become full.
 pub(crate) const STOP_BYTES: usize = event_size(size_of::<i32>());
 
 /// The smallest stream that keeps events of `max_data_size`: one of them, and one of each

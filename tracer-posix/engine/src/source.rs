@@ -11,7 +11,7 @@ use tracer_common::event_type::EventTypeId;
 use crate::event::{EventHeader, MonotonicNs};
 use crate::{EventSet, EventTypes};
 
-/// The word that a stream's emitters wake its reader by. It can be looked at as long as this is kept, whatever becomes of the
+/// The word that a stream's emitters wake its reader by. It can be looked at as long as this exists, whatever becomes of the
 /// stream.
 #[doc(hidden)]
 pub trait WaitingWord: fmt::Debug + Send + Sync {
@@ -19,7 +19,7 @@ pub trait WaitingWord: fmt::Debug + Send + Sync {
     fn word(&self) -> &AtomicU32;
 }
 
-/// A place where events of one stream come from.
+/// What events of one stream come from.
 pub trait Source: Send {
     /// Hands over everything recorded since the last call, or a portion of it, and states a watermark: whatever a
     /// later call brings is not older than it.
@@ -65,7 +65,7 @@ pub trait Source: Send {
 
     /// The stream records all that comes from here on, and keeps the newest of it, so many bytes as
     /// [`event_size`](crate::sizes::event_size) counts them: what more that came after an event pushes out need not be handed
-    /// over, if it is told as lost. `None`: all has to be.
+    /// over, if it is reported as lost. `None`: all has to be.
     fn keep_newest(&mut self, bytes: Option<usize>) {
         let _ = bytes;
     }
@@ -92,18 +92,18 @@ pub trait Source: Send {
     fn control(&mut self, control: &Control);
 
     /// Defines a user event type where the events come from, so that the target gets the same
-    /// number when it opens the name. `None` from a source that has no names of its own, or not
-    /// yet: then the stream chooses the number.
+    /// identifier when it opens the name. `None` from a source that has no names of its own, or not
+    /// yet: then the stream chooses the identifier.
     fn define_event_type(&mut self, name: &[u8]) -> Option<EventTypeId> {
         let _ = name;
         None
     }
 
-    /// Tells the names and the source's own numbers of all user event types that are defined where
-    /// the events come from, and is told the stream's number of each. Nothing from a source that
+    /// Reports the names and the source's own identifiers of all user event types that are defined where
+    /// the events come from, and gets the stream's identifier of each. Nothing from a source that
     /// has no names of its own.
-    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
-        let _ = tell;
+    fn event_types(&mut self, report: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
+        let _ = report;
     }
 }
 
@@ -123,7 +123,7 @@ pub enum Unread {
 pub struct Control {
     /// Whether the stream records.
     pub running: bool,
-    /// The types that are not wanted, in the stream's numbers.
+    /// The types that are not wanted, by the stream's identifiers.
     pub filter: EventSet,
 }
 
@@ -131,7 +131,7 @@ pub struct Control {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum LossCause {
-    /// The kernel's ring had no room.
+    /// The kernel's ring had no space.
     KernelRingFull,
     /// An eBPF program was not run because it was running on that CPU already.
     KernelMissed,
@@ -143,7 +143,7 @@ pub enum LossCause {
     KernelNotTold,
     /// A thread's ring was overwritten before it was read.
     ThreadRingOverwritten,
-    /// A thread's ring had no room, or its controller gave no sign of life for too long.
+    /// A thread's ring had no space, or its controller gave no sign of life for too long.
     ThreadRingFull,
     /// No ring could be had for a thread.
     NoThreadRing,
@@ -179,9 +179,9 @@ impl LossCause {
         Self::StreamFull,
     ];
 
-    /// The number that stands for it in a log. New causes get new numbers; none is ever used again.
+    /// Its identifier in logs. New causes get new ones; none is ever used again.
     #[must_use]
-    pub const fn number(self) -> u32 {
+    pub const fn log_id(self) -> u32 {
         match self {
             Self::KernelRingFull => 1,
             Self::KernelMissed => 2,
@@ -286,7 +286,7 @@ impl<'a> Batch<'a> {
 
     /// Adds an event with its data.
     pub fn push(&mut self, header: EventHeader, data: &[u8]) {
-        self.push_with(header, |room| room.extend_from_slice(data));
+        self.push_with(header, |buffer| buffer.extend_from_slice(data));
     }
 
     /// Adds an event whose data `write` appends to the vector it is given.
@@ -364,13 +364,13 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Whether the stream has a number for the user event type `name`.
+    /// Whether the stream knows the user event type `name`.
     #[must_use]
     pub fn knows_user_event_type(&self, name: &[u8]) -> bool {
-        self.types.number(name).is_some()
+        self.types.id(name).is_some()
     }
 
-    /// The stream's number for the user event type `name`, which the source itself numbers
+    /// The stream's identifier of the user event type `name`, whose identifier in the source is
     /// `own`; the same wherever no other source has taken it.
     pub fn user_event_type(&mut self, name: &[u8], own: EventTypeId) -> EventTypeId {
         self.types.define_user(name, Some(own))

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// `{TRACE_NAME_MAX}`. Callers of the C functions pass arrays of this size, so that names kept
-/// here are one byte shorter and leave room for the terminating null.
+/// `{TRACE_NAME_MAX}`. Callers of the C functions pass arrays of this size, so that names stored
+/// here are one byte shorter and leave space for the terminating null.
 pub const TRACE_NAME_MAX: usize = 64;
 
-/// Most bytes of a name that are kept.
-const KEPT: usize = TRACE_NAME_MAX - 1;
+/// Most bytes of a name that are stored.
+const MOST_BYTES: usize = TRACE_NAME_MAX - 1;
 
 /// A string of at most `{TRACE_NAME_MAX}` - 1 bytes, none of them null.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,13 +21,13 @@ impl TraceName {
         bytes: [0; TRACE_NAME_MAX],
     };
 
-    /// The start of `name` up to its first null, cut where it is too long.
+    /// The start of `name` up to its first null, truncated where it is too long.
     #[must_use]
-    pub fn cut_from(name: &[u8]) -> Self {
+    pub fn truncated_from(name: &[u8]) -> Self {
         let mut bytes = [0; TRACE_NAME_MAX];
         let given = name.iter().take_while(|byte| **byte != 0);
-        for (kept, given) in bytes.iter_mut().take(KEPT).zip(given) {
-            *kept = *given;
+        for (stored, given) in bytes.iter_mut().take(MOST_BYTES).zip(given) {
+            *stored = *given;
         }
         Self { bytes }
     }
@@ -36,7 +36,7 @@ impl TraceName {
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         let length = self.bytes.iter().position(|byte| *byte == 0);
-        self.bytes.split_at(length.unwrap_or(KEPT)).0
+        self.bytes.split_at(length.unwrap_or(MOST_BYTES)).0
     }
 
     /// The name with its terminating null, filled up with nulls.
@@ -57,8 +57,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_too_long_is_cut_and_keeps_its_null() {
-        let name = TraceName::cut_from(&[b'x'; 100]);
+    fn a_name_that_is_too_long_is_truncated_and_keeps_its_null() {
+        let name = TraceName::truncated_from(&[b'x'; 100]);
 
         assert_eq!(name.as_bytes().len(), TRACE_NAME_MAX - 1);
         assert_eq!(name.padded().last(), Some(&0));
@@ -66,6 +66,6 @@ mod tests {
 
     #[test]
     fn a_name_ends_at_its_first_null() {
-        assert_eq!(TraceName::cut_from(b"ab\0cd").as_bytes(), b"ab");
+        assert_eq!(TraceName::truncated_from(b"ab\0cd").as_bytes(), b"ab");
     }
 }

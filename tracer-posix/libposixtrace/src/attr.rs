@@ -263,7 +263,7 @@ pub unsafe extern "C" fn posix_trace_attr_setname(
         return libc::EINVAL;
     }
     // SAFETY: as promised by the caller.
-    let name = TraceName::cut_from(unsafe { CStr::from_ptr(name) }.to_bytes());
+    let name = TraceName::truncated_from(unsafe { CStr::from_ptr(name) }.to_bytes());
     // SAFETY: as promised by the caller.
     unsafe {
         set(attr, |attributes| {

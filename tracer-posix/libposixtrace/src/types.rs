@@ -75,8 +75,8 @@ impl TraceAttr {
             number => Some(StreamFullPolicy::from_number(number)?),
         };
         Ok(Attributes {
-            generation_version: TraceName::cut_from(&self.generation_version),
-            name: TraceName::cut_from(&self.name),
+            generation_version: TraceName::truncated_from(&self.generation_version),
+            name: TraceName::truncated_from(&self.name),
             creation_time: RealtimeNs(self.creation_time_ns),
             clock_resolution_ns: self.clock_resolution_ns,
             stream_min_size: size(self.stream_min_size),

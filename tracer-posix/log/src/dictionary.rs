@@ -39,7 +39,7 @@ pub(super) struct Comm {
 
 impl Comm {
     /// The start of `name`; no thread's name is longer.
-    pub fn cut_from(name: &[u8]) -> Self {
+    pub fn truncated_from(name: &[u8]) -> Self {
         let mut bytes = [0; COMM_BYTES];
         let mut length = 0;
         for (kept, given) in bytes.iter_mut().zip(name) {
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_name_is_cut_where_the_kernel_cuts_it() {
-        assert_eq!(Comm::cut_from(&[b'x'; 40]).as_bytes(), [b'x'; 16]);
-        assert_eq!(Comm::cut_from(b"").as_bytes(), b"");
+        assert_eq!(Comm::truncated_from(&[b'x'; 40]).as_bytes(), [b'x'; 16]);
+        assert_eq!(Comm::truncated_from(b"").as_bytes(), b"");
     }
 }

@@ -168,7 +168,7 @@ impl PacketBuilder {
             pid: header.pid,
             tid: header.tid,
             thread_id: header.thread_id,
-            comm: Comm::cut_from(comm),
+            comm: Comm::truncated_from(comm),
         };
         let entry = self.threads.enter(&thread);
         let index = entry.index();

@@ -242,8 +242,8 @@ fn check_crc(untrusted: &[u8], header_bytes: u32) -> Option<()> {
 
 fn attributes_from(raw: &RawFileHeader) -> Option<Attributes> {
     Some(Attributes {
-        generation_version: TraceName::cut_from(&raw.generation_version),
-        name: TraceName::cut_from(&raw.trace_name),
+        generation_version: TraceName::truncated_from(&raw.generation_version),
+        name: TraceName::truncated_from(&raw.trace_name),
         creation_time: RealtimeNs(raw.creation_time.get()),
         clock_resolution_ns: raw.clock_resolution.get(),
         stream_min_size: usize::try_from(raw.stream_min_size.get()).ok()?,

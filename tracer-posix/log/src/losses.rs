@@ -85,7 +85,7 @@ impl LossCounts {
     fn numbered(&self) -> impl Iterator<Item = (u32, u64)> {
         let stream = LossCause::ALL
             .into_iter()
-            .map(LossCause::number)
+            .map(LossCause::log_id)
             .zip(self.stream);
         stream
             .chain([
@@ -101,7 +101,7 @@ impl LossCounts {
         let known = LossCause::ALL
             .into_iter()
             .zip(&mut self.stream)
-            .find(|(cause, _)| cause.number() == number_of_cause)
+            .find(|(cause, _)| cause.log_id() == number_of_cause)
             .map(|(_, count)| count);
         let place = match (known, number_of_cause) {
             (Some(place), _) => place,
@@ -117,7 +117,7 @@ impl LossCounts {
     pub fn put(&self, bytes: &mut Vec<u8>) {
         let numbers = LossCause::ALL
             .into_iter()
-            .map(LossCause::number)
+            .map(LossCause::log_id)
             .zip(self.stream);
         let used = numbers.filter(|(_, count)| *count > 0);
         let log = [

@@ -97,7 +97,7 @@ pub(super) fn definition<'a>(cursor: &mut Cursor<'a>) -> Option<(EventTypeId, &'
 pub(super) fn can_be_defined(types: &EventTypes, id: EventTypeId, name: &[u8]) -> bool {
     let is_named_user_type = id.0 > FIRST_USER_EVENT && id.0 < EVENT_ID_LIMIT;
     let number_fits = types.name(id).is_none_or(|known| known == name);
-    let name_fits = types.number(name).is_none_or(|known| known == id);
+    let name_fits = types.id(name).is_none_or(|known| known == id);
     is_named_user_type && number_fits && name_fits
 }
 

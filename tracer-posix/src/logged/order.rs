@@ -132,8 +132,8 @@ impl SentAttributes {
 
     fn received(&self) -> Attributes {
         Attributes {
-            generation_version: TraceName::cut_from(&self.generation_version),
-            name: TraceName::cut_from(&self.name),
+            generation_version: TraceName::truncated_from(&self.generation_version),
+            name: TraceName::truncated_from(&self.name),
             creation_time: RealtimeNs(self.creation_time),
             clock_resolution_ns: self.clock_resolution_ns,
             stream_min_size: self.stream_min_size,

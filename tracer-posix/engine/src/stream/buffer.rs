@@ -8,7 +8,7 @@ use super::packed::{self, Entry, MOST_HEAD, Remembered};
 use crate::event::{EventHeader, MonotonicNs};
 use crate::sizes::event_size;
 
-/// A place in the sequence where events are missing. Takes no room.
+/// A point in the sequence where events are missing. Takes no space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     /// When the first of them was generated, as closely as is known.
@@ -49,7 +49,7 @@ impl Buffer {
         self.events
     }
 
-    /// Adds an event at the newest end. One that is not accounted takes none of the stream's room.
+    /// Adds an event at the newest end. One that is not accounted takes none of the stream's space.
     pub(super) fn push(&mut self, header: &EventHeader, data: &[u8], is_accounted: bool) {
         self.blocks.push(MOST_HEAD + data.len(), |known, block| {
             known.pack(header, data, is_accounted, block);
@@ -81,7 +81,7 @@ impl Buffer {
         self.read == self.blocks.end()
     }
 
-    /// Takes the oldest event away to make room, and leaves a gap in its place. `false` when there
+    /// Takes the oldest event away to make space, and leaves a gap instead. `false` when there
     /// is none.
     pub(super) fn overwrite_oldest(&mut self) -> bool {
         if self.events == 0 {
@@ -166,46 +166,46 @@ impl Buffer {
     }
 }
 
-/// A place between two entries.
+/// A position between two entries.
 #[derive(Clone, Default)]
 struct Cursor {
-    /// The block's number, counted from the first that there ever was.
+    /// The block's index, counted from the first that there ever was.
     block: u64,
     offset: usize,
-    /// What was told in the block before.
+    /// The threads that were described in the block before it.
     known: Remembered,
 }
 
 impl PartialEq for Cursor {
     fn eq(&self, other: &Self) -> bool {
-        self.place() == other.place()
+        self.position() == other.position()
     }
 }
 
 impl PartialOrd for Cursor {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        self.place().partial_cmp(&other.place())
+        self.position().partial_cmp(&other.position())
     }
 }
 
 impl PartialEq<(u64, usize)> for Cursor {
     fn eq(&self, other: &(u64, usize)) -> bool {
-        self.place() == *other
+        self.position() == *other
     }
 }
 
 impl Cursor {
-    fn place(&self) -> (u64, usize) {
+    fn position(&self) -> (u64, usize) {
         (self.block, self.offset)
     }
 
     /// The next entry, which it passes, and an event's data.
     #[inline(always)]
     fn next<'a>(&mut self, blocks: &'a Blocks) -> Option<(Entry, &'a [u8])> {
-        let mut bytes = blocks.from(self.place())?;
+        let mut bytes = blocks.from(self.position())?;
         if bytes.is_empty() {
             self.go_to_next_block(blocks);
-            bytes = blocks.from(self.place())?;
+            bytes = blocks.from(self.position())?;
         }
         let entry = self.known.unpack(bytes)?;
         let passed = bytes.get(..entry.bytes())?;
@@ -219,13 +219,13 @@ impl Cursor {
 
     fn is_at_gap(&mut self, blocks: &Blocks) -> bool {
         self.go_to_next_block(blocks);
-        blocks.from(self.place()).is_some_and(packed::is_gap)
+        blocks.from(self.position()).is_some_and(packed::is_gap)
     }
 
     /// At the end of a block that others follow, what follows is in the next one.
     #[cold]
     fn go_to_next_block(&mut self, blocks: &Blocks) {
-        if blocks.from(self.place()).is_some_and(<[u8]>::is_empty)
+        if blocks.from(self.position()).is_some_and(<[u8]>::is_empty)
             && blocks.from((self.block + 1, 0)).is_some()
         {
             self.block += 1;
@@ -239,9 +239,9 @@ impl Cursor {
 #[derive(Default)]
 struct Blocks {
     blocks: VecDeque<Vec<u8>>,
-    /// The number of the first one.
+    /// The index of the first one.
     first: u64,
-    /// What was told in the last one.
+    /// The threads that were described in the last one.
     known: Remembered,
     /// A block that was read, for the next one.
     spare: Option<Vec<u8>>,
@@ -251,7 +251,7 @@ impl Blocks {
     /// Large enough that what is left free at a block's end is little, and small enough for a small stream.
     const BLOCK: usize = 32 * 1024;
 
-    /// Where the next entry will be, if it has room there.
+    /// Where the next entry will be, if it has space there.
     fn end(&self) -> (u64, usize) {
         let before_last = u64::try_from(self.blocks.len().saturating_sub(1)).unwrap_or(0);
         (
@@ -263,8 +263,8 @@ impl Blocks {
     /// Appends an entry of so many bytes at most.
     #[inline]
     fn push(&mut self, bytes: usize, pack: impl FnOnce(&mut Remembered, &mut Vec<u8>)) {
-        let has_room = |block: &Vec<u8>| block.capacity() - block.len() >= bytes;
-        if !self.blocks.back().is_some_and(has_room) {
+        let has_space = |block: &Vec<u8>| block.capacity() - block.len() >= bytes;
+        if !self.blocks.back().is_some_and(has_space) {
             self.begin_block(bytes);
         }
         if let Some(block) = self.blocks.back_mut() {
@@ -294,7 +294,7 @@ impl Blocks {
         }
     }
 
-    /// What lies from a place to the end of its block.
+    /// What lies from a position to the end of its block.
     #[inline(always)]
     fn from(&self, (block, offset): (u64, usize)) -> Option<&[u8]> {
         let index = usize::try_from(block.checked_sub(self.first)?).ok()?;

@@ -42,12 +42,12 @@ impl Filtering {
     }
 }
 
-/// What `posix_trace_get_status()` tells of a stream.
+/// What `posix_trace_get_status()` reports of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Whether it records (`POSIX_TRACE_RUNNING`).
     pub is_running: bool,
-    /// Whether its room is used up (`POSIX_TRACE_FULL`).
+    /// Whether its space is used up (`POSIX_TRACE_FULL`).
     pub is_full: bool,
     /// Whether events were lost since this was last asked (`POSIX_TRACE_OVERRUN`).
     pub is_overrun: bool,
@@ -69,7 +69,7 @@ enum Activity {
 /// An active stream without its sources.
 pub struct StreamCore {
     policy: StreamFullPolicy,
-    /// Bytes for events, room for an automatic STOP not counted.
+    /// Bytes for events, space for an automatic STOP not counted.
     capacity: usize,
     activity: Activity,
     is_full: bool,
@@ -200,7 +200,7 @@ impl StreamCore {
         self.buffer.push(header, data, true);
     }
 
-    /// The stream stops itself. The STOP takes none of the room: it has room of its own.
+    /// The stream stops itself. The STOP takes none of the space: it has space of its own.
     fn stop_full(&mut self, at: MonotonicNs) {
         self.activity = Activity::StoppedFull;
         self.is_full = true;
@@ -248,7 +248,7 @@ impl StreamCore {
         if self.is_running() {
             self.record_own(EventTypeId::STOP, caller, &CALLED.to_ne_bytes());
         }
-        // Recording the STOP may have filled the stream; the call stands all the same.
+        // Recording the STOP may have filled the stream; the call counts all the same.
         self.activity = Activity::Suspended;
     }
 
@@ -296,18 +296,18 @@ impl StreamCore {
         }
     }
 
-    /// Whether a stream that is flushed has no room for this event, which would be recorded.
+    /// Whether a stream that is flushed has no space for this event, which would be recorded.
     #[must_use]
     pub fn needs_flush_before(&self, header: &EventHeader, data_length: usize) -> bool {
-        let has_room =
+        let has_space =
             || self.buffer.used().saturating_add(event_size(data_length)) <= self.capacity;
         self.policy == StreamFullPolicy::Flush
             && matches!(self.activity, Activity::Running { since, .. } if header.time >= since)
             && !self.filter.contains(header.event_type)
-            && !has_room()
+            && !has_space()
     }
 
-    /// Whether a stream that is flushed has no room for an event of its own.
+    /// Whether a stream that is flushed has no space for an event of its own.
     #[must_use]
     pub fn needs_flush_before_own(&self) -> bool {
         self.policy == StreamFullPolicy::Flush
@@ -319,13 +319,13 @@ impl StreamCore {
                 > self.capacity
     }
 
-    /// Whether half of the room is used up.
+    /// Whether half of the space is used up.
     #[must_use]
     pub fn is_half_full(&self) -> bool {
         self.buffer.used() >= self.capacity / 2
     }
 
-    /// A flush begins: records `FLUSH_START` if the stream runs. It takes none of the room, since
+    /// A flush begins: records `FLUSH_START` if the stream runs. It takes none of the space, since
     /// the flush takes it away at once.
     pub fn begin_flush(&mut self, caller: Origin) {
         let event_type = EventTypeId::FLUSH_START;
@@ -343,7 +343,7 @@ impl StreamCore {
         }
     }
 
-    /// Records that the trace system failed, with the number of the error, if the stream runs.
+    /// Records that the trace system failed, with the error number, if the stream runs.
     pub fn report_error(&mut self, error: i32) {
         if self.is_running() {
             self.record_own(EventTypeId::ERROR, Origin::NONE, &error.to_ne_bytes());
@@ -390,7 +390,7 @@ impl StreamCore {
                 }
                 Oldest::Event(header) => {
                     self.ledger.reported += 1;
-                    self.make_room(now);
+                    self.free_space(now);
                     return Some(self.reported(header));
                 }
             }
@@ -412,9 +412,9 @@ impl StreamCore {
         self.activity == Activity::StoppedFull && self.buffer.events() == 1
     }
 
-    /// After an event was read: the stream has room again, and restarts when it is empty.
+    /// After an event was read: the stream has space again, and restarts when it is empty.
     #[inline]
-    fn make_room(&mut self, now: impl FnOnce() -> MonotonicNs) {
+    fn free_space(&mut self, now: impl FnOnce() -> MonotonicNs) {
         self.is_full = false;
         if self.activity == Activity::StoppedFull && self.buffer.events() == 0 {
             let at = self.horizon.max(now());
@@ -435,7 +435,7 @@ impl StreamCore {
         }
     }
 
-    /// The status now; that events were lost is told once.
+    /// The status now; that events were lost is reported once.
     pub fn status(&mut self) -> Status {
         let is_running = self.is_running();
         let is_overrun = std::mem::take(&mut self.is_overrun);
@@ -452,7 +452,7 @@ impl StreamCore {
         matches!(self.activity, Activity::Running { .. })
     }
 
-    /// Whether its room is used up.
+    /// Whether its space is used up.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.is_full
@@ -496,7 +496,7 @@ impl StreamCore {
 pub struct Origin {
     /// Process; 0 for the trace system.
     pub pid: i32,
-    /// Thread, as the kernel numbers it; 0 for the trace system.
+    /// Thread, by the kernel's identifier; 0 for the trace system.
     pub tid: i32,
     /// The thread's `pthread_t`; 0 for the trace system.
     pub thread_id: u64,
@@ -542,7 +542,7 @@ mod tests {
             .collect()
     }
 
-    /// A started stream with room for `events` events without data, its START already read.
+    /// A started stream with space for `events` events without data, its START already read.
     fn started(policy: StreamFullPolicy, events: usize) -> StreamCore {
         let mut core = StreamCore::new(policy, event_size(0) * events);
         core.filter.insert(EventTypeId::START);

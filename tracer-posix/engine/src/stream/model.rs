@@ -45,7 +45,7 @@ fn user_event(time: MonotonicNs) -> EventHeader {
     }
 }
 
-/// An event as the model holds it: when, what, and whether it takes room.
+/// An event as the model holds it: when, what, and whether it takes space.
 #[derive(Clone, Debug, PartialEq)]
 struct Held {
     time: u64,
@@ -222,7 +222,7 @@ fn agrees(policy: StreamFullPolicy, ops: Vec<Op>) -> Result<(), TestCaseError> {
     prop_assert_eq!(status.is_running, model.is_running);
     prop_assert_eq!(status.is_full, model.is_full);
     prop_assert_eq!(status.is_overrun, model.overrun);
-    prop_assert!(!core.status().is_overrun, "told once");
+    prop_assert!(!core.status().is_overrun, "reported once");
     let lost = core.ledger().lost(LossCause::StreamOverwritten)
         + core.ledger().lost(LossCause::StreamFull);
     prop_assert_eq!(lost, model.lost);

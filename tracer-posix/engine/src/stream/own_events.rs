@@ -28,7 +28,7 @@ fn set_of(types: &[EventTypeId]) -> EventSet {
     set
 }
 
-/// A started stream with room for some events, its START already read.
+/// A started stream with space for some events, its START already read.
 fn started(policy: StreamFullPolicy) -> StreamCore {
     let mut core = StreamCore::new(policy, event_size(0) * 4);
     core.start(MonotonicNs(1), Origin::NONE);
@@ -119,7 +119,7 @@ fn what_was_shown_and_then_overwritten_makes_nobody_skip_an_event() {
     let mut shown = |core: &mut StreamCore| core.show_next(&mut data).map(|header| header.time.0);
     (2..6).for_each(|time| core.feed(user_event(time), b""));
     assert_eq!([shown(&mut core), shown(&mut core)], [Some(2), Some(3)]);
-    // One that was shown makes room, then both and one that was not.
+    // One that was shown makes space, then both and one that was not.
     core.feed(user_event(6), b"");
     assert_eq!(shown(&mut core), Some(4));
     (7..10).for_each(|time| core.feed(user_event(time), b""));

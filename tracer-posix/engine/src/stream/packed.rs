@@ -1,7 +1,7 @@
 //! The entries of a stream's buffer as bytes.
 //!
-//! What is held takes no more than it counts for, and hardly more than it took in the chunk that it came from: a thread's numbers stand
-//! once in a block, where they are told, and are remembered from there on by whoever writes or reads the block.
+//! What is held takes no more than it counts for, and hardly more than it took in the chunk that it came from: a thread's identifiers are
+//! once in a block, where it is first seen, and are remembered from there on by whoever writes or reads the block.
 
 use tracer_common::event_type::EventTypeId;
 
@@ -44,11 +44,11 @@ impl Entry {
 const IS_GAP: u32 = 1 << 31;
 const IS_ACCOUNTED: u32 = 1 << 30;
 const IS_CUT: u32 = 1 << 29;
-/// The thread's numbers follow: they are not remembered.
-const TELLS_WHO: u32 = 1 << 28;
-const LENGTH: u32 = TELLS_WHO - 1;
+/// The thread's identifiers follow: they are not remembered.
+const DESCRIBES_THREAD: u32 = 1 << 28;
+const LENGTH: u32 = DESCRIBES_THREAD - 1;
 
-/// Bytes of a gap, of the head of an event, and of a thread's numbers.
+/// Bytes of a gap, of the head of an event, and of a thread's identifiers.
 const GAP: usize = 16;
 const HEAD: usize = 32;
 const WHO: usize = 16;
@@ -69,29 +69,29 @@ struct Who {
     thread_id: u64,
 }
 
-/// The threads that were told in a block so far; some of them.
+/// The threads that were described in a block so far; some of them.
 #[derive(Clone)]
-pub(super) struct Remembered([Who; Self::PLACES]);
+pub(super) struct Remembered([Who; Self::ENTRIES]);
 
 impl Default for Remembered {
     fn default() -> Self {
-        Self([Who::default(); Self::PLACES])
+        Self([Who::default(); Self::ENTRIES])
     }
 }
 
 impl Remembered {
-    const PLACES: usize = 64;
+    const ENTRIES: usize = 64;
 
     /// Where a thread would be remembered.
     #[inline]
-    fn place_of(tid: i32) -> u8 {
-        // Below the number of places.
+    fn index_of(tid: i32) -> u8 {
+        // Below the count of entries.
         (tid.unsigned_abs() % 64) as u8
     }
 
     #[inline]
-    fn at(&mut self, place: u8) -> &mut Who {
-        &mut self.0[usize::from(place) % Self::PLACES]
+    fn at(&mut self, index: u8) -> &mut Who {
+        &mut self.0[usize::from(index) % Self::ENTRIES]
     }
 
     /// Forgets all: a block begins.
@@ -120,14 +120,14 @@ impl Remembered {
             tid: header.tid,
             thread_id: header.thread_id,
         };
-        let place = Self::place_of(who.tid);
-        let is_new = std::mem::replace(self.at(place), who) != who;
+        let index = Self::index_of(who.tid);
+        let is_new = std::mem::replace(self.at(index), who) != who;
         // Nobody records a quarter of a gigabyte in one event.
         let mut word = u32::try_from(data.len()).unwrap_or(u32::MAX) & LENGTH;
         for (flag, is_set) in [
             (IS_ACCOUNTED, is_accounted),
             (IS_CUT, header.truncation == Truncation::Record),
-            (TELLS_WHO, is_new),
+            (DESCRIBES_THREAD, is_new),
         ] {
             word |= if is_set { flag } else { 0 };
         }
@@ -138,7 +138,7 @@ impl Remembered {
         head[4..8].copy_from_slice(&header.event_type.0.to_ne_bytes());
         head[24..28].copy_from_slice(&cpu_plus_one.to_ne_bytes());
         head[16..24].copy_from_slice(&header.program_address.to_ne_bytes());
-        head[28] = place;
+        head[28] = index;
         if is_new {
             head[32..36].copy_from_slice(&who.pid.to_ne_bytes());
             head[36..40].copy_from_slice(&who.tid.to_ne_bytes());
@@ -160,12 +160,12 @@ impl Remembered {
             return Some(Entry::Gap(time));
         }
         let head: &[u8; HEAD] = bytes.first_chunk()?;
-        let place = head[28];
-        let is_told = word & TELLS_WHO != 0;
-        if is_told {
-            *self.at(place) = Self::told(&bytes[HEAD..])?;
+        let index = head[28];
+        let is_described = word & DESCRIBES_THREAD != 0;
+        if is_described {
+            *self.at(index) = Self::described(&bytes[HEAD..])?;
         }
-        let who = *self.at(place);
+        let who = *self.at(index);
         Some(Entry::Event(Event {
             header: EventHeader {
                 time,
@@ -181,13 +181,13 @@ impl Remembered {
                     Truncation::Record
                 },
             },
-            head: if is_told { MOST_HEAD } else { HEAD },
+            head: if is_described { MOST_HEAD } else { HEAD },
             data_length: usize::try_from(word & LENGTH).ok()?,
             is_accounted: word & IS_ACCOUNTED != 0,
         }))
     }
 
-    fn told(bytes: &[u8]) -> Option<Who> {
+    fn described(bytes: &[u8]) -> Option<Who> {
         let (pid, rest) = bytes.split_first_chunk()?;
         let (tid, rest) = rest.split_first_chunk()?;
         Some(Who {
@@ -200,14 +200,14 @@ impl Remembered {
 
 #[inline(always)]
 fn u32_at<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
-    let mut number = [0; 4];
-    number.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_ne_bytes(number)
+    let mut value = [0; 4];
+    value.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_ne_bytes(value)
 }
 
 #[inline(always)]
 fn u64_at<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
-    let mut number = [0; 8];
-    number.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_ne_bytes(number)
+    let mut value = [0; 8];
+    value.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_ne_bytes(value)
 }
