@@ -108,7 +108,7 @@ pub fn read(path: &Path, numbered: &str) -> anyhow::Result<Found> {
         found.numbers.entry(thread).or_default().push(number);
     }
     let damage = log.damage();
-    ensure!(damage.places == 0, "{damage:?}");
+    ensure!(damage.sites == 0, "{damage:?}");
     found.lost = LossCause::ALL.iter().map(|cause| log.lost(*cause)).sum();
     found.lost_in_log = log.lost_in_log();
     Ok(found)

@@ -21,7 +21,7 @@ use tracer_log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, Log
 
 const EVENTS: u64 = 500_000;
 
-/// User events with 32 bytes of data, from two threads on two CPUs; or a thread switch, as the kernel tells it.
+/// User events with 32 bytes of data, from two threads on two CPUs; or a thread switch, as the kernel reports it.
 #[derive(Clone, Copy)]
 enum Mix {
     User,
@@ -45,11 +45,11 @@ fn write(file: &File, mix: Mix, events: u64) {
         max_size: 0,
     };
     let mut writer = LogWriter::create(file.try_clone().unwrap(), &header, options).unwrap();
-    for number in 0..events {
-        let thread = i32::from(number / 8 % 2 == 1);
-        let switch = 37 + u32::from(!number.is_multiple_of(2));
+    for index in 0..events {
+        let thread = i32::from(index / 8 % 2 == 1);
+        let switch = 37 + u32::from(!index.is_multiple_of(2));
         let header = EventHeader {
-            time: MonotonicNs(1_000_000_000 + number * 433),
+            time: MonotonicNs(1_000_000_000 + index * 433),
             event_type: match mix {
                 Mix::User => EventTypeId(257),
                 Mix::Switches => EventTypeId(switch),
@@ -64,11 +64,11 @@ fn write(file: &File, mix: Mix, events: u64) {
         let mut data = [7; 32];
         match mix {
             Mix::User => {
-                for (place, byte) in data.iter_mut().zip(number.to_le_bytes()) {
-                    *place = byte;
+                for (to, byte) in data.iter_mut().zip(index.to_le_bytes()) {
+                    *to = byte;
                 }
             }
-            Mix::Switches => data[0] = u8::try_from(number % 4).unwrap(),
+            Mix::Switches => data[0] = u8::try_from(index % 4).unwrap(),
         }
         writer.append(&header, &data, b"worker", &types).unwrap();
     }
@@ -99,7 +99,7 @@ impl Measurement for CpuTime {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        // SAFETY: `now` is a valid place; the clock exists on every Linux.
+        // SAFETY: `now` is valid to write to; the clock exists on every Linux.
         unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now) };
         Duration::new(
             u64::try_from(now.tv_sec).unwrap(),

@@ -52,10 +52,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         lost => eprintln!("{lost} events overwritten or discarded by the log"),
     }
     let damage = reader.damage();
-    if damage.places > 0 {
+    if damage.sites > 0 {
         eprintln!(
-            "{} damaged places, {} packets missing",
-            damage.places, damage.packets_missing
+            "{} damaged sites, {} packets missing",
+            damage.sites, damage.packets_missing
         );
     }
     if reader.final_status().is_none() {

@@ -9,15 +9,15 @@ pub trait LogBytes: fmt::Debug {
     ///
     /// # Errors
     ///
-    /// It cannot be told.
+    /// It is not known.
     fn length(&self) -> io::Result<u64>;
 
-    /// Reads from `offset` on into `room`, as much as comes at once: 0 at the end only.
+    /// Reads from `offset` on into `buffer`, as much as comes at once: 0 at the end only.
     ///
     /// # Errors
     ///
     /// Nothing can be read.
-    fn read_at(&self, room: &mut [u8], offset: u64) -> io::Result<usize>;
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 }
 
 #[cfg(unix)]
@@ -26,8 +26,8 @@ impl LogBytes for std::fs::File {
         Ok(self.metadata()?.len())
     }
 
-    fn read_at(&self, room: &mut [u8], offset: u64) -> io::Result<usize> {
-        std::os::unix::fs::FileExt::read_at(self, room, offset)
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(self, buffer, offset)
     }
 }
 
@@ -36,12 +36,12 @@ impl LogBytes for &[u8] {
         Ok(self.len() as u64)
     }
 
-    fn read_at(&self, room: &mut [u8], offset: u64) -> io::Result<usize> {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         let rest = self.get(offset..).unwrap_or_default();
-        let length = rest.len().min(room.len());
-        if let (Some(room), Some(rest)) = (room.get_mut(..length), rest.get(..length)) {
-            room.copy_from_slice(rest);
+        let length = rest.len().min(buffer.len());
+        if let (Some(buffer), Some(rest)) = (buffer.get_mut(..length), rest.get(..length)) {
+            buffer.copy_from_slice(rest);
         }
         Ok(length)
     }

@@ -55,8 +55,8 @@ struct EventEntry {
 enum Data {
     /// All of it lies in the packet.
     Whole(Span),
-    /// A number comes behind it.
-    WithNumber(Span, u64),
+    /// An integer comes behind it.
+    WithInteger(Span, u64),
 }
 
 /// Something in a packet is not as it has to be.
@@ -65,7 +65,7 @@ pub(super) struct Malformed;
 
 impl Packet {
     /// Room for a packet's bytes, for the caller to fill; the events that were there are gone.
-    pub fn room(&mut self, length: usize) -> &mut [u8] {
+    pub fn buffer(&mut self, length: usize) -> &mut [u8] {
         self.forget();
         self.bytes.resize(length, 0);
         &mut self.bytes
@@ -122,9 +122,9 @@ impl Packet {
         };
         self.events
             .reserve(usize::try_from(header.events).unwrap_or(0));
-        for number in 0..header.events {
+        for index in 0..header.events {
             let event = self.event(&mut cursor, &mut state)?;
-            if number == 0 && event.time != header.first_time {
+            if index == 0 && event.time != header.first_time {
                 return None;
             }
             self.events.push(event);
@@ -143,7 +143,7 @@ impl Packet {
         if bits & !flags::ALL != 0 {
             return None;
         }
-        state.time = state.time.checked_add(cursor.number()?)?;
+        state.time = state.time.checked_add(cursor.varint()?)?;
         if bits & flags::THREAD != 0 {
             state.thread = Some(self.thread(cursor)?);
         }
@@ -152,8 +152,8 @@ impl Packet {
         let cpu = self.cpu(cursor, bits, thread)?;
         let data = self.data(cursor, bits, thread, state.time)?;
         let event_type = self.sites.get(to_usize(site))?.event_type;
-        let place = self.threads.get_mut(to_usize(thread))?;
-        place.last_seen.follow(event_type, state.time);
+        let known = self.threads.get_mut(to_usize(thread))?;
+        known.last_seen.follow(event_type, state.time);
         Some(EventEntry {
             time: state.time,
             thread,
@@ -170,12 +170,12 @@ impl Packet {
 
     #[inline]
     fn thread(&mut self, cursor: &mut Cursor<'_>) -> Option<u32> {
-        let index = cursor.number32()?;
+        let index = cursor.varint32()?;
         if is_new(index, self.threads.len())? {
             let entry = ThreadEntry {
-                pid: cursor.number32()?.cast_signed(),
-                tid: cursor.number32()?.cast_signed(),
-                thread_id: cursor.number()?,
+                pid: cursor.varint32()?.cast_signed(),
+                tid: cursor.varint32()?.cast_signed(),
+                thread_id: cursor.varint()?,
                 comm: counted_span(cursor)?,
                 last_seen: LastSeen::default(),
             };
@@ -186,11 +186,11 @@ impl Packet {
 
     #[inline]
     fn site(&mut self, cursor: &mut Cursor<'_>) -> Option<u32> {
-        let index = cursor.number32()?;
+        let index = cursor.varint32()?;
         if is_new(index, self.sites.len())? {
             let site = Site {
-                event_type: EventTypeId(cursor.number32()?),
-                program_address: cursor.number()?,
+                event_type: EventTypeId(cursor.varint32()?),
+                program_address: cursor.varint()?,
             };
             self.sites.push(site);
         }
@@ -210,7 +210,7 @@ impl Packet {
                 entry.last_seen.cpu.map(Some)
             }
             flags::CPU => {
-                let cpu = cursor.number32()?;
+                let cpu = cursor.varint32()?;
                 self.threads.get_mut(to_usize(thread))?.last_seen.cpu = Some(cpu);
                 Some(Some(cpu))
             }
@@ -220,27 +220,27 @@ impl Packet {
 
     #[inline]
     fn data(&mut self, cursor: &mut Cursor<'_>, bits: u8, thread: u32, time: u64) -> Option<Data> {
-        let number = bits & (flags::RAN | flags::NUMBER);
+        let kind = bits & (flags::RAN | flags::INTEGER);
         if bits & flags::COMMON_DATA == 0 {
             let data = counted_span(cursor).map(Data::Whole);
-            return data.filter(|_| number == 0);
+            return data.filter(|_| kind == 0);
         }
-        let index = cursor.number32()?;
+        let index = cursor.varint32()?;
         if is_new(index, self.common_data.len())? {
             self.common_data.push(counted_span(cursor)?);
         }
         let common = *self.common_data.get(to_usize(index))?;
-        let number = match number {
+        let integer = match kind {
             0 => return Some(Data::Whole(common)),
             flags::RAN => {
                 let thread = self.threads.get(to_usize(thread))?;
                 thread.last_seen.ran_until(time)?
             }
-            flags::NUMBER => cursor.number()?,
+            flags::INTEGER => cursor.varint()?,
             _ => return None,
         };
         let fits = to_usize(common.length) <= LONGEST_COMMON_DATA;
-        fits.then_some(Data::WithNumber(common, number))
+        fits.then_some(Data::WithInteger(common, integer))
     }
 
     /// Whether an event is left.
@@ -266,16 +266,16 @@ impl Packet {
             program_address: site.program_address,
             truncation: entry.truncation,
         };
-        if let Data::WithNumber(common, number) = entry.data {
+        if let Data::WithInteger(common, integer) = entry.data {
             let mut joined = std::mem::take(&mut self.joined);
             joined.clear();
             joined.extend_from_slice(self.bytes_of(common));
-            joined.extend_from_slice(&number.to_ne_bytes());
+            joined.extend_from_slice(&integer.to_ne_bytes());
             self.joined = joined;
         }
         let data = match entry.data {
             Data::Whole(span) => self.bytes_of(span),
-            Data::WithNumber(..) => &self.joined,
+            Data::WithInteger(..) => &self.joined,
         };
         let thread = self.threads.get(to_usize(entry.thread))?;
         let event = Event { header, data };
@@ -306,7 +306,7 @@ fn is_new(index: u32, length: usize) -> Option<bool> {
 
 #[inline]
 fn counted_span(cursor: &mut Cursor<'_>) -> Option<Span> {
-    let length = cursor.number32()?;
+    let length = cursor.varint32()?;
     let start = u32::try_from(cursor.position()).ok()?;
     cursor.bytes(to_usize(length))?;
     Some(Span { start, length })

@@ -1,4 +1,4 @@
-//! What the events of one packet have in common: written once, and by its number from then on.
+//! What the events of one packet have in common: written once, and by its index from then on.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -9,7 +9,7 @@ use tracer_common::kernel::COMM_BYTES;
 
 use tracer_engine::event::EventHeader;
 
-/// A thread, as a packet tells it.
+/// A thread, as a packet describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Thread {
     pub pid: i32,
@@ -22,11 +22,11 @@ impl Thread {
     /// Whether this is the thread of an event, and has this name.
     #[inline]
     pub fn is(&self, header: &EventHeader, comm: &[u8]) -> bool {
-        let kept = comm.get(..COMM_BYTES).unwrap_or(comm);
+        let name = comm.get(..COMM_BYTES).unwrap_or(comm);
         self.tid == header.tid
             && self.pid == header.pid
             && self.thread_id == header.thread_id
-            && self.comm.as_bytes() == kept
+            && self.comm.as_bytes() == name
     }
 }
 
@@ -42,8 +42,8 @@ impl Comm {
     pub fn truncated_from(name: &[u8]) -> Self {
         let mut bytes = [0; COMM_BYTES];
         let mut length = 0;
-        for (kept, given) in bytes.iter_mut().zip(name) {
-            *kept = *given;
+        for (stored, given) in bytes.iter_mut().zip(name) {
+            *stored = *given;
             length += 1;
         }
         Self { bytes, length }
@@ -74,7 +74,7 @@ impl LastSeen {
         }
     }
 
-    /// How long it has had its CPU at `time`, if that can be told.
+    /// How long it has had its CPU at `time`, if that is known.
     #[inline]
     pub fn ran_until(&self, time: u64) -> Option<u64> {
         time.checked_sub(self.got_cpu?)
@@ -108,17 +108,17 @@ impl<T> Default for Dictionary<T> {
     }
 }
 
-/// The number of an entry.
+/// The index of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     /// It was there.
     Known(u32),
-    /// It came just now: its number is the one that the dictionary had as its length.
+    /// It came just now: its index is the one that the dictionary had as its length.
     New(u32),
 }
 
 impl Entry {
-    /// The number.
+    /// The index.
     pub fn index(self) -> u32 {
         match self {
             Self::Known(index) | Self::New(index) => index,
@@ -127,7 +127,7 @@ impl Entry {
 }
 
 impl<T: Copy + Eq + Hash> Dictionary<T> {
-    /// The number of `thing`, which gets one if it has none.
+    /// The index of `thing`, which gets one if it has none.
     #[inline]
     pub fn enter(&mut self, thing: &T) -> Entry {
         // Threads and sites come in runs.
@@ -158,7 +158,7 @@ impl<T: Copy + Eq + Hash> Dictionary<T> {
         at(&self.entries, self.last)
     }
 
-    /// Forgets everything and keeps the room.
+    /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.by_hash.clear();
@@ -176,8 +176,8 @@ pub(super) struct DataDictionary {
 }
 
 impl DataDictionary {
-    /// The number of `data`, of which those with a number lie in `buffer`. New data has to be put there, and
-    /// [`placed`](Self::placed) then says where.
+    /// The index of `data`, of which those with an index lie in `buffer`. New data has to be put there, and
+    /// [`note_span`](Self::note_span) then says where.
     pub fn enter(&mut self, data: &[u8], buffer: &[u8]) -> Entry {
         let hash = self.hasher.hash_one(data);
         let spans = &self.spans;
@@ -195,14 +195,14 @@ impl DataDictionary {
         Entry::New(index)
     }
 
-    /// Says where the data that got a number just now lies.
-    pub fn placed(&mut self, start: usize, length: usize) {
+    /// Says where the data that got an index just now lies.
+    pub fn note_span(&mut self, start: usize, length: usize) {
         // A packet's length fits into 32 bits.
-        let place = |value| u32::try_from(value).unwrap_or(u32::MAX);
-        self.spans.push((place(start), place(length)));
+        let narrow = |value| u32::try_from(value).unwrap_or(u32::MAX);
+        self.spans.push((narrow(start), narrow(length)));
     }
 
-    /// Forgets everything and keeps the room.
+    /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.spans.clear();
         self.by_hash.clear();
@@ -264,15 +264,15 @@ mod tests {
         let mut dictionary = DataDictionary::default();
         let mut buffer = Vec::new();
         for round in 0..2 {
-            for number in 0..1000_u32 {
-                let data = number.to_le_bytes();
+            for nth in 0..1000_u32 {
+                let data = nth.to_le_bytes();
                 match dictionary.enter(&data, &buffer) {
                     Entry::New(index) => {
-                        assert_eq!((round, index), (0, number));
-                        dictionary.placed(buffer.len(), data.len());
+                        assert_eq!((round, index), (0, nth));
+                        dictionary.note_span(buffer.len(), data.len());
                         buffer.extend_from_slice(&data);
                     }
-                    Entry::Known(index) => assert_eq!((round, index), (1, number)),
+                    Entry::Known(index) => assert_eq!((round, index), (1, nth)),
                 }
             }
         }

@@ -16,7 +16,7 @@ use tracer_engine::{EventSet, EventTypes};
 
 /// Bits of an event's first byte.
 pub(super) mod flags {
-    /// The data was cut when the event was recorded.
+    /// The data was truncated when the event was recorded.
     pub const TRUNCATED: u8 = 1;
     /// The event is not of the same thread as the one before.
     pub const THREAD: u8 = 2;
@@ -28,8 +28,8 @@ pub(super) mod flags {
     pub const COMMON_DATA: u8 = 16;
     /// Its data ends, behind what is in the dictionary, in the time since its thread got a CPU.
     pub const RAN: u8 = 32;
-    /// Its data ends, behind what is in the dictionary, in a number of 64 bits, which follows.
-    pub const NUMBER: u8 = 64;
+    /// Its data ends, behind what is in the dictionary, in an integer of 64 bits, which follows.
+    pub const INTEGER: u8 = 64;
     /// Bits that have a meaning.
     pub const ALL: u8 = 127;
 }
@@ -38,7 +38,7 @@ pub(super) mod flags {
 pub(super) const LONGEST_COMMON_DATA: usize = 64;
 
 /// Most bytes of an event beside its data: flags, time, thread (index, pid, tid, `pthread_t`, name), site (index, type,
-/// address), cpu, data (index, length, number behind it).
+/// address), cpu, data (index, length, integer behind it).
 const MAX_EVENT_OVERHEAD: usize =
     1 + 10 + (5 + 5 + 5 + 10 + 1 + 16) + (5 + 5 + 10) + 5 + (5 + 5 + 10);
 
@@ -146,7 +146,7 @@ impl PacketBuilder {
         self.remember(thread, seen);
     }
 
-    /// Returns the thread's number.
+    /// Returns the thread's index.
     #[inline]
     fn put_thread(
         &mut self,
@@ -206,16 +206,16 @@ impl PacketBuilder {
 
     #[inline]
     fn seen(&self, thread: u32) -> LastSeen {
-        let place = usize::try_from(thread).ok();
-        let seen = place.and_then(|thread| self.last_seen.get(thread));
+        let index = usize::try_from(thread).ok();
+        let seen = index.and_then(|thread| self.last_seen.get(thread));
         seen.copied().unwrap_or_default()
     }
 
     #[inline]
     fn remember(&mut self, thread: u32, seen: LastSeen) {
-        let place = usize::try_from(thread).ok();
-        if let Some(place) = place.and_then(|thread| self.last_seen.get_mut(thread)) {
-            *place = seen;
+        let index = usize::try_from(thread).ok();
+        if let Some(last) = index.and_then(|thread| self.last_seen.get_mut(thread)) {
+            *last = seen;
         }
     }
 
@@ -243,31 +243,31 @@ impl PacketBuilder {
         if is_inline {
             bytes.put(data.len() as u64);
         }
-        let mut number = Scratch::default();
+        let mut tail = Scratch::default();
         if let Some(ran) = ran {
             if seen.ran_until(header.time.0) == Some(ran) {
                 flags |= flags::RAN;
             } else {
-                flags |= flags::NUMBER;
-                number.put(ran);
+                flags |= flags::INTEGER;
+                tail.put(ran);
             }
         }
         bytes.set_first(flags);
         self.events.extend_from_slice(bytes.as_bytes());
         if is_inline {
             if entry.is_some() {
-                self.data.placed(self.events.len(), data.len());
+                self.data.note_span(self.events.len(), data.len());
             }
             self.events.extend_from_slice(data);
         }
-        self.events.extend_from_slice(number.as_bytes());
+        self.events.extend_from_slice(tail.as_bytes());
     }
 
-    /// Takes the packet out; `room` is reused for the next one.
-    pub fn seal(&mut self, mut room: Vec<u8>) -> SealedPacket {
-        room.clear();
+    /// Takes the packet out; `buffer` is reused for the next one.
+    pub fn seal(&mut self, mut buffer: Vec<u8>) -> SealedPacket {
+        buffer.clear();
         let sealed = SealedPacket {
-            events: std::mem::replace(&mut self.events, room),
+            events: std::mem::replace(&mut self.events, buffer),
             count: self.count,
             first_time: self.first_time,
             last_time: self.last_time,
@@ -313,7 +313,7 @@ fn split_ran(id: EventTypeId, data: &[u8]) -> Option<(&[u8], u64)> {
     Some((rest, u64::from_ne_bytes(*ran)))
 }
 
-/// A packet that takes no more events and has no place yet.
+/// A packet that takes no more events and has no offset yet.
 #[derive(Clone, Debug)]
 pub(super) struct SealedPacket {
     pub events: Vec<u8>,
@@ -323,9 +323,9 @@ pub(super) struct SealedPacket {
     definitions: Definitions,
 }
 
-/// What a packet says that is known only when it gets its place.
+/// What a packet says that is known only when it is written.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Placing<'a> {
+pub(super) struct PacketContext<'a> {
     pub log_id: LogId,
     pub sequence: u64,
     pub oldest_sequence: u64,
@@ -347,10 +347,10 @@ impl SealedPacket {
     }
 
     /// Writes the whole packet to `bytes`.
-    pub fn write_to(&self, bytes: &mut Vec<u8>, placing: &Placing<'_>) {
+    pub fn write_to(&self, bytes: &mut Vec<u8>, context: &PacketContext<'_>) {
         bytes.clear();
         bytes.resize(PACKET_HEADER_BYTES, 0);
-        preamble::put(bytes, &self.definitions, placing.losses);
+        preamble::put(bytes, &self.definitions, context.losses);
         let events_offset = bytes.len();
         bytes.extend_from_slice(&self.events);
         bytes.resize(aligned(bytes.len()), 0);
@@ -360,16 +360,16 @@ impl SealedPacket {
             events_offset,
             events: self.count,
             preamble_crc: crc32c::crc32c(before.split_at(PACKET_HEADER_BYTES).1),
-            sequence: placing.sequence,
-            oldest_sequence: placing.oldest_sequence,
+            sequence: context.sequence,
+            oldest_sequence: context.oldest_sequence,
             first_time: self.first_time.0,
             last_time: self.last_time.0,
-            realtime_offset: placing.realtime_offset,
+            realtime_offset: context.realtime_offset,
             events_crc: crc32c::crc32c(events),
         };
-        let header = header.to_bytes(placing.log_id);
-        for (place, byte) in bytes.iter_mut().zip(header) {
-            *place = byte;
+        let header = header.to_bytes(context.log_id);
+        for (to, byte) in bytes.iter_mut().zip(header) {
+            *to = byte;
         }
     }
 }
@@ -380,5 +380,5 @@ pub(super) fn aligned(length: usize) -> usize {
 }
 
 const _: () = assert!(MAX_EVENT_OVERHEAD <= Scratch::CAPACITY);
-// The number is behind all that comes again, without a gap.
+// The integer is behind all that comes again, without a gap.
 const _: () = assert!(offset_of!(SwitchOutData, ran_ns) + 8 == size_of::<SwitchOutData>());

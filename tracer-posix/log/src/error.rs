@@ -7,7 +7,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The system refused a write. Its own number: `ENOSPC`, `EFBIG` (also where the process's limit on the size of files
+    /// The system refused a write. Its own error number: `ENOSPC`, `EFBIG` (also where the process's limit on the size of files
     /// would be passed), `EIO`...
     #[error("cannot write the log: {0}")]
     Io(#[from] io::Error),
@@ -22,12 +22,12 @@ pub enum WriteError {
     },
     /// `EINVAL`.
     #[error(
-        "the log is to go to something that is no regular file, and a log needs writes at any place"
+        "the log is to go to something that is no regular file, and a log needs writes at any offset"
     )]
     NotARegularFile,
     /// `EINVAL`.
     #[error(
-        "the log's file was opened with O_APPEND, and a log needs writes at any place: open it without"
+        "the log's file was opened with O_APPEND, and a log needs writes at any offset: open it without"
     )]
     Appending,
     /// `EINVAL`.
@@ -50,7 +50,7 @@ pub enum WriteError {
         max_size: u64,
     },
     /// `ENOSPC`.
-    #[error("no room for a log of {bytes} bytes: {source}")]
+    #[error("no space for a log of {bytes} bytes: {source}")]
     NoRoom {
         /// What was asked for.
         bytes: u64,
@@ -88,11 +88,11 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// The number that the C functions return for it.
+    /// The error number that the C functions return.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
-            Self::Io(error) => number_of(error),
+            Self::Io(error) => errno_of(error),
             Self::NotWritable | Self::NotReadable => libc::EBADF,
             Self::InUse { .. } => libc::EAGAIN,
             Self::NotARegularFile
@@ -144,14 +144,14 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// The number that the C functions return for it.
+    /// The error number that the C functions return.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
-            Self::Io(error) => match number_of(error) {
+            Self::Io(error) => match errno_of(error) {
                 // A pipe, a directory: no log, says the standard.
                 libc::ESPIPE | libc::EISDIR => libc::EINVAL,
-                number => number,
+                errno => errno,
             },
             Self::NotALog | Self::HeaderDamaged | Self::TooNew { .. } | Self::Foreign { .. } => {
                 libc::EINVAL
@@ -160,7 +160,7 @@ impl OpenError {
     }
 }
 
-fn number_of(error: &io::Error) -> c_int {
+fn errno_of(error: &io::Error) -> c_int {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
 
@@ -170,10 +170,10 @@ mod tests {
 
     #[test]
     fn a_pipe_is_no_log_and_a_bad_disk_is_a_bad_disk() {
-        let number = |raw| OpenError::Io(io::Error::from_raw_os_error(raw)).error_number();
+        let errno = |raw| OpenError::Io(io::Error::from_raw_os_error(raw)).error_number();
 
-        assert_eq!(number(libc::ESPIPE), libc::EINVAL);
-        assert_eq!(number(libc::EIO), libc::EIO);
+        assert_eq!(errno(libc::ESPIPE), libc::EINVAL);
+        assert_eq!(errno(libc::EIO), libc::EIO);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tracer_common::event_type::EventTypeId;
 
 use super::decode::Packet;
-use super::encode::{PacketBuilder, Placing};
+use super::encode::{PacketBuilder, PacketContext};
 use super::layout::LogId;
 use super::losses::LossCounts;
 use super::packet_header::PacketHeader;
@@ -32,13 +32,13 @@ fn events() -> Vec<(EventHeader, &'static [u8])> {
     let named = EventTypeId(257);
     let wakeup = EventTypeId::WAKEUP;
     let data = &[1, 0, 0, 0, 0, 0, 0, 0];
-    let mut cut = header(1_001_300, named, 4711);
-    cut.truncation = Truncation::Record;
+    let mut truncated = header(1_001_300, named, 4711);
+    truncated.truncation = Truncation::Record;
     vec![
         (header(1_000_000, named, 4711), b"hello"),
         (header(1_000_700, wakeup, 4712), data),
         (header(1_001_000, wakeup, 4712), data),
-        (cut, b"worl"),
+        (truncated, b"worl"),
     ]
 }
 
@@ -52,7 +52,7 @@ fn example() -> Vec<u8> {
     let mut ledger = Ledger::default();
     ledger.lose(LossCause::ThreadRingFull, 3);
     let losses = LossCounts::of_stream(&ledger);
-    let placing = Placing {
+    let context = PacketContext {
         log_id: LogId(*b"sixteen bytes id"),
         sequence: 7,
         oldest_sequence: 2,
@@ -60,15 +60,15 @@ fn example() -> Vec<u8> {
         losses: &losses,
     };
     let mut bytes = Vec::new();
-    builder.seal(Vec::new()).write_to(&mut bytes, &placing);
+    builder.seal(Vec::new()).write_to(&mut bytes, &context);
     bytes
 }
 
 #[test]
 fn the_packet_in_the_document_is_the_one_that_is_written() {
     let mut dump = String::new();
-    for (number, line) in example().chunks(16).enumerate() {
-        let _ = write!(dump, "{:04x} ", number * 16);
+    for (index, line) in example().chunks(16).enumerate() {
+        let _ = write!(dump, "{:04x} ", index * 16);
         for byte in line {
             let _ = write!(dump, " {byte:02x}");
         }
@@ -84,7 +84,7 @@ fn the_packet_in_the_document_is_read_as_it_says() {
     let log_id = LogId(*b"sixteen bytes id");
     let header = PacketHeader::from_bytes(&bytes, log_id).unwrap();
     let mut packet = Packet::default();
-    packet.room(bytes.len()).copy_from_slice(&bytes);
+    packet.buffer(bytes.len()).copy_from_slice(&bytes);
     let mut types = EventTypes::default();
 
     let losses = packet.decode(&header, &mut types).unwrap();

@@ -44,7 +44,7 @@ pub(super) struct FileHeader {
     pub generation: u64,
     /// The log that the packets belong to.
     pub log_id: LogId,
-    /// What the log tells of the stream.
+    /// What the log says of the stream.
     pub info: LogHeader,
     /// How it is laid out.
     pub options: LogOptions,
@@ -96,7 +96,7 @@ impl FileHeader {
             byte_order: OUR_BYTE_ORDER,
             word_bytes: OUR_WORD_BYTES,
             is_complete: u8::from(content.status.is_some()),
-            log_full_policy: number_of(LOG_FULL_POLICIES, self.options.policy),
+            log_full_policy: code_of(LOG_FULL_POLICIES, self.options.policy),
             generation: self.generation.into(),
             log_id: self.log_id,
             region_start: REGION_START.into(),
@@ -104,9 +104,9 @@ impl FileHeader {
             max_packet: MAX_PACKET_FIELD.into(),
             stream_full_policy: attributes
                 .stream_full_policy
-                .map_or(0, |policy| number_of(STREAM_FULL_POLICIES, policy)),
-            inheritance: number_of(INHERITANCES, attributes.inheritance),
-            attribute_log_full_policy: number_of(LOG_FULL_POLICIES, attributes.log_full_policy),
+                .map_or(0, |policy| code_of(STREAM_FULL_POLICIES, policy)),
+            inheritance: code_of(INHERITANCES, attributes.inheritance),
+            attribute_log_full_policy: code_of(LOG_FULL_POLICIES, attributes.log_full_policy),
             status: status_byte(status),
             creation_time: attributes.creation_time.0.into(),
             clock_resolution: attributes.clock_resolution_ns.into(),
@@ -138,8 +138,8 @@ impl FileHeader {
         if !untrusted.starts_with(&FILE_MAGIC) {
             return Err(HeaderFault::NoMagic);
         }
-        let (raw, _) =
-            RawFileHeader::read_from_prefix(untrusted).map_err(|_cut| HeaderFault::Damaged)?;
+        let (raw, _) = RawFileHeader::read_from_prefix(untrusted)
+            .map_err(|_truncated| HeaderFault::Damaged)?;
         check_crc(untrusted, raw.header_bytes.get()).ok_or(HeaderFault::Damaged)?;
         let needed = raw.oldest_reader.get();
         if needed > VERSION {
@@ -211,13 +211,13 @@ impl FileHeader {
 /// As much of `text` as fits before a null.
 fn padded<const N: usize>(text: &[u8]) -> [u8; N] {
     let mut bytes = [0; N];
-    for (place, byte) in bytes.iter_mut().take(N.saturating_sub(1)).zip(text) {
-        *place = *byte;
+    for (to, byte) in bytes.iter_mut().take(N.saturating_sub(1)).zip(text) {
+        *to = *byte;
     }
     bytes
 }
 
-/// What stands before the first null.
+/// What comes before the first null.
 fn until_null(bytes: &[u8]) -> Vec<u8> {
     bytes
         .iter()
@@ -249,7 +249,7 @@ fn attributes_from(raw: &RawFileHeader) -> Option<Attributes> {
         stream_min_size: usize::try_from(raw.stream_min_size.get()).ok()?,
         stream_full_policy: match raw.stream_full_policy {
             0 => None,
-            number => Some(value_of(STREAM_FULL_POLICIES, number)?),
+            code => Some(value_of(STREAM_FULL_POLICIES, code)?),
         },
         max_data_size: usize::try_from(raw.max_data_size.get()).ok()?,
         inheritance: value_of(INHERITANCES, raw.inheritance)?,
@@ -259,7 +259,7 @@ fn attributes_from(raw: &RawFileHeader) -> Option<Attributes> {
     })
 }
 
-/// The numbers are those of `trace.h`, where a test compares them.
+/// The codes are those of `trace.h`, where a test compares them.
 const LOG_FULL_POLICIES: &[(u8, LogFullPolicy)] = &[
     (1, LogFullPolicy::Loop),
     (2, LogFullPolicy::UntilFull),
@@ -273,13 +273,13 @@ const STREAM_FULL_POLICIES: &[(u8, StreamFullPolicy)] = &[
 const INHERITANCES: &[(u8, Inheritance)] =
     &[(1, Inheritance::CloseForChild), (2, Inheritance::Inherited)];
 
-fn number_of<T: PartialEq>(values: &[(u8, T)], value: T) -> u8 {
+fn code_of<T: PartialEq>(values: &[(u8, T)], value: T) -> u8 {
     let known = values.iter().find(|(_, known)| *known == value);
-    known.map_or(0, |(number, _)| *number)
+    known.map_or(0, |(code, _)| *code)
 }
 
-fn value_of<T: Copy>(values: &[(u8, T)], number: u8) -> Option<T> {
-    let known = values.iter().find(|(known, _)| *known == number);
+fn value_of<T: Copy>(values: &[(u8, T)], code: u8) -> Option<T> {
+    let known = values.iter().find(|(known, _)| *known == code);
     known.map(|(_, value)| *value)
 }
 
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_that_is_too_long_is_cut() {
+    fn a_release_that_is_too_long_is_truncated() {
         let long = FileHeader {
             system: System {
                 kernel_release: vec![b'6'; 60],
@@ -442,11 +442,11 @@ mod tests {
     }
 
     #[test]
-    fn the_numbers_of_policies_are_those_of_the_c_header() {
+    fn the_codes_of_policies_are_those_of_the_c_header() {
         let c = |name: &str| {
             let define = format!("#define {name} ");
-            let number = TRACE_H.lines().find_map(|line| line.strip_prefix(&define));
-            number.unwrap().trim().parse::<u8>().unwrap()
+            let value = TRACE_H.lines().find_map(|line| line.strip_prefix(&define));
+            value.unwrap().trim().parse::<u8>().unwrap()
         };
 
         assert_eq!(

@@ -76,13 +76,13 @@ impl LogOptions {
 /// The system that a log was made on. Both are empty in logs of the format's first version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct System {
-    /// The kernel's release, as `uname -r` shows it; cut at 39 bytes.
+    /// The kernel's release, as `uname -r` shows it; truncated at 39 bytes.
     pub kernel_release: Vec<u8>,
     /// The machine, as `uname -m` shows it.
     pub machine: Vec<u8>,
 }
 
-/// What the start of a log tells.
+/// What the start of a log says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogHeader {
     /// The attributes of the stream, creation time included.

@@ -1,4 +1,4 @@
-//! The fixed parts of a log, as they lie in the file. `docs/log-format.md` tells what each field means.
+//! The fixed parts of a log, as they lie in the file. `docs/log-format.md` says what each field means.
 //!
 //! Everything is little-endian. No field is ever moved or given another meaning; new ones take reserved bytes.
 
@@ -12,7 +12,7 @@ use tracer_engine::sizes::TRACE_NAME_MAX;
 /// The version of the format that is written here.
 pub(super) const VERSION: u16 = 3;
 
-/// The oldest version whose readers understand what is written here.
+/// The oldest version whose readers can decode what is written here.
 pub(super) const OLDEST_READER: u16 = 3;
 
 /// Starts a log. The first byte is no text and the next ones notice a transfer that changes the ends of lines.
@@ -36,10 +36,10 @@ pub(super) const ALIGNMENT: usize = 8;
 /// The longest packet, and the longest trailer.
 pub(super) const MAX_PACKET_BYTES: usize = MAX_PACKET_FIELD as usize;
 
-/// The same, as the file's header tells it.
+/// The same, as the file's header states it.
 pub(super) const MAX_PACKET_FIELD: u32 = 1 << 20;
 
-/// Bytes of the file's header, as it tells it itself.
+/// Bytes of the file's header, as it states it itself.
 pub(super) const HEADER_BYTES_FIELD: u32 = 1024;
 
 /// Bytes of a packet before its preamble.
@@ -61,10 +61,10 @@ pub(super) struct RawLoss {
     pub count: U64,
 }
 
-/// Causes that the file's header has room for.
+/// Causes that the file's header has space for.
 pub(super) const HEADER_LOSSES: usize = 42;
 
-/// Bytes of a kernel's release in the header, the null at its end included: longer ones are cut.
+/// Bytes of a kernel's release in the header, the null at its end included: longer ones are truncated.
 pub(super) const KERNEL_RELEASE_BYTES: usize = 40;
 
 /// Bytes of a machine's name in the header, the null at its end included.
@@ -77,7 +77,7 @@ pub(super) struct RawFileHeader {
     pub magic: [u8; 8],
     pub version: U16,
     pub oldest_reader: U16,
-    /// Of the whole header, with 0 in this place.
+    /// Of the whole header, with 0 in this field.
     pub crc: U32,
     pub header_bytes: U32,
     pub byte_order: u8,
@@ -147,7 +147,7 @@ pub(super) struct RawPacketHeader {
 pub(super) struct RawTrailer {
     pub magic: [u8; 8],
     pub length: U32,
-    /// Of the whole trailer, with 0 in this place.
+    /// Of the whole trailer, with 0 in this field.
     pub crc: U32,
     pub log_id: LogId,
     pub types: U32,

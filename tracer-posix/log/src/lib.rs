@@ -7,7 +7,7 @@
 //! - `region`: where the next packet goes, and what gives way, for each policy.
 //! - `bytes`: what a log is read from.
 //! - `writer`: `LogWriter`, on Linux; all its effects go through `medium`.
-//! - `probe`, `line`, `ring`: finding packets in a file that may hold anything; `reader`: [`LogReader`].
+//! - `packet_scanner`, `packet_cursor` (`sequential_cursor`, `circular_cursor`): finding packets in a file that may hold anything; `reader`: [`LogReader`].
 
 #![deny(unsafe_code)]
 #![cfg_attr(
@@ -16,6 +16,7 @@
 )]
 
 mod bytes;
+mod circular_cursor;
 mod decode;
 mod dictionary;
 mod encode;
@@ -25,21 +26,20 @@ mod example;
 mod file_header;
 mod info;
 mod layout;
-mod line;
 mod losses;
 #[cfg(target_os = "linux")]
 mod medium;
+mod packet_cursor;
 mod packet_header;
+mod packet_scanner;
 mod preamble;
-mod probe;
 mod reader;
 mod region;
-mod ring;
+mod sequential_cursor;
 #[cfg(test)]
 mod switches;
 #[cfg(target_os = "linux")]
 mod sys;
-mod track;
 mod trailer;
 mod varint;
 #[cfg(target_os = "linux")]
@@ -48,7 +48,7 @@ mod writer;
 pub use bytes::LogBytes;
 pub use error::{OpenError, WriteError};
 pub use info::{ClockAnchor, FinalStatus, LogHeader, LogOptions, System};
+pub use packet_cursor::Damage;
 pub use reader::{LogReader, LogRecord};
-pub use track::Damage;
 #[cfg(target_os = "linux")]
 pub use writer::LogWriter;

@@ -1,4 +1,4 @@
-//! Where events were lost, by numbers that never change.
+//! Where events were lost, by identifiers that never change.
 
 use super::layout::{HEADER_LOSSES, RawLoss};
 use super::varint::{self, Cursor};
@@ -17,10 +17,10 @@ const LOG_UNWRITTEN: u32 = 66;
 /// Causes of a stream.
 const STREAM_CAUSES: usize = LossCause::ALL.len();
 
-/// Most causes that are told in one place.
+/// Most causes that are reported at once.
 const MAX_CAUSES: usize = STREAM_CAUSES + 4;
 
-/// Most bytes that the losses take in a preamble: every number is below 128.
+/// Most bytes that the losses take in a preamble: every identifier is below 128.
 pub(super) const MAX_BYTES: usize = 1 + MAX_CAUSES * (1 + 8);
 
 /// Events lost so far, by cause.
@@ -82,7 +82,7 @@ impl LossCounts {
     }
 
     /// Number and count of every cause that something was lost for.
-    fn numbered(&self) -> impl Iterator<Item = (u32, u64)> {
+    fn by_id(&self) -> impl Iterator<Item = (u32, u64)> {
         let stream = LossCause::ALL
             .into_iter()
             .map(LossCause::log_id)
@@ -97,29 +97,29 @@ impl LossCounts {
             .filter(|(_, count)| *count > 0)
     }
 
-    fn add(&mut self, number_of_cause: u32, count: u64) {
+    fn add(&mut self, cause_id: u32, count: u64) {
         let known = LossCause::ALL
             .into_iter()
             .zip(&mut self.stream)
-            .find(|(cause, _)| cause.log_id() == number_of_cause)
+            .find(|(cause, _)| cause.log_id() == cause_id)
             .map(|(_, count)| count);
-        let place = match (known, number_of_cause) {
-            (Some(place), _) => place,
+        let counter = match (known, cause_id) {
+            (Some(counter), _) => counter,
             (None, LOG_OVERWRITTEN) => &mut self.overwritten,
             (None, LOG_FULL) => &mut self.discarded,
             (None, LOG_UNWRITTEN) => &mut self.unwritten,
             (None, _) => &mut self.other,
         };
-        *place = place.saturating_add(count);
+        *counter = counter.saturating_add(count);
     }
 
     /// Appends the counts as a preamble has them. All of them, so that the length is known before the last count is.
     pub fn put(&self, bytes: &mut Vec<u8>) {
-        let numbers = LossCause::ALL
+        let by_id = LossCause::ALL
             .into_iter()
             .map(LossCause::log_id)
             .zip(self.stream);
-        let used = numbers.filter(|(_, count)| *count > 0);
+        let used = by_id.filter(|(_, count)| *count > 0);
         let log = [
             (LOG_OVERWRITTEN, self.overwritten),
             (LOG_FULL, self.discarded),
@@ -128,8 +128,8 @@ impl LossCounts {
         ];
         let all = used.clone().chain(log);
         varint::put(bytes, all.clone().count() as u64);
-        for (number, count) in all {
-            varint::put(bytes, u64::from(number));
+        for (id, count) in all {
+            varint::put(bytes, u64::from(id));
             bytes.extend_from_slice(&count.to_le_bytes());
         }
     }
@@ -137,9 +137,9 @@ impl LossCounts {
     /// Reads what [`put`](Self::put) wrote, or a later version.
     pub fn read(cursor: &mut Cursor<'_>) -> Option<Self> {
         let mut counts = Self::default();
-        for _ in 0..cursor.number()? {
-            let number = cursor.number32()?;
-            counts.add(number, cursor.fixed64()?);
+        for _ in 0..cursor.varint()? {
+            let id = cursor.varint32()?;
+            counts.add(id, cursor.fixed64()?);
         }
         Some(counts)
     }
@@ -148,9 +148,9 @@ impl LossCounts {
     pub fn to_header(self) -> ([RawLoss; HEADER_LOSSES], u32) {
         let mut losses = [RawLoss::default(); HEADER_LOSSES];
         let mut used = 0;
-        for (place, (number, count)) in losses.iter_mut().zip(self.numbered()) {
-            place.cause = number.into();
-            place.count = count.into();
+        for (to, (id, count)) in losses.iter_mut().zip(self.by_id()) {
+            to.cause = id.into();
+            to.count = count.into();
             used += 1;
         }
         (losses, used)
@@ -192,9 +192,9 @@ mod tests {
     #[test]
     fn every_cause_has_a_number_of_its_own() {
         let counts = one_of_each();
-        let numbers: BTreeSet<_> = counts.numbered().map(|(number, _)| number).collect();
+        let ids: BTreeSet<_> = counts.by_id().map(|(id, _)| id).collect();
 
-        assert_eq!(numbers.len(), MAX_CAUSES);
+        assert_eq!(ids.len(), MAX_CAUSES);
     }
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_stream_lost_is_kept() {
+    fn what_an_earlier_stream_lost_stays_counted() {
         let before = one_of_each();
         let mut ledger = Ledger::default();
         ledger.lose(LossCause::Late, 100);

@@ -12,13 +12,13 @@ use super::sys;
 
 /// What a log is written to. A test takes one that fails.
 pub(super) trait Medium: fmt::Debug {
-    /// Writes all bytes at a place, or says why it could not; it may then have written some.
+    /// Writes all bytes at an offset, or says why it could not; it may then have written some.
     fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
     /// Cuts the file off, or makes it longer.
     fn set_len(&mut self, length: u64) -> io::Result<()>;
 
-    /// Reserves room up to `length` without making the file longer.
+    /// Reserves space up to `length` without making the file longer.
     fn reserve(&mut self, length: u64) -> io::Result<()>;
 
     /// Both clocks now.

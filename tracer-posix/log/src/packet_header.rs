@@ -88,12 +88,12 @@ impl PacketHeader {
     }
 
     fn is_possible(&self) -> bool {
-        let room = self.length.saturating_sub(self.events_offset);
+        let space = self.length.saturating_sub(self.events_offset);
         let events = usize::try_from(self.events).unwrap_or(usize::MAX);
         self.length <= MAX_PACKET_BYTES
             && self.length.is_multiple_of(ALIGNMENT)
             && (PACKET_HEADER_BYTES..=self.length).contains(&self.events_offset)
-            && events <= room / LEAST_EVENT_BYTES
+            && events <= space / LEAST_EVENT_BYTES
             && self.first_time <= self.last_time
             && self.oldest_sequence <= self.sequence
             && self.sequence < u64::MAX

@@ -1,4 +1,4 @@
-//! What a packet tells before its events: the user event types that they use, and the events lost so far.
+//! What a packet says before its events: the user event types that they use, and the events lost so far.
 
 use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT};
 
@@ -14,7 +14,7 @@ pub(super) const fn max_bytes(definitions: usize) -> usize {
 
 /// Most bytes that the definition of a type named `name` takes.
 pub(super) fn max_definition_bytes(name: &[u8]) -> usize {
-    // The number, which is below EVENT_ID_LIMIT, and the length.
+    // The identifier, which is below EVENT_ID_LIMIT, and the length.
     2 + varint::MAX_BYTES + name.len()
 }
 
@@ -49,7 +49,7 @@ impl Definitions {
         &self.bytes
     }
 
-    /// Forgets all of them and keeps the room.
+    /// Forgets all of them and keeps the memory.
     pub fn clear(&mut self) {
         self.count = 0;
         self.bytes.clear();
@@ -68,7 +68,7 @@ pub(super) fn put(bytes: &mut Vec<u8>, definitions: &Definitions, losses: &LossC
 /// What follows the losses is left for later versions.
 pub(super) fn read(untrusted: &[u8], types: &mut EventTypes) -> Option<LossCounts> {
     let mut cursor = Cursor::new(untrusted, 0);
-    let count = cursor.number()?;
+    let count = cursor.varint()?;
     let start = cursor.position();
     for _ in 0..count {
         let (id, name) = definition(&mut cursor)?;
@@ -89,16 +89,16 @@ pub(super) fn read(untrusted: &[u8], types: &mut EventTypes) -> Option<LossCount
 
 /// The next definition.
 pub(super) fn definition<'a>(cursor: &mut Cursor<'a>) -> Option<(EventTypeId, &'a [u8])> {
-    let id = EventTypeId(cursor.number32()?);
+    let id = EventTypeId(cursor.varint32()?);
     Some((id, cursor.counted_bytes()?))
 }
 
-/// Whether a type is new, or defined already just so: names and numbers are one to one.
+/// Whether a type is new, or defined already just so: names and identifiers are one to one.
 pub(super) fn can_be_defined(types: &EventTypes, id: EventTypeId, name: &[u8]) -> bool {
     let is_named_user_type = id.0 > FIRST_USER_EVENT && id.0 < EVENT_ID_LIMIT;
-    let number_fits = types.name(id).is_none_or(|known| known == name);
+    let id_fits = types.name(id).is_none_or(|known| known == name);
     let name_fits = types.id(name).is_none_or(|known| known == id);
-    is_named_user_type && number_fits && name_fits
+    is_named_user_type && id_fits && name_fits
 }
 
 const _: () = assert!(EVENT_ID_LIMIT < 1 << 14);

@@ -9,9 +9,9 @@ use super::error::OpenError;
 use super::file_header::{COPY_BYTES, FileHeader, HeaderFault};
 use super::layout::{HEADER_COPIES, PACKET_HEADER_BYTES, REGION_START, VERSION};
 use super::losses::LossCounts;
+use super::packet_cursor::{Damage, PacketCursor, Rejected, View};
 use super::packet_header::PacketHeader;
-use super::probe::{Found, Probe};
-use super::track::{Damage, Rejected, Track, View};
+use super::packet_scanner::{Found, PacketScanner};
 use super::{FinalStatus, LogHeader, LogOptions, System, preamble, trailer};
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs, RealtimeNs};
@@ -31,22 +31,22 @@ pub struct LogRecord<'a> {
 /// Reads a log, event by event, while it is written or afterwards.
 ///
 /// The file may hold anything. What is reported has passed every check of its packet before the packet's first event is;
-/// what has not is skipped, and told by [`damage`](Self::damage). Memory does not grow with the log.
+/// what has not is skipped, and reported by [`damage`](Self::damage). Memory does not grow with the log.
 #[derive(Debug)]
 pub struct LogReader<B = File> {
-    probe: Probe<B>,
+    scanner: PacketScanner<B>,
     header: FileHeader,
     types: EventTypes,
-    track: Track,
+    cursor: PacketCursor,
     packet: Packet,
-    place: Place,
+    position: Position,
     losses: LossCounts,
     skip_before: MonotonicNs,
 }
 
 /// Where in time reading is.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct Position {
     /// The end of the last packet: none may begin before.
     last_time: u64,
     realtime_offset: i64,
@@ -56,23 +56,23 @@ struct Place {
 }
 
 impl<B: LogBytes> LogReader<B> {
-    /// Opens the log that `file` holds from offset 0 on. Reads at places only: the file's position does not matter and is
+    /// Opens the log that `file` holds from offset 0 on. Reads at offsets only: the file's position does not matter and is
     /// not moved.
     ///
     /// # Errors
     ///
     /// See [`OpenError`].
     pub fn open(bytes: B) -> Result<Self, OpenError> {
-        let probe = Probe::new(bytes);
-        let header = read_header(&probe)?.map_err(open_error)?;
-        let track = Track::new(header.options.policy);
+        let scanner = PacketScanner::new(bytes);
+        let header = read_header(&scanner)?.map_err(open_error)?;
+        let cursor = PacketCursor::new(header.options.policy);
         let mut reader = Self {
-            probe,
+            scanner,
             header,
             types: EventTypes::default(),
-            track,
+            cursor,
             packet: Packet::default(),
-            place: Place::default(),
+            position: Position::default(),
             losses: LossCounts::default(),
             skip_before: MonotonicNs(0),
         };
@@ -80,7 +80,7 @@ impl<B: LogBytes> LogReader<B> {
         Ok(reader)
     }
 
-    /// What the start of the log tells.
+    /// What the start of the log says.
     #[must_use]
     pub fn header(&self) -> &LogHeader {
         &self.header.info
@@ -130,24 +130,24 @@ impl<B: LogBytes> LogReader<B> {
                 return Ok(None);
             }
         }
-        let place = &mut self.place;
+        let position = &mut self.position;
         Ok(self.packet.take_next().map(|(event, comm)| {
             let time = event.header.time.0;
-            let realtime = time.saturating_add_signed(place.realtime_offset);
-            place.last_realtime = place.last_realtime.max(realtime);
+            let realtime = time.saturating_add_signed(position.realtime_offset);
+            position.last_realtime = position.last_realtime.max(realtime);
             LogRecord {
                 event,
                 comm,
-                realtime: RealtimeNs(place.last_realtime),
+                realtime: RealtimeNs(position.last_realtime),
             }
         }))
     }
 
     /// Makes the oldest event the next one.
     pub fn rewind(&mut self) {
-        self.track = Track::new(self.header.options.policy);
+        self.cursor = PacketCursor::new(self.header.options.policy);
         self.packet.forget();
-        self.place = Place::default();
+        self.position = Position::default();
         self.losses = LossCounts::default();
         self.skip_before = MonotonicNs(0);
     }
@@ -155,7 +155,7 @@ impl<B: LogBytes> LogReader<B> {
     /// Skips packets that end before `time` without decoding them; events before it may still follow.
     pub fn skip_to(&mut self, time: MonotonicNs) {
         self.skip_before = time;
-        if self.place.last_time < time.0 {
+        if self.position.last_time < time.0 {
             self.packet.forget();
         }
     }
@@ -163,7 +163,7 @@ impl<B: LogBytes> LogReader<B> {
     /// What could not be read, up to the event at hand.
     #[must_use]
     pub fn damage(&self) -> Damage {
-        self.track.damage()
+        self.cursor.damage()
     }
 
     /// Events that the trace lost for this cause, up to the packet at hand: lost before they came into the log.
@@ -193,11 +193,11 @@ impl<B: LogBytes> LogReader<B> {
     /// Bytes of the log up to the event at hand, and of the whole log as it is now: for a progress bar.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
-        let length = self.probe.file_length().unwrap_or(0);
+        let length = self.scanner.file_length().unwrap_or(0);
         let all = length
             .min(View::of(&self.header).region_end)
             .saturating_sub(REGION_START);
-        (self.track.passed().min(all), all)
+        (self.cursor.passed().min(all), all)
     }
 
     /// The file's header, as it was read last.
@@ -216,23 +216,23 @@ impl<B: LogBytes> LogReader<B> {
         self.packet.forget();
         loop {
             let view = View::of(&self.header);
-            let Some(found) = self.track.find(&self.probe, &view)? else {
+            let Some(found) = self.cursor.find(&self.scanner, &view)? else {
                 if self.look_at_header()? {
                     continue;
                 }
                 return Ok(false);
             };
-            let is_in_order = found.header.first_time >= self.place.last_time;
+            let is_in_order = found.header.first_time >= self.position.last_time;
             let is_skipped = found.header.last_time < self.skip_before.0;
             if is_in_order && (is_skipped || self.decode(&found)?) {
-                self.track.accept(&found);
-                self.place.last_time = found.header.last_time;
-                self.place.realtime_offset = found.header.realtime_offset;
-                self.place.found = Some(found);
+                self.cursor.accept(&found);
+                self.position.last_time = found.header.last_time;
+                self.position.realtime_offset = found.header.realtime_offset;
+                self.position.found = Some(found);
                 if !is_skipped {
                     return Ok(true);
                 }
-            } else if self.track.reject(&found, &self.probe, &view)? == Rejected::Perhaps
+            } else if self.cursor.reject(&found, &self.scanner, &view)? == Rejected::Perhaps
                 && !self.look_at_header()?
             {
                 return Ok(false);
@@ -242,14 +242,14 @@ impl<B: LogBytes> LogReader<B> {
 
     /// The packet that was loaded last.
     pub(super) fn packet_at_hand(&self) -> Option<Found> {
-        self.place.found
+        self.position.found
     }
 
     /// Whether the packet is whole: then its events are there to be taken.
     fn decode(&mut self, found: &Found) -> io::Result<bool> {
         let length = found.header.length;
-        let room = self.packet.room(length);
-        let read = self.probe.read_at(room, found.offset)?;
+        let buffer = self.packet.buffer(length);
+        let read = self.scanner.read_at(buffer, found.offset)?;
         // It may have been overwritten since its header was read.
         let header = PacketHeader::from_bytes(read, self.header.log_id);
         if read.len() != length || header != Some(found.header) {
@@ -268,7 +268,7 @@ impl<B: LogBytes> LogReader<B> {
     /// At the end of what is there: has the log been completed or cleared meanwhile? Returns whether it is worth looking
     /// for packets again.
     fn look_at_header(&mut self) -> io::Result<bool> {
-        let newer = read_header(&self.probe)?
+        let newer = read_header(&self.scanner)?
             .ok()
             .filter(|header| header.generation > self.header.generation);
         let Some(header) = newer else {
@@ -291,16 +291,16 @@ impl<B: LogBytes> LogReader<B> {
     fn learn_types(&mut self) -> io::Result<()> {
         let view = View::of(&self.header);
         if view.trailer != 0 {
-            let untrusted = self.probe.trailer_at(view.trailer)?;
+            let untrusted = self.scanner.trailer_at(view.trailer)?;
             if let Some(types) = trailer::types_of(&untrusted, view.log_id) {
                 self.types = types;
                 return Ok(());
             }
         }
-        let mut track = Track::new(self.header.options.policy);
-        while let Some(found) = track.find(&self.probe, &view)? {
+        let mut cursor = PacketCursor::new(self.header.options.policy);
+        while let Some(found) = cursor.find(&self.scanner, &view)? {
             self.learn_types_of(&found)?;
-            track.accept(&found);
+            cursor.accept(&found);
         }
         Ok(())
     }
@@ -310,9 +310,9 @@ impl<B: LogBytes> LogReader<B> {
             .header
             .events_offset
             .saturating_sub(PACKET_HEADER_BYTES);
-        let room = self.packet.room(length);
+        let buffer = self.packet.buffer(length);
         let start = found.offset + PACKET_HEADER_BYTES as u64;
-        let untrusted = self.probe.read_at(room, start)?;
+        let untrusted = self.scanner.read_at(buffer, start)?;
         if crc32c::crc32c(untrusted) == found.header.preamble_crc {
             // A preamble that defines types otherwise than those before makes its packet unreadable, later.
             let _ = preamble::read(untrusted, &mut self.types);
@@ -322,16 +322,18 @@ impl<B: LogBytes> LogReader<B> {
 
     /// Gives the file back.
     pub(super) fn into_bytes(self) -> B {
-        self.probe.into_bytes()
+        self.scanner.into_bytes()
     }
 }
 
 /// The newer of the file's headers that are whole.
-fn read_header(probe: &Probe<impl LogBytes>) -> io::Result<Result<FileHeader, HeaderFault>> {
-    let mut rooms = [[0; COPY_BYTES]; HEADER_COPIES.len()];
-    let [one, other] = &mut rooms;
-    let one = probe.read_at(one, HEADER_COPIES[0])?;
-    let other = probe.read_at(other, HEADER_COPIES[1])?;
+fn read_header(
+    scanner: &PacketScanner<impl LogBytes>,
+) -> io::Result<Result<FileHeader, HeaderFault>> {
+    let mut copies = [[0; COPY_BYTES]; HEADER_COPIES.len()];
+    let [one, other] = &mut copies;
+    let one = scanner.read_at(one, HEADER_COPIES[0])?;
+    let other = scanner.read_at(other, HEADER_COPIES[1])?;
     Ok(FileHeader::newest([one, other]))
 }
 

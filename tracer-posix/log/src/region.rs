@@ -58,7 +58,7 @@ impl Region {
     }
 
     /// The longest packet that fits when `pending` bytes are to be written before it.
-    pub fn room(&self, pending: usize) -> usize {
+    pub fn space(&self, pending: usize) -> usize {
         let used = match self.policy {
             LogFullPolicy::Append => return usize::MAX,
             // What is there gives way.
@@ -70,7 +70,7 @@ impl Region {
 
     /// Where a packet of `length` bytes goes, and how many events are given up for it. They are gone from now on, whether
     /// or not the packet is then written.
-    pub fn place(&mut self, length: usize) -> (u64, u64) {
+    pub fn allocate(&mut self, length: usize) -> (u64, u64) {
         if self.policy != LogFullPolicy::Loop {
             return (self.head, 0);
         }
@@ -106,7 +106,7 @@ impl Region {
         u64::from(oldest.events)
     }
 
-    /// Says that a packet was written where [`place`](Self::place) said.
+    /// Says that a packet was written where [`allocate`](Self::allocate) said.
     pub fn written(&mut self, length: usize, events: u32, sequence: u64) {
         if self.policy == LogFullPolicy::Loop {
             self.extents.push_back(Extent {
@@ -173,9 +173,9 @@ mod tests {
 
     /// Writes a packet; returns where it went and how many events gave way.
     fn write(region: &mut Region, length: usize, events: u32) -> (u64, u64) {
-        let placed = region.place(length);
+        let allocated = region.allocate(length);
         region.written(length, events, u64::from(events));
-        placed
+        allocated
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
             let (mut written, mut given_up) = (0_u64, 0_u64);
             for (sequence, length) in lengths.iter().enumerate() {
                 let length = *length as u64 * 8;
-                let (offset, overwritten) = region.place(usize::try_from(length).unwrap());
+                let (offset, overwritten) = region.allocate(usize::try_from(length).unwrap());
                 given_up += overwritten;
                 while live.front().is_some_and(|oldest| oldest.2 < region.oldest_sequence(sequence as u64)) {
                     live.pop_front();

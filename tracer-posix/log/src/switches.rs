@@ -4,7 +4,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::SwitchOutData;
 
 use super::decode::{Malformed, Packet};
-use super::encode::{PacketBuilder, Placing, SealedPacket, flags};
+use super::encode::{PacketBuilder, PacketContext, SealedPacket, flags};
 use super::layout::LogId;
 use super::losses::LossCounts;
 use super::packet_header::PacketHeader;
@@ -44,7 +44,7 @@ fn sealed(events: &[(EventHeader, Vec<u8>)]) -> SealedPacket {
 /// Reads a packet back.
 fn read(packet: &SealedPacket) -> Result<Packet, Malformed> {
     let losses = LossCounts::of_stream(&Ledger::default());
-    let placing = Placing {
+    let context = PacketContext {
         log_id: LOG_ID,
         sequence: 0,
         oldest_sequence: 0,
@@ -52,10 +52,10 @@ fn read(packet: &SealedPacket) -> Result<Packet, Malformed> {
         losses: &losses,
     };
     let mut bytes = Vec::new();
-    packet.write_to(&mut bytes, &placing);
+    packet.write_to(&mut bytes, &context);
     let header = PacketHeader::from_bytes(&bytes, LOG_ID).unwrap();
     let mut packet = Packet::default();
-    packet.room(bytes.len()).copy_from_slice(&bytes);
+    packet.buffer(bytes.len()).copy_from_slice(&bytes);
     packet.decode(&header, &mut EventTypes::default())?;
     Ok(packet)
 }
@@ -84,9 +84,9 @@ fn how_long_a_thread_ran_is_read_as_it_was_written() {
 #[test]
 fn a_switch_takes_six_bytes_and_not_how_long_the_thread_ran() {
     let mut events = Vec::new();
-    for number in 0..1_000 {
-        let time = START + number * 2_000;
-        let ran = 700 + number;
+    for nth in 0..1_000 {
+        let time = START + nth * 2_000;
+        let ran = 700 + nth;
         events.push((header(time, EventTypeId::SWITCH_IN), vec![1; 24]));
         events.push((header(time + ran, EventTypeId::SWITCH_OUT), switch_out(ran)));
     }
@@ -107,15 +107,15 @@ fn with_flags(event: (EventHeader, Vec<u8>), flags: u8) -> Result<Packet, Malfor
 #[test]
 fn a_number_that_cannot_be_there_makes_a_packet_malformed() {
     let one = || (header(START, EventTypeId::SWITCH_OUT), switch_out(300));
-    let right = flags::THREAD | flags::CPU | flags::COMMON_DATA | flags::NUMBER;
+    let right = flags::THREAD | flags::CPU | flags::COMMON_DATA | flags::INTEGER;
     assert!(with_flags(one(), right).is_ok());
 
     for wrong in [
         right & !flags::COMMON_DATA,
-        right & !flags::NUMBER,
+        right & !flags::INTEGER,
         right | flags::RAN,
         // No switch to the thread is known.
-        right & !flags::NUMBER | flags::RAN,
+        right & !flags::INTEGER | flags::RAN,
         right | 128,
     ] {
         assert!(with_flags(one(), wrong).is_err(), "{wrong:#x}");
@@ -126,10 +126,10 @@ fn a_number_that_cannot_be_there_makes_a_packet_malformed() {
 fn a_number_does_not_stand_behind_much_data() {
     let mut packet = sealed(&[(header(START, EventTypeId::WAKEUP), vec![0; 64])]);
     let last = packet.events.len() - 64;
-    // A byte more than the dictionary has, and a number: both take the place of what fills the packet up.
+    // A byte more than the dictionary has, and an integer: both replace what fills the packet up.
     packet.events[last - 1] = 65;
     packet.events.extend([0, 0]);
-    packet.events[0] |= flags::NUMBER;
+    packet.events[0] |= flags::INTEGER;
     assert!(read(&packet).is_err());
 
     packet.events[last - 1] = 64;

@@ -25,7 +25,7 @@ fn nanoseconds(clock: libc::clockid_t) -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `now` is a valid place, and each of both clocks exists everywhere.
+    // SAFETY: `now` is valid to write to, and each of both clocks exists everywhere.
     unsafe { libc::clock_gettime(clock, &raw mut now) };
     let whole = u64::try_from(now.tv_sec).unwrap_or(0).saturating_mul(NS);
     whole.saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
@@ -41,7 +41,7 @@ pub(super) struct Opened {
     pub for_reading: bool,
     /// For writing.
     pub for_writing: bool,
-    /// Every write goes to the end (`O_APPEND`), also those that name a place.
+    /// Every write goes to the end (`O_APPEND`), also those that name an offset.
     pub appending: bool,
     /// Past the page cache (`O_DIRECT`): only whole, aligned blocks can be written.
     pub direct: bool,
@@ -77,7 +77,7 @@ pub(super) fn lock(file: &File) -> Option<libc::pid_t> {
     if result == 0 || !is_held {
         return None;
     }
-    // SAFETY: as above; the call says who holds the lock, in its place.
+    // SAFETY: as above; the call says who holds the lock, in the same structure.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
     let is_known = result == 0 && i32::from(lock.l_type) != libc::F_UNLCK;
     // It was let go of meanwhile, or is held on another machine.
@@ -96,7 +96,7 @@ fn errno() -> Option<i32> {
 }
 
 fn whole_file(kind: i32) -> libc::flock {
-    // SAFETY: a `flock` is numbers; all of them 0 stand for the file from its beginning to its end.
+    // SAFETY: a `flock` consists of integers; all of them 0 mean the file from its beginning to its end.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     // Both are small: the C library's headers have them as constants of this type.
     lock.l_type = libc::c_short::try_from(kind).unwrap_or_default();
@@ -110,7 +110,7 @@ pub(super) fn file_size_limit() -> u64 {
         rlim_cur: libc::RLIM_INFINITY,
         rlim_max: libc::RLIM_INFINITY,
     };
-    // SAFETY: `limit` is a valid place.
+    // SAFETY: `limit` is valid to write to.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
     limit.rlim_cur
 }
@@ -119,7 +119,7 @@ pub(super) fn file_size_limit() -> u64 {
 pub(super) fn system() -> System {
     // SAFETY: the structure is made of bytes: zeros are a value of it.
     let mut names: libc::utsname = unsafe { std::mem::zeroed() };
-    // SAFETY: `names` is a valid place.
+    // SAFETY: `names` is valid to write to.
     if unsafe { libc::uname(&raw mut names) } != 0 {
         return System::default();
     }
@@ -136,7 +136,7 @@ pub(super) fn system() -> System {
     }
 }
 
-/// Reserves room for the first `length` bytes of `file`, which does not become longer by that.
+/// Reserves space for the first `length` bytes of `file`, which does not become longer by that.
 pub(super) fn reserve(file: &File, length: u64) -> io::Result<()> {
     let length = libc::off_t::try_from(length)
         .map_err(|_too_large| io::Error::from_raw_os_error(libc::EFBIG))?;
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_room_does_not_make_a_file_longer() {
+    fn reserved_space_does_not_make_a_file_longer() {
         let file = tempfile::tempfile().unwrap();
 
         // Not every file system can.

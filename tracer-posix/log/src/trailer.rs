@@ -46,8 +46,8 @@ pub(super) fn to_bytes(types: &EventTypes, status: FinalStatus, log_id: LogId) -
     bytes.extend_from_slice(definitions.as_bytes());
     bytes.resize(length, 0);
     let crc = crc32c::crc32c(&bytes).to_le_bytes();
-    if let Some(place) = bytes.get_mut(CRC) {
-        place.copy_from_slice(&crc);
+    if let Some(crc_bytes) = bytes.get_mut(CRC) {
+        crc_bytes.copy_from_slice(&crc);
     }
     bytes
 }
@@ -78,7 +78,7 @@ pub(super) fn types_of(untrusted: &[u8], log_id: LogId) -> Option<EventTypes> {
     let mut cursor = Cursor::new(whole, TRAILER_HEADER_BYTES);
     for _ in 0..raw.types.get() {
         let (id, name) = preamble::definition(&mut cursor)?;
-        // System types are known by their numbers, also those of a later version.
+        // System types are known by their identifiers, also those of a later version.
         if id.0 > FIRST_USER_EVENT {
             if !preamble::can_be_defined(&types, id, name) {
                 return None;
@@ -108,7 +108,7 @@ mod tests {
 
         let types = types_of(&bytes, LOG).unwrap();
 
-        let named = |number| types.name(EventTypeId(FIRST_USER_EVENT + number));
+        let named = |index| types.name(EventTypeId(FIRST_USER_EVENT + index));
         assert_eq!(named(1), Some(&b"one"[..]));
         assert_eq!(named(2), None);
         assert_eq!(named(5), Some(&b"five"[..]));

@@ -1,9 +1,9 @@
 //! Numbers of variable length: seven bits a byte, lowest first; the top bit says that more follow (LEB128).
 
-/// Most bytes of a number.
+/// Most bytes of an integer.
 pub(super) const MAX_BYTES: usize = 10;
 
-/// Appends a number.
+/// Appends an integer.
 pub(super) fn put(bytes: &mut Vec<u8>, value: u64) {
     let mut scratch = Scratch::default();
     scratch.put(value);
@@ -30,7 +30,7 @@ impl Scratch {
     /// Most bytes that it holds.
     pub const CAPACITY: usize = 128;
 
-    /// Adds a number.
+    /// Adds an integer.
     #[inline]
     pub fn put(&mut self, mut value: u64) {
         while value >= 0x80 {
@@ -43,17 +43,17 @@ impl Scratch {
     /// Adds a byte. What is beyond the capacity is dropped: callers stay below it.
     #[inline]
     pub fn put_byte(&mut self, byte: u8) {
-        if let Some(place) = self.bytes.get_mut(self.length) {
-            *place = byte;
+        if let Some(next) = self.bytes.get_mut(self.length) {
+            *next = byte;
             self.length += 1;
         }
     }
 
-    /// Puts another byte in the place of the first.
+    /// Replaces the first byte.
     #[inline]
     pub fn set_first(&mut self, byte: u8) {
-        if let Some(place) = self.bytes.first_mut() {
-            *place = byte;
+        if let Some(next) = self.bytes.first_mut() {
+            *next = byte;
         }
     }
 
@@ -106,22 +106,22 @@ impl<'a> Cursor<'a> {
         Some(byte)
     }
 
-    /// The next number.
+    /// The next integer.
     #[inline]
-    pub fn number(&mut self) -> Option<u64> {
+    pub fn varint(&mut self) -> Option<u64> {
         let first = self.byte()?;
         if first < 0x80 {
             return Some(u64::from(first));
         }
-        self.long_number(first)
+        self.long_varint(first)
     }
 
-    fn long_number(&mut self, first: u8) -> Option<u64> {
+    fn long_varint(&mut self, first: u8) -> Option<u64> {
         let mut value = u64::from(first & 0x7f);
         for shift in (7..64).step_by(7) {
             let byte = self.byte()?;
             let bits = u64::from(byte & 0x7f);
-            // The tenth byte has room for one bit only.
+            // The tenth byte has space for one bit only.
             if shift == 63 && bits > 1 {
                 return None;
             }
@@ -133,10 +133,10 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// The next number, which has to fit into 32 bits.
+    /// The next integer, which has to fit into 32 bits.
     #[inline]
-    pub fn number32(&mut self) -> Option<u32> {
-        u32::try_from(self.number()?).ok()
+    pub fn varint32(&mut self) -> Option<u32> {
+        u32::try_from(self.varint()?).ok()
     }
 
     /// The next `length` bytes.
@@ -151,11 +151,11 @@ impl<'a> Cursor<'a> {
     /// A length and that many bytes.
     #[inline]
     pub fn counted_bytes(&mut self) -> Option<&'a [u8]> {
-        let length = usize::try_from(self.number()?).ok()?;
+        let length = usize::try_from(self.varint()?).ok()?;
         self.bytes(length)
     }
 
-    /// The next 64-bit number of fixed length.
+    /// The next 64-bit integer of fixed length.
     pub fn fixed64(&mut self) -> Option<u64> {
         let bytes = self.bytes(8)?;
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_number_that_is_cut_short_is_none() {
-        assert_eq!(Cursor::new(&[0x80, 0x80], 0).number(), None);
+        assert_eq!(Cursor::new(&[0x80, 0x80], 0).varint(), None);
     }
 
     #[test]
@@ -190,8 +190,8 @@ mod tests {
         let too_large = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02];
         let too_long = [0x80; 11];
 
-        assert_eq!(Cursor::new(&too_large, 0).number(), None);
-        assert_eq!(Cursor::new(&too_long, 0).number(), None);
+        assert_eq!(Cursor::new(&too_large, 0).varint(), None);
+        assert_eq!(Cursor::new(&too_long, 0).varint(), None);
     }
 
     #[test]
@@ -207,7 +207,7 @@ mod tests {
             put(&mut bytes, value);
             let mut cursor = Cursor::new(&bytes, 0);
 
-            prop_assert_eq!(cursor.number(), Some(value));
+            prop_assert_eq!(cursor.varint(), Some(value));
             prop_assert!(cursor.rest().is_empty());
         }
     }

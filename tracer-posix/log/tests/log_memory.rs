@@ -29,8 +29,8 @@ fn a_log_larger_than_that_is_written_and_read_within_64_megabytes() {
         let types = types();
         let mut writer =
             LogWriter::create(file.try_clone().unwrap(), &log_header(), options).unwrap();
-        for number in 0..EVENTS {
-            let mut event = event(number);
+        for index in 0..EVENTS {
+            let mut event = event(index);
             event.data.resize(DATA_BYTES, 7);
             writer
                 .append(&event.header, &event.data, &event.comm, &types)

@@ -33,7 +33,7 @@ fn beyond_the_limit_events_are_counted_and_the_error_is_efbig() {
     let completed = writer.complete(&types, &ledger, FinalStatus::default());
 
     assert_eq!(completed.unwrap_err().error_number(), libc::EFBIG);
-    assert!(!errors.is_empty() && errors.iter().all(|number| *number == libc::EFBIG));
+    assert!(!errors.is_empty() && errors.iter().all(|errno| *errno == libc::EFBIG));
     let mut reader = open(&file);
     let read = rest_of(&mut reader);
     assert!(read.len() > 100 && events.starts_with(&read));

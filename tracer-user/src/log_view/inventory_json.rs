@@ -44,7 +44,7 @@ pub fn json(inventory: &Inventory) -> Value {
         "lost_for_other_causes": condition.lost_for_other_causes,
         "lost_in_log": condition.lost_in_log,
         "damage": {
-            "places": condition.damage.places,
+            "places": condition.damage.sites,
             "bytes": condition.damage.bytes,
             "packets_missing": condition.damage.packets_missing,
         },

@@ -144,8 +144,8 @@ fn damage(inventory: &Inventory) -> String {
         return "none".to_owned();
     }
     format!(
-        "{} bytes in {} places, {} packets known to be missing",
-        damage.bytes, damage.places, damage.packets_missing
+        "{} bytes at {} sites, {} packets known to be missing",
+        damage.bytes, damage.sites, damage.packets_missing
     )
 }
 

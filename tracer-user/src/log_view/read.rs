@@ -230,7 +230,7 @@ mod tests {
             ..completed()
         };
         let damage = Damage {
-            places: 1,
+            sites: 1,
             bytes: 10,
             packets_missing: 0,
         };

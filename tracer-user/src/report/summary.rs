@@ -280,15 +280,15 @@ fn push_counted(out: &mut Vec<u8>, number: u64, thing: &str) {
 impl LogCondition {
     fn push_for_people(&self, out: &mut Vec<u8>) {
         let Damage {
-            places,
+            sites,
             bytes,
             packets_missing,
         } = self.damage;
         if self.damage != Damage::default() {
             out.extend_from_slice(b"\nthe log is damaged: ");
             push_counted(out, bytes, "byte");
-            out.extend_from_slice(b" in ");
-            push_counted(out, places, "place");
+            out.extend_from_slice(b" at ");
+            push_counted(out, sites, "site");
             out.extend_from_slice(b" could not be read, and ");
             push_counted(out, packets_missing, "packet");
             let are = if packets_missing == 1 { " is" } else { " are" };
@@ -306,7 +306,7 @@ impl LogCondition {
         for (name, number) in [
             ("lost_for_other_causes", self.lost_for_other_causes),
             ("lost_in_log", self.lost_in_log),
-            ("damaged_places", self.damage.places),
+            ("damaged_places", self.damage.sites),
             ("damaged_bytes", self.damage.bytes),
             ("packets_missing", self.damage.packets_missing),
         ] {
@@ -459,7 +459,7 @@ mod tests {
             lost_for_other_causes: 3,
             lost_in_log: 5,
             damage: Damage {
-                places: 2,
+                sites: 2,
                 bytes: 900,
                 packets_missing: 1,
             },
@@ -475,7 +475,7 @@ mod tests {
             damaged.for_people().lines().skip(1).collect::<Vec<_>>(),
             [
                 "15 lost: 7 late, 3 other_causes, 5 log_full",
-                "the log is damaged: 900 bytes in 2 places could not be read, \
+                "the log is damaged: 900 bytes at 2 sites could not be read, \
                  and 1 packet is known to be missing",
                 "the log was not completed: it is being written, or its writer was cut off"
             ]

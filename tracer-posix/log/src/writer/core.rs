@@ -3,7 +3,7 @@
 use tracer_common::event_type::{EventTypeId, TRACE_EVENT_NAME_MAX};
 
 use super::pending::Pending;
-use crate::encode::{PacketBuilder, Placing, single_event_packet};
+use crate::encode::{PacketBuilder, PacketContext, single_event_packet};
 use crate::error::WriteError;
 use crate::file_header::{Content, FileHeader};
 use crate::layout::{HEADER_COPIES, MAX_PACKET_BYTES, REGION_START};
@@ -27,7 +27,7 @@ const AUTOMATIC: i32 = 1;
 /// Room that an `UNTIL_FULL` log keeps for its STOP.
 const STOP_RESERVE: usize = 1024;
 
-/// Two readings of both clocks that differ by no more tell that nobody has set the date. Where nobody does, both clocks go
+/// Two readings of both clocks that differ by no more show that nobody has set the date. Where nobody does, both clocks go
 /// alike, and readings differ by their own errors: dates must not move by them, nor leave what the header says.
 const READ_APART_NS: u64 = 10_000;
 
@@ -54,11 +54,11 @@ pub(super) struct WriterCore<M> {
     pub region: Region,
     pub sequence: u64,
     pub losses: LossCounts,
-    /// The losses that the file tells.
-    pub losses_told: LossCounts,
+    /// The losses that the file states.
+    pub losses_written: LossCounts,
     /// The losses of the log's earlier streams.
     pub losses_before: LossCounts,
-    /// What the stream had lost when it was last told.
+    /// What the stream had lost when it was last written.
     stream_losses: LossCounts,
     /// What it had lost when the log was cleared.
     losses_cleared: LossCounts,
@@ -128,7 +128,7 @@ impl<M: Medium> WriterCore<M> {
             region,
             sequence: 0,
             losses: LossCounts::default(),
-            losses_told: LossCounts::default(),
+            losses_written: LossCounts::default(),
             losses_before: LossCounts::default(),
             stream_losses: LossCounts::default(),
             losses_cleared: LossCounts::default(),
@@ -144,7 +144,7 @@ impl<M: Medium> WriterCore<M> {
         core
     }
 
-    /// Reserves room for the whole region, where the file system can.
+    /// Reserves space for the whole region, where the file system can.
     pub fn reserve(&mut self) -> Result<(), WriteError> {
         let Some(bytes) = self.region.capacity() else {
             return Ok(());
@@ -156,7 +156,7 @@ impl<M: Medium> WriterCore<M> {
             Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => {
                 Err(WriteError::NoRoom { bytes, source })
             }
-            // It cannot be done here; a write will tell if there is no room.
+            // It cannot be done here; a write will show if there is no space.
             _ => Ok(()),
         }
     }
@@ -182,7 +182,7 @@ impl<M: Medium> WriterCore<M> {
         let mut result = Ok(());
         if self.builder.size_with(header.event_type, data, types) > self.packet_limit {
             let fits;
-            (fits, result) = self.make_room(header, data, types);
+            (fits, result) = self.make_space(header, data, types);
             if !fits {
                 return result;
             }
@@ -194,7 +194,7 @@ impl<M: Medium> WriterCore<M> {
 
     /// Ends the packet at hand and finds out whether the event fits into a new one. When it does not, it is counted.
     #[cold]
-    fn make_room(
+    fn make_space(
         &mut self,
         header: &EventHeader,
         data: &[u8],
@@ -202,7 +202,7 @@ impl<M: Medium> WriterCore<M> {
     ) -> (bool, Result<(), WriteError>) {
         if self.builder.count() > 0 {
             if self.pending.is_full() {
-                // The flush that failed has told why.
+                // The flush that failed has said why.
                 self.count_unwritten(1);
                 return (false, Ok(()));
             }
@@ -232,7 +232,7 @@ impl<M: Medium> WriterCore<M> {
 
     /// Most bytes of a packet that can be written once `pending` bytes of others are.
     fn longest_packet(&self, pending: usize) -> usize {
-        self.without_reserve(self.region.room(pending))
+        self.without_reserve(self.region.space(pending))
             .min(MAX_PACKET_BYTES)
     }
 
@@ -242,10 +242,10 @@ impl<M: Medium> WriterCore<M> {
             .min(MAX_PACKET_BYTES)
     }
 
-    fn without_reserve(&self, room: usize) -> usize {
+    fn without_reserve(&self, space: usize) -> usize {
         match self.header.options.policy {
-            LogFullPolicy::UntilFull => room.saturating_sub(STOP_RESERVE),
-            LogFullPolicy::Loop | LogFullPolicy::Append => room,
+            LogFullPolicy::UntilFull => space.saturating_sub(STOP_RESERVE),
+            LogFullPolicy::Loop | LogFullPolicy::Append => space,
         }
     }
 
@@ -274,8 +274,8 @@ impl<M: Medium> WriterCore<M> {
     }
 
     fn seal(&mut self) {
-        let room = self.pending.room();
-        self.pending.push(self.builder.seal(room));
+        let buffer = self.pending.buffer();
+        self.pending.push(self.builder.seal(buffer));
     }
 
     pub fn set_packet_limit(&mut self) {
@@ -313,10 +313,10 @@ impl<M: Medium> WriterCore<M> {
             self.write_pending()?;
         }
         self.set_packet_limit();
-        if self.losses != self.losses_told {
+        if self.losses != self.losses_written {
             self.header.content.losses = self.losses;
             self.write_header()?;
-            self.losses_told = self.losses;
+            self.losses_written = self.losses;
         }
         Ok(())
     }
@@ -338,33 +338,33 @@ impl<M: Medium> WriterCore<M> {
             return Ok(false);
         };
         let length = packet.length(&self.losses);
-        let (offset, overwritten) = self.region.place(length);
+        let (offset, overwritten) = self.region.allocate(length);
         self.losses.overwritten = self.losses.overwritten.saturating_add(overwritten);
         self.is_overrun |= overwritten > 0;
         let realtime_offset = self.realtime_offset(packet.first_time);
         let Some(packet) = self.pending.first() else {
             return Ok(false);
         };
-        let placing = Placing {
+        let context = PacketContext {
             log_id: self.header.log_id,
             sequence: self.sequence,
             oldest_sequence: self.region.oldest_sequence(self.sequence),
             realtime_offset,
             losses: &self.losses,
         };
-        packet.write_to(&mut self.packet, &placing);
-        // A write that was torn is overwritten by the next attempt: the place stays the same.
+        packet.write_to(&mut self.packet, &context);
+        // A write that was torn is overwritten by the next attempt: the offset stays the same.
         self.medium.write_all_at(&self.packet, offset)?;
         self.region
             .written(self.packet.len(), packet.count, self.sequence);
         self.last_realtime = packet.last_time.0.saturating_add_signed(realtime_offset);
         self.sequence = self.sequence.saturating_add(1);
-        self.losses_told = self.losses;
+        self.losses_written = self.losses;
         self.pending.pop();
         Ok(true)
     }
 
-    /// What is added to the times of a packet to have them on `CLOCK_REALTIME`. Where that clock was set back, time stands
+    /// What is added to the times of a packet to have them on `CLOCK_REALTIME`. Where that clock was set back, time pauses
     /// still between two packets rather than going back.
     fn realtime_offset(&mut self, first_time: MonotonicNs) -> i64 {
         let read = self.medium.clocks().realtime_offset();
@@ -398,7 +398,7 @@ impl<M: Medium> WriterCore<M> {
         self.set_packet_limit();
         self.sequence = 0;
         self.losses = LossCounts::default();
-        self.losses_told = LossCounts::default();
+        self.losses_written = LossCounts::default();
         self.losses_before = LossCounts::default();
         self.losses_cleared = self.stream_losses;
         self.is_closed = false;
@@ -440,7 +440,7 @@ impl<M: Medium> WriterCore<M> {
         status.is_log_overrun |= self.is_overrun;
         let trailer = self.write_trailer(types, status);
         if trailer.is_err() {
-            self.cut_off();
+            self.truncate_file();
         }
         self.header.content = Content {
             status: Some(status),
@@ -454,16 +454,16 @@ impl<M: Medium> WriterCore<M> {
         result.and(self.write_header())
     }
 
-    /// What could not be written to the end is lost; what it has left in the file makes room.
+    /// What could not be written to the end is lost; what it has left in the file makes space.
     fn give_up_pending(&mut self) {
         self.count_unwritten(self.pending.events() + u64::from(self.builder.count()));
         self.pending.clear();
         self.builder.clear();
-        self.cut_off();
+        self.truncate_file();
     }
 
     /// Takes away what a write has left that failed. If this fails, readers skip what is there.
-    fn cut_off(&mut self) {
+    fn truncate_file(&mut self) {
         let _ = self.medium.set_len(self.region.end());
     }
 

@@ -10,7 +10,7 @@ use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
 
 use super::core::WriterCore;
 use crate::medium::Medium;
-use crate::track::Damage;
+use crate::packet_cursor::Damage;
 use crate::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, WriteError};
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
@@ -24,7 +24,7 @@ struct Failure {
     /// Which write, counted from 0.
     write: usize,
     /// Bytes of it that are written all the same.
-    cut_after: usize,
+    torn_after: usize,
     error: i32,
     /// All writes after it fail as well, and write nothing.
     for_good: bool,
@@ -46,33 +46,33 @@ struct Shared(Rc<RefCell<Disk>>);
 impl Medium for Shared {
     fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut disk = self.0.borrow_mut();
-        let number = disk.writes;
+        let nth = disk.writes;
         disk.writes += 1;
         let offset = usize::try_from(offset).unwrap();
-        let mut kept = bytes.len();
+        let mut written = bytes.len();
         let mut error = None;
         if let Some(failure) = disk.failure
-            && (number == failure.write || number > failure.write && failure.for_good)
+            && (nth == failure.write || nth > failure.write && failure.for_good)
         {
-            let is_first = number == failure.write;
-            kept = if is_first {
-                failure.cut_after.min(kept)
+            let is_first = nth == failure.write;
+            written = if is_first {
+                failure.torn_after.min(written)
             } else {
                 0
             };
             error = Some(failure.error);
         }
         if let Some(capacity) = disk.capacity
-            && offset + kept > capacity
+            && offset + written > capacity
         {
-            kept = capacity.saturating_sub(offset);
+            written = capacity.saturating_sub(offset);
             error = Some(libc::ENOSPC);
         }
-        if kept > 0 {
-            let end = offset + kept;
+        if written > 0 {
+            let end = offset + written;
             let length = disk.bytes.len().max(end);
             disk.bytes.resize(length, 0);
-            disk.bytes[offset..end].copy_from_slice(&bytes[..kept]);
+            disk.bytes[offset..end].copy_from_slice(&bytes[..written]);
         }
         error.map_or(Ok(()), |error| Err(io::Error::from_raw_os_error(error)))
     }
@@ -105,7 +105,7 @@ fn types() -> EventTypes {
     types
 }
 
-/// Writes a log of `EVENTS` numbered events on a disk; a flush for every 10. Returns what the writer said at the end.
+/// Writes a log of `EVENTS` events, each with its index on a disk; a flush for every 10. Returns what the writer said at the end.
 fn write(disk: &Shared, policy: LogFullPolicy) -> Result<(), WriteError> {
     let info = LogHeader {
         attributes: Attributes::default().with_max_data_size(64),
@@ -117,9 +117,9 @@ fn write(disk: &Shared, policy: LogFullPolicy) -> Result<(), WriteError> {
     };
     let (types, ledger) = (types(), Ledger::default());
     let mut core = WriterCore::create(disk.clone(), &info, options)?;
-    for number in 0..EVENTS {
+    for index in 0..EVENTS {
         let header = EventHeader {
-            time: MonotonicNs(number),
+            time: MonotonicNs(index),
             event_type: EventTypeId(FIRST_USER_EVENT + 1),
             pid: 1,
             tid: 1,
@@ -128,9 +128,9 @@ fn write(disk: &Shared, policy: LogFullPolicy) -> Result<(), WriteError> {
             program_address: 0,
             truncation: Truncation::None,
         };
-        // What fails is told by the end as well.
-        let _ = core.append(&header, &number.to_le_bytes(), b"", &types);
-        if number % 10 == 9 {
+        // What fails is reported by the end as well.
+        let _ = core.append(&header, &index.to_le_bytes(), b"", &types);
+        if index % 10 == 9 {
             let _ = core.flush(&ledger);
         }
     }
@@ -140,7 +140,7 @@ fn write(disk: &Shared, policy: LogFullPolicy) -> Result<(), WriteError> {
 /// What a reader finds.
 #[derive(Debug)]
 struct Read {
-    numbers: Vec<u64>,
+    indices: Vec<u64>,
     damage: Damage,
     lost: u64,
     status: Option<FinalStatus>,
@@ -150,14 +150,14 @@ fn read(disk: &Shared) -> Option<Read> {
     let file: File = tempfile::tempfile_in("/dev/shm").unwrap();
     file.write_all_at(&disk.0.borrow().bytes, 0).unwrap();
     let mut reader = LogReader::open(file).ok()?;
-    let mut numbers = Vec::new();
+    let mut indices = Vec::new();
     while let Some(record) = reader.next_record().unwrap() {
         if record.event.header.event_type != EventTypeId::STOP {
-            numbers.push(u64::from_le_bytes(record.event.data.try_into().unwrap()));
+            indices.push(u64::from_le_bytes(record.event.data.try_into().unwrap()));
         }
     }
     Some(Read {
-        numbers,
+        indices,
         damage: reader.damage(),
         lost: reader.lost_in_log(),
         status: reader.final_status(),
@@ -177,8 +177,8 @@ const POLICIES: [LogFullPolicy; 3] = [
     LogFullPolicy::Loop,
 ];
 
-fn is_a_run(numbers: &[u64]) -> bool {
-    numbers.windows(2).all(|pair| pair[1] == pair[0] + 1)
+fn is_a_run(indices: &[u64]) -> bool {
+    indices.windows(2).all(|pair| pair[1] == pair[0] + 1)
 }
 
 #[test]
@@ -187,11 +187,11 @@ fn a_write_that_fails_once_loses_nothing() {
         let (writes, whole) = written_without_failure(policy);
         // The first two are those of the header, without which there is no log.
         for write_that_fails in 2..writes - 3 {
-            for cut_after in [0, 1, 100, 10_000] {
+            for torn_after in [0, 1, 100, 10_000] {
                 let disk = Shared::default();
                 disk.0.borrow_mut().failure = Some(Failure {
                     write: write_that_fails,
-                    cut_after,
+                    torn_after,
                     error: libc::EIO,
                     for_good: false,
                 });
@@ -199,10 +199,10 @@ fn a_write_that_fails_once_loses_nothing() {
                 let read = read(&disk).unwrap();
 
                 assert_eq!(read.damage, Damage::default());
-                assert_eq!(read.numbers.len() as u64 + read.lost, EVENTS);
-                assert!(is_a_run(&read.numbers));
+                assert_eq!(read.indices.len() as u64 + read.lost, EVENTS);
+                assert!(is_a_run(&read.indices));
                 // Packets may be of other sizes: the retried one, and what came meanwhile.
-                let difference = read.numbers.len().abs_diff(whole.numbers.len());
+                let difference = read.indices.len().abs_diff(whole.indices.len());
                 assert!(
                     difference <= 40,
                     "{policy:?} {write_that_fails} {difference}"
@@ -218,11 +218,11 @@ fn wherever_writing_stops_what_was_whole_can_be_read() {
         let (writes, _) = written_without_failure(policy);
         let mut last_seen = 0;
         for write_that_fails in 0..writes {
-            for cut_after in [0, 1, 7, 90, 131, 200, 1_000] {
+            for torn_after in [0, 1, 7, 90, 131, 200, 1_000] {
                 let disk = Shared::default();
                 disk.0.borrow_mut().failure = Some(Failure {
                     write: write_that_fails,
-                    cut_after,
+                    torn_after,
                     error: libc::EIO,
                     for_good: true,
                 });
@@ -233,14 +233,14 @@ fn wherever_writing_stops_what_was_whole_can_be_read() {
                     continue;
                 };
 
-                assert!(is_a_run(&read.numbers), "{:?}", read.numbers);
-                let newest = read.numbers.last().map_or(0, |last| last + 1);
+                assert!(is_a_run(&read.indices), "{:?}", read.indices);
+                let newest = read.indices.last().map_or(0, |last| last + 1);
                 assert!(
                     newest >= last_seen,
-                    "{policy:?} {write_that_fails} {cut_after}"
+                    "{policy:?} {write_that_fails} {torn_after}"
                 );
                 if policy != LogFullPolicy::Loop {
-                    assert_eq!(read.numbers.len() as u64, newest);
+                    assert_eq!(read.indices.len() as u64, newest);
                 }
                 last_seen = newest;
             }
@@ -256,12 +256,12 @@ fn a_full_disk_costs_what_did_not_fit_and_says_so() {
             let disk = Shared::default();
             disk.0.borrow_mut().capacity = Some(capacity);
 
-            let number = write(&disk, policy).unwrap_err().error_number();
+            let errno = write(&disk, policy).unwrap_err().error_number();
             let read = read(&disk).unwrap();
 
-            assert_eq!(number, libc::ENOSPC);
-            assert!(is_a_run(&read.numbers));
-            assert_eq!(read.numbers.len() as u64 + read.lost, EVENTS);
+            assert_eq!(errno, libc::ENOSPC);
+            assert!(is_a_run(&read.indices));
+            assert_eq!(read.indices.len() as u64 + read.lost, EVENTS);
             assert_eq!(read.damage, Damage::default());
             let status = read.status.unwrap();
             assert!(status.is_log_overrun || read.lost == 0);

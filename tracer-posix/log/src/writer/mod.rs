@@ -21,7 +21,7 @@ use tracer_engine::{EventTypes, Ledger};
 /// Writes a log.
 ///
 /// Events are gathered into packets of up to 16 KiB and written when a packet is full or [`flush`](Self::flush) is called.
-/// A write that fails loses nothing at first: what could not be written is kept, and tried again by the next flush, up to
+/// A write that fails loses nothing at first: what could not be written waits, and is tried again by the next flush, up to
 /// a bound; beyond it events are counted as lost in the log.
 ///
 /// A writer that is dropped without [`complete`](Self::complete) leaves a log that can be read, without what was not
@@ -34,7 +34,7 @@ pub struct LogWriter {
 impl LogWriter {
     /// Makes a log in `file`, from offset 0 on; what the file held is dropped. Only written, never read, so that a file
     /// that is open for writing only will do. Room for the whole log is reserved where the file system can. Other processes
-    /// are kept from writing a log to the same file until this one is completed, or its process has ended.
+    /// cannot write a log to the same file until this one is completed, or its process has ended.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl LogWriter {
     }
 
     /// Goes on with the log that `file` holds already, after its last whole packet; its policy and size stay what they
-    /// are. Returns its event types too: new events must use their numbers. `file` has to be open for reading and writing.
+    /// are. Returns its event types too: new events must use their identifiers. `file` has to be open for reading and writing.
     ///
     /// The log says that it is incomplete until it is completed again. When the machine was started anew since, the times
     /// of new events go on from the last one of the log.
@@ -63,8 +63,8 @@ impl LogWriter {
         Ok((Self { core }, types))
     }
 
-    /// Adds an event, whose thread is named `comm` (empty where unknown; cut at 16 bytes). `types` knows the name of its
-    /// type. It is kept or counted, also when this fails.
+    /// Adds an event, whose thread is named `comm` (empty where unknown; truncated at 16 bytes). `types` knows the name of its
+    /// type. It is recorded or counted, also when this fails.
     ///
     /// # Errors
     ///

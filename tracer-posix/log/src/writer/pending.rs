@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::encode::SealedPacket;
 
-/// Bytes of packets that are kept while they cannot be written.
+/// Bytes of packets that wait while they cannot be written.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Packets that are not in the file yet, oldest first.
@@ -22,7 +22,7 @@ impl Pending {
         self.packets.front()
     }
 
-    /// Whether no more packets should be kept.
+    /// Whether no more packets should wait.
     pub fn is_full(&self) -> bool {
         self.bytes >= MAX_BYTES
     }
@@ -62,7 +62,7 @@ impl Pending {
     }
 
     /// Room for events.
-    pub fn room(&mut self) -> Vec<u8> {
+    pub fn buffer(&mut self) -> Vec<u8> {
         self.spare.truncate(2);
         self.spare.pop().unwrap_or_default()
     }

@@ -7,7 +7,7 @@ use crate::encode::single_event_packet;
 use crate::error::WriteError;
 use crate::file_header::Content;
 use crate::medium::{LogFile, Medium};
-use crate::probe::Found;
+use crate::packet_scanner::Found;
 use crate::reader::LogReader;
 use crate::region::Region;
 use tracer_engine::event::MonotonicNs;
@@ -40,7 +40,7 @@ pub(super) fn resume(file: File) -> Result<(WriterCore<LogFile>, EventTypes), Wr
     let medium = LogFile(reader.into_bytes());
     let mut core = WriterCore::with_header(medium, header, region);
     core.losses = losses;
-    core.losses_told = losses;
+    core.losses_written = losses;
     core.losses_before = losses;
     if let Some(last) = last {
         core.sequence = last.header.sequence.saturating_add(1);

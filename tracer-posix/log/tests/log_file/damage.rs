@@ -1,4 +1,4 @@
-//! Logs that were cut short, damaged, or never were logs: what is whole is reported, and nothing else.
+//! Logs that were truncated, damaged, or never were logs: what is whole is reported, and nothing else.
 
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -137,9 +137,9 @@ fn a_log_cut_off_anywhere_gives_all_events_of_its_whole_packets() {
                 .packets
                 .iter()
                 .any(|packet| packet.bytes.end == length);
-            let is_cut = length < last_byte.unwrap() && (is_complete || !is_boundary);
+            let is_truncated = length < last_byte.unwrap() && (is_complete || !is_boundary);
             if policy == LogFullPolicy::Append && length > 8192 {
-                assert_eq!(reader.damage().places > 0, is_cut, "{length}");
+                assert_eq!(reader.damage().sites > 0, is_truncated, "{length}");
             }
         }
         for length in 0..1024 {
@@ -176,7 +176,7 @@ fn a_flipped_bit_costs_one_packet_at_most() {
                     missing,
                     "byte {byte} bit {bit}"
                 );
-                assert_eq!(reader.damage().places, missing, "byte {byte} bit {bit}");
+                assert_eq!(reader.damage().sites, missing, "byte {byte} bit {bit}");
             }
             file.write_all_at(&small.bytes[byte..=byte], byte as u64)
                 .unwrap();
@@ -184,7 +184,7 @@ fn a_flipped_bit_costs_one_packet_at_most() {
     }
 }
 
-/// Bytes of a log that one damaged byte, or a cut, may cost.
+/// Bytes of a log that one damaged byte, or a truncation, may cost.
 const MOST_LOST_BYTES: usize = 16 * 1024;
 
 /// A log of many packets as they are written while nothing asks for a flush, and its events.
@@ -230,8 +230,8 @@ fn a_damaged_byte_of_a_large_log_costs_16_kib_at_most() {
         overwrite(&file, &large.bytes);
         let starts = large.packets.iter().map(|packet| packet.bytes.start);
         // All over the file, and what packets begin with.
-        let places = (0..large.bytes.len()).step_by(9_973);
-        for byte in places.chain(starts.flat_map(|start| [start, start + 9, start + 84])) {
+        let offsets = (0..large.bytes.len()).step_by(9_973);
+        for byte in offsets.chain(starts.flat_map(|start| [start, start + 9, start + 84])) {
             file.write_all_at(&[large.bytes[byte] ^ 0x10], byte as u64)
                 .unwrap();
             let read = rest_of(&mut open(&file));
@@ -330,7 +330,7 @@ fn packets_of_an_earlier_log_in_the_same_file_are_none_of_this_one() {
     let mut reader = open(&file);
 
     assert!(rest_of(&mut reader) == new.events[..16]);
-    assert_eq!(reader.damage().places, 1);
+    assert_eq!(reader.damage().sites, 1);
 }
 
 /// Every reported event is one that was written, and they come in order.
@@ -344,44 +344,44 @@ fn assert_subset(read: &[Recorded], written: &[Recorded]) {
 #[derive(Clone, Debug)]
 enum Mutation {
     Set(usize, u8),
-    Cut(usize),
+    Truncate(usize),
     Copy(usize, usize, usize),
     Remove(usize, usize),
     Zero(usize, usize),
 }
 
 fn mutation() -> impl Strategy<Value = Mutation> {
-    let place = || (0_usize..4_000).prop_map(|place| place + 8_000);
+    let offset = || (0_usize..4_000).prop_map(|offset| offset + 8_000);
     prop_oneof![
-        (place(), any::<u8>()).prop_map(|(place, byte)| Mutation::Set(place, byte)),
-        place().prop_map(Mutation::Cut),
-        (place(), place(), 0_usize..1_000).prop_map(|(from, to, n)| Mutation::Copy(from, to, n)),
-        (place(), 0_usize..100).prop_map(|(place, n)| Mutation::Remove(place, n * 8)),
-        (place(), 0_usize..1_000).prop_map(|(place, n)| Mutation::Zero(place, n)),
+        (offset(), any::<u8>()).prop_map(|(offset, byte)| Mutation::Set(offset, byte)),
+        offset().prop_map(Mutation::Truncate),
+        (offset(), offset(), 0_usize..1_000).prop_map(|(from, to, n)| Mutation::Copy(from, to, n)),
+        (offset(), 0_usize..100).prop_map(|(offset, n)| Mutation::Remove(offset, n * 8)),
+        (offset(), 0_usize..1_000).prop_map(|(offset, n)| Mutation::Zero(offset, n)),
     ]
 }
 
 fn mutate(bytes: &mut Vec<u8>, mutation: &Mutation) {
-    let clamp = |place: usize| place.min(bytes.len());
+    let clamp = |offset: usize| offset.min(bytes.len());
     match *mutation {
-        Mutation::Set(place, byte) => {
-            if let Some(place) = bytes.get_mut(place) {
-                *place = byte;
+        Mutation::Set(offset, byte) => {
+            if let Some(to) = bytes.get_mut(offset) {
+                *to = byte;
             }
         }
-        Mutation::Cut(place) => bytes.truncate(place),
+        Mutation::Truncate(offset) => bytes.truncate(offset),
         Mutation::Copy(from, to, length) => {
             let range = clamp(from)..clamp(from + length);
             let copied = bytes[range].to_vec();
             let to = clamp(to);
             bytes.splice(to..to, copied);
         }
-        Mutation::Remove(place, length) => {
-            let range = clamp(place)..clamp(place + length);
+        Mutation::Remove(offset, length) => {
+            let range = clamp(offset)..clamp(offset + length);
             bytes.drain(range);
         }
-        Mutation::Zero(place, length) => {
-            let range = clamp(place)..clamp(place + length);
+        Mutation::Zero(offset, length) => {
+            let range = clamp(offset)..clamp(offset + length);
             bytes[range].fill(0);
         }
     }
@@ -407,10 +407,10 @@ proptest! {
         let mut bytes = Small::new(policy, false).bytes;
         bytes.truncate(8192);
         bytes.extend_from_slice(&garbage);
-        for place in magic {
-            let place = 8192 + place * 8;
-            if let Some(place) = bytes.get_mut(place..place + 8) {
-                place.copy_from_slice(b"\xa7TRLpkt\n");
+        for offset in magic {
+            let offset = 8192 + offset * 8;
+            if let Some(to) = bytes.get_mut(offset..offset + 8) {
+                to.copy_from_slice(b"\xa7TRLpkt\n");
             }
         }
         let file = file();

@@ -11,18 +11,18 @@ use crate::support::{complete, event, file, log_header, open, options, types};
 
 const EVENTS: u64 = 60_000;
 
-/// Reads what is there; every event has to be just what was written under its number, and later than the one before.
+/// Reads what is there; every event has to be just what was written with its index, and later than the one before.
 /// Returns how many there were.
 fn read_on(reader: &mut LogReader, next: &mut u64) -> u64 {
     let mut count = 0;
     while let Some(record) = reader.next_record().unwrap() {
-        let number = u64::from_le_bytes(record.event.data[..8].try_into().unwrap());
-        assert!(number >= *next);
-        let written = event(number);
+        let index = u64::from_le_bytes(record.event.data[..8].try_into().unwrap());
+        assert!(index >= *next);
+        let written = event(index);
         assert_eq!(record.event.header, written.header);
         assert_eq!(record.event.data, written.data);
         assert_eq!(record.comm, written.comm);
-        *next = number + 1;
+        *next = index + 1;
         count += 1;
     }
     count
@@ -49,12 +49,12 @@ fn a_reader_beside_the_writer_never_sees_a_wrong_event() {
         thread::scope(|scope| {
             scope.spawn(|| {
                 let types = types();
-                for number in 0..EVENTS {
-                    let event = event(number);
+                for index in 0..EVENTS {
+                    let event = event(index);
                     writer
                         .append(&event.header, &event.data, &event.comm, &types)
                         .unwrap();
-                    if number % 37 == 0 {
+                    if index % 37 == 0 {
                         writer.flush(&Ledger::default()).unwrap();
                     }
                 }
@@ -77,7 +77,7 @@ fn a_reader_beside_the_writer_never_sees_a_wrong_event() {
             "{policy:?} {max_size} {damage:?}"
         );
         if policy == LogFullPolicy::Append {
-            assert_eq!((count, damage.places), (EVENTS, 0));
+            assert_eq!((count, damage.sites), (EVENTS, 0));
         }
     }
 }

@@ -65,13 +65,13 @@ fn by_us(log: &Path) -> Vec<Value> {
         }));
     }
     let mut losses = serde_json::Map::new();
-    let mut lose = |number: &str, count: u64| {
+    let mut lose = |id: &str, count: u64| {
         if count > 0 {
-            losses.insert(number.to_owned(), json!(count));
+            losses.insert(id.to_owned(), json!(count));
         }
     };
-    for (number, cause) in (1..).zip(LossCause::ALL) {
-        lose(&number.to_string(), reader.lost(cause));
+    for (id, cause) in (1..).zip(LossCause::ALL) {
+        lose(&id.to_string(), reader.lost(cause));
     }
     lose("64", reader.overwritten_in_log());
     lose("65", reader.lost_in_log() - reader.overwritten_in_log());
@@ -86,19 +86,19 @@ fn by_us(log: &Path) -> Vec<Value> {
 /// User events, and system events with data that comes again.
 fn events(count: u64) -> Vec<Recorded> {
     let mut events: Vec<_> = (0..count).map(event).collect();
-    for (number, event) in events.iter_mut().enumerate().filter(|(n, _)| n % 3 == 0) {
+    for (index, event) in events.iter_mut().enumerate().filter(|(n, _)| n % 3 == 0) {
         event.header.event_type = EventTypeId::SWITCH_IN;
-        event.data = vec![u8::try_from(number % 4).unwrap(); 24];
+        event.data = vec![u8::try_from(index % 4).unwrap(); 24];
     }
     // The thread ran since its last switch-in, as a rule.
-    for number in (12..events.len()).filter(|number| number % 12 == 6) {
-        let since = events[number - 3].header;
-        let event = &mut events[number];
+    for index in (12..events.len()).filter(|index| index % 12 == 6) {
+        let since = events[index - 3].header;
+        let event = &mut events[index];
         event.header.event_type = EventTypeId::SWITCH_OUT;
         event.header.tid = since.tid;
         event.data = vec![1; size_of::<SwitchOutData>()];
-        let ran_ns = match number % 5 {
-            0 => number as u64,
+        let ran_ns = match index % 5 {
+            0 => index as u64,
             _ => event.header.time.0 - since.time.0,
         };
         *event.data.last_chunk_mut().unwrap() = ran_ns.to_ne_bytes();
@@ -111,7 +111,7 @@ fn the_document_is_enough_to_read_a_log() {
     let directory = tempfile::tempdir().unwrap();
     for (name, policy, max_size, is_complete) in [
         ("append", LogFullPolicy::Append, 0, true),
-        ("cut off", LogFullPolicy::Append, 0, false),
+        ("truncated", LogFullPolicy::Append, 0, false),
         ("until full", LogFullPolicy::UntilFull, 20_000, true),
         ("loop", LogFullPolicy::Loop, 20_000, true),
         ("loop without end", LogFullPolicy::Loop, 20_000, false),
@@ -159,8 +159,8 @@ fn both_readers_miss_the_same_of_a_damaged_log() {
         add(&mut writer, &events(800), 30);
         complete(writer);
         let mut bytes = contents(&file);
-        for place in (9_000..bytes.len() - 2_000).step_by(5_000) {
-            bytes[place..place + 10].fill(0xee);
+        for offset in (9_000..bytes.len() - 2_000).step_by(5_000) {
+            bytes[offset..offset + 10].fill(0xee);
         }
         std::fs::write(&path, &bytes).unwrap();
 

@@ -11,7 +11,7 @@ use crate::support::{Recorded, file, log_header, open, rest_of, types};
 
 const MAX_DATA: usize = 300;
 
-fn number() -> impl Strategy<Value = u64> {
+fn integer() -> impl Strategy<Value = u64> {
     prop_oneof![
         5 => 0_u64..4,
         2 => 100_u64..20_000,
@@ -19,9 +19,9 @@ fn number() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// As much as the kernel tells of a switch from a thread, which ends in how long that ran.
+/// As much as the kernel reports of a switch from a thread, which ends in how long that ran.
 fn switch_out_data() -> impl Strategy<Value = Vec<u8>> {
-    (0_u8..2, number()).prop_map(|(byte, ran_ns)| {
+    (0_u8..2, integer()).prop_map(|(byte, ran_ns)| {
         let mut data = vec![byte; size_of::<SwitchOutData>()];
         *data.last_chunk_mut().unwrap() = ran_ns.to_ne_bytes();
         data
@@ -32,12 +32,12 @@ fn any_event() -> impl Strategy<Value = (u64, Recorded)> {
     let thread = (
         prop_oneof![4 => 1_i32..4, 1 => any::<i32>()],
         prop_oneof![4 => 1_i32..4, 1 => any::<i32>()],
-        number(),
+        integer(),
         prop::collection::vec(prop_oneof![Just(b'a'), any::<u8>()], 0..=16),
     );
     let switch = EventTypeId::SWITCH_IN.0..=EventTypeId::SWITCH_OUT.0;
     let event_type = prop_oneof![2 => 1_u32..45, 2 => 256_u32..260, 1 => switch];
-    let site = (event_type, number());
+    let site = (event_type, integer());
     let data = prop_oneof![
         2 => prop::collection::vec(0_u8..2, 0..=3),
         1 => prop::collection::vec(any::<u8>(), 0..=MAX_DATA),
@@ -46,7 +46,14 @@ fn any_event() -> impl Strategy<Value = (u64, Recorded)> {
     let cpu = prop::option::of(prop_oneof![3 => 0_u32..3, 1 => any::<u32>()]);
     let pause = prop_oneof![0_u64..3, 0_u64..1_000_000, 0_u64..1 << 50];
     (pause, thread, site, cpu, any::<bool>(), data).prop_map(
-        |(pause, (pid, tid, thread_id, comm), (event_type, program_address), cpu, is_cut, data)| {
+        |(
+            pause,
+            (pid, tid, thread_id, comm),
+            (event_type, program_address),
+            cpu,
+            is_truncated,
+            data,
+        )| {
             let header = EventHeader {
                 time: MonotonicNs(0),
                 event_type: EventTypeId(event_type),
@@ -55,7 +62,7 @@ fn any_event() -> impl Strategy<Value = (u64, Recorded)> {
                 cpu,
                 thread_id,
                 program_address,
-                truncation: if is_cut {
+                truncation: if is_truncated {
                     Truncation::Record
                 } else {
                     Truncation::None

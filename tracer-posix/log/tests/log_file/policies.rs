@@ -177,7 +177,7 @@ fn a_log_is_continued_after_its_end() {
 }
 
 #[test]
-fn losses_of_the_stream_are_told() {
+fn losses_of_the_stream_are_reported() {
     let mut stream = StreamCore::new(StreamFullPolicy::Loop, 10_000);
     stream.feed_loss(Loss {
         cause: LossCause::ThreadRingFull,
@@ -312,27 +312,27 @@ fn only_a_regular_file_that_is_open_for_writing_anywhere_takes_a_log() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log");
     File::create(&path).unwrap();
-    let number = |file| {
+    let errno = |file| {
         let options = options(LogFullPolicy::Append, 0);
         let created = LogWriter::create(file, &log_header(), options);
         created.map_or_else(|error| error.error_number(), |_| 0)
     };
 
-    assert_eq!(number(File::open(&path).unwrap()), libc::EBADF);
+    assert_eq!(errno(File::open(&path).unwrap()), libc::EBADF);
     let appending = OpenOptions::new().append(true).open(&path).unwrap();
-    assert_eq!(number(appending), libc::EINVAL);
+    assert_eq!(errno(appending), libc::EINVAL);
     let (_reading, writing) = std::io::pipe().unwrap();
-    assert_eq!(number(File::from(OwnedFd::from(writing))), libc::EINVAL);
+    assert_eq!(errno(File::from(OwnedFd::from(writing))), libc::EINVAL);
     let null = OpenOptions::new().write(true).open("/dev/null").unwrap();
-    assert_eq!(number(null), libc::EINVAL);
+    assert_eq!(errno(null), libc::EINVAL);
     assert_eq!(
-        number(OpenOptions::new().write(true).open(&path).unwrap()),
+        errno(OpenOptions::new().write(true).open(&path).unwrap()),
         0
     );
 }
 
 #[test]
-fn what_cannot_be_continued_is_told() {
+fn what_cannot_be_continued_is_reported() {
     let again = |file: &File| LogWriter::append_to(file.try_clone().unwrap());
     let text = file();
     overwrite(&text, b"some text that is no log");

@@ -21,13 +21,13 @@ pub const FIRST_NAMED: EventTypeId = EventTypeId(257);
 
 pub fn types() -> EventTypes {
     let mut types = EventTypes::default();
-    for (number, name) in ["request", "answer", "a longer name of an event"]
+    for (index, name) in ["request", "answer", "a longer name of an event"]
         .iter()
         .enumerate()
     {
         types.define_user(
             name.as_bytes(),
-            Some(EventTypeId(FIRST_NAMED.0 + u32::try_from(number).unwrap())),
+            Some(EventTypeId(FIRST_NAMED.0 + u32::try_from(index).unwrap())),
         );
     }
     types
@@ -43,24 +43,24 @@ pub fn log_header() -> LogHeader {
     }
 }
 
-pub fn event(number: u64) -> Recorded {
-    let thread = i32::try_from(number % 3).unwrap();
+pub fn event(index: u64) -> Recorded {
+    let thread = i32::try_from(index % 3).unwrap();
     Recorded {
         header: EventHeader {
-            time: MonotonicNs(1_000_000 + number * 500),
-            event_type: EventTypeId(FIRST_NAMED.0 + u32::try_from(number % 2).unwrap()),
+            time: MonotonicNs(1_000_000 + index * 500),
+            event_type: EventTypeId(FIRST_NAMED.0 + u32::try_from(index % 2).unwrap()),
             pid: 4711,
             tid: 4711 + thread,
-            cpu: (!number.is_multiple_of(5)).then_some(u32::try_from(number / 7 % 4).unwrap()),
+            cpu: (!index.is_multiple_of(5)).then_some(u32::try_from(index / 7 % 4).unwrap()),
             thread_id: 0x7fff_1234_0000 + thread.unsigned_abs() as u64,
-            program_address: 0x5555_0000 + number % 2,
-            truncation: if number.is_multiple_of(11) {
+            program_address: 0x5555_0000 + index % 2,
+            truncation: if index.is_multiple_of(11) {
                 Truncation::Record
             } else {
                 Truncation::None
             },
         },
-        data: number.to_le_bytes().repeat(4),
+        data: index.to_le_bytes().repeat(4),
         comm: format!("worker {thread}").into_bytes(),
     }
 }
@@ -88,11 +88,11 @@ pub fn write_log(
 
 pub fn add(writer: &mut LogWriter, events: &[Recorded], flush_every: usize) {
     let types = types();
-    for (number, event) in events.iter().enumerate() {
+    for (index, event) in events.iter().enumerate() {
         writer
             .append(&event.header, &event.data, &event.comm, &types)
             .unwrap();
-        if (number + 1) % flush_every == 0 {
+        if (index + 1) % flush_every == 0 {
             writer.flush(&Ledger::default()).unwrap();
         }
     }

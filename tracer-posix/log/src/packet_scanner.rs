@@ -15,7 +15,7 @@ const SEARCH_BYTES: usize = 64 * 1024;
 
 /// Reads a log's file. Never more than one packet at a time.
 #[derive(Debug)]
-pub(super) struct Probe<B> {
+pub(super) struct PacketScanner<B> {
     bytes: B,
 }
 
@@ -33,7 +33,7 @@ impl Found {
     }
 }
 
-impl<B: LogBytes> Probe<B> {
+impl<B: LogBytes> PacketScanner<B> {
     pub fn new(bytes: B) -> Self {
         Self { bytes }
     }
@@ -49,9 +49,9 @@ impl<B: LogBytes> Probe<B> {
     }
 
     /// Reads as much as there is, up to what fits.
-    pub fn read_at<'a>(&self, room: &'a mut [u8], offset: u64) -> io::Result<&'a [u8]> {
+    pub fn read_at<'a>(&self, buffer: &'a mut [u8], offset: u64) -> io::Result<&'a [u8]> {
         let mut length = 0;
-        while let Some(rest) = room.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
             match self
                 .bytes
                 .read_at(rest, offset.saturating_add(length as u64))
@@ -62,21 +62,21 @@ impl<B: LogBytes> Probe<B> {
                 Err(error) => return Err(error),
             }
         }
-        Ok(room.get(..length).unwrap_or_default())
+        Ok(buffer.get(..length).unwrap_or_default())
     }
 
     /// The packet that begins at `offset`, if its header is whole.
     pub fn packet_at(&self, offset: u64, log_id: LogId) -> io::Result<Option<Found>> {
-        let mut room = [0; PACKET_HEADER_BYTES];
-        let untrusted = self.read_at(&mut room, offset)?;
+        let mut buffer = [0; PACKET_HEADER_BYTES];
+        let untrusted = self.read_at(&mut buffer, offset)?;
         let header = PacketHeader::from_bytes(untrusted, log_id);
         Ok(header.map(|header| Found { offset, header }))
     }
 
     /// Just past the trailer that begins at `offset`, if one does.
     pub fn trailer_end(&self, offset: u64, log_id: LogId) -> io::Result<Option<u64>> {
-        let mut room = [0; TRAILER_HEADER_BYTES];
-        let untrusted = self.read_at(&mut room, offset)?;
+        let mut buffer = [0; TRAILER_HEADER_BYTES];
+        let untrusted = self.read_at(&mut buffer, offset)?;
         let length = trailer::length_of(untrusted, log_id);
         Ok(length.and_then(|length| offset.checked_add(length as u64)))
     }
@@ -88,31 +88,31 @@ impl<B: LogBytes> Probe<B> {
         }
         let length = self.file_length()?.saturating_sub(offset);
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let mut room = vec![0; length.min(MAX_PACKET_BYTES)];
-        let read = self.read_at(&mut room, offset)?.len();
-        room.truncate(read);
-        Ok(room)
+        let mut buffer = vec![0; length.min(MAX_PACKET_BYTES)];
+        let read = self.read_at(&mut buffer, offset)?.len();
+        buffer.truncate(read);
+        Ok(buffer)
     }
 
     /// The first packet with a whole header that begins in `from..end`, at a multiple of the alignment.
     pub fn search(&self, from: u64, end: u64, log_id: LogId) -> io::Result<Option<Found>> {
-        let mut room = vec![0; SEARCH_BYTES];
+        let mut buffer = vec![0; SEARCH_BYTES];
         let Some(mut offset) = from.checked_next_multiple_of(ALIGNMENT as u64) else {
             return Ok(None);
         };
         while offset < end {
-            let untrusted = self.read_at(&mut room, offset)?;
+            let untrusted = self.read_at(&mut buffer, offset)?;
             if untrusted.len() < PACKET_HEADER_BYTES {
                 return Ok(None);
             }
-            let places = (0..=untrusted.len() - PACKET_HEADER_BYTES).step_by(ALIGNMENT);
-            let last = places.clone().last().unwrap_or(0);
-            for place in places {
-                let candidate = untrusted.get(place..).unwrap_or_default();
+            let offsets = (0..=untrusted.len() - PACKET_HEADER_BYTES).step_by(ALIGNMENT);
+            let last = offsets.clone().last().unwrap_or(0);
+            for start in offsets {
+                let candidate = untrusted.get(start..).unwrap_or_default();
                 if !candidate.starts_with(&PACKET_MAGIC) {
                     continue;
                 }
-                let offset = offset + place as u64;
+                let offset = offset + start as u64;
                 if offset >= end {
                     return Ok(None);
                 }

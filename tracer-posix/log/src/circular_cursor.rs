@@ -1,18 +1,18 @@
 //! Going through packets that go round (`LOOP`), while the writer may be going round too.
 //!
-//! A look at all packet headers ([`Survey`]) tells the newest packet, and by it the oldest that counts. From there on
+//! A look at all packet headers ([`Survey`]) shows the newest packet, and by it the oldest that counts. From there on
 //! packets lie one after the other, with one way back to the region's start. The start of the region always holds the
-//! first packet of the lap that the writer is in: so a look at it, and at the place after the newest packet, tells whether
+//! first packet of the lap that the writer is in: so a look at it, and at what follows the newest packet, shows whether
 //! the writer has gone on.
 
 use std::io;
 
 use super::bytes::LogBytes;
 use super::layout::{ALIGNMENT, REGION_START};
-use super::probe::{Found, Probe};
-use super::track::{Damage, Rejected, View};
+use super::packet_cursor::{Damage, Rejected, View};
+use super::packet_scanner::{Found, PacketScanner};
 
-/// What all packet headers together told.
+/// What all packet headers together show.
 #[derive(Clone, Copy, Debug)]
 struct Survey {
     newest: Option<u64>,
@@ -24,7 +24,7 @@ struct Survey {
 
 /// A way through packets that go round.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(super) struct CircularCursor {
     survey: Option<Survey>,
     position: u64,
     /// The sequence number that the next packet should have; `None` before the first survey.
@@ -37,7 +37,7 @@ pub(super) struct Ring {
     passed: u64,
 }
 
-impl Default for Ring {
+impl Default for CircularCursor {
     fn default() -> Self {
         Self {
             survey: None,
@@ -52,20 +52,24 @@ impl Default for Ring {
     }
 }
 
-impl Ring {
-    pub fn find(&mut self, probe: &Probe<impl LogBytes>, view: &View) -> io::Result<Option<Found>> {
+impl CircularCursor {
+    pub fn find(
+        &mut self,
+        scanner: &PacketScanner<impl LogBytes>,
+        view: &View,
+    ) -> io::Result<Option<Found>> {
         loop {
-            let end = probe.file_length()?.min(view.region_end);
+            let end = scanner.file_length()?.min(view.region_end);
             let Some(survey) = self.survey else {
-                self.look_at_all(probe, view, end)?;
+                self.look_at_all(scanner, view, end)?;
                 continue;
             };
             let next = self.next.unwrap_or(0);
-            if let Some(found) = self.expected(probe, view, end, next)? {
+            if let Some(found) = self.expected(scanner, view, end, next)? {
                 self.at_end = Damage::default();
                 return Ok(Some(found));
             }
-            if has_gone_on(&survey, probe, view, end)? {
+            if has_gone_on(&survey, scanner, view, end)? {
                 self.survey = None;
                 continue;
             }
@@ -73,14 +77,14 @@ impl Ring {
             let Some(newest) = survey.newest.filter(|newest| next <= *newest) else {
                 return Ok(None);
             };
-            if let Some((found, bytes)) = self.search(probe, view, end, next..=newest)? {
+            if let Some((found, bytes)) = self.search(scanner, view, end, next..=newest)? {
                 self.at_end = Damage::default();
                 self.skip(bytes);
                 self.move_to(found.offset);
                 return Ok(Some(found));
             }
             self.damage.add(Damage {
-                places: 1,
+                sites: 1,
                 bytes: 0,
                 packets_missing: newest - next + 1,
             });
@@ -89,16 +93,16 @@ impl Ring {
         }
     }
 
-    /// The packet with just the right number, here or at the region's start.
+    /// The packet with just the right sequence number, here or at the region's start.
     fn expected(
         &mut self,
-        probe: &Probe<impl LogBytes>,
+        scanner: &PacketScanner<impl LogBytes>,
         view: &View,
         end: u64,
         next: u64,
     ) -> io::Result<Option<Found>> {
         for offset in [self.position, REGION_START] {
-            let found = probe.packet_at(offset, view.log_id)?;
+            let found = scanner.packet_at(offset, view.log_id)?;
             let found = found.filter(|found| found.header.sequence == next && found.end() <= end);
             if found.is_some() {
                 self.move_to(offset);
@@ -116,12 +120,12 @@ impl Ring {
     /// Passes all packets and goes to the oldest that counts and was not read yet.
     fn look_at_all(
         &mut self,
-        probe: &Probe<impl LogBytes>,
+        scanner: &PacketScanner<impl LogBytes>,
         view: &View,
         end: u64,
     ) -> io::Result<()> {
         let mut newest: Option<Found> = None;
-        for_each_packet(probe, view, end, |found| {
+        for_each_packet(scanner, view, end, |found| {
             if newest.is_none_or(|newest| found.header.sequence > newest.header.sequence) {
                 newest = Some(found);
             }
@@ -133,7 +137,7 @@ impl Ring {
         let least = next.max(oldest);
         let mut first: Option<Found> = None;
         let mut start = None;
-        for_each_packet(probe, view, end, |found| {
+        for_each_packet(scanner, view, end, |found| {
             let sequence = found.header.sequence;
             if found.offset == REGION_START {
                 start = Some(sequence);
@@ -161,7 +165,7 @@ impl Ring {
 
     fn miss(&mut self, packets_missing: u64) {
         self.damage.add(Damage {
-            places: 1,
+            sites: 1,
             bytes: 0,
             packets_missing,
         });
@@ -169,7 +173,7 @@ impl Ring {
 
     fn skip(&mut self, bytes: u64) {
         self.damage.add(Damage {
-            places: 1,
+            sites: 1,
             bytes,
             packets_missing: 0,
         });
@@ -177,13 +181,13 @@ impl Ring {
         self.has_skipped = true;
     }
 
-    /// The first packet on the way that has one of the numbers, and how many bytes lie before it.
+    /// The first packet on the way that has one of the sequence numbers, and how many bytes lie before it.
     fn search(
         &self,
-        probe: &Probe<impl LogBytes>,
+        scanner: &PacketScanner<impl LogBytes>,
         view: &View,
         end: u64,
-        numbers: std::ops::RangeInclusive<u64>,
+        sequences: std::ops::RangeInclusive<u64>,
     ) -> io::Result<Option<(Found, u64)>> {
         let before_end = end.saturating_sub(self.position);
         let mut legs = vec![(self.position, end, 0)];
@@ -192,8 +196,8 @@ impl Ring {
         }
         for (start, end_of_leg, bytes_before) in legs {
             let mut from = start;
-            while let Some(found) = probe.search(from, end_of_leg, view.log_id)? {
-                if numbers.contains(&found.header.sequence) && found.end() <= end {
+            while let Some(found) = scanner.search(from, end_of_leg, view.log_id)? {
+                if sequences.contains(&found.header.sequence) && found.end() <= end {
                     return Ok(Some((found, bytes_before + (found.offset - start))));
                 }
                 from = found.offset + ALIGNMENT as u64;
@@ -205,7 +209,7 @@ impl Ring {
     pub fn accept(&mut self, found: &Found) {
         let missing = found.header.sequence.saturating_sub(self.next.unwrap_or(0));
         self.damage.add(Damage {
-            places: u64::from(missing > 0 && !self.has_skipped),
+            sites: u64::from(missing > 0 && !self.has_skipped),
             bytes: 0,
             packets_missing: missing,
         });
@@ -234,7 +238,7 @@ impl Ring {
     pub fn reject(
         &mut self,
         found: &Found,
-        probe: &Probe<impl LogBytes>,
+        scanner: &PacketScanner<impl LogBytes>,
         view: &View,
     ) -> io::Result<Rejected> {
         let sequence = found.header.sequence;
@@ -244,23 +248,23 @@ impl Ring {
         let bytes = found.header.length as u64;
         let missing = sequence.saturating_sub(self.next.unwrap_or(0));
         if is_newest && view.packets.is_none() {
-            let after = probe.packet_at(found.end(), view.log_id)?;
+            let after = scanner.packet_at(found.end(), view.log_id)?;
             if after.is_none_or(|after| after.header.sequence <= sequence) {
                 self.at_end = Damage {
-                    places: 1,
+                    sites: 1,
                     bytes,
                     packets_missing: 1,
                 };
                 return Ok(Rejected::Perhaps);
             }
         }
-        let end = probe.file_length()?.min(view.region_end);
+        let end = scanner.file_length()?.min(view.region_end);
         let was_overwritten = match &survey {
-            Some(survey) => has_gone_on(survey, probe, view, end)?,
+            Some(survey) => has_gone_on(survey, scanner, view, end)?,
             None => true,
         };
         self.damage.add(Damage {
-            places: u64::from(!self.has_skipped),
+            sites: u64::from(!self.has_skipped),
             bytes: if was_overwritten { 0 } else { bytes },
             packets_missing: missing.saturating_add(1),
         });
@@ -283,12 +287,12 @@ impl Ring {
 /// Whether packets were written since a survey.
 fn has_gone_on(
     survey: &Survey,
-    probe: &Probe<impl LogBytes>,
+    scanner: &PacketScanner<impl LogBytes>,
     view: &View,
     end: u64,
 ) -> io::Result<bool> {
     let sequence_at = |offset| -> io::Result<Option<u64>> {
-        let found = probe.packet_at(offset, view.log_id)?;
+        let found = scanner.packet_at(offset, view.log_id)?;
         // As in the survey: or a packet that is never there would be a new one for ever.
         let found = found.filter(|found| found.end() <= end);
         Ok(found.map(|found| found.header.sequence))
@@ -302,18 +306,18 @@ fn has_gone_on(
 
 /// Passes all packets in the region, in the order in which they lie there.
 fn for_each_packet(
-    probe: &Probe<impl LogBytes>,
+    scanner: &PacketScanner<impl LogBytes>,
     view: &View,
     end: u64,
     mut look: impl FnMut(Found),
 ) -> io::Result<()> {
     let mut offset = REGION_START;
     loop {
-        let here = probe.packet_at(offset, view.log_id)?;
+        let here = scanner.packet_at(offset, view.log_id)?;
         let found = match here.filter(|found| found.end() <= end) {
             Some(found) => found,
             None => {
-                match probe.search(offset.saturating_add(ALIGNMENT as u64), end, view.log_id)? {
+                match scanner.search(offset.saturating_add(ALIGNMENT as u64), end, view.log_id)? {
                     Some(found) if found.end() <= end => found,
                     Some(found) => {
                         offset = found.offset;

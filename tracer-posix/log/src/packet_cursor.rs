@@ -3,18 +3,18 @@
 use std::io;
 
 use super::bytes::LogBytes;
+use super::circular_cursor::CircularCursor;
 use super::file_header::FileHeader;
 use super::layout::{LogId, REGION_START};
-use super::line::Line;
-use super::probe::{Found, Probe};
-use super::ring::Ring;
+use super::packet_scanner::{Found, PacketScanner};
+use super::sequential_cursor::SequentialCursor;
 use tracer_engine::LogFullPolicy;
 
 /// What of a log could not be read so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
-    /// Places where a packet was damaged, cut short or missing.
-    pub places: u64,
+    /// Where a packet was damaged, truncated or missing.
+    pub sites: u64,
     /// Bytes that were skipped there.
     pub bytes: u64,
     /// Packets known to be missing, by the gaps in their sequence numbers.
@@ -26,7 +26,7 @@ impl Damage {
     #[must_use]
     pub(super) fn and(self, other: Self) -> Self {
         Self {
-            places: self.places.saturating_add(other.places),
+            sites: self.sites.saturating_add(other.sites),
             bytes: self.bytes.saturating_add(other.bytes),
             packets_missing: self.packets_missing.saturating_add(other.packets_missing),
         }
@@ -45,7 +45,7 @@ pub(super) struct View {
     pub region_end: u64,
     /// Where the trailer lies, of a complete log; 0 for nowhere.
     pub trailer: u64,
-    /// The number of packets ever written, of a complete log.
+    /// How many packets were ever written, of a complete log.
     pub packets: Option<u64>,
     /// The oldest packet that counts, of a complete log.
     pub oldest: u64,
@@ -74,7 +74,7 @@ impl View {
             .packets
             .map_or(0, |packets| packets.saturating_sub(next));
         Damage {
-            places: u64::from(packets_missing > 0),
+            sites: u64::from(packets_missing > 0),
             bytes: 0,
             packets_missing,
         }
@@ -92,36 +92,42 @@ pub(super) enum Rejected {
 
 /// A way through a log, from its oldest packet to its newest.
 #[derive(Debug)]
-pub(super) enum Track {
+pub(super) enum PacketCursor {
     /// Packets that follow one another.
-    Line(Line),
+    Sequential(SequentialCursor),
     /// Packets that go round.
-    Ring(Ring),
+    Circular(CircularCursor),
 }
 
-impl Track {
+impl PacketCursor {
     /// A way from the start.
     pub fn new(policy: LogFullPolicy) -> Self {
         match policy {
-            LogFullPolicy::Loop => Self::Ring(Ring::default()),
-            LogFullPolicy::UntilFull | LogFullPolicy::Append => Self::Line(Line::default()),
+            LogFullPolicy::Loop => Self::Circular(CircularCursor::default()),
+            LogFullPolicy::UntilFull | LogFullPolicy::Append => {
+                Self::Sequential(SequentialCursor::default())
+            }
         }
     }
 
     /// The next packet whose header is whole; the same again until it is accepted or rejected. `None` at the end of what
     /// is there now.
-    pub fn find(&mut self, probe: &Probe<impl LogBytes>, view: &View) -> io::Result<Option<Found>> {
+    pub fn find(
+        &mut self,
+        scanner: &PacketScanner<impl LogBytes>,
+        view: &View,
+    ) -> io::Result<Option<Found>> {
         match self {
-            Self::Line(line) => line.find(probe, view),
-            Self::Ring(ring) => ring.find(probe, view),
+            Self::Sequential(cursor) => cursor.find(scanner, view),
+            Self::Circular(cursor) => cursor.find(scanner, view),
         }
     }
 
     /// Goes on after a packet.
     pub fn accept(&mut self, found: &Found) {
         match self {
-            Self::Line(line) => line.accept(found),
-            Self::Ring(ring) => ring.accept(found),
+            Self::Sequential(cursor) => cursor.accept(found),
+            Self::Circular(cursor) => cursor.accept(found),
         }
     }
 
@@ -129,28 +135,28 @@ impl Track {
     pub fn reject(
         &mut self,
         found: &Found,
-        probe: &Probe<impl LogBytes>,
+        scanner: &PacketScanner<impl LogBytes>,
         view: &View,
     ) -> io::Result<Rejected> {
         match self {
-            Self::Line(line) => line.reject(found, probe, view),
-            Self::Ring(ring) => ring.reject(found, probe, view),
+            Self::Sequential(cursor) => cursor.reject(found, scanner, view),
+            Self::Circular(cursor) => cursor.reject(found, scanner, view),
         }
     }
 
     /// What could not be read up to here.
     pub fn damage(&self) -> Damage {
         match self {
-            Self::Line(line) => line.damage(),
-            Self::Ring(ring) => ring.damage(),
+            Self::Sequential(cursor) => cursor.damage(),
+            Self::Circular(cursor) => cursor.damage(),
         }
     }
 
     /// Bytes of packets that were passed.
     pub fn passed(&self) -> u64 {
         match self {
-            Self::Line(line) => line.passed(),
-            Self::Ring(ring) => ring.passed(),
+            Self::Sequential(cursor) => cursor.passed(),
+            Self::Circular(cursor) => cursor.passed(),
         }
     }
 }

@@ -4,12 +4,12 @@ use std::io;
 
 use super::bytes::LogBytes;
 use super::layout::{ALIGNMENT, REGION_START};
-use super::probe::{Found, Probe};
-use super::track::{Damage, Rejected, View};
+use super::packet_cursor::{Damage, Rejected, View};
+use super::packet_scanner::{Found, PacketScanner};
 
 /// A way through packets that follow one another.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct SequentialCursor {
     position: u64,
     /// The sequence number that the next packet should have.
     next: u64,
@@ -23,7 +23,7 @@ pub(super) struct Line {
     searched: Option<(u64, u64)>,
 }
 
-impl Default for Line {
+impl Default for SequentialCursor {
     fn default() -> Self {
         Self {
             position: REGION_START,
@@ -36,24 +36,28 @@ impl Default for Line {
     }
 }
 
-impl Line {
-    pub fn find(&mut self, probe: &Probe<impl LogBytes>, view: &View) -> io::Result<Option<Found>> {
-        let end = self.end(probe, view)?;
-        let here = probe.packet_at(self.position, view.log_id)?;
+impl SequentialCursor {
+    pub fn find(
+        &mut self,
+        scanner: &PacketScanner<impl LogBytes>,
+        view: &View,
+    ) -> io::Result<Option<Found>> {
+        let end = self.end(scanner, view)?;
+        let here = scanner.packet_at(self.position, view.log_id)?;
         if let Some(found) = here.filter(|found| self.is_next(found, end)) {
             self.at_end = Damage::default();
             return Ok(Some(found));
         }
         self.at_end = view.missing_at_end(self.next);
         let is_at_end =
-            self.position >= end || probe.trailer_end(self.position, view.log_id)?.is_some();
+            self.position >= end || scanner.trailer_end(self.position, view.log_id)?.is_some();
         if is_at_end {
             return Ok(None);
         }
-        if let Some(found) = self.search(probe, view, end)? {
+        if let Some(found) = self.search(scanner, view, end)? {
             self.at_end = Damage::default();
             self.damage.add(Damage {
-                places: 1,
+                sites: 1,
                 bytes: found.offset - self.position,
                 packets_missing: 0,
             });
@@ -61,13 +65,13 @@ impl Line {
             self.position = found.offset;
             return Ok(Some(found));
         }
-        self.at_end.places = 1;
+        self.at_end.sites = 1;
         self.at_end.bytes = end - self.position;
         Ok(None)
     }
 
-    fn end(&self, probe: &Probe<impl LogBytes>, view: &View) -> io::Result<u64> {
-        let length = probe.file_length()?;
+    fn end(&self, scanner: &PacketScanner<impl LogBytes>, view: &View) -> io::Result<u64> {
+        let length = scanner.file_length()?;
         let is_possible = (self.position..=length).contains(&view.trailer);
         Ok(if is_possible { view.trailer } else { length })
     }
@@ -78,7 +82,7 @@ impl Line {
 
     fn search(
         &mut self,
-        probe: &Probe<impl LogBytes>,
+        scanner: &PacketScanner<impl LogBytes>,
         view: &View,
         end: u64,
     ) -> io::Result<Option<Found>> {
@@ -86,7 +90,7 @@ impl Line {
             return Ok(None);
         }
         let mut from = self.position + ALIGNMENT as u64;
-        while let Some(found) = probe.search(from, end, view.log_id)? {
+        while let Some(found) = scanner.search(from, end, view.log_id)? {
             if self.is_next(&found, end) {
                 return Ok(Some(found));
             }
@@ -99,7 +103,7 @@ impl Line {
     pub fn accept(&mut self, found: &Found) {
         let missing = found.header.sequence.saturating_sub(self.next);
         self.damage.add(Damage {
-            places: u64::from(missing > 0 && !self.has_skipped),
+            sites: u64::from(missing > 0 && !self.has_skipped),
             bytes: 0,
             packets_missing: missing,
         });
@@ -116,14 +120,14 @@ impl Line {
     pub fn reject(
         &mut self,
         found: &Found,
-        probe: &Probe<impl LogBytes>,
+        scanner: &PacketScanner<impl LogBytes>,
         view: &View,
     ) -> io::Result<Rejected> {
-        let is_last = found.end() >= self.end(probe, view)?;
+        let is_last = found.end() >= self.end(scanner, view)?;
         let bytes = found.header.length as u64;
         if is_last && view.packets.is_none() {
             self.at_end = Damage {
-                places: 1,
+                sites: 1,
                 bytes,
                 packets_missing: 1,
             };
@@ -131,7 +135,7 @@ impl Line {
         }
         let missing = found.header.sequence.saturating_sub(self.next);
         self.damage.add(Damage {
-            places: u64::from(!self.has_skipped),
+            sites: u64::from(!self.has_skipped),
             bytes,
             packets_missing: missing.saturating_add(1),
         });
