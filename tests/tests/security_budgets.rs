@@ -203,7 +203,7 @@ fn who_has_the_lock_of_an_areas_file_holds_nobody_up() {
 
 #[test]
 #[ignore = "needs root: makes processes of other users"]
-fn lanes_of_many_areas_take_no_memory_of_others() {
+fn chains_of_many_areas_take_no_memory_of_others() {
     attack("lanes", 48);
 }
 

@@ -15,7 +15,7 @@
 //! | [`NameEntry`] | yes | yes, by the same rules |
 //! | [`ProcessEntry`] | yes | no |
 //! | [`EnteringEntry`] | yes | clears those of threads that are no more |
-//! | window table, [`LaneEntry`] | yes | when a stream ends |
+//! | window table, [`ChainEntry`] | yes | when a stream ends |
 //! | [`ChunkHeader`], [`ChunkStart`], records | yes | ends the chunks of threads that are no more |
 //!
 //! Both sides check what they read: either may be hostile to the other, or damaged.
@@ -43,8 +43,8 @@ pub const WINDOW_SLOTS: usize = 4096;
 /// Bytes of a window. Each is mapped where its address is a multiple of this, so that a chunk's address leads to its
 /// window and to its header.
 pub const WINDOW_BYTES: usize = 4 << 20;
-/// Lanes of one area: the chunks that can be open at once, in all of its streams.
-pub const LANE_SLOTS: usize = 65_536;
+/// ChainCursors of one area: the chunks that can be open at once, in all of its streams.
+pub const CHAIN_SLOTS: usize = 65_536;
 /// Threads that can change a stream's pool at the same moment.
 pub const ENTERING_SLOTS: usize = 1024;
 
@@ -61,11 +61,11 @@ pub const WINDOWS_OFFSET: usize =
 pub const STREAM_WINDOWS_OFFSET: usize = page_up(WINDOWS_OFFSET + WINDOW_SLOTS * 8);
 /// Offset of the streams' arrays of [`EnteringEntry`].
 pub const ENTERING_OFFSET: usize = page_up(STREAM_WINDOWS_OFFSET + STREAM_SLOTS * WINDOW_SLOTS * 4);
-/// Offset of the array of [`LaneEntry`].
-pub const LANES_OFFSET: usize =
+/// Offset of the array of [`ChainEntry`].
+pub const CHAINS_OFFSET: usize =
     page_up(ENTERING_OFFSET + STREAM_SLOTS * ENTERING_SLOTS * size_of::<EnteringEntry>());
 /// Where the windows start: the bytes of the fixed parts.
-pub const DATA_OFFSET: usize = page_up(LANES_OFFSET + LANE_SLOTS * size_of::<LaneEntry>());
+pub const DATA_OFFSET: usize = page_up(CHAINS_OFFSET + CHAIN_SLOTS * size_of::<ChainEntry>());
 
 const fn page_up(bytes: usize) -> usize {
     bytes.next_multiple_of(4096)
@@ -96,8 +96,8 @@ pub struct AreaHeader {
     pub created: AtomicU64,
     /// Windows in use so far: those beyond were never used.
     pub window_count: AtomicU32,
-    /// Lanes in use so far: those beyond were never used.
-    pub lane_count: AtomicU32,
+    /// ChainCursors in use so far: those beyond were never used.
+    pub chain_count: AtomicU32,
     /// User event types defined so far: entries beyond were never used.
     pub name_count: AtomicU32,
     /// Generations handed out so far.
@@ -202,8 +202,8 @@ pub struct StreamControl {
     pub consumed: AtomicU64,
     /// The last one of the open chunks whose threads have ended plus one (low half), and a count of changes (high half).
     pub ended: AtomicU64,
-    /// The last one of the stream's lanes without a chunk plus one (low half), and a count of changes (high half).
-    pub free_lanes: AtomicU64,
+    /// The last one of the stream's chains without a chunk plus one (low half), and a count of changes (high half).
+    pub free_chains: AtomicU64,
     /// The last one of the chunks whose memory the reader has given back plus one (low half), and a count of changes (high half).
     pub released: AtomicU64,
     /// The pid namespace in which the target's own number counts (as [`controller_namespace`](Self::controller_namespace)), or 0
@@ -270,10 +270,10 @@ pub struct EnteringEntry {
 /// See [`EnteringEntry::thread`]: a handler has jumped out of what the thread was doing. No thread has this number.
 pub const LEFT_FOR_GOOD: u64 = 0x7fff_ffff;
 
-/// A lane: a row of chunks, one opened after the other, whose events are counted together. At any time one writer at
+/// A chain: a row of chunks, one opened after the other, whose events are counted together. At any time one writer at
 /// most has it.
 #[repr(C)]
-pub struct LaneEntry {
+pub struct ChainEntry {
     /// Generation of the stream that it belongs to, or 0.
     pub generation: AtomicU32,
     /// Unused. Zero.
@@ -336,12 +336,12 @@ pub mod chunk_state {
 pub struct ChunkHeader {
     /// See [`chunk_state::word`].
     pub state: AtomicU64,
-    /// The lane whose chunk it is.
-    pub lane: AtomicU32,
+    /// The chain whose chunk it is.
+    pub chain: AtomicU32,
     /// 1: its thread begins an emission again that was preempted or interrupted, so that a reader of the same process
     /// need not look at `begun`.
     pub restartable: AtomicU32,
-    /// Events of its lane before it, those refused included.
+    /// Events of its chain before it, those refused included.
     pub first: AtomicU64,
     /// Events that were refused while it was open.
     pub refused: AtomicU64,
@@ -391,7 +391,7 @@ pub struct ChunkStart {
     /// The chunk's number in its stream. It never changes while the stream lives.
     pub ordinal: AtomicU64,
     /// What [`StreamControl::changes`] was when the chunk was opened. A reader that has looked at it then has seen every chunk
-    /// that was opened in the lane before.
+    /// that was opened in the chain before.
     pub opened: AtomicU64,
     /// Where its thread is at home: see [`home`].
     pub home: AtomicU64,
@@ -421,8 +421,8 @@ const _: () = {
     assert!(size_of::<NameEntry>() == 80);
     assert!(size_of::<ProcessEntry>() == 192);
     assert!(size_of::<EnteringEntry>() == 16);
-    assert!(size_of::<LaneEntry>() == 24);
+    assert!(size_of::<ChainEntry>() == 24);
     assert!(size_of::<ChunkHeader>() == 64);
     assert!(size_of::<ChunkStart>() == 64);
-    assert!(LANES_OFFSET.is_multiple_of(4096));
+    assert!(CHAINS_OFFSET.is_multiple_of(4096));
 };

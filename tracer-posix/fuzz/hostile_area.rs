@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use tracer_area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
 use tracer_common::area::{
-    AreaHeader, ChunkHeader, DATA_OFFSET, ENTERING_OFFSET, ENTERING_SLOTS, LANE_SLOTS,
-    LANES_OFFSET, LaneEntry, MAGIC, MIN_CHUNK_BYTES, NAME_SLOTS, NAMES_OFFSET, NameEntry,
-    PROCESS_SLOTS, PROCESSES_OFFSET, ProcessEntry, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET,
-    StreamControl, VERSION, WINDOW_BYTES, WINDOW_SLOTS, WINDOWS_OFFSET, chunk_state, window,
+    AreaHeader, CHAIN_SLOTS, CHAINS_OFFSET, ChainEntry, ChunkHeader, DATA_OFFSET, ENTERING_OFFSET,
+    ENTERING_SLOTS, MAGIC, MIN_CHUNK_BYTES, NAME_SLOTS, NAMES_OFFSET, NameEntry, PROCESS_SLOTS,
+    PROCESSES_OFFSET, ProcessEntry, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET, StreamControl, VERSION,
+    WINDOW_BYTES, WINDOW_SLOTS, WINDOWS_OFFSET, chunk_state, window,
 };
 use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
 use tracer_posix::emit::UserEvent;
@@ -149,7 +149,7 @@ impl Order<'_> {
             4 => in_part(WINDOWS_OFFSET, WINDOW_SLOTS, 8),
             5 => in_part(STREAM_WINDOWS_OFFSET, WINDOW_SLOTS, 4),
             6 => in_part(ENTERING_OFFSET, ENTERING_SLOTS, 8),
-            7 => in_part(LANES_OFFSET, LANE_SLOTS, size_of::<LaneEntry>()),
+            7 => in_part(CHAINS_OFFSET, CHAIN_SLOTS, size_of::<ChainEntry>()),
             8 | 9 => {
                 let header = chunk % IN_WINDOW * size_of::<ChunkHeader>();
                 window + header + field * 4 % size_of::<ChunkHeader>()
@@ -275,8 +275,8 @@ fn as_of_first(offset: usize, value: u64, generation: u32) -> u64 {
     let (high, low) = (value >> 32, value & u64::from(u32::MAX));
     let is_high = (WINDOWS_OFFSET..STREAM_WINDOWS_OFFSET).contains(&offset)
         || (DATA_OFFSET..DATA_OFFSET + CHUNK).contains(&offset) && offset.is_multiple_of(64);
-    let is_low = (LANES_OFFSET..DATA_OFFSET).contains(&offset)
-        && (offset - LANES_OFFSET).is_multiple_of(size_of::<LaneEntry>());
+    let is_low = (CHAINS_OFFSET..DATA_OFFSET).contains(&offset)
+        && (offset - CHAINS_OFFSET).is_multiple_of(size_of::<ChainEntry>());
     match generation.into() {
         own if is_high && high == own => 1 << 32 | low,
         own if is_low && low == own => high << 32 | 1,
@@ -297,8 +297,8 @@ pub fn area_read(bytes: &[u8]) {
         for (offset, value) in example {
             memory.long(*offset).store(*value, Relaxed);
         }
-        let lanes = std::mem::offset_of!(AreaHeader, lane_count);
-        memory.word(lanes).store(3, Relaxed);
+        let chains = std::mem::offset_of!(AreaHeader, chain_count);
+        memory.word(chains).store(3, Relaxed);
     }
     memory.note_change();
     let mut last = 0;

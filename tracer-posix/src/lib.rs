@@ -2,7 +2,7 @@
 //!
 //! - [`stream`]: streams for Rust programs; [`logged`] are those with a log.
 //! - [`agent`]: the kernel's events in streams, from a privileged process.
-//! - [`census`]: how many streams there are in the system.
+//! - [`stream_limit`]: how many streams there are in the system.
 //! - [`emit`]: trace points for Rust programs.
 //! - `layer()`: spans and events of the `tracing` crate as user events, behind the feature `tracing`.
 
@@ -17,12 +17,12 @@
 )]
 
 pub mod agent;
-pub mod census;
 pub mod emit;
 #[cfg(feature = "tracing")]
 mod layer;
 pub mod logged;
 pub mod stream;
+pub mod stream_limit;
 pub mod wire;
 
 #[cfg(feature = "tracing")]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tracer_area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_common::area::{
-    ChunkHeader, ChunkStart, DATA_OFFSET, LANES_OFFSET, LaneEntry, MIN_CHUNK_BYTES, NAME_SLOTS,
+    CHAINS_OFFSET, ChainEntry, ChunkHeader, ChunkStart, DATA_OFFSET, MIN_CHUNK_BYTES, NAME_SLOTS,
     NAMES_OFFSET, NameEntry, PROCESSES_OFFSET, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET,
     StreamControl, WINDOWS_OFFSET, chunk_state, name_state, window,
 };
@@ -320,10 +320,10 @@ fn whatever_a_target_writes_the_reader_goes_on() {
         hostile.scribble(NAMES_OFFSET..PROCESSES_OFFSET, 50);
         hostile.scribble(DATA_OFFSET + MIN_CHUNK_BYTES as usize..REACH, 20_000);
         hostile.scribble(
-            LANES_OFFSET..LANES_OFFSET + 100 * size_of::<LaneEntry>(),
+            CHAINS_OFFSET..CHAINS_OFFSET + 100 * size_of::<ChainEntry>(),
             20,
         );
-        // How many windows, lanes and names there are, when the area was made.
+        // How many windows, chains and names there are, when the area was made.
         hostile.scribble(16..56, 3);
         if round % 3 == 0 {
             hostile.scribble(CONTROL..NAMES_OFFSET, 5);

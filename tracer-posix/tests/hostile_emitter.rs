@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use tracer_area::{Area, AreaSource, RingMode, StreamRequest};
 use tracer_common::area::{
-    AreaHeader, ChunkHeader, DATA_OFFSET, ENTERING_OFFSET, LANES_OFFSET, LaneEntry,
+    AreaHeader, CHAINS_OFFSET, ChainEntry, ChunkHeader, DATA_OFFSET, ENTERING_OFFSET,
     MIN_CHUNK_BYTES, NAMES_OFFSET, PROCESSES_OFFSET, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET,
     StreamControl, WINDOW_BYTES, WINDOWS_OFFSET, chunk_state,
 };
@@ -99,7 +99,7 @@ fn play() {
     };
     match role.split_once(' ') {
         Some(("spoil", pid)) => spoil(pid.parse().unwrap()),
-        Some(("spoil-lanes", pid)) => spoil_lanes(mapped(pid.parse().unwrap())),
+        Some(("spoil-chains", pid)) => spoil_chains(mapped(pid.parse().unwrap())),
         Some(("spoil-ended", pid)) => spoil_ended(mapped(pid.parse().unwrap())),
         _ => emit(),
     }
@@ -256,16 +256,17 @@ fn for_ever(mut once: impl FnMut()) {
     }
 }
 
-/// The hostile process that takes all lanes, and always takes back how many there are.
-fn spoil_lanes(words: &[AtomicU64]) {
-    let lane_count = &words[offset_of!(AreaHeader, lane_count) / 8];
-    let free = &words[(STREAMS_OFFSET + offset_of!(StreamControl, free_lanes)) / 8];
-    let lanes = words[LANES_OFFSET / 8..DATA_OFFSET / 8].chunks_exact(size_of::<LaneEntry>() / 8);
+/// The hostile process that takes all chains, and always takes back how many there are.
+fn spoil_chains(words: &[AtomicU64]) {
+    let chain_count = &words[offset_of!(AreaHeader, chain_count) / 8];
+    let free = &words[(STREAMS_OFFSET + offset_of!(StreamControl, free_chains)) / 8];
+    let chains =
+        words[CHAINS_OFFSET / 8..DATA_OFFSET / 8].chunks_exact(size_of::<ChainEntry>() / 8);
     wait_for_go();
     // Of a generation that no stream has.
-    lanes.for_each(|lane| lane[0].store(0xffff, Relaxed));
+    chains.for_each(|chain| chain[0].store(0xffff, Relaxed));
     for_ever(|| {
-        lane_count.store(0, Relaxed);
+        chain_count.store(0, Relaxed);
         free.store(0, Relaxed);
     });
 }
@@ -304,8 +305,8 @@ fn nonsense(random: &mut Random, generation: u32) -> (usize, u64) {
         (WINDOWS_OFFSET, 128),
         (STREAM_WINDOWS_OFFSET, 128),
         (ENTERING_OFFSET, 8192),
-        (LANES_OFFSET, 8192),
-        (LANES_OFFSET, DATA_OFFSET - LANES_OFFSET),
+        (CHAINS_OFFSET, 8192),
+        (CHAINS_OFFSET, DATA_OFFSET - CHAINS_OFFSET),
     ];
     let window = DATA_OFFSET + random.below(8) * WINDOW_BYTES;
     let chunk = random.below(WINDOW_BYTES / MIN_CHUNK_BYTES as usize);
@@ -360,7 +361,7 @@ fn whatever_others_write_into_the_area_a_program_emits_and_its_controller_reads(
 
 #[test]
 fn a_count_that_always_goes_back_holds_nobody_up() {
-    attack(RingMode::OverwriteOldest, "spoil-lanes");
+    attack(RingMode::OverwriteOldest, "spoil-chains");
 }
 
 #[test]

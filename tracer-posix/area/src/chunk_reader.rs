@@ -1,4 +1,4 @@
-//! Reading one chunk, and what is known of it and of its lane.
+//! Reading one chunk, and what is known of it and of its chain.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::fence;
@@ -48,9 +48,9 @@ pub(super) struct Stuck {
     pub(super) round: u64,
 }
 
-/// Where the reading of one lane is.
+/// Where the reading of one chain is.
 #[derive(Debug)]
-pub(super) struct LaneCursor {
+pub(super) struct ChainCursor {
     /// Events that were read or told to be lost.
     pub(super) accounted: u64,
     pub(super) last_time: MonotonicNs,
@@ -58,7 +58,7 @@ pub(super) struct LaneCursor {
     gap: Option<MonotonicNs>,
 }
 
-impl LaneCursor {
+impl ChainCursor {
     pub(super) fn new(last_time: MonotonicNs) -> Self {
         Self {
             accounted: 0,
@@ -67,14 +67,14 @@ impl LaneCursor {
         }
     }
 
-    /// How many events of the lane are missing before the one with this number.
+    /// How many events of the chain are missing before the one with this number.
     fn missing_before(&self, number: u64) -> u64 {
         let missing = number.wrapping_sub(self.accounted);
         // A number that is less than what was accounted for already makes this "negative".
         if missing > u64::MAX / 2 { 0 } else { missing }
     }
 
-    /// All events of the lane up to this number were read, or are lost.
+    /// All events of the chain up to this number were read, or are lost.
     pub(super) fn account_up_to(&mut self, events: u64, cause: LossCause, batch: &mut Batch<'_>) {
         let lost = self.missing_before(events);
         if lost == 0 {
@@ -158,7 +158,7 @@ impl Reader<'_, '_> {
     pub(super) fn read(
         &mut self,
         known: &mut ChunkCursor,
-        lane: &mut LaneCursor,
+        chain: &mut ChainCursor,
         stand: &Stand,
         bytes: u64,
         batch: &mut Batch<'_>,
@@ -171,14 +171,14 @@ impl Reader<'_, '_> {
         };
         let mark = batch.mark();
         let is_first = known.events == 0 && known.refused == 0;
-        if is_first && lane.missing_before(stand.present.first) > 0 {
-            lane.gap = Some(MonotonicNs(u64::MAX));
+        if is_first && chain.missing_before(stand.present.first) > 0 {
+            chain.gap = Some(MonotonicNs(u64::MAX));
         }
         let mut read = Read {
             cursor: known.cursor,
             identity: known.identity,
-            last_time: lane.last_time,
-            gap: lane.gap,
+            last_time: chain.last_time,
+            gap: chain.gap,
             events: 0,
             damaged: 0,
         };
@@ -195,14 +195,14 @@ impl Reader<'_, '_> {
         // read now would be another one.
         fence(Acquire);
         if turn(place.header.state.load(Relaxed)) != stand.present.turn {
-            // The next chunk of the lane tells how many are lost.
+            // The next chunk of the chain tells how many are lost.
             batch.go_back(mark);
             return false;
         }
         if is_first {
-            lane.account_up_to(stand.present.first, self.cause, batch);
+            chain.account_up_to(stand.present.first, self.cause, batch);
         }
-        self.account(known, lane, &read, stand, batch);
+        self.account(known, chain, &read, stand, batch);
         true
     }
 
@@ -238,7 +238,7 @@ impl Reader<'_, '_> {
     pub(super) fn account(
         &self,
         known: &mut ChunkCursor,
-        lane: &mut LaneCursor,
+        chain: &mut ChainCursor,
         read: &Read,
         stand: &Stand,
         batch: &mut Batch<'_>,
@@ -264,14 +264,14 @@ impl Reader<'_, '_> {
         known.cursor = read.cursor;
         known.identity = read.identity;
         known.events += read.events;
-        lane.last_time = read.last_time;
+        chain.last_time = read.last_time;
         // What was refused was counted before the clock was looked at last.
-        lane.gap = if refused > 0 {
+        chain.gap = if refused > 0 {
             Some(self.clock.newest())
         } else {
             read.gap
         };
-        lane.accounted = lane
+        chain.accounted = chain
             .accounted
             .wrapping_add(read.events)
             .wrapping_add(refused);
@@ -310,7 +310,7 @@ pub(super) struct Read {
     pub(super) cursor: Cursor,
     pub(super) identity: Identity,
     pub(super) last_time: MonotonicNs,
-    /// As [`LaneCursor::gap`].
+    /// As [`ChainCursor::gap`].
     gap: Option<MonotonicNs>,
     pub(super) events: u64,
     /// Records that say nonsense.

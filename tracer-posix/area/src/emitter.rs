@@ -13,13 +13,13 @@ use tracer_common::area::{StreamControl, emitters};
 use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
 
 use super::chunk::{Moment, Refusal};
-use super::gate;
+use super::enabled;
 use super::mapping::Parts;
 use super::process;
 use super::record::Emission;
 use super::sequence::{self, Outcome};
 use super::signals::HeldBack;
-use super::thread::{self, Lane, Role, ThreadState};
+use super::thread::{self, PerStream, Role, ThreadState};
 use super::ticks::{TickSource, wait_for_earlier_loads};
 use super::{tls, wake};
 
@@ -31,7 +31,7 @@ const TRIES: usize = 100;
 /// is ignored: a program does not forge the system's events.
 #[inline(always)]
 pub fn emit(event_type: EventTypeId, data: &[u8], address: u64) {
-    if gate::is_open() {
+    if enabled::is_set() {
         emit_out_of_line(event_type, data, address);
     }
 }
@@ -39,17 +39,17 @@ pub fn emit(event_type: EventTypeId, data: &[u8], address: u64) {
 /// Whether any stream runs that this process may be traced by, or that cannot be told yet.
 #[inline(always)]
 pub fn is_traced() -> bool {
-    gate::is_open()
+    enabled::is_set()
 }
 
 #[inline(never)]
 fn emit_out_of_line(event_type: EventTypeId, data: &[u8], address: u64) {
-    emit_through_gate(event_type, data, address);
+    emit_enabled(event_type, data, address);
 }
 
 /// As [`emit`], when the gate was found open.
 #[inline(always)]
-pub fn emit_through_gate(event_type: EventTypeId, data: &[u8], address: u64) {
+pub fn emit_enabled(event_type: EventTypeId, data: &[u8], address: u64) {
     if !event_type.is_user() || event_type.0 >= EVENT_ID_LIMIT {
         return;
     }
@@ -100,11 +100,11 @@ fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
         return Some(());
     }
     let state = thread::known()?;
-    let lane = state.lanes.get(slot)?;
-    let is_usual = lane.generation.get() == control.generation.load(Relaxed)
+    let per_stream = state.streams.get(slot)?;
+    let is_usual = per_stream.generation.get() == control.generation.load(Relaxed)
         && state.is_restartable()
         && process::tick_source() == TickSource::CycleCounter
-        && point.data.len() <= lane.max_data.get();
+        && point.data.len() <= per_stream.max_data.get();
     if !is_usual {
         return None;
     }
@@ -114,9 +114,9 @@ fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
         data: point.data,
         is_cut: false,
     };
-    // SAFETY: the structure is this thread's and the lane is too. One whose generation is that of a stream is
+    // SAFETY: the structure is this thread's and the slot is too. One whose generation is that of a stream is
     // filled in, or else its chunk is null.
-    let outcome = unsafe { sequence::emit(state.rseq, lane, &emission) };
+    let outcome = unsafe { sequence::emit(state.rseq, per_stream, &emission) };
     if outcome != Outcome::Recorded {
         return None;
     }
@@ -200,14 +200,14 @@ fn emit_to_stream(
 ) {
     // Each time that the chunk is full it gets another one; then it has room.
     for _ in 0..TRIES {
-        let Some(lane) = state.lane(parts, slot, control) else {
+        let Some(per_stream) = state.per_stream(parts, slot, control) else {
             return;
         };
-        if lane.role.get() != Role::Emitter {
+        if per_stream.role.get() != Role::Emitter {
             return;
         }
-        let emission = point.emission(lane.max_data.get());
-        match record(state, lane, control, &emission) {
+        let emission = point.emission(per_stream.max_data.get());
+        match record(state, per_stream, control, &emission) {
             Ok(()) => {
                 if wake::is_awaited(control) {
                     wake::wake(control);
@@ -215,13 +215,13 @@ fn emit_to_stream(
                 return;
             }
             Err(Refused::NoRoom) => {
-                if !state.refill(lane, parts, (slot, control), emission.data.len()) {
+                if !state.refill(per_stream, parts, (slot, control), emission.data.len()) {
                     return;
                 }
             }
             Err(Refused::Stale) => return,
             Err(Refused::LeaseExpired) => {
-                state.count_refused_in_chunk(lane, parts, slot);
+                state.count_refused_in_chunk(per_stream, parts, slot);
                 return;
             }
             Err(Refused::Nested) => {
@@ -241,17 +241,17 @@ enum Refused {
     Nested,
 }
 
-/// Records an event in the lane's chunk.
+/// Records an event in the thread's chunk.
 fn record(
     state: &ThreadState,
-    lane: &Lane,
+    per_stream: &PerStream,
     control: &StreamControl,
     emission: &Emission<'_>,
 ) -> Result<(), Refused> {
     if state.is_restartable() && process::tick_source() == TickSource::CycleCounter {
         for _ in 0..TRIES {
-            // SAFETY: the structure and the lane are this thread's, and the lane was filled in.
-            match unsafe { sequence::emit(state.rseq, lane, emission) } {
+            // SAFETY: the structure and the slot are this thread's, and the slot was filled in.
+            match unsafe { sequence::emit(state.rseq, per_stream, emission) } {
                 Outcome::Recorded => return Ok(()),
                 Outcome::NoRoom => return Err(Refused::NoRoom),
                 Outcome::Stale => return Err(Refused::Stale),
@@ -259,9 +259,9 @@ fn record(
                 Outcome::Interrupted => {}
             }
         }
-        return record_undisturbed(state, lane, control, emission);
+        return record_undisturbed(state, per_stream, control, emission);
     }
-    record_marked(state, lane, control, emission)
+    record_marked(state, per_stream, control, emission)
 }
 
 /// As [`record`], for a thread that is interrupted again and again, as by a debugger that stops at each instruction: no
@@ -269,13 +269,13 @@ fn record(
 #[cold]
 fn record_undisturbed(
     state: &ThreadState,
-    lane: &Lane,
+    per_stream: &PerStream,
     control: &StreamControl,
     emission: &Emission<'_>,
 ) -> Result<(), Refused> {
     let held = HeldBack::new();
-    state.mark_is_needed(lane);
-    let recorded = record_marked(state, lane, control, emission);
+    state.mark_is_needed(per_stream);
+    let recorded = record_marked(state, per_stream, control, emission);
     held.let_through();
     recorded
 }
@@ -284,16 +284,19 @@ fn record_undisturbed(
 #[cold]
 fn record_marked(
     state: &ThreadState,
-    lane: &Lane,
+    per_stream: &PerStream,
     control: &StreamControl,
     emission: &Emission<'_>,
 ) -> Result<(), Refused> {
-    let now = ThisMoment { lane, control };
+    let now = ThisMoment {
+        per_stream,
+        control,
+    };
     let Some(busy) = state.begin_marked() else {
         return Err(Refused::Nested);
     };
     let written = state
-        .chunk(lane)
+        .chunk(per_stream)
         .map_or(Err(Refusal::NoRoom), |chunk| chunk.write(emission, &now));
     state.end_marked(busy);
     written.map_err(|refusal| match refusal {
@@ -304,13 +307,13 @@ fn record_marked(
 }
 
 struct ThisMoment<'a> {
-    lane: &'a Lane,
+    per_stream: &'a PerStream,
     control: &'a StreamControl,
 }
 
 impl Moment for ThisMoment<'_> {
     fn is_current(&self) -> bool {
-        self.control.generation.load(Relaxed) == self.lane.generation.get()
+        self.control.generation.load(Relaxed) == self.per_stream.generation.get()
     }
 
     fn ticks(&self) -> u64 {

@@ -28,22 +28,22 @@ mod allowance;
 mod atomics;
 mod bell;
 mod belonging;
+mod chains;
 mod chunk;
 mod chunk_reader;
+mod deferred;
 #[doc(hidden)]
 pub mod descriptor;
 mod effort;
 #[doc(hidden)]
 pub mod emitter;
+#[doc(hidden)]
+pub mod enabled;
 mod errno;
 mod find;
-#[doc(hidden)]
-pub mod gate;
 mod identity;
 mod in_hand;
 mod inherited;
-mod lanes;
-mod late;
 mod links;
 mod liveness;
 mod look;
@@ -77,9 +77,9 @@ mod wake;
 mod windows;
 
 pub use bell::Bell;
+pub use deferred::{DeferredSource, TargetError};
 pub use errno::{ErrnoAloneKept, ErrnoKept};
 pub use find::{Area, AreaId, FindError};
-pub use late::{TargetError, TargetSource};
 pub use names::NameTooLong;
 pub use retirement::Retirement;
 pub use slot::{OpenError, RingMode, StreamRequest};

@@ -57,7 +57,7 @@ pub(super) struct Look {
     stage: Stage,
     /// What was found so far.
     round: Round,
-    /// What was found so far of the lane at hand.
+    /// What was found so far of the chain at hand.
     run: Option<Run>,
     settled: u64,
 }
@@ -81,7 +81,7 @@ enum Stage {
 
 impl Look {
     pub(super) fn into_round(mut self) -> Round {
-        self.round.lanes.extend(self.run.take().map(Reverse));
+        self.round.chains.extend(self.run.take().map(Reverse));
         self.round
     }
 }
@@ -106,7 +106,7 @@ impl Reading {
             has_restarted,
             stage,
             round: Round {
-                lanes: BinaryHeap::new(),
+                chains: BinaryHeap::new(),
                 closed,
                 consumed,
                 bytes: 0,
@@ -116,20 +116,20 @@ impl Reading {
         }
     }
 
-    /// The chunks have to be found only if others are open or closed than at the last look. Also the lanes' counts as of
+    /// The chunks have to be found only if others are open or closed than at the last look. Also the chains' counts as of
     /// now.
     fn begin_stage(&mut self, pool: &Pool<'_, AreaWindows<'_>>) -> (Stage, Vec<(u32, u64)>) {
         if self.changes == Some(pool.control.changes.load(Acquire)) {
             self.present.retain(|present| !present.is_closed);
             return (Stage::Stands { chunks: 0 }, Vec::new());
         }
-        let lanes = pool.parts.header().lane_count.load(Acquire);
-        let closed = (0..lanes)
-            .map_while(|index| Some((index, pool.parts.lane(index)?)))
-            .filter(|(_, lane)| lane.generation.load(Acquire) == pool.generation)
-            .map(|(index, lane)| (index, lane.closed.load(Acquire)))
+        let chains = pool.parts.header().chain_count.load(Acquire);
+        let closed = (0..chains)
+            .map_while(|index| Some((index, pool.parts.chain(index)?)))
+            .filter(|(_, chain)| chain.generation.load(Acquire) == pool.generation)
+            .map(|(index, chain)| (index, chain.closed.load(Acquire)))
             .collect();
-        // A chunk that is opened from now on is left for the next round: the one before it in its lane may have been
+        // A chunk that is opened from now on is left for the next round: the one before it in its chain may have been
         // passed by. What is counted as closed was opened before.
         let changes = pool.control.changes.load(Acquire);
         self.changes = None;
@@ -164,7 +164,7 @@ impl Reading {
                 self.pass_overwritten(pool, keeps);
             }
             self.present
-                .sort_unstable_by_key(|present| (present.lane, present.first));
+                .sort_unstable_by_key(|present| (present.chain, present.first));
             let open = self.present.iter().filter(|present| !present.is_closed);
             let open = open.map(|present| present.ordinal);
             let slice = Slice::of(&pool.windows, LEAVING);
@@ -232,16 +232,16 @@ impl Reading {
             if let Some((stand, left)) = found {
                 look.settled = look.settled.min(self.settled_in(present.ordinal));
                 if let Some(left) = left
-                    && let Some(lane) = self.lanes.follow(present.lane, self.settled_time)
+                    && let Some(chain) = self.chains.follow(present.chain, self.settled_time)
                 {
                     look.round.bytes = look.round.bytes.saturating_add(left);
-                    let run = look.run.take_if(|run| run.lane != present.lane);
-                    look.round.lanes.extend(run.map(Reverse));
-                    let time = lane.last_time;
+                    let run = look.run.take_if(|run| run.chain != present.chain);
+                    look.round.chains.extend(run.map(Reverse));
+                    let time = chain.last_time;
                     look.run
                         .get_or_insert_with(|| Run {
                             time,
-                            lane: present.lane,
+                            chain: present.chain,
                             chunks: VecDeque::new(),
                         })
                         .chunks
@@ -274,7 +274,7 @@ impl Reading {
                 };
                 closed.push((present.closing, stand, bytes));
             } else {
-                open.push((present.lane, bytes));
+                open.push((present.chain, bytes));
             }
         }
         // Whoever closes a chunk puts it into the queue then: one that is not there yet has an old number. And one that is
@@ -287,7 +287,7 @@ impl Reading {
         let mut newest = Newest::new(keeps, open.into_iter());
         let first = closed
             .iter()
-            .position(|(_, stand, bytes)| newest.is_overwritten(stand.present.lane, *bytes));
+            .position(|(_, stand, bytes)| newest.is_overwritten(stand.present.chain, *bytes));
         let overwritten = closed.split_off(first.unwrap_or(closed.len()));
         for (_, stand, _) in &overwritten {
             let passed = ChunkCursor {

@@ -8,10 +8,10 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use tracer_common::area::{
-    AreaHeader, DATA_OFFSET, ENTERING_OFFSET, ENTERING_SLOTS, EnteringEntry, LANE_SLOTS,
-    LANES_OFFSET, LaneEntry, NAME_SLOTS, NAMES_OFFSET, NameEntry, PROCESS_SLOTS, PROCESSES_OFFSET,
-    ProcessEntry, STREAM_SLOTS, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET, StreamControl, WINDOW_BYTES,
-    WINDOW_SLOTS, WINDOWS_OFFSET,
+    AreaHeader, CHAIN_SLOTS, CHAINS_OFFSET, ChainEntry, DATA_OFFSET, ENTERING_OFFSET,
+    ENTERING_SLOTS, EnteringEntry, NAME_SLOTS, NAMES_OFFSET, NameEntry, PROCESS_SLOTS,
+    PROCESSES_OFFSET, ProcessEntry, STREAM_SLOTS, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET,
+    StreamControl, WINDOW_BYTES, WINDOW_SLOTS, WINDOWS_OFFSET,
 };
 
 /// Bytes of an area's file. It is sparse: only what chunks hold takes memory. All of it is there
@@ -175,9 +175,9 @@ impl<'a> Parts<'a> {
         })
     }
 
-    pub(super) fn lane(self, index: u32) -> Option<&'a LaneEntry> {
+    pub(super) fn chain(self, index: u32) -> Option<&'a ChainEntry> {
         let index = usize::try_from(index).ok()?;
-        (index < LANE_SLOTS).then(|| self.part(LANES_OFFSET + index * size_of::<LaneEntry>()))
+        (index < CHAIN_SLOTS).then(|| self.part(CHAINS_OFFSET + index * size_of::<ChainEntry>()))
     }
 
     /// All streams' control words, with their slots.

@@ -1,11 +1,11 @@
 //! Which chunks need not be read: a stream that keeps its newest events has no use for what others push out of it at once.
 //!
 //! The pool holds more than the stream, as each writer has a chunk open and events take more of the stream's room than of a
-//! chunk's. Of the chunks that were closed, let *X* be any. All that is in *X* is older than the closing of *X*. A lane has one
+//! chunk's. Of the chunks that were closed, let *X* be any. All that is in *X* is older than the closing of *X*. A chain has one
 //! open chunk at a time: of its chunks that were closed after *X*, the first may have been open at that moment, and the others, with the one
-//! that is open now, hold only what came later. So where those others, of all lanes, hold more than the stream
+//! that is open now, hold only what came later. So where those others, of all chains, hold more than the stream
 //! keeps, nothing of *X* would be left in it; nor of what was closed before *X*. Its events are lost as if the chunk had been overwritten: the next one of
-//! the lane says how many they were.
+//! the chain says how many they were.
 
 use std::collections::HashMap;
 
@@ -27,13 +27,13 @@ pub(super) struct Newest {
     keeps: u64,
     /// What is certain to be newer than the chunks that are still to come.
     newer: u64,
-    /// Of each lane, what its oldest chunk so far holds, which may have been open when the next one of another lane was
+    /// Of each chain, what its oldest chunk so far holds, which may have been open when the next one of another chain was
     /// closed.
     oldest: HashMap<u32, u64>,
 }
 
 impl Newest {
-    /// Of a stream that keeps so many bytes; `open` are the lanes of the chunks that are not closed, and what is in them.
+    /// Of a stream that keeps so many bytes; `open` are the chains of the chunks that are not closed, and what is in them.
     pub(super) fn new(keeps: u64, open: impl Iterator<Item = (u32, u64)>) -> Self {
         Self {
             keeps,
@@ -43,12 +43,12 @@ impl Newest {
     }
 
     /// Whether the chunk that was closed before all others so far, and holds so many bytes, need not be read.
-    pub(super) fn is_overwritten(&mut self, lane: u32, bytes: u64) -> bool {
+    pub(super) fn is_overwritten(&mut self, chain: u32, bytes: u64) -> bool {
         // More, and not as much: so the stream is full and says so.
         if self.newer > self.keeps {
             return true;
         }
-        if let Some(newer) = self.oldest.insert(lane, bytes) {
+        if let Some(newer) = self.oldest.insert(chain, bytes) {
             self.newer = self.newer.saturating_add(newer);
         }
         false
@@ -63,9 +63,9 @@ mod tests {
     fn what_may_have_been_open_does_not_count_as_newer() {
         let mut newest = Newest::new(100, [(1, 90)].into_iter());
 
-        // Of lane 1: 90 in its open chunk, which were written after this one was closed.
+        // Of chain 1: 90 in its open chunk, which were written after this one was closed.
         assert!(!newest.is_overwritten(1, 20));
-        // Lane 2 had this one open then; 90 are newer.
+        // Chain 2 had this one open then; 90 are newer.
         assert!(!newest.is_overwritten(2, 1_000));
         assert!(!newest.is_overwritten(2, 1_000));
         // 90 and 1,000.

@@ -21,7 +21,7 @@
 //!
 //! # What is counted
 //!
-//! Chunks that follow each other are a *lane*: each says how many events of its lane came before it. A lane goes on in the
+//! Chunks that follow each other are a *chain*: each says how many events of its chain came before it. A chain goes on in the
 //! next chunk of its writer, or, where a thread has ended, with the thread that continues its chunk; and its count
 //! stays when it has no chunk. So whatever is overwritten before it was read leaves a gap in the numbers.
 //!
@@ -35,7 +35,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 use tracer_common::area::{
-    ENTERING_SLOTS, IDENTITY_RECORD, LANE_SLOTS, WINDOW_SLOTS, chunk_state, pool_mode, window,
+    CHAIN_SLOTS, ENTERING_SLOTS, IDENTITY_RECORD, WINDOW_SLOTS, chunk_state, pool_mode, window,
 };
 use tracer_common::event_type::EventTypeId;
 
@@ -57,7 +57,7 @@ pub(super) trait Windows: Copy {
     }
 }
 
-/// How many lanes or ended chunks a thread looks at until it has one: as many as there are threads that may take them from it. A hostile
+/// How many chains or ended chunks a thread looks at until it has one: as many as there are threads that may take them from it. A hostile
 /// process may take all, or put others there, for ever.
 const AT_ONCE: usize = ENTERING_SLOTS;
 
@@ -195,10 +195,10 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    pub(super) fn free_lanes(&self) -> Stack<'a, Lanes<'a>> {
+    pub(super) fn free_chains(&self) -> Stack<'a, ChainCursors<'a>> {
         Stack {
-            top: &self.control.free_lanes,
-            links: Lanes(self.parts),
+            top: &self.control.free_chains,
+            links: ChainCursors(self.parts),
         }
     }
 
@@ -214,26 +214,26 @@ impl<'a, W: Windows> Pool<'a, W> {
     ) -> Option<Place<'a>> {
         if let Some(place) = self.take_ended(identity, data_length, &tell) {
             if let Some(old) = old {
-                let (lane, _events) = self.close(old);
-                self.put_lane_back(lane);
+                let (chain, _events) = self.close(old);
+                self.put_chain_back(chain);
             }
             self.go_on(&place, identity, is_restartable);
             return Some(place);
         }
         let place = self.take_free()?;
-        let (lane, first) = match old {
+        let (chain, first) = match old {
             Some(old) => self.close(old),
             None => {
-                let Some(lane) = self.take_lane() else {
+                let Some(chain) = self.take_chain() else {
                     self.put_back(&place);
                     return None;
                 };
-                let closed = self.parts.lane(lane).map(|lane| &lane.closed);
-                (lane, closed.map_or(0, |closed| closed.load(Relaxed)))
+                let closed = self.parts.chain(chain).map(|chain| &chain.closed);
+                (chain, closed.map_or(0, |closed| closed.load(Relaxed)))
             }
         };
         tell(&place);
-        self.begin(&place, identity, is_restartable, (lane, first));
+        self.begin(&place, identity, is_restartable, (chain, first));
         Some(place)
     }
 
@@ -273,8 +273,8 @@ impl<'a, W: Windows> Pool<'a, W> {
             if place.chunk()?.has_room(data_length + IDENTITY_TAKES) {
                 return Some(place);
             }
-            let (lane, _events) = self.close(&place);
-            self.put_lane_back(lane);
+            let (chain, _events) = self.close(&place);
+            self.put_chain_back(chain);
         }
         None
     }
@@ -405,10 +405,10 @@ impl<'a, W: Windows> Pool<'a, W> {
         place: &Place<'a>,
         identity: Identity,
         is_restartable: bool,
-        (lane, first): (u32, u64),
+        (chain, first): (u32, u64),
     ) {
         let header = place.header;
-        header.lane.store(lane, Relaxed);
+        header.chain.store(chain, Relaxed);
         header.first.store(first, Relaxed);
         header.refused.store(0, Relaxed);
         header.restartable.store(is_restartable.into(), Relaxed);
@@ -445,56 +445,56 @@ impl<'a, W: Windows> Pool<'a, W> {
         self.control.changes.fetch_add(1, Release);
     }
 
-    /// Closes a chunk of this thread's. Gives its lane back, which has none now, and the lane's events up to here: the
+    /// Closes a chunk of this thread's. Gives its chain back, which has none now, and the chain's events up to here: the
     /// chunk may be anybody's as soon as it is closed, and say something else.
     fn close(&self, place: &Place<'a>) -> (u32, u64) {
-        let lane = place.header.lane.load(Relaxed);
-        let events = place.events_of_lane();
-        if let Some(lane) = self.parts.lane(lane) {
-            lane.closed.store(events, Release);
+        let chain = place.header.chain.load(Relaxed);
+        let events = place.events_of_chain();
+        if let Some(chain) = self.parts.chain(chain) {
+            chain.closed.store(events, Release);
             // It may go on in another chunk without having been in a list: see `stranded`.
-            links::touch(&lane.link);
+            links::touch(&chain.link);
         }
         if place.change(self.generation, chunk_state::OPEN, chunk_state::CLOSED) {
             self.control.writers.fetch_sub(1, Relaxed);
             self.closed().push(place.ordinal);
             self.control.changes.fetch_add(1, Release);
         }
-        (lane, events)
+        (chain, events)
     }
 
-    pub(super) fn take_lane(&self) -> Option<u32> {
-        if let Some(lane) = self.free_lanes().pop() {
-            return Some(lane);
+    pub(super) fn take_chain(&self) -> Option<u32> {
+        if let Some(chain) = self.free_chains().pop() {
+            return Some(chain);
         }
-        let count = &self.parts.header().lane_count;
+        let count = &self.parts.header().chain_count;
         // Those of streams that have ended are used again. One that was just counted is anybody's as well, until it is
         // taken.
         let used = count
             .load(Acquire)
-            .min(u32::try_from(LANE_SLOTS).unwrap_or(0));
-        let free = (0..used).find(|index| self.claim_lane(*index));
+            .min(u32::try_from(CHAIN_SLOTS).unwrap_or(0));
+        let free = (0..used).find(|index| self.claim_chain(*index));
         if free.is_some() {
             return free;
         }
-        let more = |count: u32| (usize::try_from(count).ok()? < LANE_SLOTS).then(|| count + 1);
+        let more = |count: u32| (usize::try_from(count).ok()? < CHAIN_SLOTS).then(|| count + 1);
         std::iter::from_fn(|| count.fetch_update(AcqRel, Acquire, more).ok())
             .take(AT_ONCE)
-            .find(|index| self.claim_lane(*index))
+            .find(|index| self.claim_chain(*index))
     }
 
-    fn claim_lane(&self, index: u32) -> bool {
-        self.parts.lane(index).is_some_and(|lane| {
-            lane.generation.load(Relaxed) == 0
-                && lane
+    fn claim_chain(&self, index: u32) -> bool {
+        self.parts.chain(index).is_some_and(|chain| {
+            chain.generation.load(Relaxed) == 0
+                && chain
                     .generation
                     .compare_exchange(0, self.generation, AcqRel, Relaxed)
                     .is_ok()
         })
     }
 
-    fn put_lane_back(&self, lane: u32) {
-        self.free_lanes().push(lane);
+    fn put_chain_back(&self, chain: u32) {
+        self.free_chains().push(chain);
     }
 }
 
@@ -508,15 +508,15 @@ impl<W: Windows> Links for Pool<'_, W> {
     }
 }
 
-/// The lanes without a chunk.
-pub(super) struct Lanes<'a>(Parts<'a>);
+/// The chains without a chunk.
+pub(super) struct ChainCursors<'a>(Parts<'a>);
 
-impl Links for Lanes<'_> {
+impl Links for ChainCursors<'_> {
     fn link(&self, number: u32) -> Option<&AtomicU64> {
-        self.0.lane(number).map(|lane| &lane.link)
+        self.0.chain(number).map(|chain| &chain.link)
     }
 
-    /// Lanes are only stacked.
+    /// ChainCursors are only stacked.
     fn order(&self, _number: u32) -> Option<&AtomicU64> {
         None
     }

@@ -20,7 +20,7 @@ use super::find::AreaId;
 use super::mapping::{self, FileFacts, Mapping, Parts};
 use super::names::own_pid;
 use super::ticks::{TickSource, monotonic_from_kernel};
-use super::{alive, gate, inherited, resident, thread};
+use super::{alive, enabled, inherited, resident, thread};
 
 /// What this process keeps about itself as a target. Copied into a forked child.
 pub(super) struct ProcessState {
@@ -111,8 +111,8 @@ pub(super) fn set_up() {
         // standard has no error for it, since a trace point never fails.
         let _without_area = make_area();
         match parts_if_ready() {
-            Some(parts) => gate::follow(&parts.header().active),
-            None => gate::close(),
+            Some(parts) => enabled::follow(&parts.header().active),
+            None => enabled::close(),
         }
         STATE.setup.store(DONE, Release);
     }

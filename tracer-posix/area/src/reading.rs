@@ -1,7 +1,7 @@
 //! Reading a stream's chunks: which there are, how far each was read, and what is missing.
 //!
 //! A *round* takes the time, finds how far every chunk's records go, and reads up to there. It need not be read at once: a reader
-//! takes portions, in each the lanes that are furthest behind first, so that it knows up to which time it has everything.
+//! takes portions, in each the chains that are furthest behind first, so that it knows up to which time it has everything.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::abandoned::Abandoned;
-use super::chunk_reader::{ChunkCursor, LaneCursor, Reader};
+use super::chains::ChainCursors;
+use super::chunk_reader::{ChainCursor, ChunkCursor, Reader};
 use super::find::Area;
 use super::identity::thread_of;
-use super::lanes::Lanes;
 use super::look::Slice;
 use super::names::own_pid;
 use super::place::Place;
@@ -25,30 +25,30 @@ use super::type_numbers::TypeNumbers;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{Batch, LossCause};
 
-/// Bytes of records that are read of a lane before another one has its turn. Of each lane so much may wait for the others.
+/// Bytes of records that are read of a chain before another one has its turn. Of each chain so much may wait for the others.
 const TURN_BYTES: u64 = 4 << 10;
 
-/// Bytes of records in a portion, beside a turn for each lane.
+/// Bytes of records in a portion, beside a turn for each chain.
 const PORTION_BYTES: u64 = 128 << 10;
 
-/// Most bytes of records in a portion for the lanes' turns: a hostile process may claim as many lanes as there can be. Those that have
+/// Most bytes of records in a portion for the chains' turns: a hostile process may claim as many chains as there can be. Those that have
 /// no turn in one portion are the first of the next.
 const MOST_TURNS_BYTES: u64 = 8 << 20;
 
-/// Bytes of records in a portion of so many lanes.
-fn portion_bytes(lanes: usize) -> u64 {
-    let lanes = u64::try_from(lanes).unwrap_or(u64::MAX);
-    let turns = lanes.saturating_mul(TURN_BYTES).min(MOST_TURNS_BYTES);
+/// Bytes of records in a portion of so many chains.
+fn portion_bytes(chains: usize) -> u64 {
+    let chains = u64::try_from(chains).unwrap_or(u64::MAX);
+    let turns = chains.saturating_mul(TURN_BYTES).min(MOST_TURNS_BYTES);
     PORTION_BYTES.saturating_add(turns)
 }
 
-/// Most bytes of memory that it takes to read all of so many chunks of so many lanes, and to keep what they have. Records of the
+/// Most bytes of memory that it takes to read all of so many chunks of so many chains, and to keep what they have. Records of the
 /// least size take most: about ten times as much while their order is found out, and a quarter more once they are in the stream.
-pub(super) fn memory_needed(chunks: usize, lanes: usize, chunk_bytes: usize) -> usize {
+pub(super) fn memory_needed(chunks: usize, chains: usize, chunk_bytes: usize) -> usize {
     let bytes = chunks.saturating_mul(chunk_bytes);
-    let lanes = lanes.min(chunks);
-    let portion = usize::try_from(portion_bytes(lanes)).unwrap_or(usize::MAX);
-    let known = chunks.saturating_mul(size_of::<(ChunkCursor, LaneCursor, Stand)>() * 4);
+    let chains = chains.min(chunks);
+    let portion = usize::try_from(portion_bytes(chains)).unwrap_or(usize::MAX);
+    let known = chunks.saturating_mul(size_of::<(ChunkCursor, ChainCursor, Stand)>() * 4);
     (bytes / 4 * 5)
         .saturating_add(bytes.min(portion).saturating_mul(10))
         .saturating_add(known)
@@ -63,13 +63,13 @@ pub(super) struct Reading {
     pub(super) cause: LossCause,
     /// `StreamControl::changes` as of the last look at all chunks.
     pub(super) changes: Option<u64>,
-    /// The chunks with something to read as of then, or that may have it: by lane, in order.
+    /// The chunks with something to read as of then, or that may have it: by chain, in order.
     pub(super) present: Vec<Present>,
     pub(super) abandoned: Abandoned,
     pub(super) stranded: Stranded,
     /// What was read of each chunk, by its number.
     pub(super) chunks: HashMap<u32, ChunkCursor>,
-    pub(super) lanes: Lanes,
+    pub(super) chains: ChainCursors,
     /// How often a thread was found amid an emission for long.
     pub(super) waits: Cell<u64>,
     /// How much the stream keeps of its newest events, if that is all that it wants.
@@ -94,7 +94,7 @@ impl Reading {
             abandoned: Abandoned::new(),
             stranded: Stranded::new(),
             chunks: HashMap::new(),
-            lanes: Lanes::default(),
+            chains: ChainCursors::default(),
             waits: Cell::default(),
             keeps: None,
         }
@@ -113,12 +113,12 @@ impl Reading {
         batch: &mut Batch<'_>,
         slice: &Slice,
     ) -> bool {
-        let mut left = portion_bytes(round.lanes.len());
+        let mut left = portion_bytes(round.chains.len());
         let mut is_any = false;
         while left > 0
-            && let Some(Reverse(mut run)) = round.lanes.pop()
+            && let Some(Reverse(mut run)) = round.chains.pop()
         {
-            let turn = if round.lanes.is_empty() {
+            let turn = if round.chains.is_empty() {
                 left
             } else {
                 TURN_BYTES
@@ -127,7 +127,7 @@ impl Reading {
             is_any |= read > 0;
             left = left.saturating_sub(read.max(1));
             if !run.chunks.is_empty() {
-                round.lanes.push(Reverse(run));
+                round.chains.push(Reverse(run));
             }
             if slice.is_spent() {
                 break;
@@ -196,7 +196,7 @@ impl Reading {
         known.map_or(self.settled, |known| known.settled)
     }
 
-    /// Reads so many bytes of a lane, or a little more. How many it has read.
+    /// Reads so many bytes of a chain, or a little more. How many it has read.
     fn read_turn(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -205,7 +205,7 @@ impl Reading {
         batch: &mut Batch<'_>,
     ) -> u64 {
         let mut read = 0;
-        let Some(lane) = self.lanes.get_mut(run.lane) else {
+        let Some(chain) = self.chains.get_mut(run.chain) else {
             run.chunks.clear();
             return 0;
         };
@@ -224,22 +224,22 @@ impl Reading {
                 continue;
             };
             let before = known.cursor;
-            let is_there = reader.read(known, lane, stand, bytes - read, batch);
+            let is_there = reader.read(known, chain, stand, bytes - read, batch);
             read += before.bytes_to(known.cursor);
             if !is_there || known.cursor.is_at(stand.head) {
                 run.chunks.pop_front();
             }
         }
-        run.time = lane.last_time;
+        run.time = chain.last_time;
         read
     }
 
-    /// Tells what was overwritten at the end of lanes: in chunks that are not there any more.
+    /// Tells what was overwritten at the end of chains: in chunks that are not there any more.
     pub(super) fn end_round(&mut self, round: &Round, batch: &mut Batch<'_>) {
         let since = self.settled();
         for (index, closed) in &round.closed {
-            if let Some(lane) = self.lanes.follow(*index, since) {
-                lane.account_up_to(*closed, self.cause, batch);
+            if let Some(chain) = self.chains.follow(*index, since) {
+                chain.account_up_to(*closed, self.cause, batch);
             }
         }
     }

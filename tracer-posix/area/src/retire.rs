@@ -182,7 +182,7 @@ impl Ended<'_> {
         })
     }
 
-    /// Makes windows, lanes and entries anybody's.
+    /// Makes windows, chains and entries anybody's.
     fn free(&self) {
         for n in 0..WINDOW_SLOTS {
             match self.parts.stream_window(self.index, n) {
@@ -195,12 +195,12 @@ impl Ended<'_> {
                 word.store(0, Release);
             }
         }
-        let lanes = self.parts.header().lane_count.load(Acquire);
-        for lane in (0..lanes).map_while(|index| self.parts.lane(index)) {
-            if lane.generation.load(Relaxed) == self.generation {
-                lane.closed.store(0, Relaxed);
-                lane.link.store(0, Relaxed);
-                lane.generation.store(0, Release);
+        let chains = self.parts.header().chain_count.load(Acquire);
+        for chain in (0..chains).map_while(|index| self.parts.chain(index)) {
+            if chain.generation.load(Relaxed) == self.generation {
+                chain.closed.store(0, Relaxed);
+                chain.link.store(0, Relaxed);
+                chain.generation.store(0, Release);
             }
         }
         for entry in (0..ENTERING_SLOTS).filter_map(|at| self.parts.entering(self.index, at)) {

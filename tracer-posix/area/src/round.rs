@@ -18,8 +18,8 @@ pub(super) struct Present {
     /// Its state word but for the state.
     pub(super) turn: u64,
     pub(super) is_closed: bool,
-    pub(super) lane: u32,
-    /// Events of the lane before it.
+    pub(super) chain: u32,
+    /// Events of the chain before it.
     pub(super) first: u64,
     /// How far its records went.
     pub(super) head: Head,
@@ -32,9 +32,9 @@ pub(super) struct Present {
 /// What is there to be read as of one moment.
 #[derive(Debug)]
 pub(super) struct Round {
-    /// The lanes with something to read, the one that is furthest behind first.
-    pub(super) lanes: BinaryHeap<Reverse<Run>>,
-    /// What was closed by then: of each lane, how many events.
+    /// The chains with something to read, the one that is furthest behind first.
+    pub(super) chains: BinaryHeap<Reverse<Run>>,
+    /// What was closed by then: of each chain, how many events.
     pub(super) closed: Vec<(u32, u64)>,
     /// All chunks with a lower [`closing`](tracer_common::area::ChunkHeader::closing) were read when the round is.
     pub(super) consumed: Option<u64>,
@@ -42,12 +42,12 @@ pub(super) struct Round {
     pub(super) bytes: u64,
 }
 
-/// What there is of one lane.
+/// What there is of one chain.
 #[derive(Debug)]
 pub(super) struct Run {
     /// Nothing older comes from it.
     pub(super) time: MonotonicNs,
-    pub(super) lane: u32,
+    pub(super) chain: u32,
     pub(super) chunks: VecDeque<Stand>,
 }
 
@@ -76,25 +76,25 @@ impl PartialOrd for Run {
 
 impl Ord for Run {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.time, self.lane).cmp(&(other.time, other.lane))
+        (self.time, self.chain).cmp(&(other.time, other.chain))
     }
 }
 
 impl Round {
     /// Whether all of it was read.
     pub(super) fn is_read(&self) -> bool {
-        self.lanes.is_empty()
+        self.chains.is_empty()
     }
 
     /// What is not read yet is not older than this.
     pub(super) fn until(&self) -> Option<MonotonicNs> {
-        self.lanes.peek().map(|Reverse(run)| run.time)
+        self.chains.peek().map(|Reverse(run)| run.time)
     }
 
     /// The chunks that were read: all with a lower `closing`.
     pub(super) fn consumed(&self) -> Option<u64> {
         let unread = self
-            .lanes
+            .chains
             .iter()
             .filter_map(|Reverse(run)| run.chunks.front());
         let of_unread = unread
@@ -132,7 +132,7 @@ pub(super) fn present(
         ordinal: place.ordinal,
         turn: turn(word),
         is_closed: state == chunk_state::CLOSED,
-        lane: place.header.lane.load(Relaxed),
+        chain: place.header.chain.load(Relaxed),
         first: place.header.first.load(Relaxed),
         head: chunk.head(),
         refused,

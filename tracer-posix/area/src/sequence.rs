@@ -39,30 +39,30 @@ mod x86_64 {
     use tracer_common::area::{ChunkHeader, StreamControl, WINDOW_BYTES, emitters};
 
     use super::super::record::{Emission, last_word};
-    use super::super::thread::Lane;
+    use super::super::thread::PerStream;
     use super::Outcome;
 
     /// Where the kernel's structure has the address of the descriptor, and the CPU.
     const RSEQ_CS: usize = 8;
     const RSEQ_CPU: usize = 4;
 
-    /// Records an event in the lane's chunk, if it has room there.
+    /// Records an event in the thread's chunk, if it has room there.
     ///
     /// # Safety
     ///
-    /// `rseq` is this thread's structure, which the C library has registered. The lane is this thread's, and its chunk
-    /// is null or that of a mapped window, of the shape that the lane's `limit` and `header_shift` say. The data has at most 65,535 bytes.
+    /// `rseq` is this thread's structure, which the C library has registered. The slot is this thread's, and its chunk
+    /// is null or that of a mapped window, of the shape that the slot's `limit` and `header_shift` say. The data has at most 65,535 bytes.
     #[inline(always)]
     pub(in super::super) unsafe fn emit(
         rseq: *mut u8,
-        lane: &Lane,
+        per_stream: &PerStream,
         emission: &Emission<'_>,
     ) -> Outcome {
         let (words, rest) = emission.data.as_chunks::<8>();
         let last = if rest.is_empty() { 0 } else { last_word(rest) };
         let outcome: u64;
         // SAFETY: all that is written lies within the chunk, or is its header's mark: the offset in the head, which other
-        // processes may write, is checked against the lane's own limit. The descriptor names the instructions
+        // processes may write, is checked against the slot's own limit. The descriptor names the instructions
         // between its labels, and a place to go on at that the signature stands before.
         unsafe {
             asm!(
@@ -77,7 +77,7 @@ mod x86_64 {
                 "mov qword ptr [{rseq} + {rseq_cs}], rax",
                 "31:",
                 // The chunk and its head.
-                "mov {chunk}, qword ptr [{lane} + {lane_chunk}]",
+                "mov {chunk}, qword ptr [{per_stream} + {per_stream_chunk}]",
                 "test {chunk}, {chunk}",
                 "jz 35f",
                 "mov rax, qword ptr [{chunk}]",
@@ -88,7 +88,7 @@ mod x86_64 {
                 "add {next}, 31",
                 "and {next}, -8",
                 "lea rdx, [{at} + {next}]",
-                "cmp rdx, qword ptr [{lane} + {lane_limit}]",
+                "cmp rdx, qword ptr [{per_stream} + {per_stream_limit}]",
                 "ja 35f",
                 // What the head will be.
                 "add {next}, rax",
@@ -103,9 +103,9 @@ mod x86_64 {
                 "shr rdx, cl",
                 "mov qword ptr [rax + rdx + {begun}], {next}",
                 // Whether the stream still is the one that the chunk was opened for.
-                "mov rax, qword ptr [{lane} + {lane_control}]",
+                "mov rax, qword ptr [{per_stream} + {per_stream_control}]",
                 "mov edx, dword ptr [rax + {generation}]",
-                "cmp edx, dword ptr [{lane} + {lane_generation}]",
+                "cmp edx, dword ptr [{per_stream} + {per_stream_generation}]",
                 "jne 37f",
                 // The record but for its time.
                 "add {at}, {chunk}",
@@ -132,7 +132,7 @@ mod x86_64 {
                 "mov qword ptr [{at} + rdx + 24], {last}",
                 "43:",
                 // The time. A thread that emits alone need not wait for its loads.
-                "mov rax, qword ptr [{lane} + {lane_control}]",
+                "mov rax, qword ptr [{per_stream} + {per_stream_control}]",
                 "cmp dword ptr [rax + {emitters}], {alone}",
                 "je 44f",
                 "lfence",
@@ -140,7 +140,7 @@ mod x86_64 {
                 "rdtsc",
                 "shl rdx, 32",
                 "or rax, rdx",
-                "mov rdx, qword ptr [{lane} + {lane_control}]",
+                "mov rdx, qword ptr [{per_stream} + {per_stream_control}]",
                 "cmp rax, qword ptr [rdx + {lease}]",
                 "ja 38f",
                 "mov qword ptr [{at}], rax",
@@ -166,7 +166,7 @@ mod x86_64 {
                 "mov eax, 3",
                 "33:",
                 rseq = in(reg) rseq,
-                lane = in(reg) lane,
+                per_stream = in(reg) per_stream,
                 data = in(reg) words.as_ptr(),
                 second = in(reg) emission.second_word(),
                 third = in(reg) emission.third_word(),
@@ -174,15 +174,15 @@ mod x86_64 {
                 chunk = out(reg) _,
                 at = out(reg) _,
                 next = out(reg) _,
-                in("rcx") lane.header_shift.get(),
+                in("rcx") per_stream.header_shift.get(),
                 out("rax") outcome,
                 out("rdx") _,
                 rseq_cs = const RSEQ_CS,
                 rseq_cpu = const RSEQ_CPU,
-                lane_chunk = const offset_of!(Lane, chunk),
-                lane_limit = const offset_of!(Lane, limit),
-                lane_control = const offset_of!(Lane, control),
-                lane_generation = const offset_of!(Lane, generation),
+                per_stream_chunk = const offset_of!(PerStream, chunk),
+                per_stream_limit = const offset_of!(PerStream, limit),
+                per_stream_control = const offset_of!(PerStream, control),
+                per_stream_generation = const offset_of!(PerStream, generation),
                 generation = const offset_of!(StreamControl, generation),
                 emitters = const offset_of!(StreamControl, emitters),
                 lease = const offset_of!(StreamControl, lease_until),
@@ -202,7 +202,7 @@ mod x86_64 {
     }
 }
 
-/// Elsewhere no sequence is written yet: a lane is never restartable.
+/// Elsewhere no sequence is written yet: a slot is never restartable.
 ///
 /// # Safety
 ///
@@ -210,7 +210,7 @@ mod x86_64 {
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) unsafe fn emit(
     _rseq: *mut u8,
-    _lane: &super::thread::Lane,
+    _per_stream: &super::thread::PerStream,
     _emission: &super::record::Emission<'_>,
 ) -> Outcome {
     Outcome::Interrupted

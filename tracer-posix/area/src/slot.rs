@@ -195,7 +195,7 @@ fn empty_pool(control: &StreamControl) {
     control.newest.store(links::word(0), Relaxed);
     control.consumed.store(1, Relaxed);
     control.ended.store(0, Relaxed);
-    control.free_lanes.store(0, Relaxed);
+    control.free_chains.store(0, Relaxed);
     control.released.store(0, Relaxed);
     control.refused_no_chunk.store(0, Relaxed);
     control.refused_nested.store(0, Relaxed);

@@ -146,7 +146,7 @@ impl AreaSource {
         });
         batch.lose(Loss {
             cause: LossCause::NoThreadRing,
-            count: self.reading.lanes.take_refused(),
+            count: self.reading.chains.take_refused(),
             since,
         });
         let counts = [
@@ -320,8 +320,8 @@ impl Source for AreaSource {
             return 0;
         };
         let number = |word: &AtomicU32| usize::try_from(word.load(Relaxed)).unwrap_or(0);
-        let lanes = number(&parts.header().lane_count);
-        reading::memory_needed(number(&control.fresh), lanes, self.slot.shape.chunk_bytes)
+        let chains = number(&parts.header().chain_count);
+        reading::memory_needed(number(&control.fresh), chains, self.slot.shape.chunk_bytes)
     }
 
     fn define_event_type(&mut self, name: &[u8]) -> Option<EventTypeId> {

@@ -7,8 +7,8 @@ use tracer_common::area::chunk_state;
 use super::place::Place;
 
 impl Place<'_> {
-    /// Events of its lane up to its end, those refused included.
-    pub(super) fn events_of_lane(&self) -> u64 {
+    /// Events of its chain up to its end, those refused included.
+    pub(super) fn events_of_chain(&self) -> u64 {
         let events = self.chunk().map_or(0, |chunk| chunk.head().events());
         let refused = self.header.refused.load(Relaxed);
         let first = self.header.first.load(Relaxed);

@@ -1,14 +1,14 @@
-//! Chunks and lanes that were in the hands of a thread when it was killed.
+//! Chunks and chains that were in the hands of a thread when it was killed.
 //!
-//! A thread that changes the pool holds, for a moment, a chunk and a lane that are in no list and that no open chunk has. If its
+//! A thread that changes the pool holds, for a moment, a chunk and a chain that are in no list and that no open chunk has. If its
 //! process is killed there, ends, or runs another program, or if a handler jumps out of it, they are nobody's, and the pool would be
 //! smaller by them for as long as the stream lives. The thread's entry ([`Entered`](super::pool::Entered)) stays: that tells the stream's reader to look.
 //!
 //! To tell what a dead thread has left from what a living one holds takes five steps:
 //!
-//! 1. Note each chunk that is not open and in no list, and each lane that is in no list and that no chunk has which is open or may be
+//! 1. Note each chunk that is not open and in no list, and each chain that is in no list and that no chunk has which is open or may be
 //!    gone on with. A note has what changes when the thing is put into a list, or taken into use: a chunk's state and its link, or
-//!    a lane's link.
+//!    a chain's link.
 //! 2. Wait until each entry that is set now has been left since, or is that of a thread that is no more. Whoever had something in
 //!    hand at step 1 has put it somewhere by then.
 //! 3. Note once more, and keep what is as it was noted at step 1.
@@ -19,7 +19,7 @@
 //! thing is in the list. Who was between the two at step 1 has put it into the list by step 3, with the link that was noted. There it is found, or
 //! somebody has taken it out, who is waited for at step 4.
 //!
-//! A lane may go from one chunk to the next without having been in a list, while lanes in use are looked for at step 1 or 3: it is
+//! A chain may go from one chunk to the next without having been in a list, while chains in use are looked for at step 1 or 3: it is
 //! seen in neither. Its link is changed on the way as well ([`Pool`] closes no chunk otherwise), so that step 3 or 5 finds another one.
 
 use std::collections::{HashMap, HashSet};
@@ -66,13 +66,13 @@ pub(super) struct Stranded {
 /// A chunk that may be nobody's: its number, its state and its link.
 type Note = (u32, u64, u64);
 
-/// A lane that may be nobody's: its number and its link.
+/// A chain that may be nobody's: its number and its link.
 type LaneNote = (u32, u64);
 
 #[derive(Debug)]
 struct Notes {
     chunks: Vec<Note>,
-    lanes: Vec<LaneNote>,
+    chains: Vec<LaneNote>,
     /// The entries of those who may have one of them in hand: index, thread, and how often it was left.
     entered: Vec<(usize, u64, u64)>,
     /// Whether all of it was noted before.
@@ -177,14 +177,14 @@ fn clear(entry: &EnteringEntry, namespace: u32) -> bool {
 impl Notes {
     /// `None` where there is no time for it, or a list changes meanwhile.
     fn take(pool: &Pool<'_, AreaWindows<'_>>, slice: &Slice) -> Option<Self> {
-        let mut lanes = lanes_of(pool);
+        let mut chains = chains_of(pool);
         let mut chunks = Vec::new();
         let mut in_use = HashSet::new();
         let mut count = 0;
         for places in pool.places_by_window(0) {
             for place in places.into_iter().flatten() {
                 chunks.extend(note(pool, &place));
-                in_use.extend(lane_in_use(pool, &place));
+                in_use.extend(chain_in_use(pool, &place));
                 count += 1;
             }
             if slice.is_spent() {
@@ -199,10 +199,10 @@ impl Notes {
         ];
         let listed: HashSet<u32> = listed.into_iter().flatten().collect();
         chunks.retain(|(ordinal, ..)| !listed.contains(ordinal));
-        in_use.extend(numbers(&pool.free_lanes(), lanes.len(), || {
+        in_use.extend(numbers(&pool.free_chains(), chains.len(), || {
             slice.is_spent()
         })?);
-        lanes.retain(|(lane, ..)| !in_use.contains(lane));
+        chains.retain(|(chain, ..)| !in_use.contains(chain));
         slot::barrier();
         let entered = (0..ENTERING_SLOTS)
             .filter_map(|index| Some((index, pool.parts.entering(pool.slot, index)?)))
@@ -211,7 +211,7 @@ impl Notes {
             .collect();
         Some(Self {
             chunks,
-            lanes,
+            chains,
             entered,
             are_second: false,
         })
@@ -220,9 +220,9 @@ impl Notes {
     /// What is now as it was when these were taken; `None` as above.
     fn again(&self, pool: &Pool<'_, AreaWindows<'_>>, slice: &Slice) -> Option<Self> {
         let mut again = Self::take(pool, slice)?;
-        let (chunks, lanes) = (as_set(&self.chunks), as_set(&self.lanes));
+        let (chunks, chains) = (as_set(&self.chunks), as_set(&self.chains));
         again.chunks.retain(|note| chunks.contains(note));
-        again.lanes.retain(|note| lanes.contains(note));
+        again.chains.retain(|note| chains.contains(note));
         again.are_second = true;
         Some(again)
     }
@@ -255,22 +255,22 @@ impl Notes {
                 put_into_list(pool, &place, known.1);
             }
         }
-        if self.lanes.is_empty() {
+        if self.chains.is_empty() {
             return true;
         }
         // Some are in use by now. One that moves meanwhile has another link afterwards.
         let mut in_use = HashSet::new();
         for places in pool.places_by_window(0) {
             let places = places.into_iter().flatten();
-            in_use.extend(places.filter_map(|place| lane_in_use(pool, &place)));
+            in_use.extend(places.filter_map(|place| chain_in_use(pool, &place)));
             if slice.is_spent() {
                 return false;
             }
         }
-        let now = as_set(&lanes_of(pool));
-        for known in self.lanes {
+        let now = as_set(&chains_of(pool));
+        for known in self.chains {
             if !in_use.contains(&known.0) && now.contains(&known) {
-                pool.free_lanes().push(known.0);
+                pool.free_chains().push(known.0);
             }
         }
         true
@@ -303,11 +303,11 @@ fn numbers<L: Links>(
     is_spent: impl Fn() -> bool,
 ) -> Option<Vec<u32>> {
     let top = stack.top.load(Acquire);
-    chain(&stack.links, top, most, is_spent).filter(|_| stack.top.load(Acquire) == top)
+    linked(&stack.links, top, most, is_spent).filter(|_| stack.top.load(Acquire) == top)
 }
 
 /// The numbers in a list whose first one this word has.
-fn chain(
+fn linked(
     links: &impl Links,
     first: u64,
     most: usize,
@@ -334,24 +334,24 @@ fn note(pool: &Pool<'_, AreaWindows<'_>>, place: &Place<'_>) -> Option<Note> {
     (!is_open).then_some((place.ordinal, state, link))
 }
 
-/// The lane whose next event may be in this chunk.
-fn lane_in_use(pool: &Pool<'_, AreaWindows<'_>>, place: &Place<'_>) -> Option<u32> {
+/// The chain whose next event may be in this chunk.
+fn chain_in_use(pool: &Pool<'_, AreaWindows<'_>>, place: &Place<'_>) -> Option<u32> {
     let state = place.header.state.load(Acquire);
     let may_go_on = chunk_state::generation_of(state) == pool.generation
         && matches!(
             chunk_state::of(state),
             chunk_state::OPEN | chunk_state::ENDED
         );
-    may_go_on.then(|| place.header.lane.load(Relaxed))
+    may_go_on.then(|| place.header.chain.load(Relaxed))
 }
 
-/// The stream's lanes.
-fn lanes_of(pool: &Pool<'_, AreaWindows<'_>>) -> Vec<LaneNote> {
-    let count = pool.parts.header().lane_count.load(Acquire);
+/// The stream's chains.
+fn chains_of(pool: &Pool<'_, AreaWindows<'_>>) -> Vec<LaneNote> {
+    let count = pool.parts.header().chain_count.load(Acquire);
     (0..count)
-        .map_while(|index| Some((index, pool.parts.lane(index)?)))
-        .filter(|(_, lane)| lane.generation.load(Acquire) == pool.generation)
-        .map(|(index, lane)| (index, lane.link.load(Acquire)))
+        .map_while(|index| Some((index, pool.parts.chain(index)?)))
+        .filter(|(_, chain)| chain.generation.load(Acquire) == pool.generation)
+        .map(|(index, chain)| (index, chain.link.load(Acquire)))
         .collect()
 }
 
@@ -474,7 +474,7 @@ mod tests {
 
     fn in_lists(pool: &Pool<'_, AreaWindows<'_>>) -> [Vec<u32>; 3] {
         [
-            chain(pool, pool.control.oldest.load(Relaxed), 1000, || false).unwrap(),
+            linked(pool, pool.control.oldest.load(Relaxed), 1000, || false).unwrap(),
             numbers(&pool.ended(), 1000, || false).unwrap(),
             numbers(&pool.released(), 1000, || false).unwrap(),
         ]
@@ -495,7 +495,7 @@ mod tests {
         let closed = pool.closed().pop(|_| true).unwrap();
         let claimed = pool.take_free().unwrap().ordinal;
         let fresh = pool.take_unused().unwrap();
-        let lane = pool.take_lane().unwrap();
+        let chain = pool.take_chain().unwrap();
         look(&mut Stranded::new(), &scene);
         let [in_closed, in_ended, in_released] = in_lists(&pool);
         assert!(in_closed.contains(&closed), "{in_closed:?}");
@@ -504,7 +504,7 @@ mod tests {
             in_released.contains(&claimed) && in_released.contains(&fresh),
             "{in_released:?}"
         );
-        assert_eq!(pool.take_lane(), Some(lane));
+        assert_eq!(pool.take_chain(), Some(chain));
         // All of it can be used.
         let opened: Vec<u32> = (0..3).map(|_| open(&pool).ordinal).collect();
         assert_eq!(
@@ -521,20 +521,20 @@ mod tests {
         let _left_for_good = enter(&pool, thread(NOBODY, HERE));
         let entered = enter(&pool, living());
         let held = pool.ended().pop().unwrap();
-        let lane = pool.take_lane().unwrap();
+        let chain = pool.take_chain().unwrap();
         let mut stranded = Stranded::new();
         look(&mut stranded, &scene);
         assert_eq!(in_lists(&pool)[1], [] as [u32; 0], "it may go on there");
-        // It takes the lane into use, and puts the chunk back, which another thread takes out and holds.
-        open(&pool).header.lane.store(lane, Relaxed);
+        // It takes the chain into use, and puts the chunk back, which another thread takes out and holds.
+        open(&pool).header.chain.store(chain, Relaxed);
         pool.ended().push(held);
         entered.leave();
         let other = enter(&pool, living());
         assert_eq!(pool.ended().pop(), Some(held));
         look(&mut stranded, &scene);
         assert_eq!(in_lists(&pool)[1], [] as [u32; 0], "somebody has it");
-        let free = numbers(&pool.free_lanes(), 100, || false).unwrap();
-        assert!(!free.contains(&lane), "{free:?}");
+        let free = numbers(&pool.free_chains(), 100, || false).unwrap();
+        assert!(!free.contains(&chain), "{free:?}");
         pool.ended().push(held);
         other.leave();
         look(&mut stranded, &scene);

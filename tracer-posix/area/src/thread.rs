@@ -32,7 +32,7 @@ pub(super) enum Role {
 /// What a thread knows of one stream slot, and its chunk there. A handler may use and change it at any moment; each of its
 /// words is right whatever the others are.
 #[repr(C)]
-pub(super) struct Lane {
+pub(super) struct PerStream {
     /// Where the thread's chunk begins; null while it has none. Whoever takes it out by a swap has it.
     pub(super) chunk: AtomicPtr<u8>,
     /// The stream's control words. Set before `generation`.
@@ -55,7 +55,7 @@ pub(super) struct ThreadState {
     /// Where the stack was when an emission began that cannot be begun again; 0 while there is none.
     busy: Cell<usize>,
     tid: i32,
-    pub(super) lanes: [Lane; STREAM_SLOTS],
+    pub(super) streams: [PerStream; STREAM_SLOTS],
     in_hand: InHand,
 }
 
@@ -118,7 +118,7 @@ fn make() -> Option<(&'static ThreadState, bool)> {
         rseq: tls::registered_rseq(),
         busy: Cell::new(0),
         tid: own_tid(),
-        lanes: std::array::from_fn(|_| Lane {
+        streams: std::array::from_fn(|_| PerStream {
             chunk: AtomicPtr::new(std::ptr::null_mut()),
             control: Cell::new(std::ptr::null()),
             limit: Cell::new(0),
@@ -175,38 +175,38 @@ impl ThreadState {
     }
 
     /// What this thread knows of a stream, in its present generation; `None` where it has ended.
-    pub(super) fn lane(
+    pub(super) fn per_stream(
         &self,
         parts: Parts<'static>,
         slot: usize,
         control: &'static StreamControl,
-    ) -> Option<&Lane> {
-        let lane = self.lanes.get(slot)?;
+    ) -> Option<&PerStream> {
+        let per_stream = self.streams.get(slot)?;
         let generation = control.generation.load(Acquire);
         if generation == 0 {
             return None;
         }
-        if lane.generation.get() != generation {
-            self.renew(lane, parts, (slot, control), generation);
+        if per_stream.generation.get() != generation {
+            self.renew(per_stream, parts, (slot, control), generation);
         }
-        Some(lane)
+        Some(per_stream)
     }
 
     #[cold]
     fn renew(
         &self,
-        lane: &Lane,
+        per_stream: &PerStream,
         parts: Parts<'static>,
         (slot, control): (usize, &'static StreamControl),
         generation: u32,
     ) {
         // What is left of the stream that was here before is of no use. But a handler may have come since
         // our look, and this is what it has just been given.
-        let left = lane.chunk.swap(std::ptr::null_mut(), AcqRel);
+        let left = per_stream.chunk.swap(std::ptr::null_mut(), AcqRel);
         if let Some(left) = NonNull::new(left)
-            && lane.generation.get() == generation
+            && per_stream.generation.get() == generation
         {
-            self.leave(lane, parts, slot, left);
+            self.leave(per_stream, parts, slot, left);
             return;
         }
         let shape = Shape::new(control.chunk_bytes.load(Relaxed));
@@ -223,18 +223,22 @@ impl ThreadState {
         };
         if let Some(shape) = shape {
             let bytes = shape.chunk_bytes as u64;
-            lane.limit.set(bytes - 8);
-            lane.header_shift.set(u64::from(bytes.trailing_zeros()) - 6);
+            per_stream.limit.set(bytes - 8);
+            per_stream
+                .header_shift
+                .set(u64::from(bytes.trailing_zeros()) - 6);
         }
         let max_data = control
             .max_data
             .load(Relaxed)
             .min(tracer_common::area::MAX_DATA_BYTES);
-        lane.max_data.set(usize::try_from(max_data).unwrap_or(0));
-        lane.control.set(control);
-        lane.role.set(role);
+        per_stream
+            .max_data
+            .set(usize::try_from(max_data).unwrap_or(0));
+        per_stream.control.set(control);
+        per_stream.role.set(role);
         compiler_fence(SeqCst);
-        lane.generation.set(generation);
+        per_stream.generation.set(generation);
     }
 
     /// Gives the thread a chunk with room for an event with so much data. `false` where none can be had: the event
@@ -242,19 +246,19 @@ impl ThreadState {
     #[cold]
     pub(super) fn refill(
         &self,
-        lane: &Lane,
+        per_stream: &PerStream,
         parts: Parts<'static>,
         (slot, control): (usize, &'static StreamControl),
         data_length: usize,
     ) -> bool {
-        let Some(pool) = self.pool(lane, parts, slot) else {
+        let Some(pool) = self.pool(per_stream, parts, slot) else {
             return false;
         };
         let identity = self.identity();
         let is_there = self.change(&pool, parts, |change| {
-            change.set_old(lane.chunk.load(Relaxed));
+            change.set_old(per_stream.chunk.load(Relaxed));
             // Out of a handler's hands.
-            let old = NonNull::new(lane.chunk.swap(std::ptr::null_mut(), AcqRel))
+            let old = NonNull::new(per_stream.chunk.swap(std::ptr::null_mut(), AcqRel))
                 .map(|base| pool.shape.place_at(base));
             let new = pool.open(
                 identity,
@@ -270,11 +274,11 @@ impl ThreadState {
                 };
             }
             if let Some(place) = new.as_ref().or(old.as_ref()) {
-                self.install(lane, &pool, place);
+                self.install(per_stream, &pool, place);
             }
             new.is_some()
         });
-        if is_there.is_none() && control.generation.load(Acquire) == lane.generation.get() {
+        if is_there.is_none() && control.generation.load(Acquire) == per_stream.generation.get() {
             control.refused_no_chunk.fetch_add(1, Relaxed);
         }
         is_there.unwrap_or(false)
@@ -312,26 +316,26 @@ impl ThreadState {
                 // It may have been left in order just before.
                 let _ = thread.compare_exchange(own, LEFT_FOR_GOOD, AcqRel, Relaxed);
             }
-            let Some(lane) = self.lanes.get(left.slot) else {
+            let Some(per_stream) = self.streams.get(left.slot) else {
                 continue;
             };
             left.chunks
                 .into_iter()
                 .filter_map(NonNull::new)
-                .filter(|base| self.has_left_open(lane, parts, left.slot, *base))
-                .for_each(|base| self.leave(lane, parts, left.slot, base));
+                .filter(|base| self.has_left_open(per_stream, parts, left.slot, *base))
+                .for_each(|base| self.leave(per_stream, parts, left.slot, base));
         }
     }
 
     /// Whether a chunk is open in this thread's name, and nowhere in its hands.
     fn has_left_open(
         &self,
-        lane: &Lane,
+        per_stream: &PerStream,
         parts: Parts<'static>,
         slot: usize,
         base: NonNull<u8>,
     ) -> bool {
-        let Some(pool) = self.pool(lane, parts, slot) else {
+        let Some(pool) = self.pool(per_stream, parts, slot) else {
             return false;
         };
         let header = pool.shape.place_at(base).header;
@@ -339,14 +343,19 @@ impl ThreadState {
         chunk_state::of(state) == chunk_state::OPEN
             && chunk_state::generation_of(state) == pool.generation
             && header.thread.load(Acquire) == self.identity().thread_word()
-            && lane.chunk.load(Relaxed) != base.as_ptr()
+            && per_stream.chunk.load(Relaxed) != base.as_ptr()
             && !self.in_hand.has(base)
     }
 
     /// The chunk is the thread's from now on, unless a handler has come and got it another one.
-    fn install(&self, lane: &Lane, pool: &Pool<'static, OwnWindows>, place: &Place<'static>) {
+    fn install(
+        &self,
+        per_stream: &PerStream,
+        pool: &Pool<'static, OwnWindows>,
+        place: &Place<'static>,
+    ) {
         let (none, base) = (std::ptr::null_mut(), place.base.as_ptr());
-        if lane
+        if per_stream
             .chunk
             .compare_exchange(none, base, AcqRel, Acquire)
             .is_err()
@@ -356,17 +365,17 @@ impl ThreadState {
     }
 
     /// The thread's chunk of a stream.
-    pub(super) fn chunk(&self, lane: &Lane) -> Option<Chunk<'static>> {
-        let base = NonNull::new(lane.chunk.load(Relaxed))?;
-        let shape = Shape::new(u32::try_from(lane.limit.get() + 8).ok()?)?;
+    pub(super) fn chunk(&self, per_stream: &PerStream) -> Option<Chunk<'static>> {
+        let base = NonNull::new(per_stream.chunk.load(Relaxed))?;
+        let shape = Shape::new(u32::try_from(per_stream.limit.get() + 8).ok()?)?;
         shape.place_at(base).chunk()
     }
 
     /// Says of the thread's chunk that readers have to look at its mark from now on.
     #[cold]
-    pub(super) fn mark_is_needed(&self, lane: &Lane) {
-        if let Some(base) = NonNull::new(lane.chunk.load(Relaxed))
-            && let Ok(bytes) = u32::try_from(lane.limit.get() + 8)
+    pub(super) fn mark_is_needed(&self, per_stream: &PerStream) {
+        if let Some(base) = NonNull::new(per_stream.chunk.load(Relaxed))
+            && let Ok(bytes) = u32::try_from(per_stream.limit.get() + 8)
             && let Some(shape) = Shape::new(bytes)
         {
             shape.place_at(base).header.restartable.store(0, SeqCst);
@@ -375,9 +384,14 @@ impl ThreadState {
 
     /// Counts an event that was refused where its chunk has it.
     #[cold]
-    pub(super) fn count_refused_in_chunk(&self, lane: &Lane, parts: Parts<'static>, slot: usize) {
-        if let Some(base) = NonNull::new(lane.chunk.load(Relaxed))
-            && let Some(pool) = self.pool(lane, parts, slot)
+    pub(super) fn count_refused_in_chunk(
+        &self,
+        per_stream: &PerStream,
+        parts: Parts<'static>,
+        slot: usize,
+    ) {
+        if let Some(base) = NonNull::new(per_stream.chunk.load(Relaxed))
+            && let Some(pool) = self.pool(per_stream, parts, slot)
         {
             self.change(&pool, parts, |_| {
                 let header = pool.shape.place_at(base).header;
@@ -410,15 +424,15 @@ impl ThreadState {
     }
 
     /// Leaves a chunk of the stream's to whoever needs one.
-    fn leave(&self, lane: &Lane, parts: Parts<'static>, slot: usize, base: NonNull<u8>) {
-        if let Some(pool) = self.pool(lane, parts, slot) {
+    fn leave(&self, per_stream: &PerStream, parts: Parts<'static>, slot: usize, base: NonNull<u8>) {
+        if let Some(pool) = self.pool(per_stream, parts, slot) {
             self.change(&pool, parts, |_| pool.end(&pool.shape.place_at(base)));
         }
     }
 
     fn pool(
         &self,
-        lane: &Lane,
+        per_stream: &PerStream,
         parts: Parts<'static>,
         slot: usize,
     ) -> Option<Pool<'static, OwnWindows>> {
@@ -426,8 +440,8 @@ impl ThreadState {
             parts,
             slot,
             control: parts.stream(slot)?,
-            generation: lane.generation.get(),
-            shape: Shape::new(u32::try_from(lane.limit.get() + 8).ok()?)?,
+            generation: per_stream.generation.get(),
+            shape: Shape::new(u32::try_from(per_stream.limit.get() + 8).ok()?)?,
             windows: OwnWindows,
         })
     }
@@ -483,9 +497,9 @@ extern "C" fn end(state: *mut libc::c_void) {
     // SAFETY: the state was made by `register` for this thread, which alone uses it.
     let state = unsafe { place.as_ref() };
     if let Some(parts) = process::parts_if_ready() {
-        for (slot, lane) in state.lanes.iter().enumerate() {
-            if let Some(base) = NonNull::new(lane.chunk.swap(std::ptr::null_mut(), AcqRel)) {
-                state.leave(lane, parts, slot, base);
+        for (slot, per_stream) in state.streams.iter().enumerate() {
+            if let Some(base) = NonNull::new(per_stream.chunk.swap(std::ptr::null_mut(), AcqRel)) {
+                state.leave(per_stream, parts, slot, base);
             }
         }
     }

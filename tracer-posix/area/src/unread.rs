@@ -33,22 +33,22 @@ impl Reading {
                 return false;
             }
         }
-        chunks.sort_unstable_by_key(|chunk| (chunk.lane, chunk.first));
+        chunks.sort_unstable_by_key(|chunk| (chunk.chain, chunk.first));
         let since = self.settled();
         for chunk in chunks {
-            if let Some(lane) = self.lanes.follow(chunk.lane, since) {
+            if let Some(chain) = self.chains.follow(chunk.chain, since) {
                 let written = chunk.first.saturating_add(chunk.head.events());
-                lane.account_up_to(chunk.first, self.cause, batch);
-                lane.account_up_to(written, LossCause::NotRead, batch);
-                lane.account_up_to(written.saturating_add(chunk.refused), self.cause, batch);
+                chain.account_up_to(chunk.first, self.cause, batch);
+                chain.account_up_to(written, LossCause::NotRead, batch);
+                chain.account_up_to(written.saturating_add(chunk.refused), self.cause, batch);
             }
         }
-        let count = pool.parts.header().lane_count.load(Acquire);
-        let lanes = (0..count).map_while(|index| Some((index, pool.parts.lane(index)?)));
-        let own = lanes.filter(|(_, lane)| lane.generation.load(Acquire) == pool.generation);
-        for (index, lane) in own {
-            if let Some(known) = self.lanes.follow(index, since) {
-                known.account_up_to(lane.closed.load(Acquire), self.cause, batch);
+        let count = pool.parts.header().chain_count.load(Acquire);
+        let chains = (0..count).map_while(|index| Some((index, pool.parts.chain(index)?)));
+        let own = chains.filter(|(_, chain)| chain.generation.load(Acquire) == pool.generation);
+        for (index, chain) in own {
+            if let Some(known) = self.chains.follow(index, since) {
+                known.account_up_to(chain.closed.load(Acquire), self.cause, batch);
             }
         }
         !is_over()

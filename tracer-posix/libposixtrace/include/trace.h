@@ -345,14 +345,14 @@ void posix_trace_event(trace_event_id_t, const void *__linux_trace_restrict, siz
  * While nobody traces, a call of posix_trace_event() is a look at the word to which this pointer leads; its address is
  * the function's all the same. Null where the library is older than this header: then the function is called.
  */
-extern const volatile unsigned *__linux_trace_gate __attribute__((__weak__));
+extern const volatile unsigned *__linux_trace_enabled __attribute__((__weak__));
 extern void __linux_trace_event(trace_event_id_t, const void *__linux_trace_restrict,
                                 size_t) __asm__("posix_trace_event");
 extern __inline __attribute__((__gnu_inline__, __always_inline__, __artificial__)) void
 posix_trace_event(trace_event_id_t __linux_trace_id, const void *__linux_trace_restrict __linux_trace_data,
                   size_t __linux_trace_length)
 {
-    if (__builtin_expect(&__linux_trace_gate == 0 || *__linux_trace_gate != 0, 0))
+    if (__builtin_expect(&__linux_trace_enabled == 0 || *__linux_trace_enabled != 0, 0))
         __linux_trace_event(__linux_trace_id, __linux_trace_data, __linux_trace_length);
 }
 #endif

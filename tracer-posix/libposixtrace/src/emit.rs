@@ -27,7 +27,7 @@ pub unsafe extern "C-unwind" fn posix_trace_event(id: u32, data: *const c_void, 
         "2:",
         "mov rcx, qword ptr [rsp]",
         "jmp {event_at}",
-        gate = sym area::gate::OWN,
+        gate = sym area::enabled::OWN,
         event_at = sym event_at,
     )
 }
@@ -41,7 +41,7 @@ pub unsafe extern "C-unwind" fn posix_trace_event(id: u32, data: *const c_void, 
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn posix_trace_event(id: u32, data: *const c_void, length: usize) {
-    if area::gate::is_open() {
+    if area::enabled::is_set() {
         // SAFETY: the caller vouches for the data.
         unsafe { event_at(id, data, length, 0) }
     }
@@ -54,12 +54,12 @@ unsafe extern "C-unwind" fn event_at(id: u32, data: *const c_void, length: usize
     }
     // SAFETY: the caller vouches for the data; the length was checked.
     let data = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length) };
-    emitter::emit_through_gate(EventTypeId(id), data, address);
+    emitter::emit_enabled(EventTypeId(id), data, address);
 }
 
 #[cold]
 fn event_without_data(id: u32, address: u64) {
-    emitter::emit_through_gate(EventTypeId(id), &[], address);
+    emitter::emit_enabled(EventTypeId(id), &[], address);
 }
 
 /// Maps a name to a user event type of this process.

@@ -28,12 +28,12 @@
 //! | no second wait | `stopped_while_the_reader_looks` |
 //! | entries noted before the lists | `stopped_while_the_reader_looks` |
 //! | a chunk's link, or its state, not compared | `stopped_while_the_reader_looks` |
-//! | a lane's link not compared, or not changed where its chunk is closed | `amid_a_change_at_each_look` |
+//! | a chain's link not compared, or not changed where its chunk is closed | `amid_a_change_at_each_look` |
 //! | the note of a chunk not compared again at the end | `stopped_while_the_reader_looks` |
-//! | that of a lane not compared again | `moved_while_the_reader_looks` |
-//! | that of a lane compared before lanes in use are looked for | `moved_while_the_reader_looks` |
-//! | lanes in use not looked for again | `stopped_while_the_reader_looks` |
-//! | the lane of a chunk that is open, or has ended, taken for free | `alive_while_the_reader_looks` |
+//! | that of a chain not compared again | `moved_while_the_reader_looks` |
+//! | that of a chain compared before chains in use are looked for | `moved_while_the_reader_looks` |
+//! | chains in use not looked for again | `stopped_while_the_reader_looks` |
+//! | the chain of a chunk that is open, or has ended, taken for free | `alive_while_the_reader_looks` |
 //! | one of the lists not looked at | `killed_while_the_reader_looks` |
 //! | a list that changes taken as it is | `a_list_that_changes_under_the_reader` |
 //! | an open chunk, or one that was never handed out, noted | `alive_while_the_reader_looks` |

@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::agent::AgentSource;
-use crate::census::Counted;
 use crate::stream::CreateError;
-use tracer_area::{RingMode, StreamRequest, TargetSource, monotonic_now};
+use crate::stream_limit::Counted;
+use tracer_area::{DeferredSource, RingMode, StreamRequest, monotonic_now};
 use tracer_engine::{Inheritance, StreamFullPolicy};
 use tracer_log::{LogOptions, LogWriter};
 
@@ -114,9 +114,9 @@ pub(super) fn record(
     };
     // The controller's own area is ours as well, whatever the kernel lets others see of it.
     let source = match area {
-        Some(file) => TargetSource::open_file(file, pid, request)?,
-        None if pid == order.controller => TargetSource::open_own(pid, request)?,
-        None => TargetSource::open(pid, request)?,
+        Some(file) => DeferredSource::open_file(file, pid, request)?,
+        None if pid == order.controller => DeferredSource::open_own(pid, request)?,
+        None => DeferredSource::open(pid, request)?,
     };
     let options = LogOptions {
         policy: attributes.log_full_policy(),

@@ -7,9 +7,10 @@ use tracer_common::event_type::{EventTypeId, TRACE_EVENT_NAME_MAX};
 
 use super::{CreateError, RealtimeClock, caller};
 use crate::agent;
-use crate::census::Counted;
+use crate::stream_limit::Counted;
 use tracer_area::{
-    Bell, NameTooLong, RingMode, StreamRequest, TargetSource, monotonic_now, own_pid, realtime_now,
+    Bell, DeferredSource, NameTooLong, RingMode, StreamRequest, monotonic_now, own_pid,
+    realtime_now,
 };
 use tracer_engine::event::{Event, RealtimeNs};
 use tracer_engine::{
@@ -71,7 +72,7 @@ impl Stream {
             max_data: attributes.max_data_size(),
             lease: None,
         };
-        let source = TargetSource::open(pid, request)?;
+        let source = DeferredSource::open(pid, request)?;
         let kernel = agent::source_if_wanted(pid, &attributes)?;
         attributes.creation_time = realtime_now();
         let mut stream = ActiveStream::new(policy, attributes.stream_min_size(), monotonic_now);

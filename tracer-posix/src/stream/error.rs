@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::io;
 
 use crate::agent::AgentError;
-use crate::census::TooManyStreams;
+use crate::stream_limit::TooManyStreams;
 use tracer_area::TargetError;
 use tracer_engine::InvalidAttribute;
 use tracer_log::WriteError;

@@ -91,7 +91,7 @@ impl Scene {
     }
 }
 
-/// The chunks that are in no list and not open, and the lanes that are not free and that no chunk has: somebody has them in hand.
+/// The chunks that are in no list and not open, and the chains that are not free and that no chunk has: somebody has them in hand.
 fn in_hand(pool: &AnyPool<'_>) -> [HashSet<u32>; 2] {
     let control = pool.control;
     let is = |ordinal: u32, wanted: u32| {
@@ -106,14 +106,17 @@ fn in_hand(pool: &AnyPool<'_>) -> [HashSet<u32>; 2] {
     let is_in_hand = |ordinal: &u32| !lists.contains(ordinal) && !is(*ordinal, chunk_state::OPEN);
     let chunks = all.clone().filter(is_in_hand).collect();
 
-    let free = listed(&pool.free_lanes().links, control.free_lanes.load(Acquire));
+    let free = listed(&pool.free_chains().links, control.free_chains.load(Acquire));
     let in_use = all
         .filter(|ordinal| is(*ordinal, chunk_state::OPEN) || is(*ordinal, chunk_state::ENDED))
         .filter_map(|ordinal| pool.place(ordinal))
-        .map(|place| place.header.lane.load(Acquire));
+        .map(|place| place.header.chain.load(Acquire));
     let used: HashSet<u32> = free.into_iter().chain(in_use).collect();
-    let lanes = 0..pool.parts.header().lane_count.load(Acquire);
-    [chunks, lanes.filter(|lane| !used.contains(lane)).collect()]
+    let chains = 0..pool.parts.header().chain_count.load(Acquire);
+    [
+        chunks,
+        chains.filter(|chain| !used.contains(chain)).collect(),
+    ]
 }
 
 /// A thread lives and is stopped amid a change, which it has begun between two accesses of the reader. The reader had looked before
@@ -163,12 +166,12 @@ fn stopped_at(before: Deed, deed: Deed, take: Deed, places: [usize; 3]) -> [bool
         }
     };
     let is_there = killed::interrupted(Before::Access(access), take, || scene.look(2));
-    let (is_stopped, [chunks, lanes]) = taken.take();
-    let [now_chunks, now_lanes] = in_hand(&scene.pool());
+    let (is_stopped, [chunks, chains]) = taken.take();
+    let [now_chunks, now_chains] = in_hand(&scene.pool());
     assert!(chunks.is_subset(&now_chunks), "{chunks:?}, {now_chunks:?}");
     assert!(
-        lanes.is_subset(&now_lanes),
-        "lanes {lanes:?}, {now_lanes:?}"
+        chains.is_subset(&now_chains),
+        "chains {chains:?}, {now_chains:?}"
     );
     killed::end(NEIGHBOUR);
     scene.finish();
@@ -233,7 +236,7 @@ fn amid(before: Deed, deeds: [(Deed, usize); 3]) -> [bool; 3] {
     are_there
 }
 
-/// As above, where the reader's last look is interrupted: a lane goes from one chunk to the next meanwhile, of which the reader may
+/// As above, where the reader's last look is interrupted: a chain goes from one chunk to the next meanwhile, of which the reader may
 /// pass the one by before and the other one after.
 ///
 /// # Panics
@@ -264,7 +267,7 @@ fn moved(rounds: usize, [at_first, at_second, access]: [usize; 3]) -> [bool; 3] 
     leave_an_entry(&scene.world);
     let mut first = User::new(&scene.world, NEIGHBOUR);
     let [(before, deed)] = DEEDS[5..] else {
-        panic!("it puts its lane back");
+        panic!("it puts its chain back");
     };
     before(&mut first);
     let is_first = killed::interrupted(Before::Exchange(at_first), scene.looking(1), || {
@@ -439,8 +442,8 @@ fn changed_under_the_reader([first, second]: [usize; 2]) -> [bool; 2] {
     let is_second = killed::interrupted(Before::Access(first), change, || scene.look(3));
     let [is_first, is_second] = [is_first.get(), is_first.get() && is_second];
     if is_second {
-        let [chunks, lanes] = in_hand(&scene.pool());
-        assert!(chunks.is_empty() && lanes.is_empty());
+        let [chunks, chains] = in_hand(&scene.pool());
+        assert!(chunks.is_empty() && chains.is_empty());
         scene.finish();
         // One is in use: that of who has taken one last.
         let open = open(&scene.pool());

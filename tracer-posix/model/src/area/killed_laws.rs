@@ -1,4 +1,4 @@
-//! The laws of what killed threads leave behind: after the reader has looked for it each chunk, and each lane, is in one list or in
+//! The laws of what killed threads leave behind: after the reader has looked for it each chunk, and each chain, is in one list or in
 //! the hands of one thread that lives.
 
 use std::sync::Arc;
@@ -154,7 +154,7 @@ pub(super) fn listed(links: &impl Links, first: u64) -> Vec<u32> {
         .collect()
 }
 
-/// Nobody changes the pool any more. Each chunk and each lane is in one place: `held` are the chunks of those who live.
+/// Nobody changes the pool any more. Each chunk and each chain is in one place: `held` are the chunks of those who live.
 pub(super) fn expect_order(pool: &AnyPool<'_>, held: &[u32]) {
     atomics::barrier();
     let [closed, ended, released] = [
@@ -170,8 +170,8 @@ pub(super) fn expect_order(pool: &AnyPool<'_>, held: &[u32]) {
 
     let state = |ordinal: u32| {
         let place = pool.place(ordinal)?;
-        let lane = place.header.lane.load(Acquire);
-        Some((place.header.state.load(Acquire), lane))
+        let chain = place.header.chain.load(Acquire);
+        Some((place.header.state.load(Acquire), chain))
     };
     let are = |ordinals: &[u32], expected: u32| {
         ordinals.iter().all(|ordinal| {
@@ -193,8 +193,8 @@ pub(super) fn expect_order(pool: &AnyPool<'_>, held: &[u32]) {
     assert!(are_right, "states of {lists}");
 
     let free = listed(
-        &pool.free_lanes().links,
-        pool.control.free_lanes.load(Acquire),
+        &pool.free_chains().links,
+        pool.control.free_chains.load(Acquire),
     );
     let in_use = [&*ended, held].concat();
     let in_use: Vec<u32> = in_use
@@ -203,13 +203,13 @@ pub(super) fn expect_order(pool: &AnyPool<'_>, held: &[u32]) {
         .collect();
     let mut all: Vec<u32> = [&*free, &*in_use].concat();
     all.sort_unstable();
-    let lanes: Vec<u32> = (0..pool.parts.header().lane_count.load(Acquire))
-        .filter(|lane| {
-            let lane = pool.parts.lane(*lane);
-            lane.is_some_and(|lane| lane.generation.load(Acquire) == GENERATION)
+    let chains: Vec<u32> = (0..pool.parts.header().chain_count.load(Acquire))
+        .filter(|chain| {
+            let chain = pool.parts.chain(*chain);
+            chain.is_some_and(|chain| chain.generation.load(Acquire) == GENERATION)
         })
         .collect();
-    assert_eq!(all, lanes, "lanes: free {free:?}, in use {in_use:?}");
+    assert_eq!(all, chains, "chains: free {free:?}, in use {in_use:?}");
 }
 
 /// The chunk that somebody has who lives.
@@ -238,7 +238,7 @@ pub(super) type Deed = fn(&mut User<'_>);
 pub(super) const DEEDS: [(Deed, Deed); 6] = [
     // Goes on where another has ended.
     (|_| {}, |user| user.refill(SHORT)),
-    // Closes that one for want of room, puts its lane back, and takes both anew.
+    // Closes that one for want of room, puts its chain back, and takes both anew.
     (|_| {}, |user| user.refill(LONG)),
     // Closes its own, and takes one that was never used.
     (|user| user.refill(SHORT), |user| user.refill(SHORT)),

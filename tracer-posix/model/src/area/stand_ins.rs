@@ -13,7 +13,7 @@ const SLOT: usize = 0;
 
 /// A chunk has room for its beginning (8 words), for the records that name two writers, and for one with 48 bytes of data.
 const WORDS: usize = 8 + 5 + 9 + 1;
-const LANES: usize = 4;
+const CHAINS: usize = 4;
 /// Threads have numbers below.
 const ENTRIES: usize = 4;
 
@@ -30,13 +30,13 @@ pub(super) struct StreamControl {
     pub(super) newest: AtomicU64,
     pub(super) consumed: AtomicU64,
     pub(super) ended: AtomicU64,
-    pub(super) free_lanes: AtomicU64,
+    pub(super) free_chains: AtomicU64,
     pub(super) released: AtomicU64,
 }
 
 /// `tracer_common::area::AreaHeader`.
 pub(super) struct AreaHeader {
-    pub(super) lane_count: AtomicU32,
+    pub(super) chain_count: AtomicU32,
     pub(super) window_count: AtomicU32,
 }
 
@@ -46,8 +46,8 @@ pub(super) struct EnteringEntry {
     pub(super) times: AtomicU64,
 }
 
-/// `tracer_common::area::LaneEntry`.
-pub(super) struct LaneEntry {
+/// `tracer_common::area::ChainEntry`.
+pub(super) struct ChainEntry {
     pub(super) generation: AtomicU32,
     pub(super) link: AtomicU64,
     pub(super) closed: AtomicU64,
@@ -56,7 +56,7 @@ pub(super) struct LaneEntry {
 /// `tracer_common::area::ChunkHeader`.
 pub(super) struct ChunkHeader {
     pub(super) state: AtomicU64,
-    pub(super) lane: AtomicU32,
+    pub(super) chain: AtomicU32,
     pub(super) restartable: AtomicU32,
     pub(super) first: AtomicU64,
     pub(super) refused: AtomicU64,
@@ -78,7 +78,7 @@ pub(super) struct World {
     window: AtomicU64,
     stream_window: AtomicU32,
     entries: Vec<EnteringEntry>,
-    lanes: Vec<LaneEntry>,
+    chains: Vec<ChainEntry>,
     chunks: Vec<ChunkOfModel>,
 }
 
@@ -88,7 +88,7 @@ impl World {
         let (zero, zero_64) = (|| AtomicU32::new(0), || AtomicU64::new(0));
         Self {
             header: AreaHeader {
-                lane_count: zero(),
+                chain_count: zero(),
                 window_count: AtomicU32::new(1),
             },
             control: StreamControl {
@@ -104,7 +104,7 @@ impl World {
                 newest: AtomicU64::new(links::word(0)),
                 consumed: zero_64(),
                 ended: zero_64(),
-                free_lanes: zero_64(),
+                free_chains: zero_64(),
                 released: zero_64(),
             },
             window: AtomicU64::new(tracer_common::area::window::word(GENERATION)),
@@ -115,8 +115,8 @@ impl World {
                     times: zero_64(),
                 })
                 .collect(),
-            lanes: (0..LANES)
-                .map(|_| LaneEntry {
+            chains: (0..CHAINS)
+                .map(|_| ChainEntry {
                     generation: zero(),
                     link: zero_64(),
                     closed: zero_64(),
@@ -126,7 +126,7 @@ impl World {
                 .map(|_| ChunkOfModel {
                     header: ChunkHeader {
                         state: zero_64(),
-                        lane: zero(),
+                        chain: zero(),
                         restartable: zero(),
                         first: zero_64(),
                         refused: zero_64(),
@@ -177,8 +177,8 @@ impl<'a> Parts<'a> {
         self.0.entries.get(index).filter(|_| slot == SLOT)
     }
 
-    pub(super) fn lane(self, index: u32) -> Option<&'a LaneEntry> {
-        self.0.lanes.get(usize::try_from(index).ok()?)
+    pub(super) fn chain(self, index: u32) -> Option<&'a ChainEntry> {
+        self.0.chains.get(usize::try_from(index).ok()?)
     }
 }
 

@@ -17,7 +17,7 @@ const WORDS: usize = 17;
 pub(super) struct Shared {
     state: AtomicU64,
     begun: AtomicU64,
-    /// Events of the lane before the chunk, and those refused in it.
+    /// Events of the chain before the chunk, and those refused in it.
     first: AtomicU64,
     refused: AtomicU64,
     words: Vec<AtomicU64>,
@@ -102,7 +102,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A thread that takes the chunk if it is free (`Pool::claim`, `Pool::begin`). The events that were in it are `before`
-    /// the new ones in their lane.
+    /// the new ones in their chain.
     pub(super) fn take(shared: &'a Shared, generation: u32, tid: u64) -> Option<Self> {
         let word = shared.state.load(Acquire);
         let is_own = chunk_state::generation_of(word) == generation;

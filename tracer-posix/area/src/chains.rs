@@ -1,13 +1,13 @@
-//! Where the reading of each of an area's lanes is.
+//! Where the reading of each of an area's chains is.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::chunk_reader::LaneCursor;
+use super::chunk_reader::ChainCursor;
 use tracer_engine::event::MonotonicNs;
 
-/// Lanes of which an area has a cursor in any case: as many as a program that has had so many threads at once.
+/// ChainCursors of which an area has a cursor in any case: as many as a program that has had so many threads at once.
 const OF_EACH: usize = 1024;
 
 /// What there may be beside those, of all areas: a hostile process may say of each of its areas that it has 65,536.
@@ -16,31 +16,31 @@ const SHARED: usize = 1 << 18;
 /// What there is beside those.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// The lanes that were met.
+/// The chains that were met.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
-    known: HashMap<u32, LaneCursor>,
+pub(super) struct ChainCursors {
+    known: HashMap<u32, ChainCursor>,
     /// How often one could not be followed, and nobody was told.
     refused: u64,
 }
 
-impl Lanes {
-    /// The cursor of a lane, which begins with nothing older than `since`. `None`, and counted, where there are too many.
-    pub(super) fn follow(&mut self, lane: u32, since: MonotonicNs) -> Option<&mut LaneCursor> {
-        if !self.known.contains_key(&lane) {
+impl ChainCursors {
+    /// The cursor of a chain, which begins with nothing older than `since`. `None`, and counted, where there are too many.
+    pub(super) fn follow(&mut self, chain: u32, since: MonotonicNs) -> Option<&mut ChainCursor> {
+        if !self.known.contains_key(&chain) {
             if self.known.len() >= OF_EACH && TAKEN.fetch_add(1, Relaxed) >= SHARED {
                 TAKEN.fetch_sub(1, Relaxed);
                 self.refused = self.refused.saturating_add(1);
                 return None;
             }
-            self.known.insert(lane, LaneCursor::new(since));
+            self.known.insert(chain, ChainCursor::new(since));
         }
-        self.known.get_mut(&lane)
+        self.known.get_mut(&chain)
     }
 
-    /// The cursor of a lane that is followed.
-    pub(super) fn get_mut(&mut self, lane: u32) -> Option<&mut LaneCursor> {
-        self.known.get_mut(&lane)
+    /// The cursor of a chain that is followed.
+    pub(super) fn get_mut(&mut self, chain: u32) -> Option<&mut ChainCursor> {
+        self.known.get_mut(&chain)
     }
 
     /// How often since the last call one could not be followed, and what was in it not be read.
@@ -49,7 +49,7 @@ impl Lanes {
     }
 }
 
-impl Drop for Lanes {
+impl Drop for ChainCursors {
     fn drop(&mut self) {
         TAKEN.fetch_sub(self.known.len().saturating_sub(OF_EACH), Relaxed);
     }
@@ -62,19 +62,19 @@ mod tests {
     #[test]
     fn who_says_that_there_are_many_takes_none_of_others() {
         let of_area = || {
-            let mut lanes = Lanes::default();
-            for lane in 0..65_536 {
-                lanes.follow(lane, MonotonicNs(0));
+            let mut chains = ChainCursors::default();
+            for chain in 0..65_536 {
+                chains.follow(chain, MonotonicNs(0));
             }
-            lanes
+            chains
         };
-        let mut all: Vec<Lanes> = (0..20).map(|_| of_area()).collect();
-        let known: usize = all.iter().map(|lanes| lanes.known.len()).sum();
+        let mut all: Vec<ChainCursors> = (0..20).map(|_| of_area()).collect();
+        let known: usize = all.iter().map(|chains| chains.known.len()).sum();
         assert_eq!(known, 20 * OF_EACH + SHARED);
-        let refused: u64 = all.iter_mut().map(Lanes::take_refused).sum();
+        let refused: u64 = all.iter_mut().map(ChainCursors::take_refused).sum();
         assert_eq!(refused, 20 * 65_536 - known as u64);
-        let mut usual = Lanes::default();
-        assert!((0..1024).all(|lane| usual.follow(lane, MonotonicNs(0)).is_some()));
+        let mut usual = ChainCursors::default();
+        assert!((0..1024).all(|chain| usual.follow(chain, MonotonicNs(0)).is_some()));
         assert!(
             all[0].follow(7, MonotonicNs(0)).is_some(),
             "it is followed already"

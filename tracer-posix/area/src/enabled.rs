@@ -19,14 +19,15 @@ static NEVER: AtomicU32 = AtomicU32::new(0);
 /// What `trace.h` reads: not 0 at the end of the pointer means that the function has to be called.
 // SAFETY: the name is reserved for this library by its prefix.
 #[unsafe(no_mangle)]
-pub static __linux_trace_gate: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const ASK).cast_mut());
+pub static __linux_trace_enabled: AtomicPtr<AtomicU32> =
+    AtomicPtr::new((&raw const ASK).cast_mut());
 
 /// The library's own copy.
 pub static OWN: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const ASK).cast_mut());
 
 /// Whether a trace point has to do anything.
 #[inline(always)]
-pub fn is_open() -> bool {
+pub fn is_set() -> bool {
     let word = OWN.load(Relaxed);
     // SAFETY: the pointer is to one of the words above, or to one of the area, which stays mapped
     // as long as the process lives.
@@ -46,5 +47,5 @@ pub(super) fn close() {
 fn set(word: &'static AtomicU32) {
     let word = std::ptr::from_ref(word).cast_mut();
     OWN.store(word, Release);
-    __linux_trace_gate.store(word, Release);
+    __linux_trace_enabled.store(word, Release);
 }

@@ -18,7 +18,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The user events of one process, from when it has an area.
 #[derive(Debug)]
-pub struct TargetSource {
+pub struct DeferredSource {
     pid: i32,
     request: StreamRequest,
     source: Option<AreaSource>,
@@ -50,7 +50,7 @@ impl TargetError {
     }
 }
 
-impl TargetSource {
+impl DeferredSource {
     /// Opens a stream on process `pid`; one without an area is looked at again and again.
     ///
     /// # Errors
@@ -114,7 +114,7 @@ impl TargetSource {
     }
 }
 
-impl Source for TargetSource {
+impl Source for DeferredSource {
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
         self.look();
         match &mut self.source {
