@@ -64,6 +64,13 @@ pub fn cargo(subcommand: &str) -> Command {
     command
 }
 
+/// A command of git in the top folder.
+pub fn git(subcommand: &str) -> Command {
+    let mut command = Command::new("git");
+    command.arg(subcommand).current_dir(root());
+    command
+}
+
 /// A cargo command that compiles for the host.
 ///
 /// Its output goes under the repository's own `target/`, whatever the user's configuration says:

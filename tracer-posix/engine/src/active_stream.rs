@@ -298,7 +298,7 @@ impl<L: Flush> ActiveStream<L> {
         });
     }
 
-    /// Makes room for an event of the stream's own where that is made by a flush.
+    /// Makes space for an event of the stream's own where that is made by a flush.
     fn make_space_for_own(&mut self) {
         if self.core.needs_flush_before_own() {
             self.flush(Origin::NONE);
@@ -359,7 +359,7 @@ impl<L: Flush> ActiveStream<L> {
     }
 
     /// Where the next event leaves a stream empty that restarts then, what came while it was full is fetched before: so the
-    /// sources have room for all that comes after the restart, and what was lost was lost before it.
+    /// sources have space for all that comes after the restart, and what was lost was lost before it.
     #[inline]
     fn prepare_restart(&mut self) {
         if self.core.restarts_when_read() {
@@ -479,7 +479,7 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// Tells the sources what is wanted. What is filtered is not recorded from then on, and not just
+    /// Hands the sources what is wanted. What is filtered is not recorded from then on, and not just
     /// left out when it comes here: for that they have to know the stream's identifiers.
     fn control(&mut self, control: &Control) {
         if control.filter != EventSet::EMPTY {

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_without_numbers_left_gives_the_type_without_a_name() {
+    fn a_target_without_identifiers_left_gives_the_type_without_a_name() {
         let mut types = EventTypes::default();
         let known = types.define_user(b"known", Some(EventTypeId(300)));
 

@@ -87,7 +87,7 @@ pub trait Source: Send {
         0
     }
 
-    /// Tells the source what the stream wants from now on, so that what nobody wants is dropped
+    /// Hands the source what the stream wants from now on, so that what nobody wants is dropped
     /// where it arises. The engine filters again, exactly; a source may bring more than is wanted.
     fn control(&mut self, control: &Control);
 

@@ -64,7 +64,7 @@ enum Data {
 pub(super) struct Malformed;
 
 impl Packet {
-    /// Room for a packet's bytes, for the caller to fill; the events that were there are gone.
+    /// Buffer for a packet's bytes, for the caller to fill; the events that were there are gone.
     pub fn buffer(&mut self, length: usize) -> &mut [u8] {
         self.forget();
         self.bytes.resize(length, 0);

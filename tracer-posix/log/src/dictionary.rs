@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn things_are_numbered_in_order_of_their_first_use() {
+    fn things_have_indices_in_order_of_their_first_use() {
         let mut dictionary = Dictionary::default();
 
         let entries = [7, 7, 9, 7, 8, 9].map(|thing| dictionary.enter(&thing));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_runs_of_bytes_keep_their_numbers() {
+    fn a_thousand_runs_of_bytes_keep_their_indices() {
         let mut dictionary = DataDictionary::default();
         let mut buffer = Vec::new();
         for round in 0..2 {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_cut_where_the_kernel_cuts_it() {
+    fn a_name_is_truncated_where_the_kernel_truncates_it() {
         assert_eq!(Comm::truncated_from(&[b'x'; 40]).as_bytes(), [b'x'; 16]);
         assert_eq!(Comm::truncated_from(b"").as_bytes(), b"");
     }

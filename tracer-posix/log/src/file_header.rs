@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_the_first_version_tells_no_system() {
+    fn a_header_of_the_first_version_has_no_system() {
         // These bytes were reserved.
         let mut bytes = header().to_bytes();
         bytes[8] = 1;
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_for_later_readers_is_told_from_a_damaged_one() {
+    fn a_log_for_later_readers_is_not_taken_for_a_damaged_one() {
         let mut bytes = header().to_bytes();
         let later = VERSION + 1;
         bytes[10..12].copy_from_slice(&later.to_le_bytes());

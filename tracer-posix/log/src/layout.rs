@@ -45,7 +45,7 @@ pub(super) const HEADER_BYTES_FIELD: u32 = 1024;
 /// Bytes of a packet before its preamble.
 pub(super) const PACKET_HEADER_BYTES: usize = size_of::<RawPacketHeader>();
 
-/// Tells one log from another, so that packets of a log that was there before are not taken for its own.
+/// Distinguishes one log from another, so that packets of a log that was there before are not taken for its own.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]

@@ -81,7 +81,7 @@ impl LossCounts {
         self.other = self.other.max(other.other);
     }
 
-    /// Number and count of every cause that something was lost for.
+    /// Identifier and count of every cause that something was lost for.
     fn by_id(&self) -> impl Iterator<Item = (u32, u64)> {
         let stream = LossCause::ALL
             .into_iter()
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cause_has_a_number_of_its_own() {
+    fn every_cause_has_an_identifier_of_its_own() {
         let counts = one_of_each();
         let ids: BTreeSet<_> = counts.by_id().map(|(id, _)| id).collect();
 

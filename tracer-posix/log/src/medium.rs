@@ -15,7 +15,7 @@ pub(super) trait Medium: fmt::Debug {
     /// Writes all bytes at an offset, or says why it could not; it may then have written some.
     fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Cuts the file off, or makes it longer.
+    /// Truncates the file, or makes it longer.
     fn set_len(&mut self, length: u64) -> io::Result<()>;
 
     /// Reserves space up to `length` without making the file longer.

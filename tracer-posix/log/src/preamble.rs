@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preamble_that_is_cut_short_defines_nothing() {
+    fn a_preamble_that_is_truncated_defines_nothing() {
         let whole = preamble(&[(FIRST, "one"), (SECOND, "two")]);
         for length in 0..whole.len() {
             let mut types = EventTypes::default();

@@ -105,7 +105,7 @@ fn with_flags(event: (EventHeader, Vec<u8>), flags: u8) -> Result<Packet, Malfor
 }
 
 #[test]
-fn a_number_that_cannot_be_there_makes_a_packet_malformed() {
+fn an_integer_that_cannot_be_there_makes_a_packet_malformed() {
     let one = || (header(START, EventTypeId::SWITCH_OUT), switch_out(300));
     let right = flags::THREAD | flags::CPU | flags::COMMON_DATA | flags::INTEGER;
     assert!(with_flags(one(), right).is_ok());
@@ -123,7 +123,7 @@ fn a_number_that_cannot_be_there_makes_a_packet_malformed() {
 }
 
 #[test]
-fn a_number_does_not_stand_behind_much_data() {
+fn an_integer_does_not_follow_much_data() {
     let mut packet = sealed(&[(header(START, EventTypeId::WAKEUP), vec![0; 64])]);
     let last = packet.events.len() - 64;
     // A byte more than the dictionary has, and an integer: both replace what fills the packet up.

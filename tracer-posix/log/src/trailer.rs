@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trailer_that_is_cut_short_gives_nothing() {
+    fn a_trailer_that_is_truncated_gives_nothing() {
         let whole = trailer();
         for length in 0..whole.len() {
             assert!(types_of(&whole[..length], LOG).is_none());

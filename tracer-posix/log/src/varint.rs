@@ -1,4 +1,4 @@
-//! Numbers of variable length: seven bits a byte, lowest first; the top bit says that more follow (LEB128).
+//! Integers of variable length: seven bits a byte, lowest first; the top bit says that more follow (LEB128).
 
 /// Most bytes of an integer.
 pub(super) const MAX_BYTES: usize = 10;
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_below_128_take_one_byte_and_the_largest_ten() {
+    fn integers_below_128_take_one_byte_and_the_largest_ten() {
         let length_of = |value| {
             let mut bytes = Vec::new();
             put(&mut bytes, value);
@@ -181,12 +181,12 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_cut_short_is_none() {
+    fn an_integer_that_is_truncated_is_none() {
         assert_eq!(Cursor::new(&[0x80, 0x80], 0).varint(), None);
     }
 
     #[test]
-    fn a_number_beyond_64_bits_is_none() {
+    fn an_integer_beyond_64_bits_is_none() {
         let too_large = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02];
         let too_long = [0x80; 11];
 
@@ -201,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_number_comes_back(value: u64, shift in 0_u32..64) {
+        fn every_integer_comes_back(value: u64, shift in 0_u32..64) {
             let value = value >> shift;
             let mut bytes = Vec::new();
             put(&mut bytes, value);

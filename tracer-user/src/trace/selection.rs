@@ -43,7 +43,7 @@ pub struct UnknownEventType {
 }
 
 impl Selection {
-    /// What is shown when nobody chooses: what the program brings forth, and of what the kernel
+    /// What is shown when nobody chooses: what the program emits, and of what the kernel
     /// does the types that tell much and cost little.
     #[must_use]
     pub fn usual() -> Self {

@@ -474,7 +474,7 @@ impl Tracer {
         self.printer.print(event, comm, inside, types);
     }
 
-    /// Makes the acquaintance of the event's process and thread, and of what its process will run.
+    /// Registers the event's process and thread on first sight, and what its process will run.
     fn meet(&mut self, event: &Event<'_>) {
         let (pid, tid, id) = (event.header.pid, event.header.tid, event.header.event_type);
         if pid == 0 {

@@ -43,7 +43,7 @@ impl Entry {
 /// In the first word, beside the length of the data.
 const IS_GAP: u32 = 1 << 31;
 const IS_ACCOUNTED: u32 = 1 << 30;
-const IS_CUT: u32 = 1 << 29;
+const IS_TRUNCATED: u32 = 1 << 29;
 /// The thread's identifiers follow: they are not remembered.
 const DESCRIBES_THREAD: u32 = 1 << 28;
 const LENGTH: u32 = DESCRIBES_THREAD - 1;
@@ -126,7 +126,7 @@ impl Remembered {
         let mut word = u32::try_from(data.len()).unwrap_or(u32::MAX) & LENGTH;
         for (flag, is_set) in [
             (IS_ACCOUNTED, is_accounted),
-            (IS_CUT, header.truncation == Truncation::Record),
+            (IS_TRUNCATED, header.truncation == Truncation::Record),
             (DESCRIBES_THREAD, is_new),
         ] {
             word |= if is_set { flag } else { 0 };
@@ -175,7 +175,7 @@ impl Remembered {
                 cpu: u32_at(head, 24).checked_sub(1),
                 thread_id: who.thread_id,
                 program_address: u64_at(head, 16),
-                truncation: if word & IS_CUT == 0 {
+                truncation: if word & IS_TRUNCATED == 0 {
                     Truncation::None
                 } else {
                     Truncation::Record

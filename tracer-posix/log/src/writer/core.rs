@@ -24,7 +24,7 @@ const LOOP_PARTS: u64 = 8;
 /// `auto` of the STOP that ends a full log.
 const AUTOMATIC: i32 = 1;
 
-/// Room that an `UNTIL_FULL` log keeps for its STOP.
+/// Space that an `UNTIL_FULL` log reserves for its STOP.
 const STOP_RESERVE: usize = 1024;
 
 /// Two readings of both clocks that differ by no more show that nobody has set the date. Where nobody does, both clocks go
@@ -476,7 +476,7 @@ impl<M: Medium> WriterCore<M> {
         let bytes = trailer::to_bytes(types, status, self.header.log_id);
         let offset = self.region.trailer();
         self.medium.write_all_at(&bytes, offset)?;
-        // Room that was reserved and not used goes back.
+        // Space that was reserved and not used goes back.
         self.medium.set_len(offset + bytes.len() as u64)?;
         Ok(offset)
     }

@@ -33,7 +33,7 @@ pub struct LogWriter {
 
 impl LogWriter {
     /// Makes a log in `file`, from offset 0 on; what the file held is dropped. Only written, never read, so that a file
-    /// that is open for writing only will do. Room for the whole log is reserved where the file system can. Other processes
+    /// that is open for writing only will do. Space for the whole log is reserved where the file system can. Other processes
     /// cannot write a log to the same file until this one is completed, or its process has ended.
     ///
     /// # Errors

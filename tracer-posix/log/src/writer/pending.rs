@@ -12,7 +12,7 @@ const MAX_BYTES: usize = 1 << 20;
 pub(super) struct Pending {
     packets: VecDeque<SealedPacket>,
     bytes: usize,
-    /// Room of packets that were written, to be used again.
+    /// Buffers of packets that were written, to be used again.
     spare: Vec<Vec<u8>>,
 }
 
@@ -61,7 +61,7 @@ impl Pending {
         }
     }
 
-    /// Room for events.
+    /// A buffer for events.
     pub fn buffer(&mut self) -> Vec<u8> {
         self.spare.truncate(2);
         self.spare.pop().unwrap_or_default()

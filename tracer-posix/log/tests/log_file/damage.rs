@@ -107,7 +107,7 @@ impl Small {
 }
 
 #[test]
-fn a_log_cut_off_anywhere_gives_all_events_of_its_whole_packets() {
+fn a_log_truncated_anywhere_gives_all_events_of_its_whole_packets() {
     for (policy, is_complete) in [
         (LogFullPolicy::Append, true),
         (LogFullPolicy::Append, false),
@@ -255,7 +255,7 @@ fn a_damaged_byte_of_a_large_log_costs_16_kib_at_most() {
 }
 
 #[test]
-fn a_large_log_that_was_cut_loses_16_kib_before_the_cut_at_most() {
+fn a_large_log_that_was_truncated_loses_16_kib_before_its_end_at_most() {
     let large = large(LogFullPolicy::Append);
     let file = file();
     for length in (8192..large.bytes.len()).step_by(9_973) {
@@ -292,7 +292,7 @@ fn a_scar_in_the_log_of_a_short_trace_costs_a_part_of_it() {
 }
 
 #[test]
-fn without_its_trailer_a_log_tells_the_types_of_its_packets() {
+fn without_its_trailer_a_log_has_the_types_of_its_packets() {
     let small = Small::new(LogFullPolicy::Append, true);
     let file = file();
     overwrite(

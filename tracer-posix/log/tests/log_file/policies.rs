@@ -365,7 +365,7 @@ fn what_cannot_be_continued_is_reported() {
 }
 
 #[test]
-fn a_log_that_was_cut_off_is_continued_after_its_last_whole_packet() {
+fn a_log_that_was_truncated_is_continued_after_its_last_whole_packet() {
     let (file, events) = (file(), events(1_000));
     drop(write_log(
         &file,

@@ -1,4 +1,8 @@
-//! Formatting and lints, for the host's crates and for the eBPF crate with its own target.
+//! Formatting and lints, for the host's crates and for the eBPF crate with its own target; which crate knows which, and
+//! the words.
+
+mod directions;
+mod words;
 
 use std::process::Command;
 
@@ -12,6 +16,8 @@ pub fn run() -> anyhow::Result<()> {
     conformance::run(&conformance::Args { check: true })?;
     man::run(&man::Args { check: true })?;
     vmtest::table::check()?;
+    directions::check()?;
+    words::check()?;
     process::run(workspace::cargo("fmt").args(["--all", "--", "--check"]))?;
     process::run(
         workspace::cargo_for_host("clippy")

@@ -1,0 +1,100 @@
+//! Which crate may know which: what `cargo tree` shows has to be what stands here.
+
+use anyhow::ensure;
+
+use crate::{process, workspace};
+
+/// A crate, and the crates of this project that it may use.
+struct Crate {
+    of: &'static str,
+    may_use: &'static [&'static str],
+}
+
+/// From below. The engine knows neither shared memory nor files; logs and the area do not know each other; only the C
+/// library has C functions.
+const CRATES: [Crate; 7] = [
+    Crate {
+        of: "tracer-common",
+        may_use: &[],
+    },
+    Crate {
+        of: "tracer-engine",
+        may_use: &["tracer-common"],
+    },
+    Crate {
+        of: "tracer-log",
+        may_use: &["tracer-common", "tracer-engine"],
+    },
+    Crate {
+        of: "tracer-area",
+        may_use: &["tracer-common", "tracer-engine"],
+    },
+    Crate {
+        of: "tracer-posix",
+        may_use: &[
+            "tracer-common",
+            "tracer-engine",
+            "tracer-log",
+            "tracer-area",
+        ],
+    },
+    Crate {
+        of: "libposixtrace",
+        may_use: &[
+            "tracer-common",
+            "tracer-engine",
+            "tracer-log",
+            "tracer-area",
+            "tracer-posix",
+        ],
+    },
+    Crate {
+        of: "tracer-user",
+        may_use: &[
+            "tracer-common",
+            "tracer-engine",
+            "tracer-log",
+            "tracer-area",
+            "tracer-posix",
+        ],
+    },
+];
+
+/// Fails on a crate that uses another one than it may.
+pub fn check() -> anyhow::Result<()> {
+    for one in &CRATES {
+        let tree = process::output(
+            workspace::cargo("tree")
+                .args(["--offline", "--edges=normal", "--depth=1", "--prefix=none"])
+                .args(["--format={p}", "--package", one.of]),
+        )?;
+        for used in ours(&tree).filter(|name| *name != one.of) {
+            ensure!(
+                one.may_use.contains(&used),
+                "{} uses {used}, which it must not know: docs/architecture.md tells the directions",
+                one.of
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The crates of this project that a tree has.
+fn ours(tree: &str) -> impl Iterator<Item = &str> {
+    let names = tree.lines().filter_map(|line| line.split(' ').next());
+    names.filter(|name| CRATES.iter().any(|one| one.of == *name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crates_of_this_project_are_told_from_others() {
+        let tree = "tracer-log v0.1.0 (/x)\nlibc v0.2.1\ntracer-engine v0.1.0 (/x)\n";
+        assert_eq!(
+            ours(tree).collect::<Vec<_>>(),
+            ["tracer-log", "tracer-engine"]
+        );
+    }
+}
