@@ -19,10 +19,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use tracer_common::area::{chunk_state, home};
 
 use super::alive::own_pid_namespace;
+use super::chunk_ref::ChunkRef;
 use super::identity::thread_of;
 use super::liveness::is_gone;
 use super::look::Slice;
-use super::place::Place;
 use super::pool::Pool;
 use super::reader_windows::AreaWindows;
 
@@ -86,7 +86,7 @@ impl Abandoned {
         }
         let open: Vec<_> = ordinals
             .take_while(|_| !slice.is_spent())
-            .filter_map(|ordinal| pool.place(ordinal))
+            .filter_map(|ordinal| pool.chunk_ref(ordinal))
             .filter_map(|place| Some((place, owner(pool, &place, namespace)?)))
             .collect();
         if slice.is_spent() {
@@ -116,7 +116,7 @@ impl Abandoned {
 }
 
 /// Whose the chunk is, if it is open and its thread's numbers count in this pid namespace.
-fn owner(pool: &Pool<'_, AreaWindows<'_>>, place: &Place<'_>, namespace: u32) -> Option<Owner> {
+fn owner(pool: &Pool<'_, AreaWindows<'_>>, place: &ChunkRef<'_>, namespace: u32) -> Option<Owner> {
     let state = place.header.state.load(Acquire);
     let thread = place.header.thread.load(Acquire);
     let (home, named) = place.chunk()?.untrusted_home();
@@ -131,7 +131,7 @@ fn owner(pool: &Pool<'_, AreaWindows<'_>>, place: &Place<'_>, namespace: u32) ->
 }
 
 /// Leaves a chunk to others, if it is abandoned by its owner. `is_replaced` says whether another program has named itself so since.
-fn leave(pool: &Pool<'_, AreaWindows<'_>>, place: &Place<'_>, known: &Owner, is_replaced: bool) {
+fn leave(pool: &Pool<'_, AreaWindows<'_>>, place: &ChunkRef<'_>, known: &Owner, is_replaced: bool) {
     let changes = pool.control.changes.load(Acquire);
     let is_same =
         || owner(pool, place, home::namespace_of(known.home)).is_some_and(|now| now == *known);

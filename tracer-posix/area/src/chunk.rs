@@ -147,7 +147,7 @@ impl<'a> Chunk<'a> {
     }
 
     /// Whether an event with so much data has room after the others.
-    pub(super) fn has_room(self, data_length: usize) -> bool {
+    pub(super) fn has_space(self, data_length: usize) -> bool {
         self.head()
             .offset()
             .saturating_add(record_bytes(data_length as u64))

@@ -163,7 +163,7 @@ impl Reader<'_, '_> {
         bytes: u64,
         batch: &mut Batch<'_>,
     ) -> bool {
-        let Some(place) = self.pool.place(stand.present.ordinal) else {
+        let Some(place) = self.pool.chunk_ref(stand.present.ordinal) else {
             return false;
         };
         let Some(chunk) = place.chunk() else {

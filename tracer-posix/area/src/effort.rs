@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::place::Shape;
+use super::chunk_ref::Shape;
 use super::slot::StreamRequest;
 
 /// So long an area is waited for in any case. An emitting program's own is read within milliseconds, if the machine is not too busy.
@@ -32,7 +32,7 @@ impl Effort {
         let shape = Shape::new(Shape::for_data(max_data));
         let windows = shape.map_or(0, |shape| {
             let chunks = shape.for_size(request.bytes, max_data);
-            shape.place(chunks).0 + 1
+            shape.window_and_index(chunks).0 + 1
         });
         let windows = u64::try_from(windows).unwrap_or(u64::MAX);
         Self {

@@ -31,6 +31,7 @@ mod belonging;
 mod chains;
 mod chunk;
 mod chunk_reader;
+mod chunk_ref;
 mod deferred;
 #[doc(hidden)]
 pub mod descriptor;
@@ -50,7 +51,6 @@ mod look;
 mod mapping;
 mod names;
 mod newest;
-mod place;
 mod pool;
 mod process;
 mod reader_windows;

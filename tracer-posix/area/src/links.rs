@@ -1,7 +1,7 @@
-//! Lists in shared memory: a queue and a stack of things that have numbers, without a lock.
+//! Lists in shared memory: a queue and a stack of things that have indices, without a lock.
 //!
-//! Their words have a number plus one in the low half, 0 for none, and a count of changes in the high half, so that a word that has become the same
-//! again is told from one that has stayed. Another process may write anything into them: every number is looked up
+//! Their words have a index plus one in the low half, 0 for none, and a count of changes in the high half, so that a word that has become the same
+//! again is told from one that has stayed. Another process may write anything into them: every index is looked up
 //! ([`Links`]) before it is used, and no operation tries for longer than [`TRIES`] times. It gives up then, as if there
 //! were nothing in the list: that needs as many other threads that succeed in the same moment.
 
@@ -13,37 +13,37 @@ const TRIES: usize = 4096;
 
 /// Where what is in a list has its words.
 pub(super) trait Links {
-    /// The link of a number to the next one; `None` where there is no such number.
-    fn link(&self, number: u32) -> Option<&AtomicU64>;
+    /// The link of a index to the next one; `None` where there is no such index.
+    fn link(&self, index: u32) -> Option<&AtomicU64>;
     /// Where it stands how many were put into the queue before it.
-    fn order(&self, number: u32) -> Option<&AtomicU64>;
+    fn order(&self, index: u32) -> Option<&AtomicU64>;
 }
 
-/// The word of a list with this number.
-pub(super) const fn word(number: u32) -> u64 {
-    number as u64 + 1
+/// The word of a list with this index.
+pub(super) const fn word(index: u32) -> u64 {
+    index as u64 + 1
 }
 
-/// The number in a word.
-pub(super) fn number_of(word: u64) -> Option<u32> {
+/// The index in a word.
+pub(super) fn index_of(word: u64) -> Option<u32> {
     u32::try_from(word & u64::from(u32::MAX))
         .ok()?
         .checked_sub(1)
 }
 
-/// A word with this number that is not `before`.
-fn changed(before: u64, number: Option<u32>) -> u64 {
-    (before >> 32).wrapping_add(1) << 32 | number.map_or(0, word)
+/// A word with this index that is not `before`.
+fn changed(before: u64, index: Option<u32>) -> u64 {
+    (before >> 32).wrapping_add(1) << 32 | index.map_or(0, word)
 }
 
-fn change(word: &AtomicU64, before: u64, number: Option<u32>) -> bool {
-    word.compare_exchange(before, changed(before, number), AcqRel, Relaxed)
+fn change(word: &AtomicU64, before: u64, index: Option<u32>) -> bool {
+    word.compare_exchange(before, changed(before, index), AcqRel, Relaxed)
         .is_ok()
 }
 
 /// Points the link of what is in no list. Whoever sees that also sees that it has left the list in which it was.
-fn point(link: &AtomicU64, number: Option<u32>) {
-    link.store(changed(link.load(Relaxed), number), Release);
+fn point(link: &AtomicU64, index: Option<u32>) {
+    link.store(changed(link.load(Relaxed), index), Release);
 }
 
 /// Changes the link of what is in no list: whoever has noted it sees that somebody has had it in hand.
@@ -60,15 +60,15 @@ pub(super) struct Queue<'a, L> {
 
 impl<L: Links> Queue<'_, L> {
     /// Puts in what is in no list. `false` where that cannot be done.
-    pub(super) fn push(&self, number: u32) -> bool {
-        let (Some(own_link), Some(own_order)) = (self.links.link(number), self.links.order(number))
+    pub(super) fn push(&self, index: u32) -> bool {
+        let (Some(own_link), Some(own_order)) = (self.links.link(index), self.links.order(index))
         else {
             return false;
         };
         point(own_link, None);
         for _ in 0..TRIES {
             let newest = self.newest.load(Acquire);
-            let Some(last) = number_of(newest) else {
+            let Some(last) = index_of(newest) else {
                 return false;
             };
             let (Some(link), Some(order)) = (self.links.link(last), self.links.order(last)) else {
@@ -79,14 +79,14 @@ impl<L: Links> Queue<'_, L> {
             if self.newest.load(Acquire) != newest {
                 continue;
             }
-            if number_of(next).is_some() {
+            if index_of(next).is_some() {
                 // Whoever has put that in has not come to say so yet.
-                change(self.newest, newest, number_of(next));
+                change(self.newest, newest, index_of(next));
                 continue;
             }
             own_order.store(before.wrapping_add(1), Relaxed);
-            if change(link, next, Some(number)) {
-                change(self.newest, newest, Some(number));
+            if change(link, next, Some(index)) {
+                change(self.newest, newest, Some(index));
                 return true;
             }
         }
@@ -98,21 +98,21 @@ impl<L: Links> Queue<'_, L> {
         for _ in 0..TRIES {
             let oldest = self.oldest.load(Acquire);
             let newest = self.newest.load(Acquire);
-            let number = number_of(oldest)?;
-            let next = self.links.link(number)?.load(Acquire);
-            let order = self.links.order(number)?.load(Relaxed);
+            let index = index_of(oldest)?;
+            let next = self.links.link(index)?.load(Acquire);
+            let order = self.links.order(index)?.load(Relaxed);
             if self.oldest.load(Acquire) != oldest {
                 continue;
             }
-            if number_of(next).is_none() || !may_go(order) {
+            if index_of(next).is_none() || !may_go(order) {
                 return None;
             }
-            if number_of(newest) == Some(number) {
-                change(self.newest, newest, number_of(next));
+            if index_of(newest) == Some(index) {
+                change(self.newest, newest, index_of(next));
                 continue;
             }
-            if change(self.oldest, oldest, number_of(next)) {
-                return Some(number);
+            if change(self.oldest, oldest, index_of(next)) {
+                return Some(index);
             }
         }
         None
@@ -127,14 +127,14 @@ pub(super) struct Stack<'a, L> {
 
 impl<L: Links> Stack<'_, L> {
     /// Puts in what is in no list. `false` where that cannot be done.
-    pub(super) fn push(&self, number: u32) -> bool {
-        let Some(link) = self.links.link(number) else {
+    pub(super) fn push(&self, index: u32) -> bool {
+        let Some(link) = self.links.link(index) else {
             return false;
         };
         for _ in 0..TRIES {
             let top = self.top.load(Acquire);
-            point(link, number_of(top));
-            if change(self.top, top, Some(number)) {
+            point(link, index_of(top));
+            if change(self.top, top, Some(index)) {
                 return true;
             }
         }
@@ -145,10 +145,10 @@ impl<L: Links> Stack<'_, L> {
     pub(super) fn pop(&self) -> Option<u32> {
         for _ in 0..TRIES {
             let top = self.top.load(Acquire);
-            let number = number_of(top)?;
-            let next = self.links.link(number)?.load(Acquire);
-            if change(self.top, top, number_of(next)) {
-                return Some(number);
+            let index = index_of(top)?;
+            let next = self.links.link(index)?.load(Acquire);
+            if change(self.top, top, index_of(next)) {
+                return Some(index);
             }
         }
         None
@@ -176,15 +176,15 @@ mod tests {
     }
 
     impl Links for &Nodes {
-        fn link(&self, number: u32) -> Option<&AtomicU64> {
+        fn link(&self, index: u32) -> Option<&AtomicU64> {
             self.0
-                .get(usize::try_from(number).ok()?)
+                .get(usize::try_from(index).ok()?)
                 .map(|[link, _]| link)
         }
 
-        fn order(&self, number: u32) -> Option<&AtomicU64> {
+        fn order(&self, index: u32) -> Option<&AtomicU64> {
             self.0
-                .get(usize::try_from(number).ok()?)
+                .get(usize::try_from(index).ok()?)
                 .map(|[_, order]| order)
         }
     }
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(queue.pop(|order| order < 1), None, "it may not go");
         assert_eq!(queue.pop(|_| true), Some(1));
         assert_eq!(queue.pop(|_| true), None, "the last stays");
-        assert!(!queue.push(9), "no such number");
+        assert!(!queue.push(9), "no such index");
     }
 
     #[test]
@@ -232,10 +232,10 @@ mod tests {
             links: &nodes,
         };
         assert_eq!(stack.pop(), Some(1));
-        assert_eq!(stack.pop(), None, "77 is no number");
+        assert_eq!(stack.pop(), None, "77 is no index");
     }
 
-    /// Threads that move numbers between a queue and a stack: none is ever in two hands, and none is lost.
+    /// Threads that move indices between a queue and a stack: none is ever in two hands, and none is lost.
     #[test]
     fn numbers_are_in_one_hand_at_a_time_whoever_moves_them() {
         const COUNT: u32 = 40;
@@ -253,12 +253,12 @@ mod tests {
             links: &nodes,
         };
         let held: Vec<AtomicBool> = (0..COUNT).map(|_| AtomicBool::new(false)).collect();
-        (1..COUNT).for_each(|number| assert!(stack().push(number)));
-        let hold = |number: u32| {
-            let was_held = held[number as usize].swap(true, AcqRel);
-            assert!(!was_held, "{number} is in two hands");
+        (1..COUNT).for_each(|index| assert!(stack().push(index)));
+        let hold = |index: u32| {
+            let was_held = held[index as usize].swap(true, AcqRel);
+            assert!(!was_held, "{index} is in two hands");
         };
-        let let_go = |number: u32| held[number as usize].store(false, Release);
+        let let_go = |index: u32| held[index as usize].store(false, Release);
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
                 let (queue, stack, hold, let_go) = (&queue, &stack, &hold, &let_go);
@@ -269,13 +269,13 @@ mod tests {
                         } else {
                             queue().pop(|_| true).or_else(|| stack().pop())
                         };
-                        let Some(number) = taken else { continue };
-                        hold(number);
-                        let_go(number);
+                        let Some(index) = taken else { continue };
+                        hold(index);
+                        let_go(index);
                         let is_back = if round % 3 == 0 {
-                            stack().push(number)
+                            stack().push(index)
                         } else {
-                            queue().push(number)
+                            queue().push(index)
                         };
                         assert!(is_back);
                     }
@@ -283,8 +283,8 @@ mod tests {
             }
         });
         let left = Mutex::new(HashSet::new());
-        while let Some(number) = stack().pop().or_else(|| queue().pop(|_| true)) {
-            assert!(left.lock().unwrap().insert(number));
+        while let Some(index) = stack().pop().or_else(|| queue().pop(|_| true)) {
+            assert!(left.lock().unwrap().insert(index));
         }
         assert_eq!(left.lock().unwrap().len(), (COUNT - 1) as usize);
     }

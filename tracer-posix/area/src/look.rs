@@ -192,7 +192,7 @@ impl Reading {
         claims: &mut Claims,
         slice: &Slice,
     ) -> bool {
-        for places in pool.places_by_window(*windows) {
+        for places in pool.chunks_by_window(*windows) {
             for place in places.into_iter().flatten() {
                 // Who emits writes to a chunk before it says so.
                 let is_there = || {
@@ -227,7 +227,7 @@ impl Reading {
         while let Some(present) = self.present.get(*chunks).copied() {
             *chunks += 1;
             let found = pool
-                .place(present.ordinal)
+                .chunk_ref(present.ordinal)
                 .and_then(|place| self.stand(present, &place, area, look.now, look.has_restarted));
             if let Some((stand, left)) = found {
                 look.settled = look.settled.min(self.settled_in(present.ordinal));
@@ -308,6 +308,6 @@ impl Reading {
 
 /// The number of the chunk that was closed last, or of one before it.
 fn last_closing(pool: &Pool<'_, AreaWindows<'_>>) -> Option<u64> {
-    let newest = links::number_of(pool.control.newest.load(Acquire))?;
-    Some(pool.place(newest)?.header.closing.load(Acquire))
+    let newest = links::index_of(pool.control.newest.load(Acquire))?;
+    Some(pool.chunk_ref(newest)?.header.closing.load(Acquire))
 }

@@ -40,10 +40,10 @@ use tracer_common::area::{
 use tracer_common::event_type::EventTypeId;
 
 use super::atomics::{AtomicU64, EnteringEntry, StreamControl, fence};
+use super::chunk_ref::{ChunkRef, Shape};
 use super::identity::{IDENTITY_TAKES, Identity};
 use super::links::{self, Links, Queue, Stack};
 use super::mapping::{self, Parts};
-use super::place::{Place, Shape};
 
 /// Where windows are mapped.
 pub(super) trait Windows: Copy {
@@ -91,11 +91,11 @@ impl Entered<'_> {
 
 impl<'a, W: Windows> Pool<'a, W> {
     /// Notes that this thread is about to change the pool; `None` where the stream has ended, or too many
-    /// threads do. `tell` is told of each entry before it is tried.
+    /// threads do. `report` gets each entry before it is tried.
     pub(super) fn enter(
         &self,
         identity: Identity,
-        tell: impl Fn(&EnteringEntry),
+        report: impl Fn(&EnteringEntry),
     ) -> Option<Entered<'a>> {
         let word = identity.entry_word();
         let first = usize::try_from(identity.tid.unsigned_abs()).unwrap_or(0);
@@ -105,7 +105,7 @@ impl<'a, W: Windows> Pool<'a, W> {
                     .entering(self.slot, (first + step) % ENTERING_SLOTS)
             })
             .find(|entry| {
-                tell(entry);
+                report(entry);
                 let thread = &entry.thread;
                 thread.compare_exchange(0, word, SeqCst, Relaxed).is_ok()
             })?;
@@ -120,10 +120,10 @@ impl<'a, W: Windows> Pool<'a, W> {
     }
 
     /// Where a chunk is. `None` where there is no such chunk, or it cannot be mapped.
-    pub(super) fn place(&self, ordinal: u32) -> Option<Place<'a>> {
-        let (window, index) = self.shape.place(ordinal);
+    pub(super) fn chunk_ref(&self, ordinal: u32) -> Option<ChunkRef<'a>> {
+        let (window, index) = self.shape.window_and_index(ordinal);
         let base = self.windows.base(self.window(window)?)?;
-        Some(self.shape.place_within(ordinal, base, index))
+        Some(self.shape.chunk_within(ordinal, base, index))
     }
 
     /// The stream's n-th window, if it has so many.
@@ -135,10 +135,10 @@ impl<'a, W: Windows> Pool<'a, W> {
 
     /// Every chunk that was ever handed out, window by window of the stream, from the n-th on; `None` of a window in which none
     /// was.
-    pub(super) fn places_by_window(
+    pub(super) fn chunks_by_window(
         &self,
         first: usize,
-    ) -> impl Iterator<Item = Option<impl Iterator<Item = Place<'a>>>> {
+    ) -> impl Iterator<Item = Option<impl Iterator<Item = ChunkRef<'a>>>> {
         let pool = *self;
         let fresh = self.control.fresh.load(Acquire);
         // In a stream that is no more than a slot, or a hostile one's, the list of windows ends before.
@@ -152,8 +152,8 @@ impl<'a, W: Windows> Pool<'a, W> {
                 }
                 let base = pool.windows.base(window)?;
                 Some(ordinals.map(move |ordinal| {
-                    let (_, index) = pool.shape.place(ordinal);
-                    pool.shape.place_within(ordinal, base, index)
+                    let (_, index) = pool.shape.window_and_index(ordinal);
+                    pool.shape.chunk_within(ordinal, base, index)
                 }))
             })
     }
@@ -173,7 +173,7 @@ impl<'a, W: Windows> Pool<'a, W> {
     pub(super) fn first_closing(&self) -> Option<u64> {
         for _ in 0..AT_ONCE {
             let oldest = self.control.oldest.load(Acquire);
-            let closing = self.order(links::number_of(oldest)?)?.load(Acquire);
+            let closing = self.order(links::index_of(oldest)?)?.load(Acquire);
             if self.control.oldest.load(Acquire) == oldest {
                 return Some(closing);
             }
@@ -203,51 +203,51 @@ impl<'a, W: Windows> Pool<'a, W> {
     }
 
     /// Gives `identity` a chunk with room for an event with so much data; `old` is the one that it had. That one is
-    /// closed; where there is no other to be had it is left as it is. `tell` is told of each chunk before it is opened.
+    /// closed; where there is no other to be had it is left as it is. `report` gets each chunk before it is opened.
     pub(super) fn open(
         &self,
         identity: Identity,
         is_restartable: bool,
         data_length: usize,
-        old: Option<&Place<'a>>,
-        tell: impl Fn(&Place<'a>),
-    ) -> Option<Place<'a>> {
-        if let Some(place) = self.take_ended(identity, data_length, &tell) {
+        old: Option<&ChunkRef<'a>>,
+        report: impl Fn(&ChunkRef<'a>),
+    ) -> Option<ChunkRef<'a>> {
+        if let Some(chunk_ref) = self.take_ended(identity, data_length, &report) {
             if let Some(old) = old {
                 let (chain, _events) = self.close(old);
                 self.put_chain_back(chain);
             }
-            self.go_on(&place, identity, is_restartable);
-            return Some(place);
+            self.go_on(&chunk_ref, identity, is_restartable);
+            return Some(chunk_ref);
         }
-        let place = self.take_free()?;
+        let chunk_ref = self.take_free()?;
         let (chain, first) = match old {
             Some(old) => self.close(old),
             None => {
                 let Some(chain) = self.take_chain() else {
-                    self.put_back(&place);
+                    self.put_back(&chunk_ref);
                     return None;
                 };
                 let closed = self.parts.chain(chain).map(|chain| &chain.closed);
                 (chain, closed.map_or(0, |closed| closed.load(Relaxed)))
             }
         };
-        tell(&place);
-        self.begin(&place, identity, is_restartable, (chain, first));
-        Some(place)
+        report(&chunk_ref);
+        self.begin(&chunk_ref, identity, is_restartable, (chain, first));
+        Some(chunk_ref)
     }
 
     /// Leaves a chunk to whoever needs one: its thread has ended, or has another one.
-    pub(super) fn end(&self, place: &Place<'a>) {
-        if let Some(chunk) = place.chunk() {
+    pub(super) fn end(&self, chunk_ref: &ChunkRef<'a>) {
+        if let Some(chunk) = chunk_ref.chunk() {
             // A mark that is set is of an emission that its thread has left for good.
             chunk.abandon();
         }
-        if place.change(self.generation, chunk_state::OPEN, chunk_state::ENDED) {
+        if chunk_ref.change(self.generation, chunk_state::OPEN, chunk_state::ENDED) {
             self.control.writers.fetch_sub(1, Relaxed);
             // Before anybody can go on there: see `abandoned`.
             self.control.changes.fetch_add(1, Release);
-            self.ended().push(place.ordinal);
+            self.ended().push(chunk_ref.ordinal);
         }
     }
 
@@ -257,23 +257,23 @@ impl<'a, W: Windows> Pool<'a, W> {
         &self,
         identity: Identity,
         data_length: usize,
-        tell: impl Fn(&Place<'a>),
-    ) -> Option<Place<'a>> {
+        report: impl Fn(&ChunkRef<'a>),
+    ) -> Option<ChunkRef<'a>> {
         for _ in 0..AT_ONCE {
-            let place = self.place(self.ended().pop()?)?;
-            tell(&place);
+            let chunk_ref = self.chunk_ref(self.ended().pop()?)?;
+            report(&chunk_ref);
             // Before it is open: a chunk that is, and names a thread that has ended, has been abandoned.
-            self.name_writer(&place, identity);
+            self.name_writer(&chunk_ref, identity);
             // Whoever is killed here is counted as a writer for good, and never as less than none.
             self.control.writers.fetch_add(1, Relaxed);
-            if !place.change(self.generation, chunk_state::ENDED, chunk_state::OPEN) {
+            if !chunk_ref.change(self.generation, chunk_state::ENDED, chunk_state::OPEN) {
                 self.control.writers.fetch_sub(1, Relaxed);
                 continue;
             }
-            if place.chunk()?.has_room(data_length + IDENTITY_TAKES) {
-                return Some(place);
+            if chunk_ref.chunk()?.has_space(data_length + IDENTITY_TAKES) {
+                return Some(chunk_ref);
             }
-            let (chain, _events) = self.close(&place);
+            let (chain, _events) = self.close(&chunk_ref);
             self.put_chain_back(chain);
         }
         None
@@ -281,7 +281,7 @@ impl<'a, W: Windows> Pool<'a, W> {
 
     /// A chunk that is nobody's: one that was read, one that was never used, or else, where the oldest may be overwritten,
     /// the one that was closed first.
-    pub(super) fn take_free(&self) -> Option<Place<'a>> {
+    pub(super) fn take_free(&self) -> Option<ChunkRef<'a>> {
         let consumed = self.control.consumed.load(Acquire);
         let was_read = self.closed().pop(|closing| closing < consumed);
         let overwrites = self.control.mode.load(Relaxed) == pool_mode::OVERWRITE_OLDEST;
@@ -292,13 +292,13 @@ impl<'a, W: Windows> Pool<'a, W> {
                 .then(|| self.closed().pop(|_closing| true))
                 .flatten()
         })?;
-        let place = self.place(ordinal)?;
-        self.claim(&place).then_some(place)
+        let chunk_ref = self.chunk_ref(ordinal)?;
+        self.claim(&chunk_ref).then_some(chunk_ref)
     }
 
     /// Makes a chunk this thread's that nobody else has. Whoever reads it finds out.
-    fn claim(&self, place: &Place<'a>) -> bool {
-        let state = &place.header.state;
+    fn claim(&self, chunk_ref: &ChunkRef<'a>) -> bool {
+        let state = &chunk_ref.header.state;
         let word = state.load(Acquire);
         let is_own = chunk_state::generation_of(word) == self.generation;
         let is_free = !is_own
@@ -329,10 +329,12 @@ impl<'a, W: Windows> Pool<'a, W> {
             let Some(ordinal) = self.closed().pop(|closing| closing < consumed) else {
                 return;
             };
-            let claimed = self.place(ordinal).filter(|place| self.claim(place));
-            let Some(place) = claimed else { return };
-            mapping::release(place.base, place.bytes);
-            if !place.change(self.generation, chunk_state::CLAIMED, chunk_state::UNUSED) {
+            let claimed = self
+                .chunk_ref(ordinal)
+                .filter(|chunk_ref| self.claim(chunk_ref));
+            let Some(chunk_ref) = claimed else { return };
+            mapping::release(chunk_ref.base, chunk_ref.bytes);
+            if !chunk_ref.change(self.generation, chunk_state::CLAIMED, chunk_state::UNUSED) {
                 return;
             }
             self.released().push(ordinal);
@@ -340,13 +342,13 @@ impl<'a, W: Windows> Pool<'a, W> {
     }
 
     /// A chunk that was claimed goes back to those that are free.
-    fn put_back(&self, place: &Place<'a>) {
-        place.header.first.store(0, Relaxed);
-        if let Some(chunk) = place.chunk() {
-            chunk.clear(place.ordinal, 0);
+    fn put_back(&self, chunk_ref: &ChunkRef<'a>) {
+        chunk_ref.header.first.store(0, Relaxed);
+        if let Some(chunk) = chunk_ref.chunk() {
+            chunk.clear(chunk_ref.ordinal, 0);
         }
-        if place.change(self.generation, chunk_state::CLAIMED, chunk_state::CLOSED) {
-            self.closed().push(place.ordinal);
+        if chunk_ref.change(self.generation, chunk_state::CLAIMED, chunk_state::CLOSED) {
+            self.closed().push(chunk_ref.ordinal);
         }
     }
 
@@ -362,9 +364,9 @@ impl<'a, W: Windows> Pool<'a, W> {
         // Looked for before it is counted: where the area is used up, nothing is.
         let next = control.fresh.load(Acquire);
         may_have(next)?;
-        self.provide_window(self.shape.place(next).0)?;
+        self.provide_window(self.shape.window_and_index(next).0)?;
         let ordinal = control.fresh.fetch_update(AcqRel, Acquire, may_have).ok()?;
-        self.provide_window(self.shape.place(ordinal).0)?;
+        self.provide_window(self.shape.window_and_index(ordinal).0)?;
         Some(ordinal)
     }
 
@@ -402,20 +404,20 @@ impl<'a, W: Windows> Pool<'a, W> {
     /// A chunk that was claimed is this thread's from now on.
     fn begin(
         &self,
-        place: &Place<'a>,
+        chunk_ref: &ChunkRef<'a>,
         identity: Identity,
         is_restartable: bool,
         (chain, first): (u32, u64),
     ) {
-        let header = place.header;
+        let header = chunk_ref.header;
         header.chain.store(chain, Relaxed);
         header.first.store(first, Relaxed);
         header.refused.store(0, Relaxed);
         header.restartable.store(is_restartable.into(), Relaxed);
-        self.name_writer(place, identity);
+        self.name_writer(chunk_ref, identity);
         let opened = self.control.changes.fetch_add(1, AcqRel);
-        if let Some(chunk) = place.chunk() {
-            chunk.clear(place.ordinal, opened);
+        if let Some(chunk) = chunk_ref.chunk() {
+            chunk.clear(chunk_ref.ordinal, opened);
             chunk.write_identity(EventTypeId(IDENTITY_RECORD), &identity.to_bytes());
         }
         let turn = chunk_state::turn_of(header.state.load(Relaxed));
@@ -426,20 +428,20 @@ impl<'a, W: Windows> Pool<'a, W> {
     }
 
     /// Says whose the chunk is. It is not open: nobody has it but who says so.
-    fn name_writer(&self, place: &Place<'a>, identity: Identity) {
+    fn name_writer(&self, chunk_ref: &ChunkRef<'a>, identity: Identity) {
         let changes = self.control.changes.fetch_add(1, AcqRel);
-        if let Some(chunk) = place.chunk() {
+        if let Some(chunk) = chunk_ref.chunk() {
             chunk.set_home(identity.home, changes);
         }
-        let thread = &place.header.thread;
+        let thread = &chunk_ref.header.thread;
         thread.store(identity.thread_word(), Release);
     }
 
     /// A chunk of an ended thread is this thread's from now on.
-    fn go_on(&self, place: &Place<'a>, identity: Identity, is_restartable: bool) {
-        let header = place.header;
+    fn go_on(&self, chunk_ref: &ChunkRef<'a>, identity: Identity, is_restartable: bool) {
+        let header = chunk_ref.header;
         header.restartable.store(is_restartable.into(), Relaxed);
-        if let Some(chunk) = place.chunk() {
+        if let Some(chunk) = chunk_ref.chunk() {
             chunk.write_identity(EventTypeId(IDENTITY_RECORD), &identity.to_bytes());
         }
         self.control.changes.fetch_add(1, Release);
@@ -447,17 +449,17 @@ impl<'a, W: Windows> Pool<'a, W> {
 
     /// Closes a chunk of this thread's. Gives its chain back, which has none now, and the chain's events up to here: the
     /// chunk may be anybody's as soon as it is closed, and say something else.
-    fn close(&self, place: &Place<'a>) -> (u32, u64) {
-        let chain = place.header.chain.load(Relaxed);
-        let events = place.events_of_chain();
+    fn close(&self, chunk_ref: &ChunkRef<'a>) -> (u32, u64) {
+        let chain = chunk_ref.header.chain.load(Relaxed);
+        let events = chunk_ref.events_of_chain();
         if let Some(chain) = self.parts.chain(chain) {
             chain.closed.store(events, Release);
             // It may go on in another chunk without having been in a list: see `stranded`.
             links::touch(&chain.link);
         }
-        if place.change(self.generation, chunk_state::OPEN, chunk_state::CLOSED) {
+        if chunk_ref.change(self.generation, chunk_state::OPEN, chunk_state::CLOSED) {
             self.control.writers.fetch_sub(1, Relaxed);
-            self.closed().push(place.ordinal);
+            self.closed().push(chunk_ref.ordinal);
             self.control.changes.fetch_add(1, Release);
         }
         (chain, events)
@@ -499,12 +501,14 @@ impl<'a, W: Windows> Pool<'a, W> {
 }
 
 impl<W: Windows> Links for Pool<'_, W> {
-    fn link(&self, number: u32) -> Option<&AtomicU64> {
-        self.place(number).map(|place| &place.header.next)
+    fn link(&self, index: u32) -> Option<&AtomicU64> {
+        self.chunk_ref(index)
+            .map(|chunk_ref| &chunk_ref.header.next)
     }
 
-    fn order(&self, number: u32) -> Option<&AtomicU64> {
-        self.place(number).map(|place| &place.header.closing)
+    fn order(&self, index: u32) -> Option<&AtomicU64> {
+        self.chunk_ref(index)
+            .map(|chunk_ref| &chunk_ref.header.closing)
     }
 }
 
@@ -512,12 +516,12 @@ impl<W: Windows> Links for Pool<'_, W> {
 pub(super) struct ChainCursors<'a>(Parts<'a>);
 
 impl Links for ChainCursors<'_> {
-    fn link(&self, number: u32) -> Option<&AtomicU64> {
-        self.0.chain(number).map(|chain| &chain.link)
+    fn link(&self, index: u32) -> Option<&AtomicU64> {
+        self.0.chain(index).map(|chain| &chain.link)
     }
 
     /// ChainCursors are only stacked.
-    fn order(&self, _number: u32) -> Option<&AtomicU64> {
+    fn order(&self, _index: u32) -> Option<&AtomicU64> {
         None
     }
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use tracer_common::area::{DATA_OFFSET, WINDOW_BYTES};
 
+use super::chunk_ref::ChunkRef;
 use super::mapping::Mapping;
-use super::place::Place;
 use super::pool::Windows;
 use super::windows::OwnWindows;
 
@@ -35,7 +35,7 @@ const HEADERS_LOOKED_AT: usize = 4096;
 static MAPPED_IN_ALL: AtomicUsize = AtomicUsize::new(0);
 
 /// Windows of another process's area, each mapped when it is looked at. None is given up while this is borrowed: so a
-/// [`Place`] in one, which borrows it, never outlives it.
+/// [`ChunkRef`] in one, which borrows it, never outlives it.
 #[derive(Debug)]
 pub(super) struct MappedWindows {
     file: OwnedFd,
@@ -200,7 +200,7 @@ const MOST_UNTRUE: usize = 64;
 
 impl Claims {
     /// Whether a chunk was written to.
-    pub(super) fn is_true(&mut self, windows: &AreaWindows<'_>, place: &Place<'_>) -> bool {
+    pub(super) fn is_true(&mut self, windows: &AreaWindows<'_>, place: &ChunkRef<'_>) -> bool {
         let is_true = self.untrue < MOST_UNTRUE && windows.is_written(place.base);
         self.untrue += usize::from(!is_true);
         is_true

@@ -11,11 +11,11 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use super::abandoned::Abandoned;
 use super::chains::ChainCursors;
 use super::chunk_reader::{ChainCursor, ChunkCursor, Reader};
+use super::chunk_ref::ChunkRef;
 use super::find::Area;
 use super::identity::thread_of;
 use super::look::Slice;
 use super::names::own_pid;
-use super::place::Place;
 use super::pool::Pool;
 use super::reader_windows::AreaWindows;
 use super::round::{Present, Round, Run, Stand};
@@ -154,7 +154,7 @@ impl Reading {
     pub(super) fn stand(
         &mut self,
         present: Present,
-        place: &Place<'_>,
+        place: &ChunkRef<'_>,
         area: &Area,
         now: u64,
         has_restarted: bool,

@@ -9,12 +9,12 @@ use tracer_common::area::{
 
 use super::alive::own_pid_namespace;
 use super::allowance::Allowance;
+use super::chunk_ref::{ChunkRef, Shape};
 use super::find::Area;
 use super::identity::{entered, thread_of};
 use super::liveness;
 use super::mapping::{self, Parts};
 use super::names::own_pid;
-use super::place::{Place, Shape};
 use super::pool::{Pool, Windows};
 use super::process;
 use super::reader_windows::Claims;
@@ -161,7 +161,7 @@ impl Ended<'_> {
             windows: self.area.windows(),
         };
         let mut claims = Claims::default();
-        let mut is_under_way = |place: Place<'_>| {
+        let mut is_under_way = |place: ChunkRef<'_>| {
             let word = place.header.state.load(Acquire);
             let is_open = chunk_state::generation_of(word) == self.generation
                 && chunk_state::of(word) == chunk_state::OPEN;
@@ -177,7 +177,7 @@ impl Ended<'_> {
                     .is_some_and(|chunk| chunk.under_way().is_some())
                 && !self.area.has_ended(thread)
         };
-        pool.places_by_window(0).any(|places| {
+        pool.chunks_by_window(0).any(|places| {
             allowance.is_spent() || places.into_iter().flatten().any(&mut is_under_way)
         })
     }

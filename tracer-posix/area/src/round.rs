@@ -8,7 +8,7 @@ use std::sync::atomic::fence;
 use tracer_common::area::chunk_state;
 
 use super::chunk::Head;
-use super::place::Place;
+use super::chunk_ref::ChunkRef;
 use tracer_engine::event::MonotonicNs;
 
 /// A chunk as it was found.
@@ -110,7 +110,7 @@ impl Round {
 pub(super) fn present(
     generation: u32,
     changes: u64,
-    place: &Place<'_>,
+    place: &ChunkRef<'_>,
     is_there: impl FnOnce() -> bool,
 ) -> Option<Present> {
     let word = place.header.state.load(Acquire);

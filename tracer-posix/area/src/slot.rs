@@ -11,12 +11,12 @@ use tracer_common::area::{
 };
 
 use super::alive::{Identity, Life};
+use super::chunk_ref::Shape;
 use super::find::Area;
 use super::links;
 use super::liveness;
 use super::mapping::Parts;
 use super::names::own_pid;
-use super::place::Shape;
 use super::process;
 use super::retire;
 use tracer_engine::StreamFullPolicy;

@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use tracer_common::area::chunk_state;
 
-use super::place::Place;
+use super::chunk_ref::ChunkRef;
 
-impl Place<'_> {
+impl ChunkRef<'_> {
     /// Events of its chain up to its end, those refused included.
     pub(super) fn events_of_chain(&self) -> u64 {
         let events = self.chunk().map_or(0, |chunk| chunk.head().events());

@@ -29,11 +29,11 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use tracer_common::area::{ENTERING_SLOTS, LEFT_FOR_GOOD, chunk_state};
 
 use super::atomics::EnteringEntry;
+use super::chunk_ref::ChunkRef;
 use super::identity::entered;
-use super::links::{Links, Stack, number_of};
+use super::links::{Links, Stack, index_of};
 use super::liveness::is_gone;
 use super::look::Slice;
-use super::place::Place;
 use super::pool::Pool;
 use super::reader_windows::AreaWindows;
 use super::slot;
@@ -181,10 +181,10 @@ impl Notes {
         let mut chunks = Vec::new();
         let mut in_use = HashSet::new();
         let mut count = 0;
-        for places in pool.places_by_window(0) {
-            for place in places.into_iter().flatten() {
-                chunks.extend(note(pool, &place));
-                in_use.extend(chain_in_use(pool, &place));
+        for of_window in pool.chunks_by_window(0) {
+            for chunk_ref in of_window.into_iter().flatten() {
+                chunks.extend(note(pool, &chunk_ref));
+                in_use.extend(chain_in_use(pool, &chunk_ref));
                 count += 1;
             }
             if slice.is_spent() {
@@ -194,12 +194,12 @@ impl Notes {
         let closed = closed(pool, &chunks)?;
         chunks.retain(|(ordinal, ..)| !closed.contains(ordinal));
         let listed = [
-            numbers(&pool.ended(), count, || slice.is_spent())?,
-            numbers(&pool.released(), count, || slice.is_spent())?,
+            indices(&pool.ended(), count, || slice.is_spent())?,
+            indices(&pool.released(), count, || slice.is_spent())?,
         ];
         let listed: HashSet<u32> = listed.into_iter().flatten().collect();
         chunks.retain(|(ordinal, ..)| !listed.contains(ordinal));
-        in_use.extend(numbers(&pool.free_chains(), chains.len(), || {
+        in_use.extend(indices(&pool.free_chains(), chains.len(), || {
             slice.is_spent()
         })?);
         chains.retain(|(chain, ..)| !in_use.contains(chain));
@@ -249,10 +249,10 @@ impl Notes {
             if slice.is_spent() {
                 return false;
             }
-            if let Some(place) = pool.place(known.0)
-                && note(pool, &place) == Some(known)
+            if let Some(chunk_ref) = pool.chunk_ref(known.0)
+                && note(pool, &chunk_ref) == Some(known)
             {
-                put_into_list(pool, &place, known.1);
+                put_into_list(pool, &chunk_ref, known.1);
             }
         }
         if self.chains.is_empty() {
@@ -260,9 +260,9 @@ impl Notes {
         }
         // Some are in use by now. One that moves meanwhile has another link afterwards.
         let mut in_use = HashSet::new();
-        for places in pool.places_by_window(0) {
-            let places = places.into_iter().flatten();
-            in_use.extend(places.filter_map(|place| chain_in_use(pool, &place)));
+        for of_window in pool.chunks_by_window(0) {
+            let chunks = of_window.into_iter().flatten();
+            in_use.extend(chunks.filter_map(|chunk_ref| chain_in_use(pool, &chunk_ref)));
             if slice.is_spent() {
                 return false;
             }
@@ -287,17 +287,17 @@ fn closed(pool: &Pool<'_, AreaWindows<'_>>, chunks: &[Note]) -> Option<HashSet<u
     let links = chunks.iter().map(|(ordinal, _, link)| (*ordinal, *link));
     let mut links: HashMap<u32, u64> = links.collect();
     let mut closed = HashSet::new();
-    let mut next = number_of(pool.control.oldest.load(Acquire));
+    let mut next = index_of(pool.control.oldest.load(Acquire));
     next?;
-    while let Some((number, link)) = next.and_then(|number| links.remove_entry(&number)) {
-        closed.insert(number);
-        next = number_of(link);
+    while let Some((index, link)) = next.and_then(|index| links.remove_entry(&index)) {
+        closed.insert(index);
+        next = index_of(link);
     }
     Some(closed)
 }
 
-/// The numbers in a stack as of one moment; `None` where it changes meanwhile, there are more than `most`, or the time is spent.
-fn numbers<L: Links>(
+/// The indices in a stack as of one moment; `None` where it changes meanwhile, there are more than `most`, or the time is spent.
+fn indices<L: Links>(
     stack: &Stack<'_, L>,
     most: usize,
     is_spent: impl Fn() -> bool,
@@ -306,43 +306,43 @@ fn numbers<L: Links>(
     linked(&stack.links, top, most, is_spent).filter(|_| stack.top.load(Acquire) == top)
 }
 
-/// The numbers in a list whose first one this word has.
+/// The indices in a list whose first one this word has.
 fn linked(
     links: &impl Links,
     first: u64,
     most: usize,
     is_spent: impl Fn() -> bool,
 ) -> Option<Vec<u32>> {
-    let mut numbers = Vec::new();
-    let mut next = number_of(first);
-    while let Some(number) = next {
-        if numbers.len() == most || is_spent() {
+    let mut indices = Vec::new();
+    let mut next = index_of(first);
+    while let Some(index) = next {
+        if indices.len() == most || is_spent() {
             return None;
         }
-        numbers.push(number);
-        next = number_of(links.link(number)?.load(Acquire));
+        indices.push(index);
+        next = index_of(links.link(index)?.load(Acquire));
     }
-    Some(numbers)
+    Some(indices)
 }
 
 /// A chunk that is nobody's if it is in no list and nobody has it in hand.
-fn note(pool: &Pool<'_, AreaWindows<'_>>, place: &Place<'_>) -> Option<Note> {
-    let link = place.header.next.load(Acquire);
-    let state = place.header.state.load(Acquire);
+fn note(pool: &Pool<'_, AreaWindows<'_>>, chunk_ref: &ChunkRef<'_>) -> Option<Note> {
+    let link = chunk_ref.header.next.load(Acquire);
+    let state = chunk_ref.header.state.load(Acquire);
     let is_open = chunk_state::generation_of(state) == pool.generation
         && chunk_state::of(state) == chunk_state::OPEN;
-    (!is_open).then_some((place.ordinal, state, link))
+    (!is_open).then_some((chunk_ref.ordinal, state, link))
 }
 
 /// The chain whose next event may be in this chunk.
-fn chain_in_use(pool: &Pool<'_, AreaWindows<'_>>, place: &Place<'_>) -> Option<u32> {
-    let state = place.header.state.load(Acquire);
+fn chain_in_use(pool: &Pool<'_, AreaWindows<'_>>, chunk_ref: &ChunkRef<'_>) -> Option<u32> {
+    let state = chunk_ref.header.state.load(Acquire);
     let may_go_on = chunk_state::generation_of(state) == pool.generation
         && matches!(
             chunk_state::of(state),
             chunk_state::OPEN | chunk_state::ENDED
         );
-    may_go_on.then(|| place.header.chain.load(Relaxed))
+    may_go_on.then(|| chunk_ref.header.chain.load(Relaxed))
 }
 
 /// The stream's chains.
@@ -356,14 +356,14 @@ fn chains_of(pool: &Pool<'_, AreaWindows<'_>>) -> Vec<LaneNote> {
 }
 
 /// Puts a chunk that is nobody's where one of its state belongs.
-fn put_into_list(pool: &Pool<'_, AreaWindows<'_>>, place: &Place<'_>, state: u64) {
+fn put_into_list(pool: &Pool<'_, AreaWindows<'_>>, chunk_ref: &ChunkRef<'_>, state: u64) {
     let is_own = chunk_state::generation_of(state) == pool.generation;
     match chunk_state::of(state) {
         chunk_state::ENDED if is_own => {
-            pool.ended().push(place.ordinal);
+            pool.ended().push(chunk_ref.ordinal);
         }
         chunk_state::CLOSED if is_own => {
-            pool.closed().push(place.ordinal);
+            pool.closed().push(chunk_ref.ordinal);
             pool.control.changes.fetch_add(1, Release);
         }
         _ => {
@@ -373,12 +373,12 @@ fn put_into_list(pool: &Pool<'_, AreaWindows<'_>>, place: &Place<'_>, state: u64
                 0
             };
             let unused = chunk_state::word(pool.generation, turn, chunk_state::UNUSED);
-            let word = &place.header.state;
+            let word = &chunk_ref.header.state;
             if word
                 .compare_exchange(state, unused, AcqRel, Relaxed)
                 .is_ok()
             {
-                pool.released().push(place.ordinal);
+                pool.released().push(chunk_ref.ordinal);
             }
         }
     }
@@ -460,7 +460,7 @@ mod tests {
         pool.enter(who, |_| {}).unwrap()
     }
 
-    fn open<'a>(pool: &Pool<'a, AreaWindows<'a>>) -> Place<'a> {
+    fn open<'a>(pool: &Pool<'a, AreaWindows<'a>>) -> ChunkRef<'a> {
         pool.open(living(), true, 8, None, |_| {}).unwrap()
     }
 
@@ -475,8 +475,8 @@ mod tests {
     fn in_lists(pool: &Pool<'_, AreaWindows<'_>>) -> [Vec<u32>; 3] {
         [
             linked(pool, pool.control.oldest.load(Relaxed), 1000, || false).unwrap(),
-            numbers(&pool.ended(), 1000, || false).unwrap(),
-            numbers(&pool.released(), 1000, || false).unwrap(),
+            indices(&pool.ended(), 1000, || false).unwrap(),
+            indices(&pool.released(), 1000, || false).unwrap(),
         ]
     }
 
@@ -533,7 +533,7 @@ mod tests {
         assert_eq!(pool.ended().pop(), Some(held));
         look(&mut stranded, &scene);
         assert_eq!(in_lists(&pool)[1], [] as [u32; 0], "somebody has it");
-        let free = numbers(&pool.free_chains(), 100, || false).unwrap();
+        let free = indices(&pool.free_chains(), 100, || false).unwrap();
         assert!(!free.contains(&chain), "{free:?}");
         pool.ended().push(held);
         other.leave();
@@ -585,7 +585,7 @@ mod tests {
         let first = open(&pool).ordinal;
         let _left_for_good = enter(&pool, thread(NOBODY, HERE));
         pool.released().push(first);
-        let link = &pool.place(first).unwrap().header.next;
+        let link = &pool.chunk_ref(first).unwrap().header.next;
         link.store(super::super::links::word(first), Relaxed);
         pool.control.fresh.store(u32::MAX, Relaxed);
         look(&mut Stranded::new(), &scene);

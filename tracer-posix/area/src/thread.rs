@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, compiler_fence};
 use tracer_common::area::{LEFT_FOR_GOOD, STREAM_SLOTS, StreamControl, chunk_state, emitters};
 
 use super::chunk::Chunk;
+use super::chunk_ref::{ChunkRef, Shape};
 use super::errno;
 use super::identity::Identity;
 use super::in_hand::{Change, InHand};
 use super::mapping::Parts;
-use super::place::{Place, Shape};
 use super::pool::Pool;
 use super::process;
 use super::tls;
@@ -259,7 +259,7 @@ impl ThreadState {
             change.set_old(per_stream.chunk.load(Relaxed));
             // Out of a handler's hands.
             let old = NonNull::new(per_stream.chunk.swap(std::ptr::null_mut(), AcqRel))
-                .map(|base| pool.shape.place_at(base));
+                .map(|base| pool.shape.chunk_at(base));
             let new = pool.open(
                 identity,
                 self.is_restartable(),
@@ -338,7 +338,7 @@ impl ThreadState {
         let Some(pool) = self.pool(per_stream, parts, slot) else {
             return false;
         };
-        let header = pool.shape.place_at(base).header;
+        let header = pool.shape.chunk_at(base).header;
         let state = header.state.load(Acquire);
         chunk_state::of(state) == chunk_state::OPEN
             && chunk_state::generation_of(state) == pool.generation
@@ -352,7 +352,7 @@ impl ThreadState {
         &self,
         per_stream: &PerStream,
         pool: &Pool<'static, OwnWindows>,
-        place: &Place<'static>,
+        place: &ChunkRef<'static>,
     ) {
         let (none, base) = (std::ptr::null_mut(), place.base.as_ptr());
         if per_stream
@@ -368,7 +368,7 @@ impl ThreadState {
     pub(super) fn chunk(&self, per_stream: &PerStream) -> Option<Chunk<'static>> {
         let base = NonNull::new(per_stream.chunk.load(Relaxed))?;
         let shape = Shape::new(u32::try_from(per_stream.limit.get() + 8).ok()?)?;
-        shape.place_at(base).chunk()
+        shape.chunk_at(base).chunk()
     }
 
     /// Says of the thread's chunk that readers have to look at its mark from now on.
@@ -378,7 +378,7 @@ impl ThreadState {
             && let Ok(bytes) = u32::try_from(per_stream.limit.get() + 8)
             && let Some(shape) = Shape::new(bytes)
         {
-            shape.place_at(base).header.restartable.store(0, SeqCst);
+            shape.chunk_at(base).header.restartable.store(0, SeqCst);
         }
     }
 
@@ -394,7 +394,7 @@ impl ThreadState {
             && let Some(pool) = self.pool(per_stream, parts, slot)
         {
             self.change(&pool, parts, |_| {
-                let header = pool.shape.place_at(base).header;
+                let header = pool.shape.chunk_at(base).header;
                 header.refused.fetch_add(1, Relaxed);
             });
         }
@@ -426,7 +426,7 @@ impl ThreadState {
     /// Leaves a chunk of the stream's to whoever needs one.
     fn leave(&self, per_stream: &PerStream, parts: Parts<'static>, slot: usize, base: NonNull<u8>) {
         if let Some(pool) = self.pool(per_stream, parts, slot) {
-            self.change(&pool, parts, |_| pool.end(&pool.shape.place_at(base)));
+            self.change(&pool, parts, |_| pool.end(&pool.shape.chunk_at(base)));
         }
     }
 

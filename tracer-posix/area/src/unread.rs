@@ -21,7 +21,7 @@ impl Reading {
         let is_over = || Instant::now() >= end;
         let mut claims = Claims::default();
         let mut chunks = Vec::new();
-        for places in pool.places_by_window(0) {
+        for places in pool.chunks_by_window(0) {
             for place in places.into_iter().flatten() {
                 let is_there = || {
                     self.chunks.contains_key(&place.ordinal)

@@ -100,8 +100,8 @@ mod area {
     mod mapping {
         pub(in crate::area) use super::stand_ins::{Parts, release};
     }
-    mod place {
-        pub(in crate::area) use super::stand_ins::{Place, Shape};
+    mod chunk_ref {
+        pub(in crate::area) use super::stand_ins::{ChunkRef, Shape};
     }
     mod reader_windows {
         pub(in crate::area) use super::stand_ins::AreaWindows;

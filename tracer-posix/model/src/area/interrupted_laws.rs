@@ -95,8 +95,10 @@ impl Scene {
 fn in_hand(pool: &AnyPool<'_>) -> [HashSet<u32>; 2] {
     let control = pool.control;
     let is = |ordinal: u32, wanted: u32| {
-        let place = pool.place(ordinal);
-        place.is_some_and(|place| chunk_state::of(place.header.state.load(Acquire)) == wanted)
+        let chunk_ref = pool.chunk_ref(ordinal);
+        chunk_ref.is_some_and(|chunk_ref| {
+            chunk_state::of(chunk_ref.header.state.load(Acquire)) == wanted
+        })
     };
     let lists: HashSet<u32> = [&control.oldest, &control.ended, &control.released]
         .into_iter()
@@ -109,8 +111,8 @@ fn in_hand(pool: &AnyPool<'_>) -> [HashSet<u32>; 2] {
     let free = listed(&pool.free_chains().links, control.free_chains.load(Acquire));
     let in_use = all
         .filter(|ordinal| is(*ordinal, chunk_state::OPEN) || is(*ordinal, chunk_state::ENDED))
-        .filter_map(|ordinal| pool.place(ordinal))
-        .map(|place| place.header.chain.load(Acquire));
+        .filter_map(|ordinal| pool.chunk_ref(ordinal))
+        .map(|chunk_ref| chunk_ref.header.chain.load(Acquire));
     let used: HashSet<u32> = free.into_iter().chain(in_use).collect();
     let chains = 0..pool.parts.header().chain_count.load(Acquire);
     [
@@ -456,9 +458,9 @@ fn changed_under_the_reader([first, second]: [usize; 2]) -> [bool; 2] {
 /// The chunks that are open.
 fn open(pool: &AnyPool<'_>) -> Vec<u32> {
     let is_open = |ordinal: &u32| {
-        let place = pool.place(*ordinal);
-        place.is_some_and(|place| {
-            chunk_state::of(place.header.state.load(Acquire)) == chunk_state::OPEN
+        let chunk_ref = pool.chunk_ref(*ordinal);
+        chunk_ref.is_some_and(|chunk_ref| {
+            chunk_state::of(chunk_ref.header.state.load(Acquire)) == chunk_state::OPEN
         })
     };
     let all = 0..pool.control.fresh.load(Acquire);
@@ -571,8 +573,9 @@ fn gone_on_with([stop, access]: [usize; 2]) -> [bool; 2] {
     let pool = scene.pool();
     // Those who live keep theirs.
     for ordinal in listed(&pool, pool.control.ended.load(Acquire)) {
-        let place = pool.place(ordinal);
-        let state = place.map(|place| chunk_state::of(place.header.state.load(Acquire)));
+        let chunk_ref = pool.chunk_ref(ordinal);
+        let state =
+            chunk_ref.map(|chunk_ref| chunk_state::of(chunk_ref.header.state.load(Acquire)));
         assert_eq!(state, Some(chunk_state::ENDED), "it is open as well");
     }
     if !is_stopped.get() {
@@ -589,8 +592,9 @@ fn gone_on_with([stop, access]: [usize; 2]) -> [bool; 2] {
 fn held_by(pool: &AnyPool<'_>, tid: i32) -> Vec<u32> {
     let own = u64::from(tid.unsigned_abs());
     let names = |ordinal: &u32| {
-        let place = pool.place(*ordinal);
-        place.is_some_and(|place| place.header.thread.load(Acquire) & 0xffff_ffff == own)
+        let chunk_ref = pool.chunk_ref(*ordinal);
+        chunk_ref
+            .is_some_and(|chunk_ref| chunk_ref.header.thread.load(Acquire) & 0xffff_ffff == own)
     };
     open(pool).into_iter().filter(names).collect()
 }

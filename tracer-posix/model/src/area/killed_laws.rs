@@ -10,11 +10,11 @@ use loom::thread;
 use tracer_common::area::{chunk_state, home};
 
 use super::abandoned::Abandoned;
+use super::chunk_ref::ChunkRef;
 use super::identity::Identity;
 use super::laws::joined;
-use super::links::{Links, number_of};
+use super::links::{Links, index_of};
 use super::look::Slice;
-use super::place::Place;
 use super::pool::Pool;
 use super::reader_windows::AreaWindows;
 use super::stand_ins::{GENERATION, World};
@@ -48,7 +48,7 @@ pub(super) struct User<'a> {
     pub(super) world: &'a World,
     tid: i32,
     pub(super) home: u64,
-    pub(super) place: Option<Place<'a>>,
+    pub(super) chunk_ref: Option<ChunkRef<'a>>,
 }
 
 impl<'a> User<'a> {
@@ -58,13 +58,13 @@ impl<'a> User<'a> {
 
     /// One who has this chunk.
     pub(super) fn with(world: &'a World, tid: i32, own: &[u32]) -> Self {
-        let place = own.first().and_then(|own| world.pool().place(*own));
+        let chunk_ref = own.first().and_then(|own| world.pool().chunk_ref(*own));
         let home = home::word(HERE, 0);
         Self {
             world,
             tid,
             home,
-            place,
+            chunk_ref,
         }
     }
 
@@ -84,9 +84,9 @@ impl<'a> User<'a> {
             return;
         };
         self.expect_own();
-        let old = self.place.as_ref();
+        let old = self.chunk_ref.as_ref();
         let new = pool.open(self.identity(), true, data_length, old, |_| {});
-        self.place = new.or(self.place);
+        self.chunk_ref = new.or(self.chunk_ref);
         entered.leave();
         self.expect_own();
     }
@@ -95,21 +95,21 @@ impl<'a> User<'a> {
     pub(super) fn leave(&mut self) {
         self.expect_own();
         let pool = self.world.pool();
-        let Some(place) = self.place.take() else {
+        let Some(chunk_ref) = self.chunk_ref.take() else {
             return;
         };
         if let Some(entered) = pool.enter(self.identity(), |_| {}) {
-            pool.end(&place);
+            pool.end(&chunk_ref);
             entered.leave();
         }
     }
 
     /// Nobody has its chunk but itself.
     pub(super) fn expect_own(&self) {
-        if let Some(place) = &self.place {
-            let state = place.header.state.load(Acquire);
+        if let Some(chunk_ref) = &self.chunk_ref {
+            let state = chunk_ref.header.state.load(Acquire);
             assert_eq!(chunk_state::of(state), chunk_state::OPEN, "taken away");
-            let thread = place.header.thread.load(Relaxed);
+            let thread = chunk_ref.header.thread.load(Relaxed);
             assert_eq!(thread, self.identity().thread_word(), "given away");
         }
     }
@@ -148,13 +148,13 @@ impl Reader {
 
 /// Numbers of a list in which nobody is.
 pub(super) fn listed(links: &impl Links, first: u64) -> Vec<u32> {
-    let next = |number: &u32| number_of(links.link(*number)?.load(Acquire));
-    std::iter::successors(number_of(first), next)
+    let next = |index: &u32| index_of(links.link(*index)?.load(Acquire));
+    std::iter::successors(index_of(first), next)
         .take(20)
         .collect()
 }
 
-/// Nobody changes the pool any more. Each chunk and each chain is in one place: `held` are the chunks of those who live.
+/// Nobody changes the pool any more. Each chunk and each chain is in one chunk_ref: `held` are the chunks of those who live.
 pub(super) fn expect_order(pool: &AnyPool<'_>, held: &[u32]) {
     atomics::barrier();
     let [closed, ended, released] = [
@@ -169,9 +169,9 @@ pub(super) fn expect_order(pool: &AnyPool<'_>, held: &[u32]) {
     assert_eq!(all, Vec::from_iter(0..fresh), "{lists}");
 
     let state = |ordinal: u32| {
-        let place = pool.place(ordinal)?;
-        let chain = place.header.chain.load(Acquire);
-        Some((place.header.state.load(Acquire), chain))
+        let chunk_ref = pool.chunk_ref(ordinal)?;
+        let chain = chunk_ref.header.chain.load(Acquire);
+        Some((chunk_ref.header.state.load(Acquire), chain))
     };
     let are = |ordinals: &[u32], expected: u32| {
         ordinals.iter().all(|ordinal| {
@@ -214,7 +214,10 @@ pub(super) fn expect_order(pool: &AnyPool<'_>, held: &[u32]) {
 
 /// The chunk that somebody has who lives.
 pub(super) fn held(user: &User<'_>) -> Vec<u32> {
-    user.place.iter().map(|place| place.ordinal).collect()
+    user.chunk_ref
+        .iter()
+        .map(|chunk_ref| chunk_ref.ordinal)
+        .collect()
 }
 
 /// A pool of four chunks that was used: 0 and 1 are closed, 2 was left by its thread, and 3 was never used.

@@ -199,14 +199,14 @@ impl Windows for AreaWindows<'_> {
     }
 }
 
-/// `place::Shape`.
+/// `chunk_ref::Shape`.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     in_window: usize,
 }
 
 impl Shape {
-    pub(super) fn place(self, ordinal: u32) -> (usize, usize) {
+    pub(super) fn window_and_index(self, ordinal: u32) -> (usize, usize) {
         let ordinal = usize::try_from(ordinal).unwrap_or(usize::MAX);
         (ordinal / self.in_window, ordinal % self.in_window)
     }
@@ -218,18 +218,18 @@ impl Shape {
         std::iter::once((0, 0..fresh))
     }
 
-    pub(super) fn place_within<'a>(
+    pub(super) fn chunk_within<'a>(
         self,
         ordinal: u32,
         window: NonNull<u8>,
         index: usize,
-    ) -> Place<'a> {
+    ) -> ChunkRef<'a> {
         assert!(index < self.in_window, "there is no such chunk");
         // SAFETY: a window is the slice of the world's chunks, and has more than `index` of them.
         let chunk = unsafe { window.cast::<ChunkOfModel>().add(index) };
         // SAFETY: the world is borrowed for as long as places are used.
         let ChunkOfModel { header, words } = unsafe { chunk.as_ref() };
-        Place {
+        ChunkRef {
             ordinal,
             header,
             base: chunk.cast(),
@@ -239,9 +239,9 @@ impl Shape {
     }
 }
 
-/// `place::Place`.
+/// `chunk_ref::ChunkRef`.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct ChunkRef<'a> {
     pub(super) ordinal: u32,
     pub(super) header: &'a ChunkHeader,
     pub(super) base: NonNull<u8>,
@@ -249,7 +249,7 @@ pub(super) struct Place<'a> {
     words: &'a [AtomicU64],
 }
 
-impl<'a> Place<'a> {
+impl<'a> ChunkRef<'a> {
     pub(super) fn chunk(&self) -> Option<Chunk<'a>> {
         Chunk::new(self.words, &self.header.begun)
     }

@@ -1,4 +1,4 @@
-//! Where a stream's chunks are: how its windows are cut into them.
+//! Where a stream's chunks are: how its windows are divided into them.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -10,11 +10,11 @@ use super::chunk::{Chunk, FIRST_RECORD};
 use super::identity::IDENTITY_TAKES;
 use super::record::record_bytes;
 
-/// How a stream's windows are cut into chunks.
+/// How a stream's windows are divided into chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) chunk_bytes: usize,
-    /// Chunks at the start of a window that its headers take the place of.
+    /// Chunks at the start of a window that its headers take up.
     reserved: usize,
     /// Chunks of a window that records lie in.
     in_window: usize,
@@ -64,7 +64,7 @@ impl Shape {
     }
 
     /// Which of the stream's windows a chunk is in, and where.
-    pub(super) fn place(self, ordinal: u32) -> (usize, usize) {
+    pub(super) fn window_and_index(self, ordinal: u32) -> (usize, usize) {
         let ordinal = usize::try_from(ordinal).unwrap_or(usize::MAX);
         (
             ordinal / self.in_window,
@@ -74,26 +74,26 @@ impl Shape {
 }
 
 impl Shape {
-    /// The chunk at an address that was a [`Place::base`] of a pool of this shape: a window lies where its address is a multiple of its size.
-    pub(super) fn place_at<'a>(self, base: NonNull<u8>) -> Place<'a> {
+    /// The chunk at an address that was a [`ChunkRef::base`] of a pool of this shape: a window lies where its address is a multiple of its size.
+    pub(super) fn chunk_at<'a>(self, base: NonNull<u8>) -> ChunkRef<'a> {
         let inside = base.addr().get() % WINDOW_BYTES;
         let index = inside / self.chunk_bytes;
         // SAFETY: the window begins there.
         let window = unsafe { base.sub(inside) };
-        let mut place = self.place_within(u32::MAX, window, index);
-        place.ordinal = place.chunk().map_or(u32::MAX, Chunk::untrusted_ordinal);
-        place
+        let mut chunk_ref = self.chunk_within(u32::MAX, window, index);
+        chunk_ref.ordinal = chunk_ref.chunk().map_or(u32::MAX, Chunk::untrusted_ordinal);
+        chunk_ref
     }
 
-    pub(super) fn place_within<'a>(
+    pub(super) fn chunk_within<'a>(
         self,
         ordinal: u32,
         window: NonNull<u8>,
         index: usize,
-    ) -> Place<'a> {
+    ) -> ChunkRef<'a> {
         // SAFETY: a window has as many headers at its start as it has chunks.
         let header = unsafe { window.add(index * size_of::<ChunkHeader>()) }.cast::<ChunkHeader>();
-        Place {
+        ChunkRef {
             ordinal,
             // SAFETY: mapped for as long as the windows are borrowed, aligned, and made of atomics.
             header: unsafe { header.as_ref() },
@@ -104,16 +104,16 @@ impl Shape {
     }
 }
 
-/// A chunk of a stream: its number there, its header, and where it is.
+/// A chunk of a stream: its ordinal there, its header, and where it is.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct ChunkRef<'a> {
     pub(super) ordinal: u32,
     pub(super) header: &'a ChunkHeader,
     pub(super) base: NonNull<u8>,
     pub(super) bytes: usize,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ChunkRef<'a> {
     /// What is in it.
     pub(super) fn chunk(&self) -> Option<Chunk<'a>> {
         let words = self.base.as_ptr().cast::<AtomicU64>();
