@@ -9,9 +9,7 @@
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_OFFSET;
-use tracer_common::kernel::{
-    BlockCompleteData, BlockCompleteRecord, BlockIssueData, BlockIssueRecord, Issuer, NOT_TRACED,
-};
+use tracer_common::kernel::{BlockCompleteData, BlockIssueData, Issuer, NOT_TRACED, Record};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
@@ -128,7 +126,7 @@ fn issue<C: Tracepoint>(ctx: &C) {
     }
     record(&issuer, EventTypeId::BLOCK_ISSUE, |header| {
         let (major, minor) = request.device();
-        BlockIssueRecord {
+        Record {
             header,
             data: BlockIssueData {
                 operation: request.operation(),
@@ -161,7 +159,7 @@ fn complete<C: Tracepoint>(ctx: &C) {
     }
     record(&issuer, EventTypeId::BLOCK_COMPLETE, |header| {
         let (major, minor) = request.device();
-        BlockCompleteRecord {
+        Record {
             header,
             data: BlockCompleteData {
                 operation: request.operation(),

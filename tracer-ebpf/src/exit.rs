@@ -3,7 +3,7 @@
 use aya_log_ebpf::debug;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{ExitData, ExitRecord, RecordHeader, traced};
+use tracer_common::kernel::{ExitData, Record, RecordHeader, traced};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
@@ -36,7 +36,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     let program_address = user::address(ctx);
     record(&task, event_type, |header| {
         let code = task.exit_code();
-        ExitRecord {
+        Record {
             header: RecordHeader {
                 program_address,
                 ..header

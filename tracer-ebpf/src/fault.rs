@@ -1,7 +1,7 @@
 //! Page faults.
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{FaultData, FaultRecord, RecordHeader};
+use tracer_common::kernel::{FaultData, Record, RecordHeader};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
@@ -43,7 +43,7 @@ fn fault<C: Tracepoint>(ctx: &C, id: EventTypeId) {
     // The arguments are `unsigned long address, struct pt_regs *, unsigned long error_code`.
     let (address, error) = (ctx.number::<0>(), ctx.number::<2>());
     let flag = |bit| u32::from(error & bit != 0);
-    record(&task, id, |header| FaultRecord {
+    record(&task, id, |header| Record {
         header: RecordHeader {
             program_address,
             ..header

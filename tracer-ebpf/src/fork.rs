@@ -3,7 +3,7 @@
 use aya_log_ebpf::debug;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{ForkData, ForkRecord, RecordHeader, traced};
+use tracer_common::kernel::{ForkData, Record, RecordHeader, traced};
 
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
@@ -52,7 +52,7 @@ fn fork<C: Tracepoint>(ctx: &C) {
         EventTypeId::THREAD_CREATE
     };
     let program_address = user::address(ctx);
-    record(&parent, event_type, |header| ForkRecord {
+    record(&parent, event_type, |header| Record {
         header: RecordHeader {
             program_address,
             ..header

@@ -1,7 +1,7 @@
 //! CPUs that have nothing to do.
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{IdleData, IdleEnterRecord, IdleExitRecord};
+use tracer_common::kernel::{IdleData, Record};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
@@ -20,16 +20,15 @@ fn idle<C: Tracepoint>(ctx: &C) {
     let state = ctx.number::<0>() as u32;
     if state == NO_MORE {
         if maps::is_wanted(EventTypeId::IDLE_EXIT) {
-            record(&NoProcess, EventTypeId::IDLE_EXIT, |header| {
-                IdleExitRecord { header }
+            record(&NoProcess, EventTypeId::IDLE_EXIT, |header| Record {
+                header,
+                data: (),
             });
         }
     } else if maps::is_wanted(EventTypeId::IDLE_ENTER) {
-        record(&NoProcess, EventTypeId::IDLE_ENTER, |header| {
-            IdleEnterRecord {
-                header,
-                data: IdleData { state, reserved: 0 },
-            }
+        record(&NoProcess, EventTypeId::IDLE_ENTER, |header| Record {
+            header,
+            data: IdleData { state, reserved: 0 },
         });
     }
 }

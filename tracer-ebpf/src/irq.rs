@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{IRQ_NAME_BYTES, IrqEnterRecord, IrqExitData, IrqExitRecord};
+use tracer_common::kernel::{IRQ_NAME_BYTES, IrqEnterData, IrqExitData, Record};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::interrupted;
@@ -35,7 +35,7 @@ fn enter<C: Tracepoint>(ctx: &C) {
         |room, header| {
             *room = MaybeUninit::zeroed();
             // SAFETY: zeroed just now, and every bit pattern is a valid record.
-            let room: &mut IrqEnterRecord = unsafe { room.assume_init_mut() };
+            let room: &mut Record<IrqEnterData> = unsafe { room.assume_init_mut() };
             room.header = header;
             room.data.irq = irq;
             #[expect(clippy::cast_possible_truncation, reason = "28")]
@@ -56,7 +56,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     }
     // The arguments are `int irq, struct irqaction *, int ret`; `IRQ_NONE` is 0.
     #[expect(clippy::cast_possible_truncation, reason = "both are ints")]
-    record(&NoProcess, EventTypeId::IRQ_EXIT, |header| IrqExitRecord {
+    record(&NoProcess, EventTypeId::IRQ_EXIT, |header| Record {
         header,
         data: IrqExitData {
             irq: ctx.number::<0>() as u32,

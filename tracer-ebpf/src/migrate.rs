@@ -1,7 +1,7 @@
 //! Moves to other CPUs.
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{MigrateData, MigrateRecord};
+use tracer_common::kernel::{MigrateData, Record};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
@@ -25,7 +25,7 @@ fn migrate<C: Tracepoint>(ctx: &C) {
     if from_cpu == to_cpu {
         return;
     }
-    record(&task, EventTypeId::MIGRATE, |header| MigrateRecord {
+    record(&task, EventTypeId::MIGRATE, |header| Record {
         header,
         data: MigrateData { from_cpu, to_cpu },
     });

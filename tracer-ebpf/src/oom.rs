@@ -1,7 +1,7 @@
 //! Processes that are killed for want of memory.
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{COMM_BYTES, OomKillData, OomKillRecord};
+use tracer_common::kernel::{COMM_BYTES, OomKillData, Record};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
@@ -33,7 +33,7 @@ fn kill(subject: &impl Subject, comm: [u8; COMM_BYTES], uid: u32) {
     if !maps::is_traced(subject.pid()) || !maps::is_wanted(EventTypeId::OOM_KILL) {
         return;
     }
-    record(subject, EventTypeId::OOM_KILL, |header| OomKillRecord {
+    record(subject, EventTypeId::OOM_KILL, |header| Record {
         header,
         data: OomKillData {
             comm,

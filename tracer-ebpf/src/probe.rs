@@ -12,8 +12,8 @@ use aya_ebpf::programs::ProbeContext;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_OFFSET;
 use tracer_common::kernel::{
-    ENTRY_OF_RETURN, PROBE_ARGUMENTS, PROBE_RECORDS, ProbeArgument, ProbeData, ProbeRecord,
-    ProbeSite, RETURN_DEPTH, RecordHeader, probe_source,
+    ENTRY_OF_RETURN, PROBE_ARGUMENTS, PROBE_RECORDS, ProbeArgument, ProbeData, ProbeSite,
+    RETURN_DEPTH, Record, RecordHeader, probe_source,
 };
 
 use crate::maps;
@@ -84,7 +84,7 @@ fn passed(ctx: &ProbeContext) {
                 None => data.unread |= 1 << number,
             }
         }
-        ProbeRecord {
+        Record {
             header: RecordHeader {
                 program_address: register(ctx, site.address).unwrap_or(0),
                 truncated: u32::from(site.truncated),

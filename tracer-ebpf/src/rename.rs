@@ -3,7 +3,7 @@
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{COMM_BYTES, RecordHeader, RenameData, RenameRecord};
+use tracer_common::kernel::{COMM_BYTES, Record, RecordHeader, RenameData};
 
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
@@ -43,7 +43,7 @@ fn rename<C: Tracepoint>(ctx: &C) {
     let program_address = user::address(ctx);
     // An exec renames the thread while its registers are still those of the call.
     maps::remember_call(tid, program_address);
-    record(&task, EventTypeId::RENAME, |header| RenameRecord {
+    record(&task, EventTypeId::RENAME, |header| Record {
         header: RecordHeader {
             program_address,
             truncated: if user::may_be_in_exec(ctx) {

@@ -5,8 +5,7 @@ use aya_ebpf::helpers::bpf_ktime_get_ns;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::{SWITCH_STATE_LAST, SWITCH_STATE_SECOND};
 use tracer_common::kernel::{
-    SWITCH_RECORD, SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord, SwitchRecord,
-    traced,
+    Record, SWITCH_RECORD, SwitchInData, SwitchOutData, SwitchRecord, traced,
 };
 
 use crate::context::{Tracepoint, at_tracepoint};
@@ -88,7 +87,7 @@ fn record_out<C: Tracepoint>(
     since: u64,
 ) -> Option<u64> {
     record_on(cpu, 1, Wake::InTime, |room, time_ns, cpu| {
-        room.write(SwitchOutRecord {
+        room.write(Record {
             header: header(prev, EventTypeId::SWITCH_OUT, time_ns, cpu),
             data: out_data(ctx, prev, next, time_ns, since),
         });
@@ -98,7 +97,7 @@ fn record_out<C: Tracepoint>(
 #[inline(always)]
 fn record_in<C: Tracepoint>(cpu: u32, prev: &Task<C>, next: &Task<C>) -> Option<u64> {
     record_on(cpu, 1, Wake::InTime, |room, time_ns, cpu| {
-        room.write(SwitchInRecord {
+        room.write(Record {
             header: header(next, EventTypeId::SWITCH_IN, time_ns, cpu),
             data: SwitchInData {
                 prev_pid: prev.pid().shown(),

@@ -3,9 +3,7 @@
 use aya_ebpf::programs::RawTracePointContext;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{
-    RecordHeader, SignalDeliverData, SignalDeliverRecord, SignalGenerateData, SignalGenerateRecord,
-};
+use tracer_common::kernel::{Record, RecordHeader, SignalDeliverData, SignalGenerateData};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
@@ -98,7 +96,7 @@ fn record_generate<C: Tracepoint>(
     record(subject, EventTypeId::SIGNAL_GENERATE, |header| {
         let (sender_pid, sender_tid) = sender.ids();
         #[expect(clippy::cast_possible_truncation, reason = "all are ints")]
-        SignalGenerateRecord {
+        Record {
             header: RecordHeader {
                 program_address,
                 ..header
@@ -151,7 +149,7 @@ fn deliver<C: Tracepoint>(ctx: &C) {
     let flags = unsafe { field::<C, u64>(ctx.address::<2>(), SIGACTION_FLAGS.load()) };
     record(&task, EventTypeId::SIGNAL_DELIVER, |header| {
         #[expect(clippy::cast_possible_truncation, reason = "the signal is an int")]
-        SignalDeliverRecord {
+        Record {
             header: RecordHeader {
                 program_address,
                 ..header

@@ -1,7 +1,7 @@
 //! Soft interrupts: what the kernel puts off until an interrupt's handler has ended.
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{SoftirqData, SoftirqRecord};
+use tracer_common::kernel::{Record, SoftirqData};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::interrupted;
@@ -33,7 +33,7 @@ fn softirq<C: Tracepoint>(ctx: &C, id: EventTypeId) {
     // The argument is `unsigned int vec_nr`.
     #[expect(clippy::cast_possible_truncation, reason = "the number is an int")]
     let vector = ctx.number::<0>() as u32;
-    record(&NoProcess, id, |header| SoftirqRecord {
+    record(&NoProcess, id, |header| Record {
         header,
         data: SoftirqData {
             vector,

@@ -2,9 +2,7 @@
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_CALL;
-use tracer_common::kernel::{
-    RecordHeader, SyscallEnterData, SyscallEnterRecord, SyscallExitData, SyscallExitRecord,
-};
+use tracer_common::kernel::{Record, RecordHeader, SyscallEnterData, SyscallExitData};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps::{self, CallWanted};
@@ -28,18 +26,16 @@ fn enter<C: Tracepoint>(ctx: &C) {
     };
     // SAFETY: the arguments are `struct pt_regs *, long number`.
     let registers = unsafe { Registers::argument::<0>(ctx) };
-    record(&task, EventTypeId::SYSCALL_ENTER, |header| {
-        SyscallEnterRecord {
-            header: RecordHeader {
-                program_address: registers.address(),
-                ..header
-            },
-            data: SyscallEnterData {
-                number: number.cast_signed(),
-                compat: u32::from(is_compat),
-                args: registers.arguments(is_compat),
-            },
-        }
+    record(&task, EventTypeId::SYSCALL_ENTER, |header| Record {
+        header: RecordHeader {
+            program_address: registers.address(),
+            ..header
+        },
+        data: SyscallEnterData {
+            number: number.cast_signed(),
+            compat: u32::from(is_compat),
+            args: registers.arguments(is_compat),
+        },
     });
 }
 
@@ -57,18 +53,16 @@ fn exit<C: Tracepoint>(ctx: &C) {
     let Some((task, is_compat)) = caller::<C>(wanted) else {
         return;
     };
-    record(&task, EventTypeId::SYSCALL_EXIT, |header| {
-        SyscallExitRecord {
-            header: RecordHeader {
-                program_address: registers.address(),
-                ..header
-            },
-            data: SyscallExitData {
-                number: number.cast_signed(),
-                compat: u32::from(is_compat),
-                ret: ctx.number::<1>().cast_signed(),
-            },
-        }
+    record(&task, EventTypeId::SYSCALL_EXIT, |header| Record {
+        header: RecordHeader {
+            program_address: registers.address(),
+            ..header
+        },
+        data: SyscallExitData {
+            number: number.cast_signed(),
+            compat: u32::from(is_compat),
+            ret: ctx.number::<1>().cast_signed(),
+        },
     });
 }
 

@@ -4,7 +4,7 @@
 //! runnable on another CPU, in an interrupt (`sched_wakeup`). What is known is handed on by a map.
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{WakeupData, WakeupRecord, waker_context};
+use tracer_common::kernel::{Record, WakeupData, waker_context};
 
 use crate::context::{CommWords, Tracepoint, at_tracepoint};
 use crate::interrupted;
@@ -114,7 +114,7 @@ fn asking<C: Tracepoint>(ctx: &C, task: &Task<C>) -> Asking {
 /// would be called, with all that it needs handed over in memory.
 #[inline(always)]
 fn wakeup<C: Tracepoint, const IS_NEW: bool>(task: &Task<C>, waker: Asking) {
-    record(task, EventTypeId::WAKEUP, |header| WakeupRecord {
+    record(task, EventTypeId::WAKEUP, |header| Record {
         header,
         data: WakeupData {
             target_cpu: task.cpu(),

@@ -2,42 +2,53 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{RecordHeader, records};
+use crate::event_type::declare::{event_data, event_types};
 
-/// Data of `LINUX_TRACE_BLOCK_ISSUE`.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct BlockIssueData {
-    /// What is asked for: `enum req_op` of the kernel.
-    pub operation: u32,
-    /// Major number of the device.
-    pub major: u32,
-    /// Minor number of the device.
-    pub minor: u32,
-    /// How much is asked for.
-    pub bytes: u32,
-    /// Where: in units of 512 bytes from the start of the device.
-    pub sector: u64,
+event_data! {
+    /// Data of `LINUX_TRACE_BLOCK_ISSUE`.
+    pub struct BlockIssueData {
+        /// What is asked for: `enum req_op` of the kernel.
+        #[shown(BlockOperation)]
+        pub operation: u32,
+        /// Major number of the device.
+        #[shown(U32)]
+        pub major: u32,
+        /// Minor number of the device.
+        #[shown(U32)]
+        pub minor: u32,
+        /// How much is asked for.
+        #[shown(U32)]
+        pub bytes: u32,
+        /// Where: in units of 512 bytes from the start of the device.
+        #[shown(U64)]
+        pub sector: u64,
+    }
 }
 
-/// Data of `LINUX_TRACE_BLOCK_COMPLETE`.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct BlockCompleteData {
-    /// What was asked for: `enum req_op` of the kernel.
-    pub operation: u32,
-    /// Major number of the device.
-    pub major: u32,
-    /// Minor number of the device.
-    pub minor: u32,
-    /// How much was done.
-    pub bytes: u32,
-    /// Where: in units of 512 bytes from the start of the device.
-    pub sector: u64,
-    /// 0: done; otherwise why not, as the kernel's `blk_status_t` (before 5.16 an error number).
-    pub status: i32,
-    /// Zero.
-    pub reserved: u32,
+event_data! {
+    /// Data of `LINUX_TRACE_BLOCK_COMPLETE`.
+    pub struct BlockCompleteData {
+        /// What was asked for: `enum req_op` of the kernel.
+        #[shown(BlockOperation)]
+        pub operation: u32,
+        /// Major number of the device.
+        #[shown(U32)]
+        pub major: u32,
+        /// Minor number of the device.
+        #[shown(U32)]
+        pub minor: u32,
+        /// How much was done.
+        #[shown(U32)]
+        pub bytes: u32,
+        /// Where: in units of 512 bytes from the start of the device.
+        #[shown(U64)]
+        pub sector: u64,
+        /// 0: done; otherwise why not, as the kernel's `blk_status_t` (before 5.16 an error number).
+        #[shown(I32)]
+        pub status: i32,
+        /// Zero.
+        pub reserved: u32,
+    }
 }
 
 /// Who started a request: value of the map `ISSUERS`, by the address of the request. It stays
@@ -75,9 +86,21 @@ impl Issuer {
 /// In the place of a process: one that is not traced.
 pub const NOT_TRACED: u32 = u32::MAX;
 
-records! {
-    /// Record of a request to a block device.
-    BlockIssueRecord: BlockIssueData,
-    /// Record of the end of such a request.
-    BlockCompleteRecord: BlockCompleteData,
+event_types! {
+    BLOCK_ISSUE = 55 {
+        about: "a request went to a block device",
+        family: "block",
+        data: BlockIssueData,
+        recorded_at: [block_rq_issue, block_rq_complete],
+        helped_by: [block_io_start, block_getrq],
+        is: [frequent, when_named],
+    }
+    BLOCK_COMPLETE = 56 {
+        about: "a block device completed a request",
+        family: "block",
+        data: BlockCompleteData,
+        recorded_at: [block_rq_issue, block_rq_complete],
+        helped_by: [block_io_start, block_getrq],
+        is: [frequent, when_named],
+    }
 }

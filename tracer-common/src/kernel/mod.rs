@@ -3,7 +3,8 @@
 //! Written by `tracer-ebpf`, read by `tracer-user`, which both come from one build: no version.
 //! Every record is a [`RecordHeader`] and then the data of its event type, whose layout
 //! [`crate::event_type::SYSTEM_EVENT_TYPES`] describes field by field. All numbers are in the
-//! machine's byte order. One file a family of events, as in `tracer-ebpf`.
+//! machine's byte order. One file a family of events, as in `tracer-ebpf`: it declares the data of its events, and
+//! everything else that is said of their types.
 
 mod block;
 mod control;
@@ -19,37 +20,42 @@ use core::mem::{offset_of, size_of};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-pub use block::{
-    BlockCompleteData, BlockCompleteRecord, BlockIssueData, BlockIssueRecord, Issuer, NOT_TRACED,
-};
+pub use block::{BlockCompleteData, BlockIssueData, Issuer, NOT_TRACED};
 pub use control::{
     Choice, LostOnCpu, MAX_RINGS, NUMBERS_PAGE, PID_LIMIT, TRACED_PAGE, TaskNumbers, cpu_variable,
     globals, sample, traced, wanted,
 };
-pub use fault::{FaultData, FaultRecord};
+pub use fault::FaultData;
 pub use interrupt::{
-    IRQ_NAME_BYTES, IdleData, IdleEnterRecord, IdleExitRecord, InterruptsOf, IrqEnterData,
-    IrqEnterRecord, IrqExitData, IrqExitRecord, SoftirqData, SoftirqRecord,
+    IRQ_NAME_BYTES, IdleData, InterruptsOf, IrqEnterData, IrqExitData, SoftirqData,
 };
 pub use probe::{
     ENTRY_OF_RETURN, PROBE_ARGUMENTS, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeArgument, ProbeData,
-    ProbeRecord, ProbeSite, RETURN_DEPTH, probe_kind, probe_source,
+    ProbeSite, RETURN_DEPTH, probe_kind, probe_source,
 };
-pub use process::{
-    ExecData, ExecRecord, ExitData, ExitRecord, ForkData, ForkRecord, OomKillData, OomKillRecord,
-    RenameData, RenameRecord, Sight,
-};
+pub use process::{ExecData, ExecRecord, ExitData, ForkData, OomKillData, RenameData, Sight};
 pub use sched::{
-    MigrateData, MigrateRecord, Running, SWITCH_RECORD, SwitchInData, SwitchInRecord,
-    SwitchOutData, SwitchOutRecord, SwitchRecord, WAKER_PLACES, Waker, WakeupData, WakeupRecord,
-    waker_context,
+    MigrateData, Running, SWITCH_RECORD, SwitchInData, SwitchOutData, SwitchRecord, WAKER_PLACES,
+    Waker, WakeupData, waker_context,
 };
-pub use signal::{
-    SignalDeliverData, SignalDeliverRecord, SignalGenerateData, SignalGenerateRecord, signal_result,
-};
-pub use syscall::{
-    SyscallEnterData, SyscallEnterRecord, SyscallExitData, SyscallExitRecord, syscalls,
-};
+pub use signal::{SignalDeliverData, SignalGenerateData, signal_result};
+pub use syscall::{SyscallEnterData, SyscallExitData, syscalls};
+
+use crate::event_type::KernelEventType;
+
+/// The types of each family.
+const FAMILIES: &[&[KernelEventType]] = &[
+    block::EVENT_TYPES,
+    fault::EVENT_TYPES,
+    interrupt::EVENT_TYPES,
+    process::EVENT_TYPES,
+    sched::EVENT_TYPES,
+    signal::EVENT_TYPES,
+    syscall::EVENT_TYPES,
+];
+
+/// Every type of the kernel's events, in order of identifier.
+pub const KERNEL_EVENT_TYPES: &[KernelEventType] = &in_order::<{ count(FAMILIES) }>(FAMILIES);
 
 /// Bytes of a thread name in the kernel (`TASK_COMM_LEN`).
 pub const COMM_BYTES: usize = 16;
@@ -85,20 +91,74 @@ impl RecordHeader {
     pub const EXEC_BEGINS: u32 = 1 << 1;
 }
 
-macro_rules! records {
-    ($($(#[$doc:meta])* $record:ident: $data:ident,)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-        #[repr(C)]
-        pub struct $record {
-            /// What every record has.
-            pub header: RecordHeader,
-            /// What this type of event has.
-            pub data: $data,
-        }
-    )*};
+/// What stands in the ring for an event: its header and its data. The verifier refuses to send bytes that were never
+/// written, so there are none between and behind them.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Record<Data> {
+    /// What every record has.
+    pub header: RecordHeader,
+    /// What this type of event has.
+    pub data: Data,
 }
-use records;
+
+impl<Data: IntoBytes> Record<Data> {
+    /// Its size. Not for data after which a record would be padded.
+    pub const BYTES: usize = {
+        assert!(
+            size_of::<Self>() == size_of::<RecordHeader>() + size_of::<Data>(),
+            "no padding"
+        );
+        size_of::<Self>()
+    };
+}
+
+const fn count(families: &[&[KernelEventType]]) -> usize {
+    let mut count = 0;
+    let mut i = 0;
+    while i < families.len() {
+        count += families[i].len();
+        i += 1;
+    }
+    count
+}
+
+/// The types of all families, by identifier: each time the one after the last, found among all.
+const fn in_order<const COUNT: usize>(families: &[&[KernelEventType]]) -> [KernelEventType; COUNT] {
+    let mut sorted = [families[0][0]; COUNT];
+    let mut last = 0;
+    let mut i = 0;
+    while i < COUNT {
+        let next = after(families, last);
+        sorted[i] = next;
+        last = next.entry.id.0;
+        i += 1;
+    }
+    sorted
+}
+
+/// The type with the lowest identifier above `last`.
+const fn after(families: &[&[KernelEventType]], last: u32) -> KernelEventType {
+    let mut found: Option<KernelEventType> = None;
+    let mut i = 0;
+    while i < families.len() {
+        let mut j = 0;
+        while j < families[i].len() {
+            let one = families[i][j];
+            let id = one.entry.id.0;
+            let is_before = match found {
+                Some(found) => id < found.entry.id.0,
+                None => true,
+            };
+            if id > last && is_before {
+                found = Some(one);
+            }
+            j += 1;
+        }
+        i += 1;
+    }
+    found.expect("each type has an identifier of its own")
+}
 
 const _: () = {
     assert!(size_of::<RecordHeader>() == 40);

@@ -4,8 +4,6 @@ use core::mem::{offset_of, size_of};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{RecordHeader, records};
-
 /// Arguments that a probe records at most.
 pub const PROBE_ARGUMENTS: usize = 6;
 
@@ -105,11 +103,6 @@ pub struct ProbeSite {
     pub reserved: u32,
     /// The arguments.
     pub args: [ProbeArgument; PROBE_ARGUMENTS],
-}
-
-records! {
-    /// Record of a probe that was passed.
-    ProbeRecord: ProbeData,
 }
 
 const _: () = {

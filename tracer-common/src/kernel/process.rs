@@ -4,64 +4,78 @@ use core::mem::{offset_of, size_of};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{COMM_BYTES, EXEC_FILE_BYTES, RecordHeader, records};
+use super::{COMM_BYTES, EXEC_FILE_BYTES, RecordHeader};
+use crate::event_type::declare::{event_data, event_types};
 
-/// Data of `LINUX_TRACE_FORK` and `LINUX_TRACE_THREAD_CREATE`.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct ForkData {
-    /// Process of the new thread.
-    pub child_pid: u32,
-    /// The new thread.
-    pub child_tid: u32,
-    /// Its name.
-    pub child_comm: [u8; COMM_BYTES],
-    /// `child_pid` as the child itself sees it: in its own pid namespace.
-    pub child_ns_pid: u32,
-    /// `child_tid` as the child itself sees it: in its own pid namespace.
-    pub child_ns_tid: u32,
+event_data! {
+    /// Data of `LINUX_TRACE_FORK` and `LINUX_TRACE_THREAD_CREATE`.
+    pub struct ForkData {
+        /// Process of the new thread.
+        #[shown(Pid)]
+        pub child_pid: u32,
+        /// The new thread.
+        #[shown(Pid)]
+        pub child_tid: u32,
+        /// Its name.
+        #[shown(Comm)]
+        pub child_comm: [u8; COMM_BYTES],
+        /// `child_pid` as the child itself sees it: in its own pid namespace.
+        #[shown(Pid)]
+        pub child_ns_pid: u32,
+        /// `child_tid` as the child itself sees it: in its own pid namespace.
+        #[shown(Pid)]
+        pub child_ns_tid: u32,
+    }
 }
 
-/// Data of `LINUX_TRACE_EXEC`.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct ExecData {
-    /// The name of the thread from now on.
-    pub comm: [u8; COMM_BYTES],
-    /// The thread that called exec; it goes on under the process's identifier.
-    pub old_tid: u32,
-    /// The file as it was named to exec, ended by a null. The agent cuts what follows the null.
-    pub file: [u8; EXEC_FILE_BYTES],
+event_data! {
+    /// Data of `LINUX_TRACE_EXEC`.
+    pub struct ExecData {
+        /// The name of the thread from now on.
+        #[shown(Comm)]
+        pub comm: [u8; COMM_BYTES],
+        /// The thread that called exec; it goes on under the process's identifier.
+        #[shown(Pid)]
+        pub old_tid: u32,
+        /// The file as it was named to exec, ended by a null. The agent cuts what follows the null.
+        #[shown(Text)]
+        pub file: [u8; EXEC_FILE_BYTES],
+    }
 }
 
-/// Data of `LINUX_TRACE_EXIT` and `LINUX_TRACE_THREAD_EXIT`.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct ExitData {
-    /// What was given to `exit`, 0 to 255.
-    pub status: i32,
-    /// The signal that ended the process, or 0.
-    pub signal: u32,
+event_data! {
+    /// Data of `LINUX_TRACE_EXIT` and `LINUX_TRACE_THREAD_EXIT`.
+    pub struct ExitData {
+        /// What was given to `exit`, 0 to 255.
+        #[shown(I32)]
+        pub status: i32,
+        /// The signal that ended the process, or 0.
+        #[shown(Signal)]
+        pub signal: u32,
+    }
 }
 
-/// Data of `LINUX_TRACE_RENAME`.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct RenameData {
-    /// The new name.
-    pub comm: [u8; COMM_BYTES],
+event_data! {
+    /// Data of `LINUX_TRACE_RENAME`.
+    pub struct RenameData {
+        /// The new name.
+        #[shown(Comm)]
+        pub comm: [u8; COMM_BYTES],
+    }
 }
 
-/// Data of `LINUX_TRACE_OOM_KILL`. The event is one of the process that is to be killed.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct OomKillData {
-    /// The name of its thread; empty before Linux 6.8, which does not tell it.
-    pub comm: [u8; COMM_BYTES],
-    /// Its user, in the initial user namespace; 0 before Linux 6.8.
-    pub uid: u32,
-    /// Zero.
-    pub reserved: u32,
+event_data! {
+    /// Data of `LINUX_TRACE_OOM_KILL`. The event is one of the process that is to be killed.
+    pub struct OomKillData {
+        /// The name of its thread; empty before Linux 6.8, which does not tell it.
+        #[shown(Comm)]
+        pub comm: [u8; COMM_BYTES],
+        /// Its user, in the initial user namespace; 0 before Linux 6.8.
+        #[shown(U32)]
+        pub uid: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
 }
 
 /// 4 bytes, so that a record of 8-byte alignment has no implicit padding after [`ExecData`].
@@ -104,15 +118,52 @@ pub struct ExecRecord {
     pub sight: Sight,
 }
 
-records! {
-    /// Record of a fork or of a thread's creation.
-    ForkRecord: ForkData,
-    /// Record of the end of a process or thread.
-    ExitRecord: ExitData,
-    /// Record of a new thread name.
-    RenameRecord: RenameData,
-    /// Record of a process that is to be killed for want of memory.
-    OomKillRecord: OomKillData,
+event_types! {
+    FORK = 32 {
+        about: "a process was created",
+        family: "fork",
+        data: ForkData,
+        recorded_at: [sched_process_fork],
+    }
+    THREAD_CREATE = 33 {
+        about: "a thread was created",
+        family: "fork",
+        data: ForkData,
+        recorded_at: [sched_process_fork],
+    }
+    EXEC = 34 {
+        about: "a process replaced its program",
+        family: "exec",
+        data: ExecData,
+        record: ExecRecord,
+        ends_with: file,
+        recorded_at: [sched_process_exec],
+    }
+    EXIT = 35 {
+        about: "a process ended",
+        family: "exit",
+        data: ExitData,
+        recorded_at: [sched_process_exit],
+    }
+    THREAD_EXIT = 36 {
+        about: "a thread ended and others of its process remain",
+        family: "exit",
+        data: ExitData,
+        recorded_at: [sched_process_exit],
+    }
+    RENAME = 40 {
+        about: "a thread was given another name",
+        family: "rename",
+        data: RenameData,
+        recorded_at: [task_rename],
+    }
+    OOM_KILL = 54 {
+        about: "the kernel chose the process to be killed for want of memory",
+        family: "oom",
+        data: OomKillData,
+        recorded_at: [mark_victim],
+        is: [when_named],
+    }
 }
 
 const _: () = {

@@ -4,58 +4,74 @@ use core::mem::{offset_of, size_of};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{COMM_BYTES, RecordHeader, records};
+use super::{COMM_BYTES, RecordHeader};
+use crate::event_type::declare::{event_data, event_types};
 
-/// Data of `LINUX_TRACE_SWITCH_IN`.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct SwitchInData {
-    /// Process that had the CPU before.
-    pub prev_pid: u32,
-    /// Thread that had the CPU before; 0 for the idle task.
-    pub prev_tid: u32,
-    /// Its name.
-    pub prev_comm: [u8; COMM_BYTES],
+event_data! {
+    /// Data of `LINUX_TRACE_SWITCH_IN`.
+    pub struct SwitchInData {
+        /// Process that had the CPU before.
+        #[shown(Pid)]
+        pub prev_pid: u32,
+        /// Thread that had the CPU before; 0 for the idle task.
+        #[shown(Pid)]
+        pub prev_tid: u32,
+        /// Its name.
+        #[shown(Comm)]
+        pub prev_comm: [u8; COMM_BYTES],
+    }
 }
 
-/// Data of `LINUX_TRACE_SWITCH_OUT`.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct SwitchOutData {
-    /// Process that gets the CPU.
-    pub next_pid: u32,
-    /// Thread that gets the CPU; 0 for the idle task.
-    pub next_tid: u32,
-    /// Its name.
-    pub next_comm: [u8; COMM_BYTES],
-    /// The kernel's state bits of the thread that leaves (`task_struct::__state`).
-    pub state: u32,
-    /// 1: it was runnable and had to give way.
-    pub preempted: u32,
-    /// How long it had the CPU, in nanoseconds: from the switch to it to this one. 0: the switch to
-    /// it was not seen.
-    pub ran_ns: u64,
+event_data! {
+    /// Data of `LINUX_TRACE_SWITCH_OUT`.
+    pub struct SwitchOutData {
+        /// Process that gets the CPU.
+        #[shown(Pid)]
+        pub next_pid: u32,
+        /// Thread that gets the CPU; 0 for the idle task.
+        #[shown(Pid)]
+        pub next_tid: u32,
+        /// Its name.
+        #[shown(Comm)]
+        pub next_comm: [u8; COMM_BYTES],
+        /// The kernel's state bits of the thread that leaves (`task_struct::__state`).
+        #[shown(TaskState)]
+        pub state: u32,
+        /// 1: it was runnable and had to give way.
+        #[shown(Flag)]
+        pub preempted: u32,
+        /// How long it had the CPU, in nanoseconds: from the switch to it to this one. 0: the switch to
+        /// it was not seen.
+        #[shown(U64)]
+        pub ran_ns: u64,
+    }
 }
 
-/// Data of `LINUX_TRACE_WAKEUP`.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct WakeupData {
-    /// CPU on whose run queue the thread was put.
-    pub target_cpu: u32,
-    /// 1: the thread never ran before.
-    pub new: u32,
-    /// Process that asked for the wake-up, where a thread did; 0 for the idle task, an interrupt, or
-    /// when it is not known.
-    pub waker_pid: u32,
-    /// Its thread.
-    pub waker_tid: u32,
-    /// The name of that thread; empty when no thread asked.
-    pub waker_comm: [u8; COMM_BYTES],
-    /// What asked: see [`waker_context`].
-    pub waker_context: u32,
-    /// Zero.
-    pub reserved: u32,
+event_data! {
+    /// Data of `LINUX_TRACE_WAKEUP`.
+    pub struct WakeupData {
+        /// CPU on whose run queue the thread was put.
+        #[shown(U32)]
+        pub target_cpu: u32,
+        /// 1: the thread never ran before.
+        #[shown(Flag)]
+        pub new: u32,
+        /// Process that asked for the wake-up, where a thread did; 0 for the idle task, an interrupt, or
+        /// when it is not known.
+        #[shown(Pid)]
+        pub waker_pid: u32,
+        /// Its thread.
+        #[shown(Pid)]
+        pub waker_tid: u32,
+        /// The name of that thread; empty when no thread asked.
+        #[shown(Comm)]
+        pub waker_comm: [u8; COMM_BYTES],
+        /// What asked: see [`waker_context`].
+        #[shown(WakerContext)]
+        pub waker_context: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
 }
 
 /// What asks for a wake-up.
@@ -74,14 +90,16 @@ pub mod waker_context {
     pub const TIMER: u32 = 5;
 }
 
-/// Data of `LINUX_TRACE_MIGRATE`.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct MigrateData {
-    /// CPU that it leaves.
-    pub from_cpu: u32,
-    /// CPU on whose run queue it will be.
-    pub to_cpu: u32,
+event_data! {
+    /// Data of `LINUX_TRACE_MIGRATE`.
+    pub struct MigrateData {
+        /// CPU that it leaves.
+        #[shown(U32)]
+        pub from_cpu: u32,
+        /// CPU on whose run queue it will be.
+        #[shown(U32)]
+        pub to_cpu: u32,
+    }
 }
 
 /// Places in the map `WAKERS`: a power of two.
@@ -137,15 +155,36 @@ pub struct SwitchRecord {
     pub prev_comm: [u8; COMM_BYTES],
 }
 
-records! {
-    /// Record of a switch to a traced thread.
-    SwitchInRecord: SwitchInData,
-    /// Record of a switch away from a traced thread.
-    SwitchOutRecord: SwitchOutData,
-    /// Record of a wake-up.
-    WakeupRecord: WakeupData,
-    /// Record of a move to another CPU.
-    MigrateRecord: MigrateData,
+event_types! {
+    SWITCH_IN = 37 {
+        about: "a thread got a CPU",
+        family: "switch",
+        data: SwitchInData,
+        recorded_at: [sched_switch],
+        is: [frequent],
+    }
+    SWITCH_OUT = 38 {
+        about: "a thread gave up its CPU, or lost it",
+        family: "switch",
+        data: SwitchOutData,
+        recorded_at: [sched_switch],
+        is: [frequent],
+    }
+    WAKEUP = 39 {
+        about: "a thread became runnable",
+        family: "wakeup",
+        data: WakeupData,
+        recorded_at: [sched_wakeup, sched_wakeup_new],
+        helped_by: [sched_waking],
+        is: [frequent],
+    }
+    MIGRATE = 47 {
+        about: "a thread was moved to another CPU",
+        family: "migrate",
+        data: MigrateData,
+        recorded_at: [sched_migrate_task],
+        is: [frequent, when_named],
+    }
 }
 
 const _: () = {

@@ -1,39 +1,53 @@
 //! Data of the events of system calls.
 
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use crate::event_type::declare::{event_data, event_types};
 
-use super::{RecordHeader, records};
-
-/// Data of `LINUX_TRACE_SYSCALL_ENTER`. The program address is that of the call.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct SyscallEnterData {
-    /// Its number, in the table of the machine or in that for 32-bit programs.
-    pub number: i32,
-    /// 1: the number is one of the table for 32-bit programs.
-    pub compat: u32,
-    /// What the registers for arguments hold. How many of them count is the call's matter.
-    pub args: [u64; 6],
+event_data! {
+    /// Data of `LINUX_TRACE_SYSCALL_ENTER`. The program address is that of the call.
+    pub struct SyscallEnterData {
+        /// Its number, in the table of the machine or in that for 32-bit programs.
+        #[shown(Syscall as "name", I32)]
+        pub number: i32,
+        /// 1: the number is one of the table for 32-bit programs.
+        #[shown(Flag)]
+        pub compat: u32,
+        /// What the registers for arguments hold. How many of them count is the call's matter.
+        #[shown(Arguments, NamedArguments as "arguments")]
+        pub args: [u64; 6],
+    }
 }
 
-/// Data of `LINUX_TRACE_SYSCALL_EXIT`. The program address is where the program goes on.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-pub struct SyscallExitData {
-    /// As on entry. -1: the call has that number, or it is a return from a signal handler, of which
-    /// the kernel no longer knows, and whose entry was before the trace.
-    pub number: i32,
-    /// As on entry.
-    pub compat: u32,
-    /// What it returned; -4095 to -1 are error numbers.
-    pub ret: i64,
+event_data! {
+    /// Data of `LINUX_TRACE_SYSCALL_EXIT`. The program address is where the program goes on.
+    pub struct SyscallExitData {
+        /// As on entry. -1: the call has that number, or it is a return from a signal handler, of which
+        /// the kernel no longer knows, and whose entry was before the trace.
+        #[shown(Syscall as "name", I32)]
+        pub number: i32,
+        /// As on entry.
+        #[shown(Flag)]
+        pub compat: u32,
+        /// What it returned; -4095 to -1 are error numbers.
+        #[shown(SyscallResult, ShownResult as "result")]
+        pub ret: i64,
+    }
 }
 
-records! {
-    /// Record of the start of a system call.
-    SyscallEnterRecord: SyscallEnterData,
-    /// Record of the end of a system call.
-    SyscallExitRecord: SyscallExitData,
+event_types! {
+    SYSCALL_ENTER = 43 {
+        about: "a thread entered a system call",
+        family: "syscall",
+        data: SyscallEnterData,
+        recorded_at: [sys_enter],
+        is: [heavy, when_named],
+    }
+    SYSCALL_EXIT = 44 {
+        about: "a thread left a system call",
+        family: "syscall",
+        data: SyscallExitData,
+        recorded_at: [sys_enter, sys_exit],
+        is: [heavy, when_named],
+    }
 }
 
 /// The map `SYSCALLS`: which system calls are wanted.

@@ -4,14 +4,8 @@ use std::mem::size_of;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    BlockCompleteData, BlockCompleteRecord, BlockIssueData, BlockIssueRecord, ExecData, ExecRecord,
-    ExitData, ExitRecord, FaultData, FaultRecord, ForkData, ForkRecord, IdleData, IdleEnterRecord,
-    IdleExitRecord, IrqEnterData, IrqEnterRecord, IrqExitData, IrqExitRecord, MigrateData,
-    MigrateRecord, OomKillData, OomKillRecord, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeData,
-    ProbeRecord, RecordHeader, RenameData, RenameRecord, SWITCH_RECORD, Sight, SignalDeliverData,
-    SignalDeliverRecord, SignalGenerateData, SignalGenerateRecord, SoftirqData, SoftirqRecord,
-    SwitchInData, SwitchInRecord, SwitchOutData, SwitchOutRecord, SwitchRecord, SyscallEnterData,
-    SyscallEnterRecord, SyscallExitData, SyscallExitRecord, WakeupData, WakeupRecord,
+    ExecRecord, KERNEL_EVENT_TYPES, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeData, Record,
+    RecordHeader, SWITCH_RECORD, Sight, SwitchInData, SwitchRecord,
 };
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use zerocopy::{FromBytes, IntoBytes};
@@ -123,16 +117,16 @@ fn decode_one<'a>(
     let rest = untrusted.get(size_of::<RecordHeader>()..);
     let event_type = header.event_type;
     let id = EventTypeId(u32::from(event_type));
-    let (record_bytes, data_bytes) = sizes(id).ok_or(RecordError::UnknownType { event_type })?;
+    let shape = shape(id).ok_or(RecordError::UnknownType { event_type })?;
     let data = rest
-        .and_then(|rest| rest.get(..data_bytes))
-        .filter(|_| have == record_bytes)
+        .and_then(|rest| rest.get(..shape.data_bytes))
+        .filter(|_| have == shape.record_bytes)
         .ok_or(RecordError::WrongSize { event_type, have })?;
     let header = event_header(header, id)?;
-    let data = match id {
-        EventTypeId::EXEC => without_slack(data),
-        id if is_probe(id) => arguments_only(data),
-        _ => data,
+    let data = match shape.text_at {
+        Some(text_at) => without_slack(data, text_at),
+        None if is_probe(id) => arguments_only(data),
+        None => data,
     };
     Ok((header, data))
 }
@@ -174,39 +168,46 @@ pub fn exec_sign(untrusted: &[u8]) -> Option<ExecSign> {
     })
 }
 
-/// Bytes of a record of this type, and of the data in it.
-fn sizes(id: EventTypeId) -> Option<(usize, usize)> {
-    /// Of a record type and its data type.
-    const fn of<Record, Data>() -> (usize, usize) {
-        (size_of::<Record>(), size_of::<Data>())
+/// What is known of the records of a type.
+#[derive(Clone, Copy)]
+struct Shape {
+    record_bytes: usize,
+    data_bytes: usize,
+    /// Where a text begins that ends the data.
+    text_at: Option<usize>,
+}
+
+/// Types of the kernel have lower numbers: each has a bit of a word.
+const TYPES: usize = u64::BITS as usize;
+
+/// The shape of each type's records, by its number.
+const SHAPES: [Option<Shape>; TYPES] = {
+    let mut shapes = [None; TYPES];
+    let mut i = 0;
+    while i < KERNEL_EVENT_TYPES.len() {
+        let known = KERNEL_EVENT_TYPES[i];
+        shapes[known.entry.id.0 as usize] = Some(Shape {
+            record_bytes: known.record_bytes,
+            data_bytes: known.data_bytes,
+            text_at: known.text_at,
+        });
+        i += 1;
     }
-    Some(match id {
-        EventTypeId::FORK | EventTypeId::THREAD_CREATE => of::<ForkRecord, ForkData>(),
-        EventTypeId::EXEC => of::<ExecRecord, ExecData>(),
-        EventTypeId::EXIT | EventTypeId::THREAD_EXIT => of::<ExitRecord, ExitData>(),
-        EventTypeId::SWITCH_IN => of::<SwitchInRecord, SwitchInData>(),
-        EventTypeId::SWITCH_OUT => of::<SwitchOutRecord, SwitchOutData>(),
-        EventTypeId::WAKEUP => of::<WakeupRecord, WakeupData>(),
-        EventTypeId::RENAME => of::<RenameRecord, RenameData>(),
-        EventTypeId::SIGNAL_GENERATE => of::<SignalGenerateRecord, SignalGenerateData>(),
-        EventTypeId::SIGNAL_DELIVER => of::<SignalDeliverRecord, SignalDeliverData>(),
-        EventTypeId::SYSCALL_ENTER => of::<SyscallEnterRecord, SyscallEnterData>(),
-        EventTypeId::SYSCALL_EXIT => of::<SyscallExitRecord, SyscallExitData>(),
-        EventTypeId::FAULT_USER | EventTypeId::FAULT_KERNEL => of::<FaultRecord, FaultData>(),
-        EventTypeId::MIGRATE => of::<MigrateRecord, MigrateData>(),
-        EventTypeId::IRQ_ENTER => of::<IrqEnterRecord, IrqEnterData>(),
-        EventTypeId::IRQ_EXIT => of::<IrqExitRecord, IrqExitData>(),
-        EventTypeId::SOFTIRQ_ENTER | EventTypeId::SOFTIRQ_EXIT => {
-            of::<SoftirqRecord, SoftirqData>()
-        }
-        EventTypeId::IDLE_ENTER => of::<IdleEnterRecord, IdleData>(),
-        EventTypeId::IDLE_EXIT => of::<IdleExitRecord, ()>(),
-        EventTypeId::OOM_KILL => of::<OomKillRecord, OomKillData>(),
-        EventTypeId::BLOCK_ISSUE => of::<BlockIssueRecord, BlockIssueData>(),
-        EventTypeId::BLOCK_COMPLETE => of::<BlockCompleteRecord, BlockCompleteData>(),
-        id if is_probe(id) => of::<ProbeRecord, ProbeData>(),
-        _ => return None,
-    })
+    shapes
+};
+
+/// That of the records of probes.
+const PROBE_SHAPE: Shape = Shape {
+    record_bytes: Record::<ProbeData>::BYTES,
+    data_bytes: size_of::<ProbeData>(),
+    text_at: None,
+};
+
+fn shape(id: EventTypeId) -> Option<Shape> {
+    if is_probe(id) {
+        return Some(PROBE_SHAPE);
+    }
+    *SHAPES.get(usize::try_from(id.0).ok()?)?
 }
 
 /// Whether this stands for a probe, which has a number of its own and no event type yet.
@@ -221,12 +222,11 @@ fn arguments_only(data: &[u8]) -> &[u8] {
         .unwrap_or(data)
 }
 
-/// The data of an exec up to the null that ends the file name, the null included.
-fn without_slack(data: &[u8]) -> &[u8] {
-    let file = std::mem::offset_of!(ExecData, file);
-    let name = data.get(file..).unwrap_or_default();
-    match name.iter().position(|byte| *byte == 0) {
-        Some(null) => data.get(..=file + null).unwrap_or(data),
+/// The data up to the null that ends the text at `text_at`, the null included.
+fn without_slack(data: &[u8], text_at: usize) -> &[u8] {
+    let text = data.get(text_at..).unwrap_or_default();
+    match text.iter().position(|byte| *byte == 0) {
+        Some(null) => data.get(..=text_at + null).unwrap_or(data),
         None => data,
     }
 }
@@ -238,7 +238,7 @@ fn task_id(untrusted: u32) -> Result<i32, RecordError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tracer_common::kernel::{COMM_BYTES, EXEC_FILE_BYTES};
+    use tracer_common::kernel::{COMM_BYTES, EXEC_FILE_BYTES, ExecData, SwitchOutData, WakeupData};
     use zerocopy::FromZeros;
 
     fn header(event_type: EventTypeId) -> RecordHeader {
@@ -280,25 +280,23 @@ mod tests {
 
     #[test]
     fn a_record_becomes_an_event_with_its_data() {
-        let record = WakeupRecord {
-            header: header(EventTypeId::WAKEUP),
-            data: WakeupData {
-                target_cpu: 3,
-                new: 1,
-                waker_pid: 4,
-                waker_tid: 5,
-                waker_comm: [b'w'; COMM_BYTES],
-                waker_context: 1,
-                reserved: 0,
-            },
+        let wakeup = WakeupData {
+            target_cpu: 3,
+            new: 1,
+            waker_pid: 4,
+            waker_tid: 5,
+            waker_comm: [b'w'; COMM_BYTES],
+            waker_context: 1,
+            reserved: 0,
         };
+        let header = header(EventTypeId::WAKEUP);
 
-        let (event, data) = one(record.as_bytes()).unwrap();
+        let (event, data) = one(&[header.as_bytes(), wakeup.as_bytes()].concat()).unwrap();
 
         assert_eq!(event.time, MonotonicNs(5));
         assert_eq!((event.pid, event.tid, event.cpu), (8, 9, Some(1)));
         assert_eq!(event.truncation, Truncation::None);
-        assert_eq!(data, record.data.as_bytes());
+        assert_eq!(data, wakeup.as_bytes());
     }
 
     #[test]
@@ -387,12 +385,12 @@ mod tests {
     }
 
     #[test]
-    fn every_kernel_type_of_the_table_has_a_record() {
+    fn every_type_of_the_kernel_has_a_record_and_no_other_has() {
         use tracer_common::event_type::{Origin, SYSTEM_EVENT_TYPES};
 
         for entry in SYSTEM_EVENT_TYPES {
             assert_eq!(
-                sizes(entry.id).is_some(),
+                shape(entry.id).is_some(),
                 entry.origin == Origin::Kernel,
                 "{}",
                 entry.name

@@ -1,0 +1,97 @@
+//! What the data of an event consists of: for who reads it, and for `trace.h`.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::Field;
+
+/// The data of an event: a struct that [`event_data!`](super::declare::event_data) declares, or nothing.
+pub trait EventData: FromBytes + IntoBytes + Immutable {
+    /// What is shown of it, in order.
+    const FIELDS: &'static [Field];
+    /// How it is laid out; `None` for no data.
+    const LAYOUT: Option<&'static DataLayout>;
+}
+
+impl EventData for () {
+    const FIELDS: &'static [Field] = &[];
+    const LAYOUT: Option<&'static DataLayout> = None;
+}
+
+/// The layout of a struct of data. `trace.h` has a struct with the same members.
+#[derive(Debug)]
+pub struct DataLayout {
+    /// Its name in Rust, which ends with `Data`.
+    pub rust_name: &'static str,
+    /// Its documentation, line by line.
+    pub doc: &'static [&'static str],
+    /// Its size in bytes.
+    pub size: usize,
+    /// Its members, in order.
+    pub members: &'static [Member],
+}
+
+/// A member of a struct of data.
+#[derive(Debug)]
+pub struct Member {
+    /// Its name in Rust; that in C has `linux_` before it.
+    pub name: &'static str,
+    /// Its documentation, line by line.
+    pub doc: &'static [&'static str],
+    /// Its offset in bytes.
+    pub offset: usize,
+    /// Its type.
+    pub c_type: CType,
+}
+
+/// The type of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CType {
+    /// Of the member, or of each element.
+    pub scalar: Scalar,
+    /// How many elements an array has; `None` for no array.
+    pub length: Option<usize>,
+}
+
+/// What members consist of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar {
+    /// A character.
+    Char,
+    /// A signed number of 32 bits.
+    I32,
+    /// An unsigned number of 32 bits.
+    U32,
+    /// A signed number of 64 bits.
+    I64,
+    /// An unsigned number of 64 bits.
+    U64,
+}
+
+/// A type that members may have.
+pub trait MemberType {
+    /// What it is in C.
+    const C_TYPE: CType;
+}
+
+macro_rules! member_types {
+    ($($rust:ty => $scalar:ident),*) => {$(
+        impl MemberType for $rust {
+            const C_TYPE: CType = CType { scalar: Scalar::$scalar, length: None };
+        }
+    )*};
+}
+member_types!(i32 => I32, u32 => U32, i64 => I64, u64 => U64);
+
+impl<const N: usize> MemberType for [u8; N] {
+    const C_TYPE: CType = CType {
+        scalar: Scalar::Char,
+        length: Some(N),
+    };
+}
+
+impl<const N: usize> MemberType for [u64; N] {
+    const C_TYPE: CType = CType {
+        scalar: Scalar::U64,
+        length: Some(N),
+    };
+}

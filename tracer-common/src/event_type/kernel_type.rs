@@ -1,0 +1,84 @@
+//! What the agent knows of a type of the kernel's events beside its entry in the table.
+
+use super::data::{DataLayout, EventData};
+use super::{CostClass, EventTypeId, SystemEventType};
+
+/// One type of the kernel's events.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelEventType {
+    /// Its entry in the table of system event types.
+    pub entry: SystemEventType,
+    /// The tracepoints without which it cannot be recorded.
+    pub tracepoints: &'static [&'static str],
+    /// Tracepoints without which it is recorded with less to tell.
+    pub helpers: &'static [&'static str],
+    /// Bytes of its record.
+    pub record_bytes: usize,
+    /// Bytes of the data in its record.
+    pub data_bytes: usize,
+    /// Where in its data a text begins that ends it: the agent cuts what follows the null.
+    pub text_at: Option<usize>,
+    /// How its data is laid out; `None` for no data.
+    pub layout: Option<&'static DataLayout>,
+}
+
+impl KernelEventType {
+    /// A type with this data, by default rare and traced without being named. The first of `names` is the constant of
+    /// `trace.h`.
+    pub(crate) const fn new<Data: EventData>(
+        id: EventTypeId,
+        names: [&'static str; 2],
+        family: &'static str,
+        about: &'static str,
+        tracepoints: &'static [&'static str],
+        record_bytes: usize,
+    ) -> Self {
+        let [constant, name] = names;
+        Self {
+            entry: SystemEventType::kernel(id, constant, name, family, Data::FIELDS, about),
+            tracepoints,
+            helpers: &[],
+            record_bytes,
+            data_bytes: size_of::<Data>(),
+            text_at: None,
+            layout: Data::LAYOUT,
+        }
+    }
+
+    /// The same, with a text from this offset to the end of the data.
+    pub(crate) const fn ending_with(self, text_at: usize) -> Self {
+        Self {
+            text_at: Some(text_at),
+            ..self
+        }
+    }
+
+    /// The same, with tracepoints that help.
+    pub(crate) const fn helped_by(self, helpers: &'static [&'static str]) -> Self {
+        Self { helpers, ..self }
+    }
+
+    /// The same, happening often.
+    pub(crate) const fn frequent(self) -> Self {
+        self.with(self.entry.costing(CostClass::Frequent))
+    }
+
+    /// The same, happening so often that it slows a process down.
+    pub(crate) const fn heavy(self) -> Self {
+        self.with(self.entry.costing(CostClass::Heavy))
+    }
+
+    /// The same, traced only where it is asked for by name.
+    pub(crate) const fn when_named(self) -> Self {
+        self.with(self.entry.when_named())
+    }
+
+    /// The same, belonging to no process.
+    pub(crate) const fn without_process(self) -> Self {
+        self.with(self.entry.without_process())
+    }
+
+    const fn with(self, entry: SystemEventType) -> Self {
+        Self { entry, ..self }
+    }
+}
