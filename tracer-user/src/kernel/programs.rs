@@ -1,24 +1,33 @@
 //! The programs of the object, and how they get into the kernel.
 
+use std::sync::LazyLock;
+
 use aya::programs::{BtfTracePoint, ProgramError, ProgramFd, RawTracePoint};
 use aya::{Btf, Ebpf};
 
-use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::wanted;
+use tracer_common::event_type::{EventTypeId, KernelEventType};
+use tracer_common::kernel::{KERNEL_EVENT_TYPES, wanted};
 
 use super::error::LoadError;
 
-/// A program and the tracepoint of the same name.
+/// A tracepoint. The program for it as BTF tracepoint has its name, that for it as raw tracepoint has `_raw` after it.
 struct Tracepoint {
-    /// Name of the tracepoint and of the program for it as BTF tracepoint.
     name: &'static str,
-    /// The program for it as raw tracepoint.
-    raw: &'static str,
-    /// Types that it records, or helps to record, as bits. It is attached when one of them is
-    /// wanted.
+    /// Types that are not recorded without it, as bits.
     records: u64,
-    /// Without it the types are recorded all the same, with less to tell.
-    is_helper: bool,
+    /// Types that are recorded without it with less to tell, as bits, and [what else needs it](NEEDED_OTHERWISE).
+    helps: u64,
+}
+
+impl Tracepoint {
+    /// Whether it is attached when these types are wanted.
+    const fn is_for(&self, bits: u64) -> bool {
+        (self.records | self.helps) & bits != 0
+    }
+
+    fn raw_program(&self) -> String {
+        format!("{}_raw", self.name)
+    }
 }
 
 /// Beside the bits of types: what is needed when processes are chosen by control group. No type has
@@ -28,80 +37,62 @@ pub const CONTROL_GROUPS: u64 = 1;
 /// a type which the kernel has nothing to do with.
 pub const INTERRUPTS: u64 = wanted::bit(EventTypeId::ERROR);
 
-macro_rules! tracepoint {
-    ($name:ident records $($id:ident),+) => {
-        Tracepoint {
-            name: stringify!($name),
-            raw: concat!(stringify!($name), "_raw"),
-            records: $(wanted::bit(EventTypeId::$id))|+,
-            is_helper: false,
-        }
-    };
-    ($name:ident helps $($id:ident),+) => {
-        Tracepoint {
-            is_helper: true,
-            ..tracepoint!($name records $($id),+)
-        }
-    };
-}
-
-/// The tracepoint, which is also one of those at which interrupts are noted.
-const fn noting(tracepoint: Tracepoint) -> Tracepoint {
-    Tracepoint {
-        records: tracepoint.records | INTERRUPTS,
-        ..tracepoint
-    }
-}
+/// Tracepoints that are needed for more than the types that they record.
+const NEEDED_OTHERWISE: &[(&str, u64)] = &[
+    ("cgroup_attach_task", CONTROL_GROUPS),
+    ("hrtimer_expire_entry", INTERRUPTS),
+    ("hrtimer_expire_exit", INTERRUPTS),
+    ("irq_handler_entry", INTERRUPTS),
+    ("irq_handler_exit", INTERRUPTS),
+    ("softirq_entry", INTERRUPTS),
+    ("softirq_exit", INTERRUPTS),
+];
 
 /// In the order in which they are attached: who exists comes before what they do, and what helps
 /// before what it helps.
-const TRACEPOINTS: &[Tracepoint] = &[
-    tracepoint!(sched_process_fork records FORK, THREAD_CREATE),
-    tracepoint!(sched_process_exit records EXIT, THREAD_EXIT),
-    tracepoint!(sched_process_exec records EXEC),
-    Tracepoint {
-        name: "cgroup_attach_task",
-        raw: "cgroup_attach_task_raw",
-        records: CONTROL_GROUPS,
-        is_helper: true,
-    },
-    tracepoint!(task_rename records RENAME),
-    Tracepoint {
-        name: "hrtimer_expire_entry",
-        raw: "hrtimer_expire_entry_raw",
-        records: INTERRUPTS,
-        is_helper: true,
-    },
-    Tracepoint {
-        name: "hrtimer_expire_exit",
-        raw: "hrtimer_expire_exit_raw",
-        records: INTERRUPTS,
-        is_helper: true,
-    },
-    noting(tracepoint!(irq_handler_entry records IRQ_ENTER)),
-    noting(tracepoint!(irq_handler_exit records IRQ_EXIT)),
-    noting(tracepoint!(softirq_entry records SOFTIRQ_ENTER)),
-    noting(tracepoint!(softirq_exit records SOFTIRQ_EXIT)),
-    tracepoint!(sched_waking helps WAKEUP),
-    tracepoint!(sched_wakeup records WAKEUP),
-    tracepoint!(sched_wakeup_new records WAKEUP),
-    tracepoint!(sched_switch records SWITCH_IN, SWITCH_OUT),
-    tracepoint!(sched_migrate_task records MIGRATE),
-    tracepoint!(signal_generate records SIGNAL_GENERATE),
-    tracepoint!(signal_deliver records SIGNAL_DELIVER),
-    tracepoint!(mark_victim records OOM_KILL),
-    tracepoint!(page_fault_user records FAULT_USER),
-    tracepoint!(page_fault_kernel records FAULT_KERNEL),
-    tracepoint!(block_io_start helps BLOCK_ISSUE, BLOCK_COMPLETE),
-    // Where the one before is missing.
-    tracepoint!(block_getrq helps BLOCK_ISSUE, BLOCK_COMPLETE),
-    tracepoint!(block_rq_issue records BLOCK_ISSUE, BLOCK_COMPLETE),
-    tracepoint!(block_rq_complete records BLOCK_COMPLETE, BLOCK_ISSUE),
-    tracepoint!(cpu_idle records IDLE_ENTER, IDLE_EXIT),
-    // How a signal handler was ended is known only where that begins.
-    tracepoint!(sys_enter records SYSCALL_ENTER, SYSCALL_EXIT),
-    tracepoint!(sys_exit records SYSCALL_EXIT),
-];
+static TRACEPOINTS: LazyLock<Vec<Tracepoint>> = LazyLock::new(|| {
+    let mut all = Vec::new();
+    let is_lifecycle = |known: &&KernelEventType| is_lifecycle(wanted::bit(known.entry.id));
+    for known in KERNEL_EVENT_TYPES.iter().filter(is_lifecycle) {
+        add_all_of(&mut all, known);
+    }
+    for (name, what) in NEEDED_OTHERWISE {
+        add(&mut all, name).helps |= what;
+    }
+    for known in KERNEL_EVENT_TYPES {
+        add_all_of(&mut all, known);
+    }
+    all
+});
+
+fn is_lifecycle(bits: u64) -> bool {
+    bits & wanted::LIFECYCLE != 0
+}
+
+/// Adds what a type needs.
+fn add_all_of(all: &mut Vec<Tracepoint>, known: &KernelEventType) {
+    let bit = wanted::bit(known.entry.id);
+    for name in known.helpers {
+        add(all, name).helps |= bit;
+    }
+    for name in known.tracepoints {
+        add(all, name).records |= bit;
+    }
+}
+
+/// The tracepoint of this name, which is added where it is not there yet.
+fn add<'a>(all: &'a mut Vec<Tracepoint>, name: &'static str) -> &'a mut Tracepoint {
+    let found = all.iter().position(|tracepoint| tracepoint.name == name);
+    let place = found.unwrap_or(all.len());
+    if found.is_none() {
+        all.push(Tracepoint {
+            name,
+            records: 0,
+            helps: 0,
+        });
+    }
+    &mut all[place]
+}
 
 /// The tracepoints that the programs attach to.
 pub fn tracepoint_names() -> impl Iterator<Item = &'static str> {
@@ -110,11 +101,9 @@ pub fn tracepoint_names() -> impl Iterator<Item = &'static str> {
 
 /// The tracepoints without which `id` cannot be recorded.
 pub fn tracepoints_of(id: EventTypeId) -> impl Iterator<Item = &'static str> {
-    let needed = TRACEPOINTS
+    TRACEPOINTS
         .iter()
-        .filter(move |tracepoint| tracepoint.records & wanted::bit(id) != 0);
-    needed
-        .filter(|tracepoint| !tracepoint.is_helper)
+        .filter(move |tracepoint| tracepoint.records & wanted::bit(id) != 0)
         .map(|tracepoint| tracepoint.name)
 }
 
@@ -142,14 +131,12 @@ pub fn attach(
     };
     let needed = TRACEPOINTS
         .iter()
-        .filter(|tracepoint| tracepoint.records & wanted_bits != 0)
+        .filter(|tracepoint| tracepoint.is_for(wanted_bits))
         .filter(|tracepoint| tracepoint.name != "block_getrq" || !has("block_io_start"));
     let mut after_first = Some(after_first);
     for tracepoint in needed {
-        if !has(tracepoint.name) && tracepoint.records & wanted::LIFECYCLE == 0 {
-            if !tracepoint.is_helper {
-                attached.recorded &= !tracepoint.records;
-            }
+        if !has(tracepoint.name) && !is_lifecycle(tracepoint.records) {
+            attached.recorded &= !tracepoint.records;
             tracing::debug!(tracepoint.name, "not in this kernel");
             continue;
         }
@@ -173,7 +160,7 @@ fn attach_one(ebpf: &mut Ebpf, btf: &Btf, tracepoint: &Tracepoint) -> Result<Pro
     );
     attach_raw(ebpf, tracepoint).map_err(|raw| {
         tracing::debug!(
-            program = tracepoint.raw,
+            program = tracepoint.raw_program(),
             error = &raw as &dyn std::error::Error,
             "no raw tracepoint either"
         );
@@ -194,7 +181,7 @@ fn attach_btf(ebpf: &mut Ebpf, btf: &Btf, name: &str) -> Result<ProgramFd, Progr
 
 fn attach_raw(ebpf: &mut Ebpf, tracepoint: &Tracepoint) -> Result<ProgramFd, ProgramError> {
     let program = ebpf
-        .program_mut(tracepoint.raw)
+        .program_mut(&tracepoint.raw_program())
         .ok_or(ProgramError::NotLoaded)?;
     let program: &mut RawTracePoint = program.try_into()?;
     program.load()?;
@@ -206,7 +193,7 @@ fn attach_raw(ebpf: &mut Ebpf, tracepoint: &Tracepoint) -> Result<ProgramFd, Pro
 mod tests {
     use super::*;
     use crate::kernel::btf::offsets::Global;
-    use crate::kernel::budget::{BUDGETS, Budget};
+    use crate::kernel::budget::{BUDGETS, Budget, budget_of};
     use crate::kernel::namespace::Listing;
     use crate::kernel::object::object;
     use crate::kernel::requirements::{self, Kernel};
@@ -247,12 +234,28 @@ mod tests {
         TRACEPOINTS.iter().filter(|tracepoint| {
             let is_there = kernel.tracepoints.contains(&tracepoint.name);
             assert!(
-                is_there || tracepoint.is_helper,
+                is_there || tracepoint.records == 0,
                 "no {} here",
                 tracepoint.name
             );
             is_there
         })
+    }
+
+    #[test]
+    fn who_exists_is_seen_first_and_what_helps_before_what_it_helps() {
+        let at = |name| tracepoint_names().position(|other| other == name).unwrap();
+
+        assert_eq!(at("sched_process_fork"), 0);
+        assert!(at("task_rename") < at("sched_switch"));
+        assert!(at("cgroup_attach_task") < at("sched_switch"));
+        assert!(at("softirq_exit") < at("sched_waking"));
+        for known in KERNEL_EVENT_TYPES {
+            for helper in known.helpers {
+                let helped = known.tracepoints.iter().map(|name| at(name));
+                assert!(helped.min() > Some(at(helper)), "{helper}");
+            }
+        }
     }
 
     #[test]
@@ -282,7 +285,7 @@ mod tests {
             let program: &mut BtfTracePoint = program.try_into().unwrap();
             program.load(tracepoint.name, &kernel.btf).unwrap();
             let instructions = program.info().unwrap().verified_instruction_count();
-            let program = ebpf.program_mut(tracepoint.raw).unwrap();
+            let program = ebpf.program_mut(&tracepoint.raw_program()).unwrap();
             let program: &mut RawTracePoint = program.try_into().unwrap();
             program.load().unwrap();
             let raw_instructions = program.info().unwrap().verified_instruction_count();
@@ -294,17 +297,15 @@ mod tests {
             });
         }
 
-        let rows = BUDGETS.iter().map(|row| row.program);
-        let programs = TRACEPOINTS.iter().map(|tracepoint| tracepoint.name);
-        assert!(rows.eq(programs), "a row for each program");
-        let budget_of = |used: &Budget| BUDGETS.iter().find(|row| row.program == used.program);
-        let is_above = |(used, budget): &(&Budget, &Budget)| {
+        for row in BUDGETS {
+            let is_program = tracepoint_names().any(|name| name == row.program);
+            assert!(is_program, "no program {}", row.program);
+        }
+        let budgets = used.iter().map(|used| (used, budget_of(used.program)));
+        let is_above = |(used, budget): &(&Budget, Budget)| {
             used.instructions > budget.instructions
                 || used.raw_instructions > budget.raw_instructions
         };
-        let budgets = used
-            .iter()
-            .filter_map(|used| Some((used, budget_of(used)?)));
         let above: Vec<_> = budgets.filter(is_above).collect();
         assert!(
             above.is_empty(),
