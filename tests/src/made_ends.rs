@@ -110,7 +110,7 @@ impl Made {
     fn wakes(&mut self, ns: u64, cpu: u32, woken: Thread, by: Thread) -> anyhow::Result<()> {
         let data = WakeupData {
             target_cpu: cpu,
-            new: 0,
+            new_thread: 0,
             waker_pid: by.0.cast_unsigned(),
             waker_tid: by.1.cast_unsigned(),
             waker_comm: comm(by.2),

@@ -117,7 +117,7 @@ impl MadeLog {
         };
         let wakeup = WakeupData {
             target_cpu: 1,
-            new: 0,
+            new_thread: 0,
             waker_pid: 900,
             waker_tid: 901,
             waker_comm: NEXT,

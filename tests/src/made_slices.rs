@@ -108,7 +108,7 @@ impl Made {
         self.on_cpu(50_000, EventTypeId::SWITCH_IN, 8, came.as_bytes())?;
         let wakeup = WakeupData {
             target_cpu: 1,
-            new: 0,
+            new_thread: 0,
             waker_pid: 7,
             waker_tid: 8,
             waker_comm: *b"worker\0\0\0\0\0\0\0\0\0\0",

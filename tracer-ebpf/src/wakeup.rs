@@ -118,7 +118,7 @@ fn wakeup<C: Tracepoint, const IS_NEW: bool>(task: &Task<C>, waker: Asking) {
         header,
         data: WakeupData {
             target_cpu: task.cpu(),
-            new: u32::from(IS_NEW),
+            new_thread: u32::from(IS_NEW),
             waker_pid: waker.pid().shown(),
             waker_tid: waker.tid().shown(),
             waker_comm: zerocopy::transmute!(waker.name),

@@ -40,6 +40,8 @@ enum Task {
     Lint,
     /// Writes docs/conformance.md from the clauses of the standard and the tests that show them
     Conformance(tasks::conformance::Args),
+    /// Writes the part of trace.h that is made from the code
+    Header(tasks::header::Args),
     /// Writes the manual pages that are made from the code
     Man(tasks::man::Args),
 }
@@ -72,6 +74,7 @@ fn perform(task: Task) -> anyhow::Result<()> {
         Task::Bench(args) => tasks::bench::run(&args),
         Task::Lint => tasks::lint::run(),
         Task::Conformance(args) => tasks::conformance::run(&args),
+        Task::Header(args) => tasks::header::run(&args),
         Task::Man(args) => tasks::man::run(&args),
     }
 }

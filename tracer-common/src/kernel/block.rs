@@ -7,7 +7,7 @@ use crate::event_type::declare::{event_data, event_types};
 event_data! {
     /// Data of `LINUX_TRACE_BLOCK_ISSUE`.
     pub struct BlockIssueData {
-        /// What is asked for: `enum req_op` of the kernel.
+        /// What is asked for: `enum req_op` of the kernel: 0 read, 1 write, 2 flush, 3 discard, ...
         #[shown(BlockOperation)]
         pub operation: u32,
         /// Major number of the device.

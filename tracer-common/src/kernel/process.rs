@@ -37,7 +37,7 @@ event_data! {
         /// The thread that called exec; it goes on under the process's identifier.
         #[shown(Pid)]
         pub old_tid: u32,
-        /// The file as it was named to exec, ended by a null. The agent cuts what follows the null.
+        /// The file as it was named to exec, ended by a null. What follows the null is cut off.
         #[shown(Text)]
         pub file: [u8; EXEC_FILE_BYTES],
     }

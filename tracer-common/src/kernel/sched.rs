@@ -54,8 +54,8 @@ event_data! {
         #[shown(U32)]
         pub target_cpu: u32,
         /// 1: the thread never ran before.
-        #[shown(Flag)]
-        pub new: u32,
+        #[shown(Flag as "new")]
+        pub new_thread: u32,
         /// Process that asked for the wake-up, where a thread did; 0 for the idle task, an interrupt, or
         /// when it is not known.
         #[shown(Pid)]
@@ -66,7 +66,8 @@ event_data! {
         /// The name of that thread; empty when no thread asked.
         #[shown(Comm)]
         pub waker_comm: [u8; COMM_BYTES],
-        /// What asked: see [`waker_context`].
+        /// What asked: 0: not known, 1: a thread, 2: an interrupt, 3: a soft interrupt, 4: a high-resolution
+        /// timer, 5: another timer ([`waker_context`]).
         #[shown(WakerContext)]
         pub waker_context: u32,
         /// Zero.

@@ -33,7 +33,8 @@ event_data! {
         /// 1: to the process; 0: to one thread.
         #[shown(Flag)]
         pub group: u32,
-        /// What became of it: see [`signal_result`].
+        /// 0: it is on its way; 1: the target ignores it; 2: it is pending already; 3: it is lost; 4: it is
+        /// sent without its `siginfo_t` ([`signal_result`]).
         #[shown(SignalResult)]
         pub result: u32,
     }

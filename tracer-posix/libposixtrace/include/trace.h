@@ -148,195 +148,215 @@ struct posix_trace_status_info {
 #define POSIX_TRACE_UNNAMED_USEREVENT ((trace_event_id_t)256)
 #define POSIX_TRACE_UNNAMED_USER_EVENT POSIX_TRACE_UNNAMED_USEREVENT
 
-/* System event types of this implementation: what the kernel does with the process. The data of each is the struct
- * named beside it. Process and thread numbers are the kernel's, in its first pid namespace. */
-#define LINUX_TRACE_FORK ((trace_event_id_t)32)          /* struct linux_trace_fork */
-#define LINUX_TRACE_THREAD_CREATE ((trace_event_id_t)33) /* struct linux_trace_fork */
-#define LINUX_TRACE_EXEC ((trace_event_id_t)34)          /* struct linux_trace_exec, its file cut after the null */
-#define LINUX_TRACE_EXIT ((trace_event_id_t)35)          /* struct linux_trace_exit */
-#define LINUX_TRACE_THREAD_EXIT ((trace_event_id_t)36)   /* struct linux_trace_exit */
-#define LINUX_TRACE_SWITCH_IN ((trace_event_id_t)37)     /* struct linux_trace_switch_in */
-#define LINUX_TRACE_SWITCH_OUT ((trace_event_id_t)38)    /* struct linux_trace_switch_out */
-#define LINUX_TRACE_WAKEUP ((trace_event_id_t)39)        /* struct linux_trace_wakeup */
-#define LINUX_TRACE_RENAME ((trace_event_id_t)40)        /* struct linux_trace_rename */
-#define LINUX_TRACE_SIGNAL_GENERATE ((trace_event_id_t)41) /* struct linux_trace_signal_generate */
-#define LINUX_TRACE_SIGNAL_DELIVER ((trace_event_id_t)42)  /* struct linux_trace_signal_deliver */
-#define LINUX_TRACE_SYSCALL_ENTER ((trace_event_id_t)43)   /* struct linux_trace_syscall_enter */
-#define LINUX_TRACE_SYSCALL_EXIT ((trace_event_id_t)44)    /* struct linux_trace_syscall_exit */
-#define LINUX_TRACE_FAULT_USER ((trace_event_id_t)45)      /* struct linux_trace_fault */
-#define LINUX_TRACE_FAULT_KERNEL ((trace_event_id_t)46)    /* struct linux_trace_fault */
-#define LINUX_TRACE_MIGRATE ((trace_event_id_t)47)         /* struct linux_trace_migrate */
-#define LINUX_TRACE_OOM_KILL ((trace_event_id_t)54)        /* struct linux_trace_oom_kill */
-#define LINUX_TRACE_BLOCK_ISSUE ((trace_event_id_t)55)     /* struct linux_trace_block_issue */
-#define LINUX_TRACE_BLOCK_COMPLETE ((trace_event_id_t)56)  /* struct linux_trace_block_complete */
-/* What CPUs do for no process (POSIX_TRACE_WOPID_EVENTS). */
-#define LINUX_TRACE_IRQ_ENTER ((trace_event_id_t)48)     /* struct linux_trace_irq_enter */
-#define LINUX_TRACE_IRQ_EXIT ((trace_event_id_t)49)      /* struct linux_trace_irq_exit */
-#define LINUX_TRACE_SOFTIRQ_ENTER ((trace_event_id_t)50) /* struct linux_trace_softirq */
-#define LINUX_TRACE_SOFTIRQ_EXIT ((trace_event_id_t)51)  /* struct linux_trace_softirq */
-#define LINUX_TRACE_IDLE_ENTER ((trace_event_id_t)52)    /* struct linux_trace_idle */
-#define LINUX_TRACE_IDLE_EXIT ((trace_event_id_t)53)     /* no data */
-
 /* Of the compiler: C++ before C++11 has no type of 64 bits by name. */
 typedef __INT64_TYPE__ __linux_trace_i64;
 typedef __UINT64_TYPE__ __linux_trace_u64;
 
-/* A process or a thread was created. */
+/* System event types of this implementation: what the kernel does with the process. The data of each is the struct that
+ * names it, where there is one. Process and thread numbers are those of the tracer's pid namespace; 0: none there. The
+ * name of a thread is ended by a null unless it is full. */
+/* From here on made by cargo xtask header, from tracer-common/src/kernel. */
+#define LINUX_TRACE_FORK ((trace_event_id_t)32)            /* a process was created */
+#define LINUX_TRACE_THREAD_CREATE ((trace_event_id_t)33)   /* a thread was created */
+#define LINUX_TRACE_EXEC ((trace_event_id_t)34)            /* a process replaced its program */
+#define LINUX_TRACE_EXIT ((trace_event_id_t)35)            /* a process ended */
+#define LINUX_TRACE_THREAD_EXIT ((trace_event_id_t)36)     /* a thread ended and others of its process remain */
+#define LINUX_TRACE_SWITCH_IN ((trace_event_id_t)37)       /* a thread got a CPU */
+#define LINUX_TRACE_SWITCH_OUT ((trace_event_id_t)38)      /* a thread gave up its CPU, or lost it */
+#define LINUX_TRACE_WAKEUP ((trace_event_id_t)39)          /* a thread became runnable */
+#define LINUX_TRACE_RENAME ((trace_event_id_t)40)          /* a thread was given another name */
+#define LINUX_TRACE_SIGNAL_GENERATE ((trace_event_id_t)41) /* a signal was sent */
+#define LINUX_TRACE_SIGNAL_DELIVER ((trace_event_id_t)42)  /* a thread takes a signal */
+#define LINUX_TRACE_SYSCALL_ENTER ((trace_event_id_t)43)   /* a thread entered a system call */
+#define LINUX_TRACE_SYSCALL_EXIT ((trace_event_id_t)44)    /* a thread left a system call */
+#define LINUX_TRACE_FAULT_USER ((trace_event_id_t)45)      /* a page fault of the program */
+#define LINUX_TRACE_FAULT_KERNEL ((trace_event_id_t)46)    /* a page fault of the kernel while it served the thread */
+#define LINUX_TRACE_MIGRATE ((trace_event_id_t)47)         /* a thread was moved to another CPU */
+/* the kernel chose the process to be killed for want of memory */
+#define LINUX_TRACE_OOM_KILL ((trace_event_id_t)54)
+#define LINUX_TRACE_BLOCK_ISSUE ((trace_event_id_t)55)     /* a request went to a block device */
+#define LINUX_TRACE_BLOCK_COMPLETE ((trace_event_id_t)56)  /* a block device completed a request */
+/* What CPUs do for no process (POSIX_TRACE_WOPID_EVENTS). */
+#define LINUX_TRACE_IRQ_ENTER ((trace_event_id_t)48)     /* a handler of a device's interrupt began */
+#define LINUX_TRACE_IRQ_EXIT ((trace_event_id_t)49)      /* a handler of a device's interrupt ended */
+#define LINUX_TRACE_SOFTIRQ_ENTER ((trace_event_id_t)50) /* a soft interrupt began */
+#define LINUX_TRACE_SOFTIRQ_EXIT ((trace_event_id_t)51)  /* a soft interrupt ended */
+#define LINUX_TRACE_IDLE_ENTER ((trace_event_id_t)52)    /* a CPU has nothing to do */
+#define LINUX_TRACE_IDLE_EXIT ((trace_event_id_t)53)     /* a CPU has something to do again */
+
+/* Data of LINUX_TRACE_FORK and LINUX_TRACE_THREAD_CREATE. */
 struct linux_trace_fork {
-    unsigned linux_child_pid;
-    unsigned linux_child_tid;
-    char linux_child_comm[16]; /* thread name, ended by a null unless full */
-    unsigned linux_child_ns_pid; /* child_pid in the child's own pid namespace */
-    unsigned linux_child_ns_tid; /* child_tid in the child's own pid namespace */
+    unsigned linux_child_pid;    /* Process of the new thread. */
+    unsigned linux_child_tid;    /* The new thread. */
+    char linux_child_comm[16];   /* Its name. */
+    unsigned linux_child_ns_pid; /* child_pid as the child itself sees it: in its own pid namespace. */
+    unsigned linux_child_ns_tid; /* child_tid as the child itself sees it: in its own pid namespace. */
 };
 
-/* A process replaced its program. */
+/* Data of LINUX_TRACE_EXEC. */
 struct linux_trace_exec {
-    char linux_comm[16];
-    unsigned linux_old_tid; /* the thread that called exec */
-    char linux_file[256];   /* as it was named to exec */
+    char linux_comm[16];    /* The name of the thread from now on. */
+    unsigned linux_old_tid; /* The thread that called exec; it goes on under the process's identifier. */
+    char linux_file[256];   /* The file as it was named to exec, ended by a null. What follows the null is cut off. */
 };
 
-/* A process, or a thread of one, ended. */
+/* Data of LINUX_TRACE_EXIT and LINUX_TRACE_THREAD_EXIT. */
 struct linux_trace_exit {
-    int linux_status;      /* 0 to 255 */
-    unsigned linux_signal; /* 0: none */
+    int linux_status;      /* What was given to exit, 0 to 255. */
+    unsigned linux_signal; /* The signal that ended the process, or 0. */
 };
 
-/* A thread got a CPU. */
+/* Data of LINUX_TRACE_SWITCH_IN. */
 struct linux_trace_switch_in {
-    unsigned linux_prev_pid;
-    unsigned linux_prev_tid; /* 0: the CPU was idle */
-    char linux_prev_comm[16];
+    unsigned linux_prev_pid;  /* Process that had the CPU before. */
+    unsigned linux_prev_tid;  /* Thread that had the CPU before; 0 for the idle task. */
+    char linux_prev_comm[16]; /* Its name. */
 };
 
-/* A thread gave up its CPU, or lost it. */
+/* Data of LINUX_TRACE_SWITCH_OUT. */
 struct linux_trace_switch_out {
-    unsigned linux_next_pid;
-    unsigned linux_next_tid; /* 0: the CPU is idle */
-    char linux_next_comm[16];
-    unsigned linux_state;     /* the kernel's state bits of the thread */
-    unsigned linux_preempted; /* 1: it was runnable and had to give way */
-    unsigned long linux_ran_ns; /* since the switch to it; 0: that was not seen */
+    unsigned linux_next_pid;  /* Process that gets the CPU. */
+    unsigned linux_next_tid;  /* Thread that gets the CPU; 0 for the idle task. */
+    char linux_next_comm[16]; /* Its name. */
+    unsigned linux_state;     /* The kernel's state bits of the thread that leaves (task_struct::__state). */
+    unsigned linux_preempted; /* 1: it was runnable and had to give way. */
+    /* How long it had the CPU, in nanoseconds: from the switch to it to this one. 0: the switch to it was not seen. */
+    __linux_trace_u64 linux_ran_ns;
 };
 
-/* A thread became runnable. */
+/* Data of LINUX_TRACE_WAKEUP. */
 struct linux_trace_wakeup {
-    unsigned linux_target_cpu;
-    unsigned linux_new_thread; /* 1: it never ran before */
-    unsigned linux_waker_pid;  /* the thread that asked; 0: the idle task, no thread, or not known */
-    unsigned linux_waker_tid;
-    char linux_waker_comm[16];
-    unsigned linux_waker_context; /* 0: not known, 1: a thread, 2: an interrupt, 3: a soft interrupt,
-                                     4: a high-resolution timer, 5: another timer */
-    unsigned linux_reserved;
+    unsigned linux_target_cpu; /* CPU on whose run queue the thread was put. */
+    unsigned linux_new_thread; /* 1: the thread never ran before. */
+    /* Process that asked for the wake-up, where a thread did; 0 for the idle task, an interrupt, or when it is not
+     * known. */
+    unsigned linux_waker_pid;
+    unsigned linux_waker_tid;  /* Its thread. */
+    char linux_waker_comm[16]; /* The name of that thread; empty when no thread asked. */
+    /* What asked: 0: not known, 1: a thread, 2: an interrupt, 3: a soft interrupt, 4: a high-resolution timer, 5:
+     * another timer. */
+    unsigned linux_waker_context;
+    unsigned linux_reserved;   /* Zero. */
 };
 
-/* A thread was given another name. */
+/* Data of LINUX_TRACE_RENAME. */
 struct linux_trace_rename {
-    char linux_comm[16];
+    char linux_comm[16]; /* The new name. */
 };
 
-/* A signal was sent. An event of the caller where a traced process sends by a call, otherwise one of the target. */
+/* Data of LINUX_TRACE_SIGNAL_GENERATE. The event is one of the caller where a traced process sends by a call such as
+ * kill, and its program address is that of the call. Otherwise it is one of the target. */
 struct linux_trace_signal_generate {
-    unsigned linux_signal;
-    int linux_code; /* si_code */
-    unsigned linux_target_pid;
-    unsigned linux_target_tid;
-    char linux_target_comm[16];
-    unsigned linux_sender_pid; /* 0: the kernel itself */
-    unsigned linux_sender_tid;
-    unsigned linux_group;  /* 1: to the process; 0: to one thread */
-    unsigned linux_result; /* 0: on its way; 1: ignored; 2: pending already; 3: lost; 4: sent without its siginfo_t */
+    unsigned linux_signal;      /* The signal. */
+    int linux_code;             /* Why it was sent: si_code of siginfo_t. */
+    unsigned linux_target_pid;  /* Process that it is sent to. */
+    unsigned linux_target_tid;  /* Thread that it is sent to; of a signal to the process, the thread that was named. */
+    char linux_target_comm[16]; /* The name of that thread. */
+    unsigned linux_sender_pid;  /* Process that sent it by a call, or whose end it tells; 0 for the kernel itself. */
+    unsigned linux_sender_tid;  /* Its thread. */
+    unsigned linux_group;       /* 1: to the process; 0: to one thread. */
+    /* 0: it is on its way; 1: the target ignores it; 2: it is pending already; 3: it is lost; 4: it is sent without
+     * its siginfo_t. */
+    unsigned linux_result;
 };
 
-/* A thread takes a signal; posix_prog_address is where it was interrupted. */
+/* Data of LINUX_TRACE_SIGNAL_DELIVER. The program address is where the program was interrupted. */
 struct linux_trace_signal_deliver {
-    unsigned linux_signal;
-    int linux_code;     /* si_code */
-    __linux_trace_u64 linux_handler; /* 0: SIG_DFL; 1: SIG_IGN */
-    __linux_trace_u64 linux_flags;   /* sa_flags */
+    unsigned linux_signal;         /* The signal. */
+    int linux_code;                /* Why it was sent: si_code of siginfo_t. */
+    /* The program's handler; 0 for what the kernel does by default (SIG_DFL), 1 for nothing (SIG_IGN). */
+    __linux_trace_u64 linux_handler;
+    __linux_trace_u64 linux_flags; /* sa_flags of the sigaction. */
 };
 
-/* A thread entered a system call; posix_prog_address is that of the call. */
+/* Data of LINUX_TRACE_SYSCALL_ENTER. The program address is that of the call. */
 struct linux_trace_syscall_enter {
-    int linux_number;
-    unsigned linux_compat; /* 1: a number of the table for 32-bit programs */
+    int linux_number;      /* Its number, in the table of the machine or in that for 32-bit programs. */
+    unsigned linux_compat; /* 1: the number is one of the table for 32-bit programs. */
+    /* What the registers for arguments hold. How many of them count is the call's matter. */
     __linux_trace_u64 linux_args[6];
 };
 
-/* A thread left a system call. */
+/* Data of LINUX_TRACE_SYSCALL_EXIT. The program address is where the program goes on. */
 struct linux_trace_syscall_exit {
-    int linux_number; /* -1: no longer known, after a return from a signal handler */
-    unsigned linux_compat;
-    __linux_trace_i64 linux_ret; /* -4095 to -1: an error number */
+    /* As on entry. -1: the call has that number, or it is a return from a signal handler, of which the kernel no
+     * longer knows, and whose entry was before the trace. */
+    int linux_number;
+    unsigned linux_compat;       /* As on entry. */
+    __linux_trace_i64 linux_ret; /* What it returned; -4095 to -1 are error numbers. */
 };
 
-/* A page fault of the program, or of the kernel while it served the thread. */
+/* Data of LINUX_TRACE_FAULT_USER, whose program address is that of the instruction, and of LINUX_TRACE_FAULT_KERNEL,
+ * whose program address is that of the system call. */
 struct linux_trace_fault {
-    __linux_trace_u64 linux_address;    /* 0: one of the kernel's own */
-    unsigned linux_write;      /* 1: by a write */
-    unsigned linux_fetch;      /* 1: by the fetch of an instruction */
-    unsigned linux_protection; /* 1: there is a page, which may not be accessed so */
-    unsigned linux_reserved;
+    /* The address that was accessed; 0 where it is one of the kernel's own, which are not told. */
+    __linux_trace_u64 linux_address;
+    unsigned linux_write;    /* 1: by a write. */
+    unsigned linux_fetch;    /* 1: by the fetch of an instruction. */
+    /* 1: a page is there and may not be accessed so, as when it is to be copied on write. */
+    unsigned linux_protection;
+    unsigned linux_reserved; /* Zero. */
 };
 
-/* A thread was moved to another CPU. */
+/* Data of LINUX_TRACE_MIGRATE. */
 struct linux_trace_migrate {
-    unsigned linux_from_cpu;
-    unsigned linux_to_cpu;
+    unsigned linux_from_cpu; /* CPU that it leaves. */
+    unsigned linux_to_cpu;   /* CPU on whose run queue it will be. */
 };
 
-/* The process was chosen to be killed for want of memory. */
-struct linux_trace_oom_kill {
-    char linux_comm[16];
-    unsigned linux_uid;
-    unsigned linux_reserved;
-};
-
-/* A request went to a block device. */
-struct linux_trace_block_issue {
-    unsigned linux_operation; /* enum req_op of the kernel: 0 read, 1 write, 2 flush, 3 discard ... */
-    unsigned linux_major;
-    unsigned linux_minor;
-    unsigned linux_bytes;
-    __linux_trace_u64 linux_sector; /* of 512 bytes */
-};
-
-/* A block device completed a request, or a part of it. */
-struct linux_trace_block_complete {
-    unsigned linux_operation;
-    unsigned linux_major;
-    unsigned linux_minor;
-    unsigned linux_bytes;
-    __linux_trace_u64 linux_sector;
-    int linux_status; /* 0: done */
-    unsigned linux_reserved;
-};
-
-/* A handler of a device's interrupt began. */
+/* Data of LINUX_TRACE_IRQ_ENTER. */
 struct linux_trace_irq_enter {
-    unsigned linux_irq;  /* as in /proc/interrupts */
-    char linux_name[28]; /* ended by a null */
+    unsigned linux_irq;  /* Number of the interrupt, as in /proc/interrupts. */
+    char linux_name[28]; /* Name of the handler, as there; ended by a null. */
 };
 
-/* A handler of a device's interrupt ended. */
+/* Data of LINUX_TRACE_IRQ_EXIT. */
 struct linux_trace_irq_exit {
-    unsigned linux_irq;
-    unsigned linux_handled; /* 1: it was this handler's */
+    unsigned linux_irq;     /* Number of the interrupt. */
+    unsigned linux_handled; /* 1: it was this handler's. */
 };
 
-/* A soft interrupt began or ended. */
+/* Data of LINUX_TRACE_SOFTIRQ_ENTER and LINUX_TRACE_SOFTIRQ_EXIT. */
 struct linux_trace_softirq {
-    unsigned linux_vector; /* row of /proc/softirqs, from 0 */
-    unsigned linux_reserved;
+    unsigned linux_vector;   /* Which one: the row of /proc/softirqs, from 0. */
+    unsigned linux_reserved; /* Zero. */
 };
 
-/* A CPU has nothing to do. */
+/* Data of LINUX_TRACE_IDLE_ENTER. */
 struct linux_trace_idle {
-    unsigned linux_state; /* how deeply it sleeps */
-    unsigned linux_reserved;
+    unsigned linux_state;    /* How deeply the CPU sleeps, as its driver numbers it. */
+    unsigned linux_reserved; /* Zero. */
 };
+
+/* Data of LINUX_TRACE_OOM_KILL. The event is one of the process that is to be killed. */
+struct linux_trace_oom_kill {
+    char linux_comm[16];     /* The name of its thread; empty before Linux 6.8, which does not tell it. */
+    unsigned linux_uid;      /* Its user, in the initial user namespace; 0 before Linux 6.8. */
+    unsigned linux_reserved; /* Zero. */
+};
+
+/* Data of LINUX_TRACE_BLOCK_ISSUE. */
+struct linux_trace_block_issue {
+    /* What is asked for: enum req_op of the kernel: 0 read, 1 write, 2 flush, 3 discard, ... */
+    unsigned linux_operation;
+    unsigned linux_major;           /* Major number of the device. */
+    unsigned linux_minor;           /* Minor number of the device. */
+    unsigned linux_bytes;           /* How much is asked for. */
+    __linux_trace_u64 linux_sector; /* Where: in units of 512 bytes from the start of the device. */
+};
+
+/* Data of LINUX_TRACE_BLOCK_COMPLETE. */
+struct linux_trace_block_complete {
+    unsigned linux_operation;       /* What was asked for: enum req_op of the kernel. */
+    unsigned linux_major;           /* Major number of the device. */
+    unsigned linux_minor;           /* Minor number of the device. */
+    unsigned linux_bytes;           /* How much was done. */
+    __linux_trace_u64 linux_sector; /* Where: in units of 512 bytes from the start of the device. */
+    /* 0: done; otherwise why not, as the kernel's blk_status_t (before 5.16 an error number). */
+    int linux_status;
+    unsigned linux_reserved;        /* Zero. */
+};
+/* To here. */
 
 /* Trace points. */
 void posix_trace_event(trace_event_id_t, const void *__linux_trace_restrict, size_t);

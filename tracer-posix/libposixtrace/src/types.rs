@@ -2,8 +2,6 @@
 
 use std::ffi::{c_int, c_void};
 
-use tracer_common::kernel;
-
 use tracer_engine::event::RealtimeNs;
 use tracer_engine::sizes::MAX_USER_DATA;
 use tracer_engine::{
@@ -178,7 +176,8 @@ macro_rules! layout {
     };
 }
 
-/// Sizes and offsets of the types, to be compared with what the C compiler says.
+/// Sizes and offsets of the types, to be compared with what the C compiler says. Those of the data of the kernel's events
+/// are in [`tracer_common::kernel::KERNEL_EVENT_TYPES`].
 pub const LAYOUTS: &[Layout] = &[
     layout!("trace_attr_t" is TraceAttr {}),
     layout!("trace_event_set_t" is EventSet {}),
@@ -200,121 +199,6 @@ pub const LAYOUTS: &[Layout] = &[
         "posix_stream_flush_error" is stream_flush_error,
         "posix_log_overrun_status" is log_overrun_status,
         "posix_log_full_status" is log_full_status
-    }),
-    layout!("struct linux_trace_fork" is kernel::ForkData {
-        "linux_child_pid" is child_pid,
-        "linux_child_tid" is child_tid,
-        "linux_child_comm" is child_comm,
-        "linux_child_ns_pid" is child_ns_pid,
-        "linux_child_ns_tid" is child_ns_tid
-    }),
-    layout!("struct linux_trace_exec" is kernel::ExecData {
-        "linux_comm" is comm,
-        "linux_old_tid" is old_tid,
-        "linux_file" is file
-    }),
-    layout!("struct linux_trace_exit" is kernel::ExitData {
-        "linux_status" is status,
-        "linux_signal" is signal
-    }),
-    layout!("struct linux_trace_switch_in" is kernel::SwitchInData {
-        "linux_prev_pid" is prev_pid,
-        "linux_prev_tid" is prev_tid,
-        "linux_prev_comm" is prev_comm
-    }),
-    layout!("struct linux_trace_switch_out" is kernel::SwitchOutData {
-        "linux_next_pid" is next_pid,
-        "linux_next_tid" is next_tid,
-        "linux_next_comm" is next_comm,
-        "linux_state" is state,
-        "linux_preempted" is preempted,
-        "linux_ran_ns" is ran_ns
-    }),
-    layout!("struct linux_trace_wakeup" is kernel::WakeupData {
-        "linux_target_cpu" is target_cpu,
-        "linux_new_thread" is new,
-        "linux_waker_pid" is waker_pid,
-        "linux_waker_tid" is waker_tid,
-        "linux_waker_comm" is waker_comm,
-        "linux_waker_context" is waker_context
-    }),
-    layout!("struct linux_trace_rename" is kernel::RenameData {
-        "linux_comm" is comm
-    }),
-    layout!("struct linux_trace_signal_generate" is kernel::SignalGenerateData {
-        "linux_signal" is signal,
-        "linux_code" is code,
-        "linux_target_pid" is target_pid,
-        "linux_target_tid" is target_tid,
-        "linux_target_comm" is target_comm,
-        "linux_sender_pid" is sender_pid,
-        "linux_sender_tid" is sender_tid,
-        "linux_group" is group,
-        "linux_result" is result
-    }),
-    layout!("struct linux_trace_signal_deliver" is kernel::SignalDeliverData {
-        "linux_signal" is signal,
-        "linux_code" is code,
-        "linux_handler" is handler,
-        "linux_flags" is flags
-    }),
-    layout!("struct linux_trace_syscall_enter" is kernel::SyscallEnterData {
-        "linux_number" is number,
-        "linux_compat" is compat,
-        "linux_args" is args
-    }),
-    layout!("struct linux_trace_syscall_exit" is kernel::SyscallExitData {
-        "linux_number" is number,
-        "linux_compat" is compat,
-        "linux_ret" is ret
-    }),
-    layout!("struct linux_trace_fault" is kernel::FaultData {
-        "linux_address" is address,
-        "linux_write" is write,
-        "linux_fetch" is fetch,
-        "linux_protection" is protection,
-        "linux_reserved" is reserved
-    }),
-    layout!("struct linux_trace_migrate" is kernel::MigrateData {
-        "linux_from_cpu" is from_cpu,
-        "linux_to_cpu" is to_cpu
-    }),
-    layout!("struct linux_trace_oom_kill" is kernel::OomKillData {
-        "linux_comm" is comm,
-        "linux_uid" is uid,
-        "linux_reserved" is reserved
-    }),
-    layout!("struct linux_trace_block_issue" is kernel::BlockIssueData {
-        "linux_operation" is operation,
-        "linux_major" is major,
-        "linux_minor" is minor,
-        "linux_bytes" is bytes,
-        "linux_sector" is sector
-    }),
-    layout!("struct linux_trace_block_complete" is kernel::BlockCompleteData {
-        "linux_operation" is operation,
-        "linux_major" is major,
-        "linux_minor" is minor,
-        "linux_bytes" is bytes,
-        "linux_sector" is sector,
-        "linux_status" is status,
-        "linux_reserved" is reserved
-    }),
-    layout!("struct linux_trace_irq_enter" is kernel::IrqEnterData {
-        "linux_irq" is irq,
-        "linux_name" is name
-    }),
-    layout!("struct linux_trace_irq_exit" is kernel::IrqExitData {
-        "linux_irq" is irq,
-        "linux_handled" is handled
-    }),
-    layout!("struct linux_trace_softirq" is kernel::SoftirqData {
-        "linux_vector" is vector,
-        "linux_reserved" is reserved
-    }),
-    layout!("struct linux_trace_idle" is kernel::IdleData {
-        "linux_state" is state,
-        "linux_reserved" is reserved
     }),
 ];
 

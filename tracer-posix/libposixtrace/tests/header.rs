@@ -12,8 +12,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use posixtrace::{LAYOUTS, constants};
 use tracer_common::event_type::{
-    EVENT_SET_WORDS, EventTypeId, SYSTEM_EVENT_TYPES, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_MAX,
+    EVENT_SET_WORDS, EventTypeId, Member, SYSTEM_EVENT_TYPES, Scalar, TRACE_EVENT_NAME_MAX,
+    TRACE_USER_EVENT_MAX,
 };
+use tracer_common::kernel::KERNEL_EVENT_TYPES;
 use tracer_engine::sizes::TRACE_NAME_MAX;
 
 /// Hands a source to a compiler, every warning being an error.
@@ -353,8 +355,59 @@ fn the_header_has_the_layouts_of_the_rust_types() {
             .unwrap();
         }
     }
+    for layout in KERNEL_EVENT_TYPES.iter().filter_map(|known| known.layout) {
+        let c_type = c_name(layout.rust_name);
+        writeln!(
+            c,
+            "_Static_assert(sizeof({c_type}) == {}, \"size\");",
+            layout.size
+        )
+        .unwrap();
+        for Member {
+            name,
+            offset,
+            c_type: of,
+            ..
+        } in layout.members
+        {
+            let member = format!("(({c_type} *)0)->linux_{name}");
+            let element = of.length.map_or("", |_| "[0]");
+            let (scalar, length) = (c_scalar(of.scalar), of.length.unwrap_or(1));
+            writeln!(
+                c,
+                "_Static_assert(offsetof({c_type}, linux_{name}) == {offset}, \"{c_type}.{name}\");\n\
+                 _Static_assert(_Generic({member}{element}, {scalar}: 1, default: 0), \"{c_type}.{name}\");\n\
+                 _Static_assert(sizeof({member}) == {length} * sizeof({scalar}), \"{c_type}.{name}\");"
+            )
+            .unwrap();
+        }
+    }
     c.push_str("int unused;\n");
     compile("gcc", "c11", "c", &c);
+}
+
+/// As C names the data that is `SwitchInData` here.
+fn c_name(rust_name: &str) -> String {
+    let words =
+        rust_name
+            .split_inclusive(|_: char| true)
+            .fold(String::new(), |mut name, letter| {
+                if letter.chars().all(char::is_uppercase) {
+                    name.push('_');
+                }
+                name + &letter.to_lowercase()
+            });
+    format!("struct linux_trace{}", words.strip_suffix("_data").unwrap())
+}
+
+fn c_scalar(scalar: Scalar) -> &'static str {
+    match scalar {
+        Scalar::Char => "char",
+        Scalar::I32 => "int",
+        Scalar::U32 => "unsigned",
+        Scalar::I64 => "__INT64_TYPE__",
+        Scalar::U64 => "__UINT64_TYPE__",
+    }
 }
 
 // clause: constants.defined limits.minima

@@ -282,7 +282,7 @@ mod tests {
     fn a_record_becomes_an_event_with_its_data() {
         let wakeup = WakeupData {
             target_cpu: 3,
-            new: 1,
+            new_thread: 1,
             waker_pid: 4,
             waker_tid: 5,
             waker_comm: [b'w'; COMM_BYTES],

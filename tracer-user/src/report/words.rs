@@ -83,7 +83,7 @@ fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
             let wakeup: WakeupData = read_grown(data, offset_of!(WakeupData, waker_context))?;
             out.extend_from_slice(b"on cpu ");
             push_number(out, wakeup.target_cpu);
-            if wakeup.new != 0 {
+            if wakeup.new_thread != 0 {
                 out.extend_from_slice(b", for the first time");
             }
             push_waker(out, &wakeup);
@@ -252,7 +252,7 @@ mod tests {
     fn a_first_wakeup_is_said() {
         let data = |waker_tid| WakeupData {
             target_cpu: 3,
-            new: 1,
+            new_thread: 1,
             waker_pid: 7,
             waker_tid,
             waker_comm: COMM,
@@ -274,7 +274,7 @@ mod tests {
         let said = |waker_context, waker_tid| {
             let data = WakeupData {
                 target_cpu: 0,
-                new: 0,
+                new_thread: 0,
                 waker_pid: waker_tid,
                 waker_tid,
                 waker_comm: if waker_tid == 0 { [0; 16] } else { COMM },

@@ -7,6 +7,7 @@ pub mod build_ebpf;
 pub mod conformance;
 pub mod demo;
 pub mod dist;
+pub mod header;
 pub mod install;
 pub mod lint;
 pub mod man;

@@ -361,7 +361,7 @@ mod tests {
         switch_in(&mut log, 1_000, 7);
         let wakeup = WakeupData {
             target_cpu: 0,
-            new: 0,
+            new_thread: 0,
             waker_pid: 7,
             waker_tid: 7,
             waker_comm: [0; 16],

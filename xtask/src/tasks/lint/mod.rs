@@ -7,7 +7,7 @@ mod words;
 use std::process::Command;
 
 use crate::tasks::build_ebpf::cargo_for_ebpf;
-use crate::tasks::{conformance, man, setup, vmtest};
+use crate::tasks::{conformance, header, man, setup, vmtest};
 use crate::{process, workspace};
 
 /// Fails on anything that is not clean.
@@ -15,6 +15,7 @@ pub fn run() -> anyhow::Result<()> {
     setup::for_linting()?;
     conformance::run(&conformance::Args { check: true })?;
     man::run(&man::Args { check: true })?;
+    header::run(&header::Args { check: true })?;
     vmtest::table::check()?;
     directions::check()?;
     words::check()?;
