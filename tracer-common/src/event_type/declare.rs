@@ -68,8 +68,9 @@ pub(crate) use name_shown;
 ///
 /// The constant in `trace.h` is `LINUX_TRACE_NAME`, and the name the same in lower case. What is said of a type is the text of
 /// `about`, the word that chooses it, its data, and the tracepoints that record it; where it applies:
-/// a record that is more than header and data, the member of the data that is text and ends it, tracepoints that help,
-/// and the methods of [`KernelEventType`](super::KernelEventType) that say how it `is`.
+/// a record that is more than header and data, the member of the data that is text and ends it, the words in which people are
+/// told of it (`"cpu {from_cpu} → {to_cpu}"`), tracepoints that help, and the methods of
+/// [`KernelEventType`](super::KernelEventType) that say how it `is`.
 macro_rules! event_types {
     ($(
         $id:ident = $number:literal {
@@ -78,6 +79,7 @@ macro_rules! event_types {
             data: $data:ty,
             $(record: $record:ty,)?
             $(ends_with: $text:ident,)?
+            $(words: $words:literal,)?
             recorded_at: [$($tracepoint:ident),+],
             $(helped_by: [$($helper:ident),+],)?
             $(is: [$($how:ident),+],)?
@@ -102,6 +104,7 @@ macro_rules! event_types {
                     $crate::event_type::declare::record_bytes!($data $(, $record)?),
                 )
                 $(.ending_with(::core::mem::offset_of!($data, $text)))?
+                $(.told_as($words))?
                 $(.helped_by(&[$(stringify!($helper)),+]))?
                 $($(.$how())+)?
             }

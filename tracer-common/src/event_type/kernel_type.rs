@@ -18,6 +18,9 @@ pub struct KernelEventType {
     pub data_bytes: usize,
     /// Where in its data a text begins that ends it: the agent cuts what follows the null.
     pub text_at: Option<usize>,
+    /// What it carries, as people are told: text, with fields by their names in braces. `None` where all fields
+    /// are told by their names, and where there is more to it.
+    pub words: Option<&'static str>,
     /// How its data is laid out; `None` for no data.
     pub layout: Option<&'static DataLayout>,
 }
@@ -41,6 +44,7 @@ impl KernelEventType {
             record_bytes,
             data_bytes: size_of::<Data>(),
             text_at: None,
+            words: None,
             layout: Data::LAYOUT,
         }
     }
@@ -49,6 +53,14 @@ impl KernelEventType {
     pub(crate) const fn ending_with(self, text_at: usize) -> Self {
         Self {
             text_at: Some(text_at),
+            ..self
+        }
+    }
+
+    /// The same, told in these words.
+    pub(crate) const fn told_as(self, words: &'static str) -> Self {
+        Self {
+            words: Some(words),
             ..self
         }
     }

@@ -77,6 +77,7 @@ event_types! {
         about: "a handler of a device's interrupt began",
         family: "irq",
         data: IrqEnterData,
+        words: "{irq} {name}",
         recorded_at: [irq_handler_entry],
         is: [frequent, when_named, without_process],
     }
@@ -105,6 +106,7 @@ event_types! {
         about: "a CPU has nothing to do",
         family: "idle",
         data: IdleData,
+        words: "state {state}",
         recorded_at: [cpu_idle],
         is: [frequent, when_named, without_process],
     }

@@ -155,12 +155,14 @@ event_types! {
         about: "a thread was given another name",
         family: "rename",
         data: RenameData,
+        words: "now {comm}",
         recorded_at: [task_rename],
     }
     OOM_KILL = 54 {
         about: "the kernel chose the process to be killed for want of memory",
         family: "oom",
         data: OomKillData,
+        words: "{comm} of user {uid}",
         recorded_at: [mark_victim],
         is: [when_named],
     }

@@ -183,6 +183,7 @@ event_types! {
         about: "a thread was moved to another CPU",
         family: "migrate",
         data: MigrateData,
+        words: "cpu {from_cpu} → {to_cpu}",
         recorded_at: [sched_migrate_task],
         is: [frequent, when_named],
     }

@@ -2,14 +2,12 @@
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    BlockCompleteData, BlockIssueData, FaultData, IdleData, IrqEnterData, IrqExitData, MigrateData,
-    OomKillData, SignalDeliverData, SignalGenerateData, SoftirqData, SyscallEnterData,
-    SyscallExitData, signal_result, waker_context,
+    BlockCompleteData, BlockIssueData, FaultData, IrqExitData, SignalDeliverData,
+    SignalGenerateData, SoftirqData, SyscallEnterData, SyscallExitData, signal_result,
+    waker_context,
 };
 use zerocopy::FromBytes;
 
-use super::escape::push_for_people;
-use super::fields::until_null;
 use super::numbers::push_number;
 use super::signals::signal_name;
 use super::words::{ELSEWHERE, push_task};
@@ -132,19 +130,6 @@ pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()
         EventTypeId::FAULT_USER | EventTypeId::FAULT_KERNEL => {
             push_fault(out, &FaultData::read_from_prefix(data).ok()?.0);
         }
-        EventTypeId::MIGRATE => {
-            let migrate = MigrateData::read_from_prefix(data).ok()?.0;
-            out.extend_from_slice(b"cpu ");
-            push_number(out, migrate.from_cpu);
-            out.extend_from_slice(" → ".as_bytes());
-            push_number(out, migrate.to_cpu);
-        }
-        EventTypeId::IRQ_ENTER => {
-            let irq = IrqEnterData::read_from_prefix(data).ok()?.0;
-            push_number(out, irq.irq);
-            out.push(b' ');
-            push_for_people(out, until_null(&irq.name));
-        }
         EventTypeId::IRQ_EXIT => {
             let irq = IrqExitData::read_from_prefix(data).ok()?.0;
             push_number(out, irq.irq);
@@ -155,16 +140,6 @@ pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()
         EventTypeId::SOFTIRQ_ENTER | EventTypeId::SOFTIRQ_EXIT => {
             let vector = SoftirqData::read_from_prefix(data).ok()?.0.vector;
             push_named(out, vector, softirq(vector));
-        }
-        EventTypeId::IDLE_ENTER => {
-            out.extend_from_slice(b"state ");
-            push_number(out, IdleData::read_from_prefix(data).ok()?.0.state);
-        }
-        EventTypeId::OOM_KILL => {
-            let kill = OomKillData::read_from_prefix(data).ok()?.0;
-            push_for_people(out, until_null(&kill.comm));
-            out.extend_from_slice(b" of user ");
-            push_number(out, kill.uid);
         }
         EventTypeId::BLOCK_ISSUE => {
             push_block(out, &BlockIssueData::read_from_prefix(data).ok()?.0);

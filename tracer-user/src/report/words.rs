@@ -4,7 +4,7 @@ use std::mem::offset_of;
 
 use tracer_common::event_type::{EventTypeId, SystemEventType};
 use tracer_common::kernel::{
-    ExecData, ExitData, ForkData, RenameData, SwitchInData, SwitchOutData, WakeupData,
+    ExecData, ExitData, ForkData, KERNEL_EVENT_TYPES, SwitchInData, SwitchOutData, WakeupData,
     waker_context,
 };
 use zerocopy::FromBytes;
@@ -20,9 +20,28 @@ use super::task_state::task_state;
 /// Appends what a system event carries. Data that is not as the type says is shown field by field,
 /// as far as it reaches.
 pub fn push_system(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
-    if push_known(out, entry.id, data).is_none() {
+    if push_known(out, entry.id, data).is_none() && push_words(out, entry, data).is_none() {
         push_fields(out, entry, data);
     }
+}
+
+/// The words of the types that the table has words of; `None` for other types and for data that is cut.
+fn push_words(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) -> Option<()> {
+    let mut known = KERNEL_EVENT_TYPES.iter();
+    let known = known.find(|known| known.entry.id == entry.id)?;
+    let mut rest = known.words?;
+    if data.len() < known.text_at.unwrap_or(known.data_bytes) {
+        return None;
+    }
+    while let Some((before, named)) = rest.split_once('{') {
+        let (name, after) = named.split_once('}')?;
+        let field = entry.fields.iter().find(|field| field.name == name)?;
+        out.extend_from_slice(before.as_bytes());
+        push_value(out, value(field, data)?);
+        rest = after;
+    }
+    out.extend_from_slice(rest.as_bytes());
+    Some(())
 }
 
 /// Appends what a user event carries: text when it is text, or else hex, of at most so many bytes.
@@ -88,11 +107,6 @@ fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
             }
             push_waker(out, &wakeup);
         }
-        EventTypeId::RENAME => {
-            let rename = RenameData::read_from_prefix(data).ok()?.0;
-            out.extend_from_slice(b"now ");
-            push_for_people(out, until_null(&rename.comm));
-        }
         _ => return push_kernel(out, id, data),
     }
     Some(())
@@ -156,23 +170,27 @@ fn push_fields(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
         }
         out.extend_from_slice(field.name.as_bytes());
         out.push(b'=');
-        match value {
-            Value::Signed(number) => push_number(out, number),
-            Value::Unsigned(number) | Value::Signal(number) => push_number(out, number),
-            Value::Large(number) => push_number(out, number),
-            Value::Address(address) => push_address(out, address),
-            Value::Named(_, Some(name)) => out.extend_from_slice(name.as_bytes()),
-            Value::Named(number, None) => push_number(out, number),
-            Value::Syscall(table, number) => push_syscall_name(out, table, number),
-            Value::Arguments(call) | Value::NamedArguments(call) => push_arguments(out, &call),
-            Value::Result(returned) | Value::ShownResult(returned) => push_returned(out, returned),
-            Value::Bytes(bytes) => push_for_people(out, bytes),
-            Value::TaskState(bits) => out.extend_from_slice(task_state(bits, false).0.as_bytes()),
-            Value::Flag(flag) => push_number(out, u8::from(flag)),
-            Value::Set(members) => {
-                push_number(out, members.len());
-                out.extend_from_slice(b" types");
-            }
+        push_value(out, value);
+    }
+}
+
+fn push_value(out: &mut Vec<u8>, value: Value<'_>) {
+    match value {
+        Value::Signed(number) => push_number(out, number),
+        Value::Unsigned(number) | Value::Signal(number) => push_number(out, number),
+        Value::Large(number) => push_number(out, number),
+        Value::Address(address) => push_address(out, address),
+        Value::Named(_, Some(name)) => out.extend_from_slice(name.as_bytes()),
+        Value::Named(number, None) => push_number(out, number),
+        Value::Syscall(table, number) => push_syscall_name(out, table, number),
+        Value::Arguments(call) | Value::NamedArguments(call) => push_arguments(out, &call),
+        Value::Result(returned) | Value::ShownResult(returned) => push_returned(out, returned),
+        Value::Bytes(bytes) => push_for_people(out, bytes),
+        Value::TaskState(bits) => out.extend_from_slice(task_state(bits, false).0.as_bytes()),
+        Value::Flag(flag) => push_number(out, u8::from(flag)),
+        Value::Set(members) => {
+            push_number(out, members.len());
+            out.extend_from_slice(b" types");
         }
     }
 }
@@ -180,6 +198,7 @@ fn push_fields(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
 #[cfg(test)]
 mod tests {
     use tracer_common::event_type::{SYSTEM_EVENT_TYPES, system_event_type};
+    use tracer_common::kernel::MigrateData;
     use zerocopy::IntoBytes;
 
     use super::*;
@@ -310,6 +329,33 @@ mod tests {
         assert_eq!(user(b"two\nlines"), "\"two\\nlines\"");
         assert_eq!(user(&[0xbe, 0xef]), "0xbeef");
         assert!(user(&[0xff; 65]).ends_with("ff… (65 bytes)"));
+    }
+
+    #[test]
+    fn the_words_of_the_table_name_fields_that_there_are() {
+        let with_words = KERNEL_EVENT_TYPES
+            .iter()
+            .filter(|known| known.words.is_some());
+        for known in with_words {
+            let data = vec![0; known.data_bytes];
+            assert_eq!(push_words(&mut Vec::new(), &known.entry, &data), Some(()));
+        }
+    }
+
+    #[test]
+    fn the_words_of_the_table_are_filled_with_the_fields() {
+        let data = MigrateData {
+            from_cpu: 3,
+            to_cpu: 14,
+        };
+        assert_eq!(words(EventTypeId::MIGRATE, data.as_bytes()), "cpu 3 → 14");
+        assert_eq!(words(EventTypeId::RENAME, &COMM), "now sh");
+        // Of data that is cut, the fields that are whole.
+        assert_eq!(
+            words(EventTypeId::MIGRATE, &data.as_bytes()[..5]),
+            "from_cpu=3"
+        );
+        assert_eq!(words(EventTypeId::RENAME, &COMM[..2]), "comm=sh");
     }
 
     #[test]
