@@ -6,7 +6,7 @@ use aya_log_ebpf::debug;
 use tracer_common::kernel::globals::NO_OFFSET;
 use tracer_common::kernel::{COMM_BYTES, Choice, traced};
 
-use crate::context::{Tracepoint, at_tracepoint};
+use crate::context::Tracepoint;
 use crate::maps;
 use crate::numbers::Pid;
 use crate::offsets::{
@@ -14,8 +14,6 @@ use crate::offsets::{
 };
 use crate::record::Subject;
 use crate::task::{Address, Task, field};
-
-at_tracepoint!("cgroup_attach_task": cgroup_attach_task, cgroup_attach_task_raw => moved);
 
 /// Groups are looked for so deep, from the outermost.
 const DEPTH: u32 = 24;
@@ -74,13 +72,15 @@ fn is_named(choice: &Choice, comm: [u8; COMM_BYTES]) -> bool {
     reached & choice.end != 0
 }
 
-/// Runs wherever a process is moved to another control group, after that.
+/// Notes that a process was moved to another control group: it is traced from now on, or no longer. Nothing where
+/// processes are not chosen by their groups.
 #[inline(always)]
-fn moved<C: Tracepoint>(ctx: &C) {
-    // SAFETY: the arguments are `struct cgroup *, const char *path, struct task_struct *, bool`.
-    let task = unsafe { Task::argument::<2>(ctx) };
+pub fn moved<C: Tracepoint>(ctx: &C, task: &Task<C>) {
+    if CHOOSES.load() == 0 || maps::choice().is_none_or(|choice| choice.cgroup == 0) {
+        return;
+    }
     // Of which hierarchy the group is does not matter: it is looked up in the task.
-    let bits = bits(&task, [0; COMM_BYTES]);
+    let bits = bits(task, [0; COMM_BYTES]);
     let pid = task.pid();
     let state = maps::traced(pid);
     let is_traced = state & traced::TRACED != 0;

@@ -33,6 +33,7 @@
 #![feature(asm_experimental_arch)]
 
 mod block;
+mod cgroup;
 mod choice;
 mod context;
 mod exec;
