@@ -2,12 +2,10 @@
 
 use core::mem::MaybeUninit;
 
-use aya_ebpf::helpers::bpf_probe_read_kernel;
-use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
 use aya_log_ebpf::debug;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{EXEC_FILE_BYTES, ExecRecord};
+use tracer_common::kernel::ExecRecord;
 
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
@@ -17,6 +15,7 @@ use crate::offsets::{BINPRM_FILENAME, EXEC_WAKES};
 use crate::record::{Subject, Wake, record_in_place};
 use crate::sight;
 use crate::task::{Address, Task, field};
+use crate::text;
 
 at_tracepoint!("sched_process_exec": sched_process_exec, sched_process_exec_raw => exec);
 
@@ -54,26 +53,8 @@ fn exec<C: Tracepoint>(ctx: &C) {
         room.header.program_address = program_address;
         room.data.comm = task.comm();
         room.data.old_tid = old_tid.shown();
-        room.header.truncated = read_file_name(&mut room.data.file, name);
+        room.header.truncated = text::read(&mut room.data.file, name.0);
         room.sight = sight::of(&task);
     });
     debug!(ctx, "process {} runs another program", pid.0);
-}
-
-/// Copies the file name; 1 when it had to be cut.
-#[inline(always)]
-fn read_file_name(file: &mut [u8; EXEC_FILE_BYTES], name: Address) -> u32 {
-    #[expect(clippy::cast_possible_truncation, reason = "256")]
-    let size = EXEC_FILE_BYTES as u32;
-    // SAFETY: the helper writes at most `size` bytes into `file`, and checks the address.
-    let length =
-        unsafe { bpf_probe_read_kernel_str(file.as_mut_ptr().cast(), size, name.0.cast()) };
-    if length < i64::from(size) {
-        return 0;
-    }
-    // The helper has put a null at the end: what stands there in the name itself?
-    let last = name.0.wrapping_add(EXEC_FILE_BYTES - 1);
-    // SAFETY: the helper checks the address.
-    let last = unsafe { bpf_probe_read_kernel(last) }.unwrap_or(0);
-    u32::from(last != 0)
 }

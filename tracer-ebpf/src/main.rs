@@ -59,6 +59,7 @@ mod signal;
 mod softirq;
 mod syscall;
 mod task;
+mod text;
 mod user;
 mod wakeup;
 
