@@ -3,7 +3,7 @@
 //! A process has locks of its own while it runs another program, and while a page is brought to it. Where that waits for a file that its user serves
 //! (FUSE), it lasts as long as that user likes. Whoever asks meanwhile for its mappings, for the files that it has mapped or, of some
 //! kernels, for its line of `stat` waits as well, and no signal ends that but one that kills. So another thread asks, and is waited for so long only. Who has
-//! been waited for is waited for less the next time, and of each user so many may be asked at once.
+//! been waited for, in vain or until a late answer came, is waited for less the next time, and of each user so many may be asked at once.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -24,6 +24,9 @@ const OF_ALL: Duration = Duration::from_millis(400);
 
 /// For one process, where its user has taken all that there is.
 const LEAST: Duration = Duration::from_millis(2);
+
+/// An answer that takes no longer counts for nothing: on a busy machine those of everybody take a while.
+const USUAL: Duration = Duration::from_millis(10);
 
 /// So many times as long it takes until what was waited for counts no more.
 const COUNTS_FOR: u32 = 20;
@@ -117,6 +120,7 @@ fn ask<A: Send + 'static>(
         // What nobody waits for any more may take a while to give up.
         drop(unwanted);
     });
+    let start = Instant::now();
     asker.send(question).ok()?;
     let answer = answers.recv_timeout(wait * times);
     let mut asked = asked();
@@ -125,6 +129,10 @@ fn ask<A: Send + 'static>(
     match answer {
         Ok(answer) => {
             asked.idle = Some(asker);
+            // Before anything is traced it holds nobody up.
+            if times == 1 {
+                asked.waited(user, start.elapsed(), Instant::now());
+            }
             Some(answer)
         }
         Err(_) => {
@@ -184,16 +192,29 @@ impl Asked {
         Some((left.min(OF_USER) / 2).max(LEAST))
     }
 
+    /// Notes how long an answer took that has come.
+    fn waited(&mut self, user: u32, time: Duration, now: Instant) {
+        if time > USUAL {
+            self.by_all.add(time, now);
+            self.user(user, now).spent.add(time, now);
+        }
+    }
+
     fn waited_in_vain(&mut self, user: u32, pid: i32, time: Duration, now: Instant) {
         // What everybody is given in any case takes nothing from others.
         if time > LEAST {
             self.by_all.add(time, now);
         }
-        self.users
-            .retain(|_, user| !user.unanswered.is_empty() || !user.spent.at(now).is_zero());
-        let user = self.users.entry(user).or_default();
+        let user = self.user(user, now);
         user.spent.add(time, now);
         user.unanswered.insert(pid);
+    }
+
+    /// A user for whom something was waited, beside those for whom that still counts.
+    fn user(&mut self, user: u32, now: Instant) -> &mut User {
+        self.users
+            .retain(|_, user| !user.unanswered.is_empty() || !user.spent.at(now).is_zero());
+        self.users.entry(user).or_default()
     }
 
     fn answered(&mut self, user: u32, pid: i32) {
@@ -244,6 +265,43 @@ mod tests {
         assert_eq!(asked.patience(8, 0, now), Some(OF_USER / 2), "another user");
         let later = now + in_all * COUNTS_FOR;
         assert_eq!(asked.patience(7, 0, later), Some(OF_USER / 2));
+    }
+
+    #[test]
+    fn who_answers_late_again_and_again_takes_no_more_than_there_is() {
+        let now = Instant::now();
+        let mut asked = Asked::default();
+        let mut beyond_usual = Duration::ZERO;
+        for pid in 0..1000 {
+            // The latest answer that comes in time, as who runs programs for ever may give to each look.
+            let wait = asked.patience(7, pid, now).unwrap();
+            beyond_usual += wait.saturating_sub(USUAL);
+            asked.waited(7, wait, now);
+        }
+        assert!(beyond_usual < OF_USER, "{beyond_usual:?}");
+        assert!(asked.patience(7, 0, now).unwrap() <= USUAL);
+        assert_eq!(asked.patience(8, 0, now), Some(OF_USER / 2), "another user");
+    }
+
+    #[test]
+    fn an_answer_as_late_as_is_usual_counts_for_nothing() {
+        let now = Instant::now();
+        let mut asked = Asked::default();
+        for _ in 0..1000 {
+            asked.waited(7, USUAL, now);
+        }
+        assert_eq!(asked.patience(7, 0, now), Some(OF_USER / 2));
+    }
+
+    #[test]
+    fn a_late_answer_is_noted() {
+        let user = USER + 1;
+        let late = || thread::sleep(USUAL * 2);
+        // A busy machine may be later than that.
+        while ask(user, 1, 1, late).is_none() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert!(asked().users[&user].spent.at(Instant::now()) >= USUAL);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU16;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracer_area::{
     Area, AreaId, AreaSource, FindError, OpenError, Retirement, StreamRequest, monotonic_now,
@@ -43,6 +43,9 @@ const USERS_LOOKED_AT: u32 = 64;
 
 /// Most processes that are looked at in one call, so that many execs do not hold the tracer up.
 const LOOKS_AT_ONCE: usize = 32;
+
+/// How long they may take, but for the last of them. A signal waits for it, and so do the events of others.
+const LOOK_WITHIN: Duration = Duration::from_millis(25);
 
 /// Why the user events of a process cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -355,14 +358,11 @@ impl Areas {
 
     /// Looks at the processes whose time it is. Calls `found` with each new source.
     pub fn look_around(&mut self, now: MonotonicNs, mut found: impl FnMut(Box<dyn Source>)) {
-        let is_due = |(pid, search): (&i32, &Search)| (search.due <= now).then_some(*pid);
-        let due: Vec<i32> = self
-            .searches
-            .iter()
-            .filter_map(is_due)
-            .take(LOOKS_AT_ONCE)
-            .collect();
-        for pid in due {
+        let end = Instant::now() + LOOK_WITHIN;
+        for pid in self.due(now) {
+            if Instant::now() >= end {
+                break;
+            }
             let since = self.searches.get(&pid).map_or(now, |search| search.since);
             match self.look(pid, since) {
                 Ok(Look::New(source)) => {
@@ -387,6 +387,16 @@ impl Areas {
                 }
             }
         }
+    }
+
+    /// The processes whose time it is, the longest overdue first: those that run programs for ever do not come before all others.
+    fn due(&self, now: MonotonicNs) -> Vec<i32> {
+        let is_due =
+            |(pid, search): (&i32, &Search)| (search.due <= now).then_some((search.due, *pid));
+        let mut due: Vec<_> = self.searches.iter().filter_map(is_due).collect();
+        due.sort_unstable();
+        due.truncate(LOOKS_AT_ONCE);
+        due.into_iter().map(|(_, pid)| pid).collect()
     }
 
     /// When the next look is due.
@@ -547,6 +557,18 @@ mod tests {
         areas.keep_only(|pid| pid != 1);
 
         assert!(areas.searches.is_empty());
+    }
+
+    #[test]
+    fn who_has_waited_longest_is_looked_at_first() {
+        let mut areas = areas();
+        let pids = 1..=100;
+        for pid in pids.clone() {
+            areas.search(pid, MonotonicNs(1000 - u64::try_from(pid).unwrap()));
+        }
+        let first: Vec<i32> = pids.rev().take(LOOKS_AT_ONCE).collect();
+        assert_eq!(areas.due(MonotonicNs(1_000_000_000)), first);
+        assert!(areas.due(MonotonicNs(0)).is_empty());
     }
 
     #[test]

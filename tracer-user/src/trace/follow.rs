@@ -83,6 +83,19 @@ enum Phase {
     },
 }
 
+impl Phase {
+    /// Whether the trace ends, whatever comes.
+    fn is_ending(&self) -> bool {
+        matches!(
+            self,
+            Self::Draining {
+                is_for_lack_of_processes: false,
+                ..
+            }
+        )
+    }
+}
+
 /// Everything that the loop looks after.
 pub struct Follow {
     /// The trace.
@@ -132,19 +145,13 @@ impl Follow {
                 () = self.writer.ready(), if is_blocked => {}
                 () = tokio::task::yield_now(), if (has_more || is_behind) && !is_blocked => {}
                 () = readable(ring.as_ref()), if !is_blocked => {}
-                () = after(self.tracer.next_look(monotonic_now())) => {}
+                () = after(self.tracer.next_look(monotonic_now())), if !phase.is_ending() => {}
                 _ = tick.tick() => {}
             }
             let now = monotonic_now();
             if let Some(until) = self.until
                 && now >= until
-                && !matches!(
-                    phase,
-                    Phase::Draining {
-                        is_for_lack_of_processes: false,
-                        ..
-                    }
-                )
+                && !phase.is_ending()
             {
                 phase = draining(until, false);
             }
@@ -259,13 +266,7 @@ impl Follow {
     /// The first signal is for the command: Ctrl-C reaches it from the terminal, the others are
     /// handed on. Without a command, or the next time, it ends the trace; and once more, at once.
     fn signalled(&mut self, number: i32, phase: &mut Phase) -> Option<End> {
-        if matches!(
-            phase,
-            Phase::Draining {
-                is_for_lack_of_processes: false,
-                ..
-            }
-        ) {
+        if phase.is_ending() {
             return Some(End::AtOnce);
         }
         let running = self

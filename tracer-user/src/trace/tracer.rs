@@ -215,7 +215,10 @@ impl Tracer {
                 break;
             }
         }
-        if let Some(areas) = &mut self.areas {
+        // What is found when the trace ends brings nothing any more.
+        if until == MonotonicNs(u64::MAX)
+            && let Some(areas) = &mut self.areas
+        {
             areas.look_around(now, |source| self.stream.add_source(source));
         }
         Round {
