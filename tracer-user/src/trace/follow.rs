@@ -331,8 +331,109 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     use tokio::sync::mpsc::unbounded_channel;
+    use tokio::time::timeout;
+    use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
+    use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
 
+    use tracer_engine::event::{EventHeader, Truncation};
+    use tracer_engine::source::{Batch, Control, Source, Unread};
+
+    use super::super::Selection;
+    use super::super::printer::Printer;
+    use super::super::processes::Processes;
     use super::*;
+    use crate::report::{JsonLines, WallClock};
+
+    /// Gets on by a nanosecond each tenth of a second, and brings an event at the end; or never gets on.
+    struct Slow {
+        begins: Option<Instant>,
+        has_all: bool,
+    }
+
+    /// When the event is.
+    const END: MonotonicNs = MonotonicNs(10);
+
+    fn header(event_type: EventTypeId) -> EventHeader {
+        EventHeader {
+            time: END,
+            event_type,
+            pid: 1,
+            tid: 1,
+            cpu: None,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        }
+    }
+
+    impl Source for Slow {
+        fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
+            let tenths = self
+                .begins
+                .map_or(1, |begins| begins.elapsed().as_millis() / 100);
+            let has = MonotonicNs(u64::try_from(tenths).unwrap()).min(END);
+            if has == END && !std::mem::replace(&mut self.has_all, true) {
+                let own = EventTypeId(FIRST_USER_EVENT + 1);
+                let event_type = batch.user_event_type(b"last", own);
+                batch.push(header(event_type), b"");
+            }
+            has
+        }
+
+        fn count_unread(&mut self, _: MonotonicNs, _: Instant, _: &mut Batch<'_>) -> Unread {
+            if self.has_all {
+                Unread::Nothing
+            } else {
+                Unread::Unknown
+            }
+        }
+
+        fn control(&mut self, _: &Control) {}
+    }
+
+    /// Follows a trace that ends before its source has brought all that it has. How many events it has, and whether some may be missing.
+    fn followed_to_the_end(begins: Option<Instant>) -> (u64, bool) {
+        let source = Slow {
+            begins,
+            has_all: false,
+        };
+        let selection = Selection::of_words(["user"]).unwrap();
+        let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 4096, || MonotonicNs(0));
+        stream.start(Origin::NONE);
+        stream.add_source(Box::new(source));
+        let epoch = WallClock::new(MonotonicNs(0), std::time::UNIX_EPOCH);
+        let printer = Printer::new(Box::new(JsonLines::new(epoch)), &selection, None);
+        let (wake, wakes) = unbounded_channel();
+        let mut follow = Follow {
+            tracer: Tracer::new(stream, Processes::new(true), None, printer, true),
+            writer: Writer::start(io::sink(), None).unwrap(),
+            wakes,
+            wake,
+            ring: None,
+            command: None,
+            start: MonotonicNs(0),
+            until: Some(END),
+            is_open: true,
+        };
+        let runtime = super::super::ending::runtime().unwrap();
+        // Longer than any of it takes on a busy machine.
+        let ended = runtime.block_on(async { timeout(30 * STATUS_WITHIN, follow.run()).await });
+        assert!(matches!(ended, Ok(Ok(End::Done))), "{ended:?}");
+        let summary = follow.tracer.end(Duration::ZERO);
+        let events = summary.events.iter().map(|(_, count)| count).sum();
+        (events, follow.tracer.lacks_events())
+    }
+
+    #[test]
+    fn who_brings_the_last_events_slowly_is_waited_for() {
+        let begins = Some(Instant::now());
+        assert_eq!(followed_to_the_end(begins), (1, false));
+    }
+
+    #[test]
+    fn who_never_brings_the_last_events_keeps_no_trace_from_ending() {
+        assert_eq!(followed_to_the_end(None), (0, true));
+    }
 
     /// What is found out when these are told one after the other.
     fn found_out(told: impl IntoIterator<Item = Wake>) -> io::Result<Option<ExitStatus>> {

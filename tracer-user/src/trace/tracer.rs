@@ -796,6 +796,36 @@ mod tests {
         assert_eq!(scene.tracer.watermark, MonotonicNs(4));
     }
 
+    /// Never has everything, and tells by when it is to have counted what it lacks.
+    struct Behind(mpsc::Sender<Instant>);
+
+    impl Source for Behind {
+        fn collect(&mut self, _: &mut Batch<'_>) -> MonotonicNs {
+            MonotonicNs(1)
+        }
+
+        fn count_unread(&mut self, _: MonotonicNs, end: Instant, _: &mut Batch<'_>) -> Unread {
+            self.0.send(end).unwrap();
+            Unread::Unknown
+        }
+
+        fn control(&mut self, _: &Control) {}
+    }
+
+    #[test]
+    fn what_was_not_read_is_counted_for_a_moment() {
+        let mut scene = Scene::showing(&["user"], None);
+        let (told, end) = mpsc::channel();
+        scene.tracer.stream.add_source(Box::new(Behind(told)));
+        let before = Instant::now();
+        assert!(!scene.tracer.leave_sources_behind(MonotonicNs(2)));
+        let end = end.recv().unwrap();
+        // A trace is to end within a second.
+        assert!(end >= before + Duration::from_millis(10));
+        assert!(end <= Instant::now() + Duration::from_millis(200));
+        assert!(scene.tracer.lacks_events());
+    }
+
     #[test]
     fn losses_are_marked_and_summed_up() {
         let mut scene = Scene::showing(&["exit"], None);
