@@ -7,10 +7,13 @@
 //!
 //! | what | files |
 //! |---|---|
-//! | emission | `emitter`, `sequence` (restartable), `chunk` (by a mark), `thread` (what a thread knows), `gate`, `tls` |
-//! | the pool of chunks | `pool`, `links` (its lists), `windows` (mapped by who emits), `retire` (taking it back; `allowance`: for how long) |
-//! | reading | `source`, `look` (what there is), `reading`, `effort` (what it costs), `reader_windows`, `ticks` (time), `wake` and `bell` (sleeping), `liveness` |
-//! | who uses an area | `process`, `inherited`, `find`, `belonging`, `late`, `names`, `slot` |
+//! | emission | `enabled`, `emitter`, `sequence` (restartable), `chunk` and `record` (by a mark), `thread` (what a thread knows), `in_hand`, `tls`, `errno`, `signals`, `resident` |
+//! | the pool of chunks | `pool`, `chunk_ref`, `links` (its lists), `states`, `windows` (mapped by who emits), `retire` and `retirement` (taking it back; `allowance`, `spent`: for how long) |
+//! | what ended threads left | `stranded`, `abandoned`, `alive`, `identity` |
+//! | reading | `source`, `deferred`, `look` and `round` (what there is), `reading`, `chunk_reader`, `chains`, `newest`, `unread`, `effort` (what it costs), `reader_windows`, `ticks` (time), `type_numbers`, `wake` and `bell` (sleeping), `liveness` |
+//! | who uses an area | `process`, `inherited`, `find`, `belonging`, `mapping`, `names`, `slot`, `descriptor` |
+//!
+//! Unsafe code is in those that map memory, ask the kernel, or keep what is a thread's own; each block says why it is sound.
 
 // The program that records needs a part of it.
 #![cfg_attr(

@@ -1,12 +1,12 @@
 //! The kernel source: loads the eBPF programs and reads what they record.
 //!
 //! - [`KernelTracer::load`] checks what the kernel must have (`requirements`), asks its BTF
-//!   where fields lie (`btf`), and loads and attaches the programs (`programs`).
+//!   where fields lie (`btf`), and loads (`object`, `options`) and attaches the programs (`programs`, `probes`).
 //! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
 //!   its memory (`traced`), and numbers there (`namespace`); which processes are chosen by what they are (`choice`); and
 //!   which system calls are recorded (`calls`).
-//! - [`KernelSource`] hands what is recorded to a stream (`rings`, `decode`), with a watermark
-//!   and the count of what was lost (`losses`).
+//! - [`KernelSource`] hands what is recorded to a stream (`rings`, `ring`, `mapping`, `decode`), with a watermark
+//!   and the count of what was lost (`losses`, `switches`).
 //! - [`checks`] is what `tracer-user doctor` prints.
 //!
 //! Nothing is pinned: programs and maps end with the descriptors of this process.
