@@ -3,7 +3,8 @@
 //! - [`kernel`] loads the eBPF programs and is the kernel's source of events;
 //! - [`trace`] follows processes: it joins the sources in one stream and drains it;
 //! - [`report`] shows events, to people as text and to programs as JSON lines or CSV;
-//! - [`output`] is where lines go, and what a terminal there shows;
+//! - [`terminal`] is what talks to people: where lines go, messages, exit codes;
+//! - `selection` chooses types of events;
 //! - [`log_view`] looks at logs, and [`export`] converts them to what other tools open;
 //! - [`syscall_names`] knows the names of system calls, and [`syscall_arguments`] how many arguments they take;
 //! - `asking` asks the kernel for what a process may keep it from telling;
@@ -17,12 +18,13 @@ pub mod export;
 pub mod kernel;
 pub mod log_view;
 mod nearest;
-pub mod output;
 mod own_file;
 pub mod probes;
 pub mod report;
+mod selection;
 pub mod syscall_arguments;
 pub mod syscall_names;
+pub mod terminal;
 pub mod trace;
 #[doc(hidden)]
 pub mod untrusted;

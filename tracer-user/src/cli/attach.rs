@@ -7,7 +7,7 @@ use anyhow::Context;
 use super::trace_options::TraceArgs;
 use super::{exit, pid};
 use crate::kernel::NamePattern;
-use crate::output::Place;
+use crate::terminal::output::Place;
 use crate::trace::{self, ControlGroup, Setup, Targets};
 
 /// Trace running processes, instrumented or not, until they end

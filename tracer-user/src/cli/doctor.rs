@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use super::exit;
 use crate::kernel::{self, Check};
-use crate::output::ColorChoice;
+use crate::terminal::output::ColorChoice;
 use crate::trace::has_capability;
 
 /// `CAP_SYS_PTRACE` of `<linux/capability.h>`.

@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 
-use crate::trace::{Outcome, tell};
+use crate::terminal::{Outcome, say};
 
 /// Done, but events were lost.
 pub const EVENTS_LOST: u8 = 1;
@@ -19,7 +19,7 @@ pub fn code(result: anyhow::Result<ExitCode>) -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::debug!("{error:?}");
-            tell(&shortened(chain(&error)));
+            say(&shortened(chain(&error)));
             FAILED.into()
         }
     }

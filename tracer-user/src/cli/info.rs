@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use super::exit;
 use crate::log_view::{Inventory, Output, Walk, Wanted, json, open, text};
-use crate::output::Place;
 use crate::report::escape::harmless_json;
+use crate::terminal::output::Place;
 
 /// Tell what a trace log holds: attributes, counts by event type and thread, what is missing
 ///

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::output::{ColorChoice, Place};
 use crate::report::{Look, TimeColumn};
+use crate::terminal::output::{ColorChoice, Place};
 
 /// Where events are shown and how, as typed.
 #[derive(Debug, clap::Args)]

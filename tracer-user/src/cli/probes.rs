@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::pid;
 use crate::probes::{Binary, BinaryError, Function, StaticProbe, argument_counts, of_process};
 use crate::report::escape::{harmless_json, harmless_line as printable};
-use crate::trace::tell;
+use crate::terminal::say;
 
 /// List what could be probed in a process: static probes and functions
 ///
@@ -72,7 +72,7 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
             // What is mapped and no program has no probes.
             Err(BinaryError::NotOne { .. } | BinaryError::OtherMachine { .. }) => continue,
             Err(error) => {
-                tell(&format!("{:#}", anyhow::Error::new(error)));
+                say(&format!("{:#}", anyhow::Error::new(error)));
                 continue;
             }
         };
@@ -80,7 +80,7 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
             Ok(points) => points,
             // The others may be as they should.
             Err(error) => {
-                tell(&format!("{error:#}"));
+                say(&format!("{error:#}"));
                 continue;
             }
         };
@@ -102,10 +102,10 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
     }
     out.flush()?;
     if listed == 0 {
-        tell(&found_nothing(pid, &config.filter));
+        say(&found_nothing(pid, &config.filter));
     }
     if !stripped.is_empty() && !config.is_json {
-        tell(&are_stripped(&stripped));
+        say(&are_stripped(&stripped));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::exit;
 use super::trace_options::TraceArgs;
-use crate::output::Place;
+use crate::terminal::output::Place;
 use crate::trace::{self, Setup};
 
 /// Start a command and trace it, with its children, from its first instruction

@@ -7,10 +7,11 @@ use super::output_options::OutputArgs;
 use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
 use crate::kernel::SyscallSet;
-use crate::output::Place;
 use crate::probes::ProbeSpec;
+use crate::selection::Selection;
+use crate::terminal::output::Place;
 use crate::trace::{
-    Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Selection, Setup, THREAD_RING_BYTES,
+    Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES,
 };
 
 /// Bytes of the stream: what is read, and not shown yet.

@@ -8,8 +8,8 @@ use anyhow::{Context, bail, ensure};
 
 use super::unfinished::Unfinished;
 use crate::log_view::is_same_file;
-use crate::output::{Place, is_stdout};
 use crate::own_file;
+use crate::terminal::output::{Place, is_stdout};
 
 /// Bytes that are written at once.
 const CHUNK_BYTES: usize = 256 * 1024;

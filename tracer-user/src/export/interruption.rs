@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use anyhow::{Context, ensure};
 
-use crate::trace::is_ignored;
+use crate::terminal::is_ignored;
 
 /// The signal that came; 0 for none.
 static CAME: AtomicI32 = AtomicI32::new(0);

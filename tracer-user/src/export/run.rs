@@ -11,8 +11,8 @@ use super::pairs::Pairs;
 use super::progress::Progress;
 use super::{Ending, Exporter, Origin, Target, chrome, ctf, parquet, perfetto};
 use crate::log_view::{Log, Pause, Walk, Wanted, open, outcome, tell_missing};
-use crate::output::is_stdout;
-use crate::trace::Outcome;
+use crate::terminal::Outcome;
+use crate::terminal::output::is_stdout;
 
 /// What is converted to what.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use tracer_log::{ClockAnchor, FinalStatus};
 
 use super::{Entry, Log, Pause, Span, Walk};
 use crate::report::Summary;
-use crate::trace::Outcome;
+use crate::terminal::Outcome;
 
 /// Threads that are counted each for itself: what a log can have of them, and this cannot.
 const MOST_THREADS: usize = 65_536;

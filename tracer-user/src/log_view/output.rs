@@ -7,16 +7,16 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-use crate::output::{Place, has_lost_its_reader};
 use crate::report::{Look, TextStyle};
-use crate::trace::PatientFile;
+use crate::terminal::BlockingFile;
+use crate::terminal::output::{Place, has_lost_its_reader};
 
 /// Bytes that are written at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Where lines go.
 pub struct Output {
-    file: PatientFile,
+    file: BlockingFile,
     place: String,
     pending: Vec<u8>,
 }
@@ -36,7 +36,7 @@ impl Output {
             );
         }
         Ok(Self {
-            file: PatientFile(place.open()?),
+            file: BlockingFile(place.open()?),
             place: place.to_string(),
             pending: Vec::with_capacity(CHUNK_BYTES),
         })

@@ -9,10 +9,10 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Log, Output, Pause, Walk, Wanted, open};
-use crate::output::Place;
 use crate::report::escape::push_for_people;
 use crate::report::{Csv, JsonLines, Look, Report, Summary, Text, WallClock};
-use crate::trace::{Outcome, tell};
+use crate::terminal::output::Place;
+use crate::terminal::{Outcome, say};
 
 /// How events are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -173,12 +173,12 @@ pub fn tell_missing<L: Log>(walk: &Walk<L>, summary: &Summary) {
         let mut line = b"no event was of type \"".to_vec();
         push_for_people(&mut line, name);
         line.push(b'"');
-        tell(&String::from_utf8_lossy(&line));
+        say(&String::from_utf8_lossy(&line));
     }
     if summary.events.is_empty() && walk.is_restricted() {
-        tell("no event is as was asked for; `tracer-user info LOG` tells what there is");
+        say("no event is as was asked for; `tracer-user info LOG` tells what there is");
     }
-    summary.for_people().lines().for_each(tell);
+    summary.for_people().lines().for_each(say);
 }
 
 /// Whether everything that was asked for was there. A log that is being written is not complete,

@@ -5,7 +5,7 @@ use tracer_engine::event::EventHeader;
 
 use super::TimePoint;
 use crate::report::push_short_name;
-use crate::trace::Selection;
+use crate::selection::Selection;
 
 /// Which events of a log are wanted. What is not restricted is wanted.
 #[derive(Clone, Debug, Default)]

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use super::binary::{Binary, BinaryError};
 use super::opening::open_ordinary;
 use crate::asking;
-use crate::trace::tell;
+use crate::terminal::say;
 
 /// Scripts may be interpreted by scripts; the kernel follows so many.
 const MAX_INTERPRETERS: usize = 4;
@@ -74,7 +74,7 @@ pub fn of_process(pid: i32) -> io::Result<Vec<Used>> {
         Ok((used_in(&mut maps, pid)?, maps.limit() > 0))
     })??;
     if !is_whole {
-        tell(&format!(
+        say(&format!(
             "process {pid} has more mappings than {} MiB tell of: the files of the others are not looked at",
             MOST_MAPS_BYTES >> 20
         ));
@@ -101,7 +101,7 @@ fn used_in(maps: impl BufRead, pid: i32) -> io::Result<Vec<Used>> {
         }
     }
     if used.len() == MOST_FILES {
-        tell(&format!(
+        say(&format!(
             "process {pid} runs code of more than {MOST_FILES} files: only the first are looked at"
         ));
     }

@@ -15,7 +15,7 @@ use super::files::{self, Used};
 use super::instructions;
 use super::registers;
 use super::spec::ProbeSpec;
-use crate::trace::tell;
+use crate::terminal::say;
 
 /// The number of probes that may be asked for: one more would not fit into a record's type.
 pub const MAX_PROBES: usize = 512;
@@ -205,7 +205,7 @@ fn used_by(subject: Subject<'_>) -> Result<Vec<Arc<Binary>>, FindError> {
                     Err(_) if pids.len() > 1 && !files::is_there(*pid) => {}
                     // The others are not made to suffer for it.
                     Err(error) if pids.len() > 1 && error.kind() == ErrorKind::TimedOut => {
-                        tell(&format!("{error}: its files are not looked at"));
+                        say(&format!("{error}: its files are not looked at"));
                     }
                     Err(source) => return Err(FindError::Maps { pid: *pid, source }),
                 }
@@ -225,7 +225,7 @@ fn used_by(subject: Subject<'_>) -> Result<Vec<Arc<Binary>>, FindError> {
                 }
             }
             // Somebody may have made it so that it is not found.
-            Err(error) if error.is_hidden() => tell(&format!("{:#}", anyhow::Error::new(error))),
+            Err(error) if error.is_hidden() => say(&format!("{:#}", anyhow::Error::new(error))),
             // Of what is mapped, not all is a program; what was asked for and is not found is said.
             Err(error) => {
                 tracing::debug!(error = &error as &dyn std::error::Error, "not looked at")

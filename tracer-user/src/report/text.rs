@@ -12,7 +12,7 @@ use super::probe::Arguments;
 use super::shorten::shorten;
 use super::words::{push_system, push_user};
 use super::{Line, Report, Summary, WallClock};
-use crate::output::{ColorChoice, Width};
+use crate::terminal::output::{ColorChoice, Width};
 
 const DIM: &[u8] = b"\x1b[2m";
 const RED: &[u8] = b"\x1b[31m";

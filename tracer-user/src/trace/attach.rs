@@ -10,14 +10,16 @@ use tracer_area::monotonic_now;
 
 use super::areas::AreaError;
 use super::descriptors;
-use super::ending::{end, runtime, tell};
+use super::ending::{end, runtime};
 use super::follow::{Follow, ring_of};
 use super::pidfd::PidFd;
 use super::setup::Begun;
 use super::wake::{Wake, watch_flushes, watch_process, watch_signals};
-use super::{Outcome, Setup, Targets, proc_fs};
+use super::{Setup, Targets, proc_fs};
 use crate::kernel::ProcessChoice;
 use crate::probes::Subject;
+use crate::terminal::Outcome;
+use crate::terminal::say;
 
 /// Traces the targets: processes that are given by number until they end, others until the setup
 /// or the user says so.
@@ -61,7 +63,7 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
         );
         match has_area {
             Ok(true) => {}
-            Ok(false) => tell(&format!(
+            Ok(false) => say(&format!(
                 "process {pid} has no trace area (not linked with libposixtrace): \
                  no user events until it loads it"
             )),
@@ -69,7 +71,7 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
             Err(error) if has_others && error.is_targets_own() || error.is_for_now() => {
                 begun.tracer.put_off(pid, monotonic_now());
                 let error = anyhow::Error::new(error);
-                tell(&format!(
+                say(&format!(
                     "no user events of process {pid} for now: {error:#}"
                 ));
             }
@@ -117,18 +119,18 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
     if let Targets::Named(pattern) = targets
         && pattern.is_cut()
     {
-        tell(&format!(
+        say(&format!(
             "of a name the kernel keeps 15 bytes: looking for {pattern}"
         ));
     }
     match there.len() {
-        0 => tell(&format!(
+        0 => say(&format!(
             "there are no {} now ({}): waiting for some to begin, {}",
             targets.in_words(),
             targets.how_to_find(),
             until(setup)
         )),
-        count => tell(&format!(
+        count => say(&format!(
             "tracing {}, of which {count} {} there now, {}",
             targets.in_words(),
             if count == 1 { "is" } else { "are" },

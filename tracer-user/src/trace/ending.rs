@@ -1,6 +1,6 @@
 //! Following to the end, and what is told then.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use tracer_area::monotonic_now;
 
 use super::follow::{End, Follow};
 use super::wake::Wake;
-use super::{Format, Outcome, Setup};
-use crate::report::escape::harmless_line;
+use super::{Format, Setup};
+use crate::terminal::{Outcome, say};
 
 /// How a trace ended.
 pub struct Ended {
@@ -74,30 +74,30 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
         }
     }
     if setup.format == Format::Text {
-        summary.for_people().lines().for_each(tell);
+        summary.for_people().lines().for_each(say);
     }
     if lacks_events {
-        tell(
+        say(
             "the trace lacks events of its last moments, nobody knows how many: they did not come in time",
         );
     }
     if let Some(line) = unseen {
-        tell(&line);
+        say(&line);
     }
     if claimed > 0 {
-        tell(&format!(
+        say(&format!(
             "{claimed} user events say that they are of processes that do not use the trace area in which they are: they are \
              shown without a process"
         ));
     }
     if unnamed > 0 {
-        tell(&format!(
+        say(&format!(
             "{unnamed} event types are shown without their names: a trace has 1,023 names, of which the programs of another user \
              may bring 767, and those of all other users 895"
         ));
     }
     if unread > 0 {
-        tell(&format!(
+        say(&format!(
             "the user events of {unread} processes could not be read: no descriptor or memory was left, their trace area is \
              damaged or kept from others, or their user has more of them than are read (1,024)"
         ));
@@ -112,12 +112,6 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
         status,
         not_started: None,
     })
-}
-
-/// Tells the user something that is no event. Who has closed the standard error wants to be told
-/// nothing.
-pub fn tell(line: &str) {
-    let _ = writeln!(io::stderr(), "tracer-user: {}", harmless_line(line));
 }
 
 /// What waits for everything, in this thread.

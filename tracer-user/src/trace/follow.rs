@@ -338,11 +338,11 @@ mod tests {
     use tracer_engine::event::{EventHeader, Truncation};
     use tracer_engine::source::{Batch, Control, Source, Unread};
 
-    use super::super::Selection;
     use super::super::printer::Printer;
     use super::super::processes::Processes;
     use super::*;
     use crate::report::{JsonLines, WallClock};
+    use crate::selection::Selection;
 
     /// Gets on by a nanosecond each tenth of a second, and brings an event at the end; or never gets on.
     struct Slow {

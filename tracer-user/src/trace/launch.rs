@@ -13,10 +13,11 @@ use super::ending::{end, runtime};
 use super::follow::{Command, Follow, ring_of};
 use super::pidfd::PidFd;
 use super::wake::{Wake, watch_flushes, watch_signals};
-use super::{Outcome, Setup, descriptors, proc_fs};
+use super::{Setup, descriptors, proc_fs};
 use crate::agent;
 use crate::kernel::ProcessChoice;
 use crate::probes::Subject;
+use crate::terminal::Outcome;
 
 /// Why a command was not started.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +127,7 @@ async fn start_and_follow(
         return Err(start_error(words, error));
     }
     if ended.status.is_none() {
-        super::ending::tell(&format!("the command, process {pid}, runs on"));
+        crate::terminal::say(&format!("the command, process {pid}, runs on"));
     }
     Ok((ended.outcome, ended.status))
 }

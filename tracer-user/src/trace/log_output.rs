@@ -18,6 +18,7 @@ use tracer_log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter, Wri
 use super::new_file::NewFile;
 use crate::own_file;
 use crate::report::Written;
+use crate::terminal::say;
 
 /// How often what was added is written, at least.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
@@ -211,7 +212,7 @@ impl LogOutput {
         if let Err(error) = result
             && !std::mem::replace(&mut self.has_failed, true)
         {
-            super::tell(&format!("cannot write {}: {error}", self.path.display()));
+            say(&format!("cannot write {}: {error}", self.path.display()));
         }
     }
 }

@@ -25,7 +25,6 @@ mod pidfd;
 mod printer;
 mod proc_fs;
 mod processes;
-mod selection;
 mod setup;
 mod targets;
 mod tracer;
@@ -34,21 +33,10 @@ mod writer;
 
 pub use attach::attach;
 pub use control_group::ControlGroup;
-pub use ending::{runtime, tell};
+pub use ending::runtime;
 pub use launch::{StartError, launch};
 pub use log_output::{Existing, LogSetup};
 pub use proc_fs::has_capability;
-pub use selection::{Selection, UnknownEventType};
 pub use setup::{Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES};
 pub use targets::Targets;
-pub use wake::{Wake, is_ignored};
-pub use writer::PatientFile;
-
-/// How a trace ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Every event that was asked for was shown.
-    Complete,
-    /// Events were lost, and the closing line told how many.
-    EventsLost,
-}
+pub use wake::Wake;

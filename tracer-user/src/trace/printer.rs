@@ -9,10 +9,10 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::Event;
 use tracer_engine::source::LossCause;
 
-use super::Selection;
 use super::log_output::LogOutput;
 use crate::kernel::LostByCpu;
 use crate::report::{Line, NamespaceIds, Report, Summary, Written};
+use crate::selection::Selection;
 
 /// One event type, looked up once.
 #[derive(Clone, Debug, Default)]

@@ -11,19 +11,20 @@ use tracer_engine::event::MonotonicNs;
 use tracer_engine::{ActiveStream, Filtering, Origin, StreamFullPolicy};
 use tracer_posix::agent::WANTED_VARIABLE;
 
-use super::Selection;
 use super::areas::Areas;
-use super::ending::tell;
 use super::log_output::{LogOutput, LogSetup};
 use super::printer::Printer;
 use super::processes::Processes;
 use super::tracer::Tracer;
-use super::writer::{PatientFile, Writer};
+use super::writer::Writer;
 use crate::agent::{Hub, Tee};
 use crate::kernel::{KernelOptions, KernelTracer, ProcessChoice, SyscallSet};
-use crate::output::Place;
 use crate::probes::{self, ProbeSpec, Subject};
 use crate::report::{JsonLines, Look, Report, Text, WallClock};
+use crate::selection::Selection;
+use crate::terminal::BlockingFile;
+use crate::terminal::output::Place;
+use crate::terminal::say;
 
 /// Without a sign of life from us for so long, targets refuse events and count them.
 const LEASE: Duration = Duration::from_secs(2);
@@ -192,7 +193,7 @@ impl Setup {
             "{what} any of the chosen types; `tracer-user events` lists what it has"
         );
         if !lacking.is_empty() {
-            tell(&format!("{what} {}: not traced", lacking.join(", ")));
+            say(&format!("{what} {}: not traced", lacking.join(", ")));
         }
         Ok(())
     }
@@ -202,7 +203,7 @@ impl Setup {
         // A log is written elsewhere, whoever reads the lines.
         let watched = self.log.is_none().then(|| output.try_clone());
         let watched = watched.transpose().context("cannot write lines")?;
-        Writer::start(PatientFile(output), watched).context("cannot start the writing thread")
+        Writer::start(BlockingFile(output), watched).context("cannot start the writing thread")
     }
 
     fn report(&self, start: MonotonicNs, output: &File) -> Box<dyn Report> {

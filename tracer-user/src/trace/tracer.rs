@@ -582,10 +582,10 @@ mod tests {
     use tracer_engine::{Filtering, StreamFullPolicy};
     use zerocopy::IntoBytes;
 
-    use super::super::Selection;
     use super::*;
     use crate::report::JsonLines;
     use crate::report::WallClock;
+    use crate::selection::Selection;
 
     /// No process has this pid: it is above the most that a kernel gives out.
     const PID: i32 = 5_000_000;

@@ -3,6 +3,7 @@
 use std::io;
 use std::process::ExitStatus;
 
+use crate::terminal::is_ignored;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -82,18 +83,4 @@ pub fn watch_process(wakes: &UnboundedSender<Wake>, pid: i32, process: PidFd) ->
         }
     });
     Ok(())
-}
-
-/// Whether who started us has said that this signal is none of our business.
-#[must_use]
-pub fn is_ignored(number: i32) -> bool {
-    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: a null pointer leaves the action as it is; the other is valid for a write.
-    let failed = unsafe { libc::sigaction(number, std::ptr::null(), action.as_mut_ptr()) };
-    if failed != 0 {
-        return false;
-    }
-    // SAFETY: all-zero bytes are a valid `sigaction`, and the kernel has written it.
-    let action = unsafe { action.assume_init() };
-    action.sa_sigaction == libc::SIG_IGN
 }

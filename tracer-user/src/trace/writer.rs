@@ -2,13 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
 use std::sync::mpsc as std_mpsc;
 use std::thread;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::output::has_lost_its_reader;
+use crate::terminal::output::has_lost_its_reader;
 
 /// Bytes that are handed over at once when there is much to write.
 pub const CHUNK_BYTES: usize = 256 * 1024;
@@ -118,38 +117,6 @@ fn write_all(
         let _ = give_back.send(chunk);
     }
     target.flush()
-}
-
-/// A file that is written to even when somebody who shares it has made it non-blocking, as some
-/// shells and terminals do.
-pub struct PatientFile(pub File);
-
-impl Write for PatientFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        loop {
-            match self.0.write(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(),
-                result => return result,
-            }
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl PatientFile {
-    fn wait(&self) {
-        let mut poll = libc::pollfd {
-            fd: self.0.as_raw_fd(),
-            events: libc::POLLOUT,
-            revents: 0,
-        };
-        // SAFETY: `poll` is one valid `pollfd`, as the second argument says.
-        // Whatever it returns, the next write tells more.
-        unsafe { libc::poll(&raw mut poll, 1, 1000) };
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,10 @@
+//! How a command ended, as its exit code says it.
+
+/// How a trace ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every event that was asked for was shown.
+    Complete,
+    /// Events were lost, and the closing line says how many.
+    EventsLost,
+}
