@@ -23,7 +23,7 @@ const MOST_MAPS_BYTES: u64 = 1 << 20;
 /// Descriptors of a process that are looked at, beside those where areas are put: it may have a million.
 const MOST_DESCRIPTORS: usize = 4096;
 
-/// Descriptors that are called as an area's is, of different files, that are opened.
+/// Descriptors that are called as an area's is that are opened: where areas are put, and as many elsewhere. They may all be of one file.
 const MOST_CANDIDATES: usize = 32;
 
 /// What was found of a process.
@@ -114,6 +114,8 @@ pub(super) fn is_mapped_by(pid: i32, inode: u64) -> bool {
 #[derive(Default)]
 struct Found {
     candidates: Vec<Candidate>,
+    /// Descriptors that were opened, whatever they were of.
+    opened: usize,
     is_any_foreign: bool,
 }
 
@@ -123,13 +125,10 @@ impl Found {
         paths: impl Iterator<Item = PathBuf>,
         pid: i32,
     ) -> Result<(), FindError> {
-        for path in paths.filter(|path| is_area_link(path)) {
-            if self.candidates.len() >= MOST_CANDIDATES {
-                break;
-            }
-            self.look_at(&path, pid)?;
-        }
-        Ok(())
+        let called_so = paths.filter(|path| is_area_link(path));
+        called_so
+            .take(MOST_CANDIDATES)
+            .try_for_each(|path| self.look_at(&path, pid))
     }
 
     fn look_at(&mut self, path: &Path, pid: i32) -> Result<(), FindError> {
@@ -139,6 +138,7 @@ impl Found {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(source) => return Err(not_opened(pid, source)),
         };
+        self.opened += 1;
         let facts = mapping::facts(file.as_raw_fd());
         let facts = facts.map_err(|source| FindError::Map { pid, source })?;
         let is_known = |known: &Candidate| {
@@ -269,6 +269,9 @@ fn effective_user(pid: i32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -284,6 +287,32 @@ mod tests {
             )
             .is_none()
         );
+    }
+
+    #[test]
+    fn descriptors_that_are_no_area_are_not_all_opened() {
+        let file = mapping::create_file().unwrap();
+        // The tests are other threads of a process, which may have such descriptors too: so these are a child's.
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let number = file.as_raw_fd();
+        let have_many = move || {
+            for _ in 0..10 * MOST_CANDIDATES {
+                // SAFETY: takes a number only.
+                unsafe { libc::dup(number) };
+            }
+            Ok(())
+        };
+        // SAFETY: what runs between fork and exec is system calls, on a descriptor that lives until the child was started.
+        unsafe { command.pre_exec(have_many) };
+        let mut child = command.spawn().unwrap();
+        let pid = child.id().cast_signed();
+        let mut found = Found::default();
+        let descriptors = Descriptors::of(pid).unwrap().others();
+        found.look_at_all(descriptors, pid).unwrap();
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(found.opened, MOST_CANDIDATES);
     }
 
     #[test]
