@@ -25,6 +25,10 @@ pub struct DeferredSource {
     control: Option<Control>,
     keeps: Option<usize>,
     next_look: Instant,
+    /// Whether there may have been events in an area that could not be had.
+    lacks_area: bool,
+    /// The same, since it was last asked.
+    lacked_area: bool,
 }
 
 /// Why a process cannot be traced.
@@ -92,6 +96,8 @@ impl DeferredSource {
             control: None,
             keeps: None,
             next_look,
+            lacks_area: false,
+            lacked_area: false,
         })
     }
 
@@ -100,17 +106,25 @@ impl DeferredSource {
             return;
         }
         self.next_look = Instant::now() + INTERVAL;
-        // A process that has ended, or does not let us look any more, brings nothing.
-        let Ok(Some(area)) = Area::find(self.pid) else {
-            return;
-        };
-        if let Ok(mut source) = AreaSource::open(area, &self.request) {
-            if let Some(control) = &self.control {
-                source.control(control);
-            }
-            source.keep_newest(self.keeps);
-            self.source = Some(source);
+        match self.find() {
+            Ok(source) => self.source = source,
+            // It never had one, as far as is known.
+            Err(TargetError::Find(FindError::NoSuchProcess { .. })) => {}
+            // It hides its area, has one that is damaged, or no descriptor is left: whether it emits, nobody can tell.
+            Err(_) => (self.lacks_area, self.lacked_area) = (true, true),
         }
+    }
+
+    fn find(&self) -> Result<Option<AreaSource>, TargetError> {
+        let Some(area) = Area::find(self.pid)? else {
+            return Ok(None);
+        };
+        let mut source = AreaSource::open(area, &self.request)?;
+        if let Some(control) = &self.control {
+            source.control(control);
+        }
+        source.keep_newest(self.keeps);
+        Ok(Some(source))
     }
 }
 
@@ -167,10 +181,18 @@ impl Source for DeferredSource {
     }
 
     fn count_unread(&mut self, until: MonotonicNs, end: Instant, batch: &mut Batch<'_>) -> Unread {
-        match &mut self.source {
+        let unread = match &mut self.source {
             Some(source) => source.count_unread(until, end, batch),
             None => Unread::Nothing,
+        };
+        if self.lacks_area {
+            return Unread::Unknown;
         }
+        unread
+    }
+
+    fn may_have_lost(&mut self) -> bool {
+        std::mem::take(&mut self.lacked_area)
     }
 
     fn memory_needed(&self) -> usize {
@@ -193,5 +215,91 @@ impl Source for DeferredSource {
         if let Some(source) = &mut self.source {
             source.event_types(tell);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd as _, AsRawFd};
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command, Stdio};
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use tracer_common::area::DATA_OFFSET;
+    use tracer_engine::EventTypes;
+
+    use super::super::mapping::{self, HIGH_NUMBERS, Mapping, Parts};
+    use super::super::process;
+    use super::super::slot::RingMode;
+    use super::*;
+
+    /// A process that has this descriptor as well where areas are looked for, until its input ends.
+    fn with_descriptor(file: Option<&OwnedFd>) -> Child {
+        let number = file.map(AsRawFd::as_raw_fd);
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let put = move || {
+            if let Some(number) = number {
+                // SAFETY: takes numbers only; nobody has that one in a process that is about to run a program.
+                unsafe { libc::dup2(number, HIGH_NUMBERS.start) };
+            }
+            Ok(())
+        };
+        // SAFETY: what runs between fork and exec is one system call, on a descriptor that lives until the child was started.
+        unsafe { command.pre_exec(put) };
+        command.spawn().unwrap()
+    }
+
+    /// An area of a version that nobody knows.
+    fn unreadable_area() -> OwnedFd {
+        let file = mapping::create_file().unwrap();
+        let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET).unwrap();
+        let parts = Parts::new(fixed.words()).unwrap();
+        process::write_header(parts);
+        parts.header().clock.store(77, Relaxed);
+        file
+    }
+
+    /// A stream on a process that had no area when the stream was made: what is said of it after a look, twice, and in the end.
+    fn said_of(pid: i32) -> ([bool; 2], Unread) {
+        let request = StreamRequest {
+            target: Some(pid),
+            inherit: false,
+            is_only_source: true,
+            bytes: 4096,
+            mode: RingMode::OverwriteOldest,
+            max_data: 64,
+            lease: None,
+        };
+        let mut source = DeferredSource::open_in(None, pid, request).unwrap();
+        source.next_look = Instant::now();
+        let mut types = EventTypes::default();
+        let (mut events, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
+        let mut batch = Batch::new(&mut types, &mut events, &mut data, &mut losses);
+        source.collect(&mut batch);
+        let told = [source.may_have_lost(), source.may_have_lost()];
+        let until = monotonic_now();
+        (told, source.count_unread(until, Instant::now(), &mut batch))
+    }
+
+    #[test]
+    fn what_is_in_an_area_that_cannot_be_had_is_unknown() {
+        let area = unreadable_area();
+        let mut child = with_descriptor(Some(&area));
+        let said = said_of(child.id().cast_signed());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(said, ([true, false], Unread::Unknown));
+    }
+
+    #[test]
+    fn a_process_without_an_area_has_nothing_unread() {
+        let mut child = with_descriptor(None);
+        let pid = child.id().cast_signed();
+        assert_eq!(said_of(pid), ([false; 2], Unread::Nothing));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        // It has ended.
+        assert_eq!(said_of(pid), ([false; 2], Unread::Nothing));
     }
 }

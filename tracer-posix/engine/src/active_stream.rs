@@ -436,7 +436,17 @@ impl<L: Flush> ActiveStream<L> {
     /// XSH `posix_trace_get_status()`.
     pub fn status(&mut self) -> Status {
         self.sync();
+        self.note_what_is_unknown();
         self.core.status()
+    }
+
+    /// Has the next status say that events were lost where a source does not know.
+    pub fn note_what_is_unknown(&mut self) {
+        for Merged { source, .. } in &mut self.sources {
+            if source.may_have_lost() {
+                self.core.report_overrun();
+            }
+        }
     }
 
     /// The set of types that are not recorded.

@@ -304,6 +304,35 @@ mod tests {
         fn control(&mut self, _control: &Control) {}
     }
 
+    /// Has nothing, and once does not know whether that is all.
+    struct Unsure {
+        is_asked: bool,
+    }
+
+    impl Source for Unsure {
+        fn collect(&mut self, _: &mut Batch<'_>) -> MonotonicNs {
+            monotonic_now()
+        }
+
+        fn count_unread(&mut self, _: MonotonicNs, _: Instant, _: &mut Batch<'_>) -> Unread {
+            Unread::Nothing
+        }
+
+        fn may_have_lost(&mut self) -> bool {
+            !std::mem::replace(&mut self.is_asked, true)
+        }
+
+        fn control(&mut self, _control: &Control) {}
+    }
+
+    #[test]
+    fn a_status_says_that_events_are_lost_where_a_source_does_not_know() {
+        let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 4096, monotonic_now);
+        stream.add_source(Box::new(Unsure { is_asked: false }));
+        assert!(stream.status().is_overrun);
+        assert!(!stream.status().is_overrun);
+    }
+
     #[test]
     fn what_a_stop_does_not_wait_for_is_recorded_or_counted() {
         let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 4096, monotonic_now);

@@ -82,6 +82,11 @@ pub trait Source: Send {
         batch: &mut Batch<'_>,
     ) -> Unread;
 
+    /// Whether events may have been lost since this was last asked, and nobody knows whether there were any.
+    fn may_have_lost(&mut self) -> bool {
+        false
+    }
+
     /// Most bytes of memory that it takes to collect all that there is, and to keep it.
     fn memory_needed(&self) -> usize {
         0

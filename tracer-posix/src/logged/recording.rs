@@ -129,6 +129,7 @@ impl Recording {
 
     /// Tells how stream and log are, for those who ask without waiting.
     pub(super) fn tell(&mut self) {
+        self.stream.note_what_is_unknown();
         let (log, core, _) = self.stream.log();
         if let Some(activity) = &log.activity {
             let stream = core.status();

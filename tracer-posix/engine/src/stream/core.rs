@@ -435,6 +435,11 @@ impl StreamCore {
         }
     }
 
+    /// Has the next status say that events were lost: they may have been, and nobody can count them.
+    pub fn report_overrun(&mut self) {
+        self.is_overrun = true;
+    }
+
     /// The status now; that events were lost is reported once.
     pub fn status(&mut self) -> Status {
         let is_running = self.is_running();
