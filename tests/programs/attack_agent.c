@@ -7,6 +7,7 @@
  * attack_agent connect PATH N    opens N connections, and says nothing on them
  * attack_agent subscribe PATH N  asks for N subscriptions, makes 300,000 system calls, and collects nothing; says
  *                                "granted M" first
+ * attack_agent ask PATH PID      asks for the events of process PID; says "granted 1" or "granted 0"
  *
  * A PATH that begins with @ is an abstract name.
  */
@@ -166,7 +167,8 @@ static void hold_connections(int count)
     wait_for_end();
 }
 
-static int granted(void)
+/* Whether the events of this process are given; 0 is the one that asks. */
+static int granted(unsigned long pid)
 {
     int guest = connected();
     unsigned char answer[4096];
@@ -175,7 +177,7 @@ static int granted(void)
         return 0;
     *at++ = 0; /* Hello */
     at = varint(at, 1);
-    at = varint(at, 0); /* itself */
+    at = varint(at, 2 * pid); /* zigzag */
     *at++ = 1;          /* and children */
     at = varint(at, 1UL << 40);
     *at++ = 1; /* keeps the oldest */
@@ -197,7 +199,7 @@ static void subscribe(int count)
 {
     int all = 0;
     for (int i = 0; i < count; i++)
-        all += granted();
+        all += granted(0);
     printf("granted %d\n", all);
     for (int i = 0; i < 300000; i++) {
         (void)getppid();
@@ -220,6 +222,8 @@ int main(int argc, char **argv)
         hold_connections(atoi(argv[3]));
     else if (!strcmp(argv[1], "subscribe") && argc == 4)
         subscribe(atoi(argv[3]));
+    else if (!strcmp(argv[1], "ask") && argc == 4)
+        printf("granted %d\n", granted(strtoul(argv[3], NULL, 10)));
     else
         return EXIT_FAILURE;
     return EXIT_SUCCESS;

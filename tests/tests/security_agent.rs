@@ -221,6 +221,40 @@ fn a_user_gets_a_share_of_the_subscriptions_and_of_their_memory() {
 
 #[test]
 #[ignore = "loads eBPF"]
+fn a_user_gets_events_of_the_processes_that_it_may_look_into() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = stage().unwrap();
+    let said = folder.path().join("said");
+    // All are of the traced family. The shell is root's.
+    let asking = format!(
+        "as() {{ setpriv --reuid=$1 --regid=$1 --clear-groups -- sleep 1000 & \
+           until [ \"$(cat /proc/$!/comm)\" = sleep ]; do sleep 0.01; done; }}\n\
+         as {VICTIM}; others=$!; as {ATTACKER}; own=$!\n\
+         for pid in 0 $own $others $$; do\n\
+           setpriv --reuid={ATTACKER} --regid={ATTACKER} --clear-groups -- \
+             {program} ask \"$LINUX_TRACE_AGENT\" $pid < /dev/null\n\
+         done > {said}\n\
+         kill $others $own",
+        program = folder.path().join("attack_agent").display(),
+        said = said.display(),
+    );
+    let scene = Scene::start(folder.path(), &[], &asking).unwrap();
+    let (ended, errors) = scene.end().unwrap();
+    assert_eq!(ended, "ok\n", "{errors}");
+    let said = fs::read_to_string(&said).unwrap();
+    let expected = ["itself 1", "its user's 1", "another user's 0", "root's 0"];
+    let whose = expected.iter().map(|line| line.rsplit_once(' ').unwrap().0);
+    let found: Vec<String> = whose
+        .zip(said.lines())
+        .map(|(whose, line)| line.replace("granted", whose))
+        .collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
 fn from_its_exec_on_a_program_with_special_rights_is_not_seen_by_its_caller() {
     if missing_right().is_some() {
         return;
