@@ -34,8 +34,8 @@ fn a_killed_tracer_leaves_nothing_in_the_kernel_and_the_target_can_be_traced_aga
     let (mut target, _) = Target::start(Command::new(program).args(["2", "20000", "1"])).unwrap();
     let pinned_before = pinned();
 
-    const EVERYTHING: &str =
-        "user,fork,exec,exit,switch,wakeup,rename,signal,fault,migrate,irq,softirq,idle,oom,block";
+    const EVERYTHING: &str = "user,fork,exec,exit,switch,wakeup,rename,signal,fault,migrate,irq,\
+                              softirq,idle,oom,block,cgroup";
     let everything = [
         "--events",
         EVERYTHING,

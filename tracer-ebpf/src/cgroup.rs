@@ -1,8 +1,17 @@
 //! Moves to other control groups.
 
+use core::mem::MaybeUninit;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{CgroupAttachData, Record};
+
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
-use crate::task::Task;
+use crate::maps;
+use crate::offsets::{CGROUP_LEVEL, CGROUP_NODE, NODE_ID};
+use crate::record::{Subject, Wake, record_in_place};
+use crate::task::{Address, Task, field};
+use crate::text;
 
 at_tracepoint!("cgroup_attach_task": cgroup_attach_task, cgroup_attach_task_raw => moved);
 
@@ -11,5 +20,39 @@ at_tracepoint!("cgroup_attach_task": cgroup_attach_task, cgroup_attach_task_raw 
 fn moved<C: Tracepoint>(ctx: &C) {
     // SAFETY: the arguments are `struct cgroup *, const char *path, struct task_struct *, bool`.
     let task = unsafe { Task::argument::<2>(ctx) };
+    let was_traced = maps::is_traced(task.pid());
     choice::moved(ctx, &task);
+    // Also the move by which it comes to be traced, and the one that ends that.
+    let concerns_traced = was_traced || maps::is_traced(task.pid());
+    if concerns_traced && maps::is_wanted(EventTypeId::CGROUP_ATTACH) {
+        tell(ctx, &task);
+    }
+}
+
+#[inline(always)]
+fn tell<C: Tracepoint>(ctx: &C, task: &Task<C>) {
+    let group = ctx.address::<0>();
+    // SAFETY: the argument is a `struct cgroup *`, and `level` an int of it.
+    let level: u32 = unsafe { field::<C, _>(group, CGROUP_LEVEL.load()) };
+    // SAFETY: as above; the node is a pointer in it.
+    let node: Address = unsafe { field::<C, _>(group, CGROUP_NODE.load()) };
+    // SAFETY: it is a `struct kernfs_node *`, and `id` 64 bits of it.
+    let id: u64 = unsafe { field::<C, _>(node.0, NODE_ID.load()) };
+    // In version 2 it is the task's now; in another hierarchy the task has one of version 2 beside it.
+    let is_second = task.control_group().0 == group;
+    let (type_id, wake) = (EventTypeId::CGROUP_ATTACH, Wake::InTime);
+    record_in_place(task, type_id, wake, |room, header| {
+        *room = MaybeUninit::zeroed();
+        // SAFETY: zeroed just now, and every bit pattern is a valid record.
+        let room: &mut Record<CgroupAttachData> = unsafe { room.assume_init_mut() };
+        room.header = header;
+        room.data.id = id;
+        room.data.target_comm = task.comm();
+        room.data.target_pid = header.pid;
+        room.data.target_tid = header.tid;
+        room.data.whole_process = u32::from(ctx.flag::<3>());
+        room.data.level = level;
+        room.data.version = if is_second { 2 } else { 1 };
+        room.header.truncated = text::read(&mut room.data.path, ctx.address::<1>());
+    });
 }

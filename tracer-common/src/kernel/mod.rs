@@ -7,6 +7,7 @@
 //! everything else that is said of their types.
 
 mod block;
+mod cgroup;
 mod control;
 mod fault;
 mod interrupt;
@@ -21,6 +22,7 @@ use core::mem::{offset_of, size_of};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 pub use block::{BlockCompleteData, BlockIssueData, Issuer, NOT_TRACED};
+pub use cgroup::{CGROUP_PATH_BYTES, CgroupAttachData};
 pub use control::{
     Choice, LostOnCpu, MAX_RINGS, NUMBERS_PAGE, PID_LIMIT, TRACED_PAGE, TaskNumbers, cpu_variable,
     globals, sample, traced, wanted,
@@ -46,6 +48,7 @@ use crate::event_type::KernelEventType;
 /// The types of each family.
 const FAMILIES: &[&[KernelEventType]] = &[
     block::EVENT_TYPES,
+    cgroup::EVENT_TYPES,
     fault::EVENT_TYPES,
     interrupt::EVENT_TYPES,
     process::EVENT_TYPES,

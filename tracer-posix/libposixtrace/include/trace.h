@@ -176,6 +176,7 @@ typedef __UINT64_TYPE__ __linux_trace_u64;
 #define LINUX_TRACE_OOM_KILL ((trace_event_id_t)54)
 #define LINUX_TRACE_BLOCK_ISSUE ((trace_event_id_t)55)     /* a request went to a block device */
 #define LINUX_TRACE_BLOCK_COMPLETE ((trace_event_id_t)56)  /* a block device completed a request */
+#define LINUX_TRACE_CGROUP_ATTACH ((trace_event_id_t)57)   /* a process or thread changed its control group */
 /* What CPUs do for no process (POSIX_TRACE_WOPID_EVENTS). */
 #define LINUX_TRACE_IRQ_ENTER ((trace_event_id_t)48)     /* a handler of a device's interrupt began */
 #define LINUX_TRACE_IRQ_EXIT ((trace_event_id_t)49)      /* a handler of a device's interrupt ended */
@@ -355,6 +356,21 @@ struct linux_trace_block_complete {
     /* 0: done; otherwise why not, as the kernel's blk_status_t (before 5.16 an error number). */
     int linux_status;
     unsigned linux_reserved;        /* Zero. */
+};
+
+/* Data of LINUX_TRACE_CGROUP_ATTACH. The event is one of the thread that was moved; of a process that was moved, its
+ * first thread. */
+struct linux_trace_cgroup_attach {
+    __linux_trace_u64 linux_id;   /* The control group: the inode of its folder. */
+    char linux_target_comm[16];   /* The name of the thread that was moved. */
+    unsigned linux_target_pid;    /* Its process. */
+    unsigned linux_target_tid;    /* The thread. */
+    unsigned linux_whole_process; /* 1: its process was moved, with all threads; 0: it was moved alone. */
+    unsigned linux_level;         /* How deep the control group is: 0 for the root. */
+    unsigned linux_version;       /* That of the hierarchy: 1 or 2. */
+    unsigned linux_reserved;      /* Zero. */
+    /* The path of the control group from its root, ended by a null. What follows the null is cut off. */
+    char linux_path[256];
 };
 /* To here. */
 

@@ -29,7 +29,7 @@ pub const BUDGETS: &[Budget] = &[
     budget("sched_process_fork", 4300, 12660),
     budget("sched_process_exit", 230, 400),
     budget("sched_process_exec", 5950, 10510),
-    budget("cgroup_attach_task", 3890, 3980),
+    budget("cgroup_attach_task", 9850, 10800),
     budget("task_rename", 4670, 14300),
     budget("hrtimer_expire_entry", 40, 40),
     budget("hrtimer_expire_exit", 40, 40),

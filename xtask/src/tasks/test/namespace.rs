@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use super::binaries::Place;
 
 /// The files of tests that run in one as well: each family of the kernel's events, and what chooses processes.
-pub const FILES: [&str; 12] = [
+pub const FILES: [&str; 13] = [
+    "cgroups",
     "choosing",
     "faults",
     "forks",
@@ -21,11 +22,12 @@ pub const FILES: [&str; 12] = [
 ];
 
 /// Those of their tests that cannot, since what they compare with knows processes by the numbers of the whole machine alone.
-pub const LEFT_OUT: [&str; 5] = [
+pub const LEFT_OUT: [&str; 6] = [
     "bpftrace_at_the_same_tracepoint_sees_as_long_runs",
     "bpftrace_counts_as_many_calls_of_the_same_run",
     "bpftrace_counts_the_same_probes_as_often",
     "of_the_whole_machine_every_process_that_is_made_is_there_but_the_tracers_own",
+    "the_kernels_own_tracer_says_the_same_of_each_move",
     "the_kernels_own_tracer_says_the_same_of_each_wakeup",
 ];
 
