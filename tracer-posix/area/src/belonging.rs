@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use super::find::{FindError, Kind, kind};
 use super::inherited::LINK;
 use super::liveness::is_zombie;
-use super::mapping::{self, FileFacts, HIGH_NUMBERS};
+use super::mapping::{self, FileFacts, HIGH_NUMBERS, UNNAMED_AREA_BYTES};
 
 /// Bytes of `/proc/PID/maps` in which an area is looked for: of some
 /// ten thousand mappings. It is looked for again and again, and a signal must not wait for that.
@@ -65,7 +65,11 @@ pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
     {
         return Ok(found.take(0));
     }
-    let Mappings { mapped, is_whole } = mapped(pid);
+    let Mappings {
+        mapped,
+        is_whole,
+        has_unnamed,
+    } = mapped(pid);
     // Who has thousands of descriptors, and has mapped no area, is not asked for each of them: hundreds of processes may
     // share them.
     if found.candidates.is_empty() && !(is_whole && mapped.is_empty()) {
@@ -101,6 +105,9 @@ pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
     };
     if mapped.iter().any(is_hidden) {
         return Err(FindError::OnlyMapped { pid });
+    }
+    if has_unnamed {
+        return Err(FindError::WithoutFile { pid });
     }
     Ok(Belonging::None)
 }
@@ -224,6 +231,22 @@ struct Mappings {
     mapped: Vec<Mapped>,
     /// Whether there are no others.
     is_whole: bool,
+    /// Whether there is one without a file.
+    has_unnamed: bool,
+}
+
+/// What the kernel calls shared memory without a file.
+const UNNAMED: &[u8] = b"/dev/zero (deleted)";
+
+/// Whether a line of `/proc/PID/maps` tells of an area without a file.
+fn is_unnamed(line: &[u8]) -> bool {
+    let bytes = || {
+        let line = std::str::from_utf8(line).ok()?;
+        let (start, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
+        let [start, end] = [start, end].map(|address| usize::from_str_radix(address, 16).ok());
+        end?.checked_sub(start?)
+    };
+    line.ends_with(UNNAMED) && bytes().is_some_and(|bytes| UNNAMED_AREA_BYTES.contains(&bytes))
 }
 
 /// The areas that the process has mapped, whether it has a descriptor of them or not.
@@ -233,11 +256,14 @@ fn mapped(pid: i32) -> Mappings {
         return Mappings {
             mapped: all,
             is_whole: false,
+            has_unnamed: false,
         };
     };
+    let mut has_unnamed = false;
     // Line by line: a process may have mappings whose names fill hundreds of megabytes.
     let mut maps = BufReader::new(maps.take(MOST_MAPS_BYTES));
     for line in (&mut maps).split(b'\n').map_while(Result::ok) {
+        has_unnamed |= is_unnamed(&line);
         if let Some(mapped) = mapped_in(pid, &line)
             && all.len() < MOST_CANDIDATES
             && all.iter().all(|known| known.inode != mapped.inode)
@@ -248,6 +274,7 @@ fn mapped(pid: i32) -> Mappings {
     Mappings {
         mapped: all,
         is_whole: maps.get_ref().limit() > 0,
+        has_unnamed,
     }
 }
 
@@ -287,6 +314,18 @@ mod tests {
             )
             .is_none()
         );
+    }
+
+    #[test]
+    fn an_area_without_a_file_is_seen_though_nobody_can_have_it() {
+        let own = std::process::id().cast_signed();
+        let (base, bytes) = mapping::create_unnamed().unwrap();
+        let is_seen = mapped(own).has_unnamed;
+        // SAFETY: mapped above, and nobody else's.
+        unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
+        assert!(is_seen);
+        let other = b"7f0000000000-7f0010000000 rw-s 00000000 00:01 7214235    /dev/zero (deleted)";
+        assert!(!is_unnamed(other));
     }
 
     #[test]

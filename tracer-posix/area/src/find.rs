@@ -63,6 +63,15 @@ pub enum FindError {
         /// The process asked for.
         pid: i32,
     },
+    /// `EPERM`. It could have no file for it.
+    #[error(
+        "the trace area of process {pid} is memory of its own, which nobody else can have: it could make no file (by RLIMIT_FSIZE, a \
+         filter of system calls, or for lack of descriptors or memory)"
+    )]
+    WithoutFile {
+        /// The process asked for.
+        pid: i32,
+    },
     /// The area is not one that this library can read.
     #[error("the trace area of process {pid} is damaged or of another version")]
     Unreadable {
@@ -130,6 +139,7 @@ impl FindError {
             Self::NoSuchProcess { .. } => libc::ESRCH,
             Self::NotPermitted { .. }
             | Self::OnlyMapped { .. }
+            | Self::WithoutFile { .. }
             | Self::Confined { .. }
             | Self::Unreadable { .. } => libc::EPERM,
             Self::Map { .. } => libc::ENOMEM,

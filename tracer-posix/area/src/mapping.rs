@@ -20,7 +20,10 @@ use tracer_common::area::{
 pub(super) const AREA_BYTES: usize = 16 << 30;
 
 /// Bytes of an area without a file, which are mapped from the start.
-const UNNAMED_AREA_BYTES: [usize; 2] = [256 << 20, 32 << 20];
+/// By some pages more than it needs, others know it: nothing else has that size.
+pub(super) const UNNAMED_AREA_BYTES: [usize; 2] = [(256 << 20) + MARK, (32 << 20) + MARK];
+
+const MARK: usize = 7 << 12;
 
 /// Windows that an area of so many bytes has room for.
 #[inline]
