@@ -98,3 +98,30 @@ fn who_cannot_see_the_area_of_a_program_that_has_closed_it_is_told_so() {
     other.end().unwrap();
     closed.end().unwrap();
 }
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn a_program_whose_area_nobody_can_have_is_told_of() {
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage(&["descriptors"]).unwrap();
+    let plain = as_user(VICTIM, stage.path(), "descriptors");
+    let mut command = Command::new("prlimit");
+    command.arg("--fsize=0").arg(plain.get_program());
+    command.args(plain.get_args()).args(["full", "0"]);
+    command.env("LD_LIBRARY_PATH", stage.path().join("dist/lib"));
+    let (target, _) = Target::start(&mut command).unwrap();
+    let mut other = start(stage.path(), "full");
+    // It is told, and another one is traced all the same.
+    let both = &mut attach(stage.path(), 0, &[&target, &other]);
+    let trace = all_events_of(&mut other, Tracer::start_command(both).unwrap());
+    let told = format!(
+        "the trace area of process {} is memory of its own",
+        target.pid()
+    );
+    assert!(trace.stderr.contains(&told), "{}", trace.stderr);
+    assert_eq!(trace.status.code(), Some(1), "{}", trace.stderr);
+    other.end().unwrap();
+    target.end().unwrap();
+}

@@ -64,7 +64,10 @@ pub enum AreaError {
 impl AreaError {
     /// Whether the answer may be another one a moment later.
     pub fn is_for_now(&self) -> bool {
-        matches!(self, Self::Held(_))
+        matches!(
+            self,
+            Self::Held(_) | Self::Find(FindError::WithoutFile { .. })
+        )
     }
 
     /// Whether the process itself may be the cause, so that others which are traced with it must not suffer for it.
@@ -376,8 +379,10 @@ impl Areas {
                     self.searches.remove(&pid);
                 }
                 Err(AreaError::Find(error)) if error.is_for_lack() => self.try_again(pid, now),
-                // It may run a program that keeps its descriptor.
-                Err(AreaError::Find(FindError::OnlyMapped { .. })) => self.try_again(pid, now),
+                // It may run a program that keeps its descriptor, or that can have a file.
+                Err(AreaError::Find(
+                    FindError::OnlyMapped { .. } | FindError::WithoutFile { .. },
+                )) => self.try_again(pid, now),
                 // All streams of the area may be in use, until one of them ends.
                 Err(AreaError::Open(_) | AreaError::Held(_)) => self.try_again(pid, now),
                 Err(error) => {
