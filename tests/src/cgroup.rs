@@ -10,6 +10,7 @@ use crate::mount::{Mount, mounted};
 
 /// A control group of version 2, or one that limits memory in either version. Removed when
 /// dropped; what runs in it must have ended.
+#[derive(Debug)]
 pub struct Cgroup {
     path: PathBuf,
     /// The hierarchy, where it had to be mounted.

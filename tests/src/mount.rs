@@ -16,6 +16,7 @@ use anyhow::{Context as _, ensure};
 use tempfile::TempDir;
 
 /// A file system that was mounted for a test. Unmounted when dropped.
+#[derive(Debug)]
 pub struct Mount {
     path: PathBuf,
     /// The folder, where it was made for this.

@@ -2,13 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use tests::attacker::{ATTACKER, VICTIM, as_user, peak_kib, stage};
+use tests::cgroup::Cgroup;
 use tests::event::Event;
 use tests::rights::missing_right;
-use tests::target::numbers_after;
+use tests::target::{Target, numbers_after};
 use tests::tracer::Tracer;
 use tests::wait_until;
 
@@ -17,6 +19,9 @@ const EVENTS: usize = 500;
 
 /// No hostile process may hold the tracer up for longer.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// The same, in milliseconds.
+const LIMIT_MS: u64 = 5000;
 
 /// How long the programs take themselves, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -136,5 +141,136 @@ fn a_process_that_its_user_holds_holds_nobody_up() {
             trace.stderr
         );
         assert!(peak < 260 * 1024, "{kind}: {peak} KiB");
+    }
+}
+
+/// How a process may be held, by its user or by who looks after the machine.
+#[derive(Debug)]
+enum Hold {
+    Signal,
+    Ptrace,
+    Freezer(Cgroup),
+}
+
+impl Hold {
+    /// Makes ready to hold the process, which is a child of ours.
+    fn of(self, pid: i32) -> Self {
+        match &self {
+            Self::Signal => {}
+            Self::Ptrace => ptrace(libc::PTRACE_SEIZE, pid),
+            Self::Freezer(group) => {
+                fs::write(group.path().join("cgroup.procs"), pid.to_string()).unwrap();
+            }
+        }
+        self
+    }
+
+    fn hold(&self, pid: i32) {
+        match self {
+            Self::Signal => signal(pid, libc::SIGSTOP),
+            Self::Ptrace => {
+                ptrace(libc::PTRACE_INTERRUPT, pid);
+                // SAFETY: takes numbers and no place for the status.
+                let stopped = unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) };
+                assert_eq!(stopped, pid);
+            }
+            Self::Freezer(group) => {
+                fs::write(group.path().join("cgroup.freeze"), "1").unwrap();
+            }
+        }
+        wait_until("that it is held", PATIENCE, || {
+            Ok(self.is_held(pid).then_some(()))
+        })
+        .unwrap();
+    }
+
+    fn is_held(&self, pid: i32) -> bool {
+        if let Self::Freezer(group) = self {
+            let events = fs::read_to_string(group.path().join("cgroup.events")).unwrap();
+            return events.contains("frozen 1");
+        }
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        status.contains("State:\tT") || status.contains("State:\tt")
+    }
+
+    fn let_go(&self, pid: i32) {
+        match self {
+            Self::Signal => signal(pid, libc::SIGCONT),
+            Self::Ptrace => ptrace(libc::PTRACE_CONT, pid),
+            Self::Freezer(group) => {
+                fs::write(group.path().join("cgroup.freeze"), "0").unwrap();
+            }
+        }
+    }
+}
+
+fn signal(pid: i32, number: i32) {
+    // SAFETY: takes numbers only.
+    assert_eq!(unsafe { libc::kill(pid, number) }, 0);
+}
+
+fn ptrace(request: libc::c_uint, pid: i32) {
+    let nothing = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: these requests read and write nothing of ours.
+    let failed = unsafe { libc::ptrace(request, pid, nothing, nothing) };
+    assert_eq!(failed, 0, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn a_controller_does_not_wait_for_a_process_that_is_held() {
+    /// So that it is held amid an emission some time.
+    const ROUNDS: usize = 12;
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage(&["flood", "watcher"]).unwrap();
+    fs::set_permissions(stage.path(), Permissions::from_mode(0o777)).unwrap();
+    for hold in [
+        Hold::Signal,
+        Hold::Ptrace,
+        Hold::Freezer(Cgroup::new().unwrap()),
+    ] {
+        let mut flood = as_user(ATTACKER, stage.path(), "flood");
+        let (mut flood, _) = Target::start(flood.args(["2", "40000000", "60"])).unwrap();
+        let pid = flood.pid();
+        let hold = hold.of(pid);
+        // One of root's, and one of its own user.
+        let mut watchers = [0, ATTACKER].map(|user| {
+            let mut watcher = as_user(user, stage.path(), "watcher");
+            let log = stage.path().join(format!("{user}.log"));
+            Target::start(watcher.arg(pid.to_string()).arg(log))
+                .unwrap()
+                .0
+        });
+        flood.go().unwrap();
+        for round in 0..ROUNDS {
+            std::thread::sleep(Duration::from_millis(20));
+            hold.hold(pid);
+            for watcher in &mut watchers {
+                watcher.go().unwrap();
+                let said = watcher.wait_until_done().unwrap();
+                let longest = numbers_after(&said, "longest").unwrap().remove(0);
+                assert!(
+                    longest[0] < LIMIT_MS,
+                    "{hold:?}, round {round}: {longest:?}"
+                );
+            }
+            assert!(hold.is_held(pid));
+            hold.let_go(pid);
+        }
+        hold.hold(pid);
+        for watcher in watchers {
+            let said = watcher.end_saying().unwrap();
+            let longest = numbers_after(&said, "longest").unwrap().remove(0);
+            eprintln!("{hold:?}: {longest:?}");
+            assert!(
+                longest[0] < LIMIT_MS && longest[1] > 0,
+                "{hold:?}: {longest:?}"
+            );
+        }
+        assert!(hold.is_held(pid));
+        hold.let_go(pid);
+        drop(flood);
     }
 }
