@@ -550,3 +550,46 @@ fn a_signal_is_answered_whatever_a_process_has_mapped() {
     harmless.end().unwrap();
     target.end().unwrap();
 }
+
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn who_keeps_the_kernel_from_a_page_of_a_program_is_told_of_and_keeps_no_process_alone_from_being_probed()
+ {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    open_to_all(folder.path()).unwrap();
+    let program = dist::compile("probed", folder.path()).unwrap();
+    dist::compile("pageless", folder.path()).unwrap();
+    let probe = format!("{}:work", program.display());
+    let mut pageless = command_as(ATTACKER, folder.path().join("pageless"));
+    let (mut pageless, _) = Target::start(pageless.arg(&program)).unwrap();
+    let mut probed = command_as(VICTIM, &program);
+    let (mut probed, _) = Target::start(probed.arg("100")).unwrap();
+    let pid = probed.pid();
+
+    let everywhere = ["attach", &pid.to_string(), "--probe", &probe];
+    let (output, time, _) = bounded(&everywhere).unwrap();
+    assert!(time < LIMIT, "{time:?}");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        errors.contains("keeps the kernel from this page"),
+        "{errors}"
+    );
+
+    let alone = ["--no-inherit", "--events", "switch", "--probe", &probe];
+    let mut tracer = Tracer::attach(pid, &alone).unwrap();
+    tracer
+        .wait_for(|event| event.is_system("switch_in"))
+        .unwrap();
+    probed.go().unwrap();
+    probed.wait_until_done().unwrap();
+    let trace = tracer.stop().unwrap();
+    let events = trace.events().unwrap();
+    let entered = events.iter().filter(|event| event.is_user("probe:work"));
+    assert_eq!(entered.count(), 100, "{}", trace.stderr);
+    assert!(pageless.is_running().unwrap());
+    probed.end().unwrap();
+}

@@ -87,6 +87,11 @@ fn hint(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EINVAL) => ": no instruction begins there, or the file is on a strange system",
         Some(libc::EMFILE) => ": raise the limit of open files (ulimit -n), or ask for fewer",
+        // Of any process that has the file mapped: the kernel sets a probe in all of them.
+        Some(libc::EFAULT) => {
+            ": a process that has the file mapped keeps the kernel from this page of it (userfaultfd); \
+             probe the processes that are meant alone (attach --no-inherit), or a copy of the file"
+        }
         Some(libc::ENOTSUP | libc::EIO) => ": the kernel cannot stop at this instruction",
         _ => "",
     }
