@@ -290,6 +290,40 @@ fn a_lease_on_an_area_holds_nobody_up() {
     leaser.end().unwrap();
 }
 
+#[test]
+#[ignore = "needs root: makes processes of other users"]
+fn each_of_many_areas_that_cannot_be_had_is_told_by_its_process() {
+    const AREAS: usize = 48;
+    if missing_right().is_some() {
+        return;
+    }
+    let stage = stage(&["flood", "leaser"]).unwrap();
+    let leaser = || {
+        Target::start(&mut as_user(ATTACKER, stage.path(), "leaser"))
+            .unwrap()
+            .0
+    };
+    let leasers: Vec<Target> = (0..AREAS).map(|_| leaser()).collect();
+    let mut victim = victim(stage.path());
+    let pids: Vec<i32> = leasers.iter().map(Target::pid).collect();
+    let start = Instant::now();
+    let tracer = attach(&pids, &victim);
+    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    let before = peak_kib(tracer.pid()).unwrap();
+    let trace = all_of_the_victim(tracer, &mut victim, before);
+    for pid in pids {
+        let told = format!("no user events of process {pid} ");
+        assert!(trace.stderr.contains(&told), "{pid}: {}", trace.stderr);
+    }
+    let in_all = format!("the user events of {AREAS} processes could not be read");
+    assert!(trace.stderr.contains(&in_all), "{}", trace.stderr);
+    assert_eq!(trace.status.code(), Some(1), "{}", trace.stderr);
+    victim.end().unwrap();
+    for leaser in leasers {
+        leaser.end().unwrap();
+    }
+}
+
 /// The processes that a program says that there are.
 fn processes_of(said: &[String]) -> Vec<i32> {
     if said.is_empty() {
