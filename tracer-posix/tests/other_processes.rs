@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tracer_area::{Area, AreaSource, RingMode, StreamRequest, monotonic_now};
+use tracer_area::{Area, AreaSource, DeferredSource, RingMode, StreamRequest, monotonic_now};
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{LossCause, Source};
 use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
@@ -43,6 +43,35 @@ fn player(role: &str) -> Command {
 fn forked(command: &mut Command) -> &mut Command {
     // SAFETY: does nothing.
     unsafe { command.pre_exec(|| Ok(())) }
+}
+
+/// Hands nothing on to the command: not the area of this process either.
+fn without_descriptors(command: &mut Command) -> &mut Command {
+    // SAFETY: closes what the program does not need; safe after a fork.
+    let close = || match unsafe { libc::close_range(3, u32::MAX, 0) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    };
+    // SAFETY: as above.
+    unsafe { command.pre_exec(close) }
+}
+
+/// Takes from this thread, if it is root's, what shows it the files that another process has only mapped.
+fn see_no_mapped_files() {
+    const SYS_ADMIN: u64 = 1 << 21;
+    const CHECKPOINT_RESTORE: u64 = 1 << 40;
+    // Version 3, this thread; effective, permitted and inheritable, the lower half first.
+    let header = [0x2008_0522_u32, 0];
+    let mut sets = [[0_u32; 3]; 2];
+    // SAFETY: the kernel reads the header and writes the two sets, which are as long as this version has them.
+    let got = unsafe { libc::syscall(libc::SYS_capget, &raw const header, &raw mut sets) };
+    assert_eq!(got, 0);
+    for (half, shift) in sets.iter_mut().zip([0, 32]) {
+        half[0] &= !u32::try_from((SYS_ADMIN | CHECKPOINT_RESTORE) >> shift & 0xffff_ffff).unwrap();
+    }
+    // SAFETY: the kernel reads both, which are as above.
+    let set = unsafe { libc::syscall(libc::SYS_capset, &raw const header, &raw const sets) };
+    assert_eq!(set, 0);
 }
 
 /// Starts a player that says a line when it is ready, and waits for the line.
@@ -139,6 +168,14 @@ fn play() {
             wait_for_a_word();
             event.emit(b"despite it");
             say("done");
+            wait_for_a_word();
+        }
+        "hide the area and emit" => {
+            let event = UserEvent::open("hidden").unwrap();
+            // SAFETY: closes the descriptors of areas, which nothing of this process uses.
+            assert_eq!(unsafe { libc::close_range(992, 1023, 0) }, 0);
+            event.emit(b"nobody sees it");
+            say("ready");
             wait_for_a_word();
         }
         "emit at once" => {
@@ -360,15 +397,7 @@ fn a_process_that_does_not_exist_or_has_no_area_is_told_apart() {
         Err(FindError::NoSuchProcess { .. })
     ));
     let mut command = Command::new("sleep");
-    // Not the area of this process either.
-    // SAFETY: closes what the program does not need; safe after a fork.
-    let no_descriptors = || match unsafe { libc::close_range(3, u32::MAX, 0) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    };
-    // SAFETY: as above.
-    unsafe { command.pre_exec(no_descriptors) };
-    let mut sleeper = command.arg("10").spawn().unwrap();
+    let mut sleeper = without_descriptors(command.arg("10")).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(50));
     assert!(Area::find(pid_of(&sleeper)).unwrap().is_none());
     sleeper.kill().unwrap();
@@ -376,4 +405,67 @@ fn a_process_that_does_not_exist_or_has_no_area_is_told_apart() {
     std::thread::sleep(Duration::from_millis(20));
     assert!(Area::find(pid_of(&sleeper)).unwrap().is_none());
     sleeper.wait().unwrap();
+}
+
+/// A program without an area that becomes a player of that role when it is told to.
+fn later(role: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    let own = player(role);
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"echo ready && read word && exec "$0" "$@""#]);
+    command.arg(own.get_program()).args(own.get_args());
+    command.env(ROLE, role);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    started(without_descriptors(&mut command))
+}
+
+#[test]
+fn what_a_target_may_have_emitted_into_an_area_that_it_hides_is_unknown() {
+    let _alone = alone();
+    let (mut child, mut output) = later("hide the area and emit");
+    see_no_mapped_files();
+    // In two streams: one that is asked meanwhile, and one that is not.
+    let [mut asked, mut silent] = [(); 2].map(|()| {
+        let source = DeferredSource::open(pid_of(&child), request(None)).unwrap();
+        let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 16 << 20, monotonic_now);
+        stream.add_source(Box::new(source));
+        stream.start(Origin::NONE);
+        stream
+    });
+    std::thread::sleep(Duration::from_millis(150));
+    assert!(!asked.status().is_overrun, "it has no area yet");
+
+    child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    wait_for(&mut output, "ready");
+    let begin = Instant::now();
+    while !asked.status().is_overrun {
+        assert!(begin.elapsed() < Duration::from_secs(5), "nothing is said");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!asked.status().is_overrun, "said twice");
+    silent.stop(Origin::NONE);
+    assert!(!silent.end(), "nothing is said at the end");
+
+    // That it has ended takes nothing of it back.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    asked.stop(Origin::NONE);
+    assert!(!asked.end());
+}
+
+#[test]
+fn of_a_target_that_never_has_an_area_it_is_known_that_it_emits_nothing() {
+    let _alone = alone();
+    let (mut child, _output) = later("nothing");
+    let source = DeferredSource::open(pid_of(&child), request(None)).unwrap();
+    let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 16 << 20, monotonic_now);
+    stream.add_source(Box::new(source));
+    stream.start(Origin::NONE);
+    std::thread::sleep(Duration::from_millis(150));
+    assert!(!stream.status().is_overrun);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    std::thread::sleep(Duration::from_millis(150));
+    assert!(!stream.status().is_overrun);
+    stream.stop(Origin::NONE);
+    assert!(stream.end());
 }
