@@ -10,6 +10,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
 use super::names::process_exists;
+use super::proc_stat::start_of;
 
 /// What is known of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,16 +109,6 @@ fn counts_from_our_boot(pid: i32) -> bool {
         // A kernel without such namespaces, or a process of another user.
         _ => true,
     }
-}
-
-/// When a process was started, where `/proc` tells.
-fn start_of(pid: i32) -> Option<u64> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything: what counts follows the last one.
-    let after_name = stat.iter().rposition(|&byte| byte == b')')?;
-    let rest = std::str::from_utf8(stat.get(after_name + 1..)?).ok()?;
-    // Field 22 of the line is the 20th after the name.
-    rest.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -140,24 +140,3 @@ fn open(path: &std::ffi::CStr) -> Option<OwnedFd> {
     // SAFETY: a new descriptor that nobody else owns.
     (raw >= 0).then(|| unsafe { OwnedFd::from_raw_fd(raw) })
 }
-
-/// The parent of a process, as `/proc` tells it.
-pub(super) fn parent_of(pid: i32) -> Option<i32> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything: what counts follows the last one.
-    let after_name = stat.iter().rposition(|&byte| byte == b')')?;
-    let rest = std::str::from_utf8(stat.get(after_name + 1..)?).ok()?;
-    rest.split_ascii_whitespace().nth(1)?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_parent_of_this_process_is_known() {
-        let own = super::super::names::own_pid();
-        // SAFETY: takes nothing and cannot fail.
-        assert_eq!(parent_of(own), Some(unsafe { libc::getppid() }));
-    }
-}

@@ -55,6 +55,8 @@ mod mapping;
 mod names;
 mod newest;
 mod pool;
+#[doc(hidden)]
+pub mod proc_stat;
 mod process;
 mod reader_windows;
 mod reading;

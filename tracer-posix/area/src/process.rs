@@ -20,7 +20,7 @@ use super::find::AreaId;
 use super::mapping::{self, FileFacts, Mapping, Parts};
 use super::names::own_pid;
 use super::ticks::{TickSource, monotonic_from_kernel};
-use super::{alive, enabled, inherited, resident, thread};
+use super::{alive, enabled, inherited, proc_stat, resident, thread};
 
 /// What this process keeps about itself as a target. Copied into a forked child.
 pub(super) struct ProcessState {
@@ -469,7 +469,7 @@ fn learn_ancestry(parts: Parts<'_>) {
                 born.store(generation, Relaxed);
             }
         }
-        match inherited::parent_of(pid) {
+        match proc_stat::parent_of(pid) {
             Some(parent) if parent > 1 && entry.is_none() => pid = parent,
             _ => break,
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use anyhow::ensure;
-use tracer_area::monotonic_now;
+use tracer_area::{monotonic_now, proc_stat};
 use tracer_engine::event::MonotonicNs;
 
 use super::processes::Comm;
@@ -65,12 +65,8 @@ impl Stat {
         Ok(stat.ok().and_then(|stat| Self::parse(&stat)))
     }
 
-    /// The name, the second field, may hold anything: what counts is what follows its last bracket.
     fn parse(stat: &[u8]) -> Option<Self> {
-        let name_end = stat.iter().rposition(|byte| *byte == b')')?;
-        let rest = std::str::from_utf8(stat.get(name_end + 1..)?).ok()?;
-        // Numbered as in proc(5), where the state is field 3.
-        let field = |number: usize| rest.split_ascii_whitespace().nth(number - 3);
+        let field = |index| proc_stat::field(stat, index);
         Some(Self {
             state: *field(3)?.as_bytes().first()?,
             parent: field(4)?.parse().ok()?,
