@@ -22,6 +22,14 @@ pub enum Truncation {
     Record,
 }
 
+/// Values of `auto`, the data of a `POSIX_TRACE_STOP`.
+pub mod stop {
+    /// A call stopped the stream.
+    pub const CALLED: i32 = 0;
+    /// The stream, or its log, was full.
+    pub const AUTOMATIC: i32 = 1;
+}
+
 /// Everything of an event but its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventHeader {

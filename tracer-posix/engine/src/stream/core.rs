@@ -14,7 +14,7 @@
 use tracer_common::event_type::EventTypeId;
 
 use super::buffer::{Buffer, Gap, Oldest};
-use crate::event::{EventHeader, MonotonicNs, Truncation};
+use crate::event::{EventHeader, MonotonicNs, Truncation, stop};
 use crate::sizes::{MAX_SYSTEM_DATA, event_size};
 use crate::source::{Loss, LossCause};
 use crate::{EventSet, Ledger, StreamFullPolicy};
@@ -84,11 +84,6 @@ pub struct StreamCore {
     /// A `RESUME` to be given out before the next event.
     resume: Option<MonotonicNs>,
 }
-
-/// `auto` of a STOP that was called for.
-const CALLED: i32 = 0;
-/// `auto` of a STOP because the stream was full.
-const AUTOMATIC: i32 = 1;
 
 impl StreamCore {
     /// A suspended, empty stream with an empty filter that holds `capacity` bytes of events.
@@ -207,7 +202,8 @@ impl StreamCore {
         if !self.filter.contains(EventTypeId::STOP) {
             self.ledger.recorded += 1;
             let header = Origin::NONE.header(EventTypeId::STOP, at);
-            self.buffer.push(&header, &AUTOMATIC.to_ne_bytes(), false);
+            self.buffer
+                .push(&header, &stop::AUTOMATIC.to_ne_bytes(), false);
         }
     }
 
@@ -246,7 +242,7 @@ impl StreamCore {
     pub fn stop(&mut self, at: MonotonicNs, caller: Origin) {
         self.horizon = self.horizon.max(at);
         if self.is_running() {
-            self.record_own(EventTypeId::STOP, caller, &CALLED.to_ne_bytes());
+            self.record_own(EventTypeId::STOP, caller, &stop::CALLED.to_ne_bytes());
         }
         // Recording the STOP may have filled the stream; the call counts all the same.
         self.activity = Activity::Suspended;

@@ -11,7 +11,7 @@ use crate::losses::LossCounts;
 use crate::medium::{Medium, new_log_id};
 use crate::region::Region;
 use crate::{FinalStatus, LogHeader, LogOptions, sys, trailer};
-use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::event::{EventHeader, MonotonicNs, Truncation, stop};
 use tracer_engine::{EventTypes, Ledger, LogFullPolicy, sizes};
 
 /// What packets are filled up to: large enough that the header does not count, small enough that a damaged one is no great
@@ -20,9 +20,6 @@ const PACKET_TARGET: usize = 16 * 1024;
 
 /// A packet of a `LOOP` log is at most this part of it: so much is overwritten in one go.
 const LOOP_PARTS: u64 = 8;
-
-/// `auto` of the STOP that ends a full log.
-const AUTOMATIC: i32 = 1;
 
 /// Space that an `UNTIL_FULL` log reserves for its STOP.
 const STOP_RESERVE: usize = 1024;
@@ -264,7 +261,7 @@ impl<M: Medium> WriterCore<M> {
         self.is_closed = true;
         self.last_time = time;
         self.builder
-            .push(&header, &AUTOMATIC.to_ne_bytes(), b"", types);
+            .push(&header, &stop::AUTOMATIC.to_ne_bytes(), b"", types);
         self.seal();
         if self.is_stalled {
             Ok(())
