@@ -20,6 +20,7 @@
 //!
 //! Both sides check what they read: either may be hostile to the other, or damaged.
 
+use core::ffi::CStr;
 use core::mem::{offset_of, size_of};
 use core::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64};
 
@@ -29,8 +30,22 @@ use crate::event_type::{EVENT_SET_WORDS, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LNXTRACE");
 /// Version of this layout.
 pub const VERSION: u32 = 8;
-/// Name given to `memfd_create()`; `/proc/<pid>/fd` shows `/memfd:posix_trace_area (deleted)`.
-pub const MEMFD_NAME: &str = "posix_trace_area";
+
+/// The name of an area's file, as a literal.
+macro_rules! memfd_name {
+    () => {
+        "posix_trace_area"
+    };
+}
+
+/// Name given to `memfd_create()`.
+pub const MEMFD_NAME: &CStr =
+    match CStr::from_bytes_with_nul(concat!(memfd_name!(), "\0").as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("one null, at the end"),
+    };
+/// What `/proc/<pid>/fd` and `/proc/<pid>/maps` show of such a file.
+pub const MEMFD_LINK: &str = concat!("/memfd:", memfd_name!(), " (deleted)");
 
 /// Streams that one area can serve at once: as many as the bits of [`AreaHeader::active`].
 pub const STREAM_SLOTS: usize = 32;

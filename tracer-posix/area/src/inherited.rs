@@ -3,11 +3,13 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use tracer_common::area::MEMFD_LINK;
+
 use super::find::{Kind, kind};
 use super::mapping::{self, HIGH_NUMBERS};
 
 /// How the kernel shows an area's descriptor.
-pub(super) const LINK: &[u8] = b"/memfd:posix_trace_area (deleted)";
+pub(super) const LINK: &[u8] = MEMFD_LINK.as_bytes();
 
 /// The area that was inherited over exec, if there is one, by a descriptor to map it by.
 #[inline]

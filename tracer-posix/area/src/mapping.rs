@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use tracer_common::area::{
     AreaHeader, CHAIN_SLOTS, CHAINS_OFFSET, ChainEntry, DATA_OFFSET, ENTERING_OFFSET,
-    ENTERING_SLOTS, EnteringEntry, NAME_SLOTS, NAMES_OFFSET, NameEntry, PROCESS_SLOTS,
+    ENTERING_SLOTS, EnteringEntry, MEMFD_NAME, NAME_SLOTS, NAMES_OFFSET, NameEntry, PROCESS_SLOTS,
     PROCESSES_OFFSET, ProcessEntry, STREAM_SLOTS, STREAM_WINDOWS_OFFSET, STREAMS_OFFSET,
     StreamControl, WINDOW_BYTES, WINDOW_SLOTS, WINDOWS_OFFSET,
 };
@@ -206,11 +206,9 @@ pub(super) const OWNER_ONLY: libc::mode_t = 0o600;
 #[inline]
 pub(super) fn create_file() -> io::Result<OwnedFd> {
     let bytes = permitted_bytes()?;
-    // The name is `MEMFD_NAME` with its null.
-    let name = c"posix_trace_area";
-    // SAFETY: `name` is a string ended by a null.
-    let raw =
-        unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name is a string ended by a null.
+    let raw = unsafe { libc::memfd_create(MEMFD_NAME.as_ptr(), flags) };
     if raw < 0 {
         return Err(io::Error::last_os_error());
     }
