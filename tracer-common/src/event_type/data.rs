@@ -4,7 +4,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::Field;
 
-/// The data of an event: a struct that [`event_data!`](super::declare::event_data) declares, or nothing.
+/// The data of an event: a struct that `event_data!` declares, or nothing.
 pub trait EventData: FromBytes + IntoBytes + Immutable {
     /// What is shown of it, in order.
     const FIELDS: &'static [Field];

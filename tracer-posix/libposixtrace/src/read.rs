@@ -1,6 +1,6 @@
 //! The three functions that read the next event.
 //!
-//! A reader that waits is woken by the trace point that has something for it ([`Bell`](tracer_area::Bell)). Where not all that its
+//! A reader that waits is woken by the trace point that has something for it ([`Bell`]). Where not all that its
 //! stream records comes from trace points, or another thread waits there already, it looks again and again, at
 //! first after a fifth of a millisecond and then less often, up to every five. No lock is held
 //! while it sleeps.

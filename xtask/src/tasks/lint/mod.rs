@@ -25,6 +25,16 @@ pub fn run() -> anyhow::Result<()> {
             .args(["--workspace", "--exclude=tracer-ebpf", "--all-targets"])
             .args(["--", "-D", "warnings"]),
     )?;
+    process::run(
+        workspace::cargo_for_host("doc")
+            .args([
+                "--quiet",
+                "--no-deps",
+                "--workspace",
+                "--exclude=tracer-ebpf",
+            ])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )?;
     process::run(cargo_for_ebpf("clippy", None).args(["--", "-D", "warnings"]))?;
     process::run(&mut without_shared_memory())
 }
