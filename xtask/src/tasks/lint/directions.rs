@@ -65,7 +65,7 @@ pub fn check() -> anyhow::Result<()> {
     for one in &CRATES {
         let tree = process::output(
             workspace::cargo("tree")
-                .args(["--offline", "--edges=normal", "--depth=1", "--prefix=none"])
+                .args(["--edges=normal", "--depth=1", "--prefix=none"])
                 .args(["--format={p}", "--package", one.of]),
         )?;
         for used in ours(&tree).filter(|name| *name != one.of) {
