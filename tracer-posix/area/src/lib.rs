@@ -5,13 +5,13 @@
 //! finds the area of a process ([`Area::find`]), takes a slot in it, and reads the chunks
 //! ([`AreaSource`]).
 //!
-//! | what | files |
-//! |---|---|
-//! | emission | `enabled`, `emitter`, `sequence` (restartable), `chunk` and `record` (by a mark), `thread` (what a thread knows), `in_hand`, `tls`, `errno`, `signals`, `resident` |
-//! | the pool of chunks | `pool`, `chunk_ref`, `links` (its lists), `states`, `windows` (mapped by who emits), `retire` and `retirement` (taking it back; `allowance`, `spent`: for how long) |
-//! | what ended threads left | `stranded`, `abandoned`, `alive`, `identity` |
-//! | reading | `source`, `deferred`, `look` and `round` (what there is), `reading`, `chunk_reader`, `chains`, `newest`, `unread`, `effort` (what it costs), `reader_windows`, `ticks` (time), `type_numbers`, `wake` and `bell` (sleeping), `liveness` |
-//! | who uses an area | `process`, `inherited`, `find`, `belonging`, `mapping`, `names`, `slot`, `descriptor` |
+//! | folder | what | knows |
+//! |---|---|---|
+//! | `system` | what the kernel and the C library are asked: `errno`, `signals`, `descriptor`, `pids`, `proc_stat` | nobody |
+//! | `layout` | what both sides write and read: `file`, `mapping`, `names`, `ticks` (time), `wake`; the chunks: `chunk`, `record`, `identity`, `chunk_ref`, `states`, `pool`, `links` (its lists) | `system` |
+//! | `emit` | this process as a target: `enabled`, `emitter`, `sequence` (restartable), `thread`, `in_hand`, `tls`, `windows`; its area: `process`, `inherited`, `resident` | `layout`, `system` |
+//! | `discover` | the area of a process: `find`, `belonging`, `reader_windows`; who lives: `alive`, `liveness` | `emit`, `layout`, `system` |
+//! | `read` | the controller: `source`, `deferred`, `slot`; what there is to read: `look`, `round`, `newest`, `unread`, `effort`; reading it: `reading`, `chunk_reader`, `chains`, `type_numbers`, `bell`; what dead threads have left: `stranded`, `abandoned`; giving memory back: `retire`, `retirement`, `allowance`, `spent` | all of them |
 //!
 //! Unsafe code is in those that map memory, ask the kernel, or keep what is a thread's own; each block says why it is sound.
 
@@ -25,74 +25,37 @@
     )
 )]
 
-mod abandoned;
-mod alive;
-mod allowance;
-mod atomics;
-mod bell;
-mod belonging;
-mod chains;
-mod chunk;
-mod chunk_reader;
-mod chunk_ref;
-mod deferred;
-#[doc(hidden)]
-pub mod descriptor;
-mod effort;
-#[doc(hidden)]
-pub mod emitter;
-#[doc(hidden)]
-pub mod enabled;
-mod errno;
-mod find;
-mod identity;
-mod in_hand;
-mod inherited;
-mod links;
-mod liveness;
-mod look;
-mod mapping;
-mod names;
-mod newest;
-mod pool;
-#[doc(hidden)]
-pub mod proc_stat;
-mod process;
-mod reader_windows;
-mod reading;
-mod record;
-mod resident;
-mod retire;
-mod retirement;
-mod round;
-mod sequence;
-mod signals;
-mod slot;
-mod source;
-#[doc(hidden)]
-pub mod spent;
-mod states;
-mod stranded;
-mod thread;
-mod ticks;
-mod tls;
-mod type_numbers;
-mod unread;
-mod wake;
-mod windows;
+mod discover;
+mod emit;
+mod layout;
+mod read;
+mod system;
 
-pub use bell::Bell;
-pub use deferred::{DeferredSource, TargetError};
-pub use errno::{ErrnoAloneKept, ErrnoKept};
-pub use find::{Area, AreaId, FindError};
-pub use names::NameTooLong;
-pub use retirement::Retirement;
-pub use slot::{OpenError, RingMode, StreamRequest};
-pub use source::AreaSource;
-pub use ticks::{monotonic_now, realtime_now};
-pub use type_numbers::NameShare;
+pub use discover::find::{Area, FindError};
+pub use emit::thread::own_tid;
+pub use layout::file::AreaId;
+pub use layout::names::NameTooLong;
+pub use layout::ticks::{monotonic_now, realtime_now};
+pub use read::bell::Bell;
+pub use read::deferred::{DeferredSource, TargetError};
+pub use read::retirement::Retirement;
+pub use read::slot::{OpenError, RingMode, StreamRequest};
+pub use read::source::AreaSource;
+pub use read::type_numbers::NameShare;
+pub use system::errno::{ErrnoAloneKept, ErrnoKept};
+
+#[doc(hidden)]
+pub use emit::{emitter, enabled};
+#[doc(hidden)]
+pub use read::spent;
+#[doc(hidden)]
+pub use system::{descriptor, proc_stat};
 
 use tracer_common::event_type::EventTypeId;
+
+use emit::{process, tls};
+use layout::names;
+use system::pids;
 
 impl Area {
     /// The identifier of the user event type `name` in this area's family of processes; a new one
@@ -129,11 +92,11 @@ pub fn define_own_name(name: &[u8]) -> Result<EventTypeId, NameTooLong> {
 pub fn own_pid() -> i32 {
     // The program that records never makes an area.
     if cfg!(tracer_recorder) {
-        return names::own_pid();
+        return pids::own_pid();
     }
     match process::parts_if_ready().or_else(process::parts_made_ready) {
         Some(_) => process::pid(),
-        None => names::own_pid(),
+        None => pids::own_pid(),
     }
 }
 
@@ -150,8 +113,6 @@ pub fn own_file() -> Option<std::os::fd::RawFd> {
 pub fn own_file_anew() -> std::io::Result<std::os::fd::OwnedFd> {
     process::open_file_in_any_case().ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }
-
-pub use thread::own_tid;
 
 /// The calling thread's `pthread_t`.
 pub fn own_thread_id() -> u64 {

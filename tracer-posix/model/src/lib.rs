@@ -52,62 +52,32 @@
 //! a time; and the barrier before entries are noted, as whoever sees that something was taken sees the entry of who took it.
 
 mod area {
-    #[path = "../../../area/src/abandoned.rs"]
-    mod abandoned;
-    mod atomics;
-    #[expect(dead_code, reason = "the pool needs more of it than these laws")]
-    #[path = "../../../area/src/chunk.rs"]
-    mod chunk;
-    #[expect(dead_code, reason = "readers need more of it than these laws")]
-    #[path = "../../../area/src/identity.rs"]
-    mod identity;
     pub(super) mod interrupted_laws;
-    mod killed;
+    pub(crate) mod killed;
     pub(super) mod killed_laws;
     pub(super) mod laws;
-    #[path = "../../../area/src/links.rs"]
-    mod links;
     pub(super) mod list_laws;
-    #[expect(dead_code, reason = "readers need more of it than these laws")]
-    #[path = "../../../area/src/pool.rs"]
-    mod pool;
-    #[path = "../../../area/src/record.rs"]
-    #[allow(
-        dead_code,
-        reason = "the restartable sequence needs more of it than these laws"
-    )]
-    mod record;
-    mod stand_ins;
-    #[path = "../../../area/src/states.rs"]
-    mod states;
-    #[path = "../../../area/src/stranded.rs"]
-    mod stranded;
+    pub(crate) mod stand_ins;
     mod threads;
+}
+mod layout;
+mod read;
 
-    // Where the library has what the model stands in for.
-    mod alive {
+// Where the library has what the model stands in for.
+mod discover {
+    pub(crate) mod liveness {
+        pub(crate) use crate::area::killed::is_gone;
+    }
+    pub(crate) mod reader_windows {
+        pub(crate) use crate::area::stand_ins::AreaWindows;
+    }
+}
+mod system {
+    pub(crate) mod pids {
         /// The pid namespace of the stream's reader and of all threads.
-        pub(in crate::area) fn own_pid_namespace() -> u64 {
-            u64::from(super::killed_laws::HERE)
+        pub(crate) fn own_pid_namespace() -> u64 {
+            u64::from(crate::area::killed_laws::HERE)
         }
-    }
-    mod liveness {
-        pub(in crate::area) use super::killed::is_gone;
-    }
-    mod look {
-        pub(in crate::area) use super::stand_ins::Slice;
-    }
-    mod mapping {
-        pub(in crate::area) use super::stand_ins::{Parts, release};
-    }
-    mod chunk_ref {
-        pub(in crate::area) use super::stand_ins::{ChunkRef, Shape};
-    }
-    mod reader_windows {
-        pub(in crate::area) use super::stand_ins::AreaWindows;
-    }
-    mod slot {
-        pub(in crate::area) use super::atomics::barrier;
     }
 }
 

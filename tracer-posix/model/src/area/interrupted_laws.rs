@@ -13,16 +13,16 @@ use loom::sync::mpsc::channel;
 use loom::thread;
 use tracer_common::area::{ENTERING_SLOTS, LEFT_FOR_GOOD, chunk_state, home};
 
-use super::abandoned::Abandoned;
-use super::atomics;
 use super::killed::{self, Before};
 use super::killed_laws::{
     AnyPool, DEEDS, Deed, EARLIER, HERE, LONG, NEIGHBOUR, Reader, SHORT, User, VICTIM,
     expect_order, held, leave_an_entry, listed, used_pool,
 };
 use super::laws::joined;
-use super::look::Slice;
 use super::stand_ins::World;
+use crate::layout::atomics;
+use crate::read::abandoned::Abandoned;
+use crate::read::look::Slice;
 
 /// Threads whose entries are the same one.
 const AT_ONE_ENTRY: [i32; 2] = [8, 9];

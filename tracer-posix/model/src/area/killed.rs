@@ -38,7 +38,7 @@ pub(super) enum Before {
 
 /// What kind of access one is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Load,
     Store,
     Exchange,
@@ -105,7 +105,7 @@ pub(super) fn interrupt(before: Before, by: impl FnOnce() + 'static) -> Option<I
 }
 
 /// Before each access of a thread.
-pub(super) fn access(kind: Kind) {
+pub(crate) fn access(kind: Kind) {
     let due = INTERRUPTION.with(|interruption| {
         let mut interruption = interruption.borrow_mut();
         let is_now = interruption.as_mut()?.before.is_now(kind);
@@ -128,7 +128,7 @@ pub(super) fn access(kind: Kind) {
 }
 
 /// The kernel's answer (`liveness::is_gone`).
-pub(super) fn is_gone(tid: i32) -> bool {
+pub(crate) fn is_gone(tid: i32) -> bool {
     access(Kind::Load);
     GONE.load(Acquire) & 1 << tid != 0
 }

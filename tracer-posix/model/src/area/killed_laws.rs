@@ -9,20 +9,21 @@ use loom::sync::Arc as Shared;
 use loom::thread;
 use tracer_common::area::{chunk_state, home};
 
-use super::abandoned::Abandoned;
-use super::chunk_ref::ChunkRef;
-use super::identity::Identity;
+use super::killed;
 use super::laws::joined;
-use super::links::{Links, index_of};
-use super::look::Slice;
-use super::pool::Pool;
-use super::reader_windows::AreaWindows;
 use super::stand_ins::{GENERATION, World};
-use super::stranded::Stranded;
-use super::{atomics, killed};
+use crate::discover::reader_windows::AreaWindows;
+use crate::layout::atomics;
+use crate::layout::chunk_ref::ChunkRef;
+use crate::layout::identity::Identity;
+use crate::layout::links::{Links, index_of};
+use crate::layout::pool::Pool;
+use crate::read::abandoned::Abandoned;
+use crate::read::look::Slice;
+use crate::read::stranded::Stranded;
 
 /// The pid namespace of all.
-pub(super) const HERE: u32 = 7;
+pub(crate) const HERE: u32 = 7;
 
 /// The threads' numbers: who is killed, who lives beside, and who has used the pool before.
 pub(super) const VICTIM: i32 = 1;

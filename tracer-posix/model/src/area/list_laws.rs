@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::atomics::AtomicU64;
 use super::laws::{check, joined};
-use super::links::{self, Links, Queue, Stack};
+use crate::layout::atomics::AtomicU64;
+use crate::layout::links::{self, Links, Queue, Stack};
 
 /// The words of a few things that can be in a list.
 struct Nodes {

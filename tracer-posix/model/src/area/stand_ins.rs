@@ -2,13 +2,13 @@
 
 use std::ptr::NonNull;
 
-use super::atomics::{AtomicU32, AtomicU64};
-use super::chunk::Chunk;
-use super::links;
-use super::pool::{Pool, Windows};
+use crate::layout::atomics::{AtomicU32, AtomicU64};
+use crate::layout::chunk::Chunk;
+use crate::layout::links;
+use crate::layout::pool::{Pool, Windows};
 
 /// The only stream's generation, and its place in the area.
-pub(super) const GENERATION: u32 = 1;
+pub(crate) const GENERATION: u32 = 1;
 const SLOT: usize = 0;
 
 /// A chunk has room for its beginning (8 words), for the records that name two writers, and for one with 48 bytes of data.
@@ -18,52 +18,52 @@ const CHAINS: usize = 4;
 const ENTRIES: usize = 4;
 
 /// `tracer_common::area::StreamControl`, as far as the pool needs it.
-pub(super) struct StreamControl {
-    pub(super) generation: AtomicU32,
-    pub(super) refused_no_chunk: AtomicU64,
-    pub(super) chunks_for_size: AtomicU32,
-    pub(super) mode: AtomicU32,
-    pub(super) writers: AtomicU32,
-    pub(super) fresh: AtomicU32,
-    pub(super) changes: AtomicU64,
-    pub(super) oldest: AtomicU64,
-    pub(super) newest: AtomicU64,
-    pub(super) consumed: AtomicU64,
-    pub(super) ended: AtomicU64,
-    pub(super) free_chains: AtomicU64,
-    pub(super) released: AtomicU64,
+pub(crate) struct StreamControl {
+    pub(crate) generation: AtomicU32,
+    pub(crate) refused_no_chunk: AtomicU64,
+    pub(crate) chunks_for_size: AtomicU32,
+    pub(crate) mode: AtomicU32,
+    pub(crate) writers: AtomicU32,
+    pub(crate) fresh: AtomicU32,
+    pub(crate) changes: AtomicU64,
+    pub(crate) oldest: AtomicU64,
+    pub(crate) newest: AtomicU64,
+    pub(crate) consumed: AtomicU64,
+    pub(crate) ended: AtomicU64,
+    pub(crate) free_chains: AtomicU64,
+    pub(crate) released: AtomicU64,
 }
 
 /// `tracer_common::area::AreaHeader`.
-pub(super) struct AreaHeader {
-    pub(super) chain_count: AtomicU32,
-    pub(super) window_count: AtomicU32,
+pub(crate) struct AreaHeader {
+    pub(crate) chain_count: AtomicU32,
+    pub(crate) window_count: AtomicU32,
 }
 
 /// `tracer_common::area::EnteringEntry`.
-pub(super) struct EnteringEntry {
-    pub(super) thread: AtomicU64,
-    pub(super) times: AtomicU64,
+pub(crate) struct EnteringEntry {
+    pub(crate) thread: AtomicU64,
+    pub(crate) times: AtomicU64,
 }
 
 /// `tracer_common::area::ChainEntry`.
-pub(super) struct ChainEntry {
-    pub(super) generation: AtomicU32,
-    pub(super) link: AtomicU64,
-    pub(super) closed: AtomicU64,
+pub(crate) struct ChainEntry {
+    pub(crate) generation: AtomicU32,
+    pub(crate) link: AtomicU64,
+    pub(crate) closed: AtomicU64,
 }
 
 /// `tracer_common::area::ChunkHeader`.
-pub(super) struct ChunkHeader {
-    pub(super) state: AtomicU64,
-    pub(super) chain: AtomicU32,
-    pub(super) restartable: AtomicU32,
-    pub(super) first: AtomicU64,
-    pub(super) refused: AtomicU64,
-    pub(super) next: AtomicU64,
-    pub(super) closing: AtomicU64,
-    pub(super) begun: AtomicU64,
-    pub(super) thread: AtomicU64,
+pub(crate) struct ChunkHeader {
+    pub(crate) state: AtomicU64,
+    pub(crate) chain: AtomicU32,
+    pub(crate) restartable: AtomicU32,
+    pub(crate) first: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) next: AtomicU64,
+    pub(crate) closing: AtomicU64,
+    pub(crate) begun: AtomicU64,
+    pub(crate) thread: AtomicU64,
 }
 
 struct ChunkOfModel {
@@ -72,7 +72,7 @@ struct ChunkOfModel {
 }
 
 /// An area with one stream, which overwrites its oldest events and has one window.
-pub(super) struct World {
+pub(crate) struct World {
     header: AreaHeader,
     control: StreamControl,
     window: AtomicU64,
@@ -84,7 +84,7 @@ pub(super) struct World {
 
 impl World {
     /// The stream has just been made (`Slot::take`), with so many chunks.
-    pub(super) fn new(chunks: usize) -> Self {
+    pub(crate) fn new(chunks: usize) -> Self {
         let (zero, zero_64) = (|| AtomicU32::new(0), || AtomicU64::new(0));
         Self {
             header: AreaHeader {
@@ -142,7 +142,7 @@ impl World {
     }
 
     /// The stream's pool.
-    pub(super) fn pool(&self) -> Pool<'_, AreaWindows<'_>> {
+    pub(crate) fn pool(&self) -> Pool<'_, AreaWindows<'_>> {
         Pool {
             parts: Parts(self),
             slot: SLOT,
@@ -158,36 +158,36 @@ impl World {
 
 /// `mapping::Parts`.
 #[derive(Clone, Copy)]
-pub(super) struct Parts<'a>(&'a World);
+pub(crate) struct Parts<'a>(&'a World);
 
 impl<'a> Parts<'a> {
-    pub(super) fn header(self) -> &'a AreaHeader {
+    pub(crate) fn header(self) -> &'a AreaHeader {
         &self.0.header
     }
 
-    pub(super) fn window(self, index: usize) -> Option<&'a AtomicU64> {
+    pub(crate) fn window(self, index: usize) -> Option<&'a AtomicU64> {
         (index == 0).then_some(&self.0.window)
     }
 
-    pub(super) fn stream_window(self, slot: usize, n: usize) -> Option<&'a AtomicU32> {
+    pub(crate) fn stream_window(self, slot: usize, n: usize) -> Option<&'a AtomicU32> {
         (slot == SLOT && n == 0).then_some(&self.0.stream_window)
     }
 
-    pub(super) fn entering(self, slot: usize, index: usize) -> Option<&'a EnteringEntry> {
+    pub(crate) fn entering(self, slot: usize, index: usize) -> Option<&'a EnteringEntry> {
         self.0.entries.get(index).filter(|_| slot == SLOT)
     }
 
-    pub(super) fn chain(self, index: u32) -> Option<&'a ChainEntry> {
+    pub(crate) fn chain(self, index: u32) -> Option<&'a ChainEntry> {
         self.0.chains.get(usize::try_from(index).ok()?)
     }
 }
 
 /// `mapping::release`: nobody reads the chunk any more.
-pub(super) fn release(_base: NonNull<u8>, _bytes: usize) {}
+pub(crate) fn release(_base: NonNull<u8>, _bytes: usize) {}
 
 /// `reader_windows::AreaWindows`.
 #[derive(Clone, Copy)]
-pub(super) struct AreaWindows<'a>(&'a World);
+pub(crate) struct AreaWindows<'a>(&'a World);
 
 impl Windows for AreaWindows<'_> {
     fn count(&self) -> usize {
@@ -201,24 +201,24 @@ impl Windows for AreaWindows<'_> {
 
 /// `chunk_ref::Shape`.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     in_window: usize,
 }
 
 impl Shape {
-    pub(super) fn window_and_index(self, ordinal: u32) -> (usize, usize) {
+    pub(crate) fn window_and_index(self, ordinal: u32) -> (usize, usize) {
         let ordinal = usize::try_from(ordinal).unwrap_or(usize::MAX);
         (ordinal / self.in_window, ordinal % self.in_window)
     }
 
-    pub(super) fn by_window(
+    pub(crate) fn by_window(
         self,
         fresh: u32,
     ) -> impl Iterator<Item = (usize, std::ops::Range<u32>)> {
         std::iter::once((0, 0..fresh))
     }
 
-    pub(super) fn chunk_within<'a>(
+    pub(crate) fn chunk_within<'a>(
         self,
         ordinal: u32,
         window: NonNull<u8>,
@@ -241,26 +241,26 @@ impl Shape {
 
 /// `chunk_ref::ChunkRef`.
 #[derive(Clone, Copy)]
-pub(super) struct ChunkRef<'a> {
-    pub(super) ordinal: u32,
-    pub(super) header: &'a ChunkHeader,
-    pub(super) base: NonNull<u8>,
-    pub(super) bytes: usize,
+pub(crate) struct ChunkRef<'a> {
+    pub(crate) ordinal: u32,
+    pub(crate) header: &'a ChunkHeader,
+    pub(crate) base: NonNull<u8>,
+    pub(crate) bytes: usize,
     words: &'a [AtomicU64],
 }
 
 impl<'a> ChunkRef<'a> {
-    pub(super) fn chunk(&self) -> Option<Chunk<'a>> {
+    pub(crate) fn chunk(&self) -> Option<Chunk<'a>> {
         Chunk::new(self.words, &self.header.begun)
     }
 }
 
 /// `look::Slice`: there is time for all.
-pub(super) struct Slice;
+pub(crate) struct Slice;
 
 impl Slice {
     #[expect(clippy::unused_self, reason = "the library's has something to look at")]
-    pub(super) fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         false
     }
 }

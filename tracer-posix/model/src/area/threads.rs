@@ -6,9 +6,9 @@ use loom::sync::atomic::AtomicU32;
 use tracer_common::area::chunk_state;
 use tracer_common::event_type::EventTypeId;
 
-use super::atomics::{AtomicU64, barrier, fence};
-use super::chunk::{Chunk, Cursor, Found, Head, Moment, Refusal};
-use super::record::Emission;
+use crate::layout::atomics::{AtomicU64, barrier, fence};
+use crate::layout::chunk::{Chunk, Cursor, Found, Head, Moment, Refusal};
+use crate::layout::record::Emission;
 
 /// A chunk for two records of one word of data: its beginning (8 words), 2 × 4 words, and the last word.
 const WORDS: usize = 17;

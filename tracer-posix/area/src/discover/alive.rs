@@ -1,0 +1,166 @@
+//! Whether a process is there, and the controller of a stream still.
+//!
+//! A stream is ended for a controller that cannot do it any more: only a proof of its death counts.
+//! `/proc` may be hidden from this process (`hidepid`), not be mounted, or not be openable for want of
+//! descriptors; what it does not show is not dead.
+
+use std::fs;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+
+use crate::system::pids::{own_pid, own_pid_namespace, process_exists};
+use crate::system::proc_stat::start_of;
+
+/// What is known of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// It is there, and it is the one that is meant.
+    Alive,
+    /// It is gone: there is no process of its number, or a younger one.
+    Dead,
+    /// Nothing tells.
+    Unknown,
+}
+
+/// A process as it has written itself down: what it could not find out about itself is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Its number in its pid namespace.
+    pub(crate) pid: i32,
+    /// When it was started, in the kernel's clock ticks since boot.
+    pub(crate) start: u64,
+    /// The inode of its pid namespace.
+    pub(crate) namespace: u64,
+}
+
+impl Identity {
+    /// This process.
+    pub(crate) fn own() -> Self {
+        let pid = own_pid();
+        Self {
+            pid,
+            start: start_of(pid).unwrap_or(0),
+            namespace: own_pid_namespace(),
+        }
+    }
+
+    /// Whether it is still there.
+    pub(crate) fn life(self) -> Life {
+        if self.namespace == 0 || self.namespace != own_pid_namespace() {
+            // Its number means nothing to us.
+            return Life::Unknown;
+        }
+        if self.pid <= 0 {
+            return Life::Unknown;
+        }
+        if !process_exists(self.pid) {
+            return Life::Dead;
+        }
+        match start_of(self.pid) {
+            Some(start) if self.start != 0 && start == self.start => Life::Alive,
+            Some(_) if self.start != 0 && counts_from_our_boot(self.pid) => Life::Dead,
+            _ => Life::Unknown,
+        }
+    }
+}
+
+/// Whether this is the number of a process, and not of nothing, or of a thread that is not its process's
+/// first. Where the kernel does not say, it is believed to be.
+pub(super) fn is_process(pid: i32) -> bool {
+    // SAFETY: takes no pointers.
+    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let error = io::Error::last_os_error();
+    match RawFd::try_from(opened) {
+        Ok(opened) if opened >= 0 => {
+            // SAFETY: just opened, and nobody else's.
+            drop(unsafe { OwnedFd::from_raw_fd(opened) });
+            true
+        }
+        _ => !matches!(
+            error.raw_os_error(),
+            Some(libc::ESRCH | libc::EINVAL | libc::ENOENT)
+        ),
+    }
+}
+
+/// Whether the kernel ends a process for every call but the few of `SECCOMP_MODE_STRICT`. A thread's first event
+/// takes others.
+pub(super) fn is_strictly_confined(pid: i32) -> bool {
+    const STRICT: &str = "1";
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mode = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Seccomp:"));
+    mode.is_some_and(|mode| mode.trim() == STRICT)
+}
+
+/// Whether a process has seen its start as we see it: in another time namespace the boot was at another time.
+fn counts_from_our_boot(pid: i32) -> bool {
+    let theirs = fs::metadata(format!("/proc/{pid}/ns/time"));
+    let ours = fs::metadata("/proc/self/ns/time");
+    match (theirs, ours) {
+        (Ok(theirs), Ok(ours)) => theirs.ino() == ours.ino(),
+        // A kernel without such namespaces, or a process of another user.
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_there_and_the_same_is_alive() {
+        assert_eq!(Identity::own().life(), Life::Alive);
+    }
+
+    #[test]
+    fn another_process_of_its_number_proves_its_death() {
+        let own = Identity::own();
+        let earlier = Identity {
+            start: own.start - 1,
+            ..own
+        };
+
+        assert_eq!(earlier.life(), Life::Dead);
+    }
+
+    #[test]
+    fn no_process_of_its_number_proves_its_death() {
+        let own = Identity::own();
+        let gone = |start| Identity {
+            pid: i32::MAX,
+            start,
+            ..own
+        };
+
+        assert_eq!(gone(own.start).life(), Life::Dead);
+        assert_eq!(gone(0).life(), Life::Dead);
+    }
+
+    #[test]
+    fn what_is_not_known_is_no_proof() {
+        let own = Identity::own();
+        let unknown = [
+            // It could not read its own start.
+            Identity { start: 0, ..own },
+            // It could not find out its namespace, or has another.
+            Identity {
+                namespace: 0,
+                start: own.start - 1,
+                ..own
+            },
+            Identity {
+                namespace: own.namespace + 1,
+                pid: i32::MAX,
+                ..own
+            },
+            Identity { pid: 0, ..own },
+        ];
+
+        for identity in unknown {
+            assert_eq!(identity.life(), Life::Unknown, "{identity:?}");
+        }
+    }
+}

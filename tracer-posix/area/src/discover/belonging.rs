@@ -1,0 +1,364 @@
+//! Which area belongs to another process.
+//!
+//! A process may have descriptors of areas that are not its own: one that the program before it was handed, or one that
+//! somebody else has made up and sent to it. Its own is one that it has mapped; or else, where it has only the
+//! descriptor, one of its own user.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::find::FindError;
+use super::liveness::is_zombie;
+use crate::emit::inherited::LINK;
+use crate::layout::file::{Kind, kind};
+use crate::layout::mapping::{self, FileFacts, HIGH_NUMBERS, UNNAMED_AREA_BYTES};
+
+/// Bytes of `/proc/PID/maps` in which an area is looked for: of some
+/// ten thousand mappings. It is looked for again and again, and a signal must not wait for that.
+const MOST_MAPS_BYTES: u64 = 1 << 20;
+
+/// Descriptors of a process that are looked at, beside those where areas are put: it may have a million.
+const MOST_DESCRIPTORS: usize = 4096;
+
+/// Descriptors that are called as an area's is that are opened: where areas are put, and as many elsewhere. They may all be of one file.
+const MOST_CANDIDATES: usize = 32;
+
+/// What was found of a process.
+pub(super) enum Belonging {
+    /// Its area's file.
+    Area(OwnedFd),
+    /// Nothing that can be an area.
+    None,
+    /// Files that are called as an area's is, and are none that we know.
+    Foreign,
+}
+
+/// A file that may be the area of a process.
+struct Candidate {
+    file: OwnedFd,
+    facts: FileFacts,
+}
+
+/// An area that a process has mapped.
+struct Mapped {
+    inode: u64,
+    /// Where the kernel shows the mapped file.
+    path: PathBuf,
+}
+
+/// The file of the area that process `pid` uses.
+///
+/// # Errors
+///
+/// See [`FindError`].
+pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
+    let mut found = Found::default();
+    let descriptors = Descriptors::of(pid)?;
+    found.look_at_all(descriptors.usual(), pid)?;
+    let user = effective_user(pid);
+    let is_of_user = |candidate: &Candidate| user == Some(candidate.facts.owner);
+    if let [only] = &found.candidates[..]
+        && is_of_user(only)
+    {
+        return Ok(found.take(0));
+    }
+    let Mappings {
+        mapped,
+        is_whole,
+        has_unnamed,
+    } = mapped(pid);
+    // Who has thousands of descriptors, and has mapped no area, is not asked for each of them: hundreds of processes may
+    // share them.
+    if found.candidates.is_empty() && !(is_whole && mapped.is_empty()) {
+        found.look_at_all(descriptors.others(), pid)?;
+    }
+    let is_mapped = |candidate: &Candidate| {
+        let mut inodes = mapped.iter().map(|mapped| mapped.inode);
+        inodes.any(|inode| inode == candidate.facts.inode)
+    };
+    let places = found.candidates.iter();
+    if let Some(index) = places.clone().position(is_mapped) {
+        return Ok(found.take(index));
+    }
+    // The kernel shows mapped files only to those with CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
+    let shown = mapped.iter().map(|mapped| &mapped.path);
+    for path in shown.filter(|path| at_once().open(path).is_ok()) {
+        let before = found.candidates.len();
+        found.look_at(path, pid)?;
+        if found.candidates.len() > before {
+            return Ok(found.take(before));
+        }
+    }
+    if let Some(index) = found.candidates.iter().position(is_of_user) {
+        return Ok(found.take(index));
+    }
+    if found.is_any_foreign {
+        return Ok(Belonging::Foreign);
+    }
+    // One that has gone meanwhile, with its process or by an exec, is hidden from nobody.
+    let is_hidden = |mapped: &Mapped| {
+        let opened = at_once().open(&mapped.path);
+        opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    };
+    if mapped.iter().any(is_hidden) {
+        return Err(FindError::OnlyMapped { pid });
+    }
+    if has_unnamed {
+        return Err(FindError::WithoutFile { pid });
+    }
+    Ok(Belonging::None)
+}
+
+/// Whether process `pid` has mapped the file with this inode that is called as an area's is.
+pub(super) fn is_mapped_by(pid: i32, inode: u64) -> bool {
+    let mapped = mapped(pid).mapped;
+    mapped.iter().any(|mapped| mapped.inode == inode)
+}
+
+#[derive(Default)]
+struct Found {
+    candidates: Vec<Candidate>,
+    /// Descriptors that were opened, whatever they were of.
+    opened: usize,
+    is_any_foreign: bool,
+}
+
+impl Found {
+    fn look_at_all(
+        &mut self,
+        paths: impl Iterator<Item = PathBuf>,
+        pid: i32,
+    ) -> Result<(), FindError> {
+        let called_so = paths.filter(|path| is_area_link(path));
+        called_so
+            .take(MOST_CANDIDATES)
+            .try_for_each(|path| self.look_at(&path, pid))
+    }
+
+    fn look_at(&mut self, path: &Path, pid: i32) -> Result<(), FindError> {
+        let file = match at_once().write(true).open(path) {
+            Ok(file) => OwnedFd::from(file),
+            // Closed, or the process ended, since we looked.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(source) => return Err(not_opened(pid, source)),
+        };
+        self.opened += 1;
+        let facts = mapping::facts(file.as_raw_fd());
+        let facts = facts.map_err(|source| FindError::Map { pid, source })?;
+        let is_known = |known: &Candidate| {
+            (known.facts.device, known.facts.inode) == (facts.device, facts.inode)
+        };
+        if self.candidates.iter().any(is_known) {
+            return Ok(());
+        }
+        match kind(&file) {
+            Kind::Area { .. } => self.candidates.push(Candidate { file, facts }),
+            // What is just being made will be there the next time.
+            Kind::Unfinished => {}
+            Kind::Foreign => self.is_any_foreign = true,
+        }
+        Ok(())
+    }
+
+    fn take(mut self, index: usize) -> Belonging {
+        Belonging::Area(self.candidates.swap_remove(index).file)
+    }
+}
+
+/// Why the area of a process could not be opened.
+fn not_opened(pid: i32, source: io::Error) -> FindError {
+    match source.raw_os_error() {
+        // EAGAIN: its owner has a lease on it, of which the kernel relieves him in a while.
+        Some(libc::EMFILE | libc::ENFILE | libc::EAGAIN) => FindError::Map { pid, source },
+        _ => FindError::NotPermitted { pid, source },
+    }
+}
+
+/// The descriptors of a process.
+struct Descriptors {
+    folder: PathBuf,
+    /// `None` of a process that has ended.
+    entries: Option<fs::ReadDir>,
+}
+
+impl Descriptors {
+    fn of(pid: i32) -> Result<Self, FindError> {
+        let folder = PathBuf::from(format!("/proc/{pid}/fd"));
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => Some(entries),
+            Err(_) if pid <= 0 || !Path::new(&format!("/proc/{pid}")).exists() => {
+                return Err(FindError::NoSuchProcess { pid });
+            }
+            Err(_) if is_zombie(pid, pid) => None,
+            Err(source) => return Err(not_opened(pid, source)),
+        };
+        Ok(Self { folder, entries })
+    }
+
+    /// Where the library puts an area's.
+    fn usual(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        let folder = self.folder.clone();
+        let is_any = self.entries.is_some();
+        HIGH_NUMBERS
+            .filter(move |_| is_any)
+            .map(move |number| folder.join(number.to_string()))
+    }
+
+    /// The first ones that there are.
+    fn others(self) -> impl Iterator<Item = PathBuf> {
+        let entries = self.entries.into_iter().flatten().take(MOST_DESCRIPTORS);
+        entries.filter_map(Result::ok).map(|entry| entry.path())
+    }
+}
+
+/// Reads a file, which is opened without waiting: whoever owns a file may have taken a lease on it, which he is given
+/// most of a minute to let go of.
+fn at_once() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    options
+}
+
+fn is_area_link(path: &Path) -> bool {
+    fs::read_link(path).is_ok_and(|link| link.as_os_str().as_bytes() == LINK)
+}
+
+/// The areas that a process has mapped.
+struct Mappings {
+    mapped: Vec<Mapped>,
+    /// Whether there are no others.
+    is_whole: bool,
+    /// Whether there is one without a file.
+    has_unnamed: bool,
+}
+
+/// What the kernel calls shared memory without a file.
+const UNNAMED: &[u8] = b"/dev/zero (deleted)";
+
+/// Whether a line of `/proc/PID/maps` tells of an area without a file.
+fn is_unnamed(line: &[u8]) -> bool {
+    let bytes = || {
+        let line = std::str::from_utf8(line).ok()?;
+        let (start, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
+        let [start, end] = [start, end].map(|address| usize::from_str_radix(address, 16).ok());
+        end?.checked_sub(start?)
+    };
+    line.ends_with(UNNAMED) && bytes().is_some_and(|bytes| UNNAMED_AREA_BYTES.contains(&bytes))
+}
+
+/// The areas that the process has mapped, whether it has a descriptor of them or not.
+fn mapped(pid: i32) -> Mappings {
+    let mut all: Vec<Mapped> = Vec::new();
+    let Ok(maps) = File::open(format!("/proc/{pid}/maps")) else {
+        return Mappings {
+            mapped: all,
+            is_whole: false,
+            has_unnamed: false,
+        };
+    };
+    let mut has_unnamed = false;
+    // Line by line: a process may have mappings whose names fill hundreds of megabytes.
+    let mut maps = BufReader::new(maps.take(MOST_MAPS_BYTES));
+    for line in (&mut maps).split(b'\n').map_while(Result::ok) {
+        has_unnamed |= is_unnamed(&line);
+        if let Some(mapped) = mapped_in(pid, &line)
+            && all.len() < MOST_CANDIDATES
+            && all.iter().all(|known| known.inode != mapped.inode)
+        {
+            all.push(mapped);
+        }
+    }
+    Mappings {
+        mapped: all,
+        is_whole: maps.get_ref().limit() > 0,
+        has_unnamed,
+    }
+}
+
+/// The area that a line of `/proc/PID/maps` tells of: range, rights, offset, device, inode, name.
+fn mapped_in(pid: i32, line: &[u8]) -> Option<Mapped> {
+    let line = std::str::from_utf8(line.strip_suffix(LINK)?).ok()?;
+    let mut words = line.split_ascii_whitespace();
+    let path = PathBuf::from(format!("/proc/{pid}/map_files/{}", words.next()?));
+    let inode = words.nth(3)?.parse().ok()?;
+    Some(Mapped { inode, path })
+}
+
+/// The effective user of a process.
+fn effective_user(pid: i32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_mappings_tells_the_area_and_where_it_is_shown() {
+        let line = b"7f00-7f10 rw-s 00000000 00:01 1042    /memfd:posix_trace_area (deleted)";
+        let mapped = mapped_in(5, line).unwrap();
+        assert_eq!(mapped.inode, 1042);
+        assert_eq!(mapped.path, Path::new("/proc/5/map_files/7f00-7f10"));
+        assert!(
+            mapped_in(
+                5,
+                b"7f00-7f10 rw-s 00000000 00:01 1042 /memfd:other (deleted)"
+            )
+            .is_none()
+        );
+    }
+
+    #[test]
+    fn an_area_without_a_file_is_seen_though_nobody_can_have_it() {
+        let own = std::process::id().cast_signed();
+        let (base, bytes) = mapping::create_unnamed().unwrap();
+        let is_seen = mapped(own).has_unnamed;
+        // SAFETY: mapped above, and nobody else's.
+        unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
+        assert!(is_seen);
+        let other = b"7f0000000000-7f0010000000 rw-s 00000000 00:01 7214235    /dev/zero (deleted)";
+        assert!(!is_unnamed(other));
+    }
+
+    #[test]
+    fn descriptors_that_are_no_area_are_not_all_opened() {
+        let file = mapping::create_file().unwrap();
+        // The tests are other threads of a process, which may have such descriptors too: so these are a child's.
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let number = file.as_raw_fd();
+        let have_many = move || {
+            for _ in 0..10 * MOST_CANDIDATES {
+                // SAFETY: takes a number only.
+                unsafe { libc::dup(number) };
+            }
+            Ok(())
+        };
+        // SAFETY: what runs between fork and exec is system calls, on a descriptor that lives until the child was started.
+        unsafe { command.pre_exec(have_many) };
+        let mut child = command.spawn().unwrap();
+        let pid = child.id().cast_signed();
+        let mut found = Found::default();
+        let descriptors = Descriptors::of(pid).unwrap().others();
+        found.look_at_all(descriptors, pid).unwrap();
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(found.opened, MOST_CANDIDATES);
+    }
+
+    #[test]
+    fn this_process_has_its_own_user() {
+        let own = std::process::id().cast_signed();
+        // SAFETY: takes nothing and cannot fail.
+        assert_eq!(effective_user(own), Some(unsafe { libc::geteuid() }));
+    }
+}

@@ -1,0 +1,99 @@
+//! Whether a thread has ended. When in doubt it lives.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+/// Whether there is no thread `tid` in this process's pid namespace, of whatever process, not even one that nobody has waited for yet. A
+/// process that shares its parent's memory takes itself for a thread of that.
+pub(crate) fn is_gone(tid: i32) -> bool {
+    if tid <= 0 {
+        return false;
+    }
+    // SAFETY: takes no pointers, and signal 0 is never delivered: the call only looks.
+    let result = unsafe { libc::syscall(libc::SYS_tkill, tid, 0) };
+    result != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
+/// Whether thread `tid` of process `pid`, in this process's pid namespace, has ended for certain.
+pub(super) fn has_ended(pid: i32, tid: i32) -> bool {
+    if pid <= 0 || tid <= 0 {
+        return false;
+    }
+    // SAFETY: takes no pointers, and signal 0 is never delivered: the call only looks.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) };
+    if result != 0 {
+        return io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
+    }
+    is_zombie(pid, tid)
+}
+
+/// Whether thread `tid`, of whatever process in this process's pid namespace, has ended for certain.
+pub(crate) fn has_thread_ended(tid: i32) -> bool {
+    tid > 0 && (is_gone(tid) || is_zombie(tid, tid))
+}
+
+/// Whether a thread that is there is one no more, for certain. `stat` tells that too, but of some kernels waits for a process
+/// that runs another program, for as long as that takes.
+pub(super) fn is_zombie(pid: i32, tid: i32) -> bool {
+    let status = fs::read(format!("/proc/{pid}/task/{tid}/status"));
+    status
+        .ok()
+        .as_deref()
+        .and_then(state)
+        .is_some_and(|state| matches!(state, b'Z' | b'X' | b'x'))
+}
+
+/// The state in what `/proc/<pid>/status` says. A name has no line of its own in it: the kernel escapes the ends of lines.
+fn state(status: &[u8]) -> Option<u8> {
+    let mut lines = status.split(|byte| *byte == b'\n');
+    let state = lines.find_map(|line| line.strip_prefix(b"State:\t"))?;
+    state.first().copied()
+}
+
+/// Whether `pid` is in the pid namespace of this process, for certain.
+pub(crate) fn has_own_numbers(pid: i32) -> bool {
+    let namespace = |process: &str| fs::metadata(format!("/proc/{process}/ns/pid"));
+    match (namespace("self"), namespace(&pid.to_string())) {
+        (Ok(own), Ok(other)) => (own.dev(), own.ino()) == (other.dev(), other.ino()),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn what_runs_lives_and_what_was_killed_has_ended() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert!(!has_ended(pid, pid) && !has_thread_ended(pid));
+        assert!(
+            has_ended(std::process::id().cast_signed(), pid),
+            "no thread of ours"
+        );
+        assert!(!is_gone(pid), "but there");
+        child.kill().unwrap();
+        while !has_ended(pid, pid) {
+            std::thread::yield_now();
+        }
+        assert!(!is_gone(pid) && has_thread_ended(pid), "a zombie");
+        child.wait().unwrap();
+        assert!(
+            has_ended(pid, pid) && has_thread_ended(pid),
+            "not even a zombie any more"
+        );
+        assert!(is_gone(pid) && !is_gone(0));
+        assert!(!has_ended(0, 0), "nobody is named");
+    }
+
+    #[test]
+    fn the_state_has_a_line_whatever_the_name_is() {
+        let status = b"Name:\tState:\tZ\nUmask:\t0022\nState:\tR (running)\n";
+        assert_eq!(state(status), Some(b'R'));
+        assert_eq!(state(b"nonsense"), None);
+    }
+}

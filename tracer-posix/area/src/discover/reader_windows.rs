@@ -1,0 +1,291 @@
+//! A controller's view of an area's windows.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tracer_common::area::{DATA_OFFSET, WINDOW_BYTES};
+
+use crate::emit::windows::OwnWindows;
+use crate::layout::chunk_ref::ChunkRef;
+use crate::layout::mapping::Mapping;
+use crate::layout::pool::Windows;
+
+/// Windows of one area that stay mapped. A hostile process may have thousands, each of which takes one of the mappings
+/// that a process may have, and memory for what is looked at. Of more the ones that were not looked at for longest are given up when
+/// that is [done](MappedWindows::trim), and mapped again when their turn comes.
+const MOST_MAPPED: usize = 32;
+
+/// The same where this process has [many](MANY_IN_ALL) mapped in all.
+const FEW_MAPPED: usize = 8;
+
+/// Windows of all areas together from which on each may have few. A process may have 65,530 mappings.
+const MANY_IN_ALL: usize = 8192;
+
+/// What a chunk begins with, which is never all zeros once it was handed out.
+const CHUNK_HEAD_BYTES: usize = 64;
+
+/// Bytes of headers at the start of a window that say whether any of its chunks was handed out: they are in order, and of so many
+/// at once not all belong to threads that have not come to write their headers.
+const HEADERS_LOOKED_AT: usize = 4096;
+
+/// Windows of all areas that are mapped now.
+static MAPPED_IN_ALL: AtomicUsize = AtomicUsize::new(0);
+
+/// Windows of another process's area, each mapped when it is looked at. None is given up while this is borrowed: so a
+/// [`ChunkRef`] in one, which borrows it, never outlives it.
+#[derive(Debug)]
+pub(crate) struct MappedWindows {
+    file: OwnedFd,
+    /// How many the file has room for.
+    count: usize,
+    /// By when they were looked at, the last one first.
+    mapped: RefCell<Vec<MappedWindow>>,
+    /// How often one could not be mapped, and nobody was told.
+    failures: Cell<u64>,
+    /// How often one was mapped.
+    mappings: Cell<u64>,
+}
+
+/// A window that is mapped.
+#[derive(Debug)]
+struct MappedWindow {
+    index: usize,
+    mapping: Mapping,
+}
+
+impl MappedWindow {
+    fn new(file: BorrowedFd<'_>, index: usize) -> Option<Self> {
+        let offset = DATA_OFFSET + index * WINDOW_BYTES;
+        let mapping = Mapping::new(file, offset, WINDOW_BYTES).ok()?;
+        MAPPED_IN_ALL.fetch_add(1, Relaxed);
+        Some(Self { index, mapping })
+    }
+}
+
+impl Drop for MappedWindow {
+    fn drop(&mut self) {
+        MAPPED_IN_ALL.fetch_sub(1, Relaxed);
+    }
+}
+
+impl MappedWindows {
+    pub(super) fn new(file: OwnedFd, count: usize) -> Self {
+        Self {
+            file,
+            count,
+            mapped: RefCell::default(),
+            failures: Cell::default(),
+            mappings: Cell::default(),
+        }
+    }
+
+    /// Gives up what was not looked at for longest, but for some. Nobody has a place in a window any more.
+    pub(super) fn trim(&mut self) {
+        let is_many = MAPPED_IN_ALL.load(Relaxed) > MANY_IN_ALL;
+        let most = if is_many { FEW_MAPPED } else { MOST_MAPPED };
+        self.mapped.get_mut().truncate(most);
+    }
+
+    pub(super) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Whether a chunk at this address was ever written to. What was not is not there, and whoever looks at it makes it.
+    fn is_written(&self, place: NonNull<u8>) -> bool {
+        let mapped = self.mapped.borrow();
+        let offset = mapped.iter().find_map(|window| {
+            let base = window.mapping.base().addr().get();
+            let inside = place.addr().get().checked_sub(base)?;
+            (inside < WINDOW_BYTES).then_some(DATA_OFFSET + window.index * WINDOW_BYTES + inside)
+        });
+        offset.is_some_and(|offset| self.has_any::<CHUNK_HEAD_BYTES>(offset))
+    }
+
+    /// Whether there is anything but zeros in some bytes of the file. To read it makes nothing, and waits for nobody. (What `lseek()`
+    /// says of holes waits for the file's lock: a hostile process has that for as long as it likes, with a `write()` of bytes that
+    /// do not come.)
+    fn has_any<const BYTES: usize>(&self, offset: usize) -> bool {
+        let Ok(offset) = libc::off_t::try_from(offset) else {
+            return false;
+        };
+        let mut bytes = [0_u8; BYTES];
+        let file = self.file.as_raw_fd();
+        // SAFETY: the buffer is valid for so many bytes.
+        let read = unsafe { libc::pread(file, bytes.as_mut_ptr().cast(), BYTES, offset) };
+        // All of them at once: what was not read is zero.
+        read > 0 && bytes.iter().fold(0, |all, byte| all | byte) != 0
+    }
+}
+
+impl Windows for &MappedWindows {
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn base(&self, index: usize) -> Option<NonNull<u8>> {
+        if index >= self.count {
+            return None;
+        }
+        let mut mapped = self.mapped.borrow_mut();
+        match mapped.iter().position(|window| window.index == index) {
+            Some(0) => {}
+            Some(place) => {
+                if let Some(passed) = mapped.get_mut(..=place) {
+                    passed.rotate_right(1);
+                }
+            }
+            None => {
+                let Some(window) = MappedWindow::new(self.file.as_fd(), index) else {
+                    self.failures.set(self.failures.get().saturating_add(1));
+                    return None;
+                };
+                mapped.insert(0, window);
+                self.mappings.set(self.mappings.get().wrapping_add(1));
+            }
+        }
+        mapped.first().map(|window| window.mapping.base())
+    }
+
+    fn is_empty(&self, index: usize) -> bool {
+        !self.has_any::<HEADERS_LOOKED_AT>(DATA_OFFSET + index * WINDOW_BYTES)
+    }
+}
+
+/// The windows of an area, whoever's it is.
+#[derive(Clone, Copy)]
+pub(crate) enum AreaWindows<'a> {
+    /// This process's own.
+    Own,
+    Mapped(&'a MappedWindows),
+}
+
+impl AreaWindows<'_> {
+    /// Whether what lies at this address, in a window that was looked at just now, was ever written. Of this process's own
+    /// area it is believed.
+    pub(super) fn is_written(&self, place: NonNull<u8>) -> bool {
+        match self {
+            Self::Own => true,
+            Self::Mapped(windows) => windows.is_written(place),
+        }
+    }
+
+    /// How often a window was mapped so far: what reading costs beside the events.
+    pub(crate) fn mappings(&self) -> u64 {
+        match self {
+            Self::Own => 0,
+            Self::Mapped(windows) => windows.mappings.get(),
+        }
+    }
+
+    /// How often since the last call a window could not be mapped, and what is in it not be read.
+    pub(crate) fn take_failures(&self) -> u64 {
+        match self {
+            Self::Own => 0,
+            Self::Mapped(windows) => windows.failures.take(),
+        }
+    }
+}
+
+/// Chunks of which their headers say that there is something to read, and nothing was ever written to them.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    untrue: usize,
+}
+
+/// After so many no other is believed in the same look: an emitting program never says so.
+const MOST_UNTRUE: usize = 64;
+
+impl Claims {
+    /// Whether a chunk was written to.
+    pub(crate) fn is_true(&mut self, windows: &AreaWindows<'_>, place: &ChunkRef<'_>) -> bool {
+        let is_true = self.untrue < MOST_UNTRUE && windows.is_written(place.base);
+        self.untrue += usize::from(!is_true);
+        is_true
+    }
+}
+
+impl Windows for AreaWindows<'_> {
+    fn count(&self) -> usize {
+        match self {
+            Self::Own => OwnWindows.count(),
+            Self::Mapped(windows) => windows.count(),
+        }
+    }
+
+    fn base(&self, index: usize) -> Option<NonNull<u8>> {
+        match self {
+            Self::Own => OwnWindows.base(index),
+            Self::Mapped(windows) => windows.base(index),
+        }
+    }
+
+    fn is_empty(&self, index: usize) -> bool {
+        match self {
+            Self::Own => false,
+            Self::Mapped(windows) => windows.is_empty(index),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::mapping;
+
+    fn windows() -> MappedWindows {
+        MappedWindows::new(mapping::create_file().unwrap(), 4095)
+    }
+
+    #[test]
+    fn no_more_than_some_windows_stay_mapped_and_each_is_what_it_was() {
+        fn word(windows: &MappedWindows, index: usize) -> &AtomicUsize {
+            let base = windows.base(index).unwrap().cast::<AtomicUsize>();
+            assert!(base.as_ptr().align_offset(size_of::<u64>()) == 0);
+            // SAFETY: mapped as long as the windows are borrowed, and only reached by atomics.
+            unsafe { base.as_ref() }
+        }
+        let mut windows = windows();
+        let words: Vec<_> = (0..200).map(|index| word(&windows, index)).collect();
+        for (index, word) in words.iter().enumerate() {
+            word.store(index + 1, Relaxed);
+        }
+        // The compiler lets nobody use them from here on.
+        windows.trim();
+        assert_eq!(windows.mapped.borrow().len(), MOST_MAPPED);
+        for index in (0..200).rev() {
+            assert_eq!(word(&windows, index).load(Relaxed), index + 1);
+        }
+        let windows = &windows;
+        assert!(!windows.is_empty(199) && windows.is_empty(200));
+    }
+
+    #[test]
+    fn what_was_never_written_is_found_out_without_making_it() {
+        let windows = windows();
+        let base = (&windows).base(7).unwrap();
+        assert!((&windows).is_empty(7) && !windows.is_written(base));
+        // SAFETY: within the window.
+        let third_page = unsafe { base.add(2 * 4096) };
+        // SAFETY: mapped, aligned, and only reached by atomics.
+        unsafe { third_page.cast::<AtomicUsize>().as_ref() }.store(1, Relaxed);
+        assert!(windows.is_written(third_page) && !windows.is_written(base));
+        assert!((&windows).is_empty(7), "no header says anything");
+        // SAFETY: mapped, aligned, and only reached by atomics.
+        unsafe { base.cast::<AtomicUsize>().as_ref() }.store(1, Relaxed);
+        assert!(!(&windows).is_empty(7));
+    }
+
+    #[test]
+    fn a_window_that_cannot_be_mapped_is_counted() {
+        let file = mapping::create_file().unwrap();
+        // One by which nothing can be written cannot be mapped to be written to.
+        let read_only = mapping::open_anew(file.as_raw_fd(), libc::O_RDONLY).unwrap();
+        let windows = MappedWindows::new(read_only, 10);
+        assert!((&windows).base(3).is_none());
+        let windows = AreaWindows::Mapped(&windows);
+        assert_eq!((windows.take_failures(), windows.take_failures()), (1, 0));
+    }
+}

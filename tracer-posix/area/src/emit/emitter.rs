@@ -1,0 +1,334 @@
+//! A trace point: the way of an event from the program into its chunks.
+//!
+//! Wait-free and async-signal-safe: no lock, no allocation, no system call and no locked
+//! instruction, but where a thread meets a stream for the first time or has filled its chunk. (Then there are
+//! locked instructions, and a call that maps memory where it is new to the process.)
+//!
+//! A handler may interrupt it anywhere and leave it for good. So nothing here waits to be dropped: a thread that
+//! unwinds a function from one of its instructions (`pthread_exit()` in a handler) finds nothing to do.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use tracer_common::area::{StreamControl, emitters};
+use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
+
+use super::enabled;
+use super::process;
+use super::sequence::{self, Outcome};
+use super::thread::{self, PerStream, Role, ThreadState};
+use super::tls;
+use crate::layout::chunk::{Moment, Refusal};
+use crate::layout::mapping::Parts;
+use crate::layout::record::Emission;
+use crate::layout::ticks::{TickSource, wait_for_earlier_loads};
+use crate::layout::wake;
+use crate::system::signals::HeldBack;
+
+/// How often an emission is begun again that was interrupted. Only a debugger that stops at each instruction
+/// interrupts it more often.
+const TRIES: usize = 100;
+
+/// Records an event of a user type in every stream that wants it. Anything else than a user type
+/// is ignored: a program does not forge the system's events.
+#[inline(always)]
+pub fn emit(event_type: EventTypeId, data: &[u8], address: u64) {
+    if enabled::is_set() {
+        emit_out_of_line(event_type, data, address);
+    }
+}
+
+/// Whether any stream runs that this process may be traced by, or that cannot be told yet.
+#[inline(always)]
+pub fn is_traced() -> bool {
+    enabled::is_set()
+}
+
+#[inline(never)]
+fn emit_out_of_line(event_type: EventTypeId, data: &[u8], address: u64) {
+    emit_enabled(event_type, data, address);
+}
+
+/// As [`emit`], when the gate was found open.
+#[inline(always)]
+pub fn emit_enabled(event_type: EventTypeId, data: &[u8], address: u64) {
+    if !event_type.is_user() || event_type.0 >= EVENT_ID_LIMIT {
+        return;
+    }
+    let point = TracePoint {
+        event_type,
+        data,
+        address,
+    };
+    if emit_fast(&point).is_none() {
+        emit_slow(event_type, data, address);
+    }
+}
+
+/// What the program said at a trace point.
+struct TracePoint<'a> {
+    event_type: EventTypeId,
+    data: &'a [u8],
+    address: u64,
+}
+
+impl TracePoint<'_> {
+    /// What is kept of it.
+    #[inline(always)]
+    fn emission(&self, max_data: usize) -> Emission<'_> {
+        let data = self.data.get(..max_data).unwrap_or(self.data);
+        Emission {
+            event_type: self.event_type,
+            address: self.address,
+            data,
+            is_cut: data.len() < self.data.len(),
+        }
+    }
+}
+
+/// The way of nearly every event: a single stream runs, the thread has a chunk in it with room, and all of the data
+/// is kept. `None` where it is not so; then nothing was done. It calls no function, so that nothing has to be kept
+/// for after one: each instruction counts here, since the fence of the next event waits for it.
+#[inline(always)]
+fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
+    let parts = process::parts_if_ready()?;
+    let active = parts.header().active.load(Relaxed);
+    if active & active.wrapping_sub(1) != 0 {
+        return None;
+    }
+    let slot = usize::try_from(active.trailing_zeros()).ok()?;
+    let control = parts.stream(slot)?;
+    if !is_wanted(control, point.event_type) {
+        return Some(());
+    }
+    let state = thread::known()?;
+    let per_stream = state.streams.get(slot)?;
+    let is_usual = per_stream.generation.get() == control.generation.load(Relaxed)
+        && state.is_restartable()
+        && process::tick_source() == TickSource::CycleCounter
+        && point.data.len() <= per_stream.max_data.get();
+    if !is_usual {
+        return None;
+    }
+    let emission = Emission {
+        event_type: point.event_type,
+        address: point.address,
+        data: point.data,
+        is_cut: false,
+    };
+    // SAFETY: the structure is this thread's and the slot is too. One whose generation is that of a stream is
+    // filled in, or else its chunk is null.
+    let outcome = unsafe { sequence::emit(state.rseq, per_stream, &emission) };
+    if outcome != Outcome::Recorded {
+        return None;
+    }
+    if wake::is_awaited(control) {
+        wake::wake(control);
+    }
+    Some(())
+}
+
+/// The way of every event, whatever the case.
+#[inline(never)]
+fn emit_slow(event_type: EventTypeId, data: &[u8], address: u64) {
+    let Some(parts) = process::parts_if_ready().or_else(process::parts_made_ready) else {
+        return;
+    };
+    let known = thread::known().map(|state| (state, false));
+    let Some((state, is_late)) = known.or_else(thread::register) else {
+        count_refused(parts, event_type);
+        return;
+    };
+    let point = TracePoint {
+        event_type,
+        data,
+        address,
+    };
+    let mut left = parts.header().active.load(Relaxed);
+    while left != 0 {
+        let slot = usize::try_from(left.trailing_zeros()).unwrap_or(0);
+        left &= left - 1;
+        if let Some(control) = parts.stream(slot)
+            && is_wanted(control, event_type)
+        {
+            emit_to_stream(parts, (slot, control), state, &point);
+        }
+    }
+    if is_late {
+        thread::end_late(state);
+    }
+}
+
+/// A thread that can have no memory of its own emits nothing: the streams count it.
+#[cold]
+fn count_refused(parts: Parts<'static>, event_type: EventTypeId) {
+    let active = parts.header().active.load(Relaxed);
+    for (slot, control) in parts.streams() {
+        let generation = control.generation.load(Acquire);
+        if active >> slot & 1 == 1
+            && is_wanted(control, event_type)
+            && process::is_traced_by(slot, control, generation)
+        {
+            control.refused_no_chunk.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+#[inline(always)]
+fn is_wanted(control: &StreamControl, event_type: EventTypeId) -> bool {
+    let word = usize::try_from(event_type.0 / 64)
+        .ok()
+        .and_then(|index| control.filter.get(index));
+    word.is_some_and(|word| word.load(Relaxed) >> (event_type.0 % 64) & 1 == 0)
+}
+
+/// Whether the stream has no event that this thread could have seen the effect of, so that it need
+/// not wait for its loads. (`sequence::emit` asks the same.)
+///
+/// Another emitter notes itself before it emits, and processors with a cycle counter do their loads in
+/// order: a thread that has seen what the other did sees the note too. What the controller records is
+/// not later than the last barrier that it made this thread pass (`ActiveStream::settle`).
+#[inline(always)]
+fn is_alone(control: &StreamControl) -> bool {
+    control.emitters.load(Relaxed) == emitters::ONE
+}
+
+/// Records an event in one stream, or counts that it could not.
+fn emit_to_stream(
+    parts: Parts<'static>,
+    (slot, control): (usize, &'static StreamControl),
+    state: &ThreadState,
+    point: &TracePoint<'_>,
+) {
+    // Each time that the chunk is full it gets another one; then it has room.
+    for _ in 0..TRIES {
+        let Some(per_stream) = state.per_stream(parts, slot, control) else {
+            return;
+        };
+        if per_stream.role.get() != Role::Emitter {
+            return;
+        }
+        let emission = point.emission(per_stream.max_data.get());
+        match record(state, per_stream, control, &emission) {
+            Ok(()) => {
+                if wake::is_awaited(control) {
+                    wake::wake(control);
+                }
+                return;
+            }
+            Err(Refused::NoRoom) => {
+                if !state.refill(per_stream, parts, (slot, control), emission.data.len()) {
+                    return;
+                }
+            }
+            Err(Refused::Stale) => return,
+            Err(Refused::LeaseExpired) => {
+                state.count_refused_in_chunk(per_stream, parts, slot);
+                return;
+            }
+            Err(Refused::Nested) => {
+                control.refused_nested.fetch_add(1, Relaxed);
+                return;
+            }
+        }
+    }
+    control.refused_no_chunk.fetch_add(1, Relaxed);
+}
+
+/// Why an event was not recorded.
+enum Refused {
+    NoRoom,
+    Stale,
+    LeaseExpired,
+    Nested,
+}
+
+/// Records an event in the thread's chunk.
+fn record(
+    state: &ThreadState,
+    per_stream: &PerStream,
+    control: &StreamControl,
+    emission: &Emission<'_>,
+) -> Result<(), Refused> {
+    if state.is_restartable() && process::tick_source() == TickSource::CycleCounter {
+        for _ in 0..TRIES {
+            // SAFETY: the structure and the slot are this thread's, and the slot was filled in.
+            match unsafe { sequence::emit(state.rseq, per_stream, emission) } {
+                Outcome::Recorded => return Ok(()),
+                Outcome::NoRoom => return Err(Refused::NoRoom),
+                Outcome::Stale => return Err(Refused::Stale),
+                Outcome::LeaseExpired => return Err(Refused::LeaseExpired),
+                Outcome::Interrupted => {}
+            }
+        }
+        return record_undisturbed(state, per_stream, control, emission);
+    }
+    record_marked(state, per_stream, control, emission)
+}
+
+/// As [`record`], for a thread that is interrupted again and again, as by a debugger that stops at each instruction: no
+/// handler runs meanwhile, and readers look at the mark.
+#[cold]
+fn record_undisturbed(
+    state: &ThreadState,
+    per_stream: &PerStream,
+    control: &StreamControl,
+    emission: &Emission<'_>,
+) -> Result<(), Refused> {
+    let held = HeldBack::new();
+    state.mark_is_needed(per_stream);
+    let recorded = record_marked(state, per_stream, control, emission);
+    held.let_through();
+    recorded
+}
+
+/// As [`record`], by a mark alone.
+#[cold]
+fn record_marked(
+    state: &ThreadState,
+    per_stream: &PerStream,
+    control: &StreamControl,
+    emission: &Emission<'_>,
+) -> Result<(), Refused> {
+    let now = ThisMoment {
+        per_stream,
+        control,
+    };
+    let Some(busy) = state.begin_marked() else {
+        return Err(Refused::Nested);
+    };
+    let written = state
+        .chunk(per_stream)
+        .map_or(Err(Refusal::NoRoom), |chunk| chunk.write(emission, &now));
+    state.end_marked(busy);
+    written.map_err(|refusal| match refusal {
+        Refusal::NoRoom => Refused::NoRoom,
+        Refusal::Stale => Refused::Stale,
+        Refusal::LeaseExpired => Refused::LeaseExpired,
+    })
+}
+
+struct ThisMoment<'a> {
+    per_stream: &'a PerStream,
+    control: &'a StreamControl,
+}
+
+impl Moment for ThisMoment<'_> {
+    fn is_current(&self) -> bool {
+        self.control.generation.load(Relaxed) == self.per_stream.generation.get()
+    }
+
+    fn ticks(&self) -> u64 {
+        if !is_alone(self.control) {
+            wait_for_earlier_loads();
+        }
+        process::tick_source().now_after_wait()
+    }
+
+    fn is_leased(&self, ticks: u64) -> bool {
+        ticks <= self.control.lease_until.load(Relaxed)
+    }
+
+    fn cpu_plus_one(&self) -> u16 {
+        tls::current_cpu_plus_one()
+    }
+}

@@ -1,0 +1,144 @@
+//! Finding the area that the program before us left open for us. No allocation: it may run in the
+//! first emission of a program that links the library statically.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use tracer_common::area::MEMFD_LINK;
+
+use crate::layout::file::{Kind, kind};
+use crate::layout::mapping::{self, HIGH_NUMBERS};
+
+/// How the kernel shows an area's descriptor.
+pub(crate) const LINK: &[u8] = MEMFD_LINK.as_bytes();
+
+/// The area that was inherited over exec, if there is one, by a descriptor to map it by.
+#[inline]
+pub(super) fn take() -> Option<OwnedFd> {
+    // SAFETY: takes a number only.
+    let is_privileged_program = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    if is_privileged_program {
+        // Whoever started it may have fewer rights than it has.
+        return None;
+    }
+    let mut youngest: Option<(u64, OwnedFd)> = None;
+    let mut look = |raw: RawFd| {
+        // A command that was started with an area of its own by a traced process has two: the
+        // one that was made for it is the younger.
+        if let Some((created, file)) = area_behind(raw)
+            && youngest.as_ref().is_none_or(|(best, _)| created > *best)
+        {
+            youngest = Some((created, file));
+        }
+    };
+    if for_each_high_number(&mut look).is_none() {
+        for_each_descriptor(&mut look)?;
+    }
+    youngest.map(|(_, file)| file)
+}
+
+/// Each high number behind which an area that was inherited may be: they are to be had
+/// here, and some are left. Every program that is started pays for the look: a call for each takes far less
+/// time than reading `/proc/self/fd`. (Where the process before us was not allowed so high a number, and
+/// raised its limit before it exec'ed, the area is passed by.)
+#[inline]
+fn for_each_high_number(look_at: &mut impl FnMut(RawFd)) -> Option<()> {
+    let end = u64::try_from(HIGH_NUMBERS.end).unwrap_or(u64::MAX);
+    // SAFETY: no pointer is passed; a number that is no descriptor is an error, not a fault.
+    let is_open = |number: RawFd| unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0;
+    if mapping::descriptor_limit().ok()? < end || is_open(HIGH_NUMBERS.end - 1) {
+        return None;
+    }
+    HIGH_NUMBERS
+        .filter(|number| is_handed_on(*number))
+        .for_each(look_at);
+    Some(())
+}
+
+/// Every descriptor that is open.
+fn for_each_descriptor(look: &mut impl FnMut(RawFd)) -> Option<()> {
+    let directory = open(c"/proc/self/fd")?;
+    let mut buffer = [0_u8; 2048];
+    loop {
+        // SAFETY: the buffer is valid for as many bytes as are named.
+        let read = unsafe {
+            libc::syscall(
+                libc::SYS_getdents64,
+                directory.as_raw_fd(),
+                buffer.as_mut_ptr(),
+                buffer.len(),
+            )
+        };
+        let entries = usize::try_from(read).unwrap_or(0);
+        let Some(entries) = buffer.get(..entries).filter(|entries| !entries.is_empty()) else {
+            return Some(());
+        };
+        descriptors(entries).for_each(&mut *look);
+    }
+}
+
+/// The descriptors named in what `getdents64` gave: each entry is inode (8), offset (8), length
+/// (2), type (1), name ended by a null.
+fn descriptors(mut entries: &[u8]) -> impl Iterator<Item = RawFd> {
+    const NAME_AT: usize = 19;
+    std::iter::from_fn(move || {
+        let length = u16::from_ne_bytes(*entries.get(16..)?.first_chunk()?);
+        let (entry, rest) = entries.split_at_checked(usize::from(length).max(NAME_AT))?;
+        entries = rest;
+        // "." and ".." are no numbers.
+        Some(entry.get(NAME_AT..).and_then(number))
+    })
+    .flatten()
+}
+
+/// The decimal number at the start of `name`, which a null ends.
+fn number(name: &[u8]) -> Option<RawFd> {
+    let digits = name
+        .iter()
+        .position(|&byte| byte == 0)
+        .and_then(|end| name.get(..end))?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// The area behind `raw`, when it was made, and a descriptor to map it by; `raw` is closed. `None` where it is no area, or
+/// one of another user: whoever has given privileges up reads nothing of those who have them, and whoever has some takes nothing
+/// from those who have not.
+fn area_behind(raw: RawFd) -> Option<(u64, OwnedFd)> {
+    let path = mapping::link_of(raw);
+    let mut link = [0_u8; 64];
+    // SAFETY: `path` ends with a null; `link` is valid for as many bytes as are named.
+    let length =
+        unsafe { libc::readlink(path.as_ptr().cast(), link.as_mut_ptr().cast(), link.len()) };
+    let is_named_so = usize::try_from(length).ok().and_then(|end| link.get(..end)) == Some(LINK);
+    if !is_named_so || !is_handed_on(raw) {
+        return None;
+    }
+    // SAFETY: it is an area's descriptor, which only this library opens: nobody else uses it.
+    let handed_on = unsafe { OwnedFd::from_raw_fd(raw) };
+    let file = mapping::open_anew(handed_on.as_raw_fd(), libc::O_RDWR).ok()?;
+    // SAFETY: takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let is_ours = mapping::facts(file.as_raw_fd()).is_ok_and(|facts| facts.is_only_for(user));
+    match kind(&file) {
+        Kind::Area { created } if is_ours => Some((created, file)),
+        _ => None,
+    }
+}
+
+/// Whether `raw` is a descriptor as areas are [handed on](mapping::to_hand_on) by.
+pub(super) fn is_handed_on(raw: RawFd) -> bool {
+    // SAFETY: no pointer is passed; a number that is no descriptor is an error, not a fault.
+    let flags = unsafe { libc::fcntl(raw, libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_PATH != 0
+}
+
+fn open(path: &std::ffi::CStr) -> Option<OwnedFd> {
+    // SAFETY: `path` is a string ended by a null.
+    let raw = unsafe {
+        libc::open(
+            path.as_ptr(),
+            libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC,
+        )
+    };
+    // SAFETY: a new descriptor that nobody else owns.
+    (raw >= 0).then(|| unsafe { OwnedFd::from_raw_fd(raw) })
+}

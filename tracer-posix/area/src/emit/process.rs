@@ -1,0 +1,496 @@
+//! This process as a target: its area, and which streams trace it.
+//!
+//! The area is made, or taken over from the program that was here before an exec, when the library
+//! is loaded. A forked child goes on in its parent's area. What has to be forgotten in a child is
+//! found out from a page that the kernel wipes on fork, so that children made without the C library's
+//! `fork()` are noticed too.
+
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+
+use tracer_common::area::{
+    DATA_OFFSET, MAGIC, PROCESS_SLOTS, STREAM_SLOTS, StreamControl, VERSION, clock, home,
+    stream_state,
+};
+
+use crate::layout::file::AreaId;
+use crate::layout::mapping::{self, FileFacts, Mapping, Parts};
+use crate::system::errno::ErrnoKept;
+
+use super::enabled;
+use super::inherited;
+use super::resident;
+use super::thread;
+use crate::layout::ticks::{TickSource, monotonic_from_kernel};
+use crate::system::pids::{self, own_pid};
+use crate::system::proc_stat;
+
+/// What this process keeps about itself as a target. Copied into a forked child.
+pub(super) struct ProcessState {
+    setup: AtomicU32,
+    /// First byte of the page that is wiped on fork: holds the base of the area's fixed parts, and
+    /// null in a child that has not noticed yet that it is one.
+    wiped: AtomicPtr<AtomicPtr<u8>>,
+    /// Base of the area's fixed parts; survives fork.
+    base: AtomicPtr<u8>,
+    pid: AtomicI32,
+    /// The descriptor of the area's file: one to be [handed on](mapping::to_hand_on), where such can be had.
+    file: AtomicI32,
+    device: AtomicU64,
+    inode: AtomicU64,
+    /// Windows that the area has room for, as its file's size says.
+    windows: AtomicUsize,
+    /// The area's clock, as this process has found it: one of [`clock`].
+    clock: AtomicU32,
+    /// Whether the kernel restarts this process's emissions when it is asked to.
+    can_restart: AtomicBool,
+    /// Where this process's threads are at home: [`home`].
+    home: AtomicU64,
+    /// Set by the first of a new child's threads to bring the state up to date.
+    is_renewing: AtomicBool,
+    /// For each slot the generation of the stream that this process was born into, or 0.
+    born_into: [AtomicU32; STREAM_SLOTS],
+}
+
+/// Not set up yet.
+const RAW: u32 = 0;
+/// Being set up.
+const BUSY: u32 = 1;
+/// Set up, with an area or without one.
+const DONE: u32 = 2;
+
+static STATE: ProcessState = ProcessState {
+    setup: AtomicU32::new(RAW),
+    wiped: AtomicPtr::new(std::ptr::null_mut()),
+    base: AtomicPtr::new(std::ptr::null_mut()),
+    pid: AtomicI32::new(0),
+    file: AtomicI32::new(-1),
+    device: AtomicU64::new(0),
+    inode: AtomicU64::new(0),
+    windows: AtomicUsize::new(0),
+    clock: AtomicU32::new(clock::UNDECIDED),
+    can_restart: AtomicBool::new(false),
+    home: AtomicU64::new(home::UNKNOWN),
+    is_renewing: AtomicBool::new(false),
+    born_into: [const { AtomicU32::new(0) }; STREAM_SLOTS],
+};
+
+/// The area's fixed parts, if this process is known to have one and is not a child that has still
+/// to notice that it is one. One look-up; what every emission starts with.
+#[inline(always)]
+pub(crate) fn parts_if_ready() -> Option<Parts<'static>> {
+    let page = NonNull::new(STATE.wiped.load(Relaxed))?;
+    // SAFETY: once set, the pointer is to a page that stays mapped as long as the process lives.
+    let base = unsafe { page.as_ref() }.load(Relaxed);
+    // SAFETY: a base that is not null is that of the area's fixed parts, which stay mapped.
+    NonNull::new(base).map(|base| unsafe { Parts::from_base(base) })
+}
+
+/// As [`parts_if_ready`], and makes ready where that has to be done. Async-signal-safe.
+#[cold]
+pub(crate) fn parts_made_ready() -> Option<Parts<'static>> {
+    let _errno = ErrnoKept::keep();
+    if STATE.setup.load(Acquire) == RAW {
+        set_up();
+    }
+    if parts_if_ready().is_none() && !STATE.base.load(Relaxed).is_null() {
+        renew_in_child();
+    }
+    parts_if_ready()
+}
+
+/// Makes the area, once. A handler that interrupts it finds no area and emits nothing.
+///
+/// In a section of its own, with all that it consists of: every program that is started loads the pages
+/// that it lies on.
+#[unsafe(link_section = "linux_trace_start")]
+pub(super) fn set_up() {
+    if STATE
+        .setup
+        .compare_exchange(RAW, BUSY, Acquire, Relaxed)
+        .is_ok()
+    {
+        // A process that cannot have an area (no memory, no descriptors) runs on without one; the
+        // standard has no error for it, since a trace point never fails.
+        let _without_area = make_area();
+        match parts_if_ready() {
+            Some(parts) => enabled::follow(&parts.header().active),
+            None => enabled::close(),
+        }
+        STATE.setup.store(DONE, Release);
+    }
+}
+
+#[inline(always)]
+fn make_area() -> Option<()> {
+    let (parts, is_new) = match map_named() {
+        Ok(named) => named,
+        Err(_no_file) => (map_unnamed()?, true),
+    };
+    if is_new {
+        write_header(parts);
+    }
+    register_with_membarrier();
+    STATE.pid.store(own_pid(), Relaxed);
+    thread::prepare();
+    if !is_new {
+        let program = parts.header().programs.fetch_add(1, Relaxed);
+        let program = program.wrapping_add(1);
+        STATE.home.store(home::word(0, program), Relaxed);
+        note_namespace(pids::own_pid_namespace());
+        learn_ancestry(parts);
+    }
+    STATE.base.store(parts.base().as_ptr(), Relaxed);
+    let page = wiped_page()?;
+    page.store(parts.base().as_ptr(), Relaxed);
+    STATE
+        .wiped
+        .store(std::ptr::from_ref(page).cast_mut(), Release);
+    // SAFETY: the handler is a function of this library, and async-signal-safe.
+    unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
+    Some(())
+}
+
+/// Maps the area of the program before us, or a new one. Whether it is new, as well.
+#[inline(always)]
+fn map_named() -> std::io::Result<(Parts<'static>, bool)> {
+    let (file, is_new) = match inherited::take() {
+        Some(file) => (file, false),
+        None => (mapping::create_file()?, true),
+    };
+    let facts = mapping::facts(file.as_raw_fd())?;
+    let words = Mapping::new(file.as_fd(), 0, DATA_OFFSET)?.leak();
+    let parts = Parts::new(words).ok_or(std::io::ErrorKind::InvalidData)?;
+    STATE.device.store(facts.device, Relaxed);
+    STATE.inode.store(facts.inode, Relaxed);
+    STATE
+        .windows
+        .store(mapping::windows_in(facts.bytes), Relaxed);
+    // Where there is no `/proc`, the one that it is mapped by; it is never handed on.
+    let kept = mapping::to_hand_on(file.as_fd()).or_else(|_| mapping::move_high(file.as_fd()));
+    STATE
+        .file
+        .store(kept.unwrap_or(file).into_raw_fd(), Relaxed);
+    Ok((parts, is_new))
+}
+
+/// Makes an area for a process that can have no file.
+#[cold]
+fn map_unnamed() -> Option<Parts<'static>> {
+    let (base, bytes) = mapping::create_unnamed()?;
+    let windows = mapping::windows_in(u64::try_from(bytes).unwrap_or(0));
+    STATE.windows.store(windows, Relaxed);
+    // SAFETY: more than the fixed parts was just mapped, and stays so.
+    Some(unsafe { Parts::from_base(base) })
+}
+
+/// Fills in the head of an area that nobody else has seen yet.
+#[inline(always)]
+pub(crate) fn write_header(parts: Parts<'_>) {
+    let header = parts.header();
+    header.version.store(VERSION, Relaxed);
+    header.created.store(monotonic_from_kernel(), Relaxed);
+    header.magic.store(MAGIC, Release);
+}
+
+/// A private page that the kernel fills with zeros in every forked child.
+fn wiped_page() -> Option<&'static AtomicPtr<u8>> {
+    const PAGE: usize = 4096;
+    // SAFETY: asks for a new mapping at an address of the kernel's choice.
+    let page = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            PAGE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if page == libc::MAP_FAILED {
+        return None;
+    }
+    // SAFETY: the page was just mapped; the advice changes only what a forked child finds in it.
+    if unsafe { libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) } != 0 {
+        return None;
+    }
+    // SAFETY: page aligned, zeroed (a null pointer), never unmapped, only reached by atomics.
+    Some(unsafe { &*page.cast::<AtomicPtr<u8>>() })
+}
+
+/// Lets a reader in another process order our stores before our reading of the clock, and one in this process begin anew
+/// what threads have begun.
+fn register_with_membarrier() {
+    const REGISTER_GLOBAL_EXPEDITED: libc::c_long = 1 << 2;
+    const REGISTER_PRIVATE_EXPEDITED_RSEQ: libc::c_long = 1 << 8;
+    // SAFETY: takes no pointers; where it is not to be had it fails and changes nothing.
+    unsafe { libc::syscall(libc::SYS_membarrier, REGISTER_GLOBAL_EXPEDITED, 0, 0) };
+    // SAFETY: as above.
+    let restarts =
+        unsafe { libc::syscall(libc::SYS_membarrier, REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0) };
+    STATE.can_restart.store(restarts == 0, Relaxed);
+}
+
+/// Makes every thread of this process that is within an emission begin it anew, with a new time, and every one that runs
+/// pass a memory barrier. `false` where that cannot be done.
+pub(crate) fn restart_emissions() -> bool {
+    const PRIVATE_EXPEDITED_RSEQ: libc::c_long = 1 << 7;
+    STATE.can_restart.load(Relaxed)
+        // SAFETY: takes no pointers.
+        && unsafe { libc::syscall(libc::SYS_membarrier, PRIVATE_EXPEDITED_RSEQ, 0, 0) } == 0
+}
+
+/// The clock of this process's area, which a thread that has a ring has [learnt](learn_clock).
+#[inline(always)]
+pub(super) fn tick_source() -> TickSource {
+    if STATE.clock.load(Relaxed) == clock::CYCLE_COUNTER {
+        TickSource::CycleCounter
+    } else {
+        TickSource::Monotonic
+    }
+}
+
+/// Finds out the area's clock before a ring is opened in a stream: whoever opened the stream has decided
+/// it. Once known it is believed for good. `None` where the area says nonsense.
+pub(super) fn learn_clock(parts: Parts<'_>) -> Option<()> {
+    if STATE.clock.load(Relaxed) == clock::UNDECIDED {
+        let untrusted = parts.header().clock.load(Acquire);
+        TickSource::from_header(untrusted)?;
+        STATE.clock.store(untrusted, Relaxed);
+    }
+    Some(())
+}
+
+/// This process, as last known.
+pub(crate) fn pid() -> i32 {
+    STATE.pid.load(Relaxed)
+}
+
+/// Where this process's threads are at home: [`home`].
+pub(super) fn home() -> u64 {
+    STATE.home.load(Relaxed)
+}
+
+/// Notes the pid namespace of this process (inode of `/proc/self/ns/pid`), or that it is not known: 0.
+pub(crate) fn note_namespace(namespace: u64) {
+    let namespace = u32::try_from(namespace).unwrap_or(0);
+    let program = home::program_of(home());
+    STATE.home.store(home::word(namespace, program), Relaxed);
+}
+
+/// Learns the pid namespace of this process from who traces it, if it is not known: without a call that a confined process may
+/// be ended for.
+pub(super) fn learn_namespace(control: &StreamControl) {
+    if home::namespace_of(home()) == 0 && control.target_pid.load(Relaxed) == pid() {
+        note_namespace(control.target_namespace.load(Relaxed));
+    }
+}
+
+/// In a new child of process `parent`: whether it is in the same pid namespace, for certain. From another one it does not see
+/// its parent, and may have been given a new one, most likely the first process of the namespace.
+fn is_in_namespace_of(parent: i32) -> bool {
+    // SAFETY: takes nothing and cannot fail.
+    parent != 1 && unsafe { libc::getppid() } == parent
+}
+
+/// Windows that this process's area has room for.
+pub(super) fn window_count() -> usize {
+    STATE.windows.load(Relaxed)
+}
+
+/// The area's descriptor, if it still is one: the program may have closed it, and may have opened
+/// something else under its number.
+pub(crate) fn file() -> Option<RawFd> {
+    let file = STATE.file.load(Relaxed);
+    is_ours(file).then_some(file)
+}
+
+/// The area's file, opened anew to be mapped. `None` where it may not be any more, or there is no `/proc`.
+pub(super) fn open_file() -> Option<OwnedFd> {
+    let opened = mapping::open_anew(file()?, libc::O_RDWR).ok()?;
+    // Another thread may have closed ours, and opened a file of its own.
+    is_ours(opened.as_raw_fd()).then_some(opened)
+}
+
+/// As [`open_file`], also without `/proc` where our descriptor is one to map by.
+pub(crate) fn open_file_in_any_case() -> Option<OwnedFd> {
+    open_file().or_else(|| {
+        let mapped_by = file().filter(|file| !inherited::is_handed_on(*file))?;
+        // SAFETY: no pointer is passed; a number that is no descriptor is an error, not a fault.
+        let copy = unsafe { libc::fcntl(mapped_by, libc::F_DUPFD_CLOEXEC, 3) };
+        // SAFETY: a new descriptor that nobody else owns.
+        let copy = (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })?;
+        is_ours(copy.as_raw_fd()).then_some(copy)
+    })
+}
+
+/// Whether a descriptor is one of our area.
+fn is_ours(number: RawFd) -> bool {
+    mapping::facts(number).is_ok_and(|FileFacts { device, inode, .. }| {
+        device == STATE.device.load(Relaxed) && inode == STATE.inode.load(Relaxed)
+    })
+}
+
+/// Which area this process has.
+pub(crate) fn area_id() -> AreaId {
+    AreaId {
+        device: STATE.device.load(Relaxed),
+        inode: STATE.inode.load(Relaxed),
+    }
+}
+
+/// Whether the stream in this slot traces this process.
+pub(super) fn is_traced_by(slot: usize, control: &StreamControl, generation: u32) -> bool {
+    let target = control.target_pid.load(Relaxed);
+    target == 0
+        || target == pid()
+        || control.inherit.load(Relaxed) == 1
+            && STATE
+                .born_into
+                .get(slot)
+                .is_some_and(|born| born.load(Relaxed) == generation)
+}
+
+/// As [`share_over_exec`], for streams that this process itself has made or ended.
+pub(crate) fn streams_changed() {
+    let _errno = ErrnoKept::keep();
+    if let Some(parts) = parts_if_ready() {
+        share_over_exec(parts);
+    }
+}
+
+/// Hands the area on over exec while a stream traces us: the program that comes after
+/// us goes on being traced. One that is started by a `vfork()` or spawn is given it too, and finds
+/// out by itself whether it is traced; a forked child decides anew. What is handed on lets nobody in by
+/// itself: a program of another user cannot open it.
+pub(super) fn share_over_exec(parts: Parts<'_>) {
+    let is_shared = parts.streams().any(|(slot, control)| {
+        control.state.load(Acquire) == stream_state::LIVE
+            && is_traced_by(slot, control, control.generation.load(Relaxed))
+    });
+    let flags = if is_shared { 0 } else { libc::FD_CLOEXEC };
+    if let Some(file) = file()
+        && inherited::is_handed_on(file)
+    {
+        // SAFETY: takes no pointers. The descriptor is ours: `file()` has just looked.
+        unsafe { libc::fcntl(file, libc::F_SETFD, flags) };
+    }
+}
+
+extern "C" fn after_fork_in_child() {
+    if parts_if_ready().is_none() && !STATE.base.load(Relaxed).is_null() {
+        renew_in_child();
+    }
+}
+
+/// Brings the state of a new child up to date. Async-signal-safe; the child has one thread, unless
+/// it was made behind the C library's back and made threads before its first event.
+fn renew_in_child() {
+    let Some(base) = NonNull::new(STATE.base.load(Relaxed)) else {
+        return;
+    };
+    let Some(page) = NonNull::new(STATE.wiped.load(Relaxed)) else {
+        return;
+    };
+    if STATE.is_renewing.swap(true, Acquire) {
+        return;
+    }
+    // SAFETY: the base is that of the area's fixed parts, which stay mapped.
+    let parts = unsafe { Parts::from_base(base) };
+    thread::forget();
+    let parent = STATE.pid.load(Relaxed);
+    inherit_from_parent(parts, parent);
+    if !is_in_namespace_of(parent) {
+        note_namespace(0);
+    }
+    STATE.pid.store(own_pid(), Relaxed);
+    register_with_membarrier();
+    enter_process(parts);
+    share_over_exec(parts);
+    // SAFETY: once set, the pointer is to a page that stays mapped as long as the process lives.
+    unsafe { page.as_ref() }.store(base.as_ptr(), Release);
+    STATE.is_renewing.store(false, Release);
+}
+
+/// Of the streams that traced our parent, keeps those that want its children.
+fn inherit_from_parent(parts: Parts<'_>, parent: i32) {
+    for ((_, control), born) in parts.streams().zip(&STATE.born_into) {
+        let generation = control.generation.load(Acquire);
+        let is_inherited = control.state.load(Relaxed) == stream_state::LIVE
+            && control.inherit.load(Relaxed) == 1
+            && (control.target_pid.load(Relaxed) == parent || born.load(Relaxed) == generation);
+        born.store(if is_inherited { generation } else { 0 }, Relaxed);
+    }
+}
+
+/// Writes down which streams we were born into, for what we may exec.
+fn enter_process(parts: Parts<'_>) {
+    if STATE.born_into.iter().all(|born| born.load(Relaxed) == 0) {
+        return;
+    }
+    let own = STATE.pid.load(Relaxed);
+    let entries = || (0..PROCESS_SLOTS).filter_map(|index| parts.process(index));
+    let free = |entry: &&tracer_common::area::ProcessEntry| {
+        let holder = entry.pid.load(Relaxed);
+        let is_free = holder == 0 || holder == own || holder > 0 && !pids::process_exists(holder);
+        is_free
+            && entry
+                .pid
+                .compare_exchange(holder, -1, Acquire, Relaxed)
+                .is_ok()
+    };
+    if let Some(entry) = entries().find(free) {
+        for (place, born) in entry.traced_by.iter().zip(&STATE.born_into) {
+            place.store(born.load(Relaxed), Relaxed);
+        }
+        entry.pid.store(own, Release);
+    }
+}
+
+/// In a new program that was handed its area by the one before: finds out which streams it was
+/// born into, from what its process or the nearest known ancestor wrote down.
+fn learn_ancestry(parts: Parts<'_>) {
+    const GENERATIONS: usize = 16;
+    let mut pid = own_pid();
+    for distance in 0..GENERATIONS {
+        let entry = (0..PROCESS_SLOTS)
+            .filter_map(|index| parts.process(index))
+            .find(|entry| entry.pid.load(Acquire) == pid);
+        for (slot, control) in parts.streams() {
+            let generation = control.generation.load(Acquire);
+            let is_target = distance > 0 && control.target_pid.load(Relaxed) == pid;
+            let was_born_into = entry
+                .and_then(|entry| entry.traced_by.get(slot))
+                .is_some_and(|born| born.load(Relaxed) == generation);
+            let is_wanted = control.state.load(Relaxed) == stream_state::LIVE
+                && control.inherit.load(Relaxed) == 1;
+            if is_wanted
+                && (is_target || was_born_into)
+                && let Some(born) = STATE.born_into.get(slot)
+            {
+                born.store(generation, Relaxed);
+            }
+        }
+        match proc_stat::parent_of(pid) {
+            Some(parent) if parent > 1 && entry.is_none() => pid = parent,
+            _ => break,
+        }
+    }
+    enter_process(parts);
+}
+
+/// Runs when the library is loaded.
+#[unsafe(link_section = "linux_trace_start")]
+#[cfg(not(any(miri, tracer_recorder)))]
+extern "C" fn on_load() {
+    resident::stay_loaded();
+    set_up();
+}
+
+// Miri has no shared memory: there the area is not made. The program that records has no events of its own.
+#[cfg(not(any(miri, tracer_recorder)))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static ON_LOAD: extern "C" fn() = on_load;

@@ -1,0 +1,568 @@
+//! This thread as an emitter: what it knows of each stream, and the chunk that it has there.
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{AtomicPtr, AtomicU32, compiler_fence};
+
+use tracer_common::area::{LEFT_FOR_GOOD, STREAM_SLOTS, StreamControl, chunk_state, emitters};
+
+use super::in_hand::{Change, InHand};
+use super::process;
+use super::tls;
+use super::windows::OwnWindows;
+use crate::layout::chunk::Chunk;
+use crate::layout::chunk_ref::{ChunkRef, Shape};
+use crate::layout::identity::Identity;
+use crate::layout::mapping::Parts;
+use crate::layout::pool::Pool;
+use crate::system::errno;
+
+/// What a thread knows of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Nothing.
+    Unknown,
+    /// The stream does not trace this process.
+    NotTraced,
+    /// It emits.
+    Emitter,
+}
+
+/// What a thread knows of one stream slot, and its chunk there. A handler may use and change it at any moment; each of its
+/// words is right whatever the others are.
+#[repr(C)]
+pub(super) struct PerStream {
+    /// Where the thread's chunk begins; null while it has none. Whoever takes it out by a swap has it.
+    pub(super) chunk: AtomicPtr<u8>,
+    /// The stream's control words. Set before `generation`.
+    pub(super) control: Cell<*const StreamControl>,
+    /// Bytes of a chunk that records can lie in.
+    pub(super) limit: Cell<u64>,
+    /// By how many bits the offset of a chunk in its window is more than that of its header.
+    pub(super) header_shift: Cell<u64>,
+    /// The generation of the slot that all this is good for.
+    pub(super) generation: Cell<u32>,
+    /// Most bytes of data that are kept of one event.
+    pub(super) max_data: Cell<usize>,
+    pub(super) role: Cell<Role>,
+}
+
+/// A thread's own memory: reached through one thread-local pointer, never by another thread.
+pub(crate) struct ThreadState {
+    /// The structure that the C library has registered for this thread with the kernel; null where it has not.
+    pub(super) rseq: *mut u8,
+    /// Where the stack was when an emission began that cannot be begun again; 0 while there is none.
+    busy: Cell<usize>,
+    tid: i32,
+    pub(super) streams: [PerStream; STREAM_SLOTS],
+    in_hand: InHand,
+}
+
+/// Key whose destructor runs when a thread ends; `u32::MAX` before it was made.
+static ENDING: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Makes the key, before the first thread registers.
+#[inline]
+pub(super) fn prepare() {
+    let mut key = 0;
+    // SAFETY: `key` is a valid place; the destructor has the signature that is asked for.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0 {
+        ENDING.store(key, Relaxed);
+    }
+    tls::prepare();
+}
+
+/// This thread's memory, if it has emitted before.
+#[inline(always)]
+pub(super) fn known() -> Option<&'static ThreadState> {
+    // SAFETY: the thread's own, which it has until it ends; all that changes in it is cells and atomics.
+    NonNull::new(tls::get()).map(|state| unsafe { state.as_ref() })
+}
+
+/// Makes memory for a thread that has none. Whether the thread is ending and nobody would give it back: then whoever has
+/// called this [does](end_late).
+#[cold]
+pub(super) fn register() -> Option<(&'static ThreadState, bool)> {
+    let before = errno::get();
+    let state = make();
+    errno::set(before);
+    state
+}
+
+/// The thread was ending when it registered, and has done what it did so for.
+#[cold]
+pub(super) fn end_late(state: &'static ThreadState) {
+    let before = errno::get();
+    end(std::ptr::from_ref(state).cast_mut().cast());
+    errno::set(before);
+}
+
+fn make() -> Option<(&'static ThreadState, bool)> {
+    // SAFETY: asks for a new mapping at an address of the kernel's choice.
+    let memory = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            size_of::<ThreadState>(),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if memory == libc::MAP_FAILED {
+        return None;
+    }
+    let place = NonNull::new(memory.cast::<ThreadState>())?;
+    let state = ThreadState {
+        rseq: tls::registered_rseq(),
+        busy: Cell::new(0),
+        tid: own_tid(),
+        streams: std::array::from_fn(|_| PerStream {
+            chunk: AtomicPtr::new(std::ptr::null_mut()),
+            control: Cell::new(std::ptr::null()),
+            limit: Cell::new(0),
+            header_shift: Cell::new(0),
+            generation: Cell::new(0),
+            max_data: Cell::new(0),
+            role: Cell::new(Role::Unknown),
+        }),
+        in_hand: InHand::default(),
+    };
+    // SAFETY: the mapping is page aligned, as large as the type, and ours alone.
+    unsafe { place.write(state) };
+    if !tls::set_if_null(place.as_ptr()) {
+        // A handler came in between.
+        // SAFETY: just mapped, and known to nobody.
+        unsafe { libc::munmap(memory, size_of::<ThreadState>()) };
+        return known().map(|others| (others, false));
+    }
+    if tls::is_ending() {
+        return known().map(|state| (state, true));
+    }
+    let key = ENDING.load(Relaxed);
+    if key != u32::MAX {
+        // SAFETY: the key was made in `prepare`. Keys made as early as that need no allocation.
+        unsafe { libc::pthread_setspecific(key, place.as_ptr().cast()) };
+    }
+    known().map(|state| (state, false))
+}
+
+/// The thread is as if it had never emitted. In a forked child: the chunks belong to the parent's thread. Its state's memory
+/// is left behind, a copy-on-write page.
+pub(super) fn forget() {
+    tls::set(std::ptr::null_mut());
+    let key = ENDING.load(Relaxed);
+    if key != u32::MAX {
+        // SAFETY: the key was made in `prepare`.
+        unsafe { libc::pthread_setspecific(key, std::ptr::null()) };
+    }
+}
+
+impl ThreadState {
+    pub(super) fn identity(&self) -> Identity {
+        Identity {
+            pid: process::pid(),
+            tid: self.tid,
+            thread_id: tls::thread_id(),
+            home: process::home(),
+        }
+    }
+
+    /// Whether an emission that is interrupted is begun again.
+    pub(super) fn is_restartable(&self) -> bool {
+        !self.rseq.is_null()
+    }
+
+    /// What this thread knows of a stream, in its present generation; `None` where it has ended.
+    pub(super) fn per_stream(
+        &self,
+        parts: Parts<'static>,
+        slot: usize,
+        control: &'static StreamControl,
+    ) -> Option<&PerStream> {
+        let per_stream = self.streams.get(slot)?;
+        let generation = control.generation.load(Acquire);
+        if generation == 0 {
+            return None;
+        }
+        if per_stream.generation.get() != generation {
+            self.renew(per_stream, parts, (slot, control), generation);
+        }
+        Some(per_stream)
+    }
+
+    #[cold]
+    fn renew(
+        &self,
+        per_stream: &PerStream,
+        parts: Parts<'static>,
+        (slot, control): (usize, &'static StreamControl),
+        generation: u32,
+    ) {
+        // What is left of the stream that was here before is of no use. But a handler may have come since
+        // our look, and this is what it has just been given.
+        let left = per_stream.chunk.swap(std::ptr::null_mut(), AcqRel);
+        if let Some(left) = NonNull::new(left)
+            && per_stream.generation.get() == generation
+        {
+            self.leave(per_stream, parts, slot, left);
+            return;
+        }
+        let shape = Shape::new(control.chunk_bytes.load(Relaxed));
+        let is_traced = process::is_traced_by(slot, control, generation);
+        let role = if is_traced && shape.is_some() && process::learn_clock(parts).is_some() {
+            let before = errno::get();
+            process::share_over_exec(parts);
+            process::learn_namespace(control);
+            errno::set(before);
+            note_emitter(control);
+            Role::Emitter
+        } else {
+            Role::NotTraced
+        };
+        if let Some(shape) = shape {
+            let bytes = shape.chunk_bytes as u64;
+            per_stream.limit.set(bytes - 8);
+            per_stream
+                .header_shift
+                .set(u64::from(bytes.trailing_zeros()) - 6);
+        }
+        let max_data = control
+            .max_data
+            .load(Relaxed)
+            .min(tracer_common::area::MAX_DATA_BYTES);
+        per_stream
+            .max_data
+            .set(usize::try_from(max_data).unwrap_or(0));
+        per_stream.control.set(control);
+        per_stream.role.set(role);
+        compiler_fence(SeqCst);
+        per_stream.generation.set(generation);
+    }
+
+    /// Gives the thread a chunk with room for an event with so much data. `false` where none can be had: the event
+    /// was counted as refused.
+    #[cold]
+    pub(super) fn refill(
+        &self,
+        per_stream: &PerStream,
+        parts: Parts<'static>,
+        (slot, control): (usize, &'static StreamControl),
+        data_length: usize,
+    ) -> bool {
+        let Some(pool) = self.pool(per_stream, parts, slot) else {
+            return false;
+        };
+        let identity = self.identity();
+        let is_there = self.change(&pool, parts, |change| {
+            change.set_old(per_stream.chunk.load(Relaxed));
+            // Out of a handler's hands.
+            let old = NonNull::new(per_stream.chunk.swap(std::ptr::null_mut(), AcqRel))
+                .map(|base| pool.shape.chunk_at(base));
+            let new = pool.open(
+                identity,
+                self.is_restartable(),
+                data_length,
+                old.as_ref(),
+                |place| change.set_new(place.base),
+            );
+            if new.is_none() {
+                match &old {
+                    Some(old) => old.header.refused.fetch_add(1, Relaxed),
+                    None => control.refused_no_chunk.fetch_add(1, Relaxed),
+                };
+            }
+            if let Some(place) = new.as_ref().or(old.as_ref()) {
+                self.install(per_stream, &pool, place);
+            }
+            new.is_some()
+        });
+        if is_there.is_none() && control.generation.load(Acquire) == per_stream.generation.get() {
+            control.refused_no_chunk.fetch_add(1, Relaxed);
+        }
+        is_there.unwrap_or(false)
+    }
+
+    /// Changes a pool; `None` where the stream has ended, or too many threads do.
+    fn change<R>(
+        &self,
+        pool: &Pool<'static, OwnWindows>,
+        parts: Parts<'static>,
+        act: impl FnOnce(&Change) -> R,
+    ) -> Option<R> {
+        let here = stack_pointer();
+        self.give_up_left(here, parts);
+        let unknown = Change::default();
+        let change = self.in_hand.begin(here, pool.slot).unwrap_or(&unknown);
+        let entered = pool.enter(self.identity(), |entry| change.set_entry(entry));
+        let result = entered.map(|entered| {
+            let result = act(change);
+            entered.leave();
+            result
+        });
+        change.end();
+        result
+    }
+
+    /// Gives up what this thread has begun to change and will never end: see [`in_hand`](super::in_hand). The stream's reader puts what is
+    /// in no list where it belongs.
+    fn give_up_left(&self, here: usize, parts: Parts<'static>) {
+        while let Some(left) = self.in_hand.take_left(here) {
+            // SAFETY: null, or in the area's fixed parts, which stay mapped.
+            if let Some(entry) = unsafe { left.entry.as_ref() } {
+                let own = self.identity().entry_word();
+                let thread = &entry.thread;
+                // It may have been left in order just before.
+                let _ = thread.compare_exchange(own, LEFT_FOR_GOOD, AcqRel, Relaxed);
+            }
+            let Some(per_stream) = self.streams.get(left.slot) else {
+                continue;
+            };
+            left.chunks
+                .into_iter()
+                .filter_map(NonNull::new)
+                .filter(|base| self.has_left_open(per_stream, parts, left.slot, *base))
+                .for_each(|base| self.leave(per_stream, parts, left.slot, base));
+        }
+    }
+
+    /// Whether a chunk is open in this thread's name, and nowhere in its hands.
+    fn has_left_open(
+        &self,
+        per_stream: &PerStream,
+        parts: Parts<'static>,
+        slot: usize,
+        base: NonNull<u8>,
+    ) -> bool {
+        let Some(pool) = self.pool(per_stream, parts, slot) else {
+            return false;
+        };
+        let header = pool.shape.chunk_at(base).header;
+        let state = header.state.load(Acquire);
+        chunk_state::of(state) == chunk_state::OPEN
+            && chunk_state::generation_of(state) == pool.generation
+            && header.thread.load(Acquire) == self.identity().thread_word()
+            && per_stream.chunk.load(Relaxed) != base.as_ptr()
+            && !self.in_hand.has(base)
+    }
+
+    /// The chunk is the thread's from now on, unless a handler has come and got it another one.
+    fn install(
+        &self,
+        per_stream: &PerStream,
+        pool: &Pool<'static, OwnWindows>,
+        place: &ChunkRef<'static>,
+    ) {
+        let (none, base) = (std::ptr::null_mut(), place.base.as_ptr());
+        if per_stream
+            .chunk
+            .compare_exchange(none, base, AcqRel, Acquire)
+            .is_err()
+        {
+            pool.end(place);
+        }
+    }
+
+    /// The thread's chunk of a stream.
+    pub(super) fn chunk(&self, per_stream: &PerStream) -> Option<Chunk<'static>> {
+        let base = NonNull::new(per_stream.chunk.load(Relaxed))?;
+        let shape = Shape::new(u32::try_from(per_stream.limit.get() + 8).ok()?)?;
+        shape.chunk_at(base).chunk()
+    }
+
+    /// Says of the thread's chunk that readers have to look at its mark from now on.
+    #[cold]
+    pub(super) fn mark_is_needed(&self, per_stream: &PerStream) {
+        if let Some(base) = NonNull::new(per_stream.chunk.load(Relaxed))
+            && let Ok(bytes) = u32::try_from(per_stream.limit.get() + 8)
+            && let Some(shape) = Shape::new(bytes)
+        {
+            shape.chunk_at(base).header.restartable.store(0, SeqCst);
+        }
+    }
+
+    /// Counts an event that was refused where its chunk has it.
+    #[cold]
+    pub(super) fn count_refused_in_chunk(
+        &self,
+        per_stream: &PerStream,
+        parts: Parts<'static>,
+        slot: usize,
+    ) {
+        if let Some(base) = NonNull::new(per_stream.chunk.load(Relaxed))
+            && let Some(pool) = self.pool(per_stream, parts, slot)
+        {
+            self.change(&pool, parts, |_| {
+                let header = pool.shape.chunk_at(base).header;
+                header.refused.fetch_add(1, Relaxed);
+            });
+        }
+    }
+
+    /// Begins an emission that cannot be begun again when it is interrupted; `None` while this thread is within
+    /// another one, which a handler has interrupted.
+    ///
+    /// One that a handler has left for good (`siglongjmp()`) is not taken for that: the stack is not as deep any more.
+    pub(super) fn begin_marked(&self) -> Option<usize> {
+        let here = stack_pointer();
+        let busy = self.busy.get();
+        if busy != 0 && is_within(here, busy) {
+            return None;
+        }
+        self.busy.set(here);
+        compiler_fence(SeqCst);
+        Some(here)
+    }
+
+    /// Ends it.
+    pub(super) fn end_marked(&self, busy: usize) {
+        compiler_fence(SeqCst);
+        if self.busy.get() == busy {
+            self.busy.set(0);
+        }
+    }
+
+    /// Leaves a chunk of the stream's to whoever needs one.
+    fn leave(&self, per_stream: &PerStream, parts: Parts<'static>, slot: usize, base: NonNull<u8>) {
+        if let Some(pool) = self.pool(per_stream, parts, slot) {
+            self.change(&pool, parts, |_| pool.end(&pool.shape.chunk_at(base)));
+        }
+    }
+
+    fn pool(
+        &self,
+        per_stream: &PerStream,
+        parts: Parts<'static>,
+        slot: usize,
+    ) -> Option<Pool<'static, OwnWindows>> {
+        Some(Pool {
+            parts,
+            slot,
+            control: parts.stream(slot)?,
+            generation: per_stream.generation.get(),
+            shape: Shape::new(u32::try_from(per_stream.limit.get() + 8).ok()?)?,
+            windows: OwnWindows,
+        })
+    }
+}
+
+/// Where this function's frame is.
+#[inline(never)]
+fn stack_pointer() -> usize {
+    let local = 0_u8;
+    std::hint::black_box(&raw const local).addr()
+}
+
+/// Whether the frame at `here` is that of a handler that has interrupted the one at `outer`: it is deeper on the same
+/// stack, or on the stack for signals.
+fn is_within(here: usize, outer: usize) -> bool {
+    // SAFETY: plain numbers.
+    let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
+    // SAFETY: a valid place; the stack itself is not changed.
+    let told = unsafe { libc::sigaltstack(std::ptr::null(), &raw mut stack) } == 0;
+    let start = stack.ss_sp.addr();
+    let lies_there = |address: usize| {
+        told && stack.ss_flags & libc::SS_DISABLE == 0
+            && (start..start.saturating_add(stack.ss_size)).contains(&address)
+    };
+    match (lies_there(here), lies_there(outer)) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => here < outer,
+    }
+}
+
+/// Notes that one more thread emits, before it does. The thread that was alone until now sees it not
+/// later than anything that this one emits or does afterwards.
+fn note_emitter(control: &StreamControl) {
+    let is_first = control
+        .emitters
+        .compare_exchange(emitters::NONE, emitters::ONE, SeqCst, SeqCst)
+        .is_ok();
+    if !is_first {
+        control.emitters.store(emitters::MANY, SeqCst);
+    }
+}
+
+/// Runs when a thread ends: its chunks are left to others.
+extern "C" fn end(state: *mut libc::c_void) {
+    let Some(place) = NonNull::new(state.cast::<ThreadState>()) else {
+        return;
+    };
+    // Handlers and destructors that run from here on find no state, register the thread anew, and end it themselves: the key's
+    // destructor may not run once more.
+    tls::set_ending();
+    tls::set(std::ptr::null_mut());
+    // SAFETY: the state was made by `register` for this thread, which alone uses it.
+    let state = unsafe { place.as_ref() };
+    if let Some(parts) = process::parts_if_ready() {
+        for (slot, per_stream) in state.streams.iter().enumerate() {
+            if let Some(base) = NonNull::new(per_stream.chunk.swap(std::ptr::null_mut(), AcqRel)) {
+                state.leave(per_stream, parts, slot, base);
+            }
+        }
+    }
+    // SAFETY: the mapping that `register` made; nothing refers to it any more.
+    unsafe { libc::munmap(place.as_ptr().cast(), size_of::<ThreadState>()) };
+}
+
+/// Runs when the program ends: the destructor of the thread that ends it does not.
+#[cfg(not(any(miri, tracer_recorder)))]
+extern "C" fn on_exit() {
+    let state = tls::get();
+    if !state.is_null() {
+        forget();
+        end(state.cast());
+    }
+}
+
+#[cfg(not(any(miri, tracer_recorder)))]
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static ON_EXIT: extern "C" fn() = on_exit;
+
+/// The calling thread, by the kernel's identifier.
+///
+/// Asked of the kernel: Rust's standard library names `gettid()` as a function that may be missing, and in a program without
+/// shared libraries, where nobody else calls it, it is.
+pub fn own_tid() -> i32 {
+    // SAFETY: takes nothing and cannot fail.
+    let tid = unsafe { libc::syscall(libc::SYS_gettid) };
+    i32::try_from(tid).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control(emitters: u32) -> StreamControl {
+        // SAFETY: all of it is atomics, for which zeros are valid.
+        let control: StreamControl = unsafe { std::mem::zeroed() };
+        control.emitters.store(emitters, Relaxed);
+        control
+    }
+
+    #[test]
+    fn a_thread_is_alone_until_a_second_ring_is_opened() {
+        let control = control(emitters::NONE);
+        let after = |_| {
+            note_emitter(&control);
+            control.emitters.load(Relaxed)
+        };
+
+        let [first, second, third] = [(), (), ()].map(after);
+        assert_eq!(
+            [first, second, third],
+            [emitters::ONE, emitters::MANY, emitters::MANY]
+        );
+    }
+
+    #[test]
+    fn no_thread_is_alone_in_a_stream_with_other_sources() {
+        let control = control(emitters::MANY);
+        note_emitter(&control);
+
+        assert_eq!(control.emitters.load(Relaxed), emitters::MANY);
+    }
+}

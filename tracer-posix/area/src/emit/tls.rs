@@ -1,0 +1,220 @@
+//! Two words of thread-local memory, and what the thread pointer leads to.
+//!
+//! On x86-64 they are reached by the *initial-exec* model: one load, no call, and no
+//! allocation on a thread's first use, so that it can be reached from a signal handler also when
+//! the library was loaded by `dlopen()`.
+
+use std::sync::atomic::AtomicIsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::thread::ThreadState;
+
+/// Offset of `struct rseq` from the thread pointer, as the C library tells; 0 when it does not.
+static RSEQ_OFFSET: AtomicIsize = AtomicIsize::new(0);
+
+/// Finds out what threads will need. Called when the library is loaded.
+#[inline]
+pub(super) fn prepare() {
+    if !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    // SAFETY: both names are strings ended by a null; the default scope needs no handle.
+    let offset = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()) };
+    // SAFETY: as above.
+    let size = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_size".as_ptr()) };
+    if offset.is_null() || size.is_null() {
+        return;
+    }
+    // SAFETY: the C library documents it as `const unsigned int`; 0 when rseq is not registered.
+    let size = unsafe { size.cast::<u32>().read() };
+    if size > 0 {
+        // SAFETY: the C library documents it as `const ptrdiff_t`.
+        RSEQ_OFFSET.store(unsafe { offset.cast::<isize>().read() }, Relaxed);
+    }
+}
+
+/// The `struct rseq` that the C library has registered for this thread; null where it has not.
+pub(super) fn registered_rseq() -> *mut u8 {
+    let offset = RSEQ_OFFSET.load(Relaxed);
+    // The CPU is its second word: -1 and less where the kernel does not know the structure.
+    if offset == 0 || cpu_plus_one(offset) == 0 {
+        return std::ptr::null_mut();
+    }
+    let address = thread_id().wrapping_add_signed(i64::try_from(offset).unwrap_or(0));
+    std::ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0))
+}
+
+/// The CPU that this thread runs on plus one, or 0 where it is not known.
+#[inline(always)]
+pub(super) fn current_cpu_plus_one() -> u16 {
+    cpu_plus_one(RSEQ_OFFSET.load(Relaxed))
+}
+
+#[cfg(target_arch = "x86_64")]
+mod arch {
+    use super::ThreadState;
+    use std::arch::{asm, global_asm};
+
+    global_asm!(
+        ".pushsection .tbss.linux_trace_thread, \"awT\", @nobits",
+        ".globl linux_trace_thread",
+        ".hidden linux_trace_thread",
+        ".type linux_trace_thread, @object",
+        ".size linux_trace_thread, 16",
+        ".balign 16",
+        "linux_trace_thread:",
+        ".zero 16",
+        ".popsection",
+    );
+
+    #[inline(always)]
+    pub fn get() -> *mut ThreadState {
+        let state: *mut ThreadState;
+        // SAFETY: reads this thread's own copy of a variable defined above.
+        unsafe {
+            asm!(
+                "mov {at}, qword ptr [rip + linux_trace_thread@GOTTPOFF]",
+                "mov {at}, qword ptr fs:[{at}]",
+                at = out(reg) state,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        state
+    }
+
+    pub fn set(state: *mut ThreadState) {
+        // SAFETY: writes this thread's own copy of a variable defined above.
+        unsafe {
+            asm!(
+                "mov {at}, qword ptr [rip + linux_trace_thread@GOTTPOFF]",
+                "mov qword ptr fs:[{at}], {state}",
+                at = out(reg) _,
+                state = in(reg) state,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// Sets it, if it is null. One instruction: a handler comes before or after it.
+    pub fn set_if_null(state: *mut ThreadState) -> bool {
+        let found: *mut ThreadState;
+        // SAFETY: compares and writes this thread's own copy of a variable defined above.
+        unsafe {
+            asm!(
+                "mov {at}, qword ptr [rip + linux_trace_thread@GOTTPOFF]",
+                "cmpxchg qword ptr fs:[{at}], {state}",
+                at = out(reg) _,
+                state = in(reg) state,
+                inout("rax") std::ptr::null_mut::<ThreadState>() => found,
+                options(nostack),
+            );
+        }
+        found.is_null()
+    }
+
+    pub fn is_ending() -> bool {
+        let word: u64;
+        // SAFETY: reads this thread's own copy of a variable defined above.
+        unsafe {
+            asm!(
+                "mov {at}, qword ptr [rip + linux_trace_thread@GOTTPOFF]",
+                "mov {at}, qword ptr fs:[{at} + 8]",
+                at = out(reg) word,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        word != 0
+    }
+
+    pub fn set_ending() {
+        // SAFETY: writes this thread's own copy of a variable defined above.
+        unsafe {
+            asm!(
+                "mov {at}, qword ptr [rip + linux_trace_thread@GOTTPOFF]",
+                "mov qword ptr fs:[{at} + 8], 1",
+                at = out(reg) _,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// The thread's `pthread_t`: with both C libraries of this architecture the thread pointer.
+    pub fn thread_id() -> u64 {
+        let pointer: u64;
+        // SAFETY: the first word of the thread control block is its own address, by the ABI.
+        unsafe {
+            asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, preserves_flags, readonly));
+        }
+        pointer
+    }
+
+    /// The CPU plus one, from the kernel's `struct rseq`; 0 where that is not to be had.
+    #[inline(always)]
+    pub fn cpu_plus_one(rseq_offset: isize) -> u16 {
+        if rseq_offset == 0 {
+            return 0;
+        }
+        let cpu: u32;
+        // SAFETY: the offset came from the C library, which has registered the structure for every
+        // thread; `cpu_id` is its second word.
+        unsafe {
+            asm!(
+                "mov {cpu:e}, dword ptr fs:[{offset} + 4]",
+                cpu = out(reg) cpu,
+                offset = in(reg) rseq_offset,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        let [low, high, ..] = cpu.wrapping_add(1).to_le_bytes();
+        // Negative where the kernel has not registered the thread: gives 0, as the 65,536th CPU does.
+        u16::from_le_bytes([low, high])
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod arch {
+    use super::ThreadState;
+    use std::cell::Cell;
+
+    thread_local! {
+        static STATE: Cell<*mut ThreadState> = const { Cell::new(std::ptr::null_mut()) };
+        static IS_ENDING: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub fn get() -> *mut ThreadState {
+        STATE.with(Cell::get)
+    }
+
+    pub fn set(state: *mut ThreadState) {
+        STATE.with(|cell| cell.set(state));
+    }
+
+    /// Sets it, if it is null.
+    pub fn set_if_null(state: *mut ThreadState) -> bool {
+        let is_null = get().is_null();
+        if is_null {
+            set(state);
+        }
+        is_null
+    }
+
+    pub fn is_ending() -> bool {
+        IS_ENDING.with(Cell::get)
+    }
+
+    pub fn set_ending() {
+        IS_ENDING.with(|cell| cell.set(true));
+    }
+
+    pub fn thread_id() -> u64 {
+        // SAFETY: takes nothing and cannot fail.
+        unsafe { libc::pthread_self() as u64 }
+    }
+
+    pub fn cpu_plus_one(_rseq_offset: isize) -> u16 {
+        0
+    }
+}
+
+use arch::cpu_plus_one;
+pub(crate) use arch::{get, is_ending, set, set_ending, set_if_null, thread_id};

@@ -1,0 +1,77 @@
+//! This process's view of its area's windows: each is mapped when a thread first needs it, and stays so.
+
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+
+use tracer_common::area::{DATA_OFFSET, WINDOW_BYTES, WINDOW_SLOTS};
+
+use super::process;
+use crate::layout::mapping;
+use crate::layout::pool::Windows;
+use crate::system::errno;
+
+/// Where each window is mapped, if it is.
+static MAPPED: [AtomicPtr<u8>; WINDOW_SLOTS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; WINDOW_SLOTS];
+
+/// The windows as this process has them. Async-signal-safe.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnWindows;
+
+impl Windows for OwnWindows {
+    fn count(&self) -> usize {
+        process::window_count()
+    }
+
+    fn base(&self, index: usize) -> Option<NonNull<u8>> {
+        let mapped = MAPPED.get(index)?;
+        if let Some(base) = NonNull::new(mapped.load(Acquire)) {
+            return Some(base);
+        }
+        if index >= self.count() {
+            return None;
+        }
+        let base = map(index)?;
+        match mapped.compare_exchange(std::ptr::null_mut(), base.as_ptr(), AcqRel, Acquire) {
+            Ok(_) => Some(base),
+            Err(others) => {
+                // SAFETY: just mapped, and known to nobody.
+                unsafe { libc::munmap(base.as_ptr().cast(), WINDOW_BYTES) };
+                NonNull::new(others)
+            }
+        }
+    }
+}
+
+/// Maps a window where its address is a multiple of its size.
+#[cold]
+fn map(index: usize) -> Option<NonNull<u8>> {
+    let before = errno::get();
+    let mapped = map_anywhere(index);
+    errno::set(before);
+    mapped
+}
+
+fn map_anywhere(index: usize) -> Option<NonNull<u8>> {
+    let offset = DATA_OFFSET + index * WINDOW_BYTES;
+    let place = mapping::reserve_aligned(WINDOW_BYTES)?;
+    // Without a descriptor: another thread of the program may count on getting the lowest number that is free.
+    if let Some(parts) = process::parts_if_ready()
+        && mapping::map_again_at(place, WINDOW_BYTES, parts.base(), offset)
+    {
+        return Some(place);
+    }
+    // There may be too few addresses for as much as has to be mapped on the way.
+    if let Some(file) = process::open_file() {
+        let is_mapped = mapping::map_file_at(place, WINDOW_BYTES, file.as_raw_fd(), offset);
+        mapping::close(file);
+        if is_mapped {
+            return Some(place);
+        }
+    }
+    // SAFETY: just reserved, and known to nobody.
+    unsafe { libc::munmap(place.as_ptr().cast(), WINDOW_BYTES) };
+    None
+}

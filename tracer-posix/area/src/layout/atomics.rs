@@ -1,0 +1,6 @@
+//! What chunks, lists and pools are made of. The model checker's crate (`ring-model`) has a module of this name with
+//! the checker's own.
+
+pub(super) use std::sync::atomic::{AtomicU64, compiler_fence, fence};
+
+pub(crate) use tracer_common::area::{EnteringEntry, StreamControl};

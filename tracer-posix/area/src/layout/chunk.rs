@@ -1,0 +1,326 @@
+//! One chunk: a single thread writes it, a single controller reads it, and neither waits.
+//!
+//! A chunk begins with its *head*: where its records end. They lie side by side and never go on in another chunk. A record is
+//! there when the head has moved past it: one store, which also counts it. The *mark*, in the chunk's header, says where they
+//! will end after the one that is being written.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+
+use tracer_common::event_type::EventTypeId;
+
+use super::atomics::{AtomicU64, compiler_fence};
+use super::record::{self, Emission, HEAD, WORD, data_length, record_bytes};
+
+/// Index of the head, and of the chunk's number.
+const HEAD_WORD: usize = 0;
+const ORDINAL_WORD: usize = 1;
+const OPENED_WORD: usize = 2;
+const HOME_WORD: usize = 3;
+const NAMED_WORD: usize = 4;
+/// Where the first record starts, in bytes.
+pub(super) const FIRST_RECORD: u64 = 64;
+
+/// Where a chunk's records end, and how many events there are: what its head word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head(pub(crate) u64);
+
+impl Head {
+    /// Of a chunk without records.
+    pub(crate) const EMPTY: Self = Self(FIRST_RECORD);
+
+    /// In bytes from the chunk's beginning.
+    #[inline(always)]
+    pub(crate) fn offset(self) -> u64 {
+        self.0 & 0xffff_ffff
+    }
+
+    /// Events of the chunk.
+    #[inline(always)]
+    pub(crate) fn events(self) -> u64 {
+        self.0 >> 32
+    }
+
+    /// After one more event of so many bytes.
+    #[inline(always)]
+    fn after_event(self, bytes: u64) -> Self {
+        Self(self.0.wrapping_add(1 << 32).wrapping_add(bytes))
+    }
+}
+
+/// A chunk's words, and its mark.
+#[derive(Clone, Copy)]
+pub(crate) struct Chunk<'a> {
+    words: &'a [AtomicU64],
+    begun: &'a AtomicU64,
+}
+
+/// Why no record was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The chunk is full.
+    NoRoom,
+    /// The stream has ended.
+    Stale,
+    /// Its controller gave no sign of life for too long.
+    LeaseExpired,
+}
+
+/// What an emission has to ask on its way.
+pub(crate) trait Moment {
+    /// Whether the stream still is the one that the chunk was opened for. Asked when the mark is set.
+    fn is_current(&self) -> bool;
+    /// The time now, in ticks, not taken before what precedes it in the program is done.
+    fn ticks(&self) -> u64;
+    /// Whether the stream's controller is looked after at this time.
+    fn is_leased(&self, ticks: u64) -> bool;
+    /// The CPU plus one, or 0 where it is not known.
+    fn cpu_plus_one(&self) -> u16;
+}
+
+impl<'a> Chunk<'a> {
+    /// `words` are those of the whole chunk.
+    pub(crate) fn new(words: &'a [AtomicU64], begun: &'a AtomicU64) -> Option<Self> {
+        (size_of_val(words) as u64 > FIRST_RECORD).then_some(Self { words, begun })
+    }
+
+    fn head_word(self) -> &'a AtomicU64 {
+        // The length was looked at when this was made.
+        &self.words[HEAD_WORD]
+    }
+
+    /// Bytes of the chunk that records can lie in, its beginning included. The last word is never used: so an offset is always
+    /// within the chunk.
+    fn limit(self) -> u64 {
+        size_of_val(self.words) as u64 - WORD
+    }
+
+    /// Its number, as it says itself.
+    pub(super) fn untrusted_ordinal(self) -> u32 {
+        let word = self.words.get(ORDINAL_WORD);
+        word.and_then(|word| u32::try_from(word.load(Relaxed)).ok())
+            .unwrap_or(u32::MAX)
+    }
+
+    /// How often the pool had changed when it was opened.
+    pub(crate) fn opened(self) -> u64 {
+        let word = self.words.get(OPENED_WORD);
+        word.map_or(u64::MAX, |word| word.load(Relaxed))
+    }
+
+    /// Where its thread is at home, and how often the pool had changed when the thread was named: as that says itself.
+    pub(crate) fn untrusted_home(self) -> (u64, u64) {
+        let word = |index: usize| self.words.get(index).map_or(0, |word| word.load(Relaxed));
+        (word(HOME_WORD), word(NAMED_WORD))
+    }
+
+    /// Says where its thread is at home, and how often the pool had changed.
+    pub(super) fn set_home(self, home: u64, changes: u64) {
+        for (index, value) in [(HOME_WORD, home), (NAMED_WORD, changes)] {
+            if let Some(word) = self.words.get(index) {
+                word.store(value, Relaxed);
+            }
+        }
+    }
+
+    /// Makes it the chunk with this number, without records. Nobody else reads or writes it now.
+    pub(crate) fn clear(self, ordinal: u32, opened: u64) {
+        if let Some(word) = self.words.get(OPENED_WORD) {
+            word.store(opened, Relaxed);
+        }
+        if let Some(word) = self.words.get(ORDINAL_WORD) {
+            word.store(ordinal.into(), Relaxed);
+        }
+        self.begun.store(Head::EMPTY.0, Relaxed);
+        self.head_word().store(Head::EMPTY.0, Relaxed);
+    }
+
+    /// Where its records end.
+    #[inline(always)]
+    pub(crate) fn head(self) -> Head {
+        Head(self.head_word().load(Acquire))
+    }
+
+    /// What the head will be after the record that is being written, if one is.
+    pub(crate) fn under_way(self) -> Option<Head> {
+        let begun = Head(self.begun.load(Acquire));
+        (begun != self.head()).then_some(begun)
+    }
+
+    /// Whether an event with so much data has room after the others.
+    pub(super) fn has_space(self, data_length: usize) -> bool {
+        self.head()
+            .offset()
+            .saturating_add(record_bytes(data_length as u64))
+            <= self.limit()
+    }
+
+    /// Takes a mark back that its thread has left behind: nothing was written.
+    pub(super) fn abandon(self) {
+        self.begun.store(self.head().0, Release);
+    }
+
+    /// Writes an event, and marks that it does.
+    pub(crate) fn write(
+        self,
+        emission: &Emission<'_>,
+        moment: &impl Moment,
+    ) -> Result<(), Refusal> {
+        let bytes = record_bytes(emission.data.len() as u64);
+        // It may be another process that has written it; the slices below are of this chunk all the same.
+        let untrusted = Head(self.head_word().load(Relaxed));
+        if untrusted.offset() + bytes > self.limit() {
+            return Err(Refusal::NoRoom);
+        }
+        let Some([time, second, third, data @ ..]) = self.place(untrusted.offset(), bytes) else {
+            return Err(Refusal::NoRoom);
+        };
+        let after = untrusted.after_event(bytes);
+        self.begun.store(after.0, Relaxed);
+        // What comes after in the program is not done before: the reader's `membarrier` is the other half of this fence.
+        compiler_fence(SeqCst);
+        if !moment.is_current() {
+            // The chunk may be another stream's by now, and its mark too.
+            return Err(Refusal::Stale);
+        }
+        let cpu = record::cpu_bits(moment.cpu_plus_one());
+        second.store(emission.second_word() | cpu, Relaxed);
+        third.store(emission.third_word(), Relaxed);
+        record::put_data(data, emission.data);
+        let ticks = moment.ticks();
+        if !moment.is_leased(ticks) {
+            self.begun.store(untrusted.0, Release);
+            return Err(Refusal::LeaseExpired);
+        }
+        time.store(ticks, Relaxed);
+        self.head_word().store(after.0, Release);
+        compiler_fence(SeqCst);
+        Ok(())
+    }
+
+    /// Writes a record that is no event. Only its thread writes the chunk, and none of its events is under way.
+    pub(super) fn write_identity(self, event_type: EventTypeId, data: &[u8]) -> bool {
+        let head = self.head();
+        let bytes = record_bytes(data.len() as u64);
+        if head.offset() + bytes > self.limit() {
+            return false;
+        }
+        let Some([time, second, third, places @ ..]) = self.place(head.offset(), bytes) else {
+            return false;
+        };
+        let emission = Emission {
+            event_type,
+            address: 0,
+            data,
+            is_cut: false,
+        };
+        time.store(0, Relaxed);
+        second.store(0, Relaxed);
+        third.store(emission.third_word(), Relaxed);
+        record::put_data(places, data);
+        let after = head.0.wrapping_add(bytes);
+        self.begun.store(after, Relaxed);
+        self.head_word().store(after, Release);
+        true
+    }
+
+    #[inline(always)]
+    fn place(self, offset: u64, bytes: u64) -> Option<&'a [AtomicU64]> {
+        let start = usize::try_from(offset / WORD).ok()?;
+        self.words
+            .get(start..start + usize::try_from(bytes / WORD).ok()?)
+    }
+}
+
+/// A record as it was read, its numbers not yet checked against anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UntrustedRecord {
+    pub(crate) ticks: u64,
+    pub(crate) address: u64,
+    pub(crate) cpu: Option<u32>,
+    pub(crate) event_type: EventTypeId,
+    pub(crate) is_cut: bool,
+}
+
+/// What [`Cursor::next`] found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A record; its data was appended to the vector.
+    Record(UntrustedRecord),
+    /// Nothing more up to the head.
+    Nothing,
+    /// What stands there is no record: all up to the head was given up.
+    Damage,
+}
+
+/// How far a chunk was read, in bytes from its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cursor(u64);
+
+impl Cursor {
+    /// Before the first record.
+    pub(crate) const START: Self = Self(FIRST_RECORD);
+
+    /// Whether all up to `head` was read.
+    pub(crate) fn is_at(self, head: Head) -> bool {
+        self.0 >= head.offset()
+    }
+
+    /// Where all up to `head` was read.
+    pub(crate) fn at(head: Head) -> Self {
+        Self(head.offset())
+    }
+
+    /// Bytes from here to another place further on.
+    pub(crate) fn bytes_to(self, later: Self) -> u64 {
+        later.0.saturating_sub(self.0)
+    }
+
+    /// Bytes that are not read yet.
+    pub(crate) fn bytes_before(self, head: Head) -> u64 {
+        head.offset().saturating_sub(self.0)
+    }
+
+    /// Reads the next record before `head`, and appends its data to `data`.
+    pub(crate) fn next(&mut self, chunk: Chunk<'_>, head: Head, data: &mut Vec<u8>) -> Found {
+        let Some(left) = head.offset().checked_sub(self.0).filter(|left| *left > 0) else {
+            return Found::Nothing;
+        };
+        if let Some(record) = self.record(chunk, left, data) {
+            return Found::Record(record);
+        }
+        self.0 = head.offset();
+        Found::Damage
+    }
+
+    fn record(
+        &mut self,
+        chunk: Chunk<'_>,
+        left: u64,
+        data: &mut Vec<u8>,
+    ) -> Option<UntrustedRecord> {
+        let [ticks, second, third] = chunk.place(self.0, HEAD)? else {
+            return None;
+        };
+        let third = third.load(Relaxed);
+        let length = data_length(third);
+        let bytes = record_bytes(length);
+        let words = chunk
+            .place(self.0 + HEAD, bytes - HEAD)
+            .filter(|_| bytes <= left)?;
+        let end = data.len() + usize::try_from(length).ok()?;
+        for word in words {
+            data.extend_from_slice(&word.load(Relaxed).to_ne_bytes());
+        }
+        data.truncate(end);
+        let (event_type, is_cut) = record::event_type(third);
+        let (address, cpu) = record::place(second.load(Relaxed));
+        self.0 += bytes;
+        Some(UntrustedRecord {
+            ticks: ticks.load(Relaxed),
+            address,
+            cpu,
+            event_type,
+            is_cut,
+        })
+    }
+}

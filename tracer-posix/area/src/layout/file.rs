@@ -1,0 +1,61 @@
+//! The file of an area: which one it is, and whether it is one.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use tracer_common::area::{DATA_OFFSET, MAGIC, VERSION};
+
+use super::mapping::{self, Mapping, Parts};
+
+/// Identifies a trace area on this machine while it exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AreaId {
+    /// Device of the memfd.
+    pub device: u64,
+    /// Inode of the memfd.
+    pub inode: u64,
+}
+
+/// What a file is, as far as an area is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An area of a version that we know, sealed so that it can be mapped whoever made it.
+    Area {
+        /// When it was made, on `CLOCK_MONOTONIC` in nanoseconds.
+        created: u64,
+    },
+    /// An area that is just being made: its descriptor can be seen from the first moment on.
+    Unfinished,
+    /// Something else, or an area of another version.
+    Foreign,
+}
+
+/// Looks what a file is.
+pub(crate) fn kind(file: &OwnedFd) -> Kind {
+    // In huge pages, or on a file system of somebody's own, a page that is not there yet may not be had at all.
+    if !mapping::is_ordinary_memory(file) {
+        return Kind::Foreign;
+    }
+    if !mapping::is_sealed(file) {
+        return Kind::Unfinished;
+    }
+    let is_long_enough =
+        mapping::facts(file.as_raw_fd()).is_ok_and(|facts| facts.bytes >= DATA_OFFSET as u64);
+    let fixed = is_long_enough
+        .then(|| Mapping::new(file.as_fd(), 0, DATA_OFFSET).ok())
+        .flatten();
+    let Some(header) = fixed
+        .as_ref()
+        .and_then(|fixed| Parts::new(fixed.words()))
+        .map(Parts::header)
+    else {
+        return Kind::Foreign;
+    };
+    match header.magic.load(Acquire) {
+        0 => Kind::Unfinished,
+        MAGIC if header.version.load(Relaxed) == VERSION => Kind::Area {
+            created: header.created.load(Relaxed),
+        },
+        _ => Kind::Foreign,
+    }
+}

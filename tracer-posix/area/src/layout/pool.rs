@@ -1,0 +1,527 @@
+//! A stream's pool of chunks: taking one, closing it, leaving it to the next thread.
+//!
+//! # Why chunks are as good as one buffer
+//!
+//! A stream of *S* bytes that overwrites its oldest events holds, at any time, its newest *S* bytes. The pool has to hold
+//! them too, whoever emitted them; the merge by time then keeps exactly what one buffer would have kept.
+//!
+//! Let a chunk have room for *U* bytes of records at least, and let there be *T* open chunks: a thread has one at most. When
+//! there is no other chunk to be had, the one that was *closed first* is taken again: *X*. Every other full chunk was closed
+//! after *X*. Of those, a writer has at most one that holds anything older than the closing of *X*: the one that it had open at
+//! that moment. So of *F* full chunks beside *X*, at least *F* − *T* were filled after *X* was closed, and *X* holds nothing of the
+//! newest *S* bytes if (*F* − *T*)·*U* ≥ *S*. With *T* open chunks, *X*, and the one chunk that the queue of closed chunks
+//! never gives away (the one closed last, [`links::Queue`](super::links::Queue)), *S*/*U* + 2*T* + 2 chunks are enough.
+//!
+//! A stream that keeps its oldest events refuses when that many chunks are in use and nobody has read one of them: then at
+//! least *S* bytes lie in full chunks, all of them older than the event, and the stream, which has room for *S*, would have
+//! refused it too. The merge cuts off what is too much.
+//!
+//! A record never takes more room in a chunk than the size that a stream accounts for it; the record that names a new
+//! writer included.
+//!
+//! # What is counted
+//!
+//! Chunks that follow each other are a *chain*: each says how many events of its chain came before it. A chain goes on in the
+//! next chunk of its writer, or, where a thread has ended, with the thread that continues its chunk; and its count
+//! stays when it has no chunk. So whatever is overwritten before it was read leaves a gap in the numbers.
+//!
+//! # Who is in the way
+//!
+//! All of it is lock-free: a thread that is stopped or killed anywhere here holds nobody up. What it held is found out by its
+//! entry ([`Entered`]): as long as one is set by a thread that lives, the stream's memory is given to nobody else. What was in the hands of one that was
+//! killed is found by the stream's reader ([`stranded`](crate::read::stranded)).
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+
+use tracer_common::area::{
+    CHAIN_SLOTS, ENTERING_SLOTS, IDENTITY_RECORD, WINDOW_SLOTS, chunk_state, pool_mode, window,
+};
+use tracer_common::event_type::EventTypeId;
+
+use super::atomics::{AtomicU64, EnteringEntry, StreamControl, fence};
+use super::chunk_ref::{ChunkRef, Shape};
+use super::identity::{IDENTITY_TAKES, Identity};
+use super::links::{self, Links, Queue, Stack};
+use super::mapping::{self, Parts};
+
+/// Where windows are mapped.
+pub(crate) trait Windows: Copy {
+    /// How many there are in the area's file.
+    fn count(&self) -> usize;
+    /// Where one is mapped; maps it where that has to be done.
+    fn base(&self, index: usize) -> Option<NonNull<u8>>;
+    /// Whether no chunk of one was ever handed out, so that it need not be looked into. (`false` where nobody looks.)
+    fn is_empty(&self, _index: usize) -> bool {
+        false
+    }
+}
+
+/// How many chains or ended chunks a thread looks at until it has one: as many as there are threads that may take them from it. A hostile
+/// process may take all, or put others there, for ever.
+const AT_ONCE: usize = ENTERING_SLOTS;
+
+/// Chunks whose memory a reader gives back at once. A hostile process may have a list without an end.
+const RELEASED_AT_ONCE: usize = 1024;
+
+/// One stream's pool, as one process sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Pool<'a, W> {
+    pub(crate) parts: Parts<'a>,
+    pub(crate) slot: usize,
+    pub(crate) control: &'a StreamControl,
+    pub(crate) generation: u32,
+    pub(crate) shape: Shape,
+    pub(crate) windows: W,
+}
+
+/// A thread's entry that it changes a pool. Nothing is done when it is dropped: [`leave`](Self::leave) it.
+pub(crate) struct Entered<'a> {
+    entry: &'a EnteringEntry,
+}
+
+impl Entered<'_> {
+    /// The thread is done.
+    pub(crate) fn leave(self) {
+        let times = self.entry.times.load(Relaxed);
+        self.entry.times.store(times.wrapping_add(1), Release);
+        self.entry.thread.store(0, Release);
+    }
+}
+
+impl<'a, W: Windows> Pool<'a, W> {
+    /// Notes that this thread is about to change the pool; `None` where the stream has ended, or too many
+    /// threads do. `report` gets each entry before it is tried.
+    pub(crate) fn enter(
+        &self,
+        identity: Identity,
+        report: impl Fn(&EnteringEntry),
+    ) -> Option<Entered<'a>> {
+        let word = identity.entry_word();
+        let first = usize::try_from(identity.tid.unsigned_abs()).unwrap_or(0);
+        let entry = (0..ENTERING_SLOTS)
+            .filter_map(|step| {
+                self.parts
+                    .entering(self.slot, (first + step) % ENTERING_SLOTS)
+            })
+            .find(|entry| {
+                report(entry);
+                let thread = &entry.thread;
+                thread.compare_exchange(0, word, SeqCst, Relaxed).is_ok()
+            })?;
+        // Whoever ends the stream changes the generation, passes a barrier, and then looks at the entries.
+        fence(SeqCst);
+        let entered = Entered { entry };
+        if self.control.generation.load(SeqCst) == self.generation {
+            return Some(entered);
+        }
+        entered.leave();
+        None
+    }
+
+    /// Where a chunk is. `None` where there is no such chunk, or it cannot be mapped.
+    pub(crate) fn chunk_ref(&self, ordinal: u32) -> Option<ChunkRef<'a>> {
+        let (window, index) = self.shape.window_and_index(ordinal);
+        let base = self.windows.base(self.window(window)?)?;
+        Some(self.shape.chunk_within(ordinal, base, index))
+    }
+
+    /// The stream's n-th window, if it has so many.
+    fn window(&self, n: usize) -> Option<usize> {
+        let entry = self.parts.stream_window(self.slot, n)?;
+        let untrusted = usize::try_from(entry.load(Acquire)).ok()?.checked_sub(1)?;
+        (untrusted < self.windows.count()).then_some(untrusted)
+    }
+
+    /// Every chunk that was ever handed out, window by window of the stream, from the n-th on; `None` of a window in which none
+    /// was.
+    pub(crate) fn chunks_by_window(
+        &self,
+        first: usize,
+    ) -> impl Iterator<Item = Option<impl Iterator<Item = ChunkRef<'a>>>> {
+        let pool = *self;
+        let fresh = self.control.fresh.load(Acquire);
+        // In a stream that is no more than a slot, or a hostile one's, the list of windows ends before.
+        self.shape
+            .by_window(fresh)
+            .skip(first)
+            .map_while(move |(n, ordinals)| Some((pool.window(n)?, ordinals)))
+            .map(move |(window, ordinals)| {
+                if pool.windows.is_empty(window) {
+                    return None;
+                }
+                let base = pool.windows.base(window)?;
+                Some(ordinals.map(move |ordinal| {
+                    let (_, index) = pool.shape.window_and_index(ordinal);
+                    pool.shape.chunk_within(ordinal, base, index)
+                }))
+            })
+    }
+
+    pub(crate) fn closed(&self) -> Queue<'a, Self> {
+        Queue {
+            oldest: &self.control.oldest,
+            newest: &self.control.newest,
+            links: *self,
+        }
+    }
+
+    /// No chunk that is in the queue of closed ones has a lower [`ChunkHeader::closing`]: in one that has, the number is from a
+    /// time before.
+    ///
+    /// [`ChunkHeader::closing`]: tracer_common::area::ChunkHeader::closing
+    pub(crate) fn first_closing(&self) -> Option<u64> {
+        for _ in 0..AT_ONCE {
+            let oldest = self.control.oldest.load(Acquire);
+            let closing = self.order(links::index_of(oldest)?)?.load(Acquire);
+            if self.control.oldest.load(Acquire) == oldest {
+                return Some(closing);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn ended(&self) -> Stack<'a, Self> {
+        Stack {
+            top: &self.control.ended,
+            links: *self,
+        }
+    }
+
+    pub(crate) fn released(&self) -> Stack<'a, Self> {
+        Stack {
+            top: &self.control.released,
+            links: *self,
+        }
+    }
+
+    pub(crate) fn free_chains(&self) -> Stack<'a, ChainCursors<'a>> {
+        Stack {
+            top: &self.control.free_chains,
+            links: ChainCursors(self.parts),
+        }
+    }
+
+    /// Gives `identity` a chunk with room for an event with so much data; `old` is the one that it had. That one is
+    /// closed; where there is no other to be had it is left as it is. `report` gets each chunk before it is opened.
+    pub(crate) fn open(
+        &self,
+        identity: Identity,
+        is_restartable: bool,
+        data_length: usize,
+        old: Option<&ChunkRef<'a>>,
+        report: impl Fn(&ChunkRef<'a>),
+    ) -> Option<ChunkRef<'a>> {
+        if let Some(chunk_ref) = self.take_ended(identity, data_length, &report) {
+            if let Some(old) = old {
+                let (chain, _events) = self.close(old);
+                self.put_chain_back(chain);
+            }
+            self.go_on(&chunk_ref, identity, is_restartable);
+            return Some(chunk_ref);
+        }
+        let chunk_ref = self.take_free()?;
+        let (chain, first) = match old {
+            Some(old) => self.close(old),
+            None => {
+                let Some(chain) = self.take_chain() else {
+                    self.put_back(&chunk_ref);
+                    return None;
+                };
+                let closed = self.parts.chain(chain).map(|chain| &chain.closed);
+                (chain, closed.map_or(0, |closed| closed.load(Relaxed)))
+            }
+        };
+        report(&chunk_ref);
+        self.begin(&chunk_ref, identity, is_restartable, (chain, first));
+        Some(chunk_ref)
+    }
+
+    /// Leaves a chunk to whoever needs one: its thread has ended, or has another one.
+    pub(crate) fn end(&self, chunk_ref: &ChunkRef<'a>) {
+        if let Some(chunk) = chunk_ref.chunk() {
+            // A mark that is set is of an emission that its thread has left for good.
+            chunk.abandon();
+        }
+        if chunk_ref.change(self.generation, chunk_state::OPEN, chunk_state::ENDED) {
+            self.control.writers.fetch_sub(1, Relaxed);
+            // Before anybody can go on there: see `abandoned`.
+            self.control.changes.fetch_add(1, Release);
+            self.ended().push(chunk_ref.ordinal);
+        }
+    }
+
+    /// A chunk whose thread has ended, with room for an event and the name of its new thread. Those without are closed;
+    /// where there are many, the rest of them by who comes next.
+    fn take_ended(
+        &self,
+        identity: Identity,
+        data_length: usize,
+        report: impl Fn(&ChunkRef<'a>),
+    ) -> Option<ChunkRef<'a>> {
+        for _ in 0..AT_ONCE {
+            let chunk_ref = self.chunk_ref(self.ended().pop()?)?;
+            report(&chunk_ref);
+            // Before it is open: a chunk that is, and names a thread that has ended, has been abandoned.
+            self.name_writer(&chunk_ref, identity);
+            // Whoever is killed here is counted as a writer for good, and never as less than none.
+            self.control.writers.fetch_add(1, Relaxed);
+            if !chunk_ref.change(self.generation, chunk_state::ENDED, chunk_state::OPEN) {
+                self.control.writers.fetch_sub(1, Relaxed);
+                continue;
+            }
+            if chunk_ref.chunk()?.has_space(data_length + IDENTITY_TAKES) {
+                return Some(chunk_ref);
+            }
+            let (chain, _events) = self.close(&chunk_ref);
+            self.put_chain_back(chain);
+        }
+        None
+    }
+
+    /// A chunk that is nobody's: one that was read, one that was never used, or else, where the oldest may be overwritten,
+    /// the one that was closed first.
+    pub(crate) fn take_free(&self) -> Option<ChunkRef<'a>> {
+        let consumed = self.control.consumed.load(Acquire);
+        let was_read = self.closed().pop(|closing| closing < consumed);
+        let overwrites = self.control.mode.load(Relaxed) == pool_mode::OVERWRITE_OLDEST;
+        let released = || self.released().pop();
+        let unread = was_read.or_else(released).or_else(|| self.take_unused());
+        let ordinal = unread.or_else(|| {
+            overwrites
+                .then(|| self.closed().pop(|_closing| true))
+                .flatten()
+        })?;
+        let chunk_ref = self.chunk_ref(ordinal)?;
+        self.claim(&chunk_ref).then_some(chunk_ref)
+    }
+
+    /// Makes a chunk this thread's that nobody else has. Whoever reads it finds out.
+    fn claim(&self, chunk_ref: &ChunkRef<'a>) -> bool {
+        let state = &chunk_ref.header.state;
+        let word = state.load(Acquire);
+        let is_own = chunk_state::generation_of(word) == self.generation;
+        let is_free = !is_own
+            || matches!(
+                chunk_state::of(word),
+                chunk_state::UNUSED | chunk_state::CLOSED
+            );
+        // In a window that was another stream's before, whatever it says is old.
+        let turn = if is_own {
+            chunk_state::turn_of(word).wrapping_add(1)
+        } else {
+            1
+        };
+        let claimed = chunk_state::word(self.generation, turn, chunk_state::CLAIMED);
+        let is_claimed = is_free
+            && state
+                .compare_exchange(word, claimed, AcqRel, Relaxed)
+                .is_ok();
+        // Pairs with the fence of the reader, who looks at the state again after it has read.
+        fence(Release);
+        is_claimed
+    }
+
+    /// Gives the memory of chunks back to the machine that were read: those with a lower [`ChunkHeader::closing`]. For the
+    /// stream's reader.
+    pub(crate) fn release_read(&self, consumed: u64) {
+        for _ in 0..RELEASED_AT_ONCE {
+            let Some(ordinal) = self.closed().pop(|closing| closing < consumed) else {
+                return;
+            };
+            let claimed = self
+                .chunk_ref(ordinal)
+                .filter(|chunk_ref| self.claim(chunk_ref));
+            let Some(chunk_ref) = claimed else { return };
+            mapping::release(chunk_ref.base, chunk_ref.bytes);
+            if !chunk_ref.change(self.generation, chunk_state::CLAIMED, chunk_state::UNUSED) {
+                return;
+            }
+            self.released().push(ordinal);
+        }
+    }
+
+    /// A chunk that was claimed goes back to those that are free.
+    fn put_back(&self, chunk_ref: &ChunkRef<'a>) {
+        chunk_ref.header.first.store(0, Relaxed);
+        if let Some(chunk) = chunk_ref.chunk() {
+            chunk.clear(chunk_ref.ordinal, 0);
+        }
+        if chunk_ref.change(self.generation, chunk_state::CLAIMED, chunk_state::CLOSED) {
+            self.closed().push(chunk_ref.ordinal);
+        }
+    }
+
+    /// A chunk that was never used, if the stream may have one more.
+    pub(crate) fn take_unused(&self) -> Option<u32> {
+        let control = self.control;
+        let writers = control.writers.load(Relaxed).saturating_add(1);
+        let most = control
+            .chunks_for_size
+            .load(Relaxed)
+            .saturating_add(writers.saturating_mul(2));
+        let may_have = |fresh: u32| (fresh < most).then(|| fresh.checked_add(1)).flatten();
+        // Looked for before it is counted: where the area is used up, nothing is.
+        let next = control.fresh.load(Acquire);
+        may_have(next)?;
+        self.provide_window(self.shape.window_and_index(next).0)?;
+        let ordinal = control.fresh.fetch_update(AcqRel, Acquire, may_have).ok()?;
+        self.provide_window(self.shape.window_and_index(ordinal).0)?;
+        Some(ordinal)
+    }
+
+    /// Makes sure that the stream has its n-th window.
+    fn provide_window(&self, n: usize) -> Option<()> {
+        let entry = self.parts.stream_window(self.slot, n)?;
+        if entry.load(Acquire) != 0 {
+            return Some(());
+        }
+        let index = self.claim_window()?;
+        let plus_one = u32::try_from(index + 1).ok()?;
+        if entry
+            .compare_exchange(0, plus_one, AcqRel, Acquire)
+            .is_err()
+            && let Some(word) = self.parts.window(index)
+        {
+            // Another thread was faster.
+            word.store(0, Release);
+        }
+        Some(())
+    }
+
+    fn claim_window(&self) -> Option<usize> {
+        let own = window::word(self.generation);
+        let index = (0..self.windows.count().min(WINDOW_SLOTS)).find(|index| {
+            self.parts.window(*index).is_some_and(|word| {
+                word.load(Relaxed) == 0 && word.compare_exchange(0, own, AcqRel, Relaxed).is_ok()
+            })
+        })?;
+        let count = &self.parts.header().window_count;
+        count.fetch_max(u32::try_from(index + 1).unwrap_or(0), Release);
+        Some(index)
+    }
+
+    /// A chunk that was claimed is this thread's from now on.
+    fn begin(
+        &self,
+        chunk_ref: &ChunkRef<'a>,
+        identity: Identity,
+        is_restartable: bool,
+        (chain, first): (u32, u64),
+    ) {
+        let header = chunk_ref.header;
+        header.chain.store(chain, Relaxed);
+        header.first.store(first, Relaxed);
+        header.refused.store(0, Relaxed);
+        header.restartable.store(is_restartable.into(), Relaxed);
+        self.name_writer(chunk_ref, identity);
+        let opened = self.control.changes.fetch_add(1, AcqRel);
+        if let Some(chunk) = chunk_ref.chunk() {
+            chunk.clear(chunk_ref.ordinal, opened);
+            chunk.write_identity(EventTypeId(IDENTITY_RECORD), &identity.to_bytes());
+        }
+        let turn = chunk_state::turn_of(header.state.load(Relaxed));
+        let open = chunk_state::word(self.generation, turn, chunk_state::OPEN);
+        self.control.writers.fetch_add(1, Relaxed);
+        header.state.store(open, Release);
+        self.control.changes.fetch_add(1, Release);
+    }
+
+    /// Says whose the chunk is. It is not open: nobody has it but who says so.
+    fn name_writer(&self, chunk_ref: &ChunkRef<'a>, identity: Identity) {
+        let changes = self.control.changes.fetch_add(1, AcqRel);
+        if let Some(chunk) = chunk_ref.chunk() {
+            chunk.set_home(identity.home, changes);
+        }
+        let thread = &chunk_ref.header.thread;
+        thread.store(identity.thread_word(), Release);
+    }
+
+    /// A chunk of an ended thread is this thread's from now on.
+    fn go_on(&self, chunk_ref: &ChunkRef<'a>, identity: Identity, is_restartable: bool) {
+        let header = chunk_ref.header;
+        header.restartable.store(is_restartable.into(), Relaxed);
+        if let Some(chunk) = chunk_ref.chunk() {
+            chunk.write_identity(EventTypeId(IDENTITY_RECORD), &identity.to_bytes());
+        }
+        self.control.changes.fetch_add(1, Release);
+    }
+
+    /// Closes a chunk of this thread's. Gives its chain back, which has none now, and the chain's events up to here: the
+    /// chunk may be anybody's as soon as it is closed, and say something else.
+    fn close(&self, chunk_ref: &ChunkRef<'a>) -> (u32, u64) {
+        let chain = chunk_ref.header.chain.load(Relaxed);
+        let events = chunk_ref.events_of_chain();
+        if let Some(chain) = self.parts.chain(chain) {
+            chain.closed.store(events, Release);
+            // It may go on in another chunk without having been in a list: see `stranded`.
+            links::touch(&chain.link);
+        }
+        if chunk_ref.change(self.generation, chunk_state::OPEN, chunk_state::CLOSED) {
+            self.control.writers.fetch_sub(1, Relaxed);
+            self.closed().push(chunk_ref.ordinal);
+            self.control.changes.fetch_add(1, Release);
+        }
+        (chain, events)
+    }
+
+    pub(crate) fn take_chain(&self) -> Option<u32> {
+        if let Some(chain) = self.free_chains().pop() {
+            return Some(chain);
+        }
+        let count = &self.parts.header().chain_count;
+        // Those of streams that have ended are used again. One that was just counted is anybody's as well, until it is
+        // taken.
+        let used = count
+            .load(Acquire)
+            .min(u32::try_from(CHAIN_SLOTS).unwrap_or(0));
+        let free = (0..used).find(|index| self.claim_chain(*index));
+        if free.is_some() {
+            return free;
+        }
+        let more = |count: u32| (usize::try_from(count).ok()? < CHAIN_SLOTS).then(|| count + 1);
+        std::iter::from_fn(|| count.fetch_update(AcqRel, Acquire, more).ok())
+            .take(AT_ONCE)
+            .find(|index| self.claim_chain(*index))
+    }
+
+    fn claim_chain(&self, index: u32) -> bool {
+        self.parts.chain(index).is_some_and(|chain| {
+            chain.generation.load(Relaxed) == 0
+                && chain
+                    .generation
+                    .compare_exchange(0, self.generation, AcqRel, Relaxed)
+                    .is_ok()
+        })
+    }
+
+    fn put_chain_back(&self, chain: u32) {
+        self.free_chains().push(chain);
+    }
+}
+
+impl<W: Windows> Links for Pool<'_, W> {
+    fn link(&self, index: u32) -> Option<&AtomicU64> {
+        self.chunk_ref(index)
+            .map(|chunk_ref| &chunk_ref.header.next)
+    }
+
+    fn order(&self, index: u32) -> Option<&AtomicU64> {
+        self.chunk_ref(index)
+            .map(|chunk_ref| &chunk_ref.header.closing)
+    }
+}
+
+/// The chains without a chunk.
+pub(crate) struct ChainCursors<'a>(Parts<'a>);
+
+impl Links for ChainCursors<'_> {
+    fn link(&self, index: u32) -> Option<&AtomicU64> {
+        self.0.chain(index).map(|chain| &chain.link)
+    }
+
+    /// ChainCursors are only stacked.
+    fn order(&self, _index: u32) -> Option<&AtomicU64> {
+        None
+    }
+}

@@ -1,0 +1,161 @@
+//! A record as words: see [`RECORD_HEADER_BYTES`].
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use tracer_common::area::RECORD_HEADER_BYTES;
+use tracer_common::event_type::EventTypeId;
+
+use super::atomics::AtomicU64;
+
+/// Bytes of a word.
+pub(super) const WORD: u64 = 8;
+/// Bytes of a record's head.
+pub(crate) const HEAD: u64 = RECORD_HEADER_BYTES as u64;
+/// Bits of an address in the second word of a record; above them stands the CPU plus one.
+const ADDRESS_BITS: u32 = 48;
+/// Set in the event type's 16 bits when the data was cut.
+const CUT: u64 = 0x8000;
+
+/// Bytes that a record with this much data takes in a chunk.
+#[inline(always)]
+pub(super) const fn record_bytes(data_length: u64) -> u64 {
+    // `next_multiple_of` for what is far from the end of the numbers: lengths have 16 bits.
+    HEAD + ((data_length + (WORD - 1)) & !(WORD - 1))
+}
+
+/// What a trace point says.
+#[derive(Clone, Copy)]
+pub(crate) struct Emission<'a> {
+    pub(crate) event_type: EventTypeId,
+    /// Address of the trace point.
+    pub(crate) address: u64,
+    /// What is kept of the data: at most `MAX_DATA_BYTES`.
+    pub(crate) data: &'a [u8],
+    pub(crate) is_cut: bool,
+}
+
+impl Emission<'_> {
+    /// The second word of the record. It lacks the CPU.
+    #[inline(always)]
+    pub(crate) fn second_word(&self) -> u64 {
+        self.address & ((1 << ADDRESS_BITS) - 1)
+    }
+
+    /// The third word of the record.
+    #[inline(always)]
+    pub(crate) fn third_word(&self) -> u64 {
+        let cut = if self.is_cut { CUT } else { 0 };
+        (u64::from(self.event_type.0) | cut) << 32 | (self.data.len() as u64) << 48
+    }
+}
+
+/// The CPU plus one, or 0, where the second word of a record has it.
+#[inline(always)]
+pub(super) fn cpu_bits(cpu_plus_one: u16) -> u64 {
+    u64::from(cpu_plus_one) << ADDRESS_BITS
+}
+
+/// Writes data into as many words as it needs, the last filled up with zeros. There are as many.
+#[inline(always)]
+pub(super) fn put_data(mut places: &[AtomicU64], data: &[u8]) {
+    let (fours, data) = data.as_chunks::<32>();
+    for four in fours {
+        let Some((first, others)) = places.split_first_chunk::<4>() else {
+            return;
+        };
+        let (words, _none) = four.as_chunks::<8>();
+        for (place, word) in first.iter().zip(words) {
+            place.store(u64::from_ne_bytes(*word), Relaxed);
+        }
+        places = others;
+    }
+    let (words, rest) = data.as_chunks::<8>();
+    for word in words {
+        let Some((place, others)) = places.split_first() else {
+            return;
+        };
+        place.store(u64::from_ne_bytes(*word), Relaxed);
+        places = others;
+    }
+    if !rest.is_empty()
+        && let Some(place) = places.first()
+    {
+        place.store(last_word(rest), Relaxed);
+    }
+}
+
+/// Fewer bytes than a word has, filled up with zeros.
+#[inline(always)]
+pub(crate) fn last_word(rest: &[u8]) -> u64 {
+    u64::from_ne_bytes(part_of_word(rest).to_le_bytes())
+}
+
+/// One to seven bytes as the low bytes of a word. Two loads that overlap, and no call: a trace point
+/// does this.
+#[inline(always)]
+fn part_of_word(bytes: &[u8]) -> u64 {
+    let shift = |width: usize| (bytes.len() - width) * 8;
+    if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return u64::from(u32::from_le_bytes(*low))
+            | u64::from(u32::from_le_bytes(*high)) << shift(4);
+    }
+    if let (Some(low), Some(high)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return u64::from(u16::from_le_bytes(*low))
+            | u64::from(u16::from_le_bytes(*high)) << shift(2);
+    }
+    bytes.first().map_or(0, |byte| u64::from(*byte))
+}
+
+/// How much data a record has, by its third word.
+#[inline(always)]
+pub(super) fn data_length(word2: u64) -> u64 {
+    word2 >> 48
+}
+
+/// The event type in the third word, and whether the data was cut.
+pub(super) fn event_type(third: u64) -> (EventTypeId, bool) {
+    let bits = (third >> 32) & 0xffff;
+    let number = u32::try_from(bits & !CUT).unwrap_or(0);
+    (EventTypeId(number), bits & CUT != 0)
+}
+
+/// The trace point's address in the second word, and the CPU.
+pub(super) fn place(second: u64) -> (u64, Option<u32>) {
+    let cpu = u32::try_from(second >> ADDRESS_BITS).ok();
+    (
+        second & ((1 << ADDRESS_BITS) - 1),
+        cpu.and_then(|cpu| cpu.checked_sub(1)),
+    )
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_word_is_its_low_bytes() {
+        let bytes = [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77];
+
+        for length in 0..=bytes.len() {
+            let mut whole = [0; 8];
+            whole[..length].copy_from_slice(&bytes[..length]);
+            assert_eq!(part_of_word(&bytes[..length]), u64::from_le_bytes(whole));
+        }
+    }
+
+    #[test]
+    fn a_head_says_what_it_was_made_from() {
+        let emission = Emission {
+            event_type: EventTypeId(1279),
+            address: 0x7fff_1234_5678,
+            data: &[0; 9],
+            is_cut: true,
+        };
+        let second = emission.second_word() | cpu_bits(65_535);
+        let third = emission.third_word();
+
+        assert_eq!(place(second), (0x7fff_1234_5678, Some(65_534)));
+        assert_eq!(event_type(third), (EventTypeId(1279), true));
+        assert_eq!((data_length(third), third & 0xffff_ffff), (9, 0));
+    }
+}

@@ -1,0 +1,146 @@
+//! Chunks that their threads have left open for good: in a process that was killed, that ended without the C library, or that
+//! runs another program now.
+//!
+//! Nobody else would ever go on in such a chunk, and the pool would grow by one with each. So the stream's reader leaves it to
+//! whoever needs one, as its thread would have done. That needs a proof: a chunk in two hands would be torn.
+//!
+//! A chunk is abandoned if it is open and names a thread of this process's pid namespace of which there is none now, or one
+//! of whose number another program has named itself since in another chunk: then the thread's process has that program
+//! now, or it has ended, and its number is another's.
+//!
+//! The chunk's state alone does not tell that: between our look at it and our look for the thread, the thread may have left it,
+//! and another one may go on in it. But who leaves a chunk counts a change before anybody can go on there, and who
+//! goes on names itself before the chunk is open. If nothing was counted between our first look and our last, and all
+//! that we look at is the same, nobody has left it, and nobody is there who could.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use tracer_common::area::{chunk_state, home};
+
+use super::look::Slice;
+use crate::discover::liveness::is_gone;
+use crate::discover::reader_windows::AreaWindows;
+use crate::layout::chunk_ref::ChunkRef;
+use crate::layout::identity::thread_of;
+use crate::layout::pool::Pool;
+use crate::system::pids::own_pid_namespace;
+
+/// So many chunks may have a writer before it is asked who that is.
+const FIRST_LOOK: usize = 16;
+
+/// Threads that are looked for at once, each with a system call.
+const AT_ONCE: usize = 1024;
+
+/// When to look for abandoned chunks, and which of them next.
+#[derive(Debug)]
+pub(crate) struct Abandoned {
+    /// Chunks with a writer at which it is time for another look: twice as many as there were after the last one.
+    due_at: usize,
+    /// How many of the open chunks were looked at, of those that are to be looked at.
+    looked_at: usize,
+    /// The pid namespace of this process, once it was asked for; 0 where it is not known.
+    namespace: Option<u32>,
+}
+
+/// Whose an open chunk is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Owner {
+    state: u64,
+    thread: u64,
+    home: u64,
+    named: u64,
+}
+
+impl Abandoned {
+    /// Has not looked yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            due_at: FIRST_LOOK,
+            looked_at: 0,
+            namespace: None,
+        }
+    }
+
+    /// The pid namespace of this process; 0 where it is not known.
+    pub(super) fn namespace(&mut self) -> u32 {
+        let ask = || u32::try_from(own_pid_namespace()).unwrap_or(0);
+        *self.namespace.get_or_insert_with(ask)
+    }
+
+    /// Leaves the abandoned ones among these chunks, all that are open, to others; if it is time to look for them. Where `slice` does not suffice to look
+    /// at all of them nothing is done: a hostile process may have them in thousands of windows.
+    pub(crate) fn leave_to_others(
+        &mut self,
+        pool: &Pool<'_, AreaWindows<'_>>,
+        ordinals: impl Iterator<Item = u32>,
+        slice: &Slice,
+    ) {
+        let writers = || usize::try_from(pool.control.writers.load(Relaxed)).unwrap_or(0);
+        if writers() < self.due_at && self.looked_at == 0 {
+            return;
+        }
+        let namespace = self.namespace();
+        if namespace == 0 {
+            return;
+        }
+        let open: Vec<_> = ordinals
+            .take_while(|_| !slice.is_spent())
+            .filter_map(|ordinal| pool.chunk_ref(ordinal))
+            .filter_map(|place| Some((place, owner(pool, &place, namespace)?)))
+            .collect();
+        if slice.is_spent() {
+            return;
+        }
+        let mut latest = HashMap::new();
+        for (_, owner) in &open {
+            let known = latest.entry(owner.thread).or_insert(*owner);
+            if owner.named > known.named {
+                *known = *owner;
+            }
+        }
+        let is_replaced = |owner: &Owner| {
+            latest
+                .get(&owner.thread)
+                .is_some_and(|latest| latest.named > owner.named && latest.home != owner.home)
+        };
+        for (place, owner) in open.iter().skip(self.looked_at).take(AT_ONCE) {
+            leave(pool, place, owner, is_replaced(owner));
+        }
+        self.looked_at += AT_ONCE;
+        if self.looked_at >= open.len() {
+            self.looked_at = 0;
+            self.due_at = FIRST_LOOK.max(writers().saturating_mul(2));
+        }
+    }
+}
+
+/// Whose the chunk is, if it is open and its thread's numbers count in this pid namespace.
+fn owner(pool: &Pool<'_, AreaWindows<'_>>, place: &ChunkRef<'_>, namespace: u32) -> Option<Owner> {
+    let state = place.header.state.load(Acquire);
+    let thread = place.header.thread.load(Acquire);
+    let (home, named) = place.chunk()?.untrusted_home();
+    let is_open = chunk_state::of(state) == chunk_state::OPEN
+        && chunk_state::generation_of(state) == pool.generation;
+    (is_open && home::namespace_of(home) == namespace).then_some(Owner {
+        state,
+        thread,
+        home,
+        named,
+    })
+}
+
+/// Leaves a chunk to others, if it is abandoned by its owner. `is_replaced` says whether another program has named itself so since.
+fn leave(pool: &Pool<'_, AreaWindows<'_>>, place: &ChunkRef<'_>, known: &Owner, is_replaced: bool) {
+    let changes = pool.control.changes.load(Acquire);
+    let is_same =
+        || owner(pool, place, home::namespace_of(known.home)).is_some_and(|now| now == *known);
+    let (_, tid) = thread_of(known.thread);
+    let is_abandoned = is_same()
+        && (is_replaced || is_gone(tid))
+        && is_same()
+        && pool.control.changes.load(Acquire) == changes;
+    if is_abandoned {
+        pool.end(place);
+    }
+}

@@ -1,0 +1,142 @@
+//! The time that a controller takes to give the memory of ended streams back, in areas of other processes.
+//!
+//! It is the emitting program's memory. A hostile program may say that a stream has thousands of windows, in each of thousands of areas: a tracer that is told
+//! to end has no time for all of those. What is left is given back by whoever opens a stream in the area next.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::spent::Spent;
+use crate::discover::find::Area;
+
+/// For one stream, where its user has taken all that there is for it.
+const LEAST: Duration = Duration::from_millis(2);
+
+/// For all streams in areas of one user: what some hundred streams of 16 MiB take.
+const OF_USER: Duration = Duration::from_millis(100);
+
+/// For all streams of all users.
+const OF_ALL: Duration = Duration::from_millis(200);
+
+/// What was taken counts for so many times as long: who ends streams all the time has a tenth of it for that.
+const COUNTS_FOR: u32 = 10;
+
+/// What was taken so far.
+static TAKEN: Mutex<Option<Taken>> = Mutex::new(None);
+
+#[derive(Default)]
+struct Taken {
+    by_all: Spent<COUNTS_FOR>,
+    by_user: HashMap<u32, Spent<COUNTS_FOR>>,
+}
+
+impl Taken {
+    /// How long the next stream of this user may take.
+    fn left(&self, owner: u32, now: Instant) -> Duration {
+        let by_user = self.by_user.get(&owner).copied().unwrap_or_default();
+        let of_user = OF_USER.saturating_sub(by_user.at(now)).max(LEAST);
+        of_user.min(OF_ALL.saturating_sub(self.by_all.at(now)))
+    }
+
+    fn add(&mut self, owner: u32, time: Duration, now: Instant) {
+        self.by_all.add(time, now);
+        self.by_user.entry(owner).or_default().add(time, now);
+        self.by_user.retain(|_, spent| !spent.at(now).is_zero());
+    }
+}
+
+/// The time for one stream.
+pub(super) struct Allowance {
+    /// `None`: it is an area of this process's own.
+    of_other: Option<OfOther>,
+}
+
+struct OfOther {
+    owner: u32,
+    begin: Instant,
+    end: Instant,
+}
+
+impl Allowance {
+    /// From now on, for a stream that its own controller ends.
+    pub(super) fn begin(area: &Area) -> Self {
+        Self::of_at_least(area, Duration::ZERO)
+    }
+
+    /// From now on, for a stream that was left to the area's next controller: sooner or later all of it has to be given back.
+    pub(super) fn begin_for_left(area: &Area) -> Self {
+        Self::of_at_least(area, LEAST)
+    }
+
+    fn of_at_least(area: &Area, least: Duration) -> Self {
+        let of_other = (!area.is_own()).then(|| {
+            let (owner, begin) = (area.owner(), Instant::now());
+            let time = with_taken(|taken| taken.left(owner, begin));
+            let end = begin + time.max(least);
+            OfOther { owner, begin, end }
+        });
+        Self { of_other }
+    }
+
+    pub(super) fn is_spent(&self) -> bool {
+        let of_other = self.of_other.as_ref();
+        of_other.is_some_and(|of_other| Instant::now() >= of_other.end)
+    }
+}
+
+impl Drop for Allowance {
+    fn drop(&mut self) {
+        if let Some(OfOther { owner, begin, .. }) = self.of_other {
+            let now = Instant::now();
+            with_taken(|taken| taken.add(owner, now.saturating_duration_since(begin), now));
+        }
+    }
+}
+
+fn with_taken<T>(look: impl FnOnce(&mut Taken) -> T) -> T {
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    look(taken.get_or_insert_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_taken_all_gets_the_least() {
+        let now = Instant::now();
+        let mut taken = Taken::default();
+        assert_eq!(taken.left(7, now), OF_USER);
+        taken.add(7, OF_USER / 4, now);
+        assert_eq!(taken.left(7, now), OF_USER / 4 * 3);
+        taken.add(7, OF_USER, now);
+        assert_eq!(taken.left(7, now), LEAST);
+        assert_eq!(taken.left(8, now), OF_ALL - OF_USER / 4 * 5, "another user");
+    }
+
+    #[test]
+    fn all_users_together_do_not_hold_a_tracer_up() {
+        let now = Instant::now();
+        let mut taken = Taken::default();
+        let mut in_all = Duration::ZERO;
+        for stream in 0..10_000 {
+            let time = taken.left(stream % 100, now);
+            taken.add(stream % 100, time, now);
+            in_all += time;
+        }
+        assert_eq!(in_all, OF_ALL);
+    }
+
+    #[test]
+    fn what_was_taken_is_forgotten() {
+        let now = Instant::now();
+        let mut taken = Taken::default();
+        taken.add(7, OF_ALL, now);
+        assert_eq!(taken.left(7, now), Duration::ZERO);
+        let later = now + OF_ALL * COUNTS_FOR;
+        assert_eq!(taken.left(7, later), OF_USER);
+        taken.add(8, LEAST, later);
+        assert_eq!(taken.by_user.len(), 1);
+    }
+}

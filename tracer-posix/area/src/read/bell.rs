@@ -1,0 +1,203 @@
+//! Waking a reader that waits for signals as well: a thread sleeps on the stream's word for it, and makes a descriptor
+//! readable.
+//!
+//! A reader in C may be interrupted by a signal at any moment, and has to notice; only a call that waits for descriptors lets
+//! signals through and sleeps in one step. A trace point can only wake who sleeps on a word. So there is a thread in
+//! between, for each stream whose reader ever had to sleep; it ends with the stream.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::layout::wake;
+use crate::system::descriptor::Identity;
+use crate::system::signals::HeldBack;
+use tracer_engine::source::WaitingWord;
+
+/// The reader of one stream sleeps here.
+#[derive(Debug)]
+pub struct Bell {
+    word: Box<dyn WaitingWord>,
+    pipe: Pipe,
+    is_ending: AtomicBool,
+    has_sleeper: AtomicBool,
+}
+
+/// What can be read once the bell has rung. Never closed: another thread may be about to sleep on it, and
+/// would sleep on what the program opens under its number.
+#[derive(Clone, Copy, Debug)]
+struct Pipe {
+    reading: RawFd,
+    writing: RawFd,
+    /// The program may close them, and open something else under their numbers.
+    identity: Identity,
+}
+
+/// Pipes of bells of streams that have ended.
+static FREE: Mutex<Vec<Pipe>> = Mutex::new(Vec::new());
+
+/// Those of them that still ring: a thread is about to sleep there, or has just been woken, and gives it back.
+static RINGING: Mutex<Vec<Pipe>> = Mutex::new(Vec::new());
+
+/// A thread that does not need more.
+const STACK_BYTES: usize = 64 << 10;
+
+impl Bell {
+    /// Hangs a bell up for the stream with this word.
+    ///
+    /// # Errors
+    ///
+    /// No descriptor or no thread can be had.
+    pub fn new(word: Box<dyn WaitingWord>) -> io::Result<Arc<Self>> {
+        let bell = Arc::new(Self {
+            word,
+            pipe: Pipe::free_or_new()?,
+            is_ending: AtomicBool::new(false),
+            has_sleeper: AtomicBool::new(false),
+        });
+        let ringer = Arc::clone(&bell);
+        // From before the reader sleeps: the thread begins when it gets its turn.
+        let known = wake::wakings(bell.word.word());
+        // The program's handlers run in threads of its own.
+        let held = HeldBack::new();
+        let started = std::thread::Builder::new()
+            .name("posix-trace".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || ringer.ring_when_woken(known));
+        held.let_through();
+        started.map(|_detached| bell)
+    }
+
+    /// Makes the calling thread the one that sleeps here; `false` where another one does.
+    pub fn take(&self) -> bool {
+        !self.has_sleeper.swap(true, AcqRel)
+    }
+
+    /// It sleeps no more.
+    pub fn leave(&self) {
+        self.pipe.empty();
+        self.has_sleeper.store(false, Release);
+    }
+
+    /// What becomes readable when the bell rings; `None` where the program has closed it.
+    pub fn file(&self) -> Option<RawFd> {
+        self.pipe.is(self.pipe.reading).then_some(self.pipe.reading)
+    }
+
+    /// Wakes who sleeps here.
+    pub fn ring(&self) {
+        self.pipe.fill();
+    }
+
+    fn ring_when_woken(&self, mut known: u32) {
+        while !self.is_ending.load(Acquire) {
+            let wakings = wake::sleep_until_woken(self.word.word(), known);
+            if wakings != known {
+                known = wakings;
+                self.ring();
+            }
+        }
+    }
+
+    /// The stream has ended: nobody goes to sleep here any more, whoever does is woken, and the thread ends.
+    pub fn end(&self) {
+        self.is_ending.store(true, Release);
+        // It may be about to sleep: on another value than it has looked at.
+        wake::count_waking(self.word.word());
+        wake::wake_whoever_sleeps(self.word.word());
+        if self.has_sleeper.load(Acquire) {
+            self.ring();
+            keep(&RINGING, self.pipe);
+        } else {
+            keep(&FREE, self.pipe);
+        }
+    }
+
+    /// The thread that slept at this descriptor has been woken, and its stream is not there any more.
+    pub fn give_back(file: RawFd) {
+        let pipe = kept(&RINGING).and_then(|mut ringing| {
+            let index = ringing.iter().position(|pipe| pipe.reading == file)?;
+            Some(ringing.swap_remove(index))
+        });
+        if let Some(pipe) = pipe {
+            pipe.empty();
+            keep(&FREE, pipe);
+        }
+    }
+}
+
+fn keep(list: &'static Mutex<Vec<Pipe>>, pipe: Pipe) {
+    if let Some(mut list) = kept(list) {
+        list.push(pipe);
+    }
+}
+
+/// Nobody waits for it: in a forked child it may be locked for ever.
+fn kept(list: &'static Mutex<Vec<Pipe>>) -> Option<MutexGuard<'static, Vec<Pipe>>> {
+    list.try_lock().ok()
+}
+
+impl Pipe {
+    fn free_or_new() -> io::Result<Self> {
+        let left = kept(&FREE).and_then(|mut free| free.pop());
+        match left {
+            Some(pipe) if pipe.is(pipe.reading) && pipe.is(pipe.writing) => {
+                pipe.empty();
+                Ok(pipe)
+            }
+            _ => Self::new(),
+        }
+    }
+
+    fn new() -> io::Result<Self> {
+        let mut ends = [-1; 2];
+        // SAFETY: a place for two numbers.
+        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let [reading, writing] = ends.map(out_of_the_way);
+        Ok(Self {
+            reading,
+            writing,
+            identity: Identity::of(reading)?,
+        })
+    }
+
+    /// Whether this number still is one of its ends.
+    fn is(self, end: RawFd) -> bool {
+        Identity::of(end).is_ok_and(|now| now == self.identity)
+    }
+
+    fn fill(self) {
+        if self.is(self.writing) {
+            // SAFETY: one byte; it does not wait, and a pipe that is full has been filled before.
+            unsafe { libc::write(self.writing, [0_u8].as_ptr().cast(), 1) };
+        }
+    }
+
+    fn empty(self) {
+        let mut bytes = [0_u8; 64];
+        while self.is(self.reading) {
+            // SAFETY: a place for so many bytes; it does not wait.
+            let read = unsafe { libc::read(self.reading, bytes.as_mut_ptr().cast(), bytes.len()) };
+            if usize::try_from(read) != Ok(bytes.len()) {
+                return;
+            }
+        }
+    }
+}
+
+/// The same at a high number, where that can be: the program counts on getting the lowest ones.
+fn out_of_the_way(low: RawFd) -> RawFd {
+    const HIGH: RawFd = 512;
+    // SAFETY: takes no pointers.
+    let high = unsafe { libc::fcntl(low, libc::F_DUPFD_CLOEXEC, HIGH) };
+    if high < 0 {
+        return low;
+    }
+    // SAFETY: just opened, and nobody else's.
+    unsafe { libc::close(low) };
+    high
+}

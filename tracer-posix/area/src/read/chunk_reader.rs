@@ -1,0 +1,318 @@
+//! Reading one chunk, and what is known of it and of its chain.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::fence;
+use std::time::{Duration, Instant};
+
+use tracer_common::area::IDENTITY_RECORD;
+
+use super::round::{Stand, turn};
+use super::type_numbers::TypeNumbers;
+use crate::discover::reader_windows::AreaWindows;
+use crate::layout::chunk::{Cursor, Found, Head, UntrustedRecord};
+use crate::layout::identity::Identity;
+use crate::layout::pool::Pool;
+use crate::layout::ticks::TickClock;
+use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::source::{Batch, Loss, LossCause};
+
+/// How long a thread amid an emission holds the watermark up, where it cannot be made to begin anew. A thread that was
+/// stopped there must not hold the whole stream up; an emission takes nanoseconds.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Looks at a thread's mark before it is left for the next round.
+const LOOKS: usize = 200;
+
+/// Where the reading of one chunk is.
+#[derive(Debug)]
+pub(super) struct ChunkCursor {
+    pub(super) turn: u64,
+    pub(super) cursor: Cursor,
+    /// Events that were read or given up.
+    pub(super) events: u64,
+    /// Refused events that were told.
+    pub(super) refused: u64,
+    pub(super) identity: Identity,
+    /// Nothing older than this can come from it, in ticks.
+    pub(super) settled: u64,
+    /// The mark that was found set, and since when.
+    pub(super) stuck: Option<Stuck>,
+}
+
+/// A mark that was found set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stuck {
+    pub(super) begun: Head,
+    pub(super) since: Instant,
+    /// The time of the round that has found it.
+    pub(super) round: u64,
+}
+
+/// Where the reading of one chain is.
+#[derive(Debug)]
+pub(super) struct ChainCursor {
+    /// Events that were read or told to be lost.
+    pub(super) accounted: u64,
+    pub(super) last_time: MonotonicNs,
+    /// By when events had got lost that are missing before the next one.
+    gap: Option<MonotonicNs>,
+}
+
+impl ChainCursor {
+    pub(super) fn new(last_time: MonotonicNs) -> Self {
+        Self {
+            accounted: 0,
+            last_time,
+            gap: None,
+        }
+    }
+
+    /// How many events of the chain are missing before the one with this number.
+    fn missing_before(&self, number: u64) -> u64 {
+        let missing = number.wrapping_sub(self.accounted);
+        // A number that is less than what was accounted for already makes this "negative".
+        if missing > u64::MAX / 2 { 0 } else { missing }
+    }
+
+    /// All events of the chain up to this number were read, or are lost.
+    pub(super) fn account_up_to(&mut self, events: u64, cause: LossCause, batch: &mut Batch<'_>) {
+        let lost = self.missing_before(events);
+        if lost == 0 {
+            return;
+        }
+        self.accounted = events;
+        // Before the next one, whenever that is.
+        self.gap = Some(MonotonicNs(u64::MAX));
+        batch.lose(Loss {
+            cause,
+            count: lost,
+            since: self.last_time,
+        });
+    }
+}
+
+impl ChunkCursor {
+    pub(super) fn new(turn: u64, settled: u64) -> Self {
+        Self {
+            turn,
+            cursor: Cursor::START,
+            events: 0,
+            refused: 0,
+            identity: Identity::default(),
+            settled,
+            stuck: None,
+        }
+    }
+
+    /// Finds out up to which time everything is in the chunk. A thread that has been amid a record for too long is not
+    /// waited for, nor is one that is no more.
+    pub(super) fn settle(
+        &mut self,
+        now: u64,
+        under_way: impl Fn() -> Option<Head>,
+        has_ended: impl Fn() -> bool,
+    ) {
+        for _ in 0..LOOKS {
+            let Some(begun) = under_way() else {
+                self.stuck = None;
+                self.settled = now;
+                return;
+            };
+            match self.stuck {
+                // Another record than the one that was found under way: it was begun after that round.
+                Some(earlier) if earlier.begun != begun => {
+                    self.settled = self.settled.max(earlier.round);
+                    self.stuck = None;
+                }
+                Some(earlier) if earlier.since.elapsed() > PATIENCE => {
+                    self.settled = now;
+                    return;
+                }
+                Some(_) => {}
+                None => {
+                    self.stuck = Some(Stuck {
+                        begun,
+                        since: Instant::now(),
+                        round: now,
+                    });
+                }
+            }
+            std::hint::spin_loop();
+        }
+        if has_ended() {
+            self.settled = now;
+        }
+    }
+}
+
+/// What reading a chunk needs beside the chunk.
+pub(super) struct Reader<'a, 'b> {
+    pub(super) pool: &'a Pool<'b, AreaWindows<'b>>,
+    pub(super) clock: &'a TickClock,
+    pub(super) types: &'a mut TypeNumbers,
+    pub(super) cause: LossCause,
+}
+
+impl Reader<'_, '_> {
+    /// Reads so many bytes of a chunk, or a little more, but not further than it stands. `false` if it is not there any more.
+    pub(super) fn read(
+        &mut self,
+        known: &mut ChunkCursor,
+        chain: &mut ChainCursor,
+        stand: &Stand,
+        bytes: u64,
+        batch: &mut Batch<'_>,
+    ) -> bool {
+        let Some(place) = self.pool.chunk_ref(stand.present.ordinal) else {
+            return false;
+        };
+        let Some(chunk) = place.chunk() else {
+            return false;
+        };
+        let mark = batch.mark();
+        let is_first = known.events == 0 && known.refused == 0;
+        if is_first && chain.missing_before(stand.present.first) > 0 {
+            chain.gap = Some(MonotonicNs(u64::MAX));
+        }
+        let mut read = Read {
+            cursor: known.cursor,
+            identity: known.identity,
+            last_time: chain.last_time,
+            gap: chain.gap,
+            events: 0,
+            damaged: 0,
+        };
+        let mut data = Vec::new();
+        while known.cursor.bytes_to(read.cursor) < bytes {
+            data.clear();
+            match read.cursor.next(chunk, stand.head, &mut data) {
+                Found::Record(record) => self.take(&record, &data, &mut read, batch),
+                Found::Damage => read.damaged += 1,
+                Found::Nothing => break,
+            }
+        }
+        // Pairs with the fence in `Pool::claim`: had any of the words been written over, the chunk's state that we
+        // read now would be another one.
+        fence(Acquire);
+        if turn(place.header.state.load(Relaxed)) != stand.present.turn {
+            // The next chunk of the chain tells how many are lost.
+            batch.go_back(mark);
+            return false;
+        }
+        if is_first {
+            chain.account_up_to(stand.present.first, self.cause, batch);
+        }
+        self.account(known, chain, &read, stand, batch);
+        true
+    }
+
+    pub(super) fn take(
+        &mut self,
+        record: &UntrustedRecord,
+        data: &[u8],
+        read: &mut Read,
+        batch: &mut Batch<'_>,
+    ) {
+        if record.event_type.0 == IDENTITY_RECORD {
+            if let Some(identity) = Identity::from_bytes(data) {
+                read.identity = identity;
+            }
+            return;
+        }
+        read.events += 1;
+        match self.header(record, &read.identity, batch) {
+            Some(mut header) => {
+                // Two readings of the counter without a fence may change places.
+                header.time = header.time.max(read.last_time);
+                read.last_time = header.time;
+                batch.push(header, data);
+                if let Some(until) = read.gap.take() {
+                    batch.mark_gap(until);
+                }
+            }
+            None => read.damaged += 1,
+        }
+    }
+
+    /// Notes what was read of a chunk, and tells what is missing there.
+    pub(super) fn account(
+        &self,
+        known: &mut ChunkCursor,
+        chain: &mut ChainCursor,
+        read: &Read,
+        stand: &Stand,
+        batch: &mut Batch<'_>,
+    ) {
+        let mut lose = |cause, count| {
+            batch.lose(Loss {
+                cause,
+                count,
+                since: read.last_time,
+            });
+        };
+        lose(LossCause::Damaged, read.damaged);
+        // What was refused came after all that is in the chunk.
+        let refused = if read.cursor.is_at(stand.head) {
+            stand.refused.wrapping_sub(known.refused)
+        } else {
+            0
+        };
+        // What a target says of itself may be nonsense; that it takes events back is.
+        let refused = if refused > u64::MAX / 2 { 0 } else { refused };
+        lose(self.cause, refused);
+        known.refused = known.refused.wrapping_add(refused);
+        known.cursor = read.cursor;
+        known.identity = read.identity;
+        known.events += read.events;
+        chain.last_time = read.last_time;
+        // What was refused was counted before the clock was looked at last.
+        chain.gap = if refused > 0 {
+            Some(self.clock.newest())
+        } else {
+            read.gap
+        };
+        chain.accounted = chain
+            .accounted
+            .wrapping_add(read.events)
+            .wrapping_add(refused);
+    }
+
+    pub(super) fn header(
+        &mut self,
+        record: &UntrustedRecord,
+        identity: &Identity,
+        batch: &mut Batch<'_>,
+    ) -> Option<EventHeader> {
+        let event_type = self
+            .types
+            .number(self.pool.parts, record.event_type, batch)?;
+        // The anchor was taken after the record was: a later time is one that nobody read.
+        let time = self.clock.time_of(record.ticks).min(self.clock.newest());
+        Some(EventHeader {
+            time,
+            event_type,
+            pid: identity.pid,
+            tid: identity.tid,
+            cpu: record.cpu,
+            thread_id: identity.thread_id,
+            program_address: record.address,
+            truncation: if record.is_cut {
+                Truncation::Record
+            } else {
+                Truncation::None
+            },
+        })
+    }
+}
+
+/// What reading a chunk has brought so far.
+pub(super) struct Read {
+    pub(super) cursor: Cursor,
+    pub(super) identity: Identity,
+    pub(super) last_time: MonotonicNs,
+    /// As [`ChainCursor::gap`].
+    gap: Option<MonotonicNs>,
+    pub(super) events: u64,
+    /// Records that say nonsense.
+    pub(super) damaged: u64,
+}

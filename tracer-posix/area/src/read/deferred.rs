@@ -1,0 +1,305 @@
+//! The source for a target whose area may not be there yet.
+
+use std::ffi::c_int;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use tracer_common::event_type::EventTypeId;
+
+use super::slot::{OpenError, StreamRequest};
+use super::source::AreaSource;
+use crate::discover::find::{Area, FindError};
+use crate::layout::ticks::monotonic_now;
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::source::{Batch, Control, Source, Unread, WaitingWord};
+
+/// How often an area is looked for: a target may load the library at any time.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The user events of one process, from when it has an area.
+#[derive(Debug)]
+pub struct DeferredSource {
+    pid: i32,
+    request: StreamRequest,
+    source: Option<AreaSource>,
+    control: Option<Control>,
+    keeps: Option<usize>,
+    next_look: Instant,
+    /// Whether there may have been events in an area that could not be had.
+    lacks_area: bool,
+    /// The same, since it was last asked.
+    lacked_area: bool,
+}
+
+/// Why a process cannot be traced.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TargetError {
+    /// Its area cannot be had.
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// Its area has no room for another stream.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+impl TargetError {
+    /// The number that the C functions return for it.
+    #[must_use]
+    pub fn error_number(&self) -> c_int {
+        match self {
+            Self::Find(error) => error.error_number(),
+            Self::Open(error) => error.error_number(),
+        }
+    }
+}
+
+impl DeferredSource {
+    /// Opens a stream on process `pid`; one without an area is looked at again and again.
+    ///
+    /// # Errors
+    ///
+    /// See [`TargetError`].
+    pub fn open(pid: i32, request: StreamRequest) -> Result<Self, TargetError> {
+        let area = Area::find(pid)?;
+        Self::open_in(area, pid, request)
+    }
+
+    /// As [`open`](Self::open), for a process of this one's family, whose area is this one's too.
+    ///
+    /// # Errors
+    ///
+    /// See [`TargetError`].
+    pub fn open_own(pid: i32, request: StreamRequest) -> Result<Self, TargetError> {
+        Self::open_in(Area::own(), pid, request)
+    }
+
+    /// As [`open`](Self::open), for a process whose area comes as a file.
+    ///
+    /// # Errors
+    ///
+    /// See [`TargetError`].
+    pub fn open_file(file: OwnedFd, pid: i32, request: StreamRequest) -> Result<Self, TargetError> {
+        let area = Area::of_file(file, pid)?;
+        Self::open_in(Some(area), pid, request)
+    }
+
+    fn open_in(area: Option<Area>, pid: i32, request: StreamRequest) -> Result<Self, TargetError> {
+        let source = area
+            .map(|area| AreaSource::open(area, &request))
+            .transpose()?;
+        let next_look = Instant::now() + INTERVAL;
+        Ok(Self {
+            pid,
+            request,
+            source,
+            control: None,
+            keeps: None,
+            next_look,
+            lacks_area: false,
+            lacked_area: false,
+        })
+    }
+
+    fn look(&mut self) {
+        if self.source.is_some() || Instant::now() < self.next_look {
+            return;
+        }
+        self.next_look = Instant::now() + INTERVAL;
+        match self.find() {
+            Ok(source) => self.source = source,
+            // It never had one, as far as is known.
+            Err(TargetError::Find(FindError::NoSuchProcess { .. })) => {}
+            // It hides its area, has one that is damaged, or no descriptor is left: whether it emits, nobody can tell.
+            Err(_) => (self.lacks_area, self.lacked_area) = (true, true),
+        }
+    }
+
+    fn find(&self) -> Result<Option<AreaSource>, TargetError> {
+        let Some(area) = Area::find(self.pid)? else {
+            return Ok(None);
+        };
+        let mut source = AreaSource::open(area, &self.request)?;
+        if let Some(control) = &self.control {
+            source.control(control);
+        }
+        source.keep_newest(self.keeps);
+        Ok(Some(source))
+    }
+}
+
+impl Source for DeferredSource {
+    fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
+        self.look();
+        match &mut self.source {
+            Some(source) => source.collect(batch),
+            None => monotonic_now(),
+        }
+    }
+
+    fn has_more(&self) -> bool {
+        self.source.as_ref().is_some_and(AreaSource::has_more)
+    }
+
+    fn announce_sleep(&mut self) -> bool {
+        self.source.as_mut().is_some_and(AreaSource::announce_sleep)
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        if let Some(source) = &mut self.source {
+            source.sleep(time);
+        }
+    }
+
+    fn waiting_word(&self) -> Option<Box<dyn WaitingWord>> {
+        self.source.as_ref()?.waiting_word()
+    }
+
+    fn retract_sleep(&mut self) {
+        if let Some(source) = &mut self.source {
+            source.retract_sleep();
+        }
+    }
+
+    fn hold_emitters(&mut self) {
+        if let Some(source) = &mut self.source {
+            source.hold_emitters();
+        }
+    }
+
+    fn keep_newest(&mut self, bytes: Option<usize>) {
+        if let Some(source) = &mut self.source {
+            source.keep_newest(bytes);
+        }
+        self.keeps = bytes;
+    }
+
+    fn begin_anew(&mut self) {
+        if let Some(source) = &mut self.source {
+            source.begin_anew();
+        }
+    }
+
+    fn count_unread(&mut self, until: MonotonicNs, end: Instant, batch: &mut Batch<'_>) -> Unread {
+        let unread = match &mut self.source {
+            Some(source) => source.count_unread(until, end, batch),
+            None => Unread::Nothing,
+        };
+        if self.lacks_area {
+            return Unread::Unknown;
+        }
+        unread
+    }
+
+    fn may_have_lost(&mut self) -> bool {
+        std::mem::take(&mut self.lacked_area)
+    }
+
+    fn memory_needed(&self) -> usize {
+        let source = self.source.as_ref();
+        source.map_or(0, Source::memory_needed)
+    }
+
+    fn control(&mut self, control: &Control) {
+        if let Some(source) = &mut self.source {
+            source.control(control);
+        }
+        self.control = Some(control.clone());
+    }
+
+    fn define_event_type(&mut self, name: &[u8]) -> Option<EventTypeId> {
+        self.source.as_mut()?.define_event_type(name)
+    }
+
+    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
+        if let Some(source) = &mut self.source {
+            source.event_types(tell);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd as _, AsRawFd};
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command, Stdio};
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use tracer_common::area::DATA_OFFSET;
+    use tracer_engine::EventTypes;
+
+    use super::*;
+    use crate::emit::process;
+    use crate::layout::mapping::{self, HIGH_NUMBERS, Mapping, Parts};
+    use crate::read::slot::RingMode;
+
+    /// A process that has this descriptor as well where areas are looked for, until its input ends.
+    fn with_descriptor(file: Option<&OwnedFd>) -> Child {
+        let number = file.map(AsRawFd::as_raw_fd);
+        let mut command = Command::new("cat");
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let put = move || {
+            if let Some(number) = number {
+                // SAFETY: takes numbers only; nobody has that one in a process that is about to run a program.
+                unsafe { libc::dup2(number, HIGH_NUMBERS.start) };
+            }
+            Ok(())
+        };
+        // SAFETY: what runs between fork and exec is one system call, on a descriptor that lives until the child was started.
+        unsafe { command.pre_exec(put) };
+        command.spawn().unwrap()
+    }
+
+    /// An area of a version that nobody knows.
+    fn unreadable_area() -> OwnedFd {
+        let file = mapping::create_file().unwrap();
+        let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET).unwrap();
+        let parts = Parts::new(fixed.words()).unwrap();
+        process::write_header(parts);
+        parts.header().clock.store(77, Relaxed);
+        file
+    }
+
+    /// A stream on a process that had no area when the stream was made: what is said of it after a look, twice, and in the end.
+    fn said_of(pid: i32) -> ([bool; 2], Unread) {
+        let request = StreamRequest {
+            target: Some(pid),
+            inherit: false,
+            is_only_source: true,
+            bytes: 4096,
+            mode: RingMode::OverwriteOldest,
+            max_data: 64,
+            lease: None,
+        };
+        let mut source = DeferredSource::open_in(None, pid, request).unwrap();
+        source.next_look = Instant::now();
+        let mut types = EventTypes::default();
+        let (mut events, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
+        let mut batch = Batch::new(&mut types, &mut events, &mut data, &mut losses);
+        source.collect(&mut batch);
+        let told = [source.may_have_lost(), source.may_have_lost()];
+        let until = monotonic_now();
+        (told, source.count_unread(until, Instant::now(), &mut batch))
+    }
+
+    #[test]
+    fn what_is_in_an_area_that_cannot_be_had_is_unknown() {
+        let area = unreadable_area();
+        let mut child = with_descriptor(Some(&area));
+        let said = said_of(child.id().cast_signed());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(said, ([true, false], Unread::Unknown));
+    }
+
+    #[test]
+    fn a_process_without_an_area_has_nothing_unread() {
+        let mut child = with_descriptor(None);
+        let pid = child.id().cast_signed();
+        assert_eq!(said_of(pid), ([false; 2], Unread::Nothing));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        // It has ended.
+        assert_eq!(said_of(pid), ([false; 2], Unread::Nothing));
+    }
+}

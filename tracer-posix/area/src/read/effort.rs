@@ -1,0 +1,83 @@
+//! What it costs to read another process's area, beside its events.
+
+use std::time::{Duration, Instant};
+
+use super::slot::StreamRequest;
+use crate::layout::chunk_ref::Shape;
+
+/// So long an area is waited for in any case. An emitting program's own is read within milliseconds, if the machine is not too busy.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Steps in a round beside those that the stream's size asks for: for the chunks of some thousand threads.
+const SPARE: u64 = 64;
+
+/// How often each window may be mapped in a round.
+const TIMES: u64 = 4;
+
+/// What a round of reading costs beside its events: windows that are mapped, and threads that are waited for, of which a hostile process may say that there
+/// are thousands.
+#[derive(Debug)]
+pub(super) struct Effort {
+    since: Instant,
+    /// The steps before it.
+    before: u64,
+    /// Those that it may take.
+    usual: u64,
+}
+
+impl Effort {
+    /// Of a stream as it was asked for, and not as its area says.
+    pub(super) fn new(request: &StreamRequest) -> Self {
+        let max_data = u32::try_from(request.max_data).unwrap_or(u32::MAX);
+        let shape = Shape::new(Shape::for_data(max_data));
+        let windows = shape.map_or(0, |shape| {
+            let chunks = shape.for_size(request.bytes, max_data);
+            shape.window_and_index(chunks).0 + 1
+        });
+        let windows = u64::try_from(windows).unwrap_or(u64::MAX);
+        Self {
+            since: Instant::now(),
+            before: 0,
+            usual: windows.saturating_mul(TIMES).saturating_add(SPARE),
+        }
+    }
+
+    /// A round begins after so many steps.
+    pub(super) fn begin(&mut self, steps: u64) {
+        self.since = Instant::now();
+        self.before = steps;
+    }
+
+    /// Whether others need not wait for the round any more: it takes long, and that is not for its events.
+    pub(super) fn is_too_much(&self, steps: u64) -> bool {
+        steps.wrapping_sub(self.before) > self.usual && self.since.elapsed() > PATIENCE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::slot::RingMode;
+
+    #[test]
+    fn what_takes_long_for_its_size_is_not_waited_for() {
+        let mut effort = Effort::new(&StreamRequest {
+            target: None,
+            inherit: true,
+            is_only_source: false,
+            bytes: 64 << 20,
+            mode: RingMode::OverwriteOldest,
+            max_data: 64,
+            lease: None,
+        });
+        // 64 MiB are in 17 windows or so.
+        assert!((100..200).contains(&effort.usual), "{}", effort.usual);
+        effort.begin(1000);
+        assert!(!effort.is_too_much(5000), "not so soon");
+        effort.since -= 2 * PATIENCE;
+        assert!(!effort.is_too_much(1100), "a busy machine");
+        assert!(effort.is_too_much(5000));
+        effort.begin(5000);
+        assert!(!effort.is_too_much(5000));
+    }
+}

@@ -1,0 +1,313 @@
+//! Finding what there is to be read, a slice at a time.
+//!
+//! A hostile process may have written a page of each of thousands of windows, over and over: to look at all of them takes a tenth of a second. Who reads other
+//! areas as well does not do that in one go.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet, VecDeque};
+use std::sync::atomic::Ordering::Acquire;
+use std::time::{Duration, Instant};
+
+use super::chunk_reader::ChunkCursor;
+use super::newest::{Newest, least_size};
+use super::reading::Reading;
+use super::round::{Round, Run, Stand, present};
+use crate::discover::find::Area;
+use crate::discover::reader_windows::{AreaWindows, Claims};
+use crate::layout::chunk::Cursor;
+use crate::layout::links;
+use crate::layout::pool::Pool;
+
+/// How long a call looks into another process's area, or reads in it.
+const SLICE: Duration = Duration::from_millis(1);
+
+/// How long it may take to find out whether chunks have been abandoned.
+const LEAVING: Duration = Duration::from_millis(5);
+
+/// The time that a call may take.
+pub(crate) struct Slice {
+    end: Option<Instant>,
+}
+
+impl Slice {
+    /// From now on. This process's own area is looked at in one go.
+    pub(super) fn begin(windows: &AreaWindows<'_>) -> Self {
+        Self::of(windows, SLICE)
+    }
+
+    fn of(windows: &AreaWindows<'_>, time: Duration) -> Self {
+        let is_own = matches!(windows, AreaWindows::Own);
+        Self {
+            end: (!is_own).then(|| Instant::now() + time),
+        }
+    }
+
+    pub(super) fn is_spent(&self) -> bool {
+        self.end.is_some_and(|end| Instant::now() >= end)
+    }
+}
+
+/// A look at a stream's chunks, as of one moment, that was begun.
+#[derive(Debug)]
+pub(super) struct Look {
+    /// The moment, in ticks: it was taken before every thread has passed a barrier.
+    now: u64,
+    /// The kernel has made every emission of this process begin anew since.
+    has_restarted: bool,
+    stage: Stage,
+    /// What was found so far.
+    round: Round,
+    /// What was found so far of the chain at hand.
+    run: Option<Run>,
+    settled: u64,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Which chunks have something to read?
+    Chunks {
+        /// How often the pool had changed.
+        changes: u64,
+        /// The stream's windows that were looked into.
+        windows: usize,
+        claims: Claims,
+    },
+    /// How far do they go?
+    Stands {
+        /// Chunks that were looked into.
+        chunks: usize,
+    },
+}
+
+impl Look {
+    pub(super) fn into_round(mut self) -> Round {
+        self.round.chains.extend(self.run.take().map(Reverse));
+        self.round
+    }
+}
+
+impl Reading {
+    /// Begins to find all that is there to be read. `now`, in ticks, was taken before every thread has passed a barrier; the kernel
+    /// has made every emission of this process begin anew since, if `has_restarted`.
+    pub(super) fn begin_look(
+        &mut self,
+        pool: &Pool<'_, AreaWindows<'_>>,
+        now: u64,
+        has_restarted: bool,
+        slice: &Slice,
+    ) -> Look {
+        let now_ms = self.clock.time_of(now).0 / 1_000_000;
+        let namespace = || self.abandoned.namespace();
+        self.stranded.recover(pool, namespace, now_ms, slice);
+        let consumed = last_closing(pool).map(|closing| closing.wrapping_add(1));
+        let (stage, closed) = self.begin_stage(pool);
+        Look {
+            now,
+            has_restarted,
+            stage,
+            round: Round {
+                chains: BinaryHeap::new(),
+                closed,
+                consumed,
+                bytes: 0,
+            },
+            run: None,
+            settled: now,
+        }
+    }
+
+    /// The chunks have to be found only if others are open or closed than at the last look. Also the chains' counts as of
+    /// now.
+    fn begin_stage(&mut self, pool: &Pool<'_, AreaWindows<'_>>) -> (Stage, Vec<(u32, u64)>) {
+        if self.changes == Some(pool.control.changes.load(Acquire)) {
+            self.present.retain(|present| !present.is_closed);
+            return (Stage::Stands { chunks: 0 }, Vec::new());
+        }
+        let chains = pool.parts.header().chain_count.load(Acquire);
+        let closed = (0..chains)
+            .map_while(|index| Some((index, pool.parts.chain(index)?)))
+            .filter(|(_, chain)| chain.generation.load(Acquire) == pool.generation)
+            .map(|(index, chain)| (index, chain.closed.load(Acquire)))
+            .collect();
+        // A chunk that is opened from now on is left for the next round: the one before it in its chain may have been
+        // passed by. What is counted as closed was opened before.
+        let changes = pool.control.changes.load(Acquire);
+        self.changes = None;
+        self.present.clear();
+        let stage = Stage::Chunks {
+            changes,
+            windows: 0,
+            claims: Claims::default(),
+        };
+        (stage, closed)
+    }
+
+    /// Goes on with a look. Whether it is done.
+    pub(super) fn go_on_looking(
+        &mut self,
+        pool: &Pool<'_, AreaWindows<'_>>,
+        area: &Area,
+        look: &mut Look,
+        slice: &Slice,
+    ) -> bool {
+        if let Stage::Chunks {
+            changes,
+            windows,
+            claims,
+        } = &mut look.stage
+        {
+            if !self.find_chunks(pool, *changes, windows, claims, slice) {
+                return false;
+            }
+            self.changes = Some(*changes);
+            if let Some(keeps) = self.keeps {
+                self.pass_overwritten(pool, keeps);
+            }
+            self.present
+                .sort_unstable_by_key(|present| (present.chain, present.first));
+            let open = self.present.iter().filter(|present| !present.is_closed);
+            let open = open.map(|present| present.ordinal);
+            let slice = Slice::of(&pool.windows, LEAVING);
+            self.abandoned.leave_to_others(pool, open, &slice);
+            look.stage = Stage::Stands { chunks: 0 };
+        }
+        if !self.find_stands(pool, area, look, slice) {
+            return false;
+        }
+        // All that is read now was stamped before this anchor, and lies between two.
+        self.clock.advance();
+        if look.settled > self.settled {
+            self.settled = look.settled;
+            self.settled_time = self.settled_time.max(self.clock.time_of(look.settled));
+        }
+        true
+    }
+
+    /// Finds the chunks that may have something to read, in as many windows as there is time for. Whether those are all.
+    fn find_chunks(
+        &mut self,
+        pool: &Pool<'_, AreaWindows<'_>>,
+        changes: u64,
+        windows: &mut usize,
+        claims: &mut Claims,
+        slice: &Slice,
+    ) -> bool {
+        for places in pool.chunks_by_window(*windows) {
+            for place in places.into_iter().flatten() {
+                // Who emits writes to a chunk before it says so.
+                let is_there = || {
+                    self.chunks.contains_key(&place.ordinal)
+                        || claims.is_true(&pool.windows, &place)
+                };
+                if let Some(present) = present(pool.generation, changes, &place, is_there)
+                    && !(present.is_closed && self.was_read(present))
+                {
+                    self.present.push(present);
+                }
+            }
+            *windows += 1;
+            if slice.is_spent() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Finds how far the chunks go, of as many as there is time for. Whether those are all.
+    fn find_stands(
+        &mut self,
+        pool: &Pool<'_, AreaWindows<'_>>,
+        area: &Area,
+        look: &mut Look,
+        slice: &Slice,
+    ) -> bool {
+        let Stage::Stands { chunks } = &mut look.stage else {
+            return true;
+        };
+        while let Some(present) = self.present.get(*chunks).copied() {
+            *chunks += 1;
+            let found = pool
+                .chunk_ref(present.ordinal)
+                .and_then(|place| self.stand(present, &place, area, look.now, look.has_restarted));
+            if let Some((stand, left)) = found {
+                look.settled = look.settled.min(self.settled_in(present.ordinal));
+                if let Some(left) = left
+                    && let Some(chain) = self.chains.follow(present.chain, self.settled_time)
+                {
+                    look.round.bytes = look.round.bytes.saturating_add(left);
+                    let run = look.run.take_if(|run| run.chain != present.chain);
+                    look.round.chains.extend(run.map(Reverse));
+                    let time = chain.last_time;
+                    look.run
+                        .get_or_insert_with(|| Run {
+                            time,
+                            chain: present.chain,
+                            chunks: VecDeque::new(),
+                        })
+                        .chunks
+                        .push_back(stand);
+                }
+            }
+            if slice.is_spent() && *chunks < self.present.len() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Passes the closed chunks by of which the stream would keep nothing.
+    fn pass_overwritten(&mut self, pool: &Pool<'_, AreaWindows<'_>>, keeps: u64) {
+        let mut closed = Vec::new();
+        let mut open = Vec::new();
+        for present in &self.present {
+            let known = self.chunks.get(&present.ordinal);
+            let known = known.filter(|known| known.turn == present.turn);
+            let (read, events) =
+                known.map_or((Cursor::START, 0), |known| (known.cursor, known.events));
+            // An open one may have more by now: what is newer than another is less than it could be then.
+            let bytes = least_size(present.head, read, events);
+            if present.is_closed {
+                let stand = Stand {
+                    present: *present,
+                    head: present.head,
+                    refused: present.refused,
+                };
+                closed.push((present.closing, stand, bytes));
+            } else {
+                open.push((present.chain, bytes));
+            }
+        }
+        // Whoever closes a chunk puts it into the queue then: one that is not there yet has an old number. And one that is
+        // taken out of it now is not read in any case.
+        let Some(first) = pool.first_closing() else {
+            return;
+        };
+        closed.retain(|(closing, ..)| *closing >= first);
+        closed.sort_unstable_by_key(|(closing, ..)| Reverse(*closing));
+        let mut newest = Newest::new(keeps, open.into_iter());
+        let first = closed
+            .iter()
+            .position(|(_, stand, bytes)| newest.is_overwritten(stand.present.chain, *bytes));
+        let overwritten = closed.split_off(first.unwrap_or(closed.len()));
+        for (_, stand, _) in &overwritten {
+            let passed = ChunkCursor {
+                cursor: Cursor::at(stand.head),
+                refused: stand.refused,
+                ..ChunkCursor::new(stand.present.turn, self.settled)
+            };
+            self.chunks.insert(stand.present.ordinal, passed);
+        }
+        let ordinals = overwritten
+            .iter()
+            .map(|(_, stand, _)| stand.present.ordinal);
+        let ordinals: HashSet<u32> = ordinals.collect();
+        self.present
+            .retain(|present| !ordinals.contains(&present.ordinal));
+    }
+}
+
+/// The number of the chunk that was closed last, or of one before it.
+fn last_closing(pool: &Pool<'_, AreaWindows<'_>>) -> Option<u64> {
+    let newest = links::index_of(pool.control.newest.load(Acquire))?;
+    Some(pool.chunk_ref(newest)?.header.closing.load(Acquire))
+}

@@ -1,0 +1,212 @@
+//! Taking a stream's memory back when the stream has ended.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use tracer_common::area::{
+    ENTERING_SLOTS, LEFT_FOR_GOOD, StreamControl, WINDOW_BYTES, WINDOW_SLOTS, chunk_state,
+    stream_state, window,
+};
+
+use super::allowance::Allowance;
+use super::slot::{self, move_state};
+use crate::discover::find::Area;
+use crate::discover::liveness;
+use crate::discover::reader_windows::Claims;
+use crate::emit::process;
+use crate::layout::chunk_ref::{ChunkRef, Shape};
+use crate::layout::identity::{entered, thread_of};
+use crate::layout::mapping::{self, Parts};
+use crate::layout::pool::{Pool, Windows};
+use crate::system::pids::own_pid;
+use crate::system::pids::own_pid_namespace;
+
+/// Ends the streams of controllers that are gone: they could not do it themselves. And gives back what threads
+/// were in the way of before.
+pub(super) fn reclaim(
+    area: &Area,
+    parts: Parts<'_>,
+    abandoned: impl Fn(&Area, &StreamControl) -> Option<u32>,
+) {
+    for (index, control) in parts.streams() {
+        if let Some(generation) = abandoned(area, control) {
+            end(area, parts, (index, control), generation);
+        } else if control.state.load(Acquire) == stream_state::ENDING {
+            let allowance = Allowance::begin_for_left(area);
+            finish(area, parts, (index, control), &allowance);
+        }
+    }
+}
+
+/// Ends the stream of this generation, unless somebody has: no trace point emits for it. Its memory is given back, unless a
+/// thread is still in it; then whoever comes next does it. No two streams have the same generation, so none is ended by
+/// who means another.
+pub(super) fn end(
+    area: &Area,
+    parts: Parts<'_>,
+    (index, control): (usize, &StreamControl),
+    generation: u32,
+) {
+    let is_ours = control
+        .generation
+        .compare_exchange(generation, 0, AcqRel, Relaxed);
+    if is_ours.is_err() {
+        return;
+    }
+    control.state.store(stream_state::CLAIMED, Release);
+    parts.header().active.fetch_and(!(1_u32 << index), AcqRel);
+    control.ended_generation.store(generation, Relaxed);
+    control.state.store(stream_state::ENDING, Release);
+    finish(area, parts, (index, control), &Allowance::begin(area));
+}
+
+/// Gives the slot of a stream that has ended free, if no thread can be in its memory any more.
+fn finish(
+    area: &Area,
+    parts: Parts<'_>,
+    (index, control): (usize, &StreamControl),
+    allowance: &Allowance,
+) {
+    if allowance.is_spent() || !move_state(control, stream_state::ENDING, stream_state::CLAIMED) {
+        return;
+    }
+    let generation = control.ended_generation.load(Relaxed);
+    // Whoever has set a mark or an entry before this is seen to have set it; whoever sets it later sees that the
+    // stream has ended.
+    slot::barrier();
+    let has_restarted = area.is_own() && process::restart_emissions();
+    let ended = Ended {
+        area,
+        parts,
+        index,
+        control,
+        generation,
+        has_restarted,
+    };
+    if ended.is_in_use(allowance) || !release_memory(area, parts, generation, allowance) {
+        control.state.store(stream_state::ENDING, Release);
+        return;
+    }
+    ended.free();
+    control.state.store(stream_state::FREE, Release);
+}
+
+/// Gives the memory of a stream's windows back to the machine, as far as there is time for it. Whether that is all. Where this process may not, the
+/// memory is the next stream's.
+fn release_memory(area: &Area, parts: Parts<'_>, generation: u32, allowance: &Allowance) -> bool {
+    if !area.may_be_released() {
+        return !allowance.is_spent();
+    }
+    for index in windows_of(parts, generation) {
+        if allowance.is_spent() {
+            return false;
+        }
+        if let Some(base) = area.windows().base(index) {
+            mapping::release(base, WINDOW_BYTES);
+        }
+    }
+    !allowance.is_spent()
+}
+
+fn windows_of(parts: Parts<'_>, generation: u32) -> impl Iterator<Item = usize> {
+    let untrusted = parts.header().window_count.load(Acquire);
+    let count = usize::try_from(untrusted).unwrap_or(0).min(WINDOW_SLOTS);
+    (0..count).filter(move |index| {
+        let word = parts.window(*index).map(|word| word.load(Acquire));
+        word == Some(window::word(generation))
+    })
+}
+
+struct Ended<'a> {
+    area: &'a Area,
+    parts: Parts<'a>,
+    index: usize,
+    control: &'a StreamControl,
+    generation: u32,
+    /// Whether no thread of this process can be amid an emission that can be begun again.
+    has_restarted: bool,
+}
+
+impl Ended<'_> {
+    fn is_in_use(&self, allowance: &Allowance) -> bool {
+        let own = own_pid_namespace();
+        let in_pool = (0..ENTERING_SLOTS)
+            .filter_map(|entry| self.parts.entering(self.index, entry))
+            .map(|entry| entry.thread.load(Acquire))
+            .filter(|word| *word != 0)
+            .any(|word| allowance.is_spent() || !self.has_left(word, own));
+        in_pool || self.is_any_under_way(allowance)
+    }
+
+    /// Whether the thread of an entry has ended for certain. `own` is this process's pid namespace.
+    fn has_left(&self, word: u64, own: u64) -> bool {
+        let (namespace, tid) = entered(word);
+        let has_own_number = match namespace {
+            0 => self.area.has_own_numbers(),
+            of => u64::from(of) == own,
+        };
+        word == LEFT_FOR_GOOD || has_own_number && liveness::has_thread_ended(tid)
+    }
+
+    /// Whether a thread may be writing a record: also where there is no time to find out.
+    fn is_any_under_way(&self, allowance: &Allowance) -> bool {
+        let Some(shape) = Shape::new(self.control.chunk_bytes.load(Relaxed)) else {
+            return false;
+        };
+        let pool = Pool {
+            parts: self.parts,
+            slot: self.index,
+            control: self.control,
+            generation: self.generation,
+            shape,
+            windows: self.area.windows(),
+        };
+        let mut claims = Claims::default();
+        let mut is_under_way = |place: ChunkRef<'_>| {
+            let word = place.header.state.load(Acquire);
+            let is_open = chunk_state::generation_of(word) == self.generation
+                && chunk_state::of(word) == chunk_state::OPEN;
+            let thread = thread_of(place.header.thread.load(Relaxed));
+            let is_settled = self.has_restarted
+                && place.header.restartable.load(Relaxed) == 1
+                && thread.0 == own_pid();
+            is_open
+                && !is_settled
+                && claims.is_true(&pool.windows, &place)
+                && place
+                    .chunk()
+                    .is_some_and(|chunk| chunk.under_way().is_some())
+                && !self.area.has_ended(thread)
+        };
+        pool.chunks_by_window(0).any(|places| {
+            allowance.is_spent() || places.into_iter().flatten().any(&mut is_under_way)
+        })
+    }
+
+    /// Makes windows, chains and entries anybody's.
+    fn free(&self) {
+        for n in 0..WINDOW_SLOTS {
+            match self.parts.stream_window(self.index, n) {
+                Some(entry) if entry.load(Relaxed) != 0 => entry.store(0, Relaxed),
+                _ => break,
+            }
+        }
+        for index in windows_of(self.parts, self.generation) {
+            if let Some(word) = self.parts.window(index) {
+                word.store(0, Release);
+            }
+        }
+        let chains = self.parts.header().chain_count.load(Acquire);
+        for chain in (0..chains).map_while(|index| self.parts.chain(index)) {
+            if chain.generation.load(Relaxed) == self.generation {
+                chain.closed.store(0, Relaxed);
+                chain.link.store(0, Relaxed);
+                chain.generation.store(0, Release);
+            }
+        }
+        for entry in (0..ENTERING_SLOTS).filter_map(|at| self.parts.entering(self.index, at)) {
+            if entry.thread.load(Relaxed) != 0 {
+                entry.thread.store(0, Relaxed);
+            }
+        }
+    }
+}

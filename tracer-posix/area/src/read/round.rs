@@ -1,0 +1,150 @@
+//! What is there to be read of a stream at one moment.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::fence;
+
+use tracer_common::area::chunk_state;
+
+use crate::layout::chunk::Head;
+use crate::layout::chunk_ref::ChunkRef;
+use tracer_engine::event::MonotonicNs;
+
+/// A chunk as it was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Present {
+    pub(super) ordinal: u32,
+    /// Its state word but for the state.
+    pub(super) turn: u64,
+    pub(super) is_closed: bool,
+    pub(super) chain: u32,
+    /// Events of the chain before it.
+    pub(super) first: u64,
+    /// How far its records went.
+    pub(super) head: Head,
+    /// Events refused there.
+    pub(super) refused: u64,
+    /// Its place among the closed ones.
+    pub(super) closing: u64,
+}
+
+/// What is there to be read as of one moment.
+#[derive(Debug)]
+pub(super) struct Round {
+    /// The chains with something to read, the one that is furthest behind first.
+    pub(super) chains: BinaryHeap<Reverse<Run>>,
+    /// What was closed by then: of each chain, how many events.
+    pub(super) closed: Vec<(u32, u64)>,
+    /// All chunks with a lower [`closing`](tracer_common::area::ChunkHeader::closing) were read when the round is.
+    pub(super) consumed: Option<u64>,
+    /// Bytes of records that it began with.
+    pub(super) bytes: u64,
+}
+
+/// What there is of one chain.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// Nothing older comes from it.
+    pub(super) time: MonotonicNs,
+    pub(super) chain: u32,
+    pub(super) chunks: VecDeque<Stand>,
+}
+
+/// A chunk as it stands when a round begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stand {
+    pub(super) present: Present,
+    pub(super) head: Head,
+    /// Events refused there by then.
+    pub(super) refused: u64,
+}
+
+impl PartialEq for Run {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Run {}
+
+impl PartialOrd for Run {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Run {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.time, self.chain).cmp(&(other.time, other.chain))
+    }
+}
+
+impl Round {
+    /// Whether all of it was read.
+    pub(super) fn is_read(&self) -> bool {
+        self.chains.is_empty()
+    }
+
+    /// What is not read yet is not older than this.
+    pub(super) fn until(&self) -> Option<MonotonicNs> {
+        self.chains.peek().map(|Reverse(run)| run.time)
+    }
+
+    /// The chunks that were read: all with a lower `closing`.
+    pub(super) fn consumed(&self) -> Option<u64> {
+        let unread = self
+            .chains
+            .iter()
+            .filter_map(|Reverse(run)| run.chunks.front());
+        let of_unread = unread
+            .filter(|stand| stand.present.is_closed)
+            .map(|stand| stand.present.closing);
+        let least = of_unread.min().unwrap_or(u64::MAX);
+        self.consumed.map(|consumed| consumed.min(least))
+    }
+}
+
+/// A chunk with something to read, or that may have it, if it was opened when the pool had changed less often than `changes`.
+/// `is_there` says whether it was ever written to.
+pub(super) fn present(
+    generation: u32,
+    changes: u64,
+    place: &ChunkRef<'_>,
+    is_there: impl FnOnce() -> bool,
+) -> Option<Present> {
+    let word = place.header.state.load(Acquire);
+    let state = chunk_state::of(word);
+    let is_readable = matches!(
+        state,
+        chunk_state::OPEN | chunk_state::ENDED | chunk_state::CLOSED
+    );
+    let is_own = chunk_state::generation_of(word) == generation;
+    // What is not there is not looked into: that would make it, and a hostile process may claim gigabytes.
+    if !(is_readable && is_own && is_there()) {
+        return None;
+    }
+    let chunk = place.chunk()?;
+    let is_old_enough = chunk.opened() < changes;
+    // Refused events first: what the head has beyond them is no loss.
+    let refused = place.header.refused.load(Acquire);
+    let found = Present {
+        ordinal: place.ordinal,
+        turn: turn(word),
+        is_closed: state == chunk_state::CLOSED,
+        chain: place.header.chain.load(Relaxed),
+        first: place.header.first.load(Relaxed),
+        head: chunk.head(),
+        refused,
+        closing: place.header.closing.load(Relaxed),
+    };
+    // Had it been opened anew meanwhile, it would have another state.
+    fence(Acquire);
+    let is_same = turn(place.header.state.load(Relaxed)) == turn(word);
+    (is_old_enough && is_same).then_some(found)
+}
+
+/// A chunk's state word without the state.
+pub(super) fn turn(word: u64) -> u64 {
+    word & !0xff
+}

@@ -1,0 +1,407 @@
+//! A trace area as a source of a stream: reads its chunks up to a moment that it can vouch for.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::{Duration, Instant};
+
+use tracer_common::area::StreamControl;
+use tracer_common::event_type::EventTypeId;
+
+use super::effort::Effort;
+use super::look::{Look, Slice};
+use super::reading::{self, Reading};
+use super::retirement::Retirement;
+use super::round::Round;
+use super::slot::{self, OpenError, RingMode, Slot, StreamRequest};
+use super::type_numbers::NameShare;
+use crate::discover::find::Area;
+use crate::discover::reader_windows::AreaWindows;
+use crate::emit::process;
+use crate::layout::mapping::Parts;
+use crate::layout::names;
+use crate::layout::pool::Pool;
+use crate::layout::ticks::TickClock;
+use crate::layout::wake;
+use crate::system::pids::own_pid;
+use tracer_engine::event::MonotonicNs;
+use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread, WaitingWord};
+
+/// How long a source that may retire has to bring nothing before it does.
+const IDLE_BEFORE_RETIRING: Duration = Duration::from_secs(1);
+
+/// What is read of a stream is given back to the machine where it is more than that at once, and than an eighth of the stream:
+/// its reader keeps it in its own memory from then on, and does not come often.
+const RELEASED_AT_LEAST: u64 = 1 << 20;
+
+/// One stream's user events from one area. Ends the stream in the area when dropped.
+#[derive(Debug)]
+pub struct AreaSource {
+    area: Area,
+    slot: Slot,
+    lease: Option<Duration>,
+    /// Whether all threads that may emit are this process's.
+    has_only_own_threads: bool,
+    watermark: MonotonicNs,
+    /// Up to here it has brought everything. It may have said more, where others were not to wait for it.
+    has: MonotonicNs,
+    reading: Reading,
+    /// What was begun to be looked for, and is not found yet.
+    look: Option<Look>,
+    /// What was begun to be read, and is not read yet.
+    round: Option<Round>,
+    /// What that costs.
+    effort: Effort,
+    /// The memory of what is read goes back to the machine in a round of more bytes than that.
+    release_above: u64,
+    refused_no_chunk: u64,
+    refused_nested: u64,
+    retirement: Retirement,
+    /// When it last brought an event.
+    last_brought: Instant,
+}
+
+impl AreaSource {
+    /// Opens a stream in `area`, suspended until [`Source::control`] says otherwise.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open(area: Area, request: &StreamRequest) -> Result<Self, OpenError> {
+        let slot = Slot::take(&area, request)?;
+        let clock = TickClock::new(area.ticks());
+        // Nothing older can come.
+        let opened = clock.time_of(clock.source().now());
+        let mut source = Self {
+            slot,
+            lease: request.lease,
+            has_only_own_threads: area.is_own()
+                && request.target == Some(own_pid())
+                && !request.inherit,
+            watermark: opened,
+            has: opened,
+            reading: Reading::new(clock, lost_in_pool(request.mode)),
+            look: None,
+            round: None,
+            effort: Effort::new(request),
+            release_above: u64::try_from(request.bytes / 8)
+                .map_or(u64::MAX, |bytes| bytes.max(RELEASED_AT_LEAST)),
+            refused_no_chunk: 0,
+            refused_nested: 0,
+            retirement: Retirement::default(),
+            last_brought: Instant::now(),
+            area,
+        };
+        source.renew_lease();
+        process::streams_changed();
+        Ok(source)
+    }
+
+    /// Which area this reads.
+    #[must_use]
+    pub fn area(&self) -> &Area {
+        &self.area
+    }
+
+    /// What lets this source end.
+    #[must_use]
+    pub fn retirement(&self) -> Retirement {
+        self.retirement.clone()
+    }
+
+    /// Lets the area bring names of event types into the stream as `share` says, and no more.
+    pub fn share_names(&mut self, share: Box<dyn NameShare>) {
+        self.reading.types.share = Some(share);
+    }
+
+    fn renew_lease(&mut self) {
+        let Some(lease) = self.lease else { return };
+        let until = self
+            .reading
+            .clock
+            .source()
+            .now()
+            .saturating_add(self.reading.clock.ticks_in(lease));
+        if let Some(control) = self.control_words() {
+            control.lease_until.store(until, Relaxed);
+        }
+    }
+
+    /// The stream's control words in the area.
+    fn control_words(&self) -> Option<&StreamControl> {
+        self.area.parts()?.stream(self.slot.index)
+    }
+
+    /// Adds what trace points refused before they had a chunk.
+    fn collect_refusals(&mut self, batch: &mut Batch<'_>) {
+        let Some(control) = self.control_words() else {
+            return;
+        };
+        let no_chunk = control.refused_no_chunk.load(Relaxed);
+        let nesting = control.refused_nested.load(Relaxed);
+        let since = self.watermark;
+        // How much was in it nobody knows: one event at least.
+        batch.lose(Loss {
+            cause: LossCause::NoThreadRing,
+            count: self.area.windows().take_failures(),
+            since,
+        });
+        batch.lose(Loss {
+            cause: LossCause::NoThreadRing,
+            count: self.reading.chains.take_refused(),
+            since,
+        });
+        let counts = [
+            (
+                no_chunk,
+                &mut self.refused_no_chunk,
+                LossCause::NoThreadRing,
+            ),
+            (
+                nesting,
+                &mut self.refused_nested,
+                LossCause::NestedTooDeeply,
+            ),
+        ];
+        for (now, known, cause) in counts {
+            batch.lose(Loss {
+                cause,
+                count: now.saturating_sub(*known),
+                since,
+            });
+            *known = now.max(*known);
+        }
+    }
+}
+
+/// Why events are lost in a stream of this mode.
+fn lost_in_pool(mode: RingMode) -> LossCause {
+    match mode {
+        RingMode::OverwriteOldest => LossCause::ThreadRingOverwritten,
+        RingMode::KeepOldest => LossCause::ThreadRingFull,
+    }
+}
+
+impl Source for AreaSource {
+    fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
+        self.renew_lease();
+        self.area.trim_windows();
+        let area = &self.area;
+        let Some(parts) = area.parts() else {
+            return self.watermark;
+        };
+        let Some(pool) = pool(area, parts, self.slot) else {
+            return self.watermark;
+        };
+        let slice = Slice::begin(&pool.windows);
+        let mut round = match self.round.take() {
+            Some(round) => round,
+            None => {
+                let mut look = self.look.take().unwrap_or_else(|| {
+                    self.effort.begin(steps(&self.reading, &pool.windows));
+                    // Every record whose clock was read before `now` is there after the barrier, or is begun anew with a later
+                    // time, or has its mark set: its thread set the mark before it read the clock.
+                    let now = self.reading.clock.source().now();
+                    let has_restarted = area.is_own() && process::restart_emissions();
+                    if !(has_restarted && self.has_only_own_threads) {
+                        slot::barrier();
+                    }
+                    self.reading.begin_look(&pool, now, has_restarted, &slice)
+                });
+                if !(self.reading).go_on_looking(&pool, area, &mut look, &slice) {
+                    self.look = Some(look);
+                    self.watermark = self.waited_for(self.watermark);
+                    return self.watermark;
+                }
+                look.into_round()
+            }
+        };
+        if self.reading.read_portion(&pool, &mut round, batch, &slice) {
+            self.last_brought = Instant::now();
+        }
+        if let Some(consumed) = round.consumed() {
+            pool.control.consumed.store(consumed, Release);
+            if round.bytes > self.release_above && area.may_be_released() {
+                pool.release_read(consumed);
+            }
+        }
+        let settled = self.reading.settled();
+        let until = round.until().map_or(settled, |until| until.min(settled));
+        self.has = self.has.max(until);
+        self.watermark = self.watermark.max(until);
+        if !round.is_read() {
+            self.round = Some(round);
+            self.watermark = self.waited_for(self.watermark);
+            return self.watermark;
+        }
+        self.reading.end_round(&round, batch);
+        self.collect_refusals(batch);
+        self.apply_filter();
+        let is_idle = self.last_brought.elapsed() > IDLE_BEFORE_RETIRING;
+        if is_idle && self.retirement.is_allowed() {
+            self.retirement.end();
+            return MonotonicNs(u64::MAX);
+        }
+        self.watermark
+    }
+
+    fn has_more(&self) -> bool {
+        self.look.is_some() || self.round.is_some()
+    }
+
+    fn announce_sleep(&mut self) -> bool {
+        let control = self.control_words();
+        control
+            .map(|words| wake::announce(&words.waiting))
+            .is_some()
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        if let Some(words) = self.control_words() {
+            wake::sleep(&words.waiting, time);
+        }
+    }
+
+    fn waiting_word(&self) -> Option<Box<dyn WaitingWord>> {
+        self.area.waiting_word(self.slot.index)
+    }
+
+    fn retract_sleep(&mut self) {
+        if let Some(words) = self.control_words() {
+            wake::retract(&words.waiting);
+        }
+    }
+
+    fn control(&mut self, control: &Control) {
+        self.reading.types.filter = Some(control.filter);
+        self.reading.types.is_changed = true;
+        self.apply_filter();
+        self.renew_lease();
+        if let Some(parts) = self.area.parts() {
+            self.slot.set_running(parts, control.running);
+        }
+    }
+
+    fn hold_emitters(&mut self) {
+        if let Some(parts) = self.area.parts() {
+            self.slot.set_running(parts, false);
+        }
+    }
+
+    fn keep_newest(&mut self, bytes: Option<usize>) {
+        self.reading.keeps = bytes.and_then(|bytes| u64::try_from(bytes).ok());
+    }
+
+    fn begin_anew(&mut self) {
+        let was_looking = self.look.take().is_some();
+        if self.round.take().is_some() || was_looking {
+            self.reading.look_again();
+        }
+    }
+
+    fn count_unread(&mut self, until: MonotonicNs, end: Instant, batch: &mut Batch<'_>) -> Unread {
+        if self.has >= until {
+            return Unread::Nothing;
+        }
+        let area = &self.area;
+        let pool = area.parts().and_then(|parts| pool(area, parts, self.slot));
+        let Some(pool) = pool else {
+            return Unread::Unknown;
+        };
+        let is_all = self.reading.count_unread(&pool, end, batch);
+        self.collect_refusals(batch);
+        if is_all {
+            Unread::Counted
+        } else {
+            Unread::Unknown
+        }
+    }
+
+    fn memory_needed(&self) -> usize {
+        let (Some(parts), Some(control)) = (self.area.parts(), self.control_words()) else {
+            return 0;
+        };
+        let number = |word: &AtomicU32| usize::try_from(word.load(Relaxed)).unwrap_or(0);
+        let chains = number(&parts.header().chain_count);
+        reading::memory_needed(number(&control.fresh), chains, self.slot.shape.chunk_bytes)
+    }
+
+    fn define_event_type(&mut self, name: &[u8]) -> Option<EventTypeId> {
+        self.area.define_name(name).ok()
+    }
+
+    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
+        if let Some(parts) = self.area.parts() {
+            names::for_each(parts, &mut |name, own| {
+                let number = tell(name, own);
+                self.reading.types.learn(own, number);
+            });
+        }
+        self.apply_filter();
+    }
+}
+
+impl AreaSource {
+    /// Up to when the other sources wait for this one, which has everything up to a moment.
+    fn waited_for(&self, has: MonotonicNs) -> MonotonicNs {
+        let steps = steps(&self.reading, &self.area.windows());
+        if self.effort.is_too_much(steps) {
+            // What it still brings of before comes late, and is counted.
+            let clock = &self.reading.clock;
+            return has.max(clock.time_of(clock.source().now()));
+        }
+        has
+    }
+
+    /// Writes the filter into the area, in the area's numbers. A type whose number in the stream is
+    /// not known yet passes, unless no user type does: the engine filters again.
+    fn apply_filter(&mut self) {
+        if !std::mem::take(&mut self.reading.types.is_changed) {
+            return;
+        }
+        let Some(filter) = &self.reading.types.filter else {
+            return;
+        };
+        let Some(control) = self
+            .area
+            .parts()
+            .and_then(|parts| parts.stream(self.slot.index))
+        else {
+            return;
+        };
+        let is_no_user_type_wanted = filter.holds_every_user_type();
+        for (index, word) in control.filter.iter().enumerate() {
+            let bits = (0..64_u32).filter(|bit| {
+                let own = u32::try_from(index * 64)
+                    .unwrap_or(u32::MAX)
+                    .saturating_add(*bit);
+                let known = self.reading.types.known(EventTypeId(own));
+                known.map_or(is_no_user_type_wanted, |id| filter.contains(id))
+            });
+            word.store(bits.fold(0, |word, bit| word | 1 << bit), Release);
+        }
+    }
+}
+
+impl Drop for AreaSource {
+    fn drop(&mut self) {
+        self.slot.give_back(&self.area);
+        process::streams_changed();
+    }
+}
+
+/// What reading has taken so far beside its events.
+fn steps(reading: &Reading, windows: &AreaWindows<'_>) -> u64 {
+    windows.mappings().wrapping_add(reading.waits.get())
+}
+
+/// The stream's pool as this process sees it.
+fn pool<'a>(area: &'a Area, parts: Parts<'a>, slot: Slot) -> Option<Pool<'a, AreaWindows<'a>>> {
+    Some(Pool {
+        parts,
+        slot: slot.index,
+        control: parts.stream(slot.index)?,
+        generation: slot.generation,
+        shape: slot.shape,
+        windows: area.windows(),
+    })
+}

@@ -1,0 +1,101 @@
+//! Keeping the calling thread as it was through what this library does behind the program's back.
+
+/// Until it is dropped, `errno` is ours to change, and the thread is not cancelled: the C library
+/// ends a cancelled thread in the middle of a call such as `open()`, and no call of Rust may be left
+/// in that way.
+pub struct ErrnoKept {
+    errno: libc::c_int,
+    cancel_state: libc::c_int,
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
+}
+
+/// `PTHREAD_CANCEL_DISABLE` of Linux's C libraries.
+const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
+
+/// The thread's `errno`. For what a handler may leave at any moment, and where no call can be cancelled: there nothing is
+/// there to be dropped.
+pub(crate) fn get() -> libc::c_int {
+    // SAFETY: the place is the thread's own.
+    unsafe { errno().read() }
+}
+
+/// Sets the thread's `errno`.
+pub(crate) fn set(number: libc::c_int) {
+    // SAFETY: the place is the thread's own.
+    unsafe { errno().write(number) };
+}
+
+fn errno() -> *mut libc::c_int {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::__errno_location() }
+}
+
+impl ErrnoKept {
+    /// Notes what `errno` is, and puts cancellation off.
+    pub fn keep() -> Self {
+        // SAFETY: the place is the thread's own.
+        let errno = unsafe { errno().read() };
+        let mut cancel_state = 0;
+        // SAFETY: a valid place. The C libraries change a word of the thread's own and no more, so
+        // that a signal handler may do so too.
+        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut cancel_state) };
+        Self {
+            errno,
+            cancel_state,
+        }
+    }
+}
+
+impl Drop for ErrnoKept {
+    fn drop(&mut self) {
+        // SAFETY: as in `keep`; nothing is written to the null pointer.
+        unsafe { pthread_setcancelstate(self.cancel_state, std::ptr::null_mut()) };
+        // SAFETY: the place is the thread's own.
+        unsafe { errno().write(self.errno) };
+    }
+}
+
+/// Until it is dropped, `errno` is ours to change: for what makes no call at which a thread can be cancelled.
+pub struct ErrnoAloneKept(libc::c_int);
+
+impl ErrnoAloneKept {
+    /// Notes what `errno` is.
+    #[inline]
+    pub fn keep() -> Self {
+        Self(get())
+    }
+}
+
+impl Drop for ErrnoAloneKept {
+    #[inline]
+    fn drop(&mut self) {
+        set(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errno_and_the_cancel_state_come_back() {
+        // SAFETY: the place is the thread's own.
+        unsafe { errno().write(4711) };
+        let outer = ErrnoKept::keep();
+        assert_eq!(outer.cancel_state, 0);
+        let inner = ErrnoKept::keep();
+        assert_eq!(inner.cancel_state, PTHREAD_CANCEL_DISABLE);
+        // SAFETY: the place is the thread's own.
+        unsafe { errno().write(1) };
+
+        drop(inner);
+        drop(outer);
+
+        // SAFETY: the place is the thread's own.
+        assert_eq!(unsafe { errno().read() }, 4711);
+        assert_eq!(ErrnoKept::keep().cancel_state, 0);
+    }
+}

@@ -1,0 +1,9 @@
+//! What the kernel and the C library are asked, and descriptors of ours. It knows nothing of areas.
+
+#[doc(hidden)]
+pub mod descriptor;
+pub(crate) mod errno;
+pub(crate) mod pids;
+#[doc(hidden)]
+pub mod proc_stat;
+pub(crate) mod signals;

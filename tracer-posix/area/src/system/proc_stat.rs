@@ -1,0 +1,52 @@
+//! What the kernel says of a process in `/proc/PID/stat`.
+
+use std::fs;
+use std::str::FromStr;
+
+/// A field of such a line, as proc(5) counts them, from the third on; `None` where there is none.
+///
+/// The name, the second field, may hold anything, brackets and blanks too: what counts follows its last bracket.
+#[must_use]
+pub fn field(stat: &[u8], index: usize) -> Option<&str> {
+    let after_name = stat.iter().rposition(|&byte| byte == b')')?;
+    let rest = std::str::from_utf8(stat.get(after_name + 1..)?).ok()?;
+    rest.split_ascii_whitespace().nth(index.checked_sub(3)?)
+}
+
+/// The parent of a process, where `/proc` shows it.
+pub(crate) fn parent_of(pid: i32) -> Option<i32> {
+    field_of(pid, 4)
+}
+
+/// When a process was started, in the kernel's ticks after boot, where `/proc` shows it.
+pub(crate) fn start_of(pid: i32) -> Option<u64> {
+    field_of(pid, 22)
+}
+
+fn field_of<T: FromStr>(pid: i32, index: usize) -> Option<T> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    field(&stat, index)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_what_looks_like_fields() {
+        let stat = b"12 (a) Z 1 (b) S 7 12 12";
+
+        assert_eq!(field(stat, 3), Some("S"));
+        assert_eq!(field(stat, 4), Some("7"));
+        assert_eq!(field(stat, 2), None);
+        assert_eq!(field(stat, 22), None);
+        assert_eq!(field(b"12 no name", 3), None);
+    }
+
+    #[test]
+    fn the_parent_of_this_process_is_known() {
+        let own = crate::system::pids::own_pid();
+        // SAFETY: takes nothing and cannot fail.
+        assert_eq!(parent_of(own), Some(unsafe { libc::getppid() }));
+    }
+}
