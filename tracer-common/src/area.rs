@@ -119,8 +119,9 @@ pub struct AreaHeader {
     pub generations: AtomicU32,
     /// Programs that took the area over from another one by exec so far.
     pub programs: AtomicU32,
-    /// Unused. Zero.
-    pub padding: AtomicU32,
+    /// 1: memory is provided before it is touched, since the kernel may refuse it (`vm.overcommit_memory=2`). Set by whoever
+    /// makes the area or opens a stream, read by whoever takes a chunk.
+    pub provides: AtomicU32,
     /// Unused. Zero. Keeps `active` on a cache line of its own, as it is read by every emission.
     pub reserved: [AtomicU64; 2],
     /// Bit *n* is set while the stream in slot *n* runs. All that a trace point looks at when

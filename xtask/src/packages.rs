@@ -109,6 +109,11 @@ pub const TO_TEST: &[Need] = &[
         packages: &["util-linux"],
     },
     Need {
+        what: "User Mode Linux, a kernel whose settings are its own",
+        is_met: || process::find("linux.uml").is_some(),
+        packages: &["user-mode-linux"],
+    },
+    Need {
         what: "sys/sdt.h",
         is_met: || {
             process::succeeds(Command::new("cc").args([

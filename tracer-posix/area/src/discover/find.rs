@@ -16,6 +16,7 @@ use super::reader_windows::{AreaWindows, MappedWindows};
 use crate::emit::process;
 use crate::layout::file::{AreaId, Kind, kind};
 use crate::layout::mapping::{self, Mapping, Parts};
+use crate::layout::overcommit;
 use crate::layout::ticks::TickSource;
 use crate::system::pids::own_pid;
 use tracer_engine::event::MonotonicNs;
@@ -211,6 +212,9 @@ impl Area {
         {
             let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET)?;
             if let Some(parts) = Parts::new(fixed.words()) {
+                if !overcommit::provide_new(parts) {
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
                 process::write_header(parts);
             }
         }

@@ -23,6 +23,7 @@ use super::enabled;
 use super::inherited;
 use super::resident;
 use super::thread;
+use crate::layout::overcommit;
 use crate::layout::ticks::{TickSource, monotonic_from_kernel};
 use crate::system::pids::{self, own_pid};
 use crate::system::proc_stat;
@@ -161,8 +162,11 @@ fn map_named() -> std::io::Result<(Parts<'static>, bool)> {
         None => (mapping::create_file()?, true),
     };
     let facts = mapping::facts(file.as_raw_fd())?;
-    let words = Mapping::new(file.as_fd(), 0, DATA_OFFSET)?.leak();
-    let parts = Parts::new(words).ok_or(std::io::ErrorKind::InvalidData)?;
+    let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET)?;
+    if is_new && !Parts::new(fixed.words()).is_some_and(overcommit::provide_new) {
+        return Err(std::io::ErrorKind::OutOfMemory.into());
+    }
+    let parts = Parts::new(fixed.leak()).ok_or(std::io::ErrorKind::InvalidData)?;
     STATE.device.store(facts.device, Relaxed);
     STATE.inode.store(facts.inode, Relaxed);
     STATE
@@ -180,10 +184,16 @@ fn map_named() -> std::io::Result<(Parts<'static>, bool)> {
 #[cold]
 fn map_unnamed() -> Option<Parts<'static>> {
     let (base, bytes) = mapping::create_unnamed()?;
+    // SAFETY: more than the fixed parts was just mapped, and stays so if it is used.
+    let parts = unsafe { Parts::from_base(base) };
+    if !overcommit::provide_new(parts) {
+        // SAFETY: just mapped, and known to nobody.
+        unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
+        return None;
+    }
     let windows = mapping::windows_in(u64::try_from(bytes).unwrap_or(0));
     STATE.windows.store(windows, Relaxed);
-    // SAFETY: more than the fixed parts was just mapped, and stays so.
-    Some(unsafe { Parts::from_base(base) })
+    Some(parts)
 }
 
 /// Fills in the head of an area that nobody else has seen yet.

@@ -9,6 +9,7 @@ use tracer_common::area::{DATA_OFFSET, WINDOW_BYTES, WINDOW_SLOTS};
 
 use super::process;
 use crate::layout::mapping;
+use crate::layout::overcommit;
 use crate::layout::pool::Windows;
 use crate::system::errno;
 
@@ -42,6 +43,11 @@ impl Windows for OwnWindows {
                 NonNull::new(others)
             }
         }
+    }
+
+    fn provide(&self, base: NonNull<u8>, bytes: usize) -> bool {
+        process::parts_if_ready()
+            .is_none_or(|parts| overcommit::provide_if_strict(parts, base, bytes))
     }
 }
 

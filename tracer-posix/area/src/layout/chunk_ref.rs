@@ -63,6 +63,11 @@ impl Shape {
             .map(move |(n, start)| (n, start..start.saturating_add(in_window).min(fresh)))
     }
 
+    /// Bytes at the start of a window that its chunks' headers lie in.
+    pub(crate) fn header_bytes(self) -> usize {
+        self.reserved * self.chunk_bytes
+    }
+
     /// Which of the stream's windows a chunk is in, and where.
     pub(crate) fn window_and_index(self, ordinal: u32) -> (usize, usize) {
         let ordinal = usize::try_from(ordinal).unwrap_or(usize::MAX);

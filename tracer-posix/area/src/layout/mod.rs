@@ -8,6 +8,7 @@ pub(crate) mod identity;
 pub(crate) mod links;
 pub(crate) mod mapping;
 pub(crate) mod names;
+pub(crate) mod overcommit;
 pub(crate) mod pool;
 pub(crate) mod record;
 pub(crate) mod states;

@@ -55,6 +55,11 @@ pub(crate) trait Windows: Copy {
     fn is_empty(&self, _index: usize) -> bool {
         false
     }
+    /// Makes sure that there is memory for so many bytes of one, from `base` on, where touching them might be SIGBUS.
+    /// (Who only reads touches what others were provided with.)
+    fn provide(&self, _base: NonNull<u8>, _bytes: usize) -> bool {
+        true
+    }
 }
 
 /// How many chains or ended chunks a thread looks at until it has one: as many as there are threads that may take them from it. A hostile
@@ -293,6 +298,10 @@ impl<'a, W: Windows> Pool<'a, W> {
                 .flatten()
         })?;
         let chunk_ref = self.chunk_ref(ordinal)?;
+        if !self.windows.provide(chunk_ref.base, chunk_ref.bytes) {
+            self.released().push(ordinal);
+            return None;
+        }
         self.claim(&chunk_ref).then_some(chunk_ref)
     }
 
@@ -378,6 +387,10 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
         let index = self.claim_window()?;
         let plus_one = u32::try_from(index + 1).ok()?;
+        if !self.has_headers(index) {
+            self.parts.window(index)?.store(0, Release);
+            return None;
+        }
         if entry
             .compare_exchange(0, plus_one, AcqRel, Acquire)
             .is_err()
@@ -387,6 +400,13 @@ impl<'a, W: Windows> Pool<'a, W> {
             word.store(0, Release);
         }
         Some(())
+    }
+
+    /// Whether there is memory for the headers at the start of a window. They are read by everybody, whatever became of the
+    /// chunks.
+    fn has_headers(&self, index: usize) -> bool {
+        let base = self.windows.base(index);
+        base.is_some_and(|base| self.windows.provide(base, self.shape.header_bytes()))
     }
 
     fn claim_window(&self) -> Option<usize> {

@@ -18,6 +18,7 @@ use crate::emit::process;
 use crate::layout::chunk_ref::Shape;
 use crate::layout::links;
 use crate::layout::mapping::Parts;
+use crate::layout::overcommit;
 use crate::system::pids::own_pid;
 use tracer_engine::StreamFullPolicy;
 
@@ -74,6 +75,11 @@ pub enum OpenError {
         /// Streams that one area can serve.
         limit: usize,
     },
+    /// `ENOMEM`: the kernel promises no more memory than it has (`vm.overcommit_memory=2`), and the area's would be too much.
+    #[error(
+        "the kernel has no memory left to promise (vm.overcommit_memory=2): raise vm.overcommit_ratio, or end what has reserved it"
+    )]
+    NoMemory,
 }
 
 impl OpenError {
@@ -82,6 +88,7 @@ impl OpenError {
     pub fn error_number(&self) -> c_int {
         match self {
             Self::TooManyStreams { .. } => libc::EAGAIN,
+            Self::NoMemory => libc::ENOMEM,
         }
     }
 }
@@ -101,6 +108,9 @@ impl Slot {
             limit: STREAM_SLOTS,
         };
         let parts = area.parts().ok_or_else(none_free)?;
+        if !overcommit::provide_opened(parts) {
+            return Err(OpenError::NoMemory);
+        }
         retire::reclaim(area, parts, abandoned);
         let (index, control) = parts
             .streams()

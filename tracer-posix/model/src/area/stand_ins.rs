@@ -211,6 +211,11 @@ impl Shape {
         (ordinal / self.in_window, ordinal % self.in_window)
     }
 
+    /// The model's headers are anywhere.
+    pub(crate) fn header_bytes(self) -> usize {
+        0
+    }
+
     pub(crate) fn by_window(
         self,
         fresh: u32,

@@ -1,0 +1,66 @@
+//! Memory where the kernel promises no more than it has (`vm.overcommit_memory=2`).
+//!
+//! A page of shared memory that is touched first when the limit is reached is SIGBUS, not an error. So there, and there
+//! alone, the kernel is asked for the pages before they are touched: that fails, and ends nobody.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tracer_common::area::{AreaHeader, DATA_OFFSET, STREAM_WINDOWS_OFFSET};
+
+use super::mapping::Parts;
+use crate::system::errno;
+
+/// Whether the kernel refuses memory beyond its limit. `false` where `/proc` does not say: whoever opens a stream asks again.
+///
+/// Async-signal-safe.
+fn is_strict() -> bool {
+    const STRICT: u8 = b'2';
+    let path = c"/proc/sys/vm/overcommit_memory".as_ptr();
+    let mut mode = 0_u8;
+    // SAFETY: the path is a string ended by a null.
+    let file = unsafe { libc::open(path, libc::O_RDONLY | libc::O_CLOEXEC) };
+    if file < 0 {
+        return false;
+    }
+    // SAFETY: the buffer has one byte.
+    let read = unsafe { libc::read(file, (&raw mut mode).cast(), 1) };
+    // SAFETY: an own descriptor, that nobody uses any more.
+    unsafe { libc::close(file) };
+    read == 1 && mode == STRICT
+}
+
+/// Provides what a process touches of a new area before anybody traces it. `false` where there is no memory.
+pub(crate) fn provide_new(parts: Parts<'_>) -> bool {
+    !is_strict() || (provide(parts.base(), STREAM_WINDOWS_OFFSET) && note(parts.header()))
+}
+
+/// Provides all fixed parts of an area in which a stream is about to be opened. `false` where there is no memory.
+pub(crate) fn provide_opened(parts: Parts<'_>) -> bool {
+    !is_strict() || (provide(parts.base(), DATA_OFFSET) && note(parts.header()))
+}
+
+fn note(header: &AreaHeader) -> bool {
+    header.provides.store(1, Relaxed);
+    true
+}
+
+/// Provides some pages, if the area says that they are to be provided. `false` where there is no memory. Keeps `errno`.
+///
+/// Whatever a hostile process says costs a system call, or the protection of its own memory.
+pub(crate) fn provide_if_strict(parts: Parts<'_>, base: NonNull<u8>, bytes: usize) -> bool {
+    if parts.header().provides.load(Relaxed) == 0 {
+        return true;
+    }
+    let before = errno::get();
+    let is_provided = provide(base, bytes);
+    errno::set(before);
+    is_provided
+}
+
+/// Linux before 5.14 cannot be asked: there the pages are touched as they are.
+fn provide(base: NonNull<u8>, bytes: usize) -> bool {
+    // SAFETY: the advice changes nothing in memory, and whatever is not mapped is an error.
+    let result = unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_POPULATE_WRITE) };
+    result == 0 || errno::get() == libc::EINVAL
+}
