@@ -11,7 +11,7 @@
 //! | `layout` | what both sides write and read: `file`, `mapping`, `overcommit`, `names`, `ticks` (time), `wake`; the chunks: `chunk`, `record`, `identity`, `chunk_ref`, `states`, `pool`, `links` (its lists) | `system` |
 //! | `emit` | this process as a target: `enabled`, `emitter`, `sequence` (restartable), `thread`, `in_hand`, `tls`, `windows`; its area: `process`, `inherited`, `resident` | `layout`, `system` |
 //! | `discover` | the area of a process: `find`, `belonging`, `reader_windows`; who lives: `alive`, `liveness` | `emit`, `layout`, `system` |
-//! | `read` | the controller: `source`, `deferred`, `slot`; what there is to read: `look`, `round`, `newest`, `unread`, `effort`; reading it: `reading`, `chunk_reader`, `chains`, `type_numbers`, `bell`; what dead threads have left: `stranded`, `abandoned`; giving memory back: `retire`, `retirement`, `allowance`, `spent` | all of them |
+//! | `read` | the controller: `source`, `deferred`, `slot`; what there is to read: `look`, `round`, `newest`, `unread`, `effort`; reading it: `reading`, `chunk_reader`, `chains`, `type_ids`, `bell`; what dead threads have left: `stranded`, `abandoned`; giving memory back: `retire`, `retirement`, `allowance`, `spent` | all of them |
 //!
 //! Unsafe code is in those that map memory, ask the kernel, or keep what is a thread's own; each block says why it is sound.
 
@@ -41,8 +41,8 @@ pub use read::deferred::{DeferredSource, TargetError};
 pub use read::retirement::Retirement;
 pub use read::slot::{OpenError, RingMode, StreamRequest};
 pub use read::source::AreaSource;
-pub use read::type_numbers::NameShare;
-pub use system::errno::{ErrnoAloneKept, ErrnoKept};
+pub use read::type_ids::NameShare;
+pub use system::errno::{ErrnoGuard, ErrnoOnlyGuard};
 
 #[doc(hidden)]
 pub use emit::{emitter, enabled};

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 
-use tracer_area::{self as area, ErrnoKept};
+use tracer_area::{self as area, ErrnoGuard};
 use tracer_engine::Attributes;
 use tracer_log::LogReader;
 use tracer_posix::stream::{CreateError, LoggedStream, Stream};
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn posix_trace_create_withlog(
     file_desc: c_int,
     trid: *mut TraceId,
 ) -> c_int {
-    let _errno = ErrnoKept::keep();
+    let _errno = ErrnoGuard::keep();
     // Before anything is opened here: the number of a closed descriptor would be given to that.
     let file = duplicate(file_desc);
     // SAFETY: as promised by the caller.
@@ -77,7 +77,7 @@ unsafe fn create(
     trid: *mut TraceId,
     make: impl FnOnce(libc::pid_t, &Attributes) -> Result<Kind, c_int>,
 ) -> c_int {
-    let _errno = ErrnoKept::keep();
+    let _errno = ErrnoGuard::keep();
     if let Err(number) = memory::check() {
         return number;
     }
@@ -149,7 +149,7 @@ fn told(error: &CreateError) -> c_int {
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_open(file_desc: c_int, trid: *mut TraceId) -> c_int {
-    let _errno = ErrnoKept::keep();
+    let _errno = ErrnoGuard::keep();
     if trid.is_null() {
         return libc::EINVAL;
     }
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn posix_trace_open(file_desc: c_int, trid: *mut TraceId) 
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub extern "C" fn posix_trace_close(trid: TraceId) -> c_int {
-    let _errno = ErrnoKept::keep();
+    let _errno = ErrnoGuard::keep();
     status(table::find(trid).and_then(|found| {
         let mut held = found.lock()?;
         if held.stream()?.kind.is_active() {

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use tracer_common::event_type::EventTypeId;
 
-use tracer_area::{self as area, ErrnoKept, emitter};
+use tracer_area::{self as area, ErrnoGuard, emitter};
 
 /// Records an event in every stream that traces this process, runs, and does not filter its type.
 ///
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn posix_trace_eventid_open(name: *const c_char, id: *mut 
     if name.is_null() || id.is_null() {
         return libc::EINVAL;
     }
-    let _errno = ErrnoKept::keep();
+    let _errno = ErrnoGuard::keep();
     // SAFETY: the caller vouches for the string.
     let name = unsafe { CStr::from_ptr(name) };
     match area::define_own_name(name.to_bytes()) {

@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use tracer_area::{Bell, ErrnoAloneKept, ErrnoKept, realtime_now};
+use tracer_area::{Bell, ErrnoGuard, ErrnoOnlyGuard, realtime_now};
 use tracer_engine::event::{Event, Truncation};
 
 use super::clock::{self, nanoseconds};
@@ -55,7 +55,7 @@ enum Which {
 impl Places {
     /// Reports an event if one is there. Nothing is held when this returns.
     fn look(&self, trid: TraceId, which: Which, effort: Effort) -> Result<Look, Invalid> {
-        let _errno = ErrnoAloneKept::keep();
+        let _errno = ErrnoOnlyGuard::keep();
         let is_null = self.event.is_null() || self.data_len.is_null() || self.unavailable.is_null();
         if is_null {
             return Err(Invalid);
@@ -74,7 +74,7 @@ impl Places {
             self.fill(&traced.event, clock::timespec(traced.realtime))?;
             return Ok(Look::Reported);
         }
-        let _kept = ErrnoKept::keep();
+        let _kept = ErrnoGuard::keep();
         if effort == Effort::Collect && memory::check_for(kind.memory_needed()).is_err() {
             return Ok(Look::NoMemory);
         }
@@ -188,7 +188,7 @@ impl Places {
     /// Makes this thread the one that the stream's emitters wake. What becomes readable then; `None` where it has to look again
     /// and again: another thread sleeps there, or nobody wakes.
     fn take_bell(&self, trid: TraceId) -> Option<RawFd> {
-        let _errno = ErrnoKept::keep();
+        let _errno = ErrnoGuard::keep();
         let mut held = table::find(trid).ok()?.lock().ok()?;
         let bell = held.stream().ok()?.kind.announce_sleep()?;
         let file = bell.file()?;
@@ -196,7 +196,7 @@ impl Places {
     }
 
     fn leave_bell(trid: TraceId, file: RawFd) {
-        let _errno = ErrnoKept::keep();
+        let _errno = ErrnoGuard::keep();
         let mut held = table::find(trid).and_then(|found| found.lock());
         match held.as_mut().map(Held::stream) {
             Ok(Ok(stream)) => {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use tracer_area::ErrnoKept;
+use tracer_area::ErrnoGuard;
 use tracer_engine::{EventSet, Filtering};
 use tracer_posix::logged::Activity;
 use tracer_posix::stream::caller;
@@ -18,7 +18,7 @@ pub(super) fn with_stream<T>(
     trid: TraceId,
     act: impl FnOnce(&mut Stream) -> Result<T, Invalid>,
 ) -> Result<T, Invalid> {
-    let _errno = ErrnoKept::keep();
+    let _errno = ErrnoGuard::keep();
     act(table::find(trid)?.lock()?.stream()?)
 }
 
@@ -28,7 +28,7 @@ fn with_collecting_stream(
     trid: TraceId,
     act: impl FnOnce(&mut Stream) -> Result<c_int, Invalid>,
 ) -> c_int {
-    let _errno = ErrnoKept::keep();
+    let _errno = ErrnoGuard::keep();
     number(table::find(trid).and_then(|found| {
         let mut held = found.lock()?;
         let stream = held.stream()?;
@@ -104,7 +104,7 @@ with_call_address! {
 }
 
 unsafe extern "C" fn flush_at(trid: TraceId, address: u64) -> c_int {
-    let _errno = ErrnoKept::keep();
+    let _errno = ErrnoGuard::keep();
     number(table::find(trid).and_then(|found| {
         let activity = found.activity();
         let _asking = activity.as_deref().map(Activity::asking);
@@ -127,7 +127,7 @@ with_call_address! {
 }
 
 unsafe extern "C" fn shutdown_at(trid: TraceId, address: u64) -> c_int {
-    let _errno = ErrnoKept::keep();
+    let _errno = ErrnoGuard::keep();
     number(table::find(trid).and_then(|found| {
         let mut held = found.lock()?;
         if !held.stream()?.kind.is_active() {
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
         POSIX_TRACE_NOT_FULL, POSIX_TRACE_OVERRUN, POSIX_TRACE_RUNNING, POSIX_TRACE_SUSPENDED,
     };
     let choose = |is_so, yes, no| if is_so { yes } else { no };
-    let _errno = ErrnoKept::keep();
+    let _errno = ErrnoGuard::keep();
     number(table::find(trid).and_then(|found| {
         if info.is_null() {
             return Err(Invalid);
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_get_filter(trid: TraceId, set: *mut EventSet) -> c_int {
-    let _errno = ErrnoKept::keep();
+    let _errno = ErrnoGuard::keep();
     status(table::find(trid).and_then(|found| {
         let filter = found.filter()?;
         // SAFETY: as promised by the caller.

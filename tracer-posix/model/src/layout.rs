@@ -1,4 +1,4 @@
-//! What lies in an area: the library's files, beside the checker's atomics and stand-ins for mapped memory.
+//! What lies in an area: the library's files, beside the checker's atomics and doubles of mapped memory.
 
 pub(crate) mod atomics;
 #[expect(dead_code, reason = "the pool needs more of it than these laws")]
@@ -21,10 +21,10 @@ pub(crate) mod record;
 #[path = "../../area/src/layout/states.rs"]
 mod states;
 
-// Where the library has what the model stands in for.
+// Where the library has what the model has doubles of.
 pub(crate) mod mapping {
-    pub(crate) use crate::area::stand_ins::{Parts, release};
+    pub(crate) use crate::area::doubles::{Parts, release};
 }
 pub(crate) mod chunk_ref {
-    pub(crate) use crate::area::stand_ins::{ChunkRef, Shape};
+    pub(crate) use crate::area::doubles::{ChunkRef, Shape};
 }

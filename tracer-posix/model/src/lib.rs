@@ -2,8 +2,8 @@
 //! accesses can take, and the values that a weak memory may show.
 //!
 //! `chunk.rs`, `record.rs`, `links.rs`, `pool.rs`, `states.rs`, `stranded.rs` and `abandoned.rs` are the library's own files; only the
-//! atomics are loom's, and the pool lies in a few words (`stand_ins.rs`) in place of mapped memory.
-//! What surrounds a chunk in `emitter.rs`, `retire.rs` and `reading.rs` needs mapped memory and system calls, and is told again in `threads.rs` in a
+//! atomics are loom's, and the pool lies in a few words (`doubles.rs`) instead of mapped memory.
+//! What surrounds a chunk in `emitter.rs`, `retire.rs` and `reading.rs` needs mapped memory and system calls, and is written again in `threads.rs` in a
 //! few lines each, as is what surrounds the pool in `thread.rs`, in `killed_laws.rs`.
 //!
 //! What the model leaves out:
@@ -52,24 +52,24 @@
 //! a time; and the barrier before entries are noted, as whoever sees that something was taken sees the entry of who took it.
 
 mod area {
+    pub(crate) mod doubles;
     pub(super) mod interrupted_laws;
     pub(crate) mod killed;
     pub(super) mod killed_laws;
     pub(super) mod laws;
     pub(super) mod list_laws;
-    pub(crate) mod stand_ins;
     mod threads;
 }
 mod layout;
 mod read;
 
-// Where the library has what the model stands in for.
+// Where the library has what the model has doubles of.
 mod discover {
     pub(crate) mod liveness {
         pub(crate) use crate::area::killed::is_gone;
     }
     pub(crate) mod reader_windows {
-        pub(crate) use crate::area::stand_ins::AreaWindows;
+        pub(crate) use crate::area::doubles::AreaWindows;
     }
 }
 mod system {

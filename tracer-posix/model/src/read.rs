@@ -1,13 +1,13 @@
-//! The search for what dead threads have left: the library's files, beside stand-ins for what surrounds them.
+//! The search for what dead threads have left: the library's files, beside doubles of what surrounds them.
 
 #[path = "../../area/src/read/abandoned.rs"]
 pub(crate) mod abandoned;
 #[path = "../../area/src/read/stranded.rs"]
 pub(crate) mod stranded;
 
-// Where the library has what the model stands in for.
+// Where the library has what the model has doubles of.
 pub(crate) mod look {
-    pub(crate) use crate::area::stand_ins::Slice;
+    pub(crate) use crate::area::doubles::Slice;
 }
 pub(crate) mod slot {
     pub(crate) use crate::layout::atomics::barrier;

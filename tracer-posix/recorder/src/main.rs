@@ -1,7 +1,7 @@
 //! The program that writes a stream's log: what `posix_trace_create_withlog` starts.
 //!
 //! It is no program for people: `cargo xtask` builds it and puts it into the library, which starts it from memory and
-//! tells it over a socket what to record. It has no command line and no messages, and needs no file at run time.
+//! asks it over a socket to record. It has no command line and no messages, and needs no file at run time.
 
 #![no_main]
 

@@ -271,6 +271,6 @@ impl Source for AgentSource {
 
 impl AsRawFd for AgentSource {
     fn as_raw_fd(&self) -> RawFd {
-        self.agent.number()
+        self.agent.raw()
     }
 }

@@ -54,7 +54,7 @@ impl Job {
         Order {
             target: self.target,
             controller: area::own_pid(),
-            end: (end.number(), end.identity().inode),
+            end: (end.raw(), end.identity().inode),
             header: self.header.clone(),
         }
     }

@@ -17,16 +17,16 @@ use crate::system::proc_stat::start_of;
 pub(crate) enum Life {
     /// It is there, and it is the one that is meant.
     Alive,
-    /// It is gone: there is no process of its number, or a younger one.
+    /// It is gone: no process has its pid, or a younger one.
     Dead,
-    /// Nothing tells.
+    /// Nothing shows it.
     Unknown,
 }
 
 /// A process as it has written itself down: what it could not find out about itself is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// Its number in its pid namespace.
+    /// Its pid in its pid namespace.
     pub(crate) pid: i32,
     /// When it was started, in the kernel's clock ticks since boot.
     pub(crate) start: u64,
@@ -48,7 +48,7 @@ impl Identity {
     /// Whether it is still there.
     pub(crate) fn life(self) -> Life {
         if self.namespace == 0 || self.namespace != own_pid_namespace() {
-            // Its number means nothing to us.
+            // Its pid means nothing to us.
             return Life::Unknown;
         }
         if self.pid <= 0 {
@@ -65,7 +65,7 @@ impl Identity {
     }
 }
 
-/// Whether this is the number of a process, and not of nothing, or of a thread that is not its process's
+/// Whether this is the pid of a process, and not of nothing, or of a thread that is not its process's
 /// first. Where the kernel does not say, it is believed to be.
 pub(super) fn is_process(pid: i32) -> bool {
     // SAFETY: takes no pointers.
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_of_its_number_proves_its_death() {
+    fn another_process_with_its_pid_proves_its_death() {
         let own = Identity::own();
         let earlier = Identity {
             start: own.start - 1,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_process_of_its_number_proves_its_death() {
+    fn no_process_with_its_pid_proves_its_death() {
         let own = Identity::own();
         let gone = |start| Identity {
             pid: i32::MAX,

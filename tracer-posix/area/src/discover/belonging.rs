@@ -15,7 +15,7 @@ use super::find::FindError;
 use super::liveness::is_zombie;
 use crate::emit::inherited::LINK;
 use crate::layout::file::{Kind, kind};
-use crate::layout::mapping::{self, FileFacts, HIGH_NUMBERS, UNNAMED_AREA_BYTES};
+use crate::layout::mapping::{self, FileFacts, HIGH_DESCRIPTORS, UNNAMED_AREA_BYTES};
 
 /// Bytes of `/proc/PID/maps` in which an area is looked for: of some
 /// ten thousand mappings. It is looked for again and again, and a signal must not wait for that.
@@ -80,8 +80,7 @@ pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
         let mut inodes = mapped.iter().map(|mapped| mapped.inode);
         inodes.any(|inode| inode == candidate.facts.inode)
     };
-    let places = found.candidates.iter();
-    if let Some(index) = places.clone().position(is_mapped) {
+    if let Some(index) = found.candidates.iter().position(is_mapped) {
         return Ok(found.take(index));
     }
     // The kernel shows mapped files only to those with CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
@@ -203,9 +202,9 @@ impl Descriptors {
     fn usual(&self) -> impl Iterator<Item = PathBuf> + use<> {
         let folder = self.folder.clone();
         let is_any = self.entries.is_some();
-        HIGH_NUMBERS
+        HIGH_DESCRIPTORS
             .filter(move |_| is_any)
-            .map(move |number| folder.join(number.to_string()))
+            .map(move |raw| folder.join(raw.to_string()))
     }
 
     /// The first ones that there are.
@@ -239,7 +238,7 @@ struct Mappings {
 /// What the kernel calls shared memory without a file.
 const UNNAMED: &[u8] = b"/dev/zero (deleted)";
 
-/// Whether a line of `/proc/PID/maps` tells of an area without a file.
+/// Whether a line of `/proc/PID/maps` shows an area without a file.
 fn is_unnamed(line: &[u8]) -> bool {
     let bytes = || {
         let line = std::str::from_utf8(line).ok()?;
@@ -279,7 +278,7 @@ fn mapped(pid: i32) -> Mappings {
     }
 }
 
-/// The area that a line of `/proc/PID/maps` tells of: range, rights, offset, device, inode, name.
+/// The area that a line of `/proc/PID/maps` shows: range, rights, offset, device, inode, name.
 fn mapped_in(pid: i32, line: &[u8]) -> Option<Mapped> {
     let line = std::str::from_utf8(line.strip_suffix(LINK)?).ok()?;
     let mut words = line.split_ascii_whitespace();
@@ -303,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_the_mappings_tells_the_area_and_where_it_is_shown() {
+    fn a_line_of_the_mappings_shows_the_area_and_where_it_is_shown() {
         let line = b"7f00-7f10 rw-s 00000000 00:01 1042    /memfd:posix_trace_area (deleted)";
         let mapped = mapped_in(5, line).unwrap();
         assert_eq!(mapped.inode, 1042);
@@ -335,11 +334,11 @@ mod tests {
         // The tests are other threads of a process, which may have such descriptors too: so these are a child's.
         let mut command = Command::new("cat");
         command.stdin(Stdio::piped()).stdout(Stdio::null());
-        let number = file.as_raw_fd();
+        let raw = file.as_raw_fd();
         let have_many = move || {
             for _ in 0..10 * MOST_CANDIDATES {
-                // SAFETY: takes a number only.
-                unsafe { libc::dup(number) };
+                // SAFETY: takes no pointers.
+                unsafe { libc::dup(raw) };
             }
             Ok(())
         };

@@ -22,7 +22,7 @@ use crate::system::pids::own_pid;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::WaitingWord;
 
-/// Why the trace area of a process could not be had.
+/// Why the trace area of a process is not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FindError {
@@ -89,8 +89,8 @@ pub struct Area {
     id: AreaId,
     owner: u32,
     ticks: TickSource,
-    /// Whether processes and threads have the same numbers here as where the area's processes are.
-    has_own_numbers: bool,
+    /// Whether processes and threads have the same pids and tids here as where the area's processes are.
+    is_in_own_namespace: bool,
 }
 
 #[derive(Debug)]
@@ -103,7 +103,7 @@ enum Memory {
     },
 }
 
-/// The word of a stream that its reader sleeps on ([`waiting`](tracer_common::area::StreamControl::waiting)). It can be looked at as long as this is kept, whatever
+/// The word of a stream that its reader sleeps on ([`waiting`](tracer_common::area::StreamControl::waiting)). It can be looked at as long as this is there, whatever
 /// becomes of the stream.
 #[derive(Debug)]
 struct MappedWord {
@@ -126,7 +126,7 @@ impl WaitingWord for MappedWord {
 }
 
 impl FindError {
-    /// The number that the C functions return for it.
+    /// The error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
@@ -165,7 +165,7 @@ impl Area {
             // SAFETY: takes nothing and cannot fail.
             owner: unsafe { libc::geteuid() },
             ticks,
-            has_own_numbers: true,
+            is_in_own_namespace: true,
         })
     }
 
@@ -189,7 +189,7 @@ impl Area {
             Belonging::Foreign => Err(FindError::Unreadable { pid }),
             Belonging::Area(file) => {
                 let mut area = Self::of_file(file, pid)?;
-                area.has_own_numbers = liveness::has_own_numbers(pid);
+                area.is_in_own_namespace = liveness::is_in_own_namespace(pid);
                 Ok(Some(area))
             }
         }
@@ -228,7 +228,7 @@ impl Area {
     ///
     /// # Errors
     ///
-    /// No descriptor can be had.
+    /// No descriptor is available.
     pub fn to_be_inherited(&self) -> io::Result<OwnedFd> {
         match self.file() {
             Some(file) => mapping::to_hand_on(file),
@@ -251,7 +251,7 @@ impl Area {
         self.id
     }
 
-    /// Whether process `pid` uses this area now, as the kernel tells.
+    /// Whether process `pid` uses this area now, as the kernel says.
     #[must_use]
     pub fn is_used_by(id: AreaId, pid: i32) -> bool {
         belonging::is_mapped_by(pid, id.inode)
@@ -301,7 +301,7 @@ impl Area {
             id,
             owner: facts.owner,
             ticks,
-            has_own_numbers: true,
+            is_in_own_namespace: true,
         }))
     }
 
@@ -348,14 +348,14 @@ impl Area {
         matches!(self.memory, Memory::Own(_))
     }
 
-    /// Whether numbers that the area names are those of this process's pid namespace.
-    pub(crate) fn has_own_numbers(&self) -> bool {
-        self.has_own_numbers
+    /// Whether pids and tids that the area names are those of this process's pid namespace.
+    pub(crate) fn is_in_own_namespace(&self) -> bool {
+        self.is_in_own_namespace
     }
 
     /// Whether a thread that the area names has ended for certain.
     pub(crate) fn has_ended(&self, (pid, tid): (i32, i32)) -> bool {
-        self.has_own_numbers && liveness::has_ended(pid, tid)
+        self.is_in_own_namespace && liveness::has_ended(pid, tid)
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn has_thread_ended(tid: i32) -> bool {
     tid > 0 && (is_gone(tid) || is_zombie(tid, tid))
 }
 
-/// Whether a thread that is there is one no more, for certain. `stat` tells that too, but of some kernels waits for a process
+/// Whether a thread that is there is one no more, for certain. `stat` says that too, but in some kernels waits for a process
 /// that runs another program, for as long as that takes.
 pub(super) fn is_zombie(pid: i32, tid: i32) -> bool {
     let status = fs::read(format!("/proc/{pid}/task/{tid}/status"));
@@ -52,7 +52,7 @@ fn state(status: &[u8]) -> Option<u8> {
 }
 
 /// Whether `pid` is in the pid namespace of this process, for certain.
-pub(crate) fn has_own_numbers(pid: i32) -> bool {
+pub(crate) fn is_in_own_namespace(pid: i32) -> bool {
     let namespace = |process: &str| fs::metadata(format!("/proc/{process}/ns/pid"));
     match (namespace("self"), namespace(&pid.to_string())) {
         (Ok(own), Ok(other)) => (own.dev(), own.ino()) == (other.dev(), other.ino()),

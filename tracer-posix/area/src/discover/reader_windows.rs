@@ -39,11 +39,11 @@ static MAPPED_IN_ALL: AtomicUsize = AtomicUsize::new(0);
 #[derive(Debug)]
 pub(crate) struct MappedWindows {
     file: OwnedFd,
-    /// How many the file has room for.
+    /// How many fit into the file.
     count: usize,
     /// By when they were looked at, the last one first.
     mapped: RefCell<Vec<MappedWindow>>,
-    /// How often one could not be mapped, and nobody was told.
+    /// How often one could not be mapped, and that was not reported yet.
     failures: Cell<u64>,
     /// How often one was mapped.
     mappings: Cell<u64>,
@@ -82,7 +82,7 @@ impl MappedWindows {
         }
     }
 
-    /// Gives up what was not looked at for longest, but for some. Nobody has a place in a window any more.
+    /// Gives up what was not looked at for longest, but for some. Nobody refers to a window any more.
     pub(super) fn trim(&mut self) {
         let is_many = MAPPED_IN_ALL.load(Relaxed) > MANY_IN_ALL;
         let most = if is_many { FEW_MAPPED } else { MOST_MAPPED };
@@ -94,11 +94,11 @@ impl MappedWindows {
     }
 
     /// Whether a chunk at this address was ever written to. What was not is not there, and whoever looks at it makes it.
-    fn is_written(&self, place: NonNull<u8>) -> bool {
+    fn is_written(&self, base: NonNull<u8>) -> bool {
         let mapped = self.mapped.borrow();
         let offset = mapped.iter().find_map(|window| {
-            let base = window.mapping.base().addr().get();
-            let inside = place.addr().get().checked_sub(base)?;
+            let window_base = window.mapping.base().addr().get();
+            let inside = base.addr().get().checked_sub(window_base)?;
             (inside < WINDOW_BYTES).then_some(DATA_OFFSET + window.index * WINDOW_BYTES + inside)
         });
         offset.is_some_and(|offset| self.has_any::<CHUNK_HEAD_BYTES>(offset))
@@ -132,8 +132,8 @@ impl Windows for &MappedWindows {
         let mut mapped = self.mapped.borrow_mut();
         match mapped.iter().position(|window| window.index == index) {
             Some(0) => {}
-            Some(place) => {
-                if let Some(passed) = mapped.get_mut(..=place) {
+            Some(index) => {
+                if let Some(passed) = mapped.get_mut(..=index) {
                     passed.rotate_right(1);
                 }
             }
@@ -165,10 +165,10 @@ pub(crate) enum AreaWindows<'a> {
 impl AreaWindows<'_> {
     /// Whether what lies at this address, in a window that was looked at just now, was ever written. Of this process's own
     /// area it is believed.
-    pub(super) fn is_written(&self, place: NonNull<u8>) -> bool {
+    pub(super) fn is_written(&self, base: NonNull<u8>) -> bool {
         match self {
             Self::Own => true,
-            Self::Mapped(windows) => windows.is_written(place),
+            Self::Mapped(windows) => windows.is_written(base),
         }
     }
 
@@ -200,8 +200,8 @@ const MOST_UNTRUE: usize = 64;
 
 impl Claims {
     /// Whether a chunk was written to.
-    pub(crate) fn is_true(&mut self, windows: &AreaWindows<'_>, place: &ChunkRef<'_>) -> bool {
-        let is_true = self.untrue < MOST_UNTRUE && windows.is_written(place.base);
+    pub(crate) fn is_true(&mut self, windows: &AreaWindows<'_>, chunk_ref: &ChunkRef<'_>) -> bool {
+        let is_true = self.untrue < MOST_UNTRUE && windows.is_written(chunk_ref.base);
         self.untrue += usize::from(!is_true);
         is_true
     }

@@ -1,7 +1,7 @@
 //! A trace point: the way of an event from the program into its chunks.
 //!
 //! Wait-free and async-signal-safe: no lock, no allocation, no system call and no locked
-//! instruction, but where a thread meets a stream for the first time or has filled its chunk. (Then there are
+//! instruction, but where a thread emits to a stream for the first time or has filled its chunk. (Then there are
 //! locked instructions, and a call that maps memory where it is new to the process.)
 //!
 //! A handler may interrupt it anywhere and leave it for good. So nothing here waits to be dropped: a thread that
@@ -37,7 +37,7 @@ pub fn emit(event_type: EventTypeId, data: &[u8], address: u64) {
     }
 }
 
-/// Whether any stream runs that this process may be traced by, or that cannot be told yet.
+/// Whether any stream runs that this process may be traced by, or where that is not known yet.
 #[inline(always)]
 pub fn is_traced() -> bool {
     enabled::is_set()
@@ -48,7 +48,7 @@ fn emit_out_of_line(event_type: EventTypeId, data: &[u8], address: u64) {
     emit_enabled(event_type, data, address);
 }
 
-/// As [`emit`], when the gate was found open.
+/// As [`emit`], when the enabled word was found set.
 #[inline(always)]
 pub fn emit_enabled(event_type: EventTypeId, data: &[u8], address: u64) {
     if !event_type.is_user() || event_type.0 >= EVENT_ID_LIMIT {
@@ -72,7 +72,7 @@ struct TracePoint<'a> {
 }
 
 impl TracePoint<'_> {
-    /// What is kept of it.
+    /// What is recorded of it.
     #[inline(always)]
     fn emission(&self, max_data: usize) -> Emission<'_> {
         let data = self.data.get(..max_data).unwrap_or(self.data);
@@ -80,13 +80,13 @@ impl TracePoint<'_> {
             event_type: self.event_type,
             address: self.address,
             data,
-            is_cut: data.len() < self.data.len(),
+            is_truncated: data.len() < self.data.len(),
         }
     }
 }
 
-/// The way of nearly every event: a single stream runs, the thread has a chunk in it with room, and all of the data
-/// is kept. `None` where it is not so; then nothing was done. It calls no function, so that nothing has to be kept
+/// The way of nearly every event: a single stream runs, the thread has a chunk in it with space, and all of the data
+/// is recorded. `None` where it is not so; then nothing was done. It calls no function, so that nothing has to be saved
 /// for after one: each instruction counts here, since the fence of the next event waits for it.
 #[inline(always)]
 fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
@@ -113,7 +113,7 @@ fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
         event_type: point.event_type,
         address: point.address,
         data: point.data,
-        is_cut: false,
+        is_truncated: false,
     };
     // SAFETY: the structure is this thread's and the slot is too. One whose generation is that of a stream is
     // filled in, or else its chunk is null.
@@ -134,7 +134,7 @@ fn emit_slow(event_type: EventTypeId, data: &[u8], address: u64) {
         return;
     };
     let known = thread::known().map(|state| (state, false));
-    let Some((state, is_late)) = known.or_else(thread::register) else {
+    let Some((state, is_ending)) = known.or_else(thread::register) else {
         count_refused(parts, event_type);
         return;
     };
@@ -153,8 +153,8 @@ fn emit_slow(event_type: EventTypeId, data: &[u8], address: u64) {
             emit_to_stream(parts, (slot, control), state, &point);
         }
     }
-    if is_late {
-        thread::end_late(state);
+    if is_ending {
+        thread::end_now(state);
     }
 }
 
@@ -188,7 +188,7 @@ fn is_wanted(control: &StreamControl, event_type: EventTypeId) -> bool {
 /// order: a thread that has seen what the other did sees the note too. What the controller records is
 /// not later than the last barrier that it made this thread pass (`ActiveStream::settle`).
 #[inline(always)]
-fn is_alone(control: &StreamControl) -> bool {
+fn is_sole_emitter(control: &StreamControl) -> bool {
     control.emitters.load(Relaxed) == emitters::ONE
 }
 
@@ -199,7 +199,7 @@ fn emit_to_stream(
     state: &ThreadState,
     point: &TracePoint<'_>,
 ) {
-    // Each time that the chunk is full it gets another one; then it has room.
+    // Each time that the chunk is full it gets another one; then there is space.
     for _ in 0..TRIES {
         let Some(per_stream) = state.per_stream(parts, slot, control) else {
             return;
@@ -215,7 +215,7 @@ fn emit_to_stream(
                 }
                 return;
             }
-            Err(Refused::NoRoom) => {
+            Err(Refused::NoSpace) => {
                 if !state.refill(per_stream, parts, (slot, control), emission.data.len()) {
                     return;
                 }
@@ -236,7 +236,7 @@ fn emit_to_stream(
 
 /// Why an event was not recorded.
 enum Refused {
-    NoRoom,
+    NoSpace,
     Stale,
     LeaseExpired,
     Nested,
@@ -254,7 +254,7 @@ fn record(
             // SAFETY: the structure and the slot are this thread's, and the slot was filled in.
             match unsafe { sequence::emit(state.rseq, per_stream, emission) } {
                 Outcome::Recorded => return Ok(()),
-                Outcome::NoRoom => return Err(Refused::NoRoom),
+                Outcome::NoSpace => return Err(Refused::NoSpace),
                 Outcome::Stale => return Err(Refused::Stale),
                 Outcome::LeaseExpired => return Err(Refused::LeaseExpired),
                 Outcome::Interrupted => {}
@@ -298,10 +298,10 @@ fn record_marked(
     };
     let written = state
         .chunk(per_stream)
-        .map_or(Err(Refusal::NoRoom), |chunk| chunk.write(emission, &now));
+        .map_or(Err(Refusal::NoSpace), |chunk| chunk.write(emission, &now));
     state.end_marked(busy);
     written.map_err(|refusal| match refusal {
-        Refusal::NoRoom => Refused::NoRoom,
+        Refusal::NoSpace => Refused::NoSpace,
         Refusal::Stale => Refused::Stale,
         Refusal::LeaseExpired => Refused::LeaseExpired,
     })
@@ -318,7 +318,7 @@ impl Moment for ThisMoment<'_> {
     }
 
     fn ticks(&self) -> u64 {
-        if !is_alone(self.control) {
+        if !is_sole_emitter(self.control) {
             wait_for_earlier_loads();
         }
         process::tick_source().now_after_wait()

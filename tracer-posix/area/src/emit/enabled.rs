@@ -2,18 +2,18 @@
 //!
 //! Once the area is there, the word is the area's own (`AreaHeader::active`), found through a
 //! pointer. The pointer exists twice. One copy is hidden in the library, for its own trace points.
-//! The other is exported for `trace.h`, whose inline check reads it: it may stand in the
+//! The other is exported for `trace.h`, whose inline check reads it: it may lie in the
 //! program's memory instead of ours, where a program is linked to fixed addresses.
 //!
 //! The word is right in a child that was made behind the C library's back too: the area is shared.
-//! What else such a child has to forget is found out behind the gate.
+//! What else such a child has to forget is found out where the word is set.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 /// Before the area is made: ask the library.
 static ASK: AtomicU32 = AtomicU32::new(1);
-/// Where no area can be had: nobody ever traces.
+/// Where no area is available: nobody ever traces.
 static NEVER: AtomicU32 = AtomicU32::new(0);
 
 /// What `trace.h` reads: not 0 at the end of the pointer means that the function has to be called.
@@ -34,12 +34,12 @@ pub fn is_set() -> bool {
     unsafe { &*word }.load(Relaxed) != 0
 }
 
-/// From now on the gate is open while `active` is not 0.
+/// From now on the enabled word is `active`.
 pub(super) fn follow(active: &'static AtomicU32) {
     set(active);
 }
 
-/// The process has no area: the gate stays closed.
+/// The process has no area: the enabled word stays 0.
 pub(super) fn close() {
     set(&NEVER);
 }

@@ -1,7 +1,7 @@
 //! What a thread has in hand while it changes a pool, so that it finds out what it has left there for good.
 //!
 //! A handler may come at any moment. Usually it returns; it may emit before. But it may also jump out of what it has interrupted
-//! (`siglongjmp()`), which never gets to its end then. The stack alone tells: where a frame lies now, no older one can be any more.
+//! (`siglongjmp()`), which never gets to its end then. The stack alone shows it: where a frame lies now, no older one can be any more.
 
 use std::cell::Cell;
 use std::ptr::{NonNull, null, null_mut};

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use tracer_common::area::MEMFD_LINK;
 
 use crate::layout::file::{Kind, kind};
-use crate::layout::mapping::{self, HIGH_NUMBERS};
+use crate::layout::mapping::{self, HIGH_DESCRIPTORS};
 
 /// How the kernel shows an area's descriptor.
 pub(crate) const LINK: &[u8] = MEMFD_LINK.as_bytes();
@@ -14,7 +14,7 @@ pub(crate) const LINK: &[u8] = MEMFD_LINK.as_bytes();
 /// The area that was inherited over exec, if there is one, by a descriptor to map it by.
 #[inline]
 pub(super) fn take() -> Option<OwnedFd> {
-    // SAFETY: takes a number only.
+    // SAFETY: takes no pointers.
     let is_privileged_program = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     if is_privileged_program {
         // Whoever started it may have fewer rights than it has.
@@ -30,26 +30,26 @@ pub(super) fn take() -> Option<OwnedFd> {
             youngest = Some((created, file));
         }
     };
-    if for_each_high_number(&mut look).is_none() {
+    if for_each_high_descriptor(&mut look).is_none() {
         for_each_descriptor(&mut look)?;
     }
     youngest.map(|(_, file)| file)
 }
 
-/// Each high number behind which an area that was inherited may be: they are to be had
+/// Each high descriptor behind which an area that was inherited may be: they are available
 /// here, and some are left. Every program that is started pays for the look: a call for each takes far less
-/// time than reading `/proc/self/fd`. (Where the process before us was not allowed so high a number, and
+/// time than reading `/proc/self/fd`. (Where the process before us was not allowed so high a descriptor, and
 /// raised its limit before it exec'ed, the area is passed by.)
 #[inline]
-fn for_each_high_number(look_at: &mut impl FnMut(RawFd)) -> Option<()> {
-    let end = u64::try_from(HIGH_NUMBERS.end).unwrap_or(u64::MAX);
-    // SAFETY: no pointer is passed; a number that is no descriptor is an error, not a fault.
-    let is_open = |number: RawFd| unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0;
-    if mapping::descriptor_limit().ok()? < end || is_open(HIGH_NUMBERS.end - 1) {
+fn for_each_high_descriptor(look_at: &mut impl FnMut(RawFd)) -> Option<()> {
+    let end = u64::try_from(HIGH_DESCRIPTORS.end).unwrap_or(u64::MAX);
+    // SAFETY: no pointer is passed; what is no descriptor is an error, not a fault.
+    let is_open = |raw: RawFd| unsafe { libc::fcntl(raw, libc::F_GETFD) } >= 0;
+    if mapping::descriptor_limit().ok()? < end || is_open(HIGH_DESCRIPTORS.end - 1) {
         return None;
     }
-    HIGH_NUMBERS
-        .filter(|number| is_handed_on(*number))
+    HIGH_DESCRIPTORS
+        .filter(|raw| is_handed_on(*raw))
         .for_each(look_at);
     Some(())
 }
@@ -84,14 +84,14 @@ fn descriptors(mut entries: &[u8]) -> impl Iterator<Item = RawFd> {
         let length = u16::from_ne_bytes(*entries.get(16..)?.first_chunk()?);
         let (entry, rest) = entries.split_at_checked(usize::from(length).max(NAME_AT))?;
         entries = rest;
-        // "." and ".." are no numbers.
-        Some(entry.get(NAME_AT..).and_then(number))
+        // "." and ".." are no descriptors.
+        Some(entry.get(NAME_AT..).and_then(descriptor))
     })
     .flatten()
 }
 
-/// The decimal number at the start of `name`, which a null ends.
-fn number(name: &[u8]) -> Option<RawFd> {
+/// The descriptor that `name` spells, which a null ends.
+fn descriptor(name: &[u8]) -> Option<RawFd> {
     let digits = name
         .iter()
         .position(|&byte| byte == 0)
@@ -126,7 +126,7 @@ fn area_behind(raw: RawFd) -> Option<(u64, OwnedFd)> {
 
 /// Whether `raw` is a descriptor as areas are [handed on](mapping::to_hand_on) by.
 pub(super) fn is_handed_on(raw: RawFd) -> bool {
-    // SAFETY: no pointer is passed; a number that is no descriptor is an error, not a fault.
+    // SAFETY: no pointer is passed; what is no descriptor is an error, not a fault.
     let flags = unsafe { libc::fcntl(raw, libc::F_GETFL) };
     flags >= 0 && flags & libc::O_PATH != 0
 }

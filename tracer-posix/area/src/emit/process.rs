@@ -17,7 +17,7 @@ use tracer_common::area::{
 
 use crate::layout::file::AreaId;
 use crate::layout::mapping::{self, FileFacts, Mapping, Parts};
-use crate::system::errno::ErrnoKept;
+use crate::system::errno::ErrnoGuard;
 
 use super::enabled;
 use super::inherited;
@@ -37,11 +37,11 @@ pub(super) struct ProcessState {
     /// Base of the area's fixed parts; survives fork.
     base: AtomicPtr<u8>,
     pid: AtomicI32,
-    /// The descriptor of the area's file: one to be [handed on](mapping::to_hand_on), where such can be had.
+    /// The descriptor of the area's file: one to be [handed on](mapping::to_hand_on), where such a one is available.
     file: AtomicI32,
     device: AtomicU64,
     inode: AtomicU64,
-    /// Windows that the area has room for, as its file's size says.
+    /// Windows that fit into the area, as its file's size says.
     windows: AtomicUsize,
     /// The area's clock, as this process has found it: one of [`clock`].
     clock: AtomicU32,
@@ -92,7 +92,7 @@ pub(crate) fn parts_if_ready() -> Option<Parts<'static>> {
 /// As [`parts_if_ready`], and makes ready where that has to be done. Async-signal-safe.
 #[cold]
 pub(crate) fn parts_made_ready() -> Option<Parts<'static>> {
-    let _errno = ErrnoKept::keep();
+    let _errno = ErrnoGuard::keep();
     if STATE.setup.load(Acquire) == RAW {
         set_up();
     }
@@ -173,10 +173,10 @@ fn map_named() -> std::io::Result<(Parts<'static>, bool)> {
         .windows
         .store(mapping::windows_in(facts.bytes), Relaxed);
     // Where there is no `/proc`, the one that it is mapped by; it is never handed on.
-    let kept = mapping::to_hand_on(file.as_fd()).or_else(|_| mapping::move_high(file.as_fd()));
+    let high = mapping::to_hand_on(file.as_fd()).or_else(|_| mapping::move_high(file.as_fd()));
     STATE
         .file
-        .store(kept.unwrap_or(file).into_raw_fd(), Relaxed);
+        .store(high.unwrap_or(file).into_raw_fd(), Relaxed);
     Ok((parts, is_new))
 }
 
@@ -235,7 +235,7 @@ fn wiped_page() -> Option<&'static AtomicPtr<u8>> {
 fn register_with_membarrier() {
     const REGISTER_GLOBAL_EXPEDITED: libc::c_long = 1 << 2;
     const REGISTER_PRIVATE_EXPEDITED_RSEQ: libc::c_long = 1 << 8;
-    // SAFETY: takes no pointers; where it is not to be had it fails and changes nothing.
+    // SAFETY: takes no pointers; where it is not available it fails and changes nothing.
     unsafe { libc::syscall(libc::SYS_membarrier, REGISTER_GLOBAL_EXPEDITED, 0, 0) };
     // SAFETY: as above.
     let restarts =
@@ -305,13 +305,13 @@ fn is_in_namespace_of(parent: i32) -> bool {
     parent != 1 && unsafe { libc::getppid() } == parent
 }
 
-/// Windows that this process's area has room for.
+/// Windows that fit into this process's area.
 pub(super) fn window_count() -> usize {
     STATE.windows.load(Relaxed)
 }
 
 /// The area's descriptor, if it still is one: the program may have closed it, and may have opened
-/// something else under its number.
+/// something else as the same descriptor.
 pub(crate) fn file() -> Option<RawFd> {
     let file = STATE.file.load(Relaxed);
     is_ours(file).then_some(file)
@@ -328,7 +328,7 @@ pub(super) fn open_file() -> Option<OwnedFd> {
 pub(crate) fn open_file_in_any_case() -> Option<OwnedFd> {
     open_file().or_else(|| {
         let mapped_by = file().filter(|file| !inherited::is_handed_on(*file))?;
-        // SAFETY: no pointer is passed; a number that is no descriptor is an error, not a fault.
+        // SAFETY: no pointer is passed; what is no descriptor is an error, not a fault.
         let copy = unsafe { libc::fcntl(mapped_by, libc::F_DUPFD_CLOEXEC, 3) };
         // SAFETY: a new descriptor that nobody else owns.
         let copy = (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })?;
@@ -337,8 +337,8 @@ pub(crate) fn open_file_in_any_case() -> Option<OwnedFd> {
 }
 
 /// Whether a descriptor is one of our area.
-fn is_ours(number: RawFd) -> bool {
-    mapping::facts(number).is_ok_and(|FileFacts { device, inode, .. }| {
+fn is_ours(raw: RawFd) -> bool {
+    mapping::facts(raw).is_ok_and(|FileFacts { device, inode, .. }| {
         device == STATE.device.load(Relaxed) && inode == STATE.inode.load(Relaxed)
     })
 }
@@ -365,13 +365,13 @@ pub(super) fn is_traced_by(slot: usize, control: &StreamControl, generation: u32
 
 /// As [`share_over_exec`], for streams that this process itself has made or ended.
 pub(crate) fn streams_changed() {
-    let _errno = ErrnoKept::keep();
+    let _errno = ErrnoGuard::keep();
     if let Some(parts) = parts_if_ready() {
         share_over_exec(parts);
     }
 }
 
-/// Hands the area on over exec while a stream traces us: the program that comes after
+/// Passes the area on over exec while a stream traces us: the program that comes after
 /// us goes on being traced. One that is started by a `vfork()` or spawn is given it too, and finds
 /// out by itself whether it is traced; a forked child decides anew. What is handed on lets nobody in by
 /// itself: a program of another user cannot open it.
@@ -452,8 +452,8 @@ fn enter_process(parts: Parts<'_>) {
                 .is_ok()
     };
     if let Some(entry) = entries().find(free) {
-        for (place, born) in entry.traced_by.iter().zip(&STATE.born_into) {
-            place.store(born.load(Relaxed), Relaxed);
+        for (to, born) in entry.traced_by.iter().zip(&STATE.born_into) {
+            to.store(born.load(Relaxed), Relaxed);
         }
         entry.pid.store(own, Release);
     }

@@ -103,7 +103,7 @@ fn is_marked(start: &FileHeader) -> bool {
         .any(|entry| entry.tag == FLAGS_1 && entry.value & NO_DELETE != 0)
 }
 
-/// Tells the loader. It is looked up, since a static program has none; there this is never called.
+/// Asks the loader to keep the file. `dlopen` is looked up, since a static program has none; there this is never called.
 fn mark(start: &FileHeader) {
     type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
     // SAFETY: a string ended by a null; the default scope needs no handle.
@@ -113,7 +113,7 @@ fn mark(start: &FileHeader) {
     };
     // SAFETY: all of it is pointers, for which null is valid.
     let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: an address of a loaded file, and a valid place.
+    // SAFETY: an address of a loaded file; `found` may be written to.
     let is_found = unsafe { libc::dladdr(std::ptr::from_ref(start).cast(), &raw mut found) };
     if is_found == 0 || found.dli_fname.is_null() {
         return;

@@ -18,8 +18,8 @@
 pub(super) enum Outcome {
     /// It is recorded.
     Recorded = 0,
-    /// There is no chunk, or no room in it.
-    NoRoom = 1,
+    /// There is no chunk, or no space in it.
+    NoSpace = 1,
     /// The stream has ended.
     Stale = 2,
     /// Its controller gave no sign of life for too long.
@@ -46,7 +46,7 @@ mod x86_64 {
     const RSEQ_CS: usize = 8;
     const RSEQ_CPU: usize = 4;
 
-    /// Records an event in the thread's chunk, if it has room there.
+    /// Records an event in the thread's chunk, if there is space.
     ///
     /// # Safety
     ///
@@ -63,7 +63,7 @@ mod x86_64 {
         let outcome: u64;
         // SAFETY: all that is written lies within the chunk, or is its header's mark: the offset in the head, which other
         // processes may write, is checked against the slot's own limit. The descriptor names the instructions
-        // between its labels, and a place to go on at that the signature stands before.
+        // between its labels, and an address to continue at, which the signature precedes.
         unsafe {
             asm!(
                 // The descriptor: version and flags, start, length, where to go on when interrupted.
@@ -82,7 +82,7 @@ mod x86_64 {
                 "jz 35f",
                 "mov rax, qword ptr [{chunk}]",
                 "mov {at:e}, eax",
-                // Bytes of the record, and whether they have room.
+                // Bytes of the record, and whether there is space.
                 "mov {next}, {third}",
                 "shr {next}, 48",
                 "add {next}, 31",
@@ -194,7 +194,7 @@ mod x86_64 {
         }
         match outcome {
             0 => Outcome::Recorded,
-            1 => Outcome::NoRoom,
+            1 => Outcome::NoSpace,
             2 => Outcome::Stale,
             3 => Outcome::LeaseExpired,
             _ => Outcome::Interrupted,

@@ -43,7 +43,7 @@ pub(super) struct PerStream {
     pub(super) header_shift: Cell<u64>,
     /// The generation of the slot that all this is good for.
     pub(super) generation: Cell<u32>,
-    /// Most bytes of data that are kept of one event.
+    /// Most bytes of data that are recorded of one event.
     pub(super) max_data: Cell<usize>,
     pub(super) role: Cell<Role>,
 }
@@ -66,7 +66,7 @@ static ENDING: AtomicU32 = AtomicU32::new(u32::MAX);
 #[inline]
 pub(super) fn prepare() {
     let mut key = 0;
-    // SAFETY: `key` is a valid place; the destructor has the signature that is asked for.
+    // SAFETY: `key` may be written to; the destructor has the signature that is asked for.
     if unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0 {
         ENDING.store(key, Relaxed);
     }
@@ -81,7 +81,7 @@ pub(super) fn known() -> Option<&'static ThreadState> {
 }
 
 /// Makes memory for a thread that has none. Whether the thread is ending and nobody would give it back: then whoever has
-/// called this [does](end_late).
+/// called this [does](end_now).
 #[cold]
 pub(super) fn register() -> Option<(&'static ThreadState, bool)> {
     let before = errno::get();
@@ -92,7 +92,7 @@ pub(super) fn register() -> Option<(&'static ThreadState, bool)> {
 
 /// The thread was ending when it registered, and has done what it did so for.
 #[cold]
-pub(super) fn end_late(state: &'static ThreadState) {
+pub(super) fn end_now(state: &'static ThreadState) {
     let before = errno::get();
     end(std::ptr::from_ref(state).cast_mut().cast());
     errno::set(before);
@@ -113,7 +113,7 @@ fn make() -> Option<(&'static ThreadState, bool)> {
     if memory == libc::MAP_FAILED {
         return None;
     }
-    let place = NonNull::new(memory.cast::<ThreadState>())?;
+    let state_at = NonNull::new(memory.cast::<ThreadState>())?;
     let state = ThreadState {
         rseq: tls::registered_rseq(),
         busy: Cell::new(0),
@@ -130,8 +130,8 @@ fn make() -> Option<(&'static ThreadState, bool)> {
         in_hand: InHand::default(),
     };
     // SAFETY: the mapping is page aligned, as large as the type, and ours alone.
-    unsafe { place.write(state) };
-    if !tls::set_if_null(place.as_ptr()) {
+    unsafe { state_at.write(state) };
+    if !tls::set_if_null(state_at.as_ptr()) {
         // A handler came in between.
         // SAFETY: just mapped, and known to nobody.
         unsafe { libc::munmap(memory, size_of::<ThreadState>()) };
@@ -143,7 +143,7 @@ fn make() -> Option<(&'static ThreadState, bool)> {
     let key = ENDING.load(Relaxed);
     if key != u32::MAX {
         // SAFETY: the key was made in `prepare`. Keys made as early as that need no allocation.
-        unsafe { libc::pthread_setspecific(key, place.as_ptr().cast()) };
+        unsafe { libc::pthread_setspecific(key, state_at.as_ptr().cast()) };
     }
     known().map(|state| (state, false))
 }
@@ -241,7 +241,7 @@ impl ThreadState {
         per_stream.generation.set(generation);
     }
 
-    /// Gives the thread a chunk with room for an event with so much data. `false` where none can be had: the event
+    /// Gives the thread a chunk with space for an event with so much data. `false` where none is available: the event
     /// was counted as refused.
     #[cold]
     pub(super) fn refill(
@@ -257,7 +257,7 @@ impl ThreadState {
         let identity = self.identity();
         let is_there = self.change(&pool, parts, |change| {
             change.set_old(per_stream.chunk.load(Relaxed));
-            // Out of a handler's hands.
+            // Out of a handler's reach.
             let old = NonNull::new(per_stream.chunk.swap(std::ptr::null_mut(), AcqRel))
                 .map(|base| pool.shape.chunk_at(base));
             let new = pool.open(
@@ -265,7 +265,7 @@ impl ThreadState {
                 self.is_restartable(),
                 data_length,
                 old.as_ref(),
-                |place| change.set_new(place.base),
+                |chunk_ref| change.set_new(chunk_ref.base),
             );
             if new.is_none() {
                 match &old {
@@ -273,8 +273,8 @@ impl ThreadState {
                     None => control.refused_no_chunk.fetch_add(1, Relaxed),
                 };
             }
-            if let Some(place) = new.as_ref().or(old.as_ref()) {
-                self.install(per_stream, &pool, place);
+            if let Some(chunk_ref) = new.as_ref().or(old.as_ref()) {
+                self.install(per_stream, &pool, chunk_ref);
             }
             new.is_some()
         });
@@ -327,7 +327,7 @@ impl ThreadState {
         }
     }
 
-    /// Whether a chunk is open in this thread's name, and nowhere in its hands.
+    /// Whether a chunk is open in this thread's name, and it holds it nowhere.
     fn has_left_open(
         &self,
         per_stream: &PerStream,
@@ -352,15 +352,15 @@ impl ThreadState {
         &self,
         per_stream: &PerStream,
         pool: &Pool<'static, OwnWindows>,
-        place: &ChunkRef<'static>,
+        chunk_ref: &ChunkRef<'static>,
     ) {
-        let (none, base) = (std::ptr::null_mut(), place.base.as_ptr());
+        let (none, base) = (std::ptr::null_mut(), chunk_ref.base.as_ptr());
         if per_stream
             .chunk
             .compare_exchange(none, base, AcqRel, Acquire)
             .is_err()
         {
-            pool.end(place);
+            pool.end(chunk_ref);
         }
     }
 
@@ -457,13 +457,14 @@ fn stack_pointer() -> usize {
 /// Whether the frame at `here` is that of a handler that has interrupted the one at `outer`: it is deeper on the same
 /// stack, or on the stack for signals.
 fn is_within(here: usize, outer: usize) -> bool {
-    // SAFETY: plain numbers.
+    // SAFETY: integers and a pointer, for which zeros are valid.
     let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
-    // SAFETY: a valid place; the stack itself is not changed.
-    let told = unsafe { libc::sigaltstack(std::ptr::null(), &raw mut stack) } == 0;
+    // SAFETY: `stack` may be written to; the stack itself is not changed.
+    let is_known = unsafe { libc::sigaltstack(std::ptr::null(), &raw mut stack) } == 0;
     let start = stack.ss_sp.addr();
     let lies_there = |address: usize| {
-        told && stack.ss_flags & libc::SS_DISABLE == 0
+        is_known
+            && stack.ss_flags & libc::SS_DISABLE == 0
             && (start..start.saturating_add(stack.ss_size)).contains(&address)
     };
     match (lies_there(here), lies_there(outer)) {
@@ -473,7 +474,7 @@ fn is_within(here: usize, outer: usize) -> bool {
     }
 }
 
-/// Notes that one more thread emits, before it does. The thread that was alone until now sees it not
+/// Notes that one more thread emits, before it does. The thread that was the sole emitter until now sees it not
 /// later than anything that this one emits or does afterwards.
 fn note_emitter(control: &StreamControl) {
     let is_first = control
@@ -487,7 +488,7 @@ fn note_emitter(control: &StreamControl) {
 
 /// Runs when a thread ends: its chunks are left to others.
 extern "C" fn end(state: *mut libc::c_void) {
-    let Some(place) = NonNull::new(state.cast::<ThreadState>()) else {
+    let Some(memory) = NonNull::new(state.cast::<ThreadState>()) else {
         return;
     };
     // Handlers and destructors that run from here on find no state, register the thread anew, and end it themselves: the key's
@@ -495,7 +496,7 @@ extern "C" fn end(state: *mut libc::c_void) {
     tls::set_ending();
     tls::set(std::ptr::null_mut());
     // SAFETY: the state was made by `register` for this thread, which alone uses it.
-    let state = unsafe { place.as_ref() };
+    let state = unsafe { memory.as_ref() };
     if let Some(parts) = process::parts_if_ready() {
         for (slot, per_stream) in state.streams.iter().enumerate() {
             if let Some(base) = NonNull::new(per_stream.chunk.swap(std::ptr::null_mut(), AcqRel)) {
@@ -504,7 +505,7 @@ extern "C" fn end(state: *mut libc::c_void) {
         }
     }
     // SAFETY: the mapping that `register` made; nothing refers to it any more.
-    unsafe { libc::munmap(place.as_ptr().cast(), size_of::<ThreadState>()) };
+    unsafe { libc::munmap(memory.as_ptr().cast(), size_of::<ThreadState>()) };
 }
 
 /// Runs when the program ends: the destructor of the thread that ends it does not.
@@ -544,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_alone_until_a_second_ring_is_opened() {
+    fn a_thread_is_the_sole_emitter_until_a_second_one_emits() {
         let control = control(emitters::NONE);
         let after = |_| {
             note_emitter(&control);
@@ -559,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn no_thread_is_alone_in_a_stream_with_other_sources() {
+    fn no_thread_is_the_sole_emitter_in_a_stream_with_other_sources() {
         let control = control(emitters::MANY);
         note_emitter(&control);
 

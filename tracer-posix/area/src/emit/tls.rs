@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::thread::ThreadState;
 
-/// Offset of `struct rseq` from the thread pointer, as the C library tells; 0 when it does not.
+/// Offset of `struct rseq` from the thread pointer, as the C library says; 0 when it does not.
 static RSEQ_OFFSET: AtomicIsize = AtomicIsize::new(0);
 
 /// Finds out what threads will need. Called when the library is loaded.
@@ -148,7 +148,7 @@ mod arch {
         pointer
     }
 
-    /// The CPU plus one, from the kernel's `struct rseq`; 0 where that is not to be had.
+    /// The CPU plus one, from the kernel's `struct rseq`; 0 where that is not available.
     #[inline(always)]
     pub fn cpu_plus_one(rseq_offset: isize) -> u16 {
         if rseq_offset == 0 {

@@ -62,22 +62,22 @@ fn map(index: usize) -> Option<NonNull<u8>> {
 
 fn map_anywhere(index: usize) -> Option<NonNull<u8>> {
     let offset = DATA_OFFSET + index * WINDOW_BYTES;
-    let place = mapping::reserve_aligned(WINDOW_BYTES)?;
-    // Without a descriptor: another thread of the program may count on getting the lowest number that is free.
+    let start = mapping::reserve_aligned(WINDOW_BYTES)?;
+    // Without a descriptor: another thread of the program may count on getting the lowest descriptor that is free.
     if let Some(parts) = process::parts_if_ready()
-        && mapping::map_again_at(place, WINDOW_BYTES, parts.base(), offset)
+        && mapping::map_again_at(start, WINDOW_BYTES, parts.base(), offset)
     {
-        return Some(place);
+        return Some(start);
     }
     // There may be too few addresses for as much as has to be mapped on the way.
     if let Some(file) = process::open_file() {
-        let is_mapped = mapping::map_file_at(place, WINDOW_BYTES, file.as_raw_fd(), offset);
+        let is_mapped = mapping::map_file_at(start, WINDOW_BYTES, file.as_raw_fd(), offset);
         mapping::close(file);
         if is_mapped {
-            return Some(place);
+            return Some(start);
         }
     }
     // SAFETY: just reserved, and known to nobody.
-    unsafe { libc::munmap(place.as_ptr().cast(), WINDOW_BYTES) };
+    unsafe { libc::munmap(start.as_ptr().cast(), WINDOW_BYTES) };
     None
 }

@@ -11,7 +11,7 @@ use tracer_common::event_type::EventTypeId;
 use super::atomics::{AtomicU64, compiler_fence};
 use super::record::{self, Emission, HEAD, WORD, data_length, record_bytes};
 
-/// Index of the head, and of the chunk's number.
+/// Index of the head, and of the chunk's ordinal.
 const HEAD_WORD: usize = 0;
 const ORDINAL_WORD: usize = 1;
 const OPENED_WORD: usize = 2;
@@ -58,7 +58,7 @@ pub(crate) struct Chunk<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The chunk is full.
-    NoRoom,
+    NoSpace,
     /// The stream has ended.
     Stale,
     /// Its controller gave no sign of life for too long.
@@ -94,7 +94,7 @@ impl<'a> Chunk<'a> {
         size_of_val(self.words) as u64 - WORD
     }
 
-    /// Its number, as it says itself.
+    /// Its ordinal, as it says itself.
     pub(super) fn untrusted_ordinal(self) -> u32 {
         let word = self.words.get(ORDINAL_WORD);
         word.and_then(|word| u32::try_from(word.load(Relaxed)).ok())
@@ -122,7 +122,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Makes it the chunk with this number, without records. Nobody else reads or writes it now.
+    /// Makes it the chunk with this ordinal, without records. Nobody else reads or writes it now.
     pub(crate) fn clear(self, ordinal: u32, opened: u64) {
         if let Some(word) = self.words.get(OPENED_WORD) {
             word.store(opened, Relaxed);
@@ -146,7 +146,7 @@ impl<'a> Chunk<'a> {
         (begun != self.head()).then_some(begun)
     }
 
-    /// Whether an event with so much data has room after the others.
+    /// Whether there is space for an event with so much data after the others.
     pub(super) fn has_space(self, data_length: usize) -> bool {
         self.head()
             .offset()
@@ -169,10 +169,11 @@ impl<'a> Chunk<'a> {
         // It may be another process that has written it; the slices below are of this chunk all the same.
         let untrusted = Head(self.head_word().load(Relaxed));
         if untrusted.offset() + bytes > self.limit() {
-            return Err(Refusal::NoRoom);
+            return Err(Refusal::NoSpace);
         }
-        let Some([time, second, third, data @ ..]) = self.place(untrusted.offset(), bytes) else {
-            return Err(Refusal::NoRoom);
+        let Some([time, second, third, data @ ..]) = self.words_at(untrusted.offset(), bytes)
+        else {
+            return Err(Refusal::NoSpace);
         };
         let after = untrusted.after_event(bytes);
         self.begun.store(after.0, Relaxed);
@@ -204,19 +205,19 @@ impl<'a> Chunk<'a> {
         if head.offset() + bytes > self.limit() {
             return false;
         }
-        let Some([time, second, third, places @ ..]) = self.place(head.offset(), bytes) else {
+        let Some([time, second, third, words @ ..]) = self.words_at(head.offset(), bytes) else {
             return false;
         };
         let emission = Emission {
             event_type,
             address: 0,
             data,
-            is_cut: false,
+            is_truncated: false,
         };
         time.store(0, Relaxed);
         second.store(0, Relaxed);
         third.store(emission.third_word(), Relaxed);
-        record::put_data(places, data);
+        record::put_data(words, data);
         let after = head.0.wrapping_add(bytes);
         self.begun.store(after, Relaxed);
         self.head_word().store(after, Release);
@@ -224,21 +225,21 @@ impl<'a> Chunk<'a> {
     }
 
     #[inline(always)]
-    fn place(self, offset: u64, bytes: u64) -> Option<&'a [AtomicU64]> {
+    fn words_at(self, offset: u64, bytes: u64) -> Option<&'a [AtomicU64]> {
         let start = usize::try_from(offset / WORD).ok()?;
         self.words
             .get(start..start + usize::try_from(bytes / WORD).ok()?)
     }
 }
 
-/// A record as it was read, its numbers not yet checked against anything.
+/// A record as it was read, its values not yet checked against anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UntrustedRecord {
     pub(crate) ticks: u64,
     pub(crate) address: u64,
     pub(crate) cpu: Option<u32>,
     pub(crate) event_type: EventTypeId,
-    pub(crate) is_cut: bool,
+    pub(crate) is_truncated: bool,
 }
 
 /// What [`Cursor::next`] found.
@@ -248,7 +249,7 @@ pub(crate) enum Found {
     Record(UntrustedRecord),
     /// Nothing more up to the head.
     Nothing,
-    /// What stands there is no record: all up to the head was given up.
+    /// What is there is no record: all up to the head was given up.
     Damage,
 }
 
@@ -270,7 +271,7 @@ impl Cursor {
         Self(head.offset())
     }
 
-    /// Bytes from here to another place further on.
+    /// Bytes from here to a later position.
     pub(crate) fn bytes_to(self, later: Self) -> u64 {
         later.0.saturating_sub(self.0)
     }
@@ -298,29 +299,29 @@ impl Cursor {
         left: u64,
         data: &mut Vec<u8>,
     ) -> Option<UntrustedRecord> {
-        let [ticks, second, third] = chunk.place(self.0, HEAD)? else {
+        let [ticks, second, third] = chunk.words_at(self.0, HEAD)? else {
             return None;
         };
         let third = third.load(Relaxed);
         let length = data_length(third);
         let bytes = record_bytes(length);
         let words = chunk
-            .place(self.0 + HEAD, bytes - HEAD)
+            .words_at(self.0 + HEAD, bytes - HEAD)
             .filter(|_| bytes <= left)?;
         let end = data.len() + usize::try_from(length).ok()?;
         for word in words {
             data.extend_from_slice(&word.load(Relaxed).to_ne_bytes());
         }
         data.truncate(end);
-        let (event_type, is_cut) = record::event_type(third);
-        let (address, cpu) = record::place(second.load(Relaxed));
+        let (event_type, is_truncated) = record::event_type(third);
+        let (address, cpu) = record::address_and_cpu(second.load(Relaxed));
         self.0 += bytes;
         Some(UntrustedRecord {
             ticks: ticks.load(Relaxed),
             address,
             cpu,
             event_type,
-            is_cut,
+            is_truncated,
         })
     }
 }

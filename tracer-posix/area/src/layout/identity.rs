@@ -11,7 +11,7 @@ pub(crate) struct Identity {
     pub(crate) pid: i32,
     pub(crate) tid: i32,
     pub(crate) thread_id: u64,
-    /// Where its numbers count: see [`home`]. It is not in the record.
+    /// Where its pid and tid count: see [`home`]. It is not in the record.
     pub(crate) home: u64,
 }
 
@@ -41,7 +41,7 @@ impl Identity {
         u64::from(self.pid.unsigned_abs()) << 32 | u64::from(self.tid.unsigned_abs())
     }
 
-    /// The thread, and where its number counts, as one word.
+    /// The thread, and where its tid counts, as one word.
     pub(crate) fn entry_word(self) -> u64 {
         u64::from(home::namespace_of(self.home)) << 32 | u64::from(self.tid.unsigned_abs())
     }

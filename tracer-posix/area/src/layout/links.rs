@@ -1,7 +1,7 @@
 //! Lists in shared memory: a queue and a stack of things that have indices, without a lock.
 //!
-//! Their words have a index plus one in the low half, 0 for none, and a count of changes in the high half, so that a word that has become the same
-//! again is told from one that has stayed. Another process may write anything into them: every index is looked up
+//! Their words have an index plus one in the low half, 0 for none, and a count of changes in the high half, so that a word that has become the same
+//! again differs from one that has stayed. Another process may write anything into them: every index is looked up
 //! ([`Links`]) before it is used, and no operation tries for longer than [`TRIES`] times. It gives up then, as if there
 //! were nothing in the list: that needs as many other threads that succeed in the same moment.
 
@@ -13,9 +13,9 @@ const TRIES: usize = 4096;
 
 /// Where what is in a list has its words.
 pub(crate) trait Links {
-    /// The link of a index to the next one; `None` where there is no such index.
+    /// The link of an index to the next one; `None` where there is no such index.
     fn link(&self, index: u32) -> Option<&AtomicU64>;
-    /// Where it stands how many were put into the queue before it.
+    /// The word that says how many were put into the queue before it.
     fn order(&self, index: u32) -> Option<&AtomicU64>;
 }
 
@@ -235,9 +235,9 @@ mod tests {
         assert_eq!(stack.pop(), None, "77 is no index");
     }
 
-    /// Threads that move indices between a queue and a stack: none is ever in two hands, and none is lost.
+    /// Threads that move indices between a queue and a stack: none is ever held twice, and none is lost.
     #[test]
-    fn numbers_are_in_one_hand_at_a_time_whoever_moves_them() {
+    fn an_index_is_held_once_at_a_time_whoever_moves_it() {
         const COUNT: u32 = 40;
         const THREADS: usize = 8;
         let nodes = Nodes::new(usize::try_from(COUNT).unwrap_or(0));
@@ -256,7 +256,7 @@ mod tests {
         (1..COUNT).for_each(|index| assert!(stack().push(index)));
         let hold = |index: u32| {
             let was_held = held[index as usize].swap(true, AcqRel);
-            assert!(!was_held, "{index} is in two hands");
+            assert!(!was_held, "{index} is held twice");
         };
         let let_go = |index: u32| held[index as usize].store(false, Release);
         std::thread::scope(|scope| {

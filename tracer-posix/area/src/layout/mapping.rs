@@ -25,7 +25,7 @@ pub(crate) const UNNAMED_AREA_BYTES: [usize; 2] = [(256 << 20) + MARK, (32 << 20
 
 const MARK: usize = 7 << 12;
 
-/// Windows that an area of so many bytes has room for.
+/// Windows that fit into an area of so many bytes.
 #[inline]
 pub(crate) fn windows_in(bytes: u64) -> usize {
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -191,11 +191,11 @@ impl<'a> Parts<'a> {
     #[inline(always)]
     fn part<T>(self, offset: usize) -> &'a T {
         // SAFETY: callers pass offsets of parts of type `T`, which end before `DATA_OFFSET`.
-        let place = unsafe { self.base.add(offset) }.cast::<T>();
+        let part = unsafe { self.base.add(offset) }.cast::<T>();
         // SAFETY: mapped for `'a`, aligned since the base is page aligned and the offset fits the
         // type's alignment (asserted in `tracer-common`), and every bit pattern of a part is
-        // valid: all of it is atomics or plain numbers that nobody writes.
-        unsafe { place.as_ref() }
+        // valid: all of it is atomics or plain integers that nobody writes.
+        unsafe { part.as_ref() }
     }
 }
 
@@ -238,7 +238,7 @@ pub(crate) fn create_unnamed() -> Option<(NonNull<u8>, usize)> {
     })
 }
 
-/// Addresses that nothing lies at, beginning at a multiple of their number.
+/// As many addresses that nothing lies at, beginning at a multiple of `bytes`.
 pub(crate) fn reserve_aligned(bytes: usize) -> Option<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let all = map_anywhere(2 * bytes, libc::PROT_NONE, flags)?;
@@ -263,14 +263,14 @@ fn map_anywhere(bytes: usize, protection: libc::c_int, flags: libc::c_int) -> Op
 }
 
 /// Maps a part of a file over addresses that were [reserved](reserve_aligned).
-pub(crate) fn map_file_at(place: NonNull<u8>, bytes: usize, file: RawFd, offset: usize) -> bool {
+pub(crate) fn map_file_at(start: NonNull<u8>, bytes: usize, file: RawFd, offset: usize) -> bool {
     let Ok(offset) = libc::off_t::try_from(offset) else {
         return false;
     };
     // SAFETY: nothing lies at these addresses; a bad descriptor is an error.
     let mapped = unsafe {
         libc::mmap(
-            place.as_ptr().cast(),
+            start.as_ptr().cast(),
             bytes,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_FIXED,
@@ -284,7 +284,7 @@ pub(crate) fn map_file_at(place: NonNull<u8>, bytes: usize, file: RawFd, offset:
 /// Maps a part of an area, whose beginning is mapped at `base`, once more, over addresses that were
 /// [reserved](reserve_aligned). It needs no descriptor: a shared mapping that is moved and had no bytes is mapped again.
 pub(crate) fn map_again_at(
-    place: NonNull<u8>,
+    start: NonNull<u8>,
     bytes: usize,
     base: NonNull<u8>,
     offset: usize,
@@ -304,14 +304,14 @@ pub(crate) fn map_again_at(
     }
     // SAFETY: within what was just mapped.
     let part = unsafe { whole.add(offset) };
-    // SAFETY: nothing lies at `place`.
+    // SAFETY: nothing lies at `start`.
     let mapped = unsafe {
         libc::mremap(
             part,
             bytes,
             bytes,
             libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
-            place.as_ptr(),
+            start.as_ptr(),
         )
     };
     let is_mapped = mapped != libc::MAP_FAILED;
@@ -323,13 +323,13 @@ pub(crate) fn map_again_at(
 }
 
 /// Where areas' descriptors are, in a process that may have so many: out of the way of the program's own,
-/// which counts on getting the lowest numbers.
-pub(crate) const HIGH_NUMBERS: Range<RawFd> = 992..1024;
+/// which counts on getting the lowest descriptors.
+pub(crate) const HIGH_DESCRIPTORS: Range<RawFd> = 992..1024;
 
-/// A copy of a descriptor at a high number; in a process that may have fewer, as high as may be.
+/// A high copy of a descriptor; in a process that may have fewer, as high as may be.
 #[inline]
 pub(crate) fn move_high(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    let Range { start, end } = HIGH_NUMBERS;
+    let Range { start, end } = HIGH_DESCRIPTORS;
     let missing = i64::from(end).saturating_sub_unsigned(descriptor_limit()?);
     let lowest = i64::from(start) - missing.max(0);
     let lowest = RawFd::try_from(lowest.max(10)).map_err(io::Error::other)?;
@@ -342,7 +342,7 @@ pub(crate) fn move_high(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// A descriptor of the same file, at a high number and closed on exec, by which nothing can be read, written or mapped: whoever
+/// A descriptor of the same file, high and closed on exec, by which nothing can be read, written or mapped: whoever
 /// has it opens the file anew ([`open_anew`]), for which the kernel asks for rights again.
 pub(crate) fn to_hand_on(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let low = open_anew(file.as_raw_fd(), libc::O_PATH)?;
@@ -353,8 +353,8 @@ pub(crate) fn to_hand_on(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 
 /// Opens what is behind a descriptor once more. It never waits: the owner of a file may have taken a lease on it. No thread is
 /// cancelled in it, as it may be in the C library's `open()`.
-pub(crate) fn open_anew(number: RawFd, how: libc::c_int) -> io::Result<OwnedFd> {
-    let path = link_of(number);
+pub(crate) fn open_anew(raw: RawFd, how: libc::c_int) -> io::Result<OwnedFd> {
+    let path = link_of(raw);
     let how = how | libc::O_NONBLOCK | libc::O_CLOEXEC;
     // SAFETY: the path ends with a null.
     let raw = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), how) };
@@ -372,24 +372,24 @@ pub(crate) fn close(file: OwnedFd) {
 /// The path of what is behind a descriptor, ended by a null. (No allocation: it may be asked for in the first emission of a
 /// program.)
 #[inline]
-pub(crate) fn link_of(number: RawFd) -> [u8; 32] {
+pub(crate) fn link_of(raw: RawFd) -> [u8; 32] {
     let mut path = [0_u8; 32];
-    let written = b"/proc/self/fd/".iter().copied().chain(digits(number));
-    // The last byte stays a null: a number has ten digits at most.
-    for (place, byte) in path.iter_mut().zip(written) {
-        *place = byte;
+    let written = b"/proc/self/fd/".iter().copied().chain(digits(raw));
+    // The last byte stays a null: a descriptor has ten digits at most.
+    for (to, byte) in path.iter_mut().zip(written) {
+        *to = byte;
     }
     path
 }
 
 /// The decimal digits of a descriptor.
-fn digits(number: RawFd) -> impl Iterator<Item = u8> {
+fn digits(raw: RawFd) -> impl Iterator<Item = u8> {
     let mut divisor = 1_i32;
-    while number / divisor >= 10 {
+    while raw / divisor >= 10 {
         divisor *= 10;
     }
     std::iter::from_fn(move || {
-        let digit = u8::try_from(number.checked_div(divisor)? % 10).ok()?;
+        let digit = u8::try_from(raw.checked_div(divisor)? % 10).ok()?;
         divisor /= 10;
         Some(b'0' + digit)
     })
@@ -419,7 +419,7 @@ fn limit_of(resource: libc::__rlimit_resource_t) -> io::Result<u64> {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: `limit` is a valid place to write to.
+    // SAFETY: `limit` may be written to.
     check(unsafe { libc::getrlimit(resource, &raw mut limit) })?;
     Ok(limit.rlim_cur)
 }
@@ -455,9 +455,9 @@ impl FileFacts {
 #[inline]
 pub(crate) fn facts(file: RawFd) -> io::Result<FileFacts> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: `stat` is a valid place to write to; a bad descriptor is an error, not a fault.
+    // SAFETY: `stat` may be written to; a bad descriptor is an error, not a fault.
     check(unsafe { libc::fstat(file, stat.as_mut_ptr()) })?;
-    // SAFETY: zeroed, then filled by the kernel: all of it is numbers.
+    // SAFETY: zeroed, then filled by the kernel: all of it is integers.
     let stat = unsafe { stat.assume_init() };
     Ok(FileFacts {
         device: stat.st_dev,
@@ -471,11 +471,11 @@ pub(crate) fn facts(file: RawFd) -> io::Result<FileFacts> {
 /// Whether it is memory in ordinary pages, as a memfd is.
 pub(super) fn is_ordinary_memory(file: &impl AsFd) -> bool {
     let mut facts = std::mem::MaybeUninit::<libc::statfs>::zeroed();
-    let number = file.as_fd().as_raw_fd();
-    // SAFETY: a valid place to write to.
-    let told = unsafe { libc::fstatfs(number, facts.as_mut_ptr()) } == 0;
-    // SAFETY: zeroed, then filled by the kernel: all of it is numbers.
-    told && unsafe { facts.assume_init() }.f_type == libc::TMPFS_MAGIC
+    let raw = file.as_fd().as_raw_fd();
+    // SAFETY: `facts` may be written to.
+    let is_known = unsafe { libc::fstatfs(raw, facts.as_mut_ptr()) } == 0;
+    // SAFETY: zeroed, then filled by the kernel: all of it is integers.
+    is_known && unsafe { facts.assume_init() }.f_type == libc::TMPFS_MAGIC
 }
 
 /// Whether the file can neither shrink nor grow, so that mapping it is safe whoever made it.
@@ -491,11 +491,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digits_spell_a_number() {
-        for number in [0, 7, 10, 991, 1_000_000, RawFd::MAX] {
-            let spelled: Vec<u8> = digits(number).collect();
-            assert_eq!(spelled, number.to_string().as_bytes());
-            assert_eq!(link_of(number).last(), Some(&0));
+    fn digits_spell_a_descriptor() {
+        for raw in [0, 7, 10, 991, 1_000_000, RawFd::MAX] {
+            let spelled: Vec<u8> = digits(raw).collect();
+            assert_eq!(spelled, raw.to_string().as_bytes());
+            assert_eq!(link_of(raw).last(), Some(&0));
         }
     }
 

@@ -2,7 +2,7 @@
 //! identifiers in all of its processes.
 //!
 //! Entries are filled in order and never emptied. Whoever adds a name looks at each entry up to
-//! the first free one, and waits for one that is being written: so a name never stands twice.
+//! the first free one, and waits for one that is being written: so no name is there twice.
 
 use std::ffi::c_int;
 use std::sync::atomic::AtomicU64;
@@ -19,7 +19,7 @@ use crate::system::pids::{own_pid, process_exists};
 
 /// How long this process waits for others to finish their entries, all of them and all names together, before they are
 /// taken for stuck: a hostile process may claim every entry and write none. Writing one takes a microsecond.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How much of it is used up, in nanoseconds.
 static WAITED: AtomicU64 = AtomicU64::new(0);
@@ -33,7 +33,7 @@ pub struct NameTooLong {
 }
 
 impl NameTooLong {
-    /// The number that the C functions return for it.
+    /// The error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         libc::ENAMETOOLONG
@@ -77,13 +77,13 @@ pub(crate) fn name(parts: Parts<'_>, id: EventTypeId) -> Option<Vec<u8>> {
     (entry.state.load(Acquire) == name_state::READY).then(|| read(entry))
 }
 
-/// Tells every name and its identifier.
-pub(crate) fn for_each(parts: Parts<'_>, tell: &mut dyn FnMut(&[u8], EventTypeId)) {
+/// Reports every name and its identifier.
+pub(crate) fn for_each(parts: Parts<'_>, report: &mut dyn FnMut(&[u8], EventTypeId)) {
     let untrusted_count = parts.header().name_count.load(Acquire);
     let count = usize::try_from(untrusted_count).unwrap_or(usize::MAX);
     for id in (0..count.min(NAME_SLOTS)).map(identifier) {
         if let Some(name) = name(parts, id) {
-            tell(&name, id);
+            report(&name, id);
         }
     }
 }
@@ -122,7 +122,7 @@ fn settled(entry: &NameEntry, wanted: &[u8]) -> Settled {
         let since = now.saturating_duration_since(last_look.replace(now).unwrap_or(now));
         let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
         let waited = WAITED.fetch_add(since, Relaxed).saturating_add(since);
-        if Duration::from_nanos(waited) > PATIENCE {
+        if Duration::from_nanos(waited) > TIMEOUT {
             return Settled::Other;
         }
         std::thread::yield_now();
@@ -146,8 +146,8 @@ fn claim(entry: &NameEntry) -> bool {
 }
 
 fn write(entry: &NameEntry, name: &[u8]) {
-    for (place, byte) in entry.bytes.iter().zip(name) {
-        place.store(*byte, Relaxed);
+    for (to, byte) in entry.bytes.iter().zip(name) {
+        to.store(*byte, Relaxed);
     }
     // At most TRACE_EVENT_NAME_MAX: checked where the name came in.
     entry

@@ -3,33 +3,33 @@
 //! # Why chunks are as good as one buffer
 //!
 //! A stream of *S* bytes that overwrites its oldest events holds, at any time, its newest *S* bytes. The pool has to hold
-//! them too, whoever emitted them; the merge by time then keeps exactly what one buffer would have kept.
+//! them too, whoever emitted them; the merge by time then retains exactly what one buffer would have retained.
 //!
-//! Let a chunk have room for *U* bytes of records at least, and let there be *T* open chunks: a thread has one at most. When
-//! there is no other chunk to be had, the one that was *closed first* is taken again: *X*. Every other full chunk was closed
+//! Let a chunk hold *U* bytes of records at least, and let there be *T* open chunks: a thread has one at most. When
+//! no other chunk is available, the one that was *closed first* is taken again: *X*. Every other full chunk was closed
 //! after *X*. Of those, a writer has at most one that holds anything older than the closing of *X*: the one that it had open at
 //! that moment. So of *F* full chunks beside *X*, at least *F* − *T* were filled after *X* was closed, and *X* holds nothing of the
 //! newest *S* bytes if (*F* − *T*)·*U* ≥ *S*. With *T* open chunks, *X*, and the one chunk that the queue of closed chunks
 //! never gives away (the one closed last, [`links::Queue`](super::links::Queue)), *S*/*U* + 2*T* + 2 chunks are enough.
 //!
 //! A stream that keeps its oldest events refuses when that many chunks are in use and nobody has read one of them: then at
-//! least *S* bytes lie in full chunks, all of them older than the event, and the stream, which has room for *S*, would have
-//! refused it too. The merge cuts off what is too much.
+//! least *S* bytes lie in full chunks, all of them older than the event, and the stream, whose size is *S*, would have
+//! refused it too. The merge drops what is too much.
 //!
-//! A record never takes more room in a chunk than the size that a stream accounts for it; the record that names a new
+//! A record never takes more space in a chunk than the size that a stream accounts for it; the record that names a new
 //! writer included.
 //!
 //! # What is counted
 //!
 //! Chunks that follow each other are a *chain*: each says how many events of its chain came before it. A chain goes on in the
 //! next chunk of its writer, or, where a thread has ended, with the thread that continues its chunk; and its count
-//! stays when it has no chunk. So whatever is overwritten before it was read leaves a gap in the numbers.
+//! stays when it has no chunk. So whatever is overwritten before it was read leaves a gap in the counts.
 //!
 //! # Who is in the way
 //!
 //! All of it is lock-free: a thread that is stopped or killed anywhere here holds nobody up. What it held is found out by its
-//! entry ([`Entered`]): as long as one is set by a thread that lives, the stream's memory is given to nobody else. What was in the hands of one that was
-//! killed is found by the stream's reader ([`stranded`](crate::read::stranded)).
+//! entry ([`Entered`]): as long as one is set by a thread that lives, the stream's memory is given to nobody else. What a killed thread
+//! held is found by the stream's reader ([`stranded`](crate::read::stranded)).
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -200,15 +200,15 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    pub(crate) fn free_chains(&self) -> Stack<'a, ChainCursors<'a>> {
+    pub(crate) fn free_chains(&self) -> Stack<'a, ChainLinks<'a>> {
         Stack {
             top: &self.control.free_chains,
-            links: ChainCursors(self.parts),
+            links: ChainLinks(self.parts),
         }
     }
 
-    /// Gives `identity` a chunk with room for an event with so much data; `old` is the one that it had. That one is
-    /// closed; where there is no other to be had it is left as it is. `report` gets each chunk before it is opened.
+    /// Gives `identity` a chunk with space for an event with so much data; `old` is the one that it had. That one is
+    /// closed; where no other is available it is left as it is. `report` gets each chunk before it is opened.
     pub(crate) fn open(
         &self,
         identity: Identity,
@@ -256,7 +256,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    /// A chunk whose thread has ended, with room for an event and the name of its new thread. Those without are closed;
+    /// A chunk whose thread has ended, with space for an event and the name of its new thread. Those without are closed;
     /// where there are many, the rest of them by who comes next.
     fn take_ended(
         &self,
@@ -533,14 +533,14 @@ impl<W: Windows> Links for Pool<'_, W> {
 }
 
 /// The chains without a chunk.
-pub(crate) struct ChainCursors<'a>(Parts<'a>);
+pub(crate) struct ChainLinks<'a>(Parts<'a>);
 
-impl Links for ChainCursors<'_> {
+impl Links for ChainLinks<'_> {
     fn link(&self, index: u32) -> Option<&AtomicU64> {
         self.0.chain(index).map(|chain| &chain.link)
     }
 
-    /// ChainCursors are only stacked.
+    /// Chains are only stacked.
     fn order(&self, _index: u32) -> Option<&AtomicU64> {
         None
     }

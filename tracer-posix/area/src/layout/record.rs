@@ -11,15 +11,15 @@ use super::atomics::AtomicU64;
 pub(super) const WORD: u64 = 8;
 /// Bytes of a record's head.
 pub(crate) const HEAD: u64 = RECORD_HEADER_BYTES as u64;
-/// Bits of an address in the second word of a record; above them stands the CPU plus one.
+/// Bits of an address in the second word of a record; above them is the CPU plus one.
 const ADDRESS_BITS: u32 = 48;
-/// Set in the event type's 16 bits when the data was cut.
-const CUT: u64 = 0x8000;
+/// Set in the event type's 16 bits when the data was truncated.
+const TRUNCATED: u64 = 0x8000;
 
 /// Bytes that a record with this much data takes in a chunk.
 #[inline(always)]
 pub(super) const fn record_bytes(data_length: u64) -> u64 {
-    // `next_multiple_of` for what is far from the end of the numbers: lengths have 16 bits.
+    // `next_multiple_of` for what never overflows: lengths have 16 bits.
     HEAD + ((data_length + (WORD - 1)) & !(WORD - 1))
 }
 
@@ -29,9 +29,9 @@ pub(crate) struct Emission<'a> {
     pub(crate) event_type: EventTypeId,
     /// Address of the trace point.
     pub(crate) address: u64,
-    /// What is kept of the data: at most `MAX_DATA_BYTES`.
+    /// What is recorded of the data: at most `MAX_DATA_BYTES`.
     pub(crate) data: &'a [u8],
-    pub(crate) is_cut: bool,
+    pub(crate) is_truncated: bool,
 }
 
 impl Emission<'_> {
@@ -44,8 +44,8 @@ impl Emission<'_> {
     /// The third word of the record.
     #[inline(always)]
     pub(crate) fn third_word(&self) -> u64 {
-        let cut = if self.is_cut { CUT } else { 0 };
-        (u64::from(self.event_type.0) | cut) << 32 | (self.data.len() as u64) << 48
+        let truncated = if self.is_truncated { TRUNCATED } else { 0 };
+        (u64::from(self.event_type.0) | truncated) << 32 | (self.data.len() as u64) << 48
     }
 }
 
@@ -57,30 +57,30 @@ pub(super) fn cpu_bits(cpu_plus_one: u16) -> u64 {
 
 /// Writes data into as many words as it needs, the last filled up with zeros. There are as many.
 #[inline(always)]
-pub(super) fn put_data(mut places: &[AtomicU64], data: &[u8]) {
+pub(super) fn put_data(mut left: &[AtomicU64], data: &[u8]) {
     let (fours, data) = data.as_chunks::<32>();
     for four in fours {
-        let Some((first, others)) = places.split_first_chunk::<4>() else {
+        let Some((first, others)) = left.split_first_chunk::<4>() else {
             return;
         };
         let (words, _none) = four.as_chunks::<8>();
-        for (place, word) in first.iter().zip(words) {
-            place.store(u64::from_ne_bytes(*word), Relaxed);
+        for (to, word) in first.iter().zip(words) {
+            to.store(u64::from_ne_bytes(*word), Relaxed);
         }
-        places = others;
+        left = others;
     }
     let (words, rest) = data.as_chunks::<8>();
     for word in words {
-        let Some((place, others)) = places.split_first() else {
+        let Some((to, others)) = left.split_first() else {
             return;
         };
-        place.store(u64::from_ne_bytes(*word), Relaxed);
-        places = others;
+        to.store(u64::from_ne_bytes(*word), Relaxed);
+        left = others;
     }
     if !rest.is_empty()
-        && let Some(place) = places.first()
+        && let Some(to) = left.first()
     {
-        place.store(last_word(rest), Relaxed);
+        to.store(last_word(rest), Relaxed);
     }
 }
 
@@ -112,15 +112,15 @@ pub(super) fn data_length(word2: u64) -> u64 {
     word2 >> 48
 }
 
-/// The event type in the third word, and whether the data was cut.
+/// The event type in the third word, and whether the data was truncated.
 pub(super) fn event_type(third: u64) -> (EventTypeId, bool) {
     let bits = (third >> 32) & 0xffff;
-    let number = u32::try_from(bits & !CUT).unwrap_or(0);
-    (EventTypeId(number), bits & CUT != 0)
+    let id = u32::try_from(bits & !TRUNCATED).unwrap_or(0);
+    (EventTypeId(id), bits & TRUNCATED != 0)
 }
 
 /// The trace point's address in the second word, and the CPU.
-pub(super) fn place(second: u64) -> (u64, Option<u32>) {
+pub(super) fn address_and_cpu(second: u64) -> (u64, Option<u32>) {
     let cpu = u32::try_from(second >> ADDRESS_BITS).ok();
     (
         second & ((1 << ADDRESS_BITS) - 1),
@@ -149,12 +149,12 @@ mod tests {
             event_type: EventTypeId(1279),
             address: 0x7fff_1234_5678,
             data: &[0; 9],
-            is_cut: true,
+            is_truncated: true,
         };
         let second = emission.second_word() | cpu_bits(65_535);
         let third = emission.third_word();
 
-        assert_eq!(place(second), (0x7fff_1234_5678, Some(65_534)));
+        assert_eq!(address_and_cpu(second), (0x7fff_1234_5678, Some(65_534)));
         assert_eq!(event_type(third), (EventTypeId(1279), true));
         assert_eq!((data_length(third), third & 0xffff_ffff), (9, 0));
     }

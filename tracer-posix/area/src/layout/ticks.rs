@@ -72,7 +72,7 @@ impl TickSource {
     }
 
     /// The time now. Not taken before what precedes the last [`wait_for_earlier_loads`] is done,
-    /// nor, as the compiler orders it, before what stands between the two.
+    /// nor, as the compiler orders it, before what is between the two.
     #[inline(always)]
     pub(crate) fn now_after_wait(self) -> u64 {
         match self {
@@ -106,7 +106,7 @@ pub(crate) fn monotonic_from_kernel() -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `now` is a valid timespec to write to, of the size that the kernel knows by this number.
+    // SAFETY: `now` is a valid timespec to write to, of the size that the system call expects.
     unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut now) };
     nanoseconds(&now).unwrap_or(0)
 }
@@ -141,14 +141,14 @@ fn nanoseconds(now: &libc::timespec) -> Option<u64> {
 /// load which misses the cache is a good hundred nanoseconds early without it.) The kernel's own
 /// clock reads the counter in the same way.
 ///
-/// Where no earlier load can have seen what caused an event, nobody has to wait (`emitter::is_alone`).
+/// Where no earlier load can have seen what caused an event, nobody has to wait (`emitter::is_sole_emitter`).
 ///
 /// It waits for everything before it, not for loads alone: the less a trace point does after it has
 /// read the counter, the sooner the next one's wait is over.
 #[inline(always)]
 pub(crate) fn wait_for_earlier_loads() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the instruction is part of every x86-64. It is told to read and write memory, so that
+    // SAFETY: the instruction is part of every x86-64. It is declared to read and write memory, so that
     // the compiler moves no load over it.
     unsafe {
         core::arch::asm!("lfence", options(nostack, preserves_flags));
@@ -160,7 +160,7 @@ pub(crate) fn wait_for_earlier_loads() {
 fn cycles() -> u64 {
     let (low, high): (u64, u64);
     // SAFETY: the instruction is part of every x86-64; a kernel that forbids it to user space does
-    // not offer its clocks by it either. It is told to read and write memory, so that the compiler
+    // not offer its clocks by it either. It is declared to read and write memory, so that the compiler
     // moves no store over it: a trace point's mark is set before.
     unsafe {
         core::arch::asm!("rdtsc", out("rax") low, out("rdx") high, options(nostack, preserves_flags));
@@ -222,8 +222,8 @@ pub struct TickClock {
     narrowest: u64,
 }
 
-/// Anchors that are kept: events older than the oldest are placed by the first two.
-const KEPT_ANCHORS: usize = 256;
+/// Most anchors: the time of events older than the oldest follows from the first two.
+const MAX_ANCHORS: usize = 256;
 
 impl TickClock {
     /// A clock whose first two anchors are taken now, a moment apart.
@@ -273,7 +273,7 @@ impl TickClock {
             .back()
             .is_none_or(|last| anchor.ticks > last.ticks && anchor.time > last.time);
         if is_later {
-            if self.anchors.len() == KEPT_ANCHORS {
+            if self.anchors.len() == MAX_ANCHORS {
                 self.anchors.pop_front();
             }
             self.newest = self
@@ -284,7 +284,7 @@ impl TickClock {
         }
     }
 
-    /// The time at which the area's clock stood at `ticks`.
+    /// The time at which the area's clock was at `ticks`.
     #[inline]
     #[must_use]
     pub fn time_of(&self, ticks: u64) -> MonotonicNs {
@@ -433,11 +433,11 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_the_same_time_as_the_c_library() {
+    fn the_kernel_has_the_same_time_as_the_c_library() {
         let before = monotonic_now().0;
-        let told = monotonic_from_kernel();
+        let by_kernel = monotonic_from_kernel();
 
-        assert!((before..=monotonic_now().0).contains(&told));
+        assert!((before..=monotonic_now().0).contains(&by_kernel));
     }
 
     #[test]

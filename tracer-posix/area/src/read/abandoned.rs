@@ -2,13 +2,13 @@
 //! runs another program now.
 //!
 //! Nobody else would ever go on in such a chunk, and the pool would grow by one with each. So the stream's reader leaves it to
-//! whoever needs one, as its thread would have done. That needs a proof: a chunk in two hands would be torn.
+//! whoever needs one, as its thread would have done. That needs a proof: a chunk with two writers would be torn.
 //!
 //! A chunk is abandoned if it is open and names a thread of this process's pid namespace of which there is none now, or one
-//! of whose number another program has named itself since in another chunk: then the thread's process has that program
-//! now, or it has ended, and its number is another's.
+//! as which another program has named itself since in another chunk: then the thread's process has that program
+//! now, or it has ended, and its tid is another's.
 //!
-//! The chunk's state alone does not tell that: between our look at it and our look for the thread, the thread may have left it,
+//! The chunk's state alone does not show that: between our look at it and our look for the thread, the thread may have left it,
 //! and another one may go on in it. But who leaves a chunk counts a change before anybody can go on there, and who
 //! goes on names itself before the chunk is open. If nothing was counted between our first look and our last, and all
 //! that we look at is the same, nobody has left it, and nobody is there who could.
@@ -87,7 +87,10 @@ impl Abandoned {
         let open: Vec<_> = ordinals
             .take_while(|_| !slice.is_spent())
             .filter_map(|ordinal| pool.chunk_ref(ordinal))
-            .filter_map(|place| Some((place, owner(pool, &place, namespace)?)))
+            .filter_map(|chunk_ref| {
+                let owner = owner(pool, &chunk_ref, namespace)?;
+                Some((chunk_ref, owner))
+            })
             .collect();
         if slice.is_spent() {
             return;
@@ -104,8 +107,8 @@ impl Abandoned {
                 .get(&owner.thread)
                 .is_some_and(|latest| latest.named > owner.named && latest.home != owner.home)
         };
-        for (place, owner) in open.iter().skip(self.looked_at).take(AT_ONCE) {
-            leave(pool, place, owner, is_replaced(owner));
+        for (chunk_ref, owner) in open.iter().skip(self.looked_at).take(AT_ONCE) {
+            leave(pool, chunk_ref, owner, is_replaced(owner));
         }
         self.looked_at += AT_ONCE;
         if self.looked_at >= open.len() {
@@ -115,11 +118,15 @@ impl Abandoned {
     }
 }
 
-/// Whose the chunk is, if it is open and its thread's numbers count in this pid namespace.
-fn owner(pool: &Pool<'_, AreaWindows<'_>>, place: &ChunkRef<'_>, namespace: u32) -> Option<Owner> {
-    let state = place.header.state.load(Acquire);
-    let thread = place.header.thread.load(Acquire);
-    let (home, named) = place.chunk()?.untrusted_home();
+/// Whose the chunk is, if it is open and its thread is of this pid namespace.
+fn owner(
+    pool: &Pool<'_, AreaWindows<'_>>,
+    chunk_ref: &ChunkRef<'_>,
+    namespace: u32,
+) -> Option<Owner> {
+    let state = chunk_ref.header.state.load(Acquire);
+    let thread = chunk_ref.header.thread.load(Acquire);
+    let (home, named) = chunk_ref.chunk()?.untrusted_home();
     let is_open = chunk_state::of(state) == chunk_state::OPEN
         && chunk_state::generation_of(state) == pool.generation;
     (is_open && home::namespace_of(home) == namespace).then_some(Owner {
@@ -131,16 +138,21 @@ fn owner(pool: &Pool<'_, AreaWindows<'_>>, place: &ChunkRef<'_>, namespace: u32)
 }
 
 /// Leaves a chunk to others, if it is abandoned by its owner. `is_replaced` says whether another program has named itself so since.
-fn leave(pool: &Pool<'_, AreaWindows<'_>>, place: &ChunkRef<'_>, known: &Owner, is_replaced: bool) {
+fn leave(
+    pool: &Pool<'_, AreaWindows<'_>>,
+    chunk_ref: &ChunkRef<'_>,
+    known: &Owner,
+    is_replaced: bool,
+) {
     let changes = pool.control.changes.load(Acquire);
     let is_same =
-        || owner(pool, place, home::namespace_of(known.home)).is_some_and(|now| now == *known);
+        || owner(pool, chunk_ref, home::namespace_of(known.home)).is_some_and(|now| now == *known);
     let (_, tid) = thread_of(known.thread);
     let is_abandoned = is_same()
         && (is_replaced || is_gone(tid))
         && is_same()
         && pool.control.changes.load(Acquire) == changes;
     if is_abandoned {
-        pool.end(place);
+        pool.end(chunk_ref);
     }
 }

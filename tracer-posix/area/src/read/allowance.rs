@@ -1,6 +1,6 @@
 //! The time that a controller takes to give the memory of ended streams back, in areas of other processes.
 //!
-//! It is the emitting program's memory. A hostile program may say that a stream has thousands of windows, in each of thousands of areas: a tracer that is told
+//! It is the emitting program's memory. A hostile program may say that a stream has thousands of windows, in each of thousands of areas: a tracer that is asked
 //! to end has no time for all of those. What is left is given back by whoever opens a stream in the area next.
 
 use std::collections::HashMap;

@@ -26,12 +26,12 @@ pub struct Bell {
 }
 
 /// What can be read once the bell has rung. Never closed: another thread may be about to sleep on it, and
-/// would sleep on what the program opens under its number.
+/// would sleep on what the program opens as the same descriptor.
 #[derive(Clone, Copy, Debug)]
 struct Pipe {
     reading: RawFd,
     writing: RawFd,
-    /// The program may close them, and open something else under their numbers.
+    /// The program may close them, and open something else as the same descriptors.
     identity: Identity,
 }
 
@@ -49,7 +49,7 @@ impl Bell {
     ///
     /// # Errors
     ///
-    /// No descriptor or no thread can be had.
+    /// No descriptor or no thread is available.
     pub fn new(word: Box<dyn WaitingWord>) -> io::Result<Arc<Self>> {
         let bell = Arc::new(Self {
             word,
@@ -117,7 +117,7 @@ impl Bell {
 
     /// The thread that slept at this descriptor has been woken, and its stream is not there any more.
     pub fn give_back(file: RawFd) {
-        let pipe = kept(&RINGING).and_then(|mut ringing| {
+        let pipe = locked(&RINGING).and_then(|mut ringing| {
             let index = ringing.iter().position(|pipe| pipe.reading == file)?;
             Some(ringing.swap_remove(index))
         });
@@ -129,19 +129,19 @@ impl Bell {
 }
 
 fn keep(list: &'static Mutex<Vec<Pipe>>, pipe: Pipe) {
-    if let Some(mut list) = kept(list) {
+    if let Some(mut list) = locked(list) {
         list.push(pipe);
     }
 }
 
 /// Nobody waits for it: in a forked child it may be locked for ever.
-fn kept(list: &'static Mutex<Vec<Pipe>>) -> Option<MutexGuard<'static, Vec<Pipe>>> {
+fn locked(list: &'static Mutex<Vec<Pipe>>) -> Option<MutexGuard<'static, Vec<Pipe>>> {
     list.try_lock().ok()
 }
 
 impl Pipe {
     fn free_or_new() -> io::Result<Self> {
-        let left = kept(&FREE).and_then(|mut free| free.pop());
+        let left = locked(&FREE).and_then(|mut free| free.pop());
         match left {
             Some(pipe) if pipe.is(pipe.reading) && pipe.is(pipe.writing) => {
                 pipe.empty();
@@ -153,7 +153,7 @@ impl Pipe {
 
     fn new() -> io::Result<Self> {
         let mut ends = [-1; 2];
-        // SAFETY: a place for two numbers.
+        // SAFETY: `ends` has space for two descriptors.
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -165,7 +165,7 @@ impl Pipe {
         })
     }
 
-    /// Whether this number still is one of its ends.
+    /// Whether this descriptor still is one of its ends.
     fn is(self, end: RawFd) -> bool {
         Identity::of(end).is_ok_and(|now| now == self.identity)
     }
@@ -180,7 +180,7 @@ impl Pipe {
     fn empty(self) {
         let mut bytes = [0_u8; 64];
         while self.is(self.reading) {
-            // SAFETY: a place for so many bytes; it does not wait.
+            // SAFETY: `bytes` has space for so many bytes; it does not wait.
             let read = unsafe { libc::read(self.reading, bytes.as_mut_ptr().cast(), bytes.len()) };
             if usize::try_from(read) != Ok(bytes.len()) {
                 return;
@@ -189,7 +189,7 @@ impl Pipe {
     }
 }
 
-/// The same at a high number, where that can be: the program counts on getting the lowest ones.
+/// A high copy instead, where that can be: the program counts on getting the lowest ones.
 fn out_of_the_way(low: RawFd) -> RawFd {
     const HIGH: RawFd = 512;
     // SAFETY: takes no pointers.

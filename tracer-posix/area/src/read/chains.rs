@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::chunk_reader::ChainCursor;
 use tracer_engine::event::MonotonicNs;
 
-/// ChainCursors of which an area has a cursor in any case: as many as a program that has had so many threads at once.
+/// Chains of which an area has a cursor in any case: as many as a program that has had so many threads at once.
 const OF_EACH: usize = 1024;
 
 /// What there may be beside those, of all areas: a hostile process may say of each of its areas that it has 65,536.
@@ -16,11 +16,11 @@ const SHARED: usize = 1 << 18;
 /// What there is beside those.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// The chains that were met.
+/// The chains that were seen.
 #[derive(Debug, Default)]
 pub(super) struct ChainCursors {
     known: HashMap<u32, ChainCursor>,
-    /// How often one could not be followed, and nobody was told.
+    /// How often one could not be followed, and that was not reported yet.
     refused: u64,
 }
 

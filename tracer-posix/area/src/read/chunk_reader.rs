@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tracer_common::area::IDENTITY_RECORD;
 
-use super::round::{Stand, turn};
-use super::type_numbers::TypeNumbers;
+use super::round::{ChunkSnapshot, turn};
+use super::type_ids::TypeIds;
 use crate::discover::reader_windows::AreaWindows;
 use crate::layout::chunk::{Cursor, Found, Head, UntrustedRecord};
 use crate::layout::identity::Identity;
@@ -18,7 +18,7 @@ use tracer_engine::source::{Batch, Loss, LossCause};
 
 /// How long a thread amid an emission holds the watermark up, where it cannot be made to begin anew. A thread that was
 /// stopped there must not hold the whole stream up; an emission takes nanoseconds.
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Looks at a thread's mark before it is left for the next round.
 const LOOKS: usize = 200;
@@ -30,7 +30,7 @@ pub(super) struct ChunkCursor {
     pub(super) cursor: Cursor,
     /// Events that were read or given up.
     pub(super) events: u64,
-    /// Refused events that were told.
+    /// Refused events that were reported.
     pub(super) refused: u64,
     pub(super) identity: Identity,
     /// Nothing older than this can come from it, in ticks.
@@ -51,7 +51,7 @@ pub(super) struct Stuck {
 /// Where the reading of one chain is.
 #[derive(Debug)]
 pub(super) struct ChainCursor {
-    /// Events that were read or told to be lost.
+    /// Events that were read or reported as lost.
     pub(super) accounted: u64,
     pub(super) last_time: MonotonicNs,
     /// By when events had got lost that are missing before the next one.
@@ -67,14 +67,14 @@ impl ChainCursor {
         }
     }
 
-    /// How many events of the chain are missing before the one with this number.
-    fn missing_before(&self, number: u64) -> u64 {
-        let missing = number.wrapping_sub(self.accounted);
-        // A number that is less than what was accounted for already makes this "negative".
+    /// How many events of the chain are missing before the one with this index.
+    fn missing_before(&self, index: u64) -> u64 {
+        let missing = index.wrapping_sub(self.accounted);
+        // An index that is less than what was accounted for already makes this "negative".
         if missing > u64::MAX / 2 { 0 } else { missing }
     }
 
-    /// All events of the chain up to this number were read, or are lost.
+    /// All events of the chain up to this index were read, or are lost.
     pub(super) fn account_up_to(&mut self, events: u64, cause: LossCause, batch: &mut Batch<'_>) {
         let lost = self.missing_before(events);
         if lost == 0 {
@@ -124,7 +124,7 @@ impl ChunkCursor {
                     self.settled = self.settled.max(earlier.round);
                     self.stuck = None;
                 }
-                Some(earlier) if earlier.since.elapsed() > PATIENCE => {
+                Some(earlier) if earlier.since.elapsed() > TIMEOUT => {
                     self.settled = now;
                     return;
                 }
@@ -149,29 +149,29 @@ impl ChunkCursor {
 pub(super) struct Reader<'a, 'b> {
     pub(super) pool: &'a Pool<'b, AreaWindows<'b>>,
     pub(super) clock: &'a TickClock,
-    pub(super) types: &'a mut TypeNumbers,
+    pub(super) types: &'a mut TypeIds,
     pub(super) cause: LossCause,
 }
 
 impl Reader<'_, '_> {
-    /// Reads so many bytes of a chunk, or a little more, but not further than it stands. `false` if it is not there any more.
+    /// Reads so many bytes of a chunk, or a little more, but not beyond its snapshot. `false` if it is not there any more.
     pub(super) fn read(
         &mut self,
         known: &mut ChunkCursor,
         chain: &mut ChainCursor,
-        stand: &Stand,
+        snapshot: &ChunkSnapshot,
         bytes: u64,
         batch: &mut Batch<'_>,
     ) -> bool {
-        let Some(place) = self.pool.chunk_ref(stand.present.ordinal) else {
+        let Some(chunk_ref) = self.pool.chunk_ref(snapshot.present.ordinal) else {
             return false;
         };
-        let Some(chunk) = place.chunk() else {
+        let Some(chunk) = chunk_ref.chunk() else {
             return false;
         };
         let mark = batch.mark();
         let is_first = known.events == 0 && known.refused == 0;
-        if is_first && chain.missing_before(stand.present.first) > 0 {
+        if is_first && chain.missing_before(snapshot.present.first) > 0 {
             chain.gap = Some(MonotonicNs(u64::MAX));
         }
         let mut read = Read {
@@ -185,7 +185,7 @@ impl Reader<'_, '_> {
         let mut data = Vec::new();
         while known.cursor.bytes_to(read.cursor) < bytes {
             data.clear();
-            match read.cursor.next(chunk, stand.head, &mut data) {
+            match read.cursor.next(chunk, snapshot.head, &mut data) {
                 Found::Record(record) => self.take(&record, &data, &mut read, batch),
                 Found::Damage => read.damaged += 1,
                 Found::Nothing => break,
@@ -194,15 +194,15 @@ impl Reader<'_, '_> {
         // Pairs with the fence in `Pool::claim`: had any of the words been written over, the chunk's state that we
         // read now would be another one.
         fence(Acquire);
-        if turn(place.header.state.load(Relaxed)) != stand.present.turn {
-            // The next chunk of the chain tells how many are lost.
+        if turn(chunk_ref.header.state.load(Relaxed)) != snapshot.present.turn {
+            // The next chunk of the chain shows how many are lost.
             batch.go_back(mark);
             return false;
         }
         if is_first {
-            chain.account_up_to(stand.present.first, self.cause, batch);
+            chain.account_up_to(snapshot.present.first, self.cause, batch);
         }
-        self.account(known, chain, &read, stand, batch);
+        self.account(known, chain, &read, snapshot, batch);
         true
     }
 
@@ -222,7 +222,7 @@ impl Reader<'_, '_> {
         read.events += 1;
         match self.header(record, &read.identity, batch) {
             Some(mut header) => {
-                // Two readings of the counter without a fence may change places.
+                // Two readings of the counter without a fence may be in the other order.
                 header.time = header.time.max(read.last_time);
                 read.last_time = header.time;
                 batch.push(header, data);
@@ -234,13 +234,13 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Notes what was read of a chunk, and tells what is missing there.
+    /// Notes what was read of a chunk, and reports what is missing there.
     pub(super) fn account(
         &self,
         known: &mut ChunkCursor,
         chain: &mut ChainCursor,
         read: &Read,
-        stand: &Stand,
+        snapshot: &ChunkSnapshot,
         batch: &mut Batch<'_>,
     ) {
         let mut lose = |cause, count| {
@@ -252,8 +252,8 @@ impl Reader<'_, '_> {
         };
         lose(LossCause::Damaged, read.damaged);
         // What was refused came after all that is in the chunk.
-        let refused = if read.cursor.is_at(stand.head) {
-            stand.refused.wrapping_sub(known.refused)
+        let refused = if read.cursor.is_at(snapshot.head) {
+            snapshot.refused.wrapping_sub(known.refused)
         } else {
             0
         };
@@ -285,7 +285,7 @@ impl Reader<'_, '_> {
     ) -> Option<EventHeader> {
         let event_type = self
             .types
-            .number(self.pool.parts, record.event_type, batch)?;
+            .id_of(self.pool.parts, record.event_type, batch)?;
         // The anchor was taken after the record was: a later time is one that nobody read.
         let time = self.clock.time_of(record.ticks).min(self.clock.newest());
         Some(EventHeader {
@@ -296,7 +296,7 @@ impl Reader<'_, '_> {
             cpu: record.cpu,
             thread_id: identity.thread_id,
             program_address: record.address,
-            truncation: if record.is_cut {
+            truncation: if record.is_truncated {
                 Truncation::Record
             } else {
                 Truncation::None

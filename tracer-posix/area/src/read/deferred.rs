@@ -25,7 +25,7 @@ pub struct DeferredSource {
     control: Option<Control>,
     keeps: Option<usize>,
     next_look: Instant,
-    /// Whether there may have been events in an area that could not be had.
+    /// Whether there may have been events in an area that was not available.
     lacks_area: bool,
     /// The same, since it was last asked.
     lacked_area: bool,
@@ -35,16 +35,16 @@ pub struct DeferredSource {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TargetError {
-    /// Its area cannot be had.
+    /// Its area is not available.
     #[error(transparent)]
     Find(#[from] FindError),
-    /// Its area has no room for another stream.
+    /// Its area has no slot for another stream.
     #[error(transparent)]
     Open(#[from] OpenError),
 }
 
 impl TargetError {
-    /// The number that the C functions return for it.
+    /// The error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
@@ -110,7 +110,7 @@ impl DeferredSource {
             Ok(source) => self.source = source,
             // It never had one, as far as is known.
             Err(TargetError::Find(FindError::NoSuchProcess { .. })) => {}
-            // It hides its area, has one that is damaged, or no descriptor is left: whether it emits, nobody can tell.
+            // It hides its area, has one that is damaged, or no descriptor is left: whether it emits, nobody knows.
             Err(_) => (self.lacks_area, self.lacked_area) = (true, true),
         }
     }
@@ -211,9 +211,9 @@ impl Source for DeferredSource {
         self.source.as_mut()?.define_event_type(name)
     }
 
-    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
+    fn event_types(&mut self, report: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
         if let Some(source) = &mut self.source {
-            source.event_types(tell);
+            source.event_types(report);
         }
     }
 }
@@ -230,18 +230,18 @@ mod tests {
 
     use super::*;
     use crate::emit::process;
-    use crate::layout::mapping::{self, HIGH_NUMBERS, Mapping, Parts};
+    use crate::layout::mapping::{self, HIGH_DESCRIPTORS, Mapping, Parts};
     use crate::read::slot::RingMode;
 
     /// A process that has this descriptor as well where areas are looked for, until its input ends.
     fn with_descriptor(file: Option<&OwnedFd>) -> Child {
-        let number = file.map(AsRawFd::as_raw_fd);
+        let raw = file.map(AsRawFd::as_raw_fd);
         let mut command = Command::new("cat");
         command.stdin(Stdio::piped()).stdout(Stdio::null());
         let put = move || {
-            if let Some(number) = number {
-                // SAFETY: takes numbers only; nobody has that one in a process that is about to run a program.
-                unsafe { libc::dup2(number, HIGH_NUMBERS.start) };
+            if let Some(raw) = raw {
+                // SAFETY: takes no pointers; nobody has that descriptor in a process that is about to run a program.
+                unsafe { libc::dup2(raw, HIGH_DESCRIPTORS.start) };
             }
             Ok(())
         };
@@ -277,13 +277,16 @@ mod tests {
         let (mut events, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
         let mut batch = Batch::new(&mut types, &mut events, &mut data, &mut losses);
         source.collect(&mut batch);
-        let told = [source.may_have_lost(), source.may_have_lost()];
+        let may_have_lost = [source.may_have_lost(), source.may_have_lost()];
         let until = monotonic_now();
-        (told, source.count_unread(until, Instant::now(), &mut batch))
+        (
+            may_have_lost,
+            source.count_unread(until, Instant::now(), &mut batch),
+        )
     }
 
     #[test]
-    fn what_is_in_an_area_that_cannot_be_had_is_unknown() {
+    fn what_is_in_an_area_that_is_not_available_is_unknown() {
         let area = unreadable_area();
         let mut child = with_descriptor(Some(&area));
         let said = said_of(child.id().cast_signed());

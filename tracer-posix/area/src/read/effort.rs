@@ -6,7 +6,7 @@ use super::slot::StreamRequest;
 use crate::layout::chunk_ref::Shape;
 
 /// So long an area is waited for in any case. An emitting program's own is read within milliseconds, if the machine is not too busy.
-const PATIENCE: Duration = Duration::from_millis(250);
+const TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Steps in a round beside those that the stream's size asks for: for the chunks of some thousand threads.
 const SPARE: u64 = 64;
@@ -50,7 +50,7 @@ impl Effort {
 
     /// Whether others need not wait for the round any more: it takes long, and that is not for its events.
     pub(super) fn is_too_much(&self, steps: u64) -> bool {
-        steps.wrapping_sub(self.before) > self.usual && self.since.elapsed() > PATIENCE
+        steps.wrapping_sub(self.before) > self.usual && self.since.elapsed() > TIMEOUT
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
         assert!((100..200).contains(&effort.usual), "{}", effort.usual);
         effort.begin(1000);
         assert!(!effort.is_too_much(5000), "not so soon");
-        effort.since -= 2 * PATIENCE;
+        effort.since -= 2 * TIMEOUT;
         assert!(!effort.is_too_much(1100), "a busy machine");
         assert!(effort.is_too_much(5000));
         effort.begin(5000);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::chunk_reader::ChunkCursor;
 use super::newest::{Newest, least_size};
 use super::reading::Reading;
-use super::round::{Round, Run, Stand, present};
+use super::round::{ChunkSnapshot, Round, Run, present};
 use crate::discover::find::Area;
 use crate::discover::reader_windows::{AreaWindows, Claims};
 use crate::layout::chunk::Cursor;
@@ -73,7 +73,7 @@ enum Stage {
         claims: Claims,
     },
     /// How far do they go?
-    Stands {
+    Snapshots {
         /// Chunks that were looked into.
         chunks: usize,
     },
@@ -121,7 +121,7 @@ impl Reading {
     fn begin_stage(&mut self, pool: &Pool<'_, AreaWindows<'_>>) -> (Stage, Vec<(u32, u64)>) {
         if self.changes == Some(pool.control.changes.load(Acquire)) {
             self.present.retain(|present| !present.is_closed);
-            return (Stage::Stands { chunks: 0 }, Vec::new());
+            return (Stage::Snapshots { chunks: 0 }, Vec::new());
         }
         let chains = pool.parts.header().chain_count.load(Acquire);
         let closed = (0..chains)
@@ -169,9 +169,9 @@ impl Reading {
             let open = open.map(|present| present.ordinal);
             let slice = Slice::of(&pool.windows, LEAVING);
             self.abandoned.leave_to_others(pool, open, &slice);
-            look.stage = Stage::Stands { chunks: 0 };
+            look.stage = Stage::Snapshots { chunks: 0 };
         }
-        if !self.find_stands(pool, area, look, slice) {
+        if !self.take_snapshots(pool, area, look, slice) {
             return false;
         }
         // All that is read now was stamped before this anchor, and lies between two.
@@ -192,14 +192,14 @@ impl Reading {
         claims: &mut Claims,
         slice: &Slice,
     ) -> bool {
-        for places in pool.chunks_by_window(*windows) {
-            for place in places.into_iter().flatten() {
+        for of_window in pool.chunks_by_window(*windows) {
+            for chunk_ref in of_window.into_iter().flatten() {
                 // Who emits writes to a chunk before it says so.
                 let is_there = || {
-                    self.chunks.contains_key(&place.ordinal)
-                        || claims.is_true(&pool.windows, &place)
+                    self.chunks.contains_key(&chunk_ref.ordinal)
+                        || claims.is_true(&pool.windows, &chunk_ref)
                 };
-                if let Some(present) = present(pool.generation, changes, &place, is_there)
+                if let Some(present) = present(pool.generation, changes, &chunk_ref, is_there)
                     && !(present.is_closed && self.was_read(present))
                 {
                     self.present.push(present);
@@ -214,22 +214,22 @@ impl Reading {
     }
 
     /// Finds how far the chunks go, of as many as there is time for. Whether those are all.
-    fn find_stands(
+    fn take_snapshots(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
         area: &Area,
         look: &mut Look,
         slice: &Slice,
     ) -> bool {
-        let Stage::Stands { chunks } = &mut look.stage else {
+        let Stage::Snapshots { chunks } = &mut look.stage else {
             return true;
         };
         while let Some(present) = self.present.get(*chunks).copied() {
             *chunks += 1;
-            let found = pool
-                .chunk_ref(present.ordinal)
-                .and_then(|place| self.stand(present, &place, area, look.now, look.has_restarted));
-            if let Some((stand, left)) = found {
+            let found = pool.chunk_ref(present.ordinal).and_then(|chunk_ref| {
+                self.snapshot(present, &chunk_ref, area, look.now, look.has_restarted)
+            });
+            if let Some((snapshot, left)) = found {
                 look.settled = look.settled.min(self.settled_in(present.ordinal));
                 if let Some(left) = left
                     && let Some(chain) = self.chains.follow(present.chain, self.settled_time)
@@ -245,7 +245,7 @@ impl Reading {
                             chunks: VecDeque::new(),
                         })
                         .chunks
-                        .push_back(stand);
+                        .push_back(snapshot);
                 }
             }
             if slice.is_spent() && *chunks < self.present.len() {
@@ -267,17 +267,17 @@ impl Reading {
             // An open one may have more by now: what is newer than another is less than it could be then.
             let bytes = least_size(present.head, read, events);
             if present.is_closed {
-                let stand = Stand {
+                let snapshot = ChunkSnapshot {
                     present: *present,
                     head: present.head,
                     refused: present.refused,
                 };
-                closed.push((present.closing, stand, bytes));
+                closed.push((present.closing, snapshot, bytes));
             } else {
                 open.push((present.chain, bytes));
             }
         }
-        // Whoever closes a chunk puts it into the queue then: one that is not there yet has an old number. And one that is
+        // Whoever closes a chunk puts it into the queue then: one that is not there yet has an old `closing`. And one that is
         // taken out of it now is not read in any case.
         let Some(first) = pool.first_closing() else {
             return;
@@ -287,26 +287,26 @@ impl Reading {
         let mut newest = Newest::new(keeps, open.into_iter());
         let first = closed
             .iter()
-            .position(|(_, stand, bytes)| newest.is_overwritten(stand.present.chain, *bytes));
+            .position(|(_, snapshot, bytes)| newest.is_overwritten(snapshot.present.chain, *bytes));
         let overwritten = closed.split_off(first.unwrap_or(closed.len()));
-        for (_, stand, _) in &overwritten {
+        for (_, snapshot, _) in &overwritten {
             let passed = ChunkCursor {
-                cursor: Cursor::at(stand.head),
-                refused: stand.refused,
-                ..ChunkCursor::new(stand.present.turn, self.settled)
+                cursor: Cursor::at(snapshot.head),
+                refused: snapshot.refused,
+                ..ChunkCursor::new(snapshot.present.turn, self.settled)
             };
-            self.chunks.insert(stand.present.ordinal, passed);
+            self.chunks.insert(snapshot.present.ordinal, passed);
         }
         let ordinals = overwritten
             .iter()
-            .map(|(_, stand, _)| stand.present.ordinal);
+            .map(|(_, snapshot, _)| snapshot.present.ordinal);
         let ordinals: HashSet<u32> = ordinals.collect();
         self.present
             .retain(|present| !ordinals.contains(&present.ordinal));
     }
 }
 
-/// The number of the chunk that was closed last, or of one before it.
+/// The `closing` of the chunk that was closed last, or of one before it.
 fn last_closing(pool: &Pool<'_, AreaWindows<'_>>) -> Option<u64> {
     let newest = links::index_of(pool.control.newest.load(Acquire))?;
     Some(pool.chunk_ref(newest)?.header.closing.load(Acquire))

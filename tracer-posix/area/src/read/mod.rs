@@ -18,5 +18,5 @@ pub(crate) mod source;
 #[doc(hidden)]
 pub mod spent;
 pub(crate) mod stranded;
-pub(crate) mod type_numbers;
+pub(crate) mod type_ids;
 pub(crate) mod unread;

@@ -1,6 +1,6 @@
 //! Which chunks need not be read: a stream that keeps its newest events has no use for what others push out of it at once.
 //!
-//! The pool holds more than the stream, as each writer has a chunk open and events take more of the stream's room than of a
+//! The pool holds more than the stream, as each writer has a chunk open and events take more of the stream's space than of a
 //! chunk's. Of the chunks that were closed, let *X* be any. All that is in *X* is older than the closing of *X*. A chain has one
 //! open chunk at a time: of its chunks that were closed after *X*, the first may have been open at that moment, and the others, with the one
 //! that is open now, hold only what came later. So where those others, of all chains, hold more than the stream
@@ -13,11 +13,11 @@ use crate::layout::chunk::{Cursor, Head};
 use crate::layout::record::HEAD;
 use tracer_engine::sizes::EVENT_HEADER_BYTES;
 
-/// Least bytes that what is unread of a chunk takes in a stream. Who says that there are more events than have room is not
+/// Least bytes that what is unread of a chunk takes in a stream. Who says that there are more events than have space is not
 /// believed.
 pub(super) fn least_size(head: Head, read: Cursor, events_read: u64) -> u64 {
-    let have_room = read.bytes_before(head) / HEAD;
-    let events = head.events().saturating_sub(events_read).min(have_room);
+    let have_space = read.bytes_before(head) / HEAD;
+    let events = head.events().saturating_sub(events_read).min(have_space);
     events.saturating_mul(EVENT_HEADER_BYTES as u64)
 }
 
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_more_events_than_room_for_them() {
+    fn nobody_has_more_events_than_space_for_them() {
         let events = 1_000_000;
         let head = Head(events << 32 | (Head::EMPTY.offset() + 10 * HEAD));
 

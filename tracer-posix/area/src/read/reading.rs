@@ -12,9 +12,9 @@ use super::abandoned::Abandoned;
 use super::chains::ChainCursors;
 use super::chunk_reader::{ChainCursor, ChunkCursor, Reader};
 use super::look::Slice;
-use super::round::{Present, Round, Run, Stand};
+use super::round::{ChunkSnapshot, Present, Round, Run};
 use super::stranded::Stranded;
-use super::type_numbers::TypeNumbers;
+use super::type_ids::TypeIds;
 use crate::discover::find::Area;
 use crate::discover::reader_windows::AreaWindows;
 use crate::layout::chunk_ref::ChunkRef;
@@ -48,7 +48,7 @@ pub(super) fn memory_needed(chunks: usize, chains: usize, chunk_bytes: usize) ->
     let bytes = chunks.saturating_mul(chunk_bytes);
     let chains = chains.min(chunks);
     let portion = usize::try_from(portion_bytes(chains)).unwrap_or(usize::MAX);
-    let known = chunks.saturating_mul(size_of::<(ChunkCursor, ChainCursor, Stand)>() * 4);
+    let known = chunks.saturating_mul(size_of::<(ChunkCursor, ChainCursor, ChunkSnapshot)>() * 4);
     (bytes / 4 * 5)
         .saturating_add(bytes.min(portion).saturating_mul(10))
         .saturating_add(known)
@@ -58,7 +58,7 @@ pub(super) fn memory_needed(chunks: usize, chains: usize, chunk_bytes: usize) ->
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) clock: TickClock,
-    pub(super) types: TypeNumbers,
+    pub(super) types: TypeIds,
     /// Why events are missing that no chunk has any more.
     pub(super) cause: LossCause,
     /// `StreamControl::changes` as of the last look at all chunks.
@@ -67,7 +67,7 @@ pub(super) struct Reading {
     pub(super) present: Vec<Present>,
     pub(super) abandoned: Abandoned,
     pub(super) stranded: Stranded,
-    /// What was read of each chunk, by its number.
+    /// What was read of each chunk, by its ordinal.
     pub(super) chunks: HashMap<u32, ChunkCursor>,
     pub(super) chains: ChainCursors,
     /// How often a thread was found amid an emission for long.
@@ -87,7 +87,7 @@ impl Reading {
             settled: now,
             settled_time: clock.time_of(now),
             clock,
-            types: TypeNumbers::default(),
+            types: TypeIds::default(),
             cause,
             changes: None,
             present: Vec::new(),
@@ -151,24 +151,25 @@ impl Reading {
     }
 
     /// How far a chunk may be read, if it is there, and how many bytes of records that are, if there is something.
-    pub(super) fn stand(
+    pub(super) fn snapshot(
         &mut self,
         present: Present,
-        place: &ChunkRef<'_>,
+        chunk_ref: &ChunkRef<'_>,
         area: &Area,
         now: u64,
         has_restarted: bool,
-    ) -> Option<(Stand, Option<u64>)> {
-        let chunk = place.chunk()?;
+    ) -> Option<(ChunkSnapshot, Option<u64>)> {
+        let chunk = chunk_ref.chunk()?;
         let settled = self.settled;
         let new = || ChunkCursor::new(present.turn, settled);
         let known = self.chunks.entry(present.ordinal).or_insert_with(new);
         if known.turn != present.turn {
             *known = new();
         }
-        let thread = thread_of(place.header.thread.load(Relaxed));
-        let is_restarted =
-            has_restarted && thread.0 == own_pid() && place.header.restartable.load(Relaxed) == 1;
+        let thread = thread_of(chunk_ref.header.thread.load(Relaxed));
+        let is_restarted = has_restarted
+            && thread.0 == own_pid()
+            && chunk_ref.header.restartable.load(Relaxed) == 1;
         if is_restarted || present.is_closed {
             known.settled = now;
         } else {
@@ -180,15 +181,15 @@ impl Reading {
             known.settle(now, || chunk.under_way(), has_ended);
         }
         // Refused events first: what the head has beyond them is no loss.
-        let refused = place.header.refused.load(Acquire);
+        let refused = chunk_ref.header.refused.load(Acquire);
         let head = chunk.head();
         let is_new = !known.cursor.is_at(head) || known.refused != refused;
-        let stand = Stand {
+        let snapshot = ChunkSnapshot {
             present,
             head,
             refused,
         };
-        Some((stand, is_new.then(|| known.cursor.bytes_before(head))))
+        Some((snapshot, is_new.then(|| known.cursor.bytes_before(head))))
     }
 
     pub(super) fn settled_in(&self, ordinal: u32) -> u64 {
@@ -210,7 +211,7 @@ impl Reading {
             return 0;
         };
         while read < bytes
-            && let Some(stand) = run.chunks.front()
+            && let Some(snapshot) = run.chunks.front()
         {
             let mut reader = Reader {
                 pool,
@@ -218,15 +219,15 @@ impl Reading {
                 types: &mut self.types,
                 cause: self.cause,
             };
-            let known = self.chunks.get_mut(&stand.present.ordinal);
-            let Some(known) = known.filter(|known| known.turn == stand.present.turn) else {
+            let known = self.chunks.get_mut(&snapshot.present.ordinal);
+            let Some(known) = known.filter(|known| known.turn == snapshot.present.turn) else {
                 run.chunks.pop_front();
                 continue;
             };
             let before = known.cursor;
-            let is_there = reader.read(known, chain, stand, bytes - read, batch);
+            let is_there = reader.read(known, chain, snapshot, bytes - read, batch);
             read += before.bytes_to(known.cursor);
-            if !is_there || known.cursor.is_at(stand.head) {
+            if !is_there || known.cursor.is_at(snapshot.head) {
                 run.chunks.pop_front();
             }
         }
@@ -234,7 +235,7 @@ impl Reading {
         read
     }
 
-    /// Tells what was overwritten at the end of chains: in chunks that are not there any more.
+    /// Reports what was overwritten at the end of chains: in chunks that are not there any more.
     pub(super) fn end_round(&mut self, round: &Round, batch: &mut Batch<'_>) {
         let since = self.settled();
         for (index, closed) in &round.closed {

@@ -140,11 +140,11 @@ impl Ended<'_> {
     /// Whether the thread of an entry has ended for certain. `own` is this process's pid namespace.
     fn has_left(&self, word: u64, own: u64) -> bool {
         let (namespace, tid) = entered(word);
-        let has_own_number = match namespace {
-            0 => self.area.has_own_numbers(),
+        let is_own_namespace = match namespace {
+            0 => self.area.is_in_own_namespace(),
             of => u64::from(of) == own,
         };
-        word == LEFT_FOR_GOOD || has_own_number && liveness::has_thread_ended(tid)
+        word == LEFT_FOR_GOOD || is_own_namespace && liveness::has_thread_ended(tid)
     }
 
     /// Whether a thread may be writing a record: also where there is no time to find out.
@@ -161,24 +161,24 @@ impl Ended<'_> {
             windows: self.area.windows(),
         };
         let mut claims = Claims::default();
-        let mut is_under_way = |place: ChunkRef<'_>| {
-            let word = place.header.state.load(Acquire);
+        let mut is_under_way = |chunk_ref: ChunkRef<'_>| {
+            let word = chunk_ref.header.state.load(Acquire);
             let is_open = chunk_state::generation_of(word) == self.generation
                 && chunk_state::of(word) == chunk_state::OPEN;
-            let thread = thread_of(place.header.thread.load(Relaxed));
+            let thread = thread_of(chunk_ref.header.thread.load(Relaxed));
             let is_settled = self.has_restarted
-                && place.header.restartable.load(Relaxed) == 1
+                && chunk_ref.header.restartable.load(Relaxed) == 1
                 && thread.0 == own_pid();
             is_open
                 && !is_settled
-                && claims.is_true(&pool.windows, &place)
-                && place
+                && claims.is_true(&pool.windows, &chunk_ref)
+                && chunk_ref
                     .chunk()
                     .is_some_and(|chunk| chunk.under_way().is_some())
                 && !self.area.has_ended(thread)
         };
-        pool.chunks_by_window(0).any(|places| {
-            allowance.is_spent() || places.into_iter().flatten().any(&mut is_under_way)
+        pool.chunks_by_window(0).any(|of_window| {
+            allowance.is_spent() || of_window.into_iter().flatten().any(&mut is_under_way)
         })
     }
 

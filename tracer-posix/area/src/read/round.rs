@@ -25,7 +25,7 @@ pub(super) struct Present {
     pub(super) head: Head,
     /// Events refused there.
     pub(super) refused: u64,
-    /// Its place among the closed ones.
+    /// Its position among the closed ones.
     pub(super) closing: u64,
 }
 
@@ -48,12 +48,12 @@ pub(super) struct Run {
     /// Nothing older comes from it.
     pub(super) time: MonotonicNs,
     pub(super) chain: u32,
-    pub(super) chunks: VecDeque<Stand>,
+    pub(super) chunks: VecDeque<ChunkSnapshot>,
 }
 
-/// A chunk as it stands when a round begins.
+/// A chunk as it is when a round begins.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stand {
+pub(super) struct ChunkSnapshot {
     pub(super) present: Present,
     pub(super) head: Head,
     /// Events refused there by then.
@@ -98,8 +98,8 @@ impl Round {
             .iter()
             .filter_map(|Reverse(run)| run.chunks.front());
         let of_unread = unread
-            .filter(|stand| stand.present.is_closed)
-            .map(|stand| stand.present.closing);
+            .filter(|snapshot| snapshot.present.is_closed)
+            .map(|snapshot| snapshot.present.closing);
         let least = of_unread.min().unwrap_or(u64::MAX);
         self.consumed.map(|consumed| consumed.min(least))
     }
@@ -110,10 +110,10 @@ impl Round {
 pub(super) fn present(
     generation: u32,
     changes: u64,
-    place: &ChunkRef<'_>,
+    chunk_ref: &ChunkRef<'_>,
     is_there: impl FnOnce() -> bool,
 ) -> Option<Present> {
-    let word = place.header.state.load(Acquire);
+    let word = chunk_ref.header.state.load(Acquire);
     let state = chunk_state::of(word);
     let is_readable = matches!(
         state,
@@ -124,23 +124,23 @@ pub(super) fn present(
     if !(is_readable && is_own && is_there()) {
         return None;
     }
-    let chunk = place.chunk()?;
+    let chunk = chunk_ref.chunk()?;
     let is_old_enough = chunk.opened() < changes;
     // Refused events first: what the head has beyond them is no loss.
-    let refused = place.header.refused.load(Acquire);
+    let refused = chunk_ref.header.refused.load(Acquire);
     let found = Present {
-        ordinal: place.ordinal,
+        ordinal: chunk_ref.ordinal,
         turn: turn(word),
         is_closed: state == chunk_state::CLOSED,
-        chain: place.header.chain.load(Relaxed),
-        first: place.header.first.load(Relaxed),
+        chain: chunk_ref.header.chain.load(Relaxed),
+        first: chunk_ref.header.first.load(Relaxed),
         head: chunk.head(),
         refused,
-        closing: place.header.closing.load(Relaxed),
+        closing: chunk_ref.header.closing.load(Relaxed),
     };
     // Had it been opened anew meanwhile, it would have another state.
     fence(Acquire);
-    let is_same = turn(place.header.state.load(Relaxed)) == turn(word);
+    let is_same = turn(chunk_ref.header.state.load(Relaxed)) == turn(word);
     (is_old_enough && is_same).then_some(found)
 }
 

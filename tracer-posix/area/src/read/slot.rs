@@ -22,10 +22,10 @@ use crate::layout::overcommit;
 use crate::system::pids::own_pid;
 use tracer_engine::StreamFullPolicy;
 
-/// What the threads' chunks do when there is no room for more.
+/// What the threads' chunks do when there is no space for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingMode {
-    /// The oldest records make room: for `POSIX_TRACE_LOOP`.
+    /// The oldest records are overwritten: for `POSIX_TRACE_LOOP`.
     OverwriteOldest,
     /// New records are refused and counted: for `POSIX_TRACE_UNTIL_FULL`.
     KeepOldest,
@@ -58,7 +58,7 @@ pub struct StreamRequest {
     pub bytes: usize,
     /// What is done when that many are there.
     pub mode: RingMode,
-    /// Most bytes of data kept of one event.
+    /// Most bytes of data recorded of one event.
     pub max_data: usize,
     /// Within this time the controller collects again, or is taken for dead: the target then
     /// refuses (and counts) events. `None` for a controller that may come when it likes.
@@ -83,7 +83,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// The number that the C functions return for it.
+    /// The error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
@@ -137,7 +137,7 @@ impl Slot {
         empty_pool(control);
         control
             .target_pid
-            .store(request.target.map_or(0, as_it_knows_itself), Relaxed);
+            .store(request.target.map_or(0, innermost_pid), Relaxed);
         control.inherit.store(u32::from(request.inherit), Relaxed);
         let is_confined = request.is_only_source && !request.inherit;
         let emitters = if is_confined {
@@ -150,10 +150,11 @@ impl Slot {
         control.controller_pid.store(own.pid, Relaxed);
         control.controller_start.store(own.start, Relaxed);
         control.controller_namespace.store(own.namespace, Relaxed);
-        let has_own_numbers = |pid: &i32| *pid == own_pid() || liveness::has_own_numbers(*pid);
+        let is_in_own_namespace =
+            |pid: &i32| *pid == own_pid() || liveness::is_in_own_namespace(*pid);
         let of_target = request
             .target
-            .filter(has_own_numbers)
+            .filter(is_in_own_namespace)
             .map(|_| own.namespace);
         control
             .target_namespace
@@ -245,10 +246,10 @@ fn abandoned(area: &Area, control: &StreamControl) -> Option<u32> {
     is_gone.then_some(generation)
 }
 
-/// The number of a process in its own pid namespace, which is what its library knows.
-fn as_it_knows_itself(pid: i32) -> i32 {
-    let numbers = fs::read_to_string(format!("/proc/{pid}/status"));
-    let innermost = numbers.ok().and_then(|status| {
+/// The pid of a process in its own pid namespace, which is what its library knows.
+fn innermost_pid(pid: i32) -> i32 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"));
+    let innermost = status.ok().and_then(|status| {
         let line = status
             .lines()
             .find_map(|line| line.strip_prefix("NSpid:"))?;
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_has_taken_the_slot_of_an_ended_one_is_left_alone() {
+    fn a_stream_that_has_taken_the_slot_of_an_ended_one_is_not_ended() {
         let area = Area::for_command().unwrap();
         let parts = area.parts().unwrap();
         let control = parts.stream(3).unwrap();

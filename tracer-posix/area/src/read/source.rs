@@ -13,7 +13,7 @@ use super::reading::{self, Reading};
 use super::retirement::Retirement;
 use super::round::Round;
 use super::slot::{self, OpenError, RingMode, Slot, StreamRequest};
-use super::type_numbers::NameShare;
+use super::type_ids::NameShare;
 use crate::discover::find::Area;
 use crate::discover::reader_windows::AreaWindows;
 use crate::emit::process;
@@ -320,20 +320,20 @@ impl Source for AreaSource {
         let (Some(parts), Some(control)) = (self.area.parts(), self.control_words()) else {
             return 0;
         };
-        let number = |word: &AtomicU32| usize::try_from(word.load(Relaxed)).unwrap_or(0);
-        let chains = number(&parts.header().chain_count);
-        reading::memory_needed(number(&control.fresh), chains, self.slot.shape.chunk_bytes)
+        let count = |word: &AtomicU32| usize::try_from(word.load(Relaxed)).unwrap_or(0);
+        let chains = count(&parts.header().chain_count);
+        reading::memory_needed(count(&control.fresh), chains, self.slot.shape.chunk_bytes)
     }
 
     fn define_event_type(&mut self, name: &[u8]) -> Option<EventTypeId> {
         self.area.define_name(name).ok()
     }
 
-    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
+    fn event_types(&mut self, report: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
         if let Some(parts) = self.area.parts() {
             names::for_each(parts, &mut |name, own| {
-                let number = tell(name, own);
-                self.reading.types.learn(own, number);
+                let id = report(name, own);
+                self.reading.types.learn(own, id);
             });
         }
         self.apply_filter();
@@ -345,14 +345,14 @@ impl AreaSource {
     fn waited_for(&self, has: MonotonicNs) -> MonotonicNs {
         let steps = steps(&self.reading, &self.area.windows());
         if self.effort.is_too_much(steps) {
-            // What it still brings of before comes late, and is counted.
+            // What it still brings of before comes after that, and is counted.
             let clock = &self.reading.clock;
             return has.max(clock.time_of(clock.source().now()));
         }
         has
     }
 
-    /// Writes the filter into the area, in the area's numbers. A type whose number in the stream is
+    /// Writes the filter into the area, in the area's identifiers. A type whose identifier in the stream is
     /// not known yet passes, unless no user type does: the engine filters again.
     fn apply_filter(&mut self) {
         if !std::mem::take(&mut self.reading.types.is_changed) {

@@ -1,10 +1,11 @@
-//! Chunks and chains that were in the hands of a thread when it was killed.
+//! Chunks and chains that a thread held when it was killed.
 //!
 //! A thread that changes the pool holds, for a moment, a chunk and a chain that are in no list and that no open chunk has. If its
 //! process is killed there, ends, or runs another program, or if a handler jumps out of it, they are nobody's, and the pool would be
-//! smaller by them for as long as the stream lives. The thread's entry ([`Entered`](crate::layout::pool::Entered)) stays: that tells the stream's reader to look.
+//! smaller by them for as long as the stream lives. The thread's entry ([`Entered`](crate::layout::pool::Entered)) stays, and
+//! makes the stream's reader look.
 //!
-//! To tell what a dead thread has left from what a living one holds takes five steps:
+//! To distinguish what a dead thread has left from what a living one holds takes five steps:
 //!
 //! 1. Note each chunk that is not open and in no list, and each chain that is in no list and that no chunk has which is open or may be
 //!    gone on with. A note has what changes when the thing is put into a list, or taken into use: a chunk's state and its link, or
@@ -63,16 +64,16 @@ pub(crate) struct Stranded {
     notes: Option<Notes>,
 }
 
-/// A chunk that may be nobody's: its number, its state and its link.
+/// A chunk that may be nobody's: its ordinal, its state and its link.
 type Note = (u32, u64, u64);
 
-/// A chain that may be nobody's: its number and its link.
-type LaneNote = (u32, u64);
+/// A chain that may be nobody's: its index and its link.
+type ChainNote = (u32, u64);
 
 #[derive(Debug)]
 struct Notes {
     chunks: Vec<Note>,
-    chains: Vec<LaneNote>,
+    chains: Vec<ChainNote>,
     /// The entries of those who may have one of them in hand: index, thread, and how often it was left.
     entered: Vec<(usize, u64, u64)>,
     /// Whether all of it was noted before.
@@ -346,7 +347,7 @@ fn chain_in_use(pool: &Pool<'_, AreaWindows<'_>>, chunk_ref: &ChunkRef<'_>) -> O
 }
 
 /// The stream's chains.
-fn chains_of(pool: &Pool<'_, AreaWindows<'_>>) -> Vec<LaneNote> {
+fn chains_of(pool: &Pool<'_, AreaWindows<'_>>) -> Vec<ChainNote> {
     let count = pool.parts.header().chain_count.load(Acquire);
     (0..count)
         .map_while(|index| Some((index, pool.parts.chain(index)?)))
@@ -396,7 +397,7 @@ mod tests {
     /// The inode of no pid namespace that is there, and of this one.
     const ELSEWHERE: u32 = 1;
     const HERE: u32 = 7;
-    /// More than a thread's number can be.
+    /// More than a tid can be.
     const NOBODY: i32 = i32::MAX - 1;
 
     struct Scene {

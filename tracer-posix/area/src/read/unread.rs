@@ -21,13 +21,13 @@ impl Reading {
         let is_over = || Instant::now() >= end;
         let mut claims = Claims::default();
         let mut chunks = Vec::new();
-        for places in pool.chunks_by_window(0) {
-            for place in places.into_iter().flatten() {
+        for of_window in pool.chunks_by_window(0) {
+            for chunk_ref in of_window.into_iter().flatten() {
                 let is_there = || {
-                    self.chunks.contains_key(&place.ordinal)
-                        || claims.is_true(&pool.windows, &place)
+                    self.chunks.contains_key(&chunk_ref.ordinal)
+                        || claims.is_true(&pool.windows, &chunk_ref)
                 };
-                chunks.extend(present(pool.generation, u64::MAX, &place, is_there));
+                chunks.extend(present(pool.generation, u64::MAX, &chunk_ref, is_there));
             }
             if is_over() {
                 return false;

@@ -1,8 +1,8 @@
 //! Descriptors of ours in a program that may close them.
 //!
 //! A program that closes whatever is open, as daemons do, does not ask whose it is, and opens something
-//! else under the same number. What it opens must never be written to, read or closed by us: so ours are
-//! known by what is behind them, and not by their number alone.
+//! else as the same descriptor. What it opens must never be written to, read or closed by us: so ours are
+//! known by what is behind them, and not by their value alone.
 
 use std::io;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -23,14 +23,14 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// What is behind a number, if it is a descriptor.
-    pub fn of(number: RawFd) -> io::Result<Self> {
+    /// What is behind a descriptor, if it is one.
+    pub fn of(raw: RawFd) -> io::Result<Self> {
         let mut stat = MaybeUninit::<libc::stat>::zeroed();
-        // SAFETY: a valid place; a number that is no descriptor is an error, not a fault.
-        if unsafe { libc::fstat(number, stat.as_mut_ptr()) } != 0 {
+        // SAFETY: `stat` may be written to; what is no descriptor is an error, not a fault.
+        if unsafe { libc::fstat(raw, stat.as_mut_ptr()) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: zeroed, then filled by the kernel: all of it is numbers.
+        // SAFETY: zeroed, then filled by the kernel: all of it is integers.
         let stat = unsafe { stat.assume_init() };
         Ok(Self {
             device: stat.st_dev,
@@ -54,8 +54,8 @@ impl<T: AsFd> Guarded<T> {
         self.identity
     }
 
-    /// Its number, whatever is behind it by now.
-    pub fn number(&self) -> RawFd {
+    /// Its descriptor, whatever is behind that by now.
+    pub fn raw(&self) -> RawFd {
         self.open.as_fd().as_raw_fd()
     }
 
@@ -69,7 +69,7 @@ impl<T: AsFd> Guarded<T> {
     }
 
     fn is_open(&self) -> bool {
-        Identity::of(self.number()).is_ok_and(|now| now == self.identity)
+        Identity::of(self.raw()).is_ok_and(|now| now == self.identity)
     }
 }
 
@@ -89,26 +89,26 @@ mod tests {
 
     use super::*;
 
-    /// Opens something else under the number.
-    fn replace(number: RawFd) {
+    /// Opens something else as this descriptor.
+    fn replace(raw: RawFd) {
         let other = tempfile::tempfile().unwrap();
         // SAFETY: takes no pointers; what was there is the test's.
-        assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
+        assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), raw) }, raw);
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no dup2")]
-    fn what_another_has_opened_under_the_number_is_neither_used_nor_closed() {
+    fn what_another_has_opened_as_the_same_descriptor_is_neither_used_nor_closed() {
         let guarded = Guarded::new(tempfile::tempfile().unwrap()).unwrap();
         assert!(guarded.get().is_ok());
-        let number = guarded.number();
-        replace(number);
+        let raw = guarded.raw();
+        replace(raw);
 
         assert_eq!(guarded.get().unwrap_err().raw_os_error(), Some(libc::EBADF));
         drop(guarded);
 
         // SAFETY: it is open, as the next line shows, and the test's.
-        let other = File::from(unsafe { OwnedFd::from_raw_fd(number) });
+        let other = File::from(unsafe { OwnedFd::from_raw_fd(raw) });
         assert!(other.metadata().is_ok());
     }
 
@@ -116,10 +116,10 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri has no fcntl for this")]
     fn what_is_ours_is_closed() {
         let guarded = Guarded::new(tempfile::tempfile().unwrap()).unwrap();
-        let (number, identity) = (guarded.number(), guarded.identity());
+        let (raw, identity) = (guarded.raw(), guarded.identity());
         drop(guarded);
 
-        // Another test may have the number by now.
-        assert_ne!(Identity::of(number).ok(), Some(identity));
+        // Another test may have the descriptor by now.
+        assert_ne!(Identity::of(raw).ok(), Some(identity));
     }
 }

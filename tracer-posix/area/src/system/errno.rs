@@ -3,7 +3,7 @@
 /// Until it is dropped, `errno` is ours to change, and the thread is not cancelled: the C library
 /// ends a cancelled thread in the middle of a call such as `open()`, and no call of Rust may be left
 /// in that way.
-pub struct ErrnoKept {
+pub struct ErrnoGuard {
     errno: libc::c_int,
     cancel_state: libc::c_int,
 }
@@ -18,14 +18,14 @@ const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
 /// The thread's `errno`. For what a handler may leave at any moment, and where no call can be cancelled: there nothing is
 /// there to be dropped.
 pub(crate) fn get() -> libc::c_int {
-    // SAFETY: the place is the thread's own.
+    // SAFETY: `errno` is the thread's own.
     unsafe { errno().read() }
 }
 
 /// Sets the thread's `errno`.
-pub(crate) fn set(number: libc::c_int) {
-    // SAFETY: the place is the thread's own.
-    unsafe { errno().write(number) };
+pub(crate) fn set(error: libc::c_int) {
+    // SAFETY: `errno` is the thread's own.
+    unsafe { errno().write(error) };
 }
 
 fn errno() -> *mut libc::c_int {
@@ -33,13 +33,13 @@ fn errno() -> *mut libc::c_int {
     unsafe { libc::__errno_location() }
 }
 
-impl ErrnoKept {
+impl ErrnoGuard {
     /// Notes what `errno` is, and puts cancellation off.
     pub fn keep() -> Self {
-        // SAFETY: the place is the thread's own.
+        // SAFETY: `errno` is the thread's own.
         let errno = unsafe { errno().read() };
         let mut cancel_state = 0;
-        // SAFETY: a valid place. The C libraries change a word of the thread's own and no more, so
+        // SAFETY: `cancel_state` may be written to. The C libraries change a word of the thread's own and no more, so
         // that a signal handler may do so too.
         unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut cancel_state) };
         Self {
@@ -49,19 +49,19 @@ impl ErrnoKept {
     }
 }
 
-impl Drop for ErrnoKept {
+impl Drop for ErrnoGuard {
     fn drop(&mut self) {
         // SAFETY: as in `keep`; nothing is written to the null pointer.
         unsafe { pthread_setcancelstate(self.cancel_state, std::ptr::null_mut()) };
-        // SAFETY: the place is the thread's own.
+        // SAFETY: `errno` is the thread's own.
         unsafe { errno().write(self.errno) };
     }
 }
 
 /// Until it is dropped, `errno` is ours to change: for what makes no call at which a thread can be cancelled.
-pub struct ErrnoAloneKept(libc::c_int);
+pub struct ErrnoOnlyGuard(libc::c_int);
 
-impl ErrnoAloneKept {
+impl ErrnoOnlyGuard {
     /// Notes what `errno` is.
     #[inline]
     pub fn keep() -> Self {
@@ -69,7 +69,7 @@ impl ErrnoAloneKept {
     }
 }
 
-impl Drop for ErrnoAloneKept {
+impl Drop for ErrnoOnlyGuard {
     #[inline]
     fn drop(&mut self) {
         set(self.0);
@@ -82,20 +82,20 @@ mod tests {
 
     #[test]
     fn errno_and_the_cancel_state_come_back() {
-        // SAFETY: the place is the thread's own.
+        // SAFETY: `errno` is the thread's own.
         unsafe { errno().write(4711) };
-        let outer = ErrnoKept::keep();
+        let outer = ErrnoGuard::keep();
         assert_eq!(outer.cancel_state, 0);
-        let inner = ErrnoKept::keep();
+        let inner = ErrnoGuard::keep();
         assert_eq!(inner.cancel_state, PTHREAD_CANCEL_DISABLE);
-        // SAFETY: the place is the thread's own.
+        // SAFETY: `errno` is the thread's own.
         unsafe { errno().write(1) };
 
         drop(inner);
         drop(outer);
 
-        // SAFETY: the place is the thread's own.
+        // SAFETY: `errno` is the thread's own.
         assert_eq!(unsafe { errno().read() }, 4711);
-        assert_eq!(ErrnoKept::keep().cancel_state, 0);
+        assert_eq!(ErrnoGuard::keep().cancel_state, 0);
     }
 }

@@ -22,7 +22,7 @@ impl HeldBack {
     pub fn new() -> Self {
         // SAFETY: a set of signals is plain integers.
         let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
-        // SAFETY: a valid place.
+        // SAFETY: `all` may be written to.
         unsafe { libc::sigfillset(&raw mut all) };
         for signal in RAISED_BY_INSTRUCTIONS {
             // SAFETY: a valid set and signal.

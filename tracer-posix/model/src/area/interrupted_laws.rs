@@ -13,13 +13,13 @@ use loom::sync::mpsc::channel;
 use loom::thread;
 use tracer_common::area::{ENTERING_SLOTS, LEFT_FOR_GOOD, chunk_state, home};
 
+use super::doubles::World;
 use super::killed::{self, Before};
 use super::killed_laws::{
     AnyPool, DEEDS, Deed, EARLIER, HERE, LONG, NEIGHBOUR, Reader, SHORT, User, VICTIM,
     expect_order, held, leave_an_entry, listed, used_pool,
 };
 use super::laws::joined;
-use super::stand_ins::World;
 use crate::layout::atomics;
 use crate::read::abandoned::Abandoned;
 use crate::read::look::Slice;
@@ -27,14 +27,14 @@ use crate::read::look::Slice;
 /// Threads whose entries are the same one.
 const AT_ONE_ENTRY: [i32; 2] = [8, 9];
 
-/// Takes what there is to take: what has ended; or else what has ended and has no room, and what is free.
+/// Takes what there is to take: what has ended; or else what has ended and has no space, and what is free.
 const TAKES: [Deed; 2] = [|user| user.refill(SHORT), |user| user.refill(LONG)];
 
-/// Runs a law once, and returns whether there were the places of which it says so.
-fn run<const PLACES: usize>(
-    law: impl Fn() -> [bool; PLACES] + Sync + Send + 'static,
-) -> [bool; PLACES] {
-    let found = Arc::new(Mutex::new([false; PLACES]));
+/// Runs a law once, and returns whether there were the accesses of which it says so.
+fn run<const COUNT: usize>(
+    law: impl Fn() -> [bool; COUNT] + Sync + Send + 'static,
+) -> [bool; COUNT] {
+    let found = Arc::new(Mutex::new([false; COUNT]));
     let mut builder = loom::model::Builder::new();
     // Where there are two threads, they are switched where they ask for it.
     builder.preemption_bound = Some(0);
@@ -48,12 +48,12 @@ fn run<const PLACES: usize>(
             }
         }
     });
-    found.lock().map_or([false; PLACES], |found| *found)
+    found.lock().map_or([false; COUNT], |found| *found)
 }
 
-/// Calls `at` with 0, 1, …, until it says that there is no such place.
+/// Calls `at` with 0, 1, …, until it says that there is no such access.
 fn at_each(mut at: impl FnMut(usize) -> bool) -> bool {
-    (0..).take_while(|place| at(*place)).count() > 0
+    (0..).take_while(|access| at(*access)).count() > 0
 }
 
 /// A reader of a world, and what both are interrupted with.
@@ -149,8 +149,8 @@ pub fn stopped_while_the_reader_looks() {
     }
 }
 
-fn stopped_at(before: Deed, deed: Deed, take: Deed, places: [usize; 3]) -> [bool; 3] {
-    let [looked, stop, access] = places;
+fn stopped_at(before: Deed, deed: Deed, take: Deed, accesses: [usize; 3]) -> [bool; 3] {
+    let [looked, stop, access] = accesses;
     let scene = Scene::new(used_pool());
     let mut user = User::new(&scene.world, VICTIM);
     before(&mut user);
@@ -227,8 +227,8 @@ fn amid(before: Deed, deeds: [(Deed, usize); 3]) -> [bool; 3] {
     leave_an_entry(&scene.world);
     let mut user = User::new(&scene.world, NEIGHBOUR);
     before(&mut user);
-    let are_there = deeds.map(|(deed, place)| {
-        killed::interrupted(Before::Exchange(place), scene.looking(1), || {
+    let are_there = deeds.map(|(deed, exchange)| {
+        killed::interrupted(Before::Exchange(exchange), scene.looking(1), || {
             deed(&mut user);
         })
     });
@@ -251,8 +251,8 @@ pub fn moved_while_the_reader_looks() {
             at_each(|at_second| {
                 let mut is_second = false;
                 at_each(|access| {
-                    let places = [at_first, at_second, access];
-                    let [one, two, three] = run(move || moved(rounds, places));
+                    let accesses = [at_first, at_second, access];
+                    let [one, two, three] = run(move || moved(rounds, accesses));
                     is_first |= one;
                     is_second |= two;
                     three
@@ -298,7 +298,7 @@ fn moved(rounds: usize, [at_first, at_second, access]: [usize; 3]) -> [bool; 3] 
 ///
 /// The law does not hold.
 pub fn found_amid_changes_of_others() {
-    at_each(|place| {
+    at_each(|exchange| {
         let [is_there] = run(move || {
             let scene = Scene::new(used_pool());
             killed::after(3, EARLIER, || {
@@ -308,7 +308,7 @@ pub fn found_amid_changes_of_others() {
             assert_eq!(left.len(), 1, "it was killed with a chunk in hand");
             let mut user = User::new(&scene.world, NEIGHBOUR);
             let are_there = [(); 3].map(|()| {
-                killed::interrupted(Before::Exchange(place), scene.looking(1), || {
+                killed::interrupted(Before::Exchange(exchange), scene.looking(1), || {
                     user.refill(SHORT);
                 })
             });
@@ -416,9 +416,9 @@ fn changed_under_the_reader([first, second]: [usize; 2]) -> [bool; 2] {
     for user in &mut users {
         user.refill(SHORT);
     }
-    let [kept, mut beneath, mut next, mut top] = users;
-    let kept = held(&kept);
-    // A chunk with one writer has room for another one, and one with two has not.
+    let [lowest, mut beneath, mut next, mut top] = users;
+    let lowest = held(&lowest);
+    // A chunk with one writer has space for another one, and one with two has not.
     top.leave();
     top.refill(SHORT);
     for user in [&mut beneath, &mut next, &mut top] {
@@ -433,7 +433,7 @@ fn changed_under_the_reader([first, second]: [usize; 2]) -> [bool; 2] {
             // Closes the one on top, goes on in the next one, and leaves that on top of another one.
             let mut user = User::new(&scene.world, NEIGHBOUR);
             user.refill(SHORT);
-            User::with(&scene.world, NEIGHBOUR, &kept).leave();
+            User::with(&scene.world, NEIGHBOUR, &lowest).leave();
             user.leave();
             let again = scene.clone();
             killed::interrupt(Before::Access(second), move || {
@@ -546,7 +546,7 @@ fn gone_on_with([stop, access]: [usize; 2]) -> [bool; 2] {
     let mut first = User::new(&scene.world, VICTIM);
     first.refill(SHORT);
     first.leave();
-    // One with a single writer has room.
+    // One with a single writer has space.
     first.refill(LONG);
     let own = held(&first);
     let is_stopped = Rc::new(Cell::new(false));
@@ -599,7 +599,7 @@ fn held_by(pool: &AnyPool<'_>, tid: i32) -> Vec<u32> {
     open(pool).into_iter().filter(names).collect()
 }
 
-/// Whose chunks are left to others: those of a thread that is gone, unless its number counts elsewhere; and where a thread's number
+/// Whose chunks are left to others: those of a thread that is gone, unless its tid counts elsewhere; and where a thread's tid
 /// is that of another program by now, those of the program before.
 ///
 /// # Panics

@@ -1,4 +1,4 @@
-//! Threads that are killed: they stop for good before a change of memory, and who asks for them is told that they are gone. And threads
+//! Threads that are killed: they stop for good before a change of memory, and who asks for them gets to know that they are gone. And threads
 //! that are interrupted: another one does something between two of their accesses.
 
 use std::cell::{Cell, RefCell};
@@ -14,7 +14,7 @@ loom::thread_local! {
 }
 
 loom::lazy_static! {
-    /// The threads that are gone, by their numbers: a bit for each.
+    /// The threads that are gone, by their tids: a bit for each.
     static ref GONE: AtomicU64 = AtomicU64::new(0);
 }
 

@@ -1,5 +1,5 @@
-//! The laws of what killed threads leave behind: after the reader has looked for it each chunk, and each chain, is in one list or in
-//! the hands of one thread that lives.
+//! The laws of what killed threads leave behind: after the reader has looked for it each chunk, and each chain, is in one list or
+//! held by one thread that lives.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,9 +9,9 @@ use loom::sync::Arc as Shared;
 use loom::thread;
 use tracer_common::area::{chunk_state, home};
 
+use super::doubles::{GENERATION, World};
 use super::killed;
 use super::laws::joined;
-use super::stand_ins::{GENERATION, World};
 use crate::discover::reader_windows::AreaWindows;
 use crate::layout::atomics;
 use crate::layout::chunk_ref::ChunkRef;
@@ -25,12 +25,12 @@ use crate::read::stranded::Stranded;
 /// The pid namespace of all.
 pub(crate) const HERE: u32 = 7;
 
-/// The threads' numbers: who is killed, who lives beside, and who has used the pool before.
+/// The threads' tids: who is killed, who lives beside, and who has used the pool before.
 pub(super) const VICTIM: i32 = 1;
 pub(super) const NEIGHBOUR: i32 = 2;
 pub(super) const EARLIER: i32 = 3;
 
-/// Data for which a chunk that had one writer has room, and for which it has not.
+/// Data for which a chunk that had one writer has space, and for which it has not.
 pub(super) const SHORT: usize = 8;
 pub(super) const LONG: usize = 64;
 
@@ -147,7 +147,7 @@ impl Reader {
     }
 }
 
-/// Numbers of a list in which nobody is.
+/// The indices in a list that nobody changes.
 pub(super) fn listed(links: &impl Links, first: u64) -> Vec<u32> {
     let next = |index: &u32| index_of(links.link(*index)?.load(Acquire));
     std::iter::successors(index_of(first), next)
@@ -155,7 +155,7 @@ pub(super) fn listed(links: &impl Links, first: u64) -> Vec<u32> {
         .collect()
 }
 
-/// Nobody changes the pool any more. Each chunk and each chain is in one chunk_ref: `held` are the chunks of those who live.
+/// Nobody changes the pool any more. Each chunk and each chain is in one list, or held by one thread: `held` are the chunks of those who live.
 pub(super) fn expect_order(pool: &AnyPool<'_>, held: &[u32]) {
     atomics::barrier();
     let [closed, ended, released] = [
@@ -242,7 +242,7 @@ pub(super) type Deed = fn(&mut User<'_>);
 pub(super) const DEEDS: [(Deed, Deed); 6] = [
     // Goes on where another has ended.
     (|_| {}, |user| user.refill(SHORT)),
-    // Closes that one for want of room, puts its chain back, and takes both anew.
+    // Closes that one for want of space, puts its chain back, and takes both anew.
     (|_| {}, |user| user.refill(LONG)),
     // Closes its own, and takes one that was never used.
     (|user| user.refill(SHORT), |user| user.refill(SHORT)),
@@ -280,7 +280,7 @@ fn check(most_orders: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// A law for each change that a thread may be killed before, in each of its deeds: it is told what the thread has done, what it does, and
+/// A law for each change that a thread may be killed before, in each of its deeds: it gets what the thread has done, what it does, and
 /// after how many changes it is killed, and returns whether it was.
 fn for_each_change(law: fn(Deed, Deed, usize) -> bool) {
     for (before, deed) in DEEDS {

@@ -5,7 +5,7 @@ use loom::thread;
 
 use super::threads::{Reader, Shared, Writer, take_stream_away};
 
-/// The threads' numbers.
+/// The threads' tids.
 const FIRST: u64 = 1;
 const SECOND: u64 = 2;
 

@@ -45,20 +45,20 @@ impl Nodes {
 }
 
 impl Links for &Nodes {
-    fn link(&self, number: u32) -> Option<&AtomicU64> {
+    fn link(&self, index: u32) -> Option<&AtomicU64> {
         self.nodes
-            .get(usize::try_from(number).ok()?)
+            .get(usize::try_from(index).ok()?)
             .map(|[link, _]| link)
     }
 
-    fn order(&self, number: u32) -> Option<&AtomicU64> {
+    fn order(&self, index: u32) -> Option<&AtomicU64> {
         self.nodes
-            .get(usize::try_from(number).ok()?)
+            .get(usize::try_from(index).ok()?)
             .map(|[_, order]| order)
     }
 }
 
-/// Two threads close chunks, one of which takes the oldest meanwhile: each number is in one hand at a time, and what is
+/// Two threads close chunks, one of which takes the oldest meanwhile: each index is held once at a time, and what is
 /// closed first goes first.
 ///
 /// # Panics
@@ -78,8 +78,8 @@ pub fn a_queue_of_closed_chunks() {
         let mine = nodes.queue().pop(|_| true);
         let theirs = joined(other);
         let mut all: Vec<_> = [mine, theirs].into_iter().flatten().collect();
-        while let Some(number) = nodes.queue().pop(|_| true) {
-            all.push(number);
+        while let Some(index) = nodes.queue().pop(|_| true) {
+            all.push(index);
         }
         all.sort_unstable();
         // One of the two that were put in stays.
@@ -101,8 +101,8 @@ pub fn a_chunk_that_is_closed_again() {
             let nodes = Arc::clone(&nodes);
             move || {
                 assert!(nodes.queue().push(1));
-                if let Some(number) = nodes.queue().pop(|_| true) {
-                    assert!(nodes.queue().push(number));
+                if let Some(index) = nodes.queue().pop(|_| true) {
+                    assert!(nodes.queue().push(index));
                 }
             }
         });
@@ -138,8 +138,8 @@ pub fn an_only_chunk_that_is_closed_again() {
         let other = thread::spawn({
             let nodes = Arc::clone(&nodes);
             move || {
-                if let Some(number) = nodes.queue().pop(|_| true) {
-                    assert!(nodes.queue().push(number));
+                if let Some(index) = nodes.queue().pop(|_| true) {
+                    assert!(nodes.queue().push(index));
                 }
             }
         });
@@ -151,7 +151,7 @@ pub fn an_only_chunk_that_is_closed_again() {
     });
 }
 
-/// A thread takes from a stack while another takes two and puts one back: each number is in one hand at a time.
+/// A thread takes from a stack while another takes two and puts one back: each index is held once at a time.
 ///
 /// # Panics
 ///
@@ -159,14 +159,14 @@ pub fn an_only_chunk_that_is_closed_again() {
 pub fn a_stack_of_ended_chunks() {
     check(|| {
         let nodes = Arc::new(Nodes::new(3));
-        assert!((0..3).all(|number| nodes.stack().push(number)));
+        assert!((0..3).all(|index| nodes.stack().push(index)));
         let other = thread::spawn({
             let nodes = Arc::clone(&nodes);
             move || {
                 let first = nodes.stack().pop();
                 let second = nodes.stack().pop();
-                if let Some(number) = first {
-                    assert!(nodes.stack().push(number));
+                if let Some(index) = first {
+                    assert!(nodes.stack().push(index));
                 }
                 second
             }
@@ -194,7 +194,7 @@ pub fn a_last_chunk_that_has_gone_elsewhere() {
             move || {
                 assert!(nodes.queue().push(2));
                 let first = nodes.queue().pop(|_| true);
-                assert!(first.is_some_and(|number| nodes.stack().push(number)));
+                assert!(first.is_some_and(|index| nodes.stack().push(index)));
                 first
             }
         });
@@ -224,7 +224,7 @@ pub fn an_oldest_chunk_that_has_gone_elsewhere() {
             move || nodes.queue().pop(|_| true)
         });
         let mine = nodes.queue().pop(|_| true);
-        assert!(mine.is_some_and(|number| nodes.stack().push(number)));
+        assert!(mine.is_some_and(|index| nodes.stack().push(index)));
         let mut all: Vec<_> = mine.into_iter().chain(joined(other)).collect();
         all.sort_unstable();
         assert_eq!(all, [0, 1]);

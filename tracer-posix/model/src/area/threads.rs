@@ -151,11 +151,11 @@ impl<'a> Writer<'a> {
             event_type: EventTypeId(300),
             address: 0,
             data: &data,
-            is_cut: false,
+            is_truncated: false,
         };
         match self.shared.chunk().write(&emission, &now) {
             Ok(()) => self.attempts += 1,
-            Err(Refusal::NoRoom) => {
+            Err(Refusal::NoSpace) => {
                 self.attempts += 1;
                 self.shared.refused.fetch_add(1, Relaxed);
             }
@@ -246,7 +246,7 @@ impl Reader {
         }
     }
 
-    /// What stands in the chunk: times and data; nothing where it has changed hands meanwhile.
+    /// What is in the chunk: times and data; nothing where it has another owner by now.
     fn read(
         &mut self,
         shared: &Shared,

@@ -4,58 +4,58 @@ use std::sync::atomic::Ordering;
 
 pub(crate) use loom::sync::atomic::fence;
 
+pub(crate) use crate::area::doubles::{EnteringEntry, StreamControl};
 use crate::area::killed::{self, Kind};
-pub(crate) use crate::area::stand_ins::{EnteringEntry, StreamControl};
 
 macro_rules! atomic {
-    ($name:ident, $number:ty) => {
+    ($name:ident, $int:ty) => {
         /// The model checker's.
         #[derive(Debug)]
         pub(crate) struct $name(loom::sync::atomic::$name);
 
         #[allow(dead_code, reason = "not each is needed of each width")]
         impl $name {
-            pub(crate) fn new(value: $number) -> Self {
+            pub(crate) fn new(value: $int) -> Self {
                 Self(loom::sync::atomic::$name::new(value))
             }
 
-            pub(crate) fn load(&self, order: Ordering) -> $number {
+            pub(crate) fn load(&self, order: Ordering) -> $int {
                 killed::access(Kind::Load);
                 self.0.load(order)
             }
 
-            pub(crate) fn store(&self, value: $number, order: Ordering) {
+            pub(crate) fn store(&self, value: $int, order: Ordering) {
                 killed::access(Kind::Store);
                 self.0.store(value, order);
             }
 
-            pub(crate) fn swap(&self, value: $number, order: Ordering) -> $number {
+            pub(crate) fn swap(&self, value: $int, order: Ordering) -> $int {
                 killed::access(Kind::Exchange);
                 self.0.swap(value, order)
             }
 
             pub(crate) fn compare_exchange(
                 &self,
-                current: $number,
-                new: $number,
+                current: $int,
+                new: $int,
                 success: Ordering,
                 failure: Ordering,
-            ) -> Result<$number, $number> {
+            ) -> Result<$int, $int> {
                 killed::access(Kind::Exchange);
                 self.0.compare_exchange(current, new, success, failure)
             }
 
-            pub(crate) fn fetch_add(&self, value: $number, order: Ordering) -> $number {
+            pub(crate) fn fetch_add(&self, value: $int, order: Ordering) -> $int {
                 killed::access(Kind::Exchange);
                 self.0.fetch_add(value, order)
             }
 
-            pub(crate) fn fetch_sub(&self, value: $number, order: Ordering) -> $number {
+            pub(crate) fn fetch_sub(&self, value: $int, order: Ordering) -> $int {
                 killed::access(Kind::Exchange);
                 self.0.fetch_sub(value, order)
             }
 
-            pub(crate) fn fetch_max(&self, value: $number, order: Ordering) -> $number {
+            pub(crate) fn fetch_max(&self, value: $int, order: Ordering) -> $int {
                 killed::access(Kind::Exchange);
                 self.0.fetch_max(value, order)
             }
@@ -64,8 +64,8 @@ macro_rules! atomic {
                 &self,
                 set_order: Ordering,
                 fetch_order: Ordering,
-                update: impl FnMut($number) -> Option<$number>,
-            ) -> Result<$number, $number> {
+                update: impl FnMut($int) -> Option<$int>,
+            ) -> Result<$int, $int> {
                 killed::access(Kind::Exchange);
                 self.0.fetch_update(set_order, fetch_order, update)
             }

@@ -1,4 +1,4 @@
-//! What the pool lies in: a few words of each kind, in place of mapped memory.
+//! What the pool lies in: a few words of each kind, instead of mapped memory.
 
 use std::ptr::NonNull;
 
@@ -7,14 +7,14 @@ use crate::layout::chunk::Chunk;
 use crate::layout::links;
 use crate::layout::pool::{Pool, Windows};
 
-/// The only stream's generation, and its place in the area.
+/// The only stream's generation, and its slot in the area.
 pub(crate) const GENERATION: u32 = 1;
 const SLOT: usize = 0;
 
-/// A chunk has room for its beginning (8 words), for the records that name two writers, and for one with 48 bytes of data.
+/// A chunk has space for its beginning (8 words), for the records that name two writers, and for one with 48 bytes of data.
 const WORDS: usize = 8 + 5 + 9 + 1;
 const CHAINS: usize = 4;
-/// Threads have numbers below.
+/// Threads have tids below.
 const ENTRIES: usize = 4;
 
 /// `tracer_common::area::StreamControl`, as far as the pool needs it.
@@ -232,7 +232,7 @@ impl Shape {
         assert!(index < self.in_window, "there is no such chunk");
         // SAFETY: a window is the slice of the world's chunks, and has more than `index` of them.
         let chunk = unsafe { window.cast::<ChunkOfModel>().add(index) };
-        // SAFETY: the world is borrowed for as long as places are used.
+        // SAFETY: the world is borrowed for as long as chunks are used.
         let ChunkOfModel { header, words } = unsafe { chunk.as_ref() };
         ChunkRef {
             ordinal,
