@@ -7,11 +7,11 @@
 //!
 //! | folder | what | knows |
 //! |---|---|---|
-//! | `system` | what the kernel and the C library are asked: `errno`, `signals`, `descriptor`, `pids`, `proc_stat` | nobody |
+//! | `system` | what the kernel and the C library are asked: `errno`, `signals`, `membarrier`, `descriptor`, `pids`, `proc_stat` | nobody |
 //! | `layout` | what both sides write and read: `file`, `mapping`, `overcommit`, `names`, `ticks` (time), `wake`; the chunks: `chunk`, `record`, `identity`, `chunk_ref`, `states`, `pool`, `links` (its lists) | `system` |
 //! | `emit` | this process as a target: `enabled`, `emitter`, `sequence` (restartable), `thread`, `in_hand`, `tls`, `windows`; its area: `process`, `inherited`, `resident` | `layout`, `system` |
-//! | `discover` | the area of a process: `find`, `belonging`, `reader_windows`; who lives: `alive`, `liveness` | `emit`, `layout`, `system` |
-//! | `read` | the controller: `source`, `deferred`, `slot`; what there is to read: `look`, `round`, `newest`, `unread`, `effort`; reading it: `reading`, `chunk_reader`, `chains`, `type_ids`, `bell`; what dead threads have left: `stranded`, `abandoned`; giving memory back: `retire`, `retirement`, `allowance`, `spent` | all of them |
+//! | `discover` | the area of a process: `find`, `find_error`, `belonging`, `reader_windows`; who lives: `alive`, `liveness` | `emit`, `layout`, `system` |
+//! | `read` | the controller: `source`, `deferred`, `slot`; what there is to read: `look`, `slice`, `round`, `newest`, `unread`, `effort`; reading it: `reading`, `chunk_reader`, `chains`, `type_ids`, `bell`; what dead threads have left: `stranded`, `abandoned`; giving memory back: `retire`, `retirement`, `allowance`, `spent` | all of them |
 //!
 //! Unsafe code is in those that map memory, ask the kernel, or keep what is a thread's own; each block says why it is sound.
 
@@ -31,7 +31,8 @@ mod layout;
 mod read;
 mod system;
 
-pub use discover::find::{Area, FindError};
+pub use discover::find::Area;
+pub use discover::find_error::FindError;
 pub use emit::thread::own_tid;
 pub use layout::file::AreaId;
 pub use layout::names::NameTooLong;

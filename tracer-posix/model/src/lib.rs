@@ -73,6 +73,9 @@ mod discover {
     }
 }
 mod system {
+    pub(crate) mod membarrier {
+        pub(crate) use crate::layout::atomics::barrier;
+    }
     pub(crate) mod pids {
         /// The pid namespace of the stream's reader and of all threads.
         pub(crate) fn own_pid_namespace() -> u64 {

@@ -6,9 +6,6 @@ pub(crate) mod abandoned;
 pub(crate) mod stranded;
 
 // Where the library has what the model has doubles of.
-pub(crate) mod look {
+pub(crate) mod slice {
     pub(crate) use crate::area::doubles::Slice;
-}
-pub(crate) mod slot {
-    pub(crate) use crate::layout::atomics::barrier;
 }

@@ -3,5 +3,6 @@
 pub(crate) mod alive;
 pub(crate) mod belonging;
 pub(crate) mod find;
+pub(crate) mod find_error;
 pub(crate) mod liveness;
 pub(crate) mod reader_windows;

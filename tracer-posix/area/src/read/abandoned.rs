@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use tracer_common::area::{chunk_state, home};
 
-use super::look::Slice;
+use super::slice::Slice;
 use crate::discover::liveness::is_gone;
 use crate::discover::reader_windows::AreaWindows;
 use crate::layout::chunk_ref::ChunkRef;

@@ -8,7 +8,8 @@ use tracer_common::event_type::EventTypeId;
 
 use super::slot::{OpenError, StreamRequest};
 use super::source::AreaSource;
-use crate::discover::find::{Area, FindError};
+use crate::discover::find::Area;
+use crate::discover::find_error::FindError;
 use crate::layout::ticks::monotonic_now;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{Batch, Control, Source, Unread, WaitingWord};

@@ -6,46 +6,21 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
 use std::sync::atomic::Ordering::Acquire;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::chunk_reader::ChunkCursor;
 use super::newest::{Newest, least_size};
 use super::reading::Reading;
 use super::round::{ChunkSnapshot, Round, Run, present};
+use super::slice::Slice;
 use crate::discover::find::Area;
 use crate::discover::reader_windows::{AreaWindows, Claims};
 use crate::layout::chunk::Cursor;
 use crate::layout::links;
 use crate::layout::pool::Pool;
 
-/// How long a call looks into another process's area, or reads in it.
-const SLICE: Duration = Duration::from_millis(1);
-
 /// How long it may take to find out whether chunks have been abandoned.
 const LEAVING: Duration = Duration::from_millis(5);
-
-/// The time that a call may take.
-pub(crate) struct Slice {
-    end: Option<Instant>,
-}
-
-impl Slice {
-    /// From now on. This process's own area is looked at in one go.
-    pub(super) fn begin(windows: &AreaWindows<'_>) -> Self {
-        Self::of(windows, SLICE)
-    }
-
-    fn of(windows: &AreaWindows<'_>, time: Duration) -> Self {
-        let is_own = matches!(windows, AreaWindows::Own);
-        Self {
-            end: (!is_own).then(|| Instant::now() + time),
-        }
-    }
-
-    pub(super) fn is_spent(&self) -> bool {
-        self.end.is_some_and(|end| Instant::now() >= end)
-    }
-}
 
 /// A look at a stream's chunks, as of one moment, that was begun.
 #[derive(Debug)]

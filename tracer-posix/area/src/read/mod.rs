@@ -13,6 +13,7 @@ pub(crate) mod reading;
 pub(crate) mod retire;
 pub(crate) mod retirement;
 pub(crate) mod round;
+pub(crate) mod slice;
 pub(crate) mod slot;
 pub(crate) mod source;
 #[doc(hidden)]

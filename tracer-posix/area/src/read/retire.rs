@@ -8,7 +8,6 @@ use tracer_common::area::{
 };
 
 use super::allowance::Allowance;
-use super::slot::{self, move_state};
 use crate::discover::find::Area;
 use crate::discover::liveness;
 use crate::discover::reader_windows::Claims;
@@ -17,8 +16,8 @@ use crate::layout::chunk_ref::{ChunkRef, Shape};
 use crate::layout::identity::{entered, thread_of};
 use crate::layout::mapping::{self, Parts};
 use crate::layout::pool::{Pool, Windows};
-use crate::system::pids::own_pid;
-use crate::system::pids::own_pid_namespace;
+use crate::system::membarrier;
+use crate::system::pids::{own_pid, own_pid_namespace};
 
 /// Ends the streams of controllers that are gone: they could not do it themselves. And gives back what threads
 /// were in the way of before.
@@ -72,7 +71,7 @@ fn finish(
     let generation = control.ended_generation.load(Relaxed);
     // Whoever has set a mark or an entry before this is seen to have set it; whoever sets it later sees that the
     // stream has ended.
-    slot::barrier();
+    membarrier::barrier();
     let has_restarted = area.is_own() && process::restart_emissions();
     let ended = Ended {
         area,
@@ -88,6 +87,14 @@ fn finish(
     }
     ended.free();
     control.state.store(stream_state::FREE, Release);
+}
+
+/// Changes the state of a slot, if it is `from`.
+pub(super) fn move_state(control: &StreamControl, from: u32, to: u32) -> bool {
+    control
+        .state
+        .compare_exchange(from, to, AcqRel, Relaxed)
+        .is_ok()
 }
 
 /// Gives the memory of a stream's windows back to the machine, as far as there is time for it. Whether that is all. Where this process may not, the

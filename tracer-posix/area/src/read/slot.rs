@@ -10,7 +10,7 @@ use tracer_common::area::{
     MAX_DATA_BYTES, STREAM_SLOTS, StreamControl, emitters, pool_mode, stream_state,
 };
 
-use super::retire;
+use super::retire::{self, move_state};
 use crate::discover::alive::{Identity, Life};
 use crate::discover::find::Area;
 use crate::discover::liveness;
@@ -213,13 +213,6 @@ fn empty_pool(control: &StreamControl) {
     control.waiting.store(0, Relaxed);
 }
 
-pub(super) fn move_state(control: &StreamControl, from: u32, to: u32) -> bool {
-    control
-        .state
-        .compare_exchange(from, to, AcqRel, Relaxed)
-        .is_ok()
-}
-
 /// The generation of the stream, if it is one whose controller is no more. Where it cannot be seen whether
 /// the controller lives, it is believed to, as long as its lease.
 fn abandoned(area: &Area, control: &StreamControl) -> Option<u32> {
@@ -269,14 +262,6 @@ fn next_generation(parts: Parts<'_>) -> u32 {
             return generation;
         }
     }
-}
-
-/// Makes every running thread of the processes that have the library pass a memory barrier: what
-/// they stored before is visible to us, and what they do next comes after.
-pub(super) fn barrier() {
-    const GLOBAL_EXPEDITED: libc::c_long = 1 << 1;
-    // SAFETY: takes no pointers.
-    unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL_EXPEDITED, 0, 0) };
 }
 
 #[cfg(test)]

@@ -8,11 +8,12 @@ use tracer_common::area::StreamControl;
 use tracer_common::event_type::EventTypeId;
 
 use super::effort::Effort;
-use super::look::{Look, Slice};
+use super::look::Look;
 use super::reading::{self, Reading};
 use super::retirement::Retirement;
 use super::round::Round;
-use super::slot::{self, OpenError, RingMode, Slot, StreamRequest};
+use super::slice::Slice;
+use super::slot::{OpenError, RingMode, Slot, StreamRequest};
 use super::type_ids::NameShare;
 use crate::discover::find::Area;
 use crate::discover::reader_windows::AreaWindows;
@@ -22,6 +23,7 @@ use crate::layout::names;
 use crate::layout::pool::Pool;
 use crate::layout::ticks::TickClock;
 use crate::layout::wake;
+use crate::system::membarrier;
 use crate::system::pids::own_pid;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread, WaitingWord};
@@ -203,7 +205,7 @@ impl Source for AreaSource {
                     let now = self.reading.clock.source().now();
                     let has_restarted = area.is_own() && process::restart_emissions();
                     if !(has_restarted && self.has_only_own_threads) {
-                        slot::barrier();
+                        membarrier::barrier();
                     }
                     self.reading.begin_look(&pool, now, has_restarted, &slice)
                 });

@@ -29,8 +29,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use tracer_common::area::{ENTERING_SLOTS, LEFT_FOR_GOOD, chunk_state};
 
-use super::look::Slice;
-use super::slot;
+use super::slice::Slice;
 use crate::discover::liveness::is_gone;
 use crate::discover::reader_windows::AreaWindows;
 use crate::layout::atomics::EnteringEntry;
@@ -38,6 +37,7 @@ use crate::layout::chunk_ref::ChunkRef;
 use crate::layout::identity::entered;
 use crate::layout::links::{Links, Stack, index_of};
 use crate::layout::pool::Pool;
+use crate::system::membarrier;
 
 /// Between two looks, in milliseconds, at first and where something was found. Twice as long each time that nothing was.
 const PAUSE_MS: u64 = 100;
@@ -204,7 +204,7 @@ impl Notes {
             slice.is_spent()
         })?);
         chains.retain(|(chain, ..)| !in_use.contains(chain));
-        slot::barrier();
+        membarrier::barrier();
         let entered = (0..ENTERING_SLOTS)
             .filter_map(|index| Some((index, pool.parts.entering(pool.slot, index)?)))
             .map(|(index, entry)| (index, entry.thread.load(Acquire), entry.times.load(Acquire)))

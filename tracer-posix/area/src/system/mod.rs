@@ -3,6 +3,7 @@
 #[doc(hidden)]
 pub mod descriptor;
 pub(crate) mod errno;
+pub(crate) mod membarrier;
 pub(crate) mod pids;
 #[doc(hidden)]
 pub mod proc_stat;

@@ -22,7 +22,7 @@ use super::killed_laws::{
 use super::laws::joined;
 use crate::layout::atomics;
 use crate::read::abandoned::Abandoned;
-use crate::read::look::Slice;
+use crate::read::slice::Slice;
 
 /// Threads whose entries are the same one.
 const AT_ONE_ENTRY: [i32; 2] = [8, 9];

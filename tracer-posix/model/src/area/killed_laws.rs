@@ -19,7 +19,7 @@ use crate::layout::identity::Identity;
 use crate::layout::links::{Links, index_of};
 use crate::layout::pool::Pool;
 use crate::read::abandoned::Abandoned;
-use crate::read::look::Slice;
+use crate::read::slice::Slice;
 use crate::read::stranded::Stranded;
 
 /// The pid namespace of all.

@@ -1,0 +1,32 @@
+//! The time that reading an area takes in one go.
+
+use std::time::{Duration, Instant};
+
+use crate::discover::reader_windows::AreaWindows;
+
+/// How long a call looks into another process's area, or reads in it.
+const SLICE: Duration = Duration::from_millis(1);
+
+/// The time that a call may take.
+pub(crate) struct Slice {
+    end: Option<Instant>,
+}
+
+impl Slice {
+    /// From now on. This process's own area is looked at in one go.
+    pub(super) fn begin(windows: &AreaWindows<'_>) -> Self {
+        Self::of(windows, SLICE)
+    }
+
+    /// As much as `time`, of another process's area.
+    pub(super) fn of(windows: &AreaWindows<'_>, time: Duration) -> Self {
+        let is_own = matches!(windows, AreaWindows::Own);
+        Self {
+            end: (!is_own).then(|| Instant::now() + time),
+        }
+    }
+
+    pub(super) fn is_spent(&self) -> bool {
+        self.end.is_some_and(|end| Instant::now() >= end)
+    }
+}
