@@ -75,7 +75,7 @@ CASE(a_name_comes_back)
     CHECK(strcmp(name, "") == 0);
 }
 
-/* clause: attr.name.cut */
+/* clause: attr.name.truncated */
 CASE(a_name_that_is_too_long_is_cut)
 {
     trace_attr_t attr = initialised();

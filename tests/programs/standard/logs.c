@@ -366,7 +366,7 @@ CASE(the_status_of_a_log_is_that_of_the_end_and_stays)
     }
 }
 
-/* clause: log.kept rewind.oldest timed.pre_recorded */
+/* clause: log.unchanged rewind.oldest timed.pre_recorded */
 CASE(reading_takes_nothing_out_of_a_log)
 {
     trace_id_t trid = opened(completed(10));
@@ -653,7 +653,7 @@ CASE(a_flush_that_is_filtered_out_is_not_recorded)
     END(trid);
 }
 
-/* clause: flush.room until_full.flushed */
+/* clause: flush.space until_full.flushed */
 CASE(a_flush_gives_a_full_stream_its_room_back)
 {
     trace_attr_t attr = attributes(SMALL, POSIX_TRACE_UNTIL_FULL);

@@ -139,7 +139,7 @@ CASE(attributes_and_names_survive_an_overrun)
     CHECK(strcmp(name, "policy") == 0);
 }
 
-/* clause: until_full.stops until_full.oldest event.stop.auto event.stop.room overrun.until_full */
+/* clause: until_full.stops until_full.oldest event.stop.auto event.stop.space overrun.until_full */
 CASE(a_stream_until_full_keeps_the_oldest_events_and_stops)
 {
     trace_id_t trid = small_stream(POSIX_TRACE_UNTIL_FULL);

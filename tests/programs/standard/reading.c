@@ -87,7 +87,7 @@ CASE(data_that_fits_is_reported_whole)
     CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_NOT_TRUNCATED);
 }
 
-/* clause: read.data.cut */
+/* clause: read.data.truncated */
 CASE(data_that_does_not_fit_is_cut_and_says_so)
 {
     prepare();
@@ -115,7 +115,7 @@ CASE(no_buffer_is_good_for_events_of_whatever_length)
     CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_NOT_TRUNCATED);
 }
 
-/* clause: event.data.cut read.data.hides event.data.exact */
+/* clause: event.data.truncated read.data.hides event.data.exact */
 CASE(data_beyond_the_most_is_cut_when_it_is_recorded)
 {
     trace_attr_t attr;

@@ -168,7 +168,7 @@ CASE(stopping_a_stream_that_stopped_itself_cancels_its_restart)
     EXPECT(trid, POSIX_TRACE_START);
 }
 
-/* clause: until_full.room */
+/* clause: until_full.space */
 CASE(a_stream_that_stopped_itself_and_has_room_again_can_be_started)
 {
     trace_event_id_t type = type_of("state");

@@ -170,7 +170,7 @@ CASE(types_of_no_stream_are_refused)
     CHECK_CALL(posix_trace_eventtypelist_rewind(trid), EINVAL);
 }
 
-/* clause: names.places */
+/* clause: names.null */
 CASE(no_name_and_no_place_are_refused)
 {
     trace_event_id_t type;

@@ -35,7 +35,7 @@ pub struct Clause {
     pub source: String,
     /// In one sentence.
     pub says: String,
-    /// Numbers of the choices that it rests on.
+    /// Ids of the choices that it rests on.
     pub choice: Option<String>,
 }
 
@@ -43,8 +43,8 @@ pub struct Clause {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// Its number.
-    pub number: String,
+    /// What clauses call it.
+    pub id: String,
     /// In one sentence.
     pub says: String,
 }
@@ -53,18 +53,18 @@ impl Clauses {
     /// Reads the list; identifiers have to be unique, and choices to be there.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let clauses: Self = toml::from_str(text)?;
-        let numbers: BTreeSet<&str> = clauses
+        let choices: BTreeSet<&str> = clauses
             .choice
             .iter()
-            .map(|choice| choice.number.as_str())
+            .map(|choice| choice.id.as_str())
             .collect();
         let mut ids = BTreeSet::new();
         for clause in clauses.all() {
-            ensure!(ids.insert(&clause.id), "{} stands twice", clause.id);
-            for number in clause.choice.iter().flat_map(|choice| choice.split(", ")) {
+            ensure!(ids.insert(&clause.id), "{} is there twice", clause.id);
+            for choice in clause.choice.iter().flat_map(|choice| choice.split(", ")) {
                 ensure!(
-                    numbers.contains(number),
-                    "{} rests on {number}, which is no choice",
+                    choices.contains(choice),
+                    "{} rests on {choice}, which is no choice",
                     clause.id
                 );
             }
@@ -83,10 +83,10 @@ mod tests {
     use super::Clauses;
 
     const ONE: &str = "[[section]]\ntitle = \"t\"\n[[section.clause]]\nid = \"a\"\nsource = \"s\"\nsays = \"x\"\n";
-    const CHOICE: &str = "[[choice]]\nnumber = \"U1\"\nsays = \"y\"\n";
+    const CHOICE: &str = "[[choice]]\nid = \"U1\"\nsays = \"y\"\n";
 
     #[test]
-    fn a_clause_that_stands_twice_is_an_error() {
+    fn a_clause_that_is_there_twice_is_an_error() {
         assert!(Clauses::parse(&format!("{ONE}{CHOICE}")).is_ok());
         let error = Clauses::parse(&format!("{ONE}{ONE}{CHOICE}")).unwrap_err();
         assert!(error.to_string().contains("twice"), "{error}");

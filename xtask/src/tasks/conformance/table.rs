@@ -13,7 +13,7 @@ const HEAD: &str = "\
 
 What IEEE 1003.1 asks of its tracing option, clause by clause in our words, and the tests that show that it is so. Made
 by `cargo xtask conformance` from [`clauses.toml`](../tracer-posix/libposixtrace/conformance/clauses.toml) and the comments
-`clause: ID` in the tests; do not edit. A number such as U14 names a [choice](#choices): the standard leaves the point
+`clause: ID` in the tests; do not edit. An id such as U14 names a [choice](#choices): the standard leaves the point
 open or contradicts itself there.
 ";
 
@@ -56,7 +56,7 @@ pub fn render(clauses: &Clauses, tests: &[Test]) -> anyhow::Result<String> {
     }
     writeln!(out, "\n## Choices\n")?;
     for choice in &clauses.choice {
-        writeln!(out, "- **{}**: {}", choice.number, escaped(&choice.says))?;
+        writeln!(out, "- **{}**: {}", choice.id, escaped(&choice.says))?;
     }
     Ok(out)
 }
@@ -98,7 +98,7 @@ mod tests {
 
     const CLAUSES: &str = "[[section]]\ntitle = \"t\"\n[[section.clause]]\nid = \"a\"\nsource = \"<s>\"\n\
         says = \"x\"\n[[section.clause]]\nid = \"b\"\nsource = \"s\"\nsays = \"y\"\n\
-        [[choice]]\nnumber = \"U1\"\nsays = \"y\"\n";
+        [[choice]]\nid = \"U1\"\nsays = \"y\"\n";
 
     fn test_of(clause: &str) -> Test {
         Test {
