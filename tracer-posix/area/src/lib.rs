@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | `system` | what the kernel and the C library are asked: `errno`, `signals`, `membarrier`, `descriptor`, `pids`, `proc_stat` | nobody |
 //! | `layout` | what both sides write and read: `file`, `mapping`, `overcommit`, `names`, `ticks` (time), `wake`; the chunks: `chunk`, `record`, `identity`, `chunk_ref`, `states`, `pool`, `links` (its lists) | `system` |
-//! | `emit` | this process as a target: `enabled`, `emitter`, `sequence` (restartable), `thread`, `in_hand`, `tls`, `windows`; its area: `process`, `inherited`, `resident` | `layout`, `system` |
+//! | `emit` | this process as a target: `enabled`, `emitter`, `sequence` (restartable), `thread`, `in_hand`, `tls`, `windows`; its area: `process`, `start`, `inherited`, `resident` | `layout`, `system` |
 //! | `discover` | the area of a process: `find`, `find_error`, `belonging`, `reader_windows`; who lives: `alive`, `liveness` | `emit`, `layout`, `system` |
 //! | `read` | the controller: `source`, `deferred`, `slot`; what there is to read: `look`, `slice`, `round`, `newest`, `unread`, `effort`; reading it: `reading`, `chunk_reader`, `chains`, `type_ids`, `bell`; what dead threads have left: `stranded`, `abandoned`; giving memory back: `retire`, `retirement`, `allowance`, `spent` | all of them |
 //!
@@ -54,7 +54,7 @@ pub use system::{descriptor, proc_stat};
 
 use tracer_common::event_type::EventTypeId;
 
-use emit::{process, tls};
+use emit::{process, start, tls};
 use layout::names;
 use system::pids;
 
@@ -79,7 +79,7 @@ impl Area {
 ///
 /// [`NameTooLong`] (`ENAMETOOLONG`).
 pub fn define_own_name(name: &[u8]) -> Result<EventTypeId, NameTooLong> {
-    match process::parts_if_ready().or_else(process::parts_made_ready) {
+    match process::parts_if_ready().or_else(start::parts_made_ready) {
         Some(parts) => names::define(parts, name),
         None if name.len() > tracer_common::event_type::TRACE_EVENT_NAME_MAX => {
             Err(NameTooLong { length: name.len() })
@@ -95,7 +95,7 @@ pub fn own_pid() -> i32 {
     if cfg!(tracer_recorder) {
         return pids::own_pid();
     }
-    match process::parts_if_ready().or_else(process::parts_made_ready) {
+    match process::parts_if_ready().or_else(start::parts_made_ready) {
         Some(_) => process::pid(),
         None => pids::own_pid(),
     }

@@ -14,7 +14,8 @@ use super::find_error::FindError;
 use super::liveness;
 use super::reader_windows::{AreaWindows, MappedWindows};
 use crate::emit::process;
-use crate::layout::file::{AreaId, Kind, kind};
+use crate::emit::start;
+use crate::layout::file::{AreaId, Kind, kind, write_header};
 use crate::layout::mapping::{self, Mapping, Parts};
 use crate::layout::overcommit;
 use crate::layout::ticks::TickSource;
@@ -69,7 +70,7 @@ impl Area {
     /// The area of this process; the library makes it when it is loaded.
     #[must_use]
     pub fn own() -> Option<Self> {
-        let parts = process::parts_if_ready().or_else(process::parts_made_ready)?;
+        let parts = process::parts_if_ready().or_else(start::parts_made_ready)?;
         let ticks = TickSource::agreed(&parts.header().clock)?;
         Some(Self {
             memory: Memory::Own(parts),
@@ -127,7 +128,7 @@ impl Area {
                 if !overcommit::provide_new(parts) {
                     return Err(io::ErrorKind::OutOfMemory.into());
                 }
-                process::write_header(parts);
+                write_header(parts);
             }
         }
         let file = mapping::move_high(file.as_fd()).unwrap_or(file);
@@ -284,7 +285,7 @@ mod tests {
         let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET).unwrap();
         let parts = Parts::new(fixed.words()).unwrap();
         let before = monotonic_now();
-        process::write_header(parts);
+        write_header(parts);
         let clock = &parts.header().clock;
         assert_eq!(clock.load(Relaxed), clock::UNDECIDED);
 
@@ -300,7 +301,7 @@ mod tests {
         let file = mapping::create_file().unwrap();
         let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET).unwrap();
         let parts = Parts::new(fixed.words()).unwrap();
-        process::write_header(parts);
+        write_header(parts);
         parts.header().clock.store(77, Relaxed);
 
         assert!(Area::open(file).unwrap().is_none());

@@ -15,6 +15,7 @@ use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
 use super::enabled;
 use super::process;
 use super::sequence::{self, Outcome};
+use super::start;
 use super::thread::{self, PerStream, Role, ThreadState};
 use super::tls;
 use crate::layout::chunk::{Moment, Refusal};
@@ -130,7 +131,7 @@ fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
 /// The way of every event, whatever the case.
 #[inline(never)]
 fn emit_slow(event_type: EventTypeId, data: &[u8], address: u64) {
-    let Some(parts) = process::parts_if_ready().or_else(process::parts_made_ready) else {
+    let Some(parts) = process::parts_if_ready().or_else(start::parts_made_ready) else {
         return;
     };
     let known = thread::known().map(|state| (state, false));

@@ -9,6 +9,7 @@ pub(crate) mod inherited;
 pub(crate) mod process;
 pub(crate) mod resident;
 pub(crate) mod sequence;
+pub(crate) mod start;
 pub(crate) mod thread;
 pub(crate) mod tls;
 pub(crate) mod windows;

@@ -77,7 +77,7 @@ pub(super) fn prepare() {
 #[inline(always)]
 pub(super) fn known() -> Option<&'static ThreadState> {
     // SAFETY: the thread's own, which it has until it ends; all that changes in it is cells and atomics.
-    NonNull::new(tls::get()).map(|state| unsafe { state.as_ref() })
+    NonNull::new(tls::get().cast::<ThreadState>()).map(|state| unsafe { state.as_ref() })
 }
 
 /// Makes memory for a thread that has none. Whether the thread is ending and nobody would give it back: then whoever has
@@ -131,7 +131,7 @@ fn make() -> Option<(&'static ThreadState, bool)> {
     };
     // SAFETY: the mapping is page aligned, as large as the type, and ours alone.
     unsafe { state_at.write(state) };
-    if !tls::set_if_null(state_at.as_ptr()) {
+    if !tls::set_if_null(state_at.as_ptr().cast()) {
         // A handler came in between.
         // SAFETY: just mapped, and known to nobody.
         unsafe { libc::munmap(memory, size_of::<ThreadState>()) };
@@ -514,7 +514,7 @@ extern "C" fn on_exit() {
     let state = tls::get();
     if !state.is_null() {
         forget();
-        end(state.cast());
+        end(state);
     }
 }
 

@@ -7,8 +7,6 @@
 use std::sync::atomic::AtomicIsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::thread::ThreadState;
-
 /// Offset of `struct rseq` from the thread pointer, as the C library says; 0 when it does not.
 static RSEQ_OFFSET: AtomicIsize = AtomicIsize::new(0);
 
@@ -52,7 +50,7 @@ pub(super) fn current_cpu_plus_one() -> u16 {
 
 #[cfg(target_arch = "x86_64")]
 mod arch {
-    use super::ThreadState;
+    use libc::c_void;
     use std::arch::{asm, global_asm};
 
     global_asm!(
@@ -68,8 +66,8 @@ mod arch {
     );
 
     #[inline(always)]
-    pub fn get() -> *mut ThreadState {
-        let state: *mut ThreadState;
+    pub fn get() -> *mut c_void {
+        let state: *mut c_void;
         // SAFETY: reads this thread's own copy of a variable defined above.
         unsafe {
             asm!(
@@ -82,7 +80,7 @@ mod arch {
         state
     }
 
-    pub fn set(state: *mut ThreadState) {
+    pub fn set(state: *mut c_void) {
         // SAFETY: writes this thread's own copy of a variable defined above.
         unsafe {
             asm!(
@@ -96,8 +94,8 @@ mod arch {
     }
 
     /// Sets it, if it is null. One instruction: a handler comes before or after it.
-    pub fn set_if_null(state: *mut ThreadState) -> bool {
-        let found: *mut ThreadState;
+    pub fn set_if_null(state: *mut c_void) -> bool {
+        let found: *mut c_void;
         // SAFETY: compares and writes this thread's own copy of a variable defined above.
         unsafe {
             asm!(
@@ -105,7 +103,7 @@ mod arch {
                 "cmpxchg qword ptr fs:[{at}], {state}",
                 at = out(reg) _,
                 state = in(reg) state,
-                inout("rax") std::ptr::null_mut::<ThreadState>() => found,
+                inout("rax") std::ptr::null_mut::<c_void>() => found,
                 options(nostack),
             );
         }
@@ -173,24 +171,24 @@ mod arch {
 
 #[cfg(not(target_arch = "x86_64"))]
 mod arch {
-    use super::ThreadState;
+    use libc::c_void;
     use std::cell::Cell;
 
     thread_local! {
-        static STATE: Cell<*mut ThreadState> = const { Cell::new(std::ptr::null_mut()) };
+        static STATE: Cell<*mut c_void> = const { Cell::new(std::ptr::null_mut()) };
         static IS_ENDING: Cell<bool> = const { Cell::new(false) };
     }
 
-    pub fn get() -> *mut ThreadState {
+    pub fn get() -> *mut c_void {
         STATE.with(Cell::get)
     }
 
-    pub fn set(state: *mut ThreadState) {
+    pub fn set(state: *mut c_void) {
         STATE.with(|cell| cell.set(state));
     }
 
     /// Sets it, if it is null.
-    pub fn set_if_null(state: *mut ThreadState) -> bool {
+    pub fn set_if_null(state: *mut c_void) -> bool {
         let is_null = get().is_null();
         if is_null {
             set(state);

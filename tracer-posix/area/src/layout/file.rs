@@ -1,11 +1,12 @@
 //! The file of an area: which one it is, and whether it is one.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use tracer_common::area::{DATA_OFFSET, MAGIC, VERSION};
 
 use super::mapping::{self, Mapping, Parts};
+use super::ticks::monotonic_from_kernel;
 
 /// Identifies a trace area on this machine while it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,4 +59,13 @@ pub(crate) fn kind(file: &OwnedFd) -> Kind {
         },
         _ => Kind::Foreign,
     }
+}
+
+/// Fills in the head of an area that nobody else has seen yet.
+#[inline(always)]
+pub(crate) fn write_header(parts: Parts<'_>) {
+    let header = parts.header();
+    header.version.store(VERSION, Relaxed);
+    header.created.store(monotonic_from_kernel(), Relaxed);
+    header.magic.store(MAGIC, Release);
 }

@@ -230,7 +230,7 @@ mod tests {
     use tracer_engine::EventTypes;
 
     use super::*;
-    use crate::emit::process;
+    use crate::layout::file::write_header;
     use crate::layout::mapping::{self, HIGH_DESCRIPTORS, Mapping, Parts};
     use crate::read::slot::RingMode;
 
@@ -256,7 +256,7 @@ mod tests {
         let file = mapping::create_file().unwrap();
         let fixed = Mapping::new(file.as_fd(), 0, DATA_OFFSET).unwrap();
         let parts = Parts::new(fixed.words()).unwrap();
-        process::write_header(parts);
+        write_header(parts);
         parts.header().clock.store(77, Relaxed);
         file
     }
