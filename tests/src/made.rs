@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::path::Path;
 
+use tracer_engine::ClockPair;
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
 use tracer_engine::{Attributes, LogFullPolicy};
-use tracer_log::{ClockAnchor, LogHeader, LogOptions, LogWriter};
+use tracer_log::{LogHeader, LogOptions, LogWriter};
 
 /// When they were made, on the monotonic clock.
 pub const START_NS: u64 = 5_000_000_000;
@@ -16,7 +17,7 @@ const START_DATE_NS: u64 = 1_700_000_000_000_000_000;
 pub(crate) fn log(path: &Path, name: &str) -> anyhow::Result<LogWriter> {
     let header = LogHeader {
         attributes: Attributes::default().with_name(name),
-        anchor: ClockAnchor {
+        anchor: ClockPair {
             monotonic: MonotonicNs(START_NS),
             realtime: RealtimeNs(START_DATE_NS),
         },

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{ForkData, SwitchInData, SwitchOutData, WakeupData};
+use tracer_engine::ClockPair;
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_engine::source::{Loss, LossCause};
 use tracer_engine::{Attributes, EventTypes, LogFullPolicy, Origin, StreamCore, StreamFullPolicy};
-use tracer_log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter};
+use tracer_log::{FinalStatus, LogHeader, LogOptions, LogWriter};
 use zerocopy::IntoBytes as _;
 
 /// When the log was made, on the monotonic clock.
@@ -51,7 +52,7 @@ pub const ROUNDS: u64 = 2_000;
 pub fn write(path: &Path, lost: u64) -> anyhow::Result<u64> {
     let header = LogHeader {
         attributes: Attributes::default().with_name("made \"up\""),
-        anchor: ClockAnchor {
+        anchor: ClockPair {
             monotonic: MonotonicNs(START_NS),
             realtime: RealtimeNs(START_DATE_NS),
         },

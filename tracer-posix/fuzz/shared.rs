@@ -8,9 +8,10 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
+use tracer_engine::ClockPair;
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
-use tracer_log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, LogWriter};
+use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
+use tracer_log::{FinalStatus, LogHeader, LogOptions, LogReader, LogWriter};
 
 /// An event, and the name of its thread.
 pub type Recorded = (EventHeader, Vec<u8>, Vec<u8>);
@@ -78,7 +79,7 @@ fn new_log(kind: u8) -> Vec<u8> {
     ];
     let info = LogHeader {
         attributes: Attributes::default().with_max_data_size(64),
-        anchor: ClockAnchor {
+        anchor: ClockPair {
             monotonic: MonotonicNs(0),
             realtime: RealtimeNs(1),
         },

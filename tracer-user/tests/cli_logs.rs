@@ -9,9 +9,10 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use tracer_engine::ClockPair;
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
-use tracer_log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter};
+use tracer_log::{FinalStatus, LogHeader, LogOptions, LogWriter};
 
 /// A log that is being written.
 struct Log {
@@ -26,7 +27,7 @@ impl Log {
         let folder = tempfile::tempdir().unwrap();
         let header = LogHeader {
             attributes: Attributes::default(),
-            anchor: ClockAnchor {
+            anchor: ClockPair {
                 monotonic: MonotonicNs(1_000),
                 realtime: RealtimeNs(1_000_000_000_000_000_000),
             },

@@ -11,6 +11,7 @@
 
 mod active_stream;
 mod attributes;
+mod clock_pair;
 pub mod event;
 mod event_set;
 mod event_types;
@@ -28,6 +29,7 @@ mod trace_name;
 
 pub use active_stream::{ActiveStream, Flush, NoLog};
 pub use attributes::{Attributes, InvalidAttribute};
+pub use clock_pair::ClockPair;
 pub use event_set::{EventSet, SetKind};
 pub use event_types::EventTypes;
 pub use ledger::Ledger;

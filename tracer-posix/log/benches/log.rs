@@ -15,9 +15,10 @@ use std::time::Duration;
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tracer_common::event_type::EventTypeId;
+use tracer_engine::ClockPair;
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
-use tracer_log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, LogWriter};
+use tracer_log::{FinalStatus, LogHeader, LogOptions, LogReader, LogWriter};
 
 const EVENTS: u64 = 500_000;
 
@@ -38,7 +39,7 @@ fn write(file: &File, mix: Mix, events: u64) {
     let types = types();
     let header = LogHeader {
         attributes: Attributes::default(),
-        anchor: ClockAnchor::now(),
+        anchor: ClockPair::default(),
     };
     let options = LogOptions {
         policy: LogFullPolicy::Append,

@@ -7,7 +7,8 @@ use super::layout::{
     REGION_START, RawFileHeader, VERSION, status_bits,
 };
 use super::losses::LossCounts;
-use super::{ClockAnchor, FinalStatus, LogHeader, LogOptions, System};
+use super::{FinalStatus, LogHeader, LogOptions, System};
+use tracer_engine::ClockPair;
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
 use tracer_engine::{Attributes, Inheritance, LogFullPolicy, StreamFullPolicy, TraceName};
 
@@ -167,7 +168,7 @@ impl FileHeader {
             log_id: raw.log_id,
             info: LogHeader {
                 attributes,
-                anchor: ClockAnchor {
+                anchor: ClockPair {
                     monotonic: MonotonicNs(raw.anchor_monotonic.get()),
                     realtime: RealtimeNs(raw.anchor_realtime.get()),
                 },
@@ -318,7 +319,7 @@ mod tests {
             log_id: LogId([9; 16]),
             info: LogHeader {
                 attributes,
-                anchor: ClockAnchor {
+                anchor: ClockPair {
                     monotonic: MonotonicNs(1_000),
                     realtime: RealtimeNs(2_000_000),
                 },

@@ -1,58 +1,6 @@
 //! What a log says of the stream that it was made from.
 
-#[cfg(target_os = "linux")]
-use super::sys;
-use tracer_engine::event::{MonotonicNs, RealtimeNs};
-use tracer_engine::{Attributes, LogFullPolicy};
-
-/// One moment on both clocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClockAnchor {
-    /// On `CLOCK_MONOTONIC`.
-    pub monotonic: MonotonicNs,
-    /// The same moment on `CLOCK_REALTIME`.
-    pub realtime: RealtimeNs,
-}
-
-/// Of how many readings the best is taken.
-#[cfg(target_os = "linux")]
-const READINGS: usize = 5;
-
-#[cfg(target_os = "linux")]
-impl ClockAnchor {
-    /// Now. A thread that loses its processor between two clocks reads them far apart: so they are read several times, and
-    /// the reading that took least counts.
-    #[must_use]
-    pub fn now() -> Self {
-        let first = Self::read();
-        let others = (1..READINGS).map(|_| Self::read());
-        let (_, best) = others.fold(
-            first,
-            |best, next| if next.0 < best.0 { next } else { best },
-        );
-        best
-    }
-
-    /// A reading, and how long it took in nanoseconds: the error is no more than half of that.
-    fn read() -> (u64, Self) {
-        let before = sys::monotonic_now().0;
-        let realtime = sys::realtime_now();
-        let width = sys::monotonic_now().0.saturating_sub(before);
-        let anchor = Self {
-            monotonic: MonotonicNs(before + width / 2),
-            realtime,
-        };
-        (width, anchor)
-    }
-}
-
-impl ClockAnchor {
-    /// What has to be added to a time on `CLOCK_MONOTONIC` to have it on `CLOCK_REALTIME`.
-    #[must_use]
-    pub fn realtime_offset(self) -> i64 {
-        self.realtime.0.wrapping_sub(self.monotonic.0).cast_signed()
-    }
-}
+use tracer_engine::{Attributes, ClockPair, LogFullPolicy};
 
 /// How a log is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +36,7 @@ pub struct LogHeader {
     /// The attributes of the stream, creation time included.
     pub attributes: Attributes,
     /// The clocks when the log was made.
-    pub anchor: ClockAnchor,
+    pub anchor: ClockPair,
 }
 
 /// The status of the stream and the log when the log was completed.

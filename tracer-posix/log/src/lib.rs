@@ -47,8 +47,10 @@ mod writer;
 
 pub use bytes::LogBytes;
 pub use error::{OpenError, WriteError};
-pub use info::{ClockAnchor, FinalStatus, LogHeader, LogOptions, System};
+pub use info::{FinalStatus, LogHeader, LogOptions, System};
 pub use packet_cursor::Damage;
 pub use reader::{LogReader, LogRecord};
+#[cfg(target_os = "linux")]
+pub use sys::clocks_now;
 #[cfg(target_os = "linux")]
 pub use writer::LogWriter;

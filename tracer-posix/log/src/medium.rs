@@ -6,9 +6,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::info::ClockAnchor;
 use super::layout::LogId;
 use super::sys;
+use tracer_engine::ClockPair;
 
 /// What a log is written to. A test takes one that fails.
 pub(super) trait Medium: fmt::Debug {
@@ -22,7 +22,7 @@ pub(super) trait Medium: fmt::Debug {
     fn reserve(&mut self, length: u64) -> io::Result<()>;
 
     /// Both clocks now.
-    fn clocks(&mut self) -> ClockAnchor;
+    fn clocks(&mut self) -> ClockPair;
 }
 
 /// A file.
@@ -47,8 +47,8 @@ impl Medium for LogFile {
         sys::reserve(&self.0, length)
     }
 
-    fn clocks(&mut self) -> ClockAnchor {
-        ClockAnchor::now()
+    fn clocks(&mut self) -> ClockPair {
+        sys::clocks_now()
     }
 }
 

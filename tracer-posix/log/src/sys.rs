@@ -6,9 +6,16 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
+use tracer_engine::ClockPair;
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
 
 use super::System;
+
+/// Both clocks now.
+#[must_use]
+pub fn clocks_now() -> ClockPair {
+    ClockPair::read(monotonic_now, realtime_now)
+}
 
 /// `CLOCK_MONOTONIC` now.
 pub(super) fn monotonic_now() -> MonotonicNs {
@@ -16,7 +23,7 @@ pub(super) fn monotonic_now() -> MonotonicNs {
 }
 
 /// `CLOCK_REALTIME` now; 0 before 1970.
-pub(super) fn realtime_now() -> RealtimeNs {
+fn realtime_now() -> RealtimeNs {
     RealtimeNs(nanoseconds(libc::CLOCK_REALTIME))
 }
 

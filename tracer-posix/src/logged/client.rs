@@ -9,7 +9,7 @@ use crate::EventTypeId;
 use crate::agent;
 use tracer_engine::event::{EventHeader, RealtimeNs};
 use tracer_engine::{Attributes, EventSet, Filtering, Origin};
-use tracer_log::{ClockAnchor, LogHeader};
+use tracer_log::{LogHeader, clocks_now};
 
 use crate::stream::{CreateError, RealtimeClock};
 
@@ -84,7 +84,7 @@ impl LoggedStream {
         file: BorrowedFd<'_>,
     ) -> Result<Self, CreateError> {
         let mut attributes = attributes.for_stream_with_log()?;
-        let anchor = ClockAnchor::now();
+        let anchor = clocks_now();
         attributes.creation_time = anchor.realtime;
         // The agent has to see who asks: the controller, and not its recorder.
         let kernel = agent::source_if_wanted(pid, &attributes)?;

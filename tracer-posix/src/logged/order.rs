@@ -4,9 +4,10 @@ use std::os::fd::RawFd;
 
 use serde::{Deserialize, Serialize};
 
+use tracer_engine::ClockPair;
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
 use tracer_engine::{Attributes, Inheritance, LogFullPolicy, StreamFullPolicy, TraceName};
-use tracer_log::{ClockAnchor, LogHeader};
+use tracer_log::LogHeader;
 
 use super::rights::Rights;
 
@@ -90,7 +91,7 @@ impl Start {
             end: self.end,
             header: LogHeader {
                 attributes: self.attributes.received(),
-                anchor: ClockAnchor {
+                anchor: ClockPair {
                     monotonic: MonotonicNs(monotonic),
                     realtime: RealtimeNs(realtime),
                 },
@@ -170,7 +171,7 @@ mod tests {
             end: (17, 1 << 40),
             header: LogHeader {
                 attributes,
-                anchor: ClockAnchor {
+                anchor: ClockPair {
                     monotonic: MonotonicNs(1),
                     realtime: RealtimeNs(2),
                 },

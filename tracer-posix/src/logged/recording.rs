@@ -294,9 +294,10 @@ mod tests {
     use super::*;
     use tracer_area::monotonic_now;
     use tracer_engine::Attributes;
+    use tracer_engine::ClockPair;
     use tracer_engine::event::RealtimeNs;
     use tracer_engine::source::{Batch, Control, Loss, LossCause, Unread};
-    use tracer_log::{ClockAnchor, LogHeader, LogOptions, LogReader};
+    use tracer_log::{LogHeader, LogOptions, LogReader};
 
     /// Never has everything, and may know how much it has not brought.
     struct Behind {
@@ -328,7 +329,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let header = LogHeader {
             attributes: Attributes::default(),
-            anchor: ClockAnchor {
+            anchor: ClockPair {
                 monotonic: MonotonicNs(0),
                 realtime: RealtimeNs(1),
             },

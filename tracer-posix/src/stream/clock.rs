@@ -1,7 +1,7 @@
 //! From the clock that orders events to the one that people see.
 
-use tracer_area::{monotonic_now, realtime_now};
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
+use tracer_log::clocks_now;
 
 /// Turns event times into `CLOCK_REALTIME`. Within one stream they never decrease, though the
 /// realtime clock may be set back.
@@ -15,14 +15,14 @@ pub(crate) struct RealtimeClock {
 impl RealtimeClock {
     pub(crate) fn new() -> Self {
         Self {
-            offset: offset_now(),
+            offset: clocks_now().realtime_offset(),
             last: RealtimeNs(0),
         }
     }
 
     /// Looks at both clocks again.
     pub(crate) fn look(&mut self) {
-        self.offset = offset_now();
+        self.offset = clocks_now().realtime_offset();
     }
 
     pub(crate) fn time(&mut self, time: MonotonicNs) -> RealtimeNs {
@@ -31,12 +31,4 @@ impl RealtimeClock {
             .max(RealtimeNs(time.0.saturating_add_signed(self.offset)));
         self.last
     }
-}
-
-fn offset_now() -> i64 {
-    let before = monotonic_now().0;
-    let realtime = realtime_now().0;
-    let after = monotonic_now().0;
-    let monotonic = before + (after - before) / 2;
-    i64::try_from(realtime).unwrap_or(0) - i64::try_from(monotonic).unwrap_or(0)
 }

@@ -28,7 +28,8 @@ mod unfinished;
 pub use run::{ExportSetup, export};
 
 use tracer_engine::Attributes;
-use tracer_log::{ClockAnchor, System};
+use tracer_engine::ClockPair;
+use tracer_log::System;
 
 use crate::log_view::Entry;
 use crate::report::Summary;
@@ -62,7 +63,7 @@ pub struct Origin {
     /// The attributes of its stream.
     pub attributes: Attributes,
     /// The clocks when it was made.
-    pub anchor: ClockAnchor,
+    pub anchor: ClockPair,
     /// The system that it was made on.
     pub system: System,
     /// Its user event types that are a beginning and an end.

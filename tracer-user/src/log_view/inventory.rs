@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use tracer_engine::Attributes;
-use tracer_log::{ClockAnchor, FinalStatus};
+use tracer_engine::ClockPair;
+use tracer_log::FinalStatus;
 
 use super::{Entry, Log, Pause, Span, Walk};
 use crate::report::Summary;
@@ -34,7 +35,7 @@ pub struct Inventory {
     /// The attributes of its stream.
     pub attributes: Attributes,
     /// The clocks when it was made.
-    pub anchor: ClockAnchor,
+    pub anchor: ClockPair,
     /// Its status at the end; `None` when it was not completed.
     pub status: Option<FinalStatus>,
     /// Bytes of the log.

@@ -1,8 +1,7 @@
 //! What a log holds, for people.
 
-use std::time::UNIX_EPOCH;
-
-use tracer_engine::event::{MonotonicNs, RealtimeNs};
+use tracer_engine::ClockPair;
+use tracer_engine::event::RealtimeNs;
 use tracer_engine::{Inheritance, LogFullPolicy, StreamFullPolicy};
 use tracer_log::{Damage, FinalStatus};
 
@@ -213,7 +212,7 @@ pub fn inheritance(inheritance: Inheritance) -> &'static str {
 /// A date as the JSON lines show it.
 pub fn date(date: RealtimeNs) -> String {
     let mut out = Vec::new();
-    WallClock::new(MonotonicNs(0), UNIX_EPOCH).push_date(&mut out, date);
+    WallClock::new(ClockPair::default()).push_date(&mut out, date);
     String::from_utf8_lossy(&out).into_owned()
 }
 

@@ -3,10 +3,11 @@
 use std::io;
 
 use tracer_common::event_type::EventTypeId;
+use tracer_engine::ClockPair;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_engine::source::LossCause;
 use tracer_engine::{Attributes, EventTypes};
-use tracer_log::{ClockAnchor, Damage, FinalStatus, LogHeader, LogRecord, System};
+use tracer_log::{Damage, FinalStatus, LogHeader, LogRecord, System};
 
 use super::Log;
 
@@ -59,7 +60,7 @@ impl Default for MadeUpLog {
         Self {
             header: LogHeader {
                 attributes: Attributes::default().with_name("made up"),
-                anchor: ClockAnchor {
+                anchor: ClockPair {
                     monotonic: MonotonicNs(START),
                     realtime: RealtimeNs(START_DATE),
                 },

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::runtime::Builder;
@@ -77,8 +77,7 @@ pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
 fn report_of<L: Log>(setup: &ReadSetup, walk: &Walk<L>, output: &Output) -> Box<dyn Report> {
     // Every event of a log brings its date; the clock is for that of the log itself.
     let anchor = walk.anchor();
-    let made = UNIX_EPOCH + Duration::from_nanos(anchor.realtime.0);
-    let clock = WallClock::new(anchor.monotonic, made);
+    let clock = WallClock::new(anchor);
     match setup.format {
         Format::Text => {
             let style = output.style(setup.look);

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use tracer_engine::ClockPair;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 use tracer_engine::source::LossCause;
-use tracer_log::{ClockAnchor, LogRecord};
+use tracer_log::LogRecord;
 
 use super::thread_names::ThreadNames;
 use super::type_table::Row;
@@ -29,7 +30,7 @@ pub enum Pause {
 pub struct Walk<L> {
     log: L,
     wanted: Wanted,
-    anchor: ClockAnchor,
+    anchor: ClockPair,
     from: Option<Moment>,
     to: Option<Moment>,
     types: TypeTable,
@@ -187,7 +188,7 @@ impl<L: Log> Walk<L> {
     }
 
     /// The clocks when the log was made.
-    pub fn anchor(&self) -> ClockAnchor {
+    pub fn anchor(&self) -> ClockPair {
         self.anchor
     }
 

@@ -123,12 +123,12 @@ impl Report for Csv {
 
 #[cfg(test)]
 mod tests {
-    use std::time::UNIX_EPOCH;
 
     use tracer_common::event_type::EventTypeId;
     use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 
     use super::*;
+    use tracer_engine::ClockPair;
 
     fn shown(name: &[u8], comm: &[u8], data: &[u8]) -> String {
         let header = EventHeader {
@@ -150,7 +150,7 @@ mod tests {
             inside: None,
         };
         let mut out = Vec::new();
-        let mut csv = Csv::new(WallClock::new(MonotonicNs(0), UNIX_EPOCH));
+        let mut csv = Csv::new(WallClock::new(ClockPair::default()));
         csv.event(&mut out, &line);
         csv.event(&mut out, &line);
         let text = String::from_utf8(out).unwrap();
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_table_without_events_has_its_header() {
         let mut out = Vec::new();
-        Csv::new(WallClock::new(MonotonicNs(0), UNIX_EPOCH)).end(&mut out, &Summary::default());
+        Csv::new(WallClock::new(ClockPair::default())).end(&mut out, &Summary::default());
         assert_eq!(out, HEADER.as_bytes());
     }
 }

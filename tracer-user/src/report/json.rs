@@ -189,10 +189,9 @@ fn push_bool(out: &mut Vec<u8>, truth: bool) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
-
     use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES, system_event_type};
-    use tracer_engine::event::{Event, EventHeader, MonotonicNs};
+    use tracer_engine::ClockPair;
+    use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 
     use super::*;
 
@@ -216,8 +215,11 @@ mod tests {
             inside: None,
         };
         let mut out = Vec::new();
-        let date = UNIX_EPOCH + Duration::from_secs(60);
-        JsonLines::new(WallClock::new(MonotonicNs(0), date)).event(&mut out, &line);
+        let clocks = ClockPair {
+            monotonic: MonotonicNs(0),
+            realtime: RealtimeNs(60_000_000_000),
+        };
+        JsonLines::new(WallClock::new(clocks)).event(&mut out, &line);
         assert_eq!(out.last(), Some(&b'\n'));
         assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 1);
         serde_json::from_slice(&out).unwrap()

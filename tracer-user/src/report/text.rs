@@ -292,11 +292,10 @@ pub fn push_short_name(out: &mut Vec<u8>, name: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
-
     use tracer_common::event_type::system_event_type;
     use tracer_common::kernel::ForkData;
-    use tracer_engine::event::{Event, EventHeader};
+    use tracer_engine::ClockPair;
+    use tracer_engine::event::{Event, EventHeader, RealtimeNs};
     use zerocopy::IntoBytes;
 
     use super::*;
@@ -336,8 +335,11 @@ mod tests {
             is_coloured,
             width,
         };
-        let date = UNIX_EPOCH + Duration::from_secs(60);
-        Text::new(start, WallClock::new(start, date), style)
+        let clocks = ClockPair {
+            monotonic: start,
+            realtime: RealtimeNs(60_000_000_000),
+        };
+        Text::new(start, WallClock::new(clocks), style)
     }
 
     /// What the column of times says of an event 1.002 s after the start, and of one a second later.

@@ -1,7 +1,6 @@
 //! From the monotonic clock to dates.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
+use tracer_engine::ClockPair;
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
 
 use super::Line;
@@ -22,13 +21,11 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// The clock whose date was `date` when the monotonic clock was `at`.
+    /// The clock that goes by these two.
     #[must_use]
-    pub fn new(at: MonotonicNs, date: SystemTime) -> Self {
-        let since_epoch = date.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        let since_epoch_ns = u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX);
+    pub fn new(clocks: ClockPair) -> Self {
         Self {
-            epoch_offset_ns: since_epoch_ns.saturating_sub(at.0),
+            epoch_offset_ns: clocks.realtime.0.saturating_sub(clocks.monotonic.0),
             second: u64::MAX,
             prefix: Vec::new(),
         }
@@ -104,7 +101,7 @@ mod tests {
     use super::*;
 
     fn date(second: u64, ns: u64) -> String {
-        let mut clock = WallClock::new(MonotonicNs(0), UNIX_EPOCH);
+        let mut clock = WallClock::new(ClockPair::default());
         let mut out = Vec::new();
         clock.push(&mut out, MonotonicNs(second * NS_PER_SECOND + ns));
         String::from_utf8(out).unwrap()
@@ -125,10 +122,10 @@ mod tests {
 
     #[test]
     fn the_date_is_the_one_at_which_the_clock_was_compared() {
-        let mut clock = WallClock::new(
-            MonotonicNs(5 * NS_PER_SECOND),
-            UNIX_EPOCH + Duration::from_secs(1_000_000_000),
-        );
+        let mut clock = WallClock::new(ClockPair {
+            monotonic: MonotonicNs(5 * NS_PER_SECOND),
+            realtime: RealtimeNs(1_000_000_000 * NS_PER_SECOND),
+        });
         let mut out = Vec::new();
         clock.push(&mut out, MonotonicNs(6 * NS_PER_SECOND));
 

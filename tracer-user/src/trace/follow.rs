@@ -343,6 +343,7 @@ mod tests {
     use super::*;
     use crate::report::{JsonLines, WallClock};
     use crate::selection::Selection;
+    use tracer_engine::ClockPair;
 
     /// Gets on by a nanosecond each tenth of a second, and brings an event at the end; or never gets on.
     struct Slow {
@@ -401,7 +402,7 @@ mod tests {
         let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 4096, || MonotonicNs(0));
         stream.start(Origin::NONE);
         stream.add_source(Box::new(source));
-        let epoch = WallClock::new(MonotonicNs(0), std::time::UNIX_EPOCH);
+        let epoch = WallClock::new(ClockPair::default());
         let printer = Printer::new(Box::new(JsonLines::new(epoch)), &selection, None);
         let (wake, wakes) = unbounded_channel();
         let mut follow = Follow {

@@ -13,7 +13,7 @@ use tracer_engine::{
     Attributes, EventTypes, Inheritance, Ledger, LogFullPolicy, Origin, StreamCore,
     StreamFullPolicy,
 };
-use tracer_log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogWriter, WriteError};
+use tracer_log::{FinalStatus, LogHeader, LogOptions, LogWriter, WriteError, clocks_now};
 
 use super::new_file::NewFile;
 use crate::own_file;
@@ -258,7 +258,7 @@ fn open(path: &Path) -> anyhow::Result<(File, Found)> {
 }
 
 fn header(setup: &LogSetup) -> LogHeader {
-    let anchor = ClockAnchor::now();
+    let anchor = clocks_now();
     let attributes = Attributes::default()
         .with_name("tracer-user")
         .with_stream_full_policy(setup.stream_policy)

@@ -206,6 +206,7 @@ mod tests {
 
     use super::*;
     use crate::report::{JsonLines, WallClock};
+    use tracer_engine::ClockPair;
 
     fn event(event_type: EventTypeId) -> Event<'static> {
         let header = EventHeader {
@@ -224,10 +225,7 @@ mod tests {
     fn printer(words: &str, limit: Option<u64>) -> Printer {
         let selection = Selection::of_words([words]).unwrap();
         Printer::new(
-            Box::new(JsonLines::new(WallClock::new(
-                MonotonicNs(0),
-                std::time::UNIX_EPOCH,
-            ))),
+            Box::new(JsonLines::new(WallClock::new(ClockPair::default()))),
             &selection,
             limit,
         )

@@ -1,7 +1,7 @@
 //! What a trace is set up with.
 
 use std::fs::File;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use tracer_area::{RingMode, StreamRequest, monotonic_now};
@@ -9,6 +9,7 @@ use tracer_common::area::{MAX_DATA_BYTES, MAX_STREAM_BYTES};
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::{ActiveStream, Filtering, Origin, StreamFullPolicy};
+use tracer_log::clocks_now;
 use tracer_posix::agent::WANTED_VARIABLE;
 
 use super::areas::Areas;
@@ -207,7 +208,7 @@ impl Setup {
     }
 
     fn report(&self, start: MonotonicNs, output: &File) -> Box<dyn Report> {
-        let clock = WallClock::new(monotonic_now(), SystemTime::now());
+        let clock = WallClock::new(clocks_now());
         match self.format {
             Format::Text => Box::new(Text::new(start, clock, self.look.style(output))),
             Format::Json => Box::new(JsonLines::new(clock)),

@@ -586,6 +586,7 @@ mod tests {
     use crate::report::JsonLines;
     use crate::report::WallClock;
     use crate::selection::Selection;
+    use tracer_engine::ClockPair;
 
     /// No process has this pid: it is above the most that a kernel gives out.
     const PID: i32 = 5_000_000;
@@ -641,7 +642,7 @@ mod tests {
             let (told, script) = mpsc::channel();
             stream.add_source(Box::new(Script(script, MonotonicNs(0))));
             stream.start(Origin::NONE);
-            let epoch = WallClock::new(MonotonicNs(0), std::time::UNIX_EPOCH);
+            let epoch = WallClock::new(ClockPair::default());
             let printer = Printer::new(Box::new(JsonLines::new(epoch)), &selection, limit);
             let mut processes = Processes::new(true);
             processes.add(PID);

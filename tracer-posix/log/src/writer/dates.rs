@@ -10,7 +10,8 @@ use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
 
 use super::core::WriterCore;
 use crate::medium::Medium;
-use crate::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader};
+use crate::{FinalStatus, LogHeader, LogOptions, LogReader};
+use tracer_engine::ClockPair;
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
 
@@ -37,8 +38,8 @@ impl Medium for Scripted {
         Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
     }
 
-    fn clocks(&mut self) -> ClockAnchor {
-        ClockAnchor {
+    fn clocks(&mut self) -> ClockPair {
+        ClockPair {
             monotonic: MonotonicNs(1_000),
             realtime: RealtimeNs(1_000_u64.saturating_add_signed(self.apart.get())),
         }

@@ -11,7 +11,8 @@ use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
 use super::core::WriterCore;
 use crate::medium::Medium;
 use crate::packet_cursor::Damage;
-use crate::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, WriteError};
+use crate::{FinalStatus, LogHeader, LogOptions, LogReader, WriteError};
+use tracer_engine::ClockPair;
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
 
@@ -87,13 +88,13 @@ impl Medium for Shared {
         Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
     }
 
-    fn clocks(&mut self) -> ClockAnchor {
+    fn clocks(&mut self) -> ClockPair {
         anchor()
     }
 }
 
-fn anchor() -> ClockAnchor {
-    ClockAnchor {
+fn anchor() -> ClockPair {
+    ClockPair {
         monotonic: MonotonicNs(1_000),
         realtime: RealtimeNs(5_000),
     }

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::OwnedFd;
+use tracer_log::clocks_now;
 
 use crate::support::{
     Recorded, add, complete, contents, event, file, log_header, open, options, overwrite, rest_of,
@@ -11,7 +12,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{Loss, LossCause};
 use tracer_engine::{LogFullPolicy, StreamCore, StreamFullPolicy};
-use tracer_log::{ClockAnchor, Damage, FinalStatus, LogOptions, LogWriter, OpenError, WriteError};
+use tracer_log::{Damage, FinalStatus, LogOptions, LogWriter, OpenError, WriteError};
 
 fn events(count: u64) -> Vec<Recorded> {
     (0..count).map(event).collect()
@@ -399,8 +400,8 @@ fn a_log_from_before_a_restart_of_the_machine_goes_on_in_time() {
     ));
     let (mut writer, _) = LogWriter::append_to(file.try_clone().unwrap()).unwrap();
     let mut now = event(1);
-    now.header.time = ClockAnchor::now().monotonic;
-    let realtime_now = ClockAnchor::now().realtime;
+    let clocks = clocks_now();
+    now.header.time = clocks.monotonic;
     add(&mut writer, &[now], 1);
     complete(writer);
 
@@ -409,7 +410,7 @@ fn a_log_from_before_a_restart_of_the_machine_goes_on_in_time() {
     let second = reader.next_record().unwrap().unwrap();
 
     assert!(second.event.header.time >= late.header.time);
-    assert!(second.realtime >= first && second.realtime >= realtime_now);
+    assert!(second.realtime >= first && second.realtime >= clocks.realtime);
 }
 
 #[test]

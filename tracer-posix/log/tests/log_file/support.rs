@@ -4,9 +4,10 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use tracer_common::event_type::EventTypeId;
+use tracer_engine::ClockPair;
 use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs, Truncation};
 use tracer_engine::{Attributes, EventTypes, Ledger, LogFullPolicy};
-use tracer_log::{ClockAnchor, FinalStatus, LogHeader, LogOptions, LogReader, LogWriter};
+use tracer_log::{FinalStatus, LogHeader, LogOptions, LogReader, LogWriter};
 
 /// An event with everything that a log keeps of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub fn types() -> EventTypes {
 pub fn log_header() -> LogHeader {
     LogHeader {
         attributes: Attributes::default().with_name("a test"),
-        anchor: ClockAnchor {
+        anchor: ClockPair {
             monotonic: MonotonicNs(1_000_000),
             realtime: RealtimeNs(1_700_000_000_000_000_000),
         },

@@ -9,11 +9,12 @@ use super::super::protocol::MESSAGE_BYTES;
 use super::super::serve::answer;
 use super::super::socket::{pair, send};
 use super::{
-    Activity, Attributes, ClockAnchor, Conversation, EventSet, EventTypeId, LogHeader,
-    LoggedStream, RealtimeClock, RealtimeNs, Request,
+    Activity, Attributes, Conversation, EventSet, EventTypeId, LogHeader, LoggedStream,
+    RealtimeClock, RealtimeNs, Request,
 };
 use tracer_area::descriptor::Guarded;
 use tracer_area::monotonic_now;
+use tracer_engine::ClockPair;
 use tracer_engine::StreamFullPolicy;
 use tracer_engine::event::MonotonicNs;
 use tracer_log::{LogOptions, LogWriter};
@@ -47,7 +48,7 @@ pub fn ask_recorder(untrusted: &[u8]) {
     let file = unsafe { File::from_raw_fd(number) };
     let header = LogHeader {
         attributes: Attributes::default().with_max_data_size(64),
-        anchor: ClockAnchor {
+        anchor: ClockPair {
             monotonic: MonotonicNs(0),
             realtime: RealtimeNs(1),
         },

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use tracer_common::event_type::SystemEventType;
-use tracer_log::ClockAnchor;
+use tracer_engine::ClockPair;
 
 use super::fields::{BYTES, TEXT};
 use super::packet::MAGIC;
@@ -99,7 +99,7 @@ fn environment(origin: &Origin) -> String {
     )
 }
 
-fn clock(anchor: ClockAnchor, uuid: &[u8; 16]) -> String {
+fn clock(anchor: ClockPair, uuid: &[u8; 16]) -> String {
     const NS_PER_SECOND: i128 = 1_000_000_000;
     let offset = i128::from(anchor.realtime.0) - i128::from(anchor.monotonic.0);
     format!(
@@ -170,7 +170,7 @@ mod tests {
     fn described(classes: &BTreeMap<u32, (Vec<u8>, Class)>) -> String {
         let origin = Origin {
             attributes: Attributes::default().with_name("a\"b"),
-            anchor: ClockAnchor {
+            anchor: ClockPair {
                 monotonic: MonotonicNs(1),
                 realtime: RealtimeNs(3_000_000_000),
             },

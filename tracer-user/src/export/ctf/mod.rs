@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tracer_common::event_type::SystemEventType;
+use tracer_engine::ClockPair;
 use tracer_engine::event::Truncation;
-use tracer_log::ClockAnchor;
 
 use super::{Ending, Exporter, Origin};
 use crate::log_view::Entry;
@@ -157,7 +157,7 @@ impl Exporter for Ctf {
 }
 
 /// An identifier of the trace: the same for every export of one log.
-fn uuid(anchor: ClockAnchor) -> [u8; 16] {
+fn uuid(anchor: ClockPair) -> [u8; 16] {
     const VERSION: (usize, u8, u8) = (6, 0x0f, 0x80);
     const VARIANT: (usize, u8, u8) = (8, 0x3f, 0x80);
     let mut uuid = [0; 16];
