@@ -1,5 +1,5 @@
 /*
- * A program that asks for the kernel's events in a stream of its own, and tells how that went: "created ERROR", and
+ * A program that asks for the kernel's events in a stream of its own, and says how that went: "created ERROR", and
  * where that is 0, after reading for two seconds, "events N", the kernel's events that it was given.
  */
 #define _POSIX_C_SOURCE 200809L

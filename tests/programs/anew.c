@@ -1,7 +1,7 @@
 /*
- * Has a child that runs itself anew for ever, each time with a trace area of its own, since it hands none on; until its input ends.
+ * Has a child that runs itself anew for ever, each time with a trace area of its own, since it passes none on; until its input ends.
  */
-#include "gate.h"
+#include "handshake.h"
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>

@@ -3,7 +3,7 @@
  *
  * armed ROUNDS; says "armed N": how often it found the semaphore set, before each probe.
  */
-#include "gate.h"
+#include "handshake.h"
 
 #define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>

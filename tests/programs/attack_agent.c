@@ -1,6 +1,6 @@
 /*
  * What a hostile process does around the agent that gives kernel events to programs. It says "ready" when the attack
- * stands, and goes on until its input ends.
+ * has begun, and goes on until its input ends.
  *
  * attack_agent listen PATH       plays an agent: grants everything, and answers each collection with a megabyte of forged
  *                                events and the word that there are more
@@ -60,12 +60,12 @@ static void wait_for_end(void)
         ;
 }
 
-/* A number as the messages have it. */
-static unsigned char *varint(unsigned char *at, unsigned long number)
+/* An integer as the messages have it. */
+static unsigned char *varint(unsigned char *at, unsigned long value)
 {
-    for (; number >= 128; number >>= 7)
-        *at++ = (unsigned char)(number | 128);
-    *at++ = (unsigned char)number;
+    for (; value >= 128; value >>= 7)
+        *at++ = (unsigned char)(value | 128);
+    *at++ = (unsigned char)value;
     return at;
 }
 

@@ -2,9 +2,9 @@
  * A process that has code mapped from files that are no programs, or are a trap for who opens them. It says "ready"
  * when they are mapped, and lives until its input ends.
  *
- * attack_files low FILE      maps FILE where addresses have fewer than eight digits, and puts a FIFO in its place
- * attack_files zero FILE     the same, and puts a link to /dev/zero in its place
- * attack_files lease FILE    the same, and puts a file in its place on which it has a lease
+ * attack_files low FILE      maps FILE where addresses have fewer than eight digits, and replaces it with a FIFO
+ * attack_files zero FILE     the same, and replaces it with a link to /dev/zero
+ * attack_files lease FILE    the same, and replaces it with a file on which it has a lease
  * attack_files map FILE      maps FILE
  * attack_files streams FILE  makes FILE, locks all its bytes and takes a lease on it
  * attack_files many FOLDER   makes 65,000 mappings of a file with a very long name

@@ -1,15 +1,15 @@
 /*
- * Makes processes that only start a program and end: two at a time, with the ends of its own numbered.
+ * Makes processes that only start a program and end: two at a time, and counts those that have ended.
  *
  * bomb COUNT FOLDER; the program is FOLDER/bomb-N for N from 0 to 9, which are this one. Prints
  * "ended COUNT" with what it waited for, "quarter" when a quarter is done, and "part" now and then as a sign of life.
  */
-#include "gate.h"
+#include "handshake.h"
 #include <sys/wait.h>
 
 enum { AT_ONCE = 2, PART = 1000 };
 
-static void start(int number, const char *folder)
+static void start(int index, const char *folder)
 {
     char program[4096], argument[16];
     pid_t child = fork();
@@ -18,8 +18,8 @@ static void start(int number, const char *folder)
         must("fork", errno);
     if (child > 0)
         return;
-    snprintf(program, sizeof program, "%s/bomb-%d", folder, number % 10);
-    snprintf(argument, sizeof argument, "%d", number % 100);
+    snprintf(program, sizeof program, "%s/bomb-%d", folder, index % 10);
+    snprintf(argument, sizeof argument, "%d", index % 100);
     execl(program, program, argument, (char *)NULL);
     _exit(111);
 }
@@ -35,18 +35,18 @@ int main(int argc, char **argv)
     count = atoi(argv[1]);
     puts("ready");
     wait_for_go(NULL);
-    for (int number = 0; number < count; number++) {
+    for (int index = 0; index < count; index++) {
         if (running == AT_ONCE) {
             if (wait(NULL) < 0)
                 must("wait", errno);
             running--;
             ended++;
         }
-        start(number, argv[2]);
+        start(index, argv[2]);
         running++;
-        if (number % PART == 0)
+        if (index % PART == 0)
             puts("part");
-        if (number == count / 4)
+        if (index == count / 4)
             puts("quarter");
         fflush(stdout);
     }

@@ -2,9 +2,9 @@
  * Emits at once when it starts, then runs itself again, twice: by fork and exec, and by posix_spawn.
  * It ends as soon as it has done so: nobody waits for a tracer.
  *
- * burst EVENTS DEPTH; the data of each event is "PID NUMBER".
+ * burst EVENTS DEPTH; the data of each event is "PID SEQUENCE".
  */
-#include "gate.h"
+#include "handshake.h"
 #include <spawn.h>
 #include <sys/wait.h>
 #include <trace.h>

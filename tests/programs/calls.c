@@ -1,5 +1,5 @@
 /*
- * Makes a known number of system calls, in two processes, and nothing that depends on time.
+ * Makes a known count of system calls, in two processes, and nothing that depends on time.
  *
  * calls ROUNDS
  */

@@ -1,4 +1,4 @@
-/* Makes 50 system calls as 32-bit programs do: number 20 of their table is getpid. x86-64 only. */
+/* Makes 50 system calls as 32-bit programs do: entry 20 of their table is getpid. x86-64 only. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 /*
- * Emits numbered events in several threads until it is killed, and notes in a shared file which number each thread has
- * emitted: whatever is noted there must be in the log.
+ * Emits events with sequence numbers in several threads until it is killed, and notes in a shared file which one each
+ * thread has emitted last: whatever is noted there must be in the log.
  *
  * crash NOTES LOG self              traces itself into LOG
  * crash NOTES LOG exec              the same, and becomes another program when all threads emit
@@ -30,18 +30,18 @@
 enum { THREADS = 3, EVENTS_A_PAUSE = 20 };
 
 static _Atomic uint64_t *notes;
-static trace_event_id_t numbered;
+static trace_event_id_t sequence;
 
 static void *emit(void *argument)
 {
     _Atomic uint64_t *note = argument;
-    struct { uint32_t thread; uint32_t unused; uint64_t number; } data = { (uint32_t)(note - notes), 0, 0 };
+    struct { uint32_t thread; uint32_t unused; uint64_t sequence; } data = { (uint32_t)(note - notes), 0, 0 };
     struct timespec pause = { 0, 100000 };
     for (;;) {
-        data.number++;
-        posix_trace_event(numbered, &data, sizeof data);
-        *note = data.number;
-        if (data.number % EVENTS_A_PAUSE == 0)
+        data.sequence++;
+        posix_trace_event(sequence, &data, sizeof data);
+        *note = data.sequence;
+        if (data.sequence % EVENTS_A_PAUSE == 0)
             nanosleep(&pause, NULL);
     }
     return NULL;
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     CHECK(argc >= 3 && file >= 0);
     notes = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     CHECK(notes != MAP_FAILED);
-    CHECK(posix_trace_eventid_open("numbered", &numbered) == 0);
+    CHECK(posix_trace_eventid_open("sequence", &sequence) == 0);
     if (argc == 5) {
         trace((pid_t)atol(argv[4]), argv[2]);
     } else {

@@ -1,10 +1,10 @@
 /*
- * Emits when it is told to, with its file descriptors as they should not be.
+ * Emits when the test says so, with its file descriptors as they should not be.
  *
  * descriptors full N    has as many as it may have, so that none is free
  * descriptors closed N  has closed all that it did not open itself, that of its trace area too
  */
-#include "gate.h"
+#include "handshake.h"
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <trace.h>
@@ -32,7 +32,7 @@ static void take_all(void)
 
 int main(int argc, char **argv)
 {
-    trace_event_id_t numbered;
+    trace_event_id_t sequence;
     int count = argc > 2 ? atoi(argv[2]) : 0;
     char data[16];
 
@@ -43,9 +43,9 @@ int main(int argc, char **argv)
     must("marker", posix_trace_eventid_open("marker", &marker));
     puts("ready");
     wait_for_go(mark);
-    must("numbered", posix_trace_eventid_open("numbered", &numbered));
+    must("sequence", posix_trace_eventid_open("sequence", &sequence));
     for (int i = 0; i < count; i++)
-        posix_trace_event(numbered, data, (size_t)snprintf(data, sizeof data, "%d", i));
+        posix_trace_event(sequence, data, (size_t)snprintf(data, sizeof data, "%d", i));
     wait_for_end();
     return EXIT_SUCCESS;
 }

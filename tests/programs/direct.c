@@ -3,7 +3,7 @@
  *
  * direct FILE BLOCKS; prints "read BYTES" for what the kernel counted that it fetched from the device.
  */
-#include "gate.h"
+#include "handshake.h"
 #include <fcntl.h>
 
 enum { BLOCK = 64 * 1024 };

@@ -1,5 +1,5 @@
 /*
- * A program that has the kernel's events of a child of its own in a stream: the child runs PROGRAM, and this one tells
+ * A program that has the kernel's events of a child of its own in a stream: the child runs PROGRAM, and this one says
  * how many events it was given of that, from the exec on: "execs N", "after N", and whether any was "lost N".
  *
  * exec_watcher PROGRAM

@@ -4,7 +4,7 @@
  *
  * family ROUNDS; the data of each event is the round as text.
  */
-#include "gate.h"
+#include "handshake.h"
 #include <sched.h>
 #include <sys/wait.h>
 #include <trace.h>

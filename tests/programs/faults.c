@@ -4,7 +4,7 @@
  * faults PAGES; prints "touched FIRST LAST" and "filled FIRST LAST" (addresses), and "faults COUNT" for
  * what the kernel counted meanwhile.
  */
-#include "gate.h"
+#include "handshake.h"
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

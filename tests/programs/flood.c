@@ -1,15 +1,15 @@
 /*
  * Emits user events from several threads at a given rate.
  *
- * Until it is told to go: a "marker" every 10 ms. Then, for the given time, "flood" events from
- * each thread, and a last "marker". Each event's data is its thread's number and its sequence number
+ * Until the test says go: a "marker" every 10 ms. Then, for the given time, "flood" events from
+ * each thread, and a last "marker". Each event's data is its thread's index and its sequence number
  * among the events of that type and thread. The first events of the threads are next to each other, and so
  * are the last ones, however late a thread gets a processor.
  *
  * flood THREADS EVENTS-PER-SECOND-IN-ALL SECONDS; prints "sent THREAD COUNT" for each thread,
  * and "marked COUNT".
  */
-#include "gate.h"
+#include "handshake.h"
 #include <pthread.h>
 #include <stdint.h>
 #include <time.h>
@@ -58,7 +58,7 @@ static void *emit(void *argument)
         }
         if (slice == 0)
             wait_for_all();
-        /* Absolute times: a thread that had to wait catches up, so the rate is kept. */
+        /* Absolute times: a thread that had to wait catches up, so the rate holds. */
         next.tv_nsec += slice_ns;
         if (next.tv_nsec >= 1000000000L) {
             next.tv_nsec -= 1000000000L;

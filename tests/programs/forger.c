@@ -1,6 +1,6 @@
 /*
- * Emits events under the number of another process: what CLAIMED says in the environment. (The library asks for its own
- * number as any library does, and this program answers.)
+ * Emits events under the pid of another process: what CLAIMED says in the environment. (The library asks for its own
+ * pid as any library does, and this program answers.)
  *
  * forger EVENTS
  */
@@ -14,9 +14,9 @@
 
 static pid_t claimed(long otherwise)
 {
-    const char *number = getenv("CLAIMED");
+    const char *pid = getenv("CLAIMED");
 
-    return number ? atoi(number) : (pid_t)syscall(otherwise);
+    return pid ? atoi(pid) : (pid_t)syscall(otherwise);
 }
 
 pid_t getpid(void)
@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 
     if (posix_trace_eventid_open("forged", &forged) != 0)
         return EXIT_FAILURE;
-    for (int number = 0; number < events; number++)
+    for (int i = 0; i < events; i++)
         posix_trace_event(forged, "authenticated_ok", 16);
     return EXIT_SUCCESS;
 }

@@ -1,18 +1,18 @@
 /*
  * A process that has code mapped from a file that another of its processes serves (FUSE), and that one says nothing any more
- * once it is told to go.
+ * once the test says go.
  *
  * fuse_trap USER PROGRAM FOLDER KIND   mounts on FOLDER, in a mount namespace of its own, what has a copy of PROGRAM in it, as USER;
  *                                      says which process has it mapped: "process PID", and how often it was asked something since: "asked N"
  *
- * KIND is what that process does once it is told to go:
+ * KIND is what that process does once the test says go:
  *   mapped   nothing
  *   exec     runs another program, which waits until the old one's file is closed: so long the kernel shows nobody its memory
  *   page     wants a page that does not come, and at the same time a mapping: so long the kernel shows nobody those that it has
  *
  * Started by root, as an administrator lets others mount with allow_other: then root's processes may look into it.
  */
-#include "gate.h"
+#include "handshake.h"
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/fuse.h>

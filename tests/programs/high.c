@@ -1,10 +1,10 @@
 /*
- * Makes a child with a number of its choice, which emits "here", waits until the test says so, and ends
+ * Makes a child with a pid of its choice, which emits "here", waits until the test says so, and ends
  * with the status 5.
  *
- * high NUMBER
+ * high PID
  */
-#include "gate.h"
+#include "handshake.h"
 #include <linux/sched.h>
 #include <stdint.h>
 #include <signal.h>
@@ -21,10 +21,10 @@ static void mark(void)
 
 int main(int argc, char **argv)
 {
-    pid_t number = argc > 1 ? atoi(argv[1]) : 0;
+    pid_t pid = argc > 1 ? atoi(argv[1]) : 0;
     struct clone_args how = {
         .exit_signal = SIGCHLD,
-        .set_tid = (uint64_t)(uintptr_t)&number,
+        .set_tid = (uint64_t)(uintptr_t)&pid,
         .set_tid_size = 1,
     };
     int status;

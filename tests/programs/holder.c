@@ -1,7 +1,7 @@
 /*
  * Runs a program and holds it by ptrace, as its user may: for ever, from some moment on.
  *
- * Says when it does, and its own number: "held PID HOLDER".
+ * Says when it does, and its own pid: "held PID HOLDER".
  *
  * holder exec PROGRAM ARGUMENT...   from its exec on, before its first instruction
  * holder now PROGRAM ARGUMENT...    from wherever it is once there is a file $HOLD_AFTER, after it was stopped many times

@@ -28,12 +28,12 @@ static long switches(void)
 {
     FILE *status = fopen("/proc/thread-self/status", "r");
     char line[256];
-    long sum = 0, number;
+    long sum = 0, count;
     CHECK(status);
     while (fgets(line, sizeof line, status))
-        if (sscanf(line, "voluntary_ctxt_switches: %ld", &number) == 1
-            || sscanf(line, "nonvoluntary_ctxt_switches: %ld", &number) == 1)
-            sum += number;
+        if (sscanf(line, "voluntary_ctxt_switches: %ld", &count) == 1
+            || sscanf(line, "nonvoluntary_ctxt_switches: %ld", &count) == 1)
+            sum += count;
     fclose(status);
     return sum;
 }

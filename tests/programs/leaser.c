@@ -2,7 +2,7 @@
  * A process that looks as if it had a trace area, and has a lease on its file: whoever opens that without care waits for as
  * long as the kernel gives the holder to let go (/proc/sys/fs/lease-break-time). It does not let go.
  */
-#include "gate.h"
+#include "handshake.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>

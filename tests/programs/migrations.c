@@ -3,7 +3,7 @@
  *
  * migrations ROUNDS; prints "cpus COUNT", and "moved COUNT" for what the kernel counted meanwhile.
  */
-#include "gate.h"
+#include "handshake.h"
 #include <sched.h>
 
 static long moves(void)

@@ -1,9 +1,9 @@
 /*
- * A function that calls itself, and a static probe at a thousand places.
+ * A function that calls itself, and a static probe at a thousand sites.
  *
  * nested ROUNDS DEPTH; prints "entered COUNT".
  */
-#include "gate.h"
+#include "handshake.h"
 #include <sys/sdt.h>
 
 static volatile long entered;
@@ -15,17 +15,17 @@ __attribute__((noinline)) long deep(long left)
     entered++;
     if (left > 1)
         below = deep(left - 1);
-    /* Not the last thing: a jump in the place of the call would be no nesting. */
+    /* Not the last thing: a jump instead of the call would be no nesting. */
     __asm__ volatile("" : "+r"(below));
     return below + 1;
 }
 
 #define TEN(what) what what what what what what what what what what
-#define PLACE DTRACE_PROBE(nested, place);
+#define SITE DTRACE_PROBE(nested, site);
 
-__attribute__((noinline)) void places(void)
+__attribute__((noinline)) void sites(void)
 {
-    TEN(TEN(TEN(PLACE)))
+    TEN(TEN(TEN(SITE)))
 }
 
 int main(int argc, char **argv)
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
 
     puts("ready");
     wait_for_go(NULL);
-    places();
+    sites();
     for (int round = 0; round < rounds; round++)
         if (deep(depth) != depth)
             exit(EXIT_FAILURE);

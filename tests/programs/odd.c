@@ -7,7 +7,7 @@
  * odd heavy    as much in many processes, each of which takes long to look at: thousands of mappings, and of descriptors of what is called
  *              as a trace area is
  */
-#include "gate.h"
+#include "handshake.h"
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>

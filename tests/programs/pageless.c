@@ -4,7 +4,7 @@
  *
  * pageless FILE
  */
-#include "gate.h"
+#include "handshake.h"
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>

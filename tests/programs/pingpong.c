@@ -1,5 +1,5 @@
 /* A neighbour that only switches: two processes that pass a byte to and fro until input ends. */
-#include "gate.h"
+#include "handshake.h"
 #include <signal.h>
 #include <sys/prctl.h>
 

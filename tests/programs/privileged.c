@@ -3,7 +3,7 @@
  *
  * privileged USER PROGRAM [ARGUMENTS]: the program gets its word to go on by descriptor 5 when all is emitted.
  */
-#include "gate.h"
+#include "handshake.h"
 #include <grp.h>
 #include <sys/wait.h>
 #include <trace.h>
@@ -33,14 +33,14 @@ int main(int argc, char **argv)
     if (child == 0) {
         if (dup2(go[0], GO) < 0 || setgroups(0, NULL) < 0 || setresgid(user, user, user) < 0 || setresuid(user, user, user) < 0)
             _exit(2);
-        for (int number = GO + 1; number < 900; number++)
-            close(number);
+        for (int fd = GO + 1; fd < 900; fd++)
+            close(fd);
         execv(argv[2], argv + 2);
         _exit(3);
     }
     /* The child has said what it found by then, or takes what comes later all the same. */
     usleep(300 * 1000);
-    for (int number = 0; number < EVENTS; number++)
+    for (int i = 0; i < EVENTS; i++)
         posix_trace_event(secret, "a word that nobody else may see", 31);
     if (write(go[1], "g", 1) != 1 || waitpid(child, &status, 0) != child || status != 0)
         must("the child", ECHILD);

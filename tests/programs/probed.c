@@ -4,7 +4,7 @@
  *
  * probed ROUNDS
  */
-#include "gate.h"
+#include "handshake.h"
 #include <stdint.h>
 #include <sys/sdt.h>
 #include <sys/wait.h>
@@ -13,7 +13,7 @@ static volatile struct {
     int8_t small;
     int64_t large;
     uint16_t list[4];
-} numbers = {-5, -5000000000, {10, 20, 30, 65535}};
+} integers = {-5, -5000000000, {10, 20, 30, 65535}};
 
 /* Called from outside only as far as the compiler knows. */
 __attribute__((noinline)) long work(int round, const char *text, uint64_t large)
@@ -28,7 +28,7 @@ __attribute__((noinline)) static void round_of(int round)
 
     DTRACE_PROBE(probed, plain);
     DTRACE_PROBE4(probed, arguments, round, -round, (uint64_t)round << 40, 7);
-    DTRACE_PROBE3(probed, memory, numbers.small, numbers.large, numbers.list[round % 4]);
+    DTRACE_PROBE3(probed, memory, integers.small, integers.large, integers.list[round % 4]);
     if (work(round, text, UINT64_C(1) << 50) != round * 2L + 1)
         exit(EXIT_FAILURE);
 }

@@ -5,14 +5,14 @@
  * queue FILE BLOCKS ROUNDS FIRST; prints "thread TID" for each thread and "read BYTES" for what the kernel
  * counted that it fetched from the device.
  */
-#include "gate.h"
+#include "handshake.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 
 enum { BLOCK = 4096, THREADS = 16 };
 
-static int file, blocks, rounds, first, gate[2], ready[2];
+static int file, blocks, rounds, first, go[2], ready[2];
 
 static long fetched(void)
 {
@@ -37,7 +37,7 @@ static void *work(void *argument)
 
     must("posix_memalign", posix_memalign(&buffer, 4096, BLOCK));
     printf("thread %d\n", (int)syscall(SYS_gettid));
-    if (write(ready[1], "", 1) != 1 || read(gate[0], &byte, 1) != 1)
+    if (write(ready[1], "", 1) != 1 || read(go[0], &byte, 1) != 1)
         exit(EXIT_FAILURE);
     for (int i = 0; i < rounds; i++)
         if (pread(file, buffer, BLOCK, (off_t)((unsigned)first + own * share + rand_r(&seed) % share) * BLOCK) != BLOCK)
@@ -55,7 +55,7 @@ int main(int argc, char **argv)
     blocks = argc > 2 ? atoi(argv[2]) : 16;
     rounds = argc > 3 ? atoi(argv[3]) : 100;
     first = argc > 4 ? atoi(argv[4]) : 0;
-    if (file < 0 || pipe(gate) || pipe(ready))
+    if (file < 0 || pipe(go) || pipe(ready))
         must("open", errno);
     for (size_t i = 0; i < THREADS; i++) {
         must("thread", pthread_create(&threads[i], NULL, work, (void *)i));
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     wait_for_go(NULL);
     before = fetched();
     for (int i = 0; i < THREADS; i++)
-        if (write(gate[1], "", 1) != 1)
+        if (write(go[1], "", 1) != 1)
             exit(EXIT_FAILURE);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);

@@ -4,7 +4,7 @@
  *
  * refused TIMES; prints "refused COUNT" for the calls that failed so.
  */
-#include "gate.h"
+#include "handshake.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>

@@ -3,10 +3,10 @@
  *
  * scribbler        any nonsense: soon the area has no stream that anybody would read
  * scribbler marks  says of every chunk that a record is being written there, and that never ends
- * scribbler likely leaves alone what says that there is a stream, and writes mostly what stands elsewhere, or nearly so, where chunks
- *                  and lists begin: all of it goes on being read
+ * scribbler likely leaves alone what says that there is a stream, and writes mostly words from elsewhere in the area, or nearly those, where
+ *                  chunks and lists begin: all of it goes on being read
  */
-#include "gate.h"
+#include "handshake.h"
 #include <pthread.h>
 #include <stdint.h>
 #include <trace.h>
@@ -19,7 +19,7 @@ enum {
     STREAM_BYTES = 512,
     STREAMS_END = 20480,
     /* Which process is traced, in which stream, and by whom. */
-    KEPT_OF_STREAM = 80,
+    SPARED_OF_STREAM = 80,
     CHUNK_BYTES = 16384,
     /* Of a window, as far as it has headers of chunks. */
     HEADER_BYTES = 64,
@@ -51,7 +51,7 @@ static void find_parts(void)
         fclose(maps);
 }
 
-/* Mostly where something stands that others go by. */
+/* Mostly where there is something that others go by. */
 static size_t likely_index(int part, uint64_t random)
 {
     size_t any = (random >> 8) % parts[part].count, near = (random >> 40) % 16;
@@ -64,14 +64,14 @@ static size_t likely_index(int part, uint64_t random)
     return random & 2 ? any % (CHUNK_BYTES / WORD) : (any - any % (CHUNK_BYTES / WORD) + near) % parts[part].count;
 }
 
-static int is_kept(int part, size_t index)
+static int is_spared(int part, size_t index)
 {
-    size_t place = parts[part].offset + index * WORD;
+    size_t offset = parts[part].offset + index * WORD;
 
     if (!is_likely)
         /* The head of the area stays: without it nobody would read it. */
         return index < 8;
-    return place < HEADER_END || (place < STREAMS_END && (place - HEADER_END) % STREAM_BYTES < KEPT_OF_STREAM);
+    return offset < HEADER_END || (offset < STREAMS_END && (offset - HEADER_END) % STREAM_BYTES < SPARED_OF_STREAM);
 }
 
 static uint64_t likely_word(int part, size_t index, uint64_t random)
@@ -99,7 +99,7 @@ static void *scribble(void *unused)
         random ^= random << 17;
         int part = (int)(random % (unsigned)part_count);
         size_t index = is_likely ? likely_index(part, random) : (random >> 8) % parts[part].count;
-        if (is_kept(part, index))
+        if (is_spared(part, index))
             continue;
         if (is_likely)
             parts[part].words[index] = likely_word(part, index, random);

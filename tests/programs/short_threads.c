@@ -15,12 +15,12 @@
 
 static trace_event_id_t event;
 
-static void *work(void *number)
+static void *work(void *index)
 {
 	char name[16];
 
-	snprintf(name, sizeof name, "w%ld", (long)number);
-	if ((long)number % 2 == 1)
+	snprintf(name, sizeof name, "w%ld", (long)index);
+	if ((long)index % 2 == 1)
 		pthread_setname_np(pthread_self(), name);
 	for (int i = 0; i < EVENTS; i++)
 		posix_trace_event(event, name, strlen(name));

@@ -4,7 +4,7 @@
  * signals ROUNDS; prints "got SIGNAL COUNT" for each signal, "caller FIRST LAST" for where it makes
  * its calls, and "thread SELF" for the value of pthread_self().
  */
-#include "gate.h"
+#include "handshake.h"
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -17,16 +17,16 @@ static void count(int signal)
     got[signal]++;
 }
 
-/* A system call at a known place. */
-__attribute__((noinline, noclone)) static long call(long number, long a, long b, long c)
+/* A system call at a known address. */
+__attribute__((noinline, noclone)) static long call(long nr, long a, long b, long c)
 {
 #ifdef __x86_64__
     long result;
 
-    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall" : "=a"(result) : "a"(nr), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
     return result;
 #else
-    return syscall(number, a, b, c);
+    return syscall(nr, a, b, c);
 #endif
 }
 

@@ -58,7 +58,7 @@ static int times_in(int file, const char *word)
         ssize_t length = pread(file, data, sizeof data, at);
         if (length <= 0)
             break;
-        for (char *place = data; (place = memmem(place, data + length - place, word, strlen(word))); place++)
+        for (char *found = data; (found = memmem(found, data + length - found, word, strlen(word))); found++)
             times++;
         at += length;
     }

@@ -1,18 +1,18 @@
 /*
  * Takes for itself what its tracer has of something, and goes on until its input ends.
  *
- * squatter names    all names of event types that an area has room for, one event of each
+ * squatter names    all names of event types that fit an area, one event of each
  * squatter windows  all windows of its area
  * squatter chunks   and says of every chunk in them that there is something to read, without having written any of it
  * squatter written  the same, and has written to the first chunk of each window
  * squatter locked FILE  the same, and has the lock of its area's file: it writes what does not come there. FILE is the descriptor of a
  *                   /dev/userfaultfd that was opened for it
  * squatter lock FILE  has that lock, and says nothing
- * squatter lanes    says that its area has all lanes that it can have, and that events are missing in each
- * squatter streams  all streams that its area has room for, or that its user may have
+ * squatter chains   says that its area has all chains that it can have, and that events are missing in each
+ * squatter streams  all streams that fit its area, or that its user may have
  * squatter areas N  N processes, each with an area; says which: "process PID"
  */
-#include "gate.h"
+#include "handshake.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -31,7 +31,7 @@ enum {
     WINDOWS = 4095,
     WINDOW_BYTES = 4 << 20,
     NAMES = 1023,
-    LANES = 65536,
+    CHAINS = 65536,
     /* Where the parts of an area are, and what is in a stream's control words (tracer-common/src/area.rs). */
     STREAMS_OFFSET = 4096,
     STREAM_BYTES = 512,
@@ -42,14 +42,14 @@ enum {
     CHUNK_BYTES = 28,
     FRESH = 248,
     CHANGES = 256,
-    LANE_COUNT = 28,
-    LANES_OFFSET = 1118208,
-    LANE_BYTES = 24,
-    LANE_GENERATION = 0,
-    LANE_CLOSED = 16,
+    CHAIN_COUNT = 28,
+    CHAINS_OFFSET = 1118208,
+    CHAIN_BYTES = 24,
+    CHAIN_GENERATION = 0,
+    CHAIN_CLOSED = 16,
     OPEN = 2,
     HEADER_BYTES = 64,
-    LANE = 8,
+    CHAIN = 8,
     THREAD = 56,
     CHUNK_HEAD = 0,
     FIRST_RECORD = 64,
@@ -125,7 +125,7 @@ static void take_windows(char *base, int slot, int with_headers, int are_written
         *word(base, STREAM_WINDOWS_OFFSET + ((size_t)slot * 4096 + window) * 4) = window + 1;
         for (uint32_t chunk = 0; with_headers && chunk < chunks; chunk++) {
             size_t header = DATA_OFFSET + (size_t)window * WINDOW_BYTES + (size_t)chunk * HEADER_BYTES;
-            *word(base, header + LANE) = (window * chunks + chunk) % LANES;
+            *word(base, header + CHAIN) = (window * chunks + chunk) % CHAINS;
             /* A thread that there may be, and that has begun an emission. */
             *word(base, header + THREAD) = (uint32_t)getpid() + chunk;
             *word(base, header + THREAD + 4) = (uint32_t)getpid();
@@ -162,20 +162,20 @@ static void lock_area(int device)
         must("the write does not wait", ETIMEDOUT);
 }
 
-static void take_lanes(char *base, int slot)
+static void take_chains(char *base, int slot)
 {
     uint32_t generation = *word(base, STREAMS_OFFSET + (size_t)slot * STREAM_BYTES + GENERATION);
 
     if (generation == 0)
         return;
-    *word(base, LANE_COUNT) = LANES;
-    for (size_t lane = 0; lane < LANES; lane++) {
-        *word(base, LANES_OFFSET + lane * LANE_BYTES + LANE_CLOSED) = 1;
-        *word(base, LANES_OFFSET + lane * LANE_BYTES + LANE_GENERATION) = generation;
+    *word(base, CHAIN_COUNT) = CHAINS;
+    for (size_t chain = 0; chain < CHAINS; chain++) {
+        *word(base, CHAINS_OFFSET + chain * CHAIN_BYTES + CHAIN_CLOSED) = 1;
+        *word(base, CHAINS_OFFSET + chain * CHAIN_BYTES + CHAIN_GENERATION) = generation;
     }
 }
 
-/* Until there is no room for another one. */
+/* Until no other one fits. */
 static void take_streams(void)
 {
     trace_id_t stream;
@@ -225,10 +225,10 @@ int main(int argc, char **argv)
         take_names();
     } else if (strcmp(what, "streams") == 0) {
         take_streams();
-    } else if (strcmp(what, "lanes") == 0) {
+    } else if (strcmp(what, "chains") == 0) {
         base = area(DATA_OFFSET);
         for (int slot = 0; slot < STREAMS; slot++)
-            take_lanes(base, slot);
+            take_chains(base, slot);
     } else if (strcmp(what, "lock") == 0) {
         base = area(DATA_OFFSET);
         lock_area(argc > 2 ? atoi(argv[2]) : -1);

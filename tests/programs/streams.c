@@ -1,5 +1,5 @@
 /*
- * A program that traces itself through the standard C interface, and checks what it is told. Says "ok" at the end;
+ * A program that traces itself through the standard C interface, and checks what it gets. Says "ok" at the end;
  * ends with a line that names what was wrong otherwise.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -96,7 +96,7 @@ static void events_come_back(trace_event_id_t work)
     CHECK(try_next(trid) == EINVAL);
 }
 
-static void cut_data_says_so(trace_event_id_t work)
+static void truncated_data_says_so(trace_event_id_t work)
 {
     trace_attr_t attr;
     trace_id_t trid;
@@ -118,7 +118,7 @@ static void cut_data_says_so(trace_event_id_t work)
 
 static void filters_hold(trace_event_id_t work, trace_event_id_t rest)
 {
-    trace_event_set_t set, told;
+    trace_event_set_t set, filter;
     trace_id_t trid;
     int is_member;
 
@@ -131,8 +131,8 @@ static void filters_hold(trace_event_id_t work, trace_event_id_t rest)
     CHECK(posix_trace_eventset_add(rest, &set) == 0);
     CHECK(posix_trace_set_filter(trid, &set, POSIX_TRACE_ADD_EVENTSET) == 0);
     CHECK(posix_trace_set_filter(trid, &set, 99) == EINVAL);
-    CHECK(posix_trace_get_filter(trid, &told) == 0);
-    CHECK(posix_trace_eventset_ismember(rest, &told, &is_member) == 0 && is_member);
+    CHECK(posix_trace_get_filter(trid, &filter) == 0);
+    CHECK(posix_trace_eventset_ismember(rest, &filter, &is_member) == 0 && is_member);
     CHECK(posix_trace_start(trid) == 0);
     posix_trace_event(rest, NULL, 0);
     posix_trace_event(work, NULL, 0);
@@ -144,14 +144,14 @@ static void filters_hold(trace_event_id_t work, trace_event_id_t rest)
     CHECK(posix_trace_shutdown(trid) == 0);
 }
 
-/* Looping: the newest are kept. Until full: the oldest are, and the stream restarts once it was read empty. */
+/* Looping: the newest are retained. Until full: the oldest are, and the stream restarts once it was read empty. */
 static void policies_hold(trace_event_id_t work, int policy)
 {
     struct posix_trace_status_info status;
     trace_attr_t attr;
     trace_id_t trid;
     size_t size, event_size;
-    int sent = 0, first = -1, seen = 0, number;
+    int sent = 0, first = -1, seen = 0, sequence;
 
     CHECK(posix_trace_attr_init(&attr) == 0);
     CHECK(posix_trace_attr_setstreamfullpolicy(&attr, policy) == 0);
@@ -179,10 +179,10 @@ static void policies_hold(trace_event_id_t work, int policy)
         CHECK(try_next(trid) == 0);
         if (unavailable || info.posix_event_id != work)
             break;
-        memcpy(&number, data, sizeof number);
-        CHECK(first < 0 || number == first + seen);
+        memcpy(&sequence, data, sizeof sequence);
+        CHECK(first < 0 || sequence == first + seen);
         if (first < 0)
-            first = number;
+            first = sequence;
         seen++;
     }
     CHECK((size_t)seen <= size / event_size && (size_t)seen + 8 >= size / event_size);
@@ -190,8 +190,8 @@ static void policies_hold(trace_event_id_t work, int policy)
         CHECK(unavailable && first + seen == sent);
     } else {
         CHECK(first == 0 && info.posix_event_id == POSIX_TRACE_STOP);
-        memcpy(&number, data, sizeof number);
-        CHECK(number != 0);
+        memcpy(&sequence, data, sizeof sequence);
+        CHECK(sequence != 0);
         posix_trace_event(work, "again", 5);
         expect(trid, POSIX_TRACE_START);
         expect(trid, work);
@@ -272,7 +272,7 @@ static void children_have_no_part_in_our_streams(trace_event_id_t work)
     CHECK(posix_trace_shutdown(closed) == 0);
 }
 
-static void names_and_numbers_agree(trace_event_id_t work)
+static void names_and_types_agree(trace_event_id_t work)
 {
     char name[TRACE_EVENT_NAME_MAX + 1], longest[TRACE_EVENT_NAME_MAX + 2];
     trace_event_id_t id, same;
@@ -329,13 +329,13 @@ int main(void)
     CHECK(posix_trace_eventid_open("rest", &rest) == 0);
     CHECK(work != rest);
     events_come_back(work);
-    cut_data_says_so(work);
+    truncated_data_says_so(work);
     filters_hold(work, rest);
     policies_hold(work, POSIX_TRACE_LOOP);
     policies_hold(work, POSIX_TRACE_UNTIL_FULL);
     readers_wait(work);
     children_have_no_part_in_our_streams(work);
-    names_and_numbers_agree(work);
+    names_and_types_agree(work);
     wrong_calls_are_refused();
     puts("ok");
     return EXIT_SUCCESS;

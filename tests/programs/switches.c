@@ -1,10 +1,10 @@
 /*
  * Threads that give up their CPU in all the ways there are: sleeping, yielding, handing over a lock,
- * and being preempted. They block before and after, so that their counters stand still.
+ * and being preempted. They block before and after, so that their counters do not change.
  *
  * switches ROUNDS [PAUSE IN MICROSECONDS [SPINS [YIELDS]]]; prints "thread TID" for each thread.
  */
-#include "gate.h"
+#include "handshake.h"
 #include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -12,7 +12,7 @@
 
 enum { THREADS = 4 };
 
-static int gate[2], started[2], finished[2];
+static int go[2], started[2], finished[2];
 static int rounds, pause_us, spins, yields;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
@@ -35,7 +35,7 @@ static void *work(void *argument)
     pid_t tid = (pid_t)syscall(SYS_gettid);
     char byte;
 
-    if (write(started[1], &tid, sizeof tid) != sizeof tid || read(gate[0], &byte, 1) != 1)
+    if (write(started[1], &tid, sizeof tid) != sizeof tid || read(go[0], &byte, 1) != 1)
         exit(EXIT_FAILURE);
     for (int round = 0; round < rounds; round++) {
         nanosleep(&pause, NULL);
@@ -47,13 +47,13 @@ static void *work(void *argument)
     }
     if (write(finished[1], &byte, 1) != 1)
         exit(EXIT_FAILURE);
-    read(gate[0], &byte, 1); /* for ever */
+    read(go[0], &byte, 1); /* for ever */
     return NULL;
 }
 
 int main(int argc, char **argv)
 {
-    static int number[THREADS];
+    static int indices[THREADS];
     pthread_t thread;
     pid_t tid;
     char byte = 0;
@@ -62,11 +62,11 @@ int main(int argc, char **argv)
     pause_us = argc > 2 ? atoi(argv[2]) : 200;
     spins = argc > 3 ? atoi(argv[3]) : 20000;
     yields = argc > 4 ? atoi(argv[4]) : 5;
-    if (pipe(gate) || pipe(started) || pipe(finished))
+    if (pipe(go) || pipe(started) || pipe(finished))
         must("pipe", errno);
     for (int i = 0; i < THREADS; i++) {
-        number[i] = i;
-        must("thread", pthread_create(&thread, NULL, work, &number[i]));
+        indices[i] = i;
+        must("thread", pthread_create(&thread, NULL, work, &indices[i]));
     }
     for (int i = 0; i < THREADS; i++) {
         if (read(started[0], &tid, sizeof tid) != sizeof tid)
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
     puts("ready");
     wait_for_go(NULL);
     for (int i = 0; i < THREADS; i++)
-        if (write(gate[1], &byte, 1) != 1)
+        if (write(go[1], &byte, 1) != 1)
             must("write", errno);
     for (int i = 0; i < THREADS; i++)
         if (read(finished[0], &byte, 1) != 1)

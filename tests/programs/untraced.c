@@ -2,7 +2,7 @@
  * A program with a trace point that is never passed. With an argument it says "ready" and waits for the end of
  * its input. Compiled with WITHOUT_LIBRARY it is the same program without the trace point.
  */
-#include "gate.h"
+#include "handshake.h"
 #ifndef WITHOUT_LIBRARY
 #include <trace.h>
 #endif

@@ -2,10 +2,10 @@
  * A thread that is woken in several ways while another one has its CPU: by a high-resolution timer,
  * by another timer, by a thread that writes into a pipe.
  *
- * wakers ROUNDS; prints "sleeper TID", "spinner TID" and "writer TID", and "cpu NUMBER" for the one
+ * wakers ROUNDS; prints "sleeper TID", "spinner TID" and "writer TID", and "cpu CPU" for the one
  * that all of them are on. The sleeper names itself "hrtimer", "timer" and "pipe" in turn.
  */
-#include "gate.h"
+#include "handshake.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
 #include <sys/time.h>
 #include <time.h>
 
-static int rounds, gate[2], turn[2], ends[2], ready[2];
+static int rounds, go[2], turn[2], ends[2], ready[2];
 static atomic_int has_ended;
 
 static void say(const char *what)
@@ -56,14 +56,14 @@ static void *feed(void *argument)
 static void *sleep_in_turn(void *argument)
 {
     struct timespec pause = {0, 1000000};
-    struct timeval patience = {0, 8000};
+    struct timeval timeout = {0, 8000};
     int sockets[2];
     char byte;
 
     must("socketpair", socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) ? errno : 0);
-    must("setsockopt", setsockopt(sockets[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) ? errno : 0);
+    must("setsockopt", setsockopt(sockets[0], SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) ? errno : 0);
     say("sleeper");
-    if (read(gate[0], &byte, 1) != 1)
+    if (read(go[0], &byte, 1) != 1)
         exit(EXIT_FAILURE);
     prctl(PR_SET_NAME, "hrtimer");
     for (int i = 0; i < rounds; i++)
@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
     must("setaffinity", sched_setaffinity(0, sizeof set, &set) ? errno : 0);
-    if (pipe(gate) || pipe(turn) || pipe(ends) || pipe(ready))
+    if (pipe(go) || pipe(turn) || pipe(ends) || pipe(ready))
         must("pipe", errno);
     printf("cpu %d\n", cpu);
     for (int i = 0; i < 3; i++) {
@@ -104,7 +104,7 @@ int main(int argc, char **argv)
     }
     puts("ready");
     wait_for_go(NULL);
-    if (write(gate[1], "", 1) != 1)
+    if (write(go[1], "", 1) != 1)
         exit(EXIT_FAILURE);
     pthread_join(threads[2], NULL);
     has_ended = 1;

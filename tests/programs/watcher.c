@@ -3,10 +3,10 @@
  *
  * watcher PID LOG
  *
- * For each byte that it is told: makes every call that collects from the process. At the end of its input: ends its streams, and itself.
+ * For each byte that it reads: makes every call that collects from the process. At the end of its input: ends its streams, and itself.
  * Says then how long the longest call took, in milliseconds, and how many events there were: "longest MS EVENTS", and "done".
  */
-#include "gate.h"
+#include "handshake.h"
 #include <fcntl.h>
 #include <time.h>
 #include <trace.h>
@@ -98,7 +98,7 @@ static void say_how_long(void)
 
 int main(int argc, char **argv)
 {
-    char told;
+    char byte;
 
     if (argc < 3)
         return EXIT_FAILURE;
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     start_on(process, argv[2]);
     puts("ready");
     fflush(stdout);
-    while (read(STDIN_FILENO, &told, 1) == 1) {
+    while (read(STDIN_FILENO, &byte, 1) == 1) {
         call_all(process);
         say_how_long();
     }

@@ -33,7 +33,7 @@ pub fn command_as(user: u32, program: impl AsRef<OsStr>) -> Command {
 ///
 /// # Errors
 ///
-/// There is no room, or one of them cannot be made.
+/// The disk is full, or one of them cannot be made.
 pub fn stage(programs: &[&str]) -> anyhow::Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
     dist::copy_for_everyone(folder.path())?;

@@ -132,7 +132,7 @@ fn inform(object: &OwnedFd, info: &mut [u64]) -> anyhow::Result<()> {
         fd | length << 32,
         info.as_mut_ptr().expose_provenance() as u64,
     ];
-    bpf(GET_INFO_BY_FD, &mut attributes).context("the kernel tells nothing of an object")?;
+    bpf(GET_INFO_BY_FD, &mut attributes).context("the kernel gives no information on an object")?;
     Ok(())
 }
 
@@ -202,20 +202,20 @@ impl Object {
 
     /// The maps of a program.
     fn maps(self) -> anyhow::Result<Vec<u32>> {
-        /// Where in `struct bpf_prog_info` their number is, in the upper half of a word of 8 bytes; then comes the address
+        /// The word of 8 bytes in `struct bpf_prog_info` with their count in its upper half; the next word is the address
         /// of their identifiers.
-        const NUMBER: usize = 6;
+        const COUNT: usize = 6;
         let Some(program) = self.open()? else {
             return Ok(Vec::new());
         };
-        let mut info = [0; NUMBER + 2];
+        let mut info = [0; COUNT + 2];
         inform(&program, &mut info)?;
-        let mut maps = vec![0_u32; usize::try_from(info[NUMBER] >> 32)?];
+        let mut maps = vec![0_u32; usize::try_from(info[COUNT] >> 32)?];
         // The other lengths are 0: nothing else is written.
-        let number = info[NUMBER] & !u64::from(u32::MAX);
+        let count = info[COUNT] & !u64::from(u32::MAX);
         info.fill(0);
-        info[NUMBER] = number;
-        info[NUMBER + 1] = maps.as_mut_ptr().expose_provenance() as u64;
+        info[COUNT] = count;
+        info[COUNT + 1] = maps.as_mut_ptr().expose_provenance() as u64;
         inform(&program, &mut info)?;
         Ok(maps)
     }

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::target::Target;
 
-/// A program that talks by `gate.h`, started by bpftrace when its probes are in place.
+/// A program that talks by `handshake.h`, started by bpftrace once its probes are attached.
 pub struct Counted {
     bpftrace: Target,
     folder: TempDir,
@@ -64,7 +64,7 @@ impl Counted {
         &mut self.bpftrace
     }
 
-    /// Lets the program and bpftrace end, and returns the numbers of the script by name.
+    /// Lets the program and bpftrace end, and returns the values of the script by name.
     ///
     /// # Errors
     ///
@@ -73,11 +73,11 @@ impl Counted {
         let status = self.bpftrace.end()?;
         ensure!(status.success(), "bpftrace failed: {status}");
         let report = fs::read_to_string(report(&self.folder))?;
-        let numbers = report.lines().filter_map(|line| {
-            let (name, number) = line.strip_prefix('@')?.split_once(": ")?;
-            Some((name.to_owned(), number.parse().ok()?))
+        let values = report.lines().filter_map(|line| {
+            let (name, value) = line.strip_prefix('@')?.split_once(": ")?;
+            Some((name.to_owned(), value.parse().ok()?))
         });
-        Ok(numbers.collect())
+        Ok(values.collect())
     }
 }
 

@@ -21,9 +21,9 @@ pub struct Cgroup {
 fn unique_name() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |namespace| namespace.ino());
-    format!("tracer-test-{namespace}-{}-{number}", std::process::id())
+    format!("tracer-test-{namespace}-{}-{count}", std::process::id())
 }
 
 /// The root of version 2, which is mounted where it is not.

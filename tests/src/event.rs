@@ -18,11 +18,11 @@ pub struct Event {
     pub pid: i32,
     /// Thread.
     pub tid: i32,
-    /// The CPU, where it is told.
+    /// The CPU, where it is shown.
     pub cpu: Option<u64>,
-    /// The thread's `pthread_t`, where it is told.
+    /// The thread's `pthread_t`, where it is shown.
     pub thread_id: Option<u64>,
-    /// User address of what caused it, where it is told.
+    /// User address of what caused it, where it is shown.
     pub prog_address: Option<u64>,
     /// What it carries.
     pub data: Value,
@@ -79,7 +79,7 @@ fn event_from(line: &str, value: &Value) -> anyhow::Result<Event> {
     };
     let id = |name| {
         let field = value.get(name).and_then(Value::as_i64);
-        let id = field.with_context(|| format!("no number {name}"))?;
+        let id = field.with_context(|| format!("no integer {name}"))?;
         i32::try_from(id).with_context(|| format!("no identifier: {id}"))
     };
     let event_type = text("type")?;
@@ -110,11 +110,13 @@ fn summary_from(value: &Value) -> anyhow::Result<Summary> {
     let counts = |name: &str| -> anyhow::Result<BTreeMap<String, u64>> {
         let counts = value.get(name).and_then(Value::as_object);
         let counts = counts.with_context(|| format!("no {name}"))?;
-        let number = |(key, count): (&String, &Value)| {
-            let count = count.as_u64().with_context(|| format!("no number {key}"))?;
+        let integer = |(key, count): (&String, &Value)| {
+            let count = count
+                .as_u64()
+                .with_context(|| format!("no integer {key}"))?;
             Ok((key.clone(), count))
         };
-        counts.iter().map(number).collect()
+        counts.iter().map(integer).collect()
     };
     let seconds = value.get("seconds").and_then(Value::as_f64);
     Ok(Summary {
@@ -139,9 +141,9 @@ impl Event {
         self.class == "system" && self.event_type == name
     }
 
-    /// A number among its data.
+    /// An integer among its data.
     #[must_use]
-    pub fn number(&self, name: &str) -> Option<i64> {
+    pub fn integer(&self, name: &str) -> Option<i64> {
         let field = self.data.get(name)?;
         let truth = field.as_bool().map(i64::from);
         field.as_i64().or(truth)
@@ -161,25 +163,25 @@ impl Event {
 }
 
 impl Summary {
-    /// Events lost, of whatever cause, but for what the kernel itself did not tell.
+    /// Events lost, of whatever cause, but for what the kernel itself did not report.
     #[must_use]
     pub fn all_lost(&self) -> u64 {
-        let untold = self.lost.get("kernel_not_told");
+        let unreported = self.lost.get("kernel_not_told");
         let all: u64 = self.lost.values().sum();
-        all - untold.copied().unwrap_or(0)
+        all - unreported.copied().unwrap_or(0)
     }
 }
 
-/// The bytes of a user event's data as two numbers, read off the line without parsing all of it:
+/// The bytes of a user event's data as two integers, read off the line without parsing all of it:
 /// tests look at millions of them.
 #[must_use]
-pub fn two_numbers(line: &str) -> Option<(u64, u64)> {
+pub fn two_integers(line: &str) -> Option<(u64, u64)> {
     let (_, after) = line.split_once("\"hex\":\"")?;
     let (hex, _) = after.split_once('"')?;
-    let number = |digits: &str| {
-        // Hex shows the first byte first; the program wrote the number in the machine's order.
+    let integer = |digits: &str| {
+        // Hex shows the first byte first; the program wrote the integer in the machine's order.
         let shown = u64::from_str_radix(digits, 16).ok()?;
         Some(u64::from_ne_bytes(shown.to_be_bytes()))
     };
-    Some((number(hex.get(..16)?)?, number(hex.get(16..32)?)?))
+    Some((integer(hex.get(..16)?)?, integer(hex.get(16..32)?)?))
 }

@@ -38,8 +38,8 @@ impl Ftrace {
     ///
     /// The kernel has none of it, or `tracefs` is not mounted.
     pub fn start(name: &str, events: &[(&str, &str)]) -> anyhow::Result<Self> {
-        let place = mount::mounted(|kind, _| kind == "tracefs")?.context("no tracefs")?;
-        let folder = place.join(format!("instances/{name}-{}", std::process::id()));
+        let mount_point = mount::mounted(|kind, _| kind == "tracefs")?.context("no tracefs")?;
+        let folder = mount_point.join(format!("instances/{name}-{}", std::process::id()));
         fs::create_dir(&folder).context("an instance of tracefs")?;
         let ftrace = Self(folder);
         ftrace.write("trace_clock", "mono")?;

@@ -21,9 +21,9 @@ pub mod made_slices;
 pub mod made_types;
 pub mod mount;
 pub mod namespace;
-pub mod numbered_log;
 pub mod processes;
 pub mod rights;
+pub mod sequence_log;
 pub mod standard;
 #[cfg(target_arch = "x86_64")]
 pub mod steps;
@@ -40,7 +40,7 @@ use anyhow::bail;
 /// `time`, and so many times longer as `TRACER_TEST_SLOWNESS` says: a machine whose processors are made in
 /// software is no measure of how long something may take.
 #[must_use]
-pub fn patience(time: Duration) -> Duration {
+pub fn timeout(time: Duration) -> Duration {
     let slowness = std::env::var("TRACER_TEST_SLOWNESS").ok();
     time * slowness.and_then(|times| times.parse().ok()).unwrap_or(1)
 }
@@ -69,7 +69,7 @@ pub fn wait_until<T>(
     time: Duration,
     mut look: impl FnMut() -> anyhow::Result<Option<T>>,
 ) -> anyhow::Result<T> {
-    let time = patience(time);
+    let time = timeout(time);
     let deadline = Instant::now() + time;
     loop {
         if let Some(found) = look()? {

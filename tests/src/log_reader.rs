@@ -119,9 +119,9 @@ pub fn shown(json_name: &str) -> String {
     shown.unwrap_or(json_name).to_owned()
 }
 
-/// A number of an event.
+/// An integer of an event.
 #[must_use]
-pub fn number(event: &Value, name: &str) -> i64 {
+pub fn integer(event: &Value, name: &str) -> i64 {
     event.get(name).and_then(Value::as_i64).unwrap_or(-1)
 }
 

@@ -1,5 +1,5 @@
 //! A log of threads that are heard of after their end: a wake-up that another CPU completes, a process that goes on without
-//! its main thread, and a number that is given again. One runs another program meanwhile, and is called as that is.
+//! its main thread, and a tid that is used again. One runs another program meanwhile, and is called as that is.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use zerocopy::IntoBytes as _;
 
 use crate::made::{self, START_NS};
 
-/// A thread: process, number, name.
+/// A thread: pid, tid, name.
 type Thread = (i32, i32, &'static str);
 
-/// Each thread of the log, in the order of their numbers and beginnings.
+/// Each thread of the log, in the order of their tids and beginnings.
 pub const THREADS: [Thread; 5] = [MAKE, CC1, AGAIN, SERVER, WORKER];
 
 const MAKE: Thread = (20, 20, "make");

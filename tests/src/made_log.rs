@@ -96,14 +96,19 @@ struct MadeLog {
 impl MadeLog {
     /// User events of two threads, a switch away and back, a wake-up, a fork, now and then others.
     fn round(&mut self, round: u64, ns: u64) -> anyhow::Result<()> {
-        for (place, number) in (0..).zip(round..round + 5) {
-            let choice = usize::try_from(number)?;
+        for (index, sequence) in (0..).zip(round..round + 5) {
+            let choice = usize::try_from(sequence)?;
             let (name, _) = NAMES[choice % NAMES.len()];
             let id = self.types.define_user(name, None);
-            let mut header = header(ns + 100_000 * place, id, 7, 7 + i32::try_from(number % 2)?);
-            header.program_address = 0xffff_ffff_ffff_fff0 + number % 16;
-            header.thread_id = number;
-            if number.is_multiple_of(9) {
+            let mut header = header(
+                ns + 100_000 * index,
+                id,
+                7,
+                7 + i32::try_from(sequence % 2)?,
+            );
+            header.program_address = 0xffff_ffff_ffff_fff0 + sequence % 16;
+            header.thread_id = sequence;
+            if sequence.is_multiple_of(9) {
                 header.truncation = Truncation::Record;
             }
             self.append(header, DATA[choice % DATA.len()])?;
@@ -143,8 +148,8 @@ impl MadeLog {
             (EventTypeId::SWITCH_IN, back.as_bytes()),
             (EventTypeId::FORK, fork.as_bytes()),
         ];
-        for (place, (id, data)) in (0..).zip(kernel) {
-            let mut header = header(ns + 600_000 + 1_000 * place, id, 7, 7);
+        for (index, (id, data)) in (0..).zip(kernel) {
+            let mut header = header(ns + 600_000 + 1_000 * index, id, 7, 7);
             header.cpu = Some(1);
             self.append(header, data)?;
         }

@@ -23,10 +23,10 @@ pub const SLICES: [Expected; 8] = [
     ("request", 1_000, 9_000, 0),
     ("openat", 2_000, 1_000, 1),
     ("query", 4_000, 4_000, 1),
-    // Which begins with the query, and is told before it.
+    // Which begins with the query, and is shown before it.
     ("parse", 4_000, 1_000, 2),
     ("read", 5_500, 500, 2),
-    // One began within the other and ended after it: on a line of its own.
+    // One began within the other and ended after it: on a row of its own.
     ("job", 20_000, 5_000, 0),
     ("Load", 22_000, 8_000, 0),
     ("close", 31_000, 1_000, 0),
@@ -149,20 +149,18 @@ impl Made {
         self.append(ns, id, 8, b"")
     }
 
-    fn call(&mut self, ns: u64, number: libc::c_long, args: [u64; 6]) -> anyhow::Result<()> {
-        let number = i32::try_from(number)?;
+    fn call(&mut self, ns: u64, syscall: libc::c_long, args: [u64; 6]) -> anyhow::Result<()> {
         let call = SyscallEnterData {
-            number,
+            number: i32::try_from(syscall)?,
             compat: 0,
             args,
         };
         self.append(ns, EventTypeId::SYSCALL_ENTER, 8, call.as_bytes())
     }
 
-    fn left(&mut self, ns: u64, number: libc::c_long, ret: i64) -> anyhow::Result<()> {
-        let number = i32::try_from(number)?;
+    fn left(&mut self, ns: u64, syscall: libc::c_long, ret: i64) -> anyhow::Result<()> {
         let call = SyscallExitData {
-            number,
+            number: i32::try_from(syscall)?,
             compat: 0,
             ret,
         };

@@ -11,7 +11,7 @@ use crate::made::{self, START_NS};
 
 /// Where in the program each of them was.
 pub const PROG_ADDRESS: u64 = 0x1234;
-/// The thread's number in its program.
+/// The thread's `pthread_t`.
 pub const THREAD_ID: u64 = 0x77;
 
 /// More than any type has.

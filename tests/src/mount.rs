@@ -33,10 +33,10 @@ pub fn mounted(is_it: impl Fn(&str, &str) -> bool) -> anyhow::Result<Option<Path
     let mounts = fs::read_to_string("/proc/thread-self/mounts")?;
     let found = mounts.lines().find_map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
-        let [_, place, kind, options, ..] = words[..] else {
+        let [_, path, kind, options, ..] = words[..] else {
             return None;
         };
-        is_it(kind, options).then(|| PathBuf::from(place))
+        is_it(kind, options).then(|| PathBuf::from(path))
     });
     Ok(found)
 }
@@ -66,7 +66,7 @@ pub fn own_namespace() -> anyhow::Result<()> {
     if HAS_OWN.get() {
         return Ok(());
     }
-    // SAFETY: takes numbers only; a thread may leave what it shares with the others.
+    // SAFETY: takes integers only; a thread may leave what it shares with the others.
     let unshared = unsafe { libc::unshare(libc::CLONE_NEWNS) };
     ensure!(
         unshared == 0,
@@ -77,8 +77,8 @@ pub fn own_namespace() -> anyhow::Result<()> {
     make_private(Path::new("/"), libc::MS_REC).or_else(|error| {
         // In a chroot the root may be a folder of some mount that has no name there; what has one can be made private.
         ensure!(error.raw_os_error() == Some(libc::EINVAL), error);
-        for place in mount_points()? {
-            make_private(&place, 0).with_context(|| place.display().to_string())?;
+        for path in mount_points()? {
+            make_private(&path, 0).with_context(|| path.display().to_string())?;
         }
         Ok(())
     })?;
@@ -86,11 +86,11 @@ pub fn own_namespace() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn make_private(place: &Path, recursive: libc::c_ulong) -> io::Result<()> {
-    let place = CString::new(place.as_os_str().as_bytes())?;
+fn make_private(path: &Path, recursive: libc::c_ulong) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
     let (flags, nothing) = (recursive | libc::MS_PRIVATE, ptr::null());
     // SAFETY: the path is a C string; with these flags the kernel looks at no other argument.
-    let made = unsafe { libc::mount(nothing, place.as_ptr(), nothing, flags, ptr::null()) };
+    let made = unsafe { libc::mount(nothing, path.as_ptr(), nothing, flags, ptr::null()) };
     if made == 0 {
         Ok(())
     } else {
@@ -100,8 +100,8 @@ fn make_private(place: &Path, recursive: libc::c_ulong) -> io::Result<()> {
 
 fn mount_points() -> anyhow::Result<Vec<PathBuf>> {
     let mounts = fs::read_to_string("/proc/thread-self/mounts")?;
-    let places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-    Ok(places.map(PathBuf::from).collect())
+    let paths = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    Ok(paths.map(PathBuf::from).collect())
 }
 
 impl Mount {

@@ -1,4 +1,4 @@
-//! Pid namespaces that tests make, and programs in them that say by what numbers they know themselves.
+//! Pid namespaces that tests make, and programs in them that write down their own pids and tids.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -24,18 +24,18 @@ pub fn shell(depth: usize, script: &str, arguments: &[&Path]) -> Command {
     command
 }
 
-/// The program `numbered`, and what it says.
-pub struct Numbered {
+/// The program `own_ids`, and what it says.
+pub struct OwnIds {
     /// The program.
     pub program: PathBuf,
-    /// The file to which it says its numbers.
+    /// The file to which it writes its pids and tids.
     pub said: PathBuf,
 }
 
 /// Process and thread.
-pub type Numbers = (i32, i32);
+pub type Ids = (i32, i32);
 
-impl Numbered {
+impl OwnIds {
     /// Compiles it into `folder`.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Numbered {
     /// What the compiler said.
     pub fn compile(folder: &Path) -> anyhow::Result<Self> {
         Ok(Self {
-            program: dist::compile("numbered", folder)?,
+            program: dist::compile("own_ids", folder)?,
             said: folder.join("said"),
         })
     }
@@ -60,12 +60,12 @@ impl Numbered {
         Ok(())
     }
 
-    /// By what numbers who says which word knows itself.
+    /// The pid and tid of who says which word, as it sees them itself.
     ///
     /// # Errors
     ///
     /// It has not said that.
-    pub fn numbers(&self) -> anyhow::Result<BTreeMap<String, Numbers>> {
+    pub fn ids(&self) -> anyhow::Result<BTreeMap<String, Ids>> {
         let said = fs::read_to_string(&self.said).context("it said nothing")?;
         said.lines()
             .map(|line| {
@@ -79,54 +79,52 @@ impl Numbered {
 
 /// What events say that is not what the program says of itself: none, when all is true.
 #[must_use]
-pub fn contradictions(events: &[Event], said: &BTreeMap<String, Numbers>) -> Vec<String> {
+pub fn contradictions(events: &[Event], said: &BTreeMap<String, Ids>) -> Vec<String> {
     let mut wrong = Vec::new();
     let of = |word: &str| said.get(word).copied().unwrap_or((-1, -1));
     let (main, thread, child, again) = (of("main"), of("thread"), of("child"), of("again"));
     let mut check = |what: &str, is_true: &dyn Fn(&Event) -> bool| {
         if !events.iter().any(is_true) {
-            wrong.push(format!("no event tells: {what}"));
+            wrong.push(format!("no event shows: {what}"));
         }
     };
-    let is = |event: &Event, name: &str, numbers: Numbers| {
-        event.is_system(name) && (event.pid, event.tid) == numbers
+    let is = |event: &Event, name: &str, ids: Ids| {
+        event.is_system(name) && (event.pid, event.tid) == ids
     };
-    let tells = |event: &Event, name: &str, number: i32| event.number(name) == Some(number.into());
-    for (word, numbers) in said {
-        check(&format!("{word} emits as {numbers:?}"), &|e| {
-            e.is_user("here") && e.text() == Some(word) && (e.pid, e.tid) == *numbers
+    let has = |event: &Event, name: &str, value: i32| event.integer(name) == Some(value.into());
+    for (word, ids) in said {
+        check(&format!("{word} emits as {ids:?}"), &|e| {
+            e.is_user("here") && e.text() == Some(word) && (e.pid, e.tid) == *ids
         });
-        check(&format!("{word} gets a CPU"), &|e| {
-            is(e, "switch_in", *numbers)
-        });
+        check(&format!("{word} gets a CPU"), &|e| is(e, "switch_in", *ids));
         check(&format!("{word} leaves a CPU"), &|e| {
-            is(e, "switch_out", *numbers)
+            is(e, "switch_out", *ids)
         });
     }
     check("the thread is made", &|e| {
         is(e, "thread_create", main)
-            && tells(e, "child_pid", thread.0)
-            && tells(e, "child_tid", thread.1)
+            && has(e, "child_pid", thread.0)
+            && has(e, "child_tid", thread.1)
     });
     check("the child is made", &|e| {
-        is(e, "fork", main) && tells(e, "child_pid", child.0) && tells(e, "child_tid", child.1)
+        is(e, "fork", main) && has(e, "child_pid", child.0) && has(e, "child_tid", child.1)
     });
     check("the child sends a signal", &|e| {
         is(e, "signal_generate", child)
-            && tells(e, "target_pid", main.0)
-            && tells(e, "target_tid", main.1)
-            && tells(e, "sender_pid", child.0)
-            && tells(e, "sender_tid", child.1)
+            && has(e, "target_pid", main.0)
+            && has(e, "target_tid", main.1)
+            && has(e, "sender_pid", child.0)
+            && has(e, "sender_tid", child.1)
     });
     check("the signal is taken", &|e| is(e, "signal_deliver", main));
     check("another program is run", &|e| {
-        is(e, "exec", again) && tells(e, "old_tid", again.1)
+        is(e, "exec", again) && has(e, "old_tid", again.1)
     });
     check("the child ends", &|e| {
-        is(e, "exit", child) && tells(e, "status", 7)
+        is(e, "exit", child) && has(e, "status", 7)
     });
     check("the program ends", &|e| {
-        is(e, "exit", again) && tells(e, "status", 9)
+        is(e, "exit", again) && has(e, "status", 9)
     });
     check("the thread ends", &|e| is(e, "thread_exit", thread));
     check("main is woken by its own", &|e| {
@@ -134,7 +132,7 @@ pub fn contradictions(events: &[Event], said: &BTreeMap<String, Numbers>) -> Vec
         is(e, "wakeup", main)
             && wakers
                 .iter()
-                .any(|one| tells(e, "waker_pid", one.0) && tells(e, "waker_tid", one.1))
+                .any(|one| has(e, "waker_pid", one.0) && has(e, "waker_tid", one.1))
     });
     let known: Vec<i32> = said.values().map(|(pid, _)| *pid).collect();
     let strange = events
@@ -152,8 +150,8 @@ pub fn is_mark_of_loss(event: &Event) -> bool {
         .any(|name| event.is_system(name))
 }
 
-/// Numbers in the data of events that are no number up to `last`: in a namespace that has given no
-/// others.
+/// Events with a pid or tid above `last` in their data: in a namespace that has given none above
+/// it.
 #[must_use]
 pub fn beyond(events: &[Event], last: i32) -> Vec<String> {
     const FIELDS: [&str; 12] = [
@@ -171,8 +169,8 @@ pub fn beyond(events: &[Event], last: i32) -> Vec<String> {
         "target_tid",
     ];
     let is_beyond = |event: &&Event| {
-        let numbers = FIELDS.iter().filter_map(|name| event.number(name));
-        numbers.max().is_some_and(|most| most > last.into())
+        let ids = FIELDS.iter().filter_map(|name| event.integer(name));
+        ids.max().is_some_and(|most| most > last.into())
     };
     events
         .iter()

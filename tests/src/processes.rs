@@ -20,8 +20,8 @@ pub fn switches(pid: i32) -> anyhow::Result<BTreeMap<i32, u64>> {
         let status = fs::read_to_string(entry.path().join("status"))?;
         let count = |name: &str| -> anyhow::Result<u64> {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let number = line.with_context(|| format!("no {name} in status"))?;
-            Ok(number.trim().parse()?)
+            let count = line.with_context(|| format!("no {name} in status"))?;
+            Ok(count.trim().parse()?)
         };
         let all = count("voluntary_ctxt_switches:")? + count("nonvoluntary_ctxt_switches:")?;
         switches.insert(tid, all);
@@ -41,7 +41,7 @@ fn are_blocked(pid: i32, threads: &[i32]) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// The counts of `threads`, once the threads are blocked and the counts stand still: those of one that is ready to run and has no CPU do too.
+/// The counts of `threads`, once the threads are blocked and the counts do not change: nor do those of one that is ready to run and has no CPU.
 ///
 /// # Errors
 ///

@@ -46,7 +46,7 @@ impl Step {
 
     /// Whether the last operand, which is the one that is written, is in memory.
     fn ends_with_memory(&self) -> bool {
-        // The place's address is not part of an operand: "mov %eax,0x2(%rip)        # 4010 <gate>".
+        // The target's address is not part of an operand: "mov %eax,0x2(%rip)        # 4010 <enabled>".
         let operands = self.instruction.split('#').next().unwrap_or("").trim();
         let last = operands.rsplit(',').next().unwrap_or("");
         operands.ends_with(')') || last.contains("%fs:")
@@ -122,7 +122,7 @@ fn request(request: libc::c_uint, pid: i32, data: usize) -> io::Result<()> {
 /// Waits until the program has stopped at a trap.
 fn stopped(pid: i32) -> anyhow::Result<()> {
     let mut status = 0;
-    // SAFETY: a valid place.
+    // SAFETY: valid for writes.
     let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
     ensure!(waited == pid, "the program is gone");
     ensure!(
@@ -136,7 +136,7 @@ fn instruction_pointer(pid: i32) -> anyhow::Result<u64> {
     // SAFETY: registers are plain integers.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
     let nothing = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: `registers` is a valid place for what the request writes.
+    // SAFETY: `registers` is valid for what the request writes.
     let result = unsafe { libc::ptrace(libc::PTRACE_GETREGS, pid, nothing, &raw mut registers) };
     ensure!(result != -1, io::Error::last_os_error());
     Ok(registers.rip)
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn what_writes_to_memory_is_a_store() {
         for store in [
-            "mov    %eax,0x2f47(%rip)        # 3fc8 <gate>",
+            "mov    %eax,0x2f47(%rip)        # 3fc8 <enabled>",
             "movl   $0x0,(%rax,%rcx,8)",
             "incl   (%rax)",
             "mov    %rax,%fs:0x10",
@@ -204,7 +204,7 @@ mod tests {
             assert!(step(store).is_store(), "{store}");
         }
         for other in [
-            "mov    0x2f47(%rip),%rdx        # 3fc8 <gate>",
+            "mov    0x2f47(%rip),%rdx        # 3fc8 <enabled>",
             "cmpl   $0x0,(%rax)",
             "test   %edx,%edx",
             "jmp    *0x2fe2(%rip)        # 3fd0",

@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 
 /// How long a program may be silent.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running program that talks by `gate.h`. Killed when dropped.
+/// A running program that talks by `handshake.h`. Killed when dropped.
 pub struct Target {
     child: Child,
     input: Option<ChildStdin>,
@@ -96,7 +96,7 @@ impl Target {
     /// It does not end.
     pub fn end(mut self) -> anyhow::Result<ExitStatus> {
         self.input = None;
-        super::wait_until("the program's end", PATIENCE, || {
+        super::wait_until("the program's end", TIMEOUT, || {
             Ok(self.child.try_wait()?)
         })
     }
@@ -130,7 +130,7 @@ impl Target {
     pub fn wait_for(&self, word: &str) -> anyhow::Result<Vec<String>> {
         let mut said = Vec::new();
         loop {
-            match self.lines.recv_timeout(super::patience(PATIENCE)) {
+            match self.lines.recv_timeout(super::timeout(TIMEOUT)) {
                 Ok(line) if line == word => return Ok(said),
                 Ok(line) => said.push(line),
                 Err(_) => bail!("the program did not say {word}, only {said:?}"),
@@ -158,18 +158,18 @@ fn lines_of(output: ChildStdout) -> Receiver<String> {
     receiver
 }
 
-/// The numbers that follow `word` in lines such as "sent 3 500".
+/// The values that follow `word` in lines such as "sent 3 500".
 ///
 /// # Errors
 ///
-/// There is no such line, or something else than numbers.
-pub fn numbers_after(said: &[String], word: &str) -> anyhow::Result<Vec<Vec<u64>>> {
+/// There is no such line, or something else than integers.
+pub fn values_after(said: &[String], word: &str) -> anyhow::Result<Vec<Vec<u64>>> {
     let mut all = Vec::new();
     for line in said {
         let mut words = line.split_whitespace();
         if words.next() == Some(word) {
-            let numbers: Result<Vec<u64>, _> = words.map(str::parse).collect();
-            all.push(numbers.with_context(|| line.clone())?);
+            let values: Result<Vec<u64>, _> = words.map(str::parse).collect();
+            all.push(values.with_context(|| line.clone())?);
         }
     }
     ensure!(!all.is_empty(), "no line begins with {word} in {said:?}");

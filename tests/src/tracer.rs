@@ -14,8 +14,8 @@ use crate::dist;
 use crate::event::{Event, Line, Summary};
 use crate::processes::wait_unreaped;
 
-/// How long it may take to attach, or to end once told to.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long it may take to attach, or to end once asked to.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What the file with its events is called.
 const OUTPUT: &str = "out";
@@ -113,7 +113,7 @@ impl Tracer {
         let mut output = File::open(self.output())?;
         let mut pending = String::new();
         let errors = self.errors();
-        super::wait_until("an event of the tracer", PATIENCE, || {
+        super::wait_until("an event of the tracer", TIMEOUT, || {
             let status = self.child.try_wait()?;
             output.read_to_string(&mut pending)?;
             let whole = pending.rfind('\n').map_or(0, |end| end + 1);
@@ -191,7 +191,7 @@ impl Tracer {
     ///
     /// It is gone.
     pub fn signal(&self, signal: i32) -> anyhow::Result<()> {
-        // SAFETY: `kill` takes numbers only; the process is our child and not reaped.
+        // SAFETY: `kill` takes integers only; the process is our child and not reaped.
         let result = unsafe { libc::kill(self.pid(), signal) };
         ensure!(result == 0, "the tracer is gone");
         Ok(())
@@ -203,9 +203,7 @@ impl Tracer {
     ///
     /// It lives on.
     pub fn wait_for_death(mut self) -> anyhow::Result<ExitStatus> {
-        super::wait_until("the tracer's end", PATIENCE, || {
-            Ok(self.child.try_wait()?)
-        })
+        super::wait_until("the tracer's end", TIMEOUT, || Ok(self.child.try_wait()?))
     }
 
     /// Waits for its end, and returns what it printed.
@@ -214,7 +212,7 @@ impl Tracer {
     ///
     /// It does not end.
     pub fn finish(mut self) -> anyhow::Result<Trace> {
-        let status = super::wait_until("the tracer's end", 2 * PATIENCE, || {
+        let status = super::wait_until("the tracer's end", 2 * TIMEOUT, || {
             Ok(self.child.try_wait()?)
         })?;
         let stderr = std::fs::read_to_string(self.errors())?;
@@ -255,12 +253,12 @@ pub struct Ending {
 /// How long a process's first thread was ready to run and others had the CPUs, as the kernel counts. The process may have ended, if nobody
 /// has waited for it.
 fn waited_for_a_cpu(pid: i32) -> Duration {
-    let numbers = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
-    let waited = numbers.split_ascii_whitespace().nth(1);
+    let counts = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
+    let waited = counts.split_ascii_whitespace().nth(1);
     Duration::from_nanos(waited.and_then(|ns| ns.parse().ok()).unwrap_or(0))
 }
 
-/// How long the host of this machine has kept its CPUs for others, all of them together.
+/// How long the host of this machine has given its CPUs to others, all of them together.
 fn taken_by_the_host() -> Duration {
     const TICK: Duration = Duration::from_millis(10);
     let counts = std::fs::read_to_string("/proc/stat").unwrap_or_default();

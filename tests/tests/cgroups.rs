@@ -12,20 +12,20 @@ use tests::event::Event;
 use tests::ftrace::Ftrace;
 use tests::mount::{self, Mount};
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
 
-/// Moves what has this number, through the file `procs` or `threads` of the group.
-fn put(group: &Path, what: &str, number: i64) -> anyhow::Result<()> {
+/// Moves the process or thread with this id, through the file `procs` or `threads` of the group.
+fn put(group: &Path, what: &str, id: i64) -> anyhow::Result<()> {
     let file = group.join(format!("cgroup.{what}"));
-    fs::write(&file, number.to_string()).with_context(|| file.display().to_string())
+    fs::write(&file, id.to_string()).with_context(|| file.display().to_string())
 }
 
-/// A program that waits, with a thread; the numbers of both.
+/// A program that waits, with a thread; the pid of the one and the tid of the other.
 fn start(folder: &Path) -> anyhow::Result<(Target, i64, i64)> {
     let program = dist::compile("wakers", folder)?;
     let (target, said) = Target::start(Command::new(program).arg("1"))?;
-    let thread = numbers_after(&said, "sleeper").context("a thread")?[0][0];
+    let thread = values_after(&said, "sleeper").context("a thread")?[0][0];
     let pid = target.pid().into();
     Ok((target, pid, i64::try_from(thread)?))
 }
@@ -52,7 +52,7 @@ fn traced(pid: i64, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result
     moves(&[&pid.to_string()], pid, work)
 }
 
-/// How the kernel calls a group: its place in the hierarchy, which the kernel tells of who is in it.
+/// How the kernel calls a group: its path in the hierarchy, which the kernel shows of who is in it.
 fn name_by_the_kernel(pid: i64) -> anyhow::Result<String> {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
     let name = groups.lines().find_map(|line| line.strip_prefix("0::"));
@@ -94,29 +94,29 @@ fn each_move_of_a_traced_process_says_what_moved_and_where_it_is_now() {
             (pid, pid),
             "{line}"
         );
-        assert_eq!(event.number("target_pid"), Some(pid), "{line}");
-        assert_eq!(event.number("target_tid"), Some(pid), "{line}");
+        assert_eq!(event.integer("target_pid"), Some(pid), "{line}");
+        assert_eq!(event.integer("target_tid"), Some(pid), "{line}");
         assert_eq!(event.word("target_comm"), Some("wakers"), "{line}");
-        assert_eq!(event.number("id"), Some(inode), "{line}");
-        assert_eq!(event.number("version"), Some(2), "{line}");
-        assert_eq!(event.number("whole_process"), Some(1), "{line}");
+        assert_eq!(event.integer("id"), Some(inode), "{line}");
+        assert_eq!(event.integer("version"), Some(2), "{line}");
+        assert_eq!(event.integer("whole_process"), Some(1), "{line}");
         let depth = i64::try_from(name.matches('/').count()).unwrap();
-        assert_eq!(event.number("level"), Some(depth), "{line}");
-        // 256 bytes are kept, of which the last is a null.
+        assert_eq!(event.integer("level"), Some(depth), "{line}");
+        // 256 bytes are recorded, of which the last is a null.
         assert_eq!(
             event.word("path"),
             name.get(..name.len().min(255)),
             "{line}"
         );
-        let is_cut = line.contains("\"truncated\":true");
-        assert_eq!(is_cut, name.len() > 255, "{line}");
+        let is_truncated = line.contains("\"truncated\":true");
+        assert_eq!(is_truncated, name.len() > 255, "{line}");
     }
     assert!(names.iter().any(|name| name.len() > 255));
 }
 
 #[test]
 #[ignore = "loads eBPF"]
-fn a_thread_that_is_moved_alone_is_told_from_its_process() {
+fn a_thread_that_is_moved_alone_is_distinguished_from_its_process() {
     if missing_right().is_some() {
         return;
     }
@@ -132,21 +132,21 @@ fn a_thread_that_is_moved_alone_is_told_from_its_process() {
     let events = events.unwrap();
     drop(target);
 
-    let told: Vec<_> = events
+    let shown: Vec<_> = events
         .iter()
         .map(|event| {
             let of = ["target_pid", "target_tid", "whole_process", "level"];
             (
                 event.pid,
                 event.tid,
-                of.map(|name| event.number(name).unwrap()),
+                of.map(|name| event.integer(name).unwrap()),
             )
         })
         .collect();
-    let [process, tid] = [pid, thread].map(|number| i32::try_from(number).unwrap());
-    let level = told[0].2[3];
+    let [process, tid] = [pid, thread].map(|id| i32::try_from(id).unwrap());
+    let level = shown[0].2[3];
     assert_eq!(
-        told,
+        shown,
         [
             (process, process, [pid, pid, 1, level]),
             (process, tid, [pid, thread, 0, level + 1]),
@@ -156,7 +156,7 @@ fn a_thread_that_is_moved_alone_is_told_from_its_process() {
 
 #[test]
 #[ignore = "loads eBPF"]
-fn a_group_of_an_old_hierarchy_is_told_from_one_of_version_2() {
+fn a_group_of_an_old_hierarchy_is_distinguished_from_one_of_version_2() {
     if missing_right().is_some() {
         return;
     }
@@ -176,22 +176,22 @@ fn a_group_of_an_old_hierarchy_is_told_from_one_of_version_2() {
     fs::remove_dir(&group).unwrap();
     drop(target);
 
-    let told = |event: &Event| {
+    let shown = |event: &Event| {
         (
-            event.number("version").unwrap(),
-            event.number("level").unwrap(),
+            event.integer("version").unwrap(),
+            event.integer("level").unwrap(),
         )
     };
-    let told: Vec<_> = events.iter().map(told).collect();
-    let level = told[1].1;
-    assert_eq!(told, [(1, 1), (2, level), (1, 0)]);
+    let shown: Vec<_> = events.iter().map(shown).collect();
+    let level = shown[1].1;
+    assert_eq!(shown, [(1, 1), (2, level), (1, 0)]);
     assert_eq!(events[0].word("path"), Some("/group"));
     assert_eq!(events[2].word("path"), Some("/"));
 }
 
 #[test]
 #[ignore = "loads eBPF"]
-fn a_process_is_told_to_come_into_a_chosen_group_and_to_leave_it() {
+fn a_process_is_shown_to_come_into_a_chosen_group_and_to_leave_it() {
     if missing_right().is_some() {
         return;
     }
@@ -210,12 +210,12 @@ fn a_process_is_told_to_come_into_a_chosen_group_and_to_leave_it() {
     let events = events.unwrap();
     drop((inside, target));
 
-    let told: Vec<_> = events
+    let shown: Vec<_> = events
         .iter()
-        .map(|event| event.number("id").unwrap())
+        .map(|event| event.integer("id").unwrap())
         .collect();
     let inode = |group: &Cgroup| fs::metadata(group.path()).unwrap().ino().cast_signed();
-    assert_eq!(told, [inode(&chosen), inode(&elsewhere)]);
+    assert_eq!(shown, [inode(&chosen), inode(&elsewhere)]);
     assert!(events.iter().all(|event| i64::from(event.pid) == pid));
 }
 
@@ -269,16 +269,16 @@ fn the_kernels_own_tracer_says_the_same_of_each_move() {
     assert_eq!(events.len(), noted.len());
     for (event, noted) in events.iter().zip(&noted) {
         let said = |key: &str| noted.value(key).map(str::to_owned);
-        let told = |name: &str| event.number(name).map(|number| number.to_string());
-        assert_eq!(told("id"), said("dst_id="), "{noted:?}\n{}", event.line);
+        let shown = |name: &str| event.integer(name).map(|value| value.to_string());
+        assert_eq!(shown("id"), said("dst_id="), "{noted:?}\n{}", event.line);
         assert_eq!(
-            told("level"),
+            shown("level"),
             said("dst_level="),
             "{noted:?}\n{}",
             event.line
         );
         assert_eq!(
-            told("target_tid"),
+            shown("target_tid"),
             said("pid="),
             "{noted:?}\n{}",
             event.line

@@ -13,7 +13,7 @@ use tests::rights::missing_right;
 use tests::tracer::Tracer;
 
 /// How long a process is waited for that should do something every 20 ms.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A program of this name: a shell in a file of its own.
 fn program(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
@@ -46,7 +46,7 @@ fn end(children: impl IntoIterator<Item = Child>) -> anyhow::Result<()> {
 fn made_by(pid: i32, count: usize) -> anyhow::Result<()> {
     let children = format!("/proc/{pid}/task/{pid}/children");
     let mut seen = BTreeSet::new();
-    tests::wait_until("children of a process", PATIENCE, || {
+    tests::wait_until("children of a process", TIMEOUT, || {
         seen.insert(fs::read_to_string(&children)?);
         // The first may have been made before, and at times there is none.
         Ok((seen.len() > count + 2).then_some(()))
@@ -82,7 +82,7 @@ fn processes_of_a_name_are_traced_those_that_begin_later_too() {
     let late = start(&chosen).unwrap();
     let fork = tracer.wait_for(is_fork_of(pid_of(&late))).unwrap();
     // The children run their program a moment after they were made.
-    let child = fork.number("child_pid");
+    let child = fork.integer("child_pid");
     let is_exec_of_child =
         |event: &Event| event.is_system("exec") && Some(i64::from(event.pid)) == child;
     tracer.wait_for(is_exec_of_child).unwrap();
@@ -233,7 +233,7 @@ fn of_the_whole_machine_every_process_that_is_made_is_there_but_the_tracers_own(
 
 #[test]
 #[ignore = "loads eBPF"]
-fn in_another_pid_namespace_processes_are_shown_by_their_own_numbers_as_well() {
+fn in_another_pid_namespace_processes_are_shown_by_their_own_pids_as_well() {
     if missing_right().is_some() {
         return;
     }
@@ -261,13 +261,13 @@ fn in_another_pid_namespace_processes_are_shown_by_their_own_numbers_as_well() {
         .iter()
         .filter(|e| e.is_system("exec") && e.word("comm") == Some("sh"));
     let shells: Vec<_> = of_shells.collect();
-    let numbers: Vec<i64> = shells
+    let pids: Vec<i64> = shells
         .iter()
         .map(|e| inside(e, "ns_pid").unwrap())
         .collect();
     let said: Vec<i64> = said.lines().map(|line| line.parse().unwrap()).collect();
-    assert_eq!(numbers, said);
-    assert_eq!(numbers[0], 1);
+    assert_eq!(pids, said);
+    assert_eq!(pids[0], 1);
     for event in shells {
         assert_eq!(inside(event, "ns_tid"), inside(event, "ns_pid"));
         assert_ne!(inside(event, "ns_pid"), Some(event.pid.into()));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use tests::dist;
-use tests::numbered_log::{THREADS, make_notes, notes, read, read_completed};
+use tests::sequence_log::{THREADS, make_notes, notes, read, read_completed};
 use tests::target::Target;
 
 /// Controllers that are killed, and targets.
@@ -54,12 +54,12 @@ fn any_moment(run: u64) -> Duration {
     Duration::from_micros(run.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 20_000)
 }
 
-/// What the program calls its numbered events.
-const NUMBERED: &str = "numbered";
+/// What the program calls its events with sequence numbers.
+const SEQUENCE: &str = "sequence";
 
 /// Whether all is there that a thread had emitted, and noted, when it was killed.
 fn has_all_that_was_noted(log: &Path, notes: &[u64]) -> anyhow::Result<()> {
-    let found = read_completed(log, NUMBERED)?;
+    let found = read_completed(log, SEQUENCE)?;
     for (thread, noted) in (0..).zip(notes) {
         // A thread that had noted one event or none may have nothing in the log.
         let (first, last) = match found.range(thread) {
@@ -106,12 +106,12 @@ fn a_target_that_is_killed_is_in_the_log_to_its_end() {
         drop(target);
         let noted = notes(&scene.notes()).unwrap();
         drop(controller);
-        let found = read_completed(&scene.log(), NUMBERED).unwrap();
+        let found = read_completed(&scene.log(), SEQUENCE).unwrap();
         for (thread, noted) in (0..).zip(noted) {
             // Some were emitted before the controller came.
             match found.range(thread) {
                 Ok((_, last)) => assert!(last >= noted, "run {run}: {last} of {noted}"),
-                Err(error) => assert!(!found.numbers.contains_key(&thread), "run {run}: {error}"),
+                Err(error) => assert!(!found.sequences.contains_key(&thread), "run {run}: {error}"),
             }
         }
     }
@@ -122,8 +122,8 @@ fn a_controller_that_execs_has_shut_its_stream_down() {
     let scene = Scene::new().unwrap();
     make_notes(&scene.notes()).unwrap();
     let target = scene.start_controller(&["exec"]).unwrap();
-    let found = read_completed(&scene.log(), NUMBERED).unwrap();
-    assert_eq!(found.numbers.len(), THREADS);
+    let found = read_completed(&scene.log(), SEQUENCE).unwrap();
+    assert_eq!(found.sequences.len(), THREADS);
     let comm = fs::read_to_string(format!("/proc/{}/comm", target.pid())).unwrap();
     assert_eq!(comm.trim(), "sleep", "it runs on");
 }
@@ -141,19 +141,22 @@ fn the_recorder_may_be_killed_too_and_what_it_had_written_is_there() {
     let killed = Command::new("sh").args(kill).status();
     assert!(killed.unwrap().success());
     drop(target);
-    let found = read(&scene.log(), NUMBERED).unwrap();
+    let found = read(&scene.log(), SEQUENCE).unwrap();
     assert_eq!(found.status, None);
     let mut missing = 0;
     for thread in (0..).take(THREADS) {
-        let numbers = &found.numbers[&thread];
-        assert!(numbers.is_sorted_by(|one, next| one < next));
-        let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
+        let sequences = &found.sequences[&thread];
+        assert!(sequences.is_sorted_by(|one, next| one < next));
+        let (first, last) = (sequences[0], sequences[sequences.len() - 1]);
         assert!(first == 1 && last > 100, "{first} to {last}");
-        missing += last - numbers.len() as u64;
+        missing += last - sequences.len() as u64;
     }
-    // On a busy machine the recorder may be without a processor for so long that there is no room; then it says so.
-    let told = found.lost + found.lost_in_log;
-    assert!(missing <= told, "{missing} missing, {told} told");
+    // On a busy machine the recorder may be without a processor for so long that the stream is full; then it says so.
+    let reported = found.lost + found.lost_in_log;
+    assert!(
+        missing <= reported,
+        "{missing} missing, {reported} reported"
+    );
 }
 
 /// The process, other than the program itself, that has a file open.

@@ -41,10 +41,10 @@ fn all_events_of(target: &mut Target, mut tracer: Tracer) -> Trace {
     target.wait_until_done().unwrap();
     let trace = tracer.stop().unwrap();
     let events = trace.events().unwrap();
-    let numbered = events
+    let of_sequence = events
         .iter()
-        .filter(|event| event.is_user("numbered") && is_own(event));
-    assert_eq!(numbered.count(), EVENTS, "{}", trace.stderr);
+        .filter(|event| event.is_user("sequence") && is_own(event));
+    assert_eq!(of_sequence.count(), EVENTS, "{}", trace.stderr);
     assert_eq!(trace.summary().unwrap().all_lost(), 0, "{}", trace.stderr);
     trace
 }
@@ -67,8 +67,8 @@ fn a_program_without_a_free_descriptor_is_traced() {
 
 #[test]
 #[ignore = "needs root: makes processes of other users"]
-fn who_cannot_see_the_area_of_a_program_that_has_closed_it_is_told_so() {
-    const TOLD: &str = "has a trace area, of which it has closed the descriptor";
+fn an_area_that_its_program_has_closed_is_reported_to_who_cannot_see_it() {
+    const REPORTED: &str = "has a trace area, of which it has closed the descriptor";
     if missing_right().is_some() {
         return;
     }
@@ -85,8 +85,8 @@ fn who_cannot_see_the_area_of_a_program_that_has_closed_it_is_told_so() {
     let errors = String::from_utf8_lossy(&alone.stderr);
     assert_eq!(alone.status.code(), Some(2), "{errors}");
     // What, why, and what to do.
-    for told in [TOLD, "CAP_CHECKPOINT_RESTORE", "run with sudo"] {
-        assert!(errors.contains(told), "{errors}");
+    for part in [REPORTED, "CAP_CHECKPOINT_RESTORE", "run with sudo"] {
+        assert!(errors.contains(part), "{errors}");
     }
 
     // Another one is traced all the same.
@@ -94,14 +94,14 @@ fn who_cannot_see_the_area_of_a_program_that_has_closed_it_is_told_so() {
     let both = &mut attach(stage.path(), VICTIM, &[&closed, &other]);
     let trace = all_events_of(&mut other, Tracer::start_command(both).unwrap());
     assert_eq!(trace.status.code(), Some(1), "{}", trace.stderr);
-    assert!(trace.stderr.contains(TOLD), "{}", trace.stderr);
+    assert!(trace.stderr.contains(REPORTED), "{}", trace.stderr);
     other.end().unwrap();
     closed.end().unwrap();
 }
 
 #[test]
 #[ignore = "needs root: makes processes of other users"]
-fn a_program_whose_area_nobody_can_have_is_told_of() {
+fn a_program_whose_area_nobody_can_open_is_reported() {
     if missing_right().is_some() {
         return;
     }
@@ -113,14 +113,14 @@ fn a_program_whose_area_nobody_can_have_is_told_of() {
     command.env("LD_LIBRARY_PATH", stage.path().join("dist/lib"));
     let (target, _) = Target::start(&mut command).unwrap();
     let mut other = start(stage.path(), "full");
-    // It is told, and another one is traced all the same.
+    // It is reported, and another one is traced all the same.
     let both = &mut attach(stage.path(), 0, &[&target, &other]);
     let trace = all_events_of(&mut other, Tracer::start_command(both).unwrap());
-    let told = format!(
+    let reported = format!(
         "the trace area of process {} is memory of its own",
         target.pid()
     );
-    assert!(trace.stderr.contains(&told), "{}", trace.stderr);
+    assert!(trace.stderr.contains(&reported), "{}", trace.stderr);
     assert_eq!(trace.status.code(), Some(1), "{}", trace.stderr);
     other.end().unwrap();
     target.end().unwrap();

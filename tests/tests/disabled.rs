@@ -52,7 +52,7 @@ fn assert_cheap(steps: &[Step], most: usize, most_loads: usize) {
 
 #[test]
 fn an_inline_trace_point_that_nobody_traces_is_a_few_loads_and_branches() {
-    // The pointer's place, the pointer, the word.
+    // The pointer's address, the pointer, the word.
     for linkage in [Linkage::Shared, Linkage::Static] {
         let (program, library) = executed(&[], linkage);
         assert!(library.is_empty(), "nothing is called: {library:?}");

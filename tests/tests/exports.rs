@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use tests::log_reader::{Log, number, shown, text};
+use tests::log_reader::{Log, integer, shown, text};
 use tests::made_log::{NAMES, ROUNDS, START_DATE_NS, START_NS};
 use tests::tools;
 
@@ -35,11 +35,11 @@ fn of_babeltrace(line: &str) -> Option<(i64, String, i64, i64, i64)> {
     let (seconds, ns) = time.split_once('.')?;
     let date = seconds.parse::<i64>().ok()? * 1_000_000_000 + ns.parse::<i64>().ok()?;
     let (name, context) = rest.split_once(": { pid = ")?;
-    let mut numbers = context.split(", ").map(|part| {
-        let number = part.rsplit(' ').next()?;
-        number.parse::<i64>().ok()
+    let mut integers = context.split(", ").map(|part| {
+        let integer = part.rsplit(' ').next()?;
+        integer.parse::<i64>().ok()
     });
-    let mut next = || numbers.next().flatten();
+    let mut next = || integers.next().flatten();
     Some((date, name.to_owned(), next()?, next()?, next()?))
 }
 
@@ -57,11 +57,11 @@ fn babeltrace2_reads_the_same_events_at_the_same_times_without_a_warning() {
         .iter()
         .map(|event| {
             (
-                date_ns(number(event, "ns")),
+                date_ns(integer(event, "ns")),
                 shown(text(event, "type")),
-                number(event, "pid"),
-                number(event, "tid"),
-                number(event, "cpu"),
+                integer(event, "pid"),
+                integer(event, "tid"),
+                integer(event, "cpu"),
             )
         })
         .collect();
@@ -92,7 +92,7 @@ fn babeltrace2_reads_what_events_carry() {
 }
 
 #[test]
-fn babeltrace2_tells_what_was_lost() {
+fn babeltrace2_reports_what_was_lost() {
     let log = Log::make(12_345).unwrap();
     let folder = log.export("ctf", &[]).unwrap();
     let (_, warnings) = tools::babeltrace2(&[], &folder).unwrap();
@@ -127,16 +127,16 @@ fn perfetto_decodes_by_the_published_schema_and_has_every_event() {
                 "user" => shown(text(event, "type")),
                 _ => short(text(event, "type")),
             };
-            let ids = (number(event, "pid"), number(event, "tid"));
-            (number(event, "ns"), name, ids, user_data(&event["data"]))
+            let ids = (integer(event, "pid"), integer(event, "tid"));
+            (integer(event, "ns"), name, ids, user_data(&event["data"]))
         })
         .collect();
     let seen: Vec<_> = of_kind("instant")
         .map(|instant| {
-            let ids = (number(instant, "pid"), number(instant, "tid"));
+            let ids = (integer(instant, "pid"), integer(instant, "tid"));
             let name = text(instant, "instant").to_owned();
             (
-                number(instant, "ns"),
+                integer(instant, "ns"),
                 name,
                 ids,
                 user_data(&instant["annotations"]),
@@ -169,9 +169,9 @@ fn perfetto_has_the_switches_of_the_cpus() {
     let switches: Vec<_> = kernel("sched_switch")
         .map(|event| {
             let fields = &event["fields"];
-            assert_eq!(number(event, "cpu"), 1);
-            let pair = (number(fields, "prev_pid"), number(fields, "next_pid"));
-            (number(event, "ns"), pair, number(fields, "prev_state"))
+            assert_eq!(integer(event, "cpu"), 1);
+            let pair = (integer(fields, "prev_pid"), integer(fields, "next_pid"));
+            (integer(event, "ns"), pair, integer(fields, "prev_state"))
         })
         .collect();
     let read: Vec<_> = log
@@ -181,7 +181,7 @@ fn perfetto_has_the_switches_of_the_cpus() {
         .map(|event| {
             let is_out = text(event, "type") == "linux_trace_switch_out";
             let (pair, state) = if is_out { ((7, 901), 1) } else { ((901, 7), 0) };
-            (number(event, "ns"), pair, state)
+            (integer(event, "ns"), pair, state)
         })
         .collect();
     assert_eq!(read.len() as u64, 2 * ROUNDS);
@@ -195,7 +195,7 @@ fn perfetto_has_the_switches_of_the_cpus() {
 }
 
 #[test]
-fn perfetto_tells_what_was_lost() {
+fn perfetto_reports_what_was_lost() {
     let log = Log::make(12_345).unwrap();
     let file = log.export("perfetto", &[]).unwrap();
     let decoded = tools::python("perfetto_events.py", &file).unwrap();
@@ -287,7 +287,7 @@ fn chrome_traces_are_json_with_every_event() {
             if let Some(address) = event.get("prog_address").and_then(Value::as_u64) {
                 arguments["prog_address"] = format!("{address:#x}").into();
             }
-            (number(&event, "ns"), name, arguments)
+            (integer(&event, "ns"), name, arguments)
         })
         .collect();
     assert_eq!(seen.len(), read.len());
@@ -370,21 +370,21 @@ fn a_part_of_a_log_is_the_same_part_in_every_format() {
 fn info_counts_what_read_shows() {
     let log = Log::make(12).unwrap();
     let output = log.run("info", &["--json"]).unwrap();
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let info: Value = serde_json::from_slice(&output.stdout).unwrap();
     let read = log.run("read", &["--format", "json"]).unwrap();
     let read = String::from_utf8(read.stdout).unwrap();
     let summary: Value = serde_json::from_str(read.lines().last().unwrap()).unwrap();
 
     assert_eq!(output.status.code(), Some(1), "events were lost");
-    assert_eq!(told["event_count"], log.written);
-    assert_eq!(told["events"], summary["summary"]["events"]);
-    assert_eq!(told["lost"], summary["summary"]["lost"]);
-    assert_eq!(told["lost"]["late"], 12);
-    assert_eq!(told["attributes"]["name"], "made \"up\"");
-    assert_eq!(told["clock"]["monotonic_ns"], START_NS);
-    assert_eq!(told["completed"], true);
-    assert_eq!(told["bytes"], std::fs::metadata(log.path()).unwrap().len());
-    let threads = told["threads"].as_array().unwrap();
+    assert_eq!(info["event_count"], log.written);
+    assert_eq!(info["events"], summary["summary"]["events"]);
+    assert_eq!(info["lost"], summary["summary"]["lost"]);
+    assert_eq!(info["lost"]["late"], 12);
+    assert_eq!(info["attributes"]["name"], "made \"up\"");
+    assert_eq!(info["clock"]["monotonic_ns"], START_NS);
+    assert_eq!(info["completed"], true);
+    assert_eq!(info["bytes"], std::fs::metadata(log.path()).unwrap().len());
+    let threads = info["threads"].as_array().unwrap();
     let of_threads: u64 = threads
         .iter()
         .map(|thread| thread["events"].as_u64().unwrap())

@@ -7,7 +7,7 @@ use std::process::Command;
 use tests::dist;
 use tests::event::Event;
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
 
 /// Runs `program` with `argument` while it is traced; returns what it said and its events.
@@ -26,8 +26,8 @@ fn run(program: &str, argument: &str, events: &str) -> anyhow::Result<(Vec<Strin
 }
 
 fn region(said: &[String], word: &str) -> Range<i64> {
-    let ends = numbers_after(said, word).expect("addresses");
-    let end = |place| i64::try_from(ends[0][place]).expect("an address of a program");
+    let ends = values_after(said, word).expect("addresses");
+    let end = |index: usize| i64::try_from(ends[0][index]).expect("an address of a program");
     end(0)..end(1)
 }
 
@@ -36,7 +36,7 @@ fn pages(events: &[Event], name: &str, region: &Range<i64>) -> BTreeSet<i64> {
     events
         .iter()
         .filter(|event| event.is_system(name))
-        .filter_map(|event| event.number("address"))
+        .filter_map(|event| event.integer("address"))
         .filter(|address| region.contains(address))
         .map(|address| address / 4096)
         .collect()
@@ -59,18 +59,18 @@ fn every_first_touch_is_a_fault_and_the_kernel_counted_as_many() {
     assert_eq!(pages(&events, "fault_user", &filled).len(), 0);
 
     let is_ours = |event: &&Event| {
-        let address = event.number("address");
+        let address = event.integer("address");
         address.is_some_and(|at| touched.contains(&at) || filled.contains(&at))
     };
     let ours: Vec<_> = events.iter().filter(is_ours).collect();
     for event in &ours {
-        assert_eq!(event.number("write"), Some(1), "{}", event.line);
-        assert_eq!(event.number("fetch"), Some(0), "{}", event.line);
+        assert_eq!(event.integer("write"), Some(1), "{}", event.line);
+        assert_eq!(event.integer("fetch"), Some(0), "{}", event.line);
         assert!(event.prog_address.is_some(), "{}", event.line);
     }
     // The kernel may do one twice, when another CPU changes the tables meanwhile; and it counts
     // the few others of the program's.
-    let counted = usize::try_from(numbers_after(&said, "faults").unwrap()[0][0]).unwrap();
+    let counted = usize::try_from(values_after(&said, "faults").unwrap()[0][0]).unwrap();
     assert!(counted >= 2 * PAGES, "{counted}");
     assert!(
         ours.len().abs_diff(counted) < PAGES / 100,
@@ -87,9 +87,9 @@ fn every_move_to_another_cpu_that_the_kernel_counted_is_there() {
         return;
     }
     let (said, events) = run("migrations", &ROUNDS.to_string(), "migrate").unwrap();
-    let cpus = numbers_after(&said, "cpus").unwrap()[0][0];
+    let cpus = values_after(&said, "cpus").unwrap()[0][0];
     assert!(cpus >= 2, "one CPU is too few for this test");
-    let counted = usize::try_from(numbers_after(&said, "moved").unwrap()[0][0]).unwrap();
+    let counted = usize::try_from(values_after(&said, "moved").unwrap()[0][0]).unwrap();
     assert!(counted >= ROUNDS - 1, "{counted}");
 
     let moves: Vec<_> = events.iter().filter(|e| e.is_system("migrate")).collect();
@@ -100,10 +100,10 @@ fn every_move_to_another_cpu_that_the_kernel_counted_is_there() {
         moves.len()
     );
     for pair in moves.windows(2) {
-        assert_ne!(pair[0].number("from_cpu"), pair[0].number("to_cpu"));
+        assert_ne!(pair[0].integer("from_cpu"), pair[0].integer("to_cpu"));
         assert_eq!(
-            pair[0].number("to_cpu"),
-            pair[1].number("from_cpu"),
+            pair[0].integer("to_cpu"),
+            pair[1].integer("from_cpu"),
             "{}",
             pair[1].line
         );

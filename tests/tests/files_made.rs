@@ -45,7 +45,7 @@ fn what_a_killed_export_leaves_is_gone_at_once_or_with_the_next() {
         let left = names(folder.path());
         let is_folder = to == "ctf";
         assert_eq!(left.len(), usize::from(is_folder), "{to}: {left:?}");
-        // Not under the name that stands for the whole.
+        // Not under the name of a whole one.
         assert!(!out.exists());
 
         let path = out.to_str().unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tests::event::Event;
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
 use tests::{bpf, dist, wait_until};
 
@@ -21,8 +21,8 @@ const MORE_KIB: u64 = 8 * 1024;
 fn resident(pid: i32) -> anyhow::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let number = line.and_then(|line| line.split_whitespace().next());
-    Ok(number.context("no VmRSS")?.parse()?)
+    let kib = line.and_then(|line| line.split_whitespace().next());
+    Ok(kib.context("no VmRSS")?.parse()?)
 }
 
 struct Run {
@@ -37,8 +37,8 @@ struct Run {
 fn run() -> anyhow::Result<Run> {
     let folder = tempfile::tempdir()?;
     let program = dist::compile("bomb", folder.path())?;
-    for number in 0..10 {
-        fs::hard_link(&program, folder.path().join(format!("bomb-{number}")))?;
+    for digit in 0..10 {
+        fs::hard_link(&program, folder.path().join(format!("bomb-{digit}")))?;
     }
     let mut command = Command::new(program);
     let (mut target, _) = Target::start(command.arg(COUNT.to_string()).arg(folder.path()))?;
@@ -54,7 +54,7 @@ fn run() -> anyhow::Result<Run> {
     target.wait_for("quarter")?;
     let quarter = resident(tracer.pid())?;
     let said = target.wait_until_done()?;
-    assert_eq!(numbers_after(&said, "ended")?, [[u64::try_from(COUNT)?]]);
+    assert_eq!(values_after(&said, "ended")?, [[u64::try_from(COUNT)?]]);
     // What it has not printed yet takes memory too.
     let mut all = resident(tracer.pid())?;
     let _ = wait_until("the memory back", Duration::from_secs(10), || {
@@ -94,7 +94,7 @@ fn of_twenty_thousand_short_lived_processes_each_is_there_and_none_is_left() {
     let run = run().unwrap();
     let of = |name: &'static str| run.events.iter().filter(move |e| e.is_system(name));
 
-    // In order: a number may be used again once its process has ended.
+    // In order: a pid may be used again once its process has ended.
     let mut alive: BTreeMap<i32, Option<String>> = BTreeMap::new();
     let mut ended = 0;
     for event in &run.events {
@@ -107,7 +107,7 @@ fn of_twenty_thousand_short_lived_processes_each_is_there_and_none_is_left() {
                 (event.pid, event.word("child_comm")),
                 (run.pid, Some("bomb"))
             );
-            let child = i32::try_from(event.number("child_pid").unwrap()).unwrap();
+            let child = i32::try_from(event.integer("child_pid").unwrap()).unwrap();
             assert_eq!(alive.insert(child, None), None, "{}", event.line);
         } else if event.is_system("exec") {
             let name = event.word("comm").unwrap().to_owned();
@@ -115,10 +115,10 @@ fn of_twenty_thousand_short_lived_processes_each_is_there_and_none_is_left() {
             let before = alive.insert(event.pid, Some(name));
             assert_eq!(before, Some(None), "{}", event.line);
         } else if event.is_system("exit") && event.pid != run.pid {
-            // It ends under the name that its exec gave it, with the status that it was told.
+            // It ends under the name that its exec gave it, with the status that it was given.
             let name = alive.remove(&event.pid).flatten().unwrap();
             assert_eq!(comm(event), name);
-            let digit = event.number("status").unwrap() % 10;
+            let digit = event.integer("status").unwrap() % 10;
             assert_eq!(name, format!("bomb-{digit}"), "{}", event.line);
             ended += 1;
         }

@@ -89,7 +89,7 @@ fn a_program_that_does_not_ask_sees_what_it_saw_elsewhere() {
 }
 
 #[test]
-fn without_an_agent_the_program_is_told_what_to_do() {
+fn without_an_agent_the_program_is_shown_what_to_do() {
     let (_folder, program) = program().unwrap();
     let output = run(&program, &[], true, None).unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);

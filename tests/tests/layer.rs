@@ -38,7 +38,7 @@ fn spans_and_events_come_back_as_user_events() {
     stream.set_filter(&start, Filtering::Set);
     stream.start();
 
-    let span = debug_span!("request", number = 7, answer = tracing::field::Empty);
+    let span = debug_span!("request", count = 7, answer = tracing::field::Empty);
     let inside = span.enter();
     info!(name: "checkpoint", bytes = 12, path = "/a b");
     let line = line!() + 1;
@@ -51,18 +51,18 @@ fn spans_and_events_come_back_as_user_events() {
     early.in_scope(|| {});
 
     let found = read(&mut stream);
-    let number = |name: &str| {
+    let span_id = |name: &str| {
         let (_, data) = found.iter().find(|(found, _)| found == name).unwrap();
         let span = data.split_once("span=").unwrap().1;
         span.split(' ').next().unwrap().to_owned()
     };
-    let (request, early) = (number("enter request"), number("enter early"));
+    let (request, early) = (span_id("enter request"), span_id("enter early"));
     assert_ne!(request, early);
-    let cut = "x".repeat(512 - "level=TRACE text=…".len());
+    let text = "x".repeat(512 - "level=TRACE text=…".len());
     let expected = [
         (
             "enter request",
-            format!("level=DEBUG span={request} number=7"),
+            format!("level=DEBUG span={request} count=7"),
         ),
         (
             "checkpoint",
@@ -74,10 +74,10 @@ fn spans_and_events_come_back_as_user_events() {
         ),
         (
             "exit request",
-            format!("level=DEBUG span={request} number=7 answer=yes"),
+            format!("level=DEBUG span={request} count=7 answer=yes"),
         ),
-        // A number stands for what its name has beyond the limit.
-        (&*found[4].0, format!("level=TRACE text={cut}…")),
+        // A name beyond the limit is shortened, and still unique.
+        (&*found[4].0, format!("level=TRACE text={text}…")),
         (
             "enter early",
             format!("level=DEBUG span={early} since=before the stream"),
@@ -96,7 +96,7 @@ fn spans_and_events_come_back_as_user_events() {
     );
     assert_eq!(found[4].0.len(), 64);
 
-    // A callsite that many threads meet at once has one type.
+    // A callsite that many threads reach at once has one type.
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| info!(name: "all at once", "x"));
@@ -123,7 +123,7 @@ fn targets_that_differ_beyond_the_longest_name(stream: &mut Stream) {
 macro_rules! spans {
     ($($name:ident)*) => {$( spans!(@ten $name 0 1 2 3 4 5 6 7 8 9); )*};
     (@ten $name:ident $($digit:literal)*) => {$(
-        info_span!(concat!(stringify!($name), "-", $digit), number = $digit).in_scope(|| {});
+        info_span!(concat!(stringify!($name), "-", $digit), count = $digit).in_scope(|| {});
     )*};
 }
 
@@ -143,5 +143,5 @@ fn callsites_beyond_the_most_types(stream: &mut Stream) {
         last.1.starts_with("name=exit f9-9 level=INFO span="),
         "{last:?}"
     );
-    assert!(last.1.ends_with("number=9"), "{last:?}");
+    assert!(last.1.ends_with("count=9"), "{last:?}");
 }

@@ -6,16 +6,16 @@ use std::process::Command;
 use std::time::Duration;
 
 use tests::mount::Mount;
-use tests::numbered_log::{Found, read};
 use tests::processes::switches_at_rest;
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::sequence_log::{Found, read};
+use tests::target::{Target, values_after};
 use tests::tracer::{Trace, Tracer};
 use tests::{dist, log_reader, tools, wait_until};
 use tracer_engine::Inheritance;
 use tracer_log::LogReader;
 
-/// What `flood.c` calls its numbered events.
+/// What `flood.c` calls its events with sequence numbers.
 const FLOOD: &str = "flood";
 
 struct Scene {
@@ -80,7 +80,7 @@ impl Scene {
     fn work(&mut self) -> anyhow::Result<Vec<u64>> {
         self.target.go()?;
         let said = self.target.wait_until_done()?;
-        Ok(numbers_after(&said, "sent")?
+        Ok(values_after(&said, "sent")?
             .iter()
             .map(|pair| pair[1])
             .collect())
@@ -90,9 +90,9 @@ impl Scene {
 #[test]
 fn a_log_has_every_event_once_and_in_order() {
     let mut scene = Scene::new("400000", "1").unwrap();
-    // Room for all, so that nothing is lost however late the tracer gets a processor.
-    let room = ["--thread-ring-size", "64M", "--stream-size", "128M"];
-    let tracer = scene.attach(&room).unwrap();
+    // Large enough for all, so that nothing is lost however late the tracer gets a processor.
+    let sizes = ["--thread-ring-size", "64M", "--stream-size", "128M"];
+    let tracer = scene.attach(&sizes).unwrap();
     let logged = scene.finish(tracer).unwrap();
 
     assert_eq!(logged.sent.iter().sum::<u64>(), 400_000);
@@ -129,19 +129,19 @@ fn a_log_that_loops_never_grows_beyond_its_size_and_has_the_newest() {
 
     assert!(watcher.join().unwrap() <= SIZE + BESIDE);
     assert!(logged.length <= SIZE + BESIDE);
-    let mut kept = 0;
+    let mut retained = 0;
     for (thread, sent) in (0..).zip(&logged.sent) {
         let (first, last) = logged.found.range(thread).unwrap();
         assert!(first > 0 && last == sent - 1, "{first} to {last} of {sent}");
-        kept += last - first + 1;
+        retained += last - first + 1;
     }
     assert!(
-        kept > 5000,
-        "of 256 KiB little more than 16 bytes of data and 12 of header an event: {kept}"
+        retained > 5000,
+        "of 256 KiB little more than 16 bytes of data and 12 of header an event: {retained}"
     );
     let sent: u64 = logged.sent.iter().sum();
     let others = u64::try_from(logged.found.others.len()).unwrap();
-    assert!(logged.found.lost_in_log >= sent - kept - others);
+    assert!(logged.found.lost_in_log >= sent - retained - others);
     assert!(logged.found.status.unwrap().is_log_full);
     // What gives way to newer events does so because it was asked for.
     assert_eq!(
@@ -183,10 +183,10 @@ fn a_log_can_be_continued() {
         tracer.stop().unwrap();
     }
     let found = read(&log, FLOOD).unwrap();
-    let numbers = &found.numbers[&0];
+    let sequences = &found.sequences[&0];
     // Both from the first to the last, one after the other, and of one type.
     let once: Vec<u64> = (0..500).collect();
-    assert_eq!(*numbers, [&once[..], &once[..]].concat());
+    assert_eq!(*sequences, [&once[..], &once[..]].concat());
 }
 
 #[test]
@@ -253,8 +253,8 @@ fn everybody_reads_the_same_dates() {
 }
 
 #[test]
-fn a_log_tells_whether_children_were_traced() {
-    let told = |options: &[&str]| {
+fn a_log_says_whether_children_were_traced() {
+    let inheritance = |options: &[&str]| {
         let mut scene = Scene::new("100", "1").unwrap();
         let tracer = scene.attach(options).unwrap();
         tracer.stop().unwrap();
@@ -263,8 +263,8 @@ fn a_log_tells_whether_children_were_traced() {
         log.header().attributes.inheritance()
     };
 
-    assert_eq!(told(&[]), Inheritance::Inherited);
-    assert_eq!(told(&["--no-inherit"]), Inheritance::CloseForChild);
+    assert_eq!(inheritance(&[]), Inheritance::Inherited);
+    assert_eq!(inheritance(&["--no-inherit"]), Inheritance::CloseForChild);
 }
 
 #[test]
@@ -289,13 +289,13 @@ fn a_flight_recorder_has_the_last_events_when_it_is_asked_and_at_the_end() {
     let logged = scene.finish(tracer).unwrap();
 
     let found = &logged.found;
-    let mut kept = 0;
+    let mut retained = 0;
     for (thread, sent) in (0..).zip(&logged.sent) {
         let (first, last) = found.range(thread).unwrap();
         assert!(first > 0 && last == sent - 1, "{first} to {last} of {sent}");
-        kept += last - first + 1;
+        retained += last - first + 1;
     }
-    assert!(kept > 100 && kept < 1000, "{kept}");
+    assert!(retained > 100 && retained < 1000, "{retained}");
     assert!(
         found
             .others
@@ -333,8 +333,8 @@ fn a_full_file_system_costs_events_that_are_counted_and_nothing_else() {
     let log = small.path().join("log");
     let mut scene = Scene::new("100000", "1").unwrap();
     // What is missing is missing in the file, however late the tracer gets a processor.
-    let room = ["--thread-ring-size", "64M"];
-    let tracer = scene.attach_to(&log, &room).unwrap();
+    let sizes = ["--thread-ring-size", "64M"];
+    let tracer = scene.attach_to(&log, &sizes).unwrap();
     let sent = scene.work().unwrap();
     let trace = tracer.stop().unwrap();
     let found = read(&log, FLOOD).unwrap();
@@ -345,14 +345,14 @@ fn a_full_file_system_costs_events_that_are_counted_and_nothing_else() {
         trace.stderr
     );
     assert_eq!(trace.status.code(), Some(1), "{}", trace.stderr);
-    let mut kept = 0;
+    let mut retained = 0;
     for (thread, sent) in (0..).zip(&sent) {
         let (first, last) = found.range(thread).unwrap();
         assert!(first == 0 && last < sent - 1, "{first} to {last} of {sent}");
-        kept += last + 1;
+        retained += last + 1;
     }
     let unwritten = trace.summary().unwrap().unwritten;
-    let missing = sent.iter().sum::<u64>() - kept;
+    let missing = sent.iter().sum::<u64>() - retained;
     assert!(
         unwritten >= missing && unwritten <= missing + 1000,
         "{unwritten} of {missing}"
@@ -368,7 +368,7 @@ fn the_kernels_events_in_a_log_are_as_many_as_the_kernel_counted() {
     let folder = tempfile::tempdir().unwrap();
     let program = dist::compile("switches", folder.path()).unwrap();
     let (mut target, said) = Target::start(Command::new(program).args(["300", "200"])).unwrap();
-    let threads = numbers_after(&said, "thread").unwrap().concat();
+    let threads = values_after(&said, "thread").unwrap().concat();
     let threads: Vec<i32> = threads
         .iter()
         .map(|tid| i32::try_from(*tid).unwrap())

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use tests::cgroup::Cgroup;
 use tests::event::Event;
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::tracer::{Trace, Tracer};
 use tests::{dist, monotonic_ns};
 
@@ -45,9 +45,9 @@ fn kernel_counts(file: &str) -> anyhow::Result<Counts> {
         .split_whitespace()
         .count();
     let row = |line: &str| {
-        let (name, numbers) = line.split_once(':')?;
-        let numbers = numbers.split_whitespace().take(cpus);
-        let sum = numbers.map_while(|number| number.parse::<u64>().ok()).sum();
+        let (name, counts) = line.split_once(':')?;
+        let counts = counts.split_whitespace().take(cpus);
+        let sum = counts.map_while(|count| count.parse::<u64>().ok()).sum();
         Some((name.trim().to_owned(), sum))
     };
     Ok(text.lines().skip(1).filter_map(row).collect())
@@ -128,14 +128,14 @@ fn interrupts_are_as_many_as_the_kernel_counted() {
         return;
     }
     let (events, mut counts) = bracketed("irq", "/proc/interrupts").unwrap();
-    // Those of the processor itself have no number, and no handler of a device.
+    // Those of the processor itself have no IRQ, and no handler of a device.
     for counts in &mut counts {
         counts.retain(|name, _| name.parse::<u32>().is_ok());
     }
     let mut seen = Counts::new();
     for event in events.iter().filter(|event| event.is_system("irq_enter")) {
         *seen
-            .entry(event.number("irq").unwrap().to_string())
+            .entry(event.integer("irq").unwrap().to_string())
             .or_default() += 1;
         assert!(!event.word("name").unwrap().is_empty(), "{}", event.line);
     }
@@ -149,13 +149,13 @@ fn assert_pairs(events: &[Event], begin: &str, end: &str, what: &str) {
     for event in events {
         let cpu = event.cpu.expect("a CPU");
         if event.is_system(begin) {
-            let before = open.insert(cpu, event.number(what));
+            let before = open.insert(cpu, event.integer(what));
             assert_eq!(before.flatten(), None, "{}", event.line);
         } else if event.is_system(end) {
             let begun = open.insert(cpu, None).flatten();
             // The very first one may have begun before the trace.
             assert!(
-                begun.is_none() || begun == event.number(what),
+                begun.is_none() || begun == event.integer(what),
                 "{}",
                 event.line
             );
@@ -205,7 +205,7 @@ fn cpus_idle_as_long_as_the_kernel_says() {
     tracer
         .wait_for(|event| event.is_system("idle_exit"))
         .unwrap();
-    // Of a period that lasts from before the trace or beyond its end only one side would be told.
+    // Of a period that lasts from before the trace or beyond its end only one side would be recorded.
     wake_all_cpus().unwrap();
     let (start, before) = (monotonic_ns(), idle_seconds().unwrap());
     std::thread::sleep(std::time::Duration::from_secs(3));
@@ -268,14 +268,14 @@ fn a_process_that_takes_too_much_memory_is_seen_to_be_chosen_and_killed() {
     assert_eq!(u64::try_from(kills.len()).unwrap(), group.kills().unwrap());
     let hog = kills.last().unwrap();
     assert_eq!(
-        (hog.word("comm"), hog.number("uid")),
+        (hog.word("comm"), hog.integer("uid")),
         (Some("hog"), Some(0))
     );
     let end = events
         .iter()
         .find(|e| e.is_system("exit") && e.pid == hog.pid)
         .unwrap();
-    assert_eq!(end.number("signal"), Some(libc::SIGKILL.into()));
+    assert_eq!(end.integer("signal"), Some(libc::SIGKILL.into()));
     assert!(end.ns > hog.ns);
 }
 
@@ -308,7 +308,7 @@ fn requests_to_the_disk_are_as_many_bytes_as_the_kernel_counted_for_the_process(
     }
     let (pid, trace, said) = direct(64).unwrap();
     assert_eq!(trace.summary().unwrap().all_lost(), 0);
-    let counted = numbers_after(&said, "read").unwrap()[0][0];
+    let counted = values_after(&said, "read").unwrap()[0][0];
     assert_eq!(counted, 64 * 64 * 1024, "not from a disk");
 
     let events = trace.events().unwrap();
@@ -316,23 +316,26 @@ fn requests_to_the_disk_are_as_many_bytes_as_the_kernel_counted_for_the_process(
         let events = events.iter();
         events.filter(move |e| e.is_system(name) && e.word("operation") == Some("read"))
     };
-    let bytes = |name| -> i64 { reads(name).filter_map(|e| e.number("bytes")).sum() };
+    let bytes = |name| -> i64 { reads(name).filter_map(|e| e.integer("bytes")).sum() };
     let counted = i64::try_from(counted).unwrap();
     assert_eq!(bytes("block_issue"), counted);
     // While some threads have the CPU, a kernel may run no program at the end of a request; that is counted.
     let missing = reads("block_issue").count() - reads("block_complete").count();
-    let untold = trace.summary().unwrap().lost["kernel_not_told"];
-    assert!(missing as u64 <= untold, "{missing} ends of {untold}");
+    let unreported = trace.summary().unwrap().lost["kernel_not_told"];
+    assert!(
+        missing as u64 <= unreported,
+        "{missing} ends of {unreported}"
+    );
     assert!(missing > 0 || bytes("block_complete") == counted);
     for event in reads("block_complete") {
         assert_eq!(
-            (event.pid, event.number("status")),
+            (event.pid, event.integer("status")),
             (pid, Some(0)),
             "{}",
             event.line
         );
         let is_its_issue = |issue: &&Event| {
-            issue.number("sector") == event.number("sector") && issue.ns < event.ns
+            issue.integer("sector") == event.integer("sector") && issue.ns < event.ns
         };
         assert!(
             reads("block_issue").any(|issue| is_its_issue(&issue)),

@@ -17,7 +17,7 @@ const CALLS: &str = "umask,openat,fchmod,chmod,fchmodat,creat,mkdir,mkdirat";
 /// A call and the permissions that it was given, or that it returned.
 type Modes = Vec<(String, String)>;
 
-/// Whether it is a number in octal.
+/// Whether it is an octal integer.
 fn is_octal(word: &str) -> bool {
     word.len() > 1 && word.starts_with('0') && word.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -72,7 +72,7 @@ fn traced(program: &Path, folder: &Path) -> Log {
     .unwrap()
 }
 
-/// What the data of events tell: their arguments by name, or their result.
+/// What the data of events show: their arguments by name, or their result.
 fn of_data(data: &Value) -> Modes {
     let name = text(data, "name");
     let arguments = &data["arguments"];

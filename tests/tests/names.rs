@@ -55,9 +55,9 @@ fn user_events(lines: &str) -> Vec<Value> {
 /// Whether an event has the name of its thread (`is_exact`), or at least of its process.
 fn is_named(event: &Value, is_exact: bool) -> bool {
     let own = text(&event["data"], "text");
-    let number: usize = own.trim_start_matches('w').parse().unwrap();
+    let index: usize = own.trim_start_matches('w').parse().unwrap();
     let comm = text(event, "comm");
-    if number % 2 == 1 && is_exact {
+    if index % 2 == 1 && is_exact {
         comm == own
     } else {
         comm == "short_threads" || comm == own

@@ -11,14 +11,14 @@ use std::time::Duration;
 use tests::cgroup::Cgroup;
 use tests::dist;
 use tests::event::Event;
-use tests::namespace::{Numbered, beyond, contradictions, is_mark_of_loss, shell};
+use tests::namespace::{OwnIds, beyond, contradictions, is_mark_of_loss, shell};
 use tests::rights::missing_right;
 use tests::tracer::{Trace, Tracer};
 
 const EVENTS: &str = "user,fork,thread_create,exec,exit,thread_exit,switch,signal,wakeup";
 
 /// A trace in which the program does its work once `is_begun` says that it is traced.
-fn trace_of(program: &Numbered, command: &mut Command, is_begun: impl Fn(&Event) -> bool) -> Trace {
+fn trace_of(program: &OwnIds, command: &mut Command, is_begun: impl Fn(&Event) -> bool) -> Trace {
     let mut tracer = Tracer::start_command(command).unwrap();
     tracer.wait_for(is_begun).unwrap();
     program.go().unwrap();
@@ -26,10 +26,10 @@ fn trace_of(program: &Numbered, command: &mut Command, is_begun: impl Fn(&Event)
 }
 
 /// All that the trace has to say of `program` is what it says of itself, and all is there.
-fn is_true(trace: &Trace, program: &Numbered) {
+fn is_true(trace: &Trace, program: &OwnIds) {
     assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
     assert_eq!(trace.summary().unwrap().all_lost(), 0, "{}", trace.stderr);
-    let said = program.numbers().unwrap();
+    let said = program.ids().unwrap();
     assert_eq!(said.len(), 4, "{said:?}");
     let events = trace.events().unwrap();
     let wrong = contradictions(&events, &said);
@@ -40,22 +40,22 @@ fn is_true(trace: &Trace, program: &Numbered) {
     );
 }
 
-/// The last number that a namespace had given when all was done.
-fn last_number(folder: &Path) -> i32 {
+/// The last pid that a namespace had given when all was done.
+fn last_pid(folder: &Path) -> i32 {
     let last = fs::read_to_string(folder.join("last")).unwrap();
     last.trim().parse().unwrap()
 }
 
 #[test]
 #[ignore = "loads eBPF"]
-fn attach_takes_and_tells_numbers_of_its_own_namespace() {
+fn attach_takes_and_shows_pids_of_its_own_namespace() {
     if missing_right().is_some() {
         return;
     }
     let tracer = dist::tracer_user().unwrap();
     for depth in 1..=3 {
         let folder = tempfile::tempdir().unwrap();
-        let program = Numbered::compile(folder.path()).unwrap();
+        let program = OwnIds::compile(folder.path()).unwrap();
         let script = format!(
             "\"$0\" \"$1\" & \"$2\" attach --format json --events {EVENTS} $!; status=$?; \
              sh -c 'echo $$' >\"$3\"; exit $status"
@@ -67,23 +67,20 @@ fn attach_takes_and_tells_numbers_of_its_own_namespace() {
         let trace = trace_of(&program, &mut command, |event| event.is_system("switch_in"));
 
         is_true(&trace, &program);
-        let strange = beyond(&trace.events().unwrap(), last_number(folder.path()));
-        assert!(
-            strange.is_empty(),
-            "no number of the namespace: {strange:#?}"
-        );
+        let strange = beyond(&trace.events().unwrap(), last_pid(folder.path()));
+        assert!(strange.is_empty(), "no pid of the namespace: {strange:#?}");
     }
 }
 
 #[test]
 #[ignore = "loads eBPF"]
-fn a_command_that_is_run_in_a_namespace_is_told_by_its_numbers_there() {
+fn a_command_that_is_run_in_a_namespace_is_shown_by_its_pids_there() {
     if missing_right().is_some() {
         return;
     }
     let tracer = dist::tracer_user().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let program = Numbered::compile(folder.path()).unwrap();
+    let program = OwnIds::compile(folder.path()).unwrap();
     let script = format!("\"$2\" run -o - --format json --events {EVENTS} -- \"$0\" \"$1\"");
     let arguments = [&program.program, &program.said, &tracer].map(|path| path.as_path());
     let mut command = shell(2, &script, &arguments);
@@ -99,9 +96,9 @@ fn a_name_and_everything_are_those_of_the_namespace() {
         return;
     }
     let tracer = dist::tracer_user().unwrap();
-    for choice in ["--comm numbered", "--all"] {
+    for choice in ["--comm own_ids", "--all"] {
         let folder = tempfile::tempdir().unwrap();
-        let program = Numbered::compile(folder.path()).unwrap();
+        let program = OwnIds::compile(folder.path()).unwrap();
         // One of the same name is outside.
         let mut outside = Command::new(&program.program)
             .arg(folder.path().join("outside"))
@@ -123,16 +120,16 @@ fn a_name_and_everything_are_those_of_the_namespace() {
         outside.kill().unwrap();
         outside.wait().unwrap();
 
-        let said = program.numbers().unwrap();
+        let said = program.ids().unwrap();
         let events = trace.events().unwrap();
-        let of_program = |event: &Event| said.values().any(|numbers| numbers.0 == event.pid);
+        let of_program = |event: &Event| said.values().any(|ids| ids.0 == event.pid);
         let (own, others): (Vec<_>, Vec<_>) = events.into_iter().partition(of_program);
         let wrong = contradictions(&own, &said);
         assert!(wrong.is_empty(), "{choice}: {wrong:#?}");
         if choice.starts_with("--comm") {
             assert!(others.is_empty(), "{others:#?}");
         } else {
-            let last = last_number(folder.path());
+            let last = last_pid(folder.path());
             let is_of_namespace = |event: &Event| (1..=last).contains(&event.pid);
             let strange = others.iter().find(|event| !is_of_namespace(event));
             assert!(strange.is_none(), "{strange:#?}");
@@ -156,8 +153,8 @@ fn what_is_started_from_outside_in_the_namespace_is_part_of_everything() {
     let children = format!("/proc/{0}/task/{0}/children", trace.pid());
     let first = tests::wait_until("the namespace", Duration::from_secs(30), || {
         let pid = fs::read_to_string(&children)?.trim().parse::<u32>().ok();
-        let is_told = fs::read_to_string(&inner).is_ok_and(|told| told.starts_with("pid:"));
-        Ok(pid.filter(|_| is_told))
+        let is_written = fs::read_to_string(&inner).is_ok_and(|said| said.starts_with("pid:"));
+        Ok(pid.filter(|_| is_written))
     })
     .unwrap();
     // As `docker exec` does it, until one has come after the beginning.
@@ -177,7 +174,7 @@ fn what_is_started_from_outside_in_the_namespace_is_part_of_everything() {
     let of_it: Vec<_> = events.iter().filter(|event| event.pid == said).collect();
     assert!(of_it.iter().any(|e| e.is_system("exec")), "{of_it:#?}");
     assert!(
-        of_it.iter().any(|e| e.number("status") == Some(3)),
+        of_it.iter().any(|e| e.integer("status") == Some(3)),
         "{of_it:#?}"
     );
 }
@@ -194,15 +191,15 @@ fn trace_has(trace: &mut Tracer, is_it: impl Fn(&Event) -> bool) -> bool {
     false
 }
 
-fn signal(pid: u32, number: i32) {
-    // SAFETY: `kill` takes numbers only.
-    let result = unsafe { libc::kill(pid.cast_signed(), number) };
+fn signal(pid: u32, signal: i32) {
+    // SAFETY: `kill` takes integers only.
+    let result = unsafe { libc::kill(pid.cast_signed(), signal) };
     assert_eq!(result, 0, "the process is gone");
 }
 
 #[test]
 #[ignore = "loads eBPF"]
-fn of_a_control_group_only_what_has_a_number_in_the_namespace_is_told() {
+fn of_a_control_group_only_what_has_a_pid_in_the_namespace_is_shown() {
     if missing_right().is_some() {
         return;
     }
@@ -244,9 +241,9 @@ fn of_a_control_group_only_what_has_a_number_in_the_namespace_is_told() {
     assert!(events.iter().all(|event| event.pid != 0));
 }
 
-/// Our number of the process that calls itself `inside` in a namespace below this one, and runs
+/// Our pid of the process that calls itself `inside` in a namespace below this one, and runs
 /// `program`.
-fn number_of(program: &Path) -> i32 {
+fn pid_of(program: &Path) -> i32 {
     tests::wait_until("the program", Duration::from_secs(30), || {
         let mut found = None;
         for entry in fs::read_dir("/proc")? {
@@ -262,30 +259,30 @@ fn number_of(program: &Path) -> i32 {
     .unwrap()
 }
 
-/// By what numbers an event says that its thread knows itself.
+/// The pid and tid of an event's thread in its own pid namespace.
 fn inside(event: &Event) -> (i32, i32) {
     let line: serde_json::Value = serde_json::from_str(&event.line).unwrap();
-    let number = |name: &str| {
-        let number = line.get(name).and_then(serde_json::Value::as_i64);
-        number.map_or(0, |number| i32::try_from(number).unwrap())
+    let id = |name: &str| {
+        let id = line.get(name).and_then(serde_json::Value::as_i64);
+        id.map_or(0, |id| i32::try_from(id).unwrap())
     };
-    (number("ns_pid"), number("ns_tid"))
+    (id("ns_pid"), id("ns_tid"))
 }
 
 #[test]
 #[ignore = "loads eBPF"]
-fn user_events_of_a_namespace_below_carry_the_numbers_of_the_kernels_events() {
+fn user_events_of_a_namespace_below_carry_the_pids_of_the_kernels_events() {
     if missing_right().is_some() {
         return;
     }
     for (depth, options) in [(1, &[][..]), (2, &[]), (1, &["--no-system"])] {
         let folder = tempfile::tempdir().unwrap();
-        let program = Numbered::compile(folder.path()).unwrap();
+        let program = OwnIds::compile(folder.path()).unwrap();
         let arguments = [program.program.as_path(), &program.said];
         let mut shell = shell(depth, "\"$0\" \"$1\" & wait", &arguments)
             .spawn()
             .unwrap();
-        let main = number_of(&program.program);
+        let main = pid_of(&program.program);
         let events = if options.is_empty() { EVENTS } else { "user" };
         let options: Vec<&str> = ["--events", events]
             .iter()
@@ -299,26 +296,26 @@ fn user_events_of_a_namespace_below_carry_the_numbers_of_the_kernels_events() {
         shell.wait().unwrap();
 
         assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
-        let said = program.numbers().unwrap();
+        let said = program.ids().unwrap();
         let events = trace.events().unwrap();
         let mut ours = BTreeMap::new();
-        for (word, numbers) in &said {
+        for (word, ids) in &said {
             let is_it = |e: &&Event| e.is_user("here") && e.text() == Some(word);
             let event = events.iter().find(is_it).unwrap();
             if options.contains(&"--no-system") && event.pid == 0 {
                 // Who ended before anybody could look: unknown, and said to be.
                 assert_ne!(word, "main");
             } else {
-                assert_ne!((event.pid, event.tid), *numbers, "{word}: {}", event.line);
+                assert_ne!((event.pid, event.tid), *ids, "{word}: {}", event.line);
             }
-            assert_eq!(inside(event), *numbers, "{word}: {}", event.line);
+            assert_eq!(inside(event), *ids, "{word}: {}", event.line);
             ours.insert(word.clone(), (event.pid, event.tid));
         }
         assert_eq!(ours["main"], (main, main));
-        // The tracer has lost nothing, as its status says: where something is missing the kernel did not tell it.
-        let untold = trace.summary().unwrap().lost["kernel_not_told"];
+        // The tracer has lost nothing, as its status says: where something is missing the kernel did not report it.
+        let unreported = trace.summary().unwrap().lost["kernel_not_told"];
         assert!(
-            untold > 0 || !events.iter().any(is_mark_of_loss),
+            unreported > 0 || !events.iter().any(is_mark_of_loss),
             "{}",
             trace.stderr
         );

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use tests::bpf::{self, Kind};
-use tests::event::{Event, two_numbers};
+use tests::event::{Event, two_integers};
 use tests::rights::missing_right;
 use tests::target::Target;
 use tests::tracer::Tracer;
@@ -44,7 +44,7 @@ fn a_killed_tracer_leaves_nothing_in_the_kernel_and_the_target_can_be_traced_aga
         "--probe",
         "libc.so.6:malloc",
     ];
-    // More often than an area has places for streams: a killed tracer's are given back.
+    // More often than an area has slots for streams: a killed tracer's are freed.
     for round in 0..10 {
         let options: &[&str] = if round % 2 == 0 { &[] } else { &everything };
         let mut tracer = Tracer::attach(target.pid(), options).unwrap();
@@ -82,10 +82,10 @@ fn a_killed_tracer_leaves_nothing_in_the_kernel_and_the_target_can_be_traced_aga
     assert_eq!(flood.count(), 20_000);
     // Those since the first that was seen, without a gap.
     let markers: Vec<_> = events.iter().filter(|event| is_marker(event)).collect();
-    let numbers: Vec<_> = markers.iter().map(|e| two_numbers(&e.line)).collect();
-    let first = numbers[0].unwrap().1;
-    for (number, expected) in numbers.into_iter().zip(first..) {
-        assert_eq!(number, Some((0, expected)));
+    let pairs: Vec<_> = markers.iter().map(|e| two_integers(&e.line)).collect();
+    let first = pairs[0].unwrap().1;
+    for (pair, expected) in pairs.into_iter().zip(first..) {
+        assert_eq!(pair, Some((0, expected)));
     }
     assert!(target.end().unwrap().success());
 }

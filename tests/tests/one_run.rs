@@ -1,4 +1,4 @@
-//! One run of `make -j2`, read by everybody: the same events in the same numbers.
+//! One run of `make -j2`, read by everybody: the same events, each as often.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -15,9 +15,9 @@ use tests::log_reader::{Log, text};
 fn log() -> Log {
     Log::written_by(|log| {
         let folder = log.parent().unwrap();
-        for number in 0..6 {
-            let source = format!("int f{number}(int x) {{ return x * {number}; }}\n");
-            fs::write(folder.join(format!("f{number}.c")), source)?;
+        for digit in 0..6 {
+            let source = format!("int f{digit}(int x) {{ return x * {digit}; }}\n");
+            fs::write(folder.join(format!("f{digit}.c")), source)?;
         }
         let rules = "all: f0.o f1.o f2.o f3.o f4.o f5.o\n\tar rc all.a $^\n";
         fs::write(folder.join("Makefile"), rules)?;

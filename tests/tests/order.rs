@@ -27,17 +27,17 @@ fn timeline() -> anyhow::Result<Vec<Event>> {
 }
 
 /// Where in the timeline the user events `name` are, by round.
-fn places_of(events: &[Event], name: &str) -> HashMap<usize, usize> {
-    let mut places = HashMap::new();
-    for (place, event) in events.iter().enumerate() {
+fn positions_of(events: &[Event], name: &str) -> HashMap<usize, usize> {
+    let mut positions = HashMap::new();
+    for (position, event) in events.iter().enumerate() {
         if event.is_user(name) {
             let round = event.text().and_then(|text| text.parse().ok());
-            let earlier = places.insert(round.expect("a round"), place);
+            let earlier = positions.insert(round.expect("a round"), position);
             assert!(earlier.is_none(), "{name} came twice: {}", event.line);
         }
     }
-    assert_eq!(places.len(), ROUNDS, "{name}");
-    places
+    assert_eq!(positions.len(), ROUNDS, "{name}");
+    positions
 }
 
 #[test]
@@ -52,17 +52,17 @@ fn every_cause_comes_before_its_effect_a_thousand_times() {
     assert!(times.is_sorted(), "time went back");
 
     let (before, in_child, after) = (
-        places_of(&events, "before"),
-        places_of(&events, "in child"),
-        places_of(&events, "after"),
+        positions_of(&events, "before"),
+        positions_of(&events, "in child"),
+        positions_of(&events, "after"),
     );
     let mut forks = HashMap::new();
     let mut exits = HashMap::new();
-    for (place, event) in events.iter().enumerate() {
+    for (position, event) in events.iter().enumerate() {
         if event.is_system("fork") {
-            forks.insert(event.number("child_pid").unwrap(), place);
+            forks.insert(event.integer("child_pid").unwrap(), position);
         } else if event.is_system("exit") {
-            exits.insert(i64::from(event.pid), place);
+            exits.insert(i64::from(event.pid), position);
         }
     }
     for round in 0..ROUNDS {
@@ -74,10 +74,10 @@ fn every_cause_comes_before_its_effect_a_thousand_times() {
             exits[&child],
             after[&round],
         ];
-        let lines = steps.map(|place| events[place].line.as_str());
+        let lines = steps.map(|position| events[position].line.as_str());
         assert!(steps.is_sorted(), "round {round}:\n{}", lines.join("\n"));
         let status = i64::try_from(round % 100).unwrap();
-        assert_eq!(events[exits[&child]].number("status"), Some(status));
+        assert_eq!(events[exits[&child]].integer("status"), Some(status));
     }
 }
 
@@ -94,7 +94,7 @@ fn a_thread_that_slept_is_woken_before_it_runs_again() {
     for event in &events {
         if event.is_system("switch_out") {
             running.remove(&event.tid);
-            if event.number("preempted") == Some(0) && !is_runnable(event) {
+            if event.integer("preempted") == Some(0) && !is_runnable(event) {
                 asleep.insert(event.tid);
             }
         } else if event.is_system("wakeup") {
@@ -107,8 +107,8 @@ fn a_thread_that_slept_is_woken_before_it_runs_again() {
     assert!(woken > 100, "{woken}");
 }
 
-/// Whether the thread that leaves the CPU could go on: its state is shown as a number, or as a
-/// letter or word of which R stands for running.
+/// Whether the thread that leaves the CPU could go on: its state is shown as an integer, or as a
+/// letter or word of which R is running.
 fn is_runnable(switch_out: &Event) -> bool {
     let state = &switch_out.data["state"];
     let word = state.as_str().unwrap_or_default();

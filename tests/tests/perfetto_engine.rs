@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use tests::log_reader::{Log, number, text};
+use tests::log_reader::{Log, integer, text};
 use tests::made::START_NS;
 use tests::made_ends::{self, LAST_OF_CC1_NS, LAST_OF_SERVER_NS};
 use tests::made_slices::{self, Expected, INTERRUPTS, SLICES};
@@ -76,7 +76,7 @@ static CHROME: LazyLock<Answers> = LazyLock::new(|| ask("chrome"));
 /// Name, begin, duration and depth of each slice.
 fn slices(rows: &[Value]) -> Vec<(String, u64, u64, u64)> {
     let found = rows.iter().map(|row| {
-        let ns = |name| u64::try_from(number(row, name)).unwrap();
+        let ns = |name| u64::try_from(integer(row, name)).unwrap();
         let name = text(row, "name").to_owned();
         (name, ns("ts") - START_NS, ns("dur"), ns("depth"))
     });
@@ -141,7 +141,7 @@ fn a_wakeup_is_a_flow_from_who_wakes_to_who_gets_the_cpu() {
 }
 
 #[test]
-fn a_preempted_thread_is_told_from_one_that_sleeps() {
+fn a_preempted_thread_is_distinguished_from_one_that_sleeps() {
     assert_eq!(
         PERFETTO.states,
         [
@@ -159,7 +159,7 @@ fn the_engine_finds_no_fault_every_instant_and_every_process_once() {
         .iter()
         .filter(|event| text(event, "type") == "linux_trace_fork");
     let children: BTreeSet<i64> = forks
-        .map(|event| number(&event["data"], "child_pid"))
+        .map(|event| integer(&event["data"], "child_pid"))
         .collect();
     for format in ["perfetto", "chrome"] {
         let trace = log.export(format, &[]).unwrap();
@@ -181,7 +181,7 @@ fn the_engine_finds_no_fault_every_instant_and_every_process_once() {
         if format == "perfetto" {
             let found: Vec<_> = answers[2]
                 .iter()
-                .map(|row| (number(row, "pid"), number(row, "parent")))
+                .map(|row| (integer(row, "pid"), integer(row, "parent")))
                 .collect();
             let expected: Vec<_> = children.iter().map(|child| (*child, 7)).collect();
             assert_eq!(found, expected);
@@ -210,7 +210,7 @@ fn a_thread_that_is_heard_of_after_its_end_is_there_once() {
     let answers = tools::trace_processor(&trace, &[threads, &wakers, others]).unwrap();
     let found: Vec<_> = answers[0]
         .iter()
-        .map(|row| (number(row, "pid"), number(row, "tid"), text(row, "name")))
+        .map(|row| (integer(row, "pid"), integer(row, "tid"), text(row, "name")))
         .collect();
     let expected = made_ends::THREADS.map(|(pid, tid, name)| (pid.into(), tid.into(), name));
     assert_eq!(found, expected);

@@ -1,4 +1,4 @@
-//! PostgreSQL under pgbench, read by everybody: the same events in the same numbers.
+//! PostgreSQL under pgbench, read by everybody: the same events, each as often.
 //!
 //! `cargo xtask test --postgresql` runs it: a data base is more than most people want to install for a test.
 
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use same_events::EVENTS;
 use tests::dist;
-use tests::log_reader::{Log, number, text};
+use tests::log_reader::{Log, integer, text};
 
 /// Transactions of each of two clients.
 const TRANSACTIONS: usize = 100;
@@ -103,7 +103,7 @@ fn everybody_reads_the_same_events_of_pgbench() {
         text(event, "type") == "linux_trace_wakeup"
             && text(event, "comm") == "pgbench"
             && text(data, "waker_comm") == "postgres"
-            && number(data, "waker_tid") > 0
+            && integer(data, "waker_tid") > 0
     });
     let wakeups = wakeups.count();
     assert!(wakeups >= TRANSACTIONS, "{wakeups}");

@@ -10,7 +10,7 @@ use tests::bpftrace::Counted;
 use tests::dist;
 use tests::event::Event;
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::tracer::{Trace, Tracer};
 
 const ROUNDS: i64 = 1000;
@@ -19,7 +19,7 @@ fn start(program: &Path, rounds: i64) -> anyhow::Result<(Target, Vec<String>)> {
     Target::start(Command::new(program).arg(rounds.to_string()))
 }
 
-/// Attaches and waits until the program's switches are seen: then its probes are in place too.
+/// Attaches and waits until the program's switches are seen: then its probes are attached too.
 fn attach(pid: i32, probes: &[&str]) -> anyhow::Result<Tracer> {
     let options = [&["--events", "switch"], probes].concat();
     let mut tracer = Tracer::attach(pid, &options)?;
@@ -35,8 +35,8 @@ fn of<'a>(events: &'a [Event], event_type: &str, pid: i32) -> Vec<&'a Event> {
 }
 
 fn sum(events: &[&Event], argument: &str) -> i64 {
-    let numbers = events.iter().map(|event| event.number(argument));
-    numbers.map(|number| number.expect("a number")).sum()
+    let values = events.iter().map(|event| event.integer(argument));
+    values.map(|value| value.expect("an integer")).sum()
 }
 
 fn at(program: &Path, function: &str) -> String {
@@ -76,23 +76,23 @@ fn bpftrace_counts_the_same_probes_as_often() {
     counted.target().go().unwrap();
     counted.target().wait_until_done().unwrap();
     let trace = tracer.stop().unwrap();
-    let numbers = counted.end().unwrap();
+    let counts = counted.end().unwrap();
 
     assert_eq!(trace.summary().unwrap().all_lost(), 0);
     let events = trace.events().unwrap();
-    let number = |name: &str| numbers.get(&format!("{name}[{pid}]")).copied();
+    let counted = |name: &str| counts.get(&format!("{name}[{pid}]")).copied();
     let seen = |event_type| of(&events, event_type, pid);
     let count = |event_type| i64::try_from(seen(event_type).len()).ok();
-    assert_eq!(count("usdt:probed:plain"), number("plain"));
-    assert_eq!(count("usdt:probed:arguments"), number("arguments"));
-    assert_eq!(count("probe:work"), number("work"));
+    assert_eq!(count("usdt:probed:plain"), counted("plain"));
+    assert_eq!(count("usdt:probed:arguments"), counted("arguments"));
+    assert_eq!(count("probe:work"), counted("work"));
     let arguments = seen("usdt:probed:arguments");
-    assert_eq!(Some(sum(&arguments, "arg0")), number("round"));
-    assert_eq!(Some(sum(&arguments, "arg3")), number("last"));
-    assert_eq!(Some(sum(&seen("probe:work"), "arg0")), number("first"));
+    assert_eq!(Some(sum(&arguments, "arg0")), counted("round"));
+    assert_eq!(Some(sum(&arguments, "arg3")), counted("last"));
+    assert_eq!(Some(sum(&seen("probe:work"), "arg0")), counted("first"));
     let results = seen("retprobe:work");
-    assert_eq!(Some(sum(&results, "ret")), number("returned"));
-    assert_eq!(number("plain"), Some(ROUNDS));
+    assert_eq!(Some(sum(&results, "ret")), counted("returned"));
+    assert_eq!(counted("plain"), Some(ROUNDS));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn arguments_are_those_of_the_program_and_of_its_child() {
     assert!(events.iter().map(|event| event.ns).is_sorted());
     let fork = events.iter().find(|event| event.is_system("fork"));
     let child = fork
-        .and_then(|fork| fork.number("child_pid"))
+        .and_then(|fork| fork.integer("child_pid"))
         .expect("a child");
     for process in [pid, i32::try_from(child).unwrap()] {
         let arguments = of(&events, "usdt:probed:arguments", process);
@@ -139,23 +139,23 @@ fn arguments_are_those_of_the_program_and_of_its_child() {
         for (round, ((arguments, memory), call)) in
             (0..).zip(arguments.into_iter().zip(memory).zip(calls))
         {
-            let numbers = |event: &Event, names: &[&str]| -> Vec<Option<i64>> {
-                names.iter().map(|name| event.number(name)).collect()
+            let values = |event: &Event, names: &[&str]| -> Vec<Option<i64>> {
+                names.iter().map(|name| event.integer(name)).collect()
             };
             assert_eq!(
-                numbers(arguments, &["arg0", "arg1", "arg2", "arg3"]),
+                values(arguments, &["arg0", "arg1", "arg2", "arg3"]),
                 [round, -round, round << 40, 7].map(Some),
                 "{}",
                 arguments.line
             );
             let listed = [10, 20, 30, 65535][usize::try_from(round % 4).unwrap()];
             assert_eq!(
-                numbers(memory, &["arg0", "arg1", "arg2"]),
+                values(memory, &["arg0", "arg1", "arg2"]),
                 [-5, -5_000_000_000, listed].map(Some),
                 "{}",
                 memory.line
             );
-            assert_eq!(numbers(call, &["arg0", "arg2"]), [round, 1 << 50].map(Some));
+            assert_eq!(values(call, &["arg0", "arg2"]), [round, 1 << 50].map(Some));
             // One cause after the other, in one thread.
             assert!(arguments.ns < memory.ns && memory.ns < call.ns);
         }
@@ -187,8 +187,8 @@ fn a_child_that_is_not_followed_is_not_recorded() {
 
 /// How often the program says that it found its semaphore set.
 fn armed(said: &[String]) -> anyhow::Result<u64> {
-    let numbers = numbers_after(said, "armed")?;
-    numbers
+    let counts = values_after(said, "armed")?;
+    counts
         .concat()
         .pop()
         .ok_or_else(|| anyhow::anyhow!("{said:?}"))
@@ -213,8 +213,8 @@ fn a_semaphore_is_set_while_the_trace_lasts_and_not_longer() {
     assert_eq!(armed(&said).unwrap(), rounds);
     let events = trace.events().unwrap();
     let passed = of(&events, "usdt:armed:watched", target.pid());
-    let numbers = passed.iter().map(|event| event.number("arg0"));
-    assert!(numbers.eq((0..ROUNDS).map(Some)));
+    let rounds = passed.iter().map(|event| event.integer("arg0"));
+    assert!(rounds.eq((0..ROUNDS).map(Some)));
     let (_, said) = start(&program, ROUNDS).unwrap();
     assert_eq!(armed(&said).unwrap(), 0, "nobody listens any more");
 }
@@ -239,8 +239,8 @@ fn a_commands_library_is_probed_from_its_start() {
         .map(|event| event.event_type.as_str())
         .collect();
     assert_eq!(types, ["probe:setlocale", "retprobe:setlocale", "exit"]);
-    assert_eq!(events[0].number("arg0"), Some(i64::from(libc::LC_ALL)));
-    assert_ne!(events[1].number("ret"), Some(0), "the locale's name");
+    assert_eq!(events[0].integer("arg0"), Some(i64::from(libc::LC_ALL)));
+    assert_ne!(events[1].integer("ret"), Some(0), "the locale's name");
 }
 
 #[test]
@@ -437,7 +437,7 @@ fn returns_that_the_kernel_does_not_see_are_counted() {
     for (depth, seen) in [("64", 64), ("65", 64), ("200", 64)] {
         let (said, trace, _) = nested(["20", depth], &["--retprobe", "nested:deep"]).unwrap();
 
-        let entered = numbers_after(&said, "entered").unwrap()[0][0];
+        let entered = values_after(&said, "entered").unwrap()[0][0];
         let returned = trace.events().unwrap();
         let returned = returned
             .iter()
@@ -457,26 +457,26 @@ fn a_thousand_probes_end_at_once() {
     if missing_right().is_some() {
         return;
     }
-    let probes = ["--usdt", "nested:place", "--retprobe", "nested:deep"];
+    let probes = ["--usdt", "nested:site", "--retprobe", "nested:deep"];
     let (_, trace, took) = nested(["1", "10"], &probes).unwrap();
 
     assert_eq!(trace.summary().unwrap().all_lost(), 0);
     let events = trace.events().unwrap();
     let passed = events
         .iter()
-        .filter(|event| event.is_user("usdt:nested:place"));
+        .filter(|event| event.is_user("usdt:nested:site"));
     assert_eq!(passed.count(), 1000);
     println!("ended in {took:?}");
-    if kernel_has_links_to_many_places() {
+    if kernel_has_links_to_many_sites() {
         // A second on a machine that does nothing else.
-        assert!(took < tests::patience(Duration::from_secs(4)), "{took:?}");
+        assert!(took < tests::timeout(Duration::from_secs(4)), "{took:?}");
     }
 }
 
 /// Whether the kernel is 6.6 or later.
-fn kernel_has_links_to_many_places() -> bool {
+fn kernel_has_links_to_many_sites() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("its release");
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    let mut number = || numbers.next().and_then(|text| text.parse::<u32>().ok());
-    (number(), number()) >= (Some(6), Some(6))
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    let mut part = || parts.next().and_then(|text| text.parse::<u32>().ok());
+    (part(), part()) >= (Some(6), Some(6))
 }

@@ -14,7 +14,7 @@ type Sizes = BTreeMap<String, u64>;
 
 /// What the closing lines say of losses.
 #[derive(Debug)]
-struct Told {
+struct Summary {
     lost: u64,
     /// By cause, the options of which it says that they should be larger.
     advice: BTreeMap<String, String>,
@@ -22,14 +22,14 @@ struct Told {
     is_late: bool,
 }
 
-/// A run in which what was lost, if anything, is for a larger size to keep.
-fn run(options: &[&str], sizes: &Sizes, program: &Path, arguments: &[&str]) -> Told {
+/// A run in which what was lost, if anything, a larger size would hold.
+fn run(options: &[&str], sizes: &Sizes, program: &Path, arguments: &[&str]) -> Summary {
     let mut runs = (0..5).map(|_| run_once(options, sizes, program, arguments));
-    let told = runs.find(|told| !told.is_late);
-    told.unwrap_or_else(|| panic!("the tracer is late each time"))
+    let summary = runs.find(|summary| !summary.is_late);
+    summary.unwrap_or_else(|| panic!("the tracer is late each time"))
 }
 
-fn run_once(options: &[&str], sizes: &Sizes, program: &Path, arguments: &[&str]) -> Told {
+fn run_once(options: &[&str], sizes: &Sizes, program: &Path, arguments: &[&str]) -> Summary {
     let mut tracer = Command::new(dist::tracer_user().unwrap());
     tracer.arg("run").args(options).args(["-o", "/dev/null"]);
     for (option, size) in sizes {
@@ -38,7 +38,7 @@ fn run_once(options: &[&str], sizes: &Sizes, program: &Path, arguments: &[&str])
     tracer.arg("--").arg(program).args(arguments);
     let output = tracer.output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    let mut told = Told {
+    let mut summary = Summary {
         lost: u64::MAX,
         advice: BTreeMap::new(),
         is_late: false,
@@ -48,22 +48,22 @@ fn run_once(options: &[&str], sizes: &Sizes, program: &Path, arguments: &[&str])
         .filter_map(|line| line.strip_prefix("tracer-user: "))
     {
         if let Some((count, causes)) = line.split_once(" lost") {
-            told.lost = count.parse().unwrap();
-            told.is_late =
-                told.lost > 0 && causes.trim_start_matches(": ").split(", ").all(is_late);
+            summary.lost = count.parse().unwrap();
+            summary.is_late =
+                summary.lost > 0 && causes.trim_start_matches(": ").split(", ").all(is_late);
         } else if let Some((cause, advice)) = line
             .strip_prefix("against ")
             .and_then(|line| line.split_once(": give a larger "))
         {
             let option = advice.split([',', ' ']).next().unwrap();
-            told.advice.insert(cause.to_owned(), option.to_owned());
+            summary.advice.insert(cause.to_owned(), option.to_owned());
         }
     }
-    let code = i32::from(told.lost > 0);
+    let code = i32::from(summary.lost > 0);
     assert_eq!(output.status.code(), Some(code), "{said}");
-    let has_remedy = told.lost > 0 && !told.is_late;
-    assert_eq!(has_remedy, !told.advice.is_empty(), "{said}");
-    told
+    let has_remedy = summary.lost > 0 && !summary.is_late;
+    assert_eq!(has_remedy, !summary.advice.is_empty(), "{said}");
+    summary
 }
 
 /// Whether something like `5 late` is a loss that no size helps against.
@@ -71,7 +71,7 @@ fn is_late(cause: &str) -> bool {
     ["late", "not_read"].contains(&cause.split(' ').nth(1).unwrap_or_default())
 }
 
-/// Does what it is told until nothing is lost, and says which causes had what remedy.
+/// Follows the advice until nothing is lost, and says which causes had what remedy.
 fn follow(options: &[&str], first: &[&str], program: &Path, arguments: &[&str]) -> Sizes {
     const LEAST_KIB: u64 = 64;
     const STEP: u64 = 16;
@@ -80,17 +80,17 @@ fn follow(options: &[&str], first: &[&str], program: &Path, arguments: &[&str]) 
         .map(|option| ((*option).to_owned(), LEAST_KIB))
         .collect();
     for _ in 0..3 * first.len() {
-        let told = run(options, &sizes, program, arguments);
-        for option in told.advice.values() {
+        let summary = run(options, &sizes, program, arguments);
+        for option in summary.advice.values() {
             let size = sizes.get_mut(option);
-            *size.unwrap_or_else(|| panic!("{told:?}")) *= STEP;
+            *size.unwrap_or_else(|| panic!("{summary:?}")) *= STEP;
         }
-        if told.lost == 0 {
+        if summary.lost == 0 {
             return sizes;
         }
     }
-    let told = run(options, &sizes, program, arguments);
-    assert_eq!(told.lost, 0, "{sizes:?}: {told:?}");
+    let summary = run(options, &sizes, program, arguments);
+    assert_eq!(summary.lost, 0, "{sizes:?}: {summary:?}");
     sizes
 }
 

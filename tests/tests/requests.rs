@@ -9,7 +9,7 @@ use anyhow::{Context as _, ensure};
 use tests::event::Event;
 use tests::ftrace::{Ftrace, Noted, to_us};
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::tracer::{Trace, Tracer};
 use tests::{dist, mount};
 
@@ -72,7 +72,7 @@ impl Nodes {
         let mut nodes = Self(Vec::new());
         nodes.add(CONTROL, ["c", "10", "237"])?;
         let control = fs::File::options().read(true).write(true).open(CONTROL)?;
-        // SAFETY: the request takes nothing and gives a number.
+        // SAFETY: the request takes nothing and gives an index.
         let free = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
         ensure!(free >= 0, "no loop device is free");
         nodes.add(&format!("/dev/loop{free}"), ["b", "7", &free.to_string()])?;
@@ -113,9 +113,9 @@ impl Reader {
     ) -> anyhow::Result<Self> {
         let program = dist::compile("queue", folder.path())?;
         let mut command = Command::new(program);
-        let numbers = [BLOCKS, rounds, first].map(|number| number.to_string());
-        let (target, said) = Target::start(command.arg(&disk.device).args(numbers))?;
-        let threads = numbers_after(&said, "thread")?.concat();
+        let arguments = [BLOCKS, rounds, first].map(|value| value.to_string());
+        let (target, said) = Target::start(command.arg(&disk.device).args(arguments))?;
+        let threads = values_after(&said, "thread")?.concat();
         let threads = threads.into_iter().map(i64::try_from);
         Ok(Self {
             target,
@@ -131,8 +131,8 @@ struct Run {
     threads: BTreeSet<i64>,
     /// What the kernel counted for the traced program.
     read: u64,
-    /// Ends that the kernel did not tell, as the summary says.
-    untold: u64,
+    /// Ends that the kernel did not report, as the summary says.
+    unreported: u64,
 }
 
 /// Two programs read at the same time, of which one is traced.
@@ -158,41 +158,41 @@ fn run() -> anyhow::Result<Run> {
     traced.target.end()?;
     other.target.end()?;
     let summary = trace.summary()?;
-    let untold = summary.lost["kernel_not_told"];
+    let unreported = summary.lost["kernel_not_told"];
     ensure!(summary.all_lost() == 0, "events were lost");
-    let read = numbers_after(&said, "read")?.concat();
+    let read = values_after(&said, "read")?.concat();
     Ok(Run {
         trace,
         noted,
         threads: traced.threads,
-        read: read.first().copied().context("no number")?,
-        untold,
+        read: read.first().copied().context("no count")?,
+        unreported,
     })
 }
 
 /// Device and sector of a line such as `254,0 R 4096 () 123456 + 8 none,0,0 [queue]`.
-fn place(noted: &Noted) -> Option<(String, i64)> {
+fn position(noted: &Noted) -> Option<(String, i64)> {
     let (head, _) = noted.text.split_once(" + ")?;
     let device = head.split_whitespace().next()?.replace(',', ":");
     let sector = head.split_whitespace().last()?.parse().ok()?;
     Some((device, sector))
 }
 
-fn place_of(event: &Event) -> Option<(String, i64)> {
-    let (major, minor) = (event.number("major")?, event.number("minor")?);
-    Some((format!("{major}:{minor}"), event.number("sector")?))
+fn position_of(event: &Event) -> Option<(String, i64)> {
+    let (major, minor) = (event.integer("major")?, event.integer("minor")?);
+    Some((format!("{major}:{minor}"), event.integer("sector")?))
 }
 
 #[test]
 #[ignore = "loads eBPF"]
-fn a_request_counts_for_who_started_it_whoever_hands_it_over() {
+fn a_request_counts_for_who_started_it_whoever_passes_it_on() {
     if missing_right().is_some() {
         return;
     }
     let _tracefs = mount::tracefs().unwrap();
-    // Each run is checked; in most of them a traced thread hands over what others have started.
+    // Each run is checked; in most of them a traced thread passes on what others have started.
     let mut for_others = (0..10).map(|_| requests_of_others(&run().unwrap()));
-    assert!(for_others.any(|count| count > 0), "nothing to tell apart");
+    assert!(for_others.any(|count| count > 0), "no request of others");
 }
 
 /// Checks a run, and returns how often a traced thread has handed over another's request.
@@ -203,14 +203,16 @@ fn requests_of_others(run: &Run) -> u32 {
     let mut ends = BTreeMap::new();
     let mut for_others = 0;
     for noted in &run.noted {
-        let Some(place) = place(noted) else { continue };
+        let Some(position) = position(noted) else {
+            continue;
+        };
         if noted.name == "block_io_start" {
-            let starts = starts.entry(place).or_default();
+            let starts = starts.entry(position).or_default();
             starts.push((noted.us, noted.on_cpu));
         } else if noted.name == "block_rq_complete" {
-            let start = starts.get(&place).and_then(|starts| starts.last());
-            ends.extend(start.map(|(us, _)| ((place, *us), noted.on_cpu)));
-        } else if let Some((_, starter)) = starts.get(&place).and_then(|starts| starts.last()) {
+            let start = starts.get(&position).and_then(|starts| starts.last());
+            ends.extend(start.map(|(us, _)| ((position, *us), noted.on_cpu)));
+        } else if let Some((_, starter)) = starts.get(&position).and_then(|starts| starts.last()) {
             for_others += u32::from(is_traced(noted.on_cpu) && !is_traced(*starter));
         }
     }
@@ -220,51 +222,54 @@ fn requests_of_others(run: &Run) -> u32 {
     let of_requests =
         |event: &&Event| event.is_system("block_issue") || event.is_system("block_complete");
     for event in events.iter().filter(of_requests) {
-        let Some(place) = place_of(event).filter(|_| event.pid != 0) else {
+        let Some(position) = position_of(event).filter(|_| event.pid != 0) else {
             // Of some requests nobody saw the start: a disk's own flushes.
             let is_flush = event.word("operation") == Some("flush");
             assert!(event.pid != 0 || is_flush, "{}", event.line);
             continue;
         };
-        let known = starts.get(&place).map_or(&[][..], Vec::as_slice).iter();
+        let known = starts.get(&position).map_or(&[][..], Vec::as_slice).iter();
         let start = known.rev().find(|(us, _)| *us <= to_us(event.ns));
         let (us, starter) = start.unwrap_or_else(|| panic!("no start: {}", event.line));
         if event.is_system("block_issue") {
             assert_eq!(i64::from(event.tid), *starter, "{}", event.line);
             assert!(is_traced(*starter), "{}", event.line);
             // A device may give a request back, which is then handed over again.
-            issued.insert((place, *us), event.number("bytes").expect("bytes"));
+            issued.insert((position, *us), event.integer("bytes").expect("bytes"));
         } else {
-            completed.insert((place, *us));
+            completed.insert((position, *us));
         }
     }
     assert_eq!(u64::try_from(issued.values().sum::<i64>()), Ok(run.read));
     let missing: Vec<_> = issued.keys().filter(|of| !completed.contains(of)).collect();
-    let untold = run.untold - untold_switches(&events);
-    let counted = u64::try_from(missing.len()) == Ok(untold);
-    assert!(counted, "each is told or counted: {missing:?}, {untold}");
+    let unreported = run.unreported - unreported_switches(&events);
+    let counted = u64::try_from(missing.len()) == Ok(unreported);
+    assert!(
+        counted,
+        "each is reported or counted: {missing:?}, {unreported}"
+    );
     // While some threads have the CPU, a kernel may run no program at all: then nothing that interrupts
-    // them is told. Of who was interrupted otherwise, every end is.
-    let told: BTreeSet<_> = completed.iter().filter_map(|of| ends.get(of)).collect();
+    // them is reported. Of who was interrupted otherwise, every end is.
+    let reported: BTreeSet<_> = completed.iter().filter_map(|of| ends.get(of)).collect();
     for of in missing {
         let interrupted = ends.get(of);
-        let is_told = interrupted.is_some_and(|tid| told.contains(tid));
-        assert!(!is_told, "{of:?}, thread {interrupted:?}");
+        let is_reported = interrupted.is_some_and(|tid| reported.contains(tid));
+        assert!(!is_reported, "{of:?}, thread {interrupted:?}");
     }
     for_others
 }
 
-/// Switches to threads that the kernel did not tell, as the switches away after them show.
-fn untold_switches(events: &[Event]) -> u64 {
+/// Switches to threads that the kernel did not report, as the switches away after them show.
+fn unreported_switches(events: &[Event]) -> u64 {
     let mut seen = BTreeSet::new();
-    let mut untold = 0;
+    let mut unreported = 0;
     for event in events {
         let leaves = event.is_system("switch_out");
         if !leaves && !event.is_system("switch_in") {
             continue;
         }
         let is_known = !seen.insert(event.tid);
-        untold += u64::from(leaves && is_known && event.number("ran_ns") == Some(0));
+        unreported += u64::from(leaves && is_known && event.integer("ran_ns") == Some(0));
     }
-    untold
+    unreported
 }

@@ -68,7 +68,7 @@ fn what_a_command_and_its_children_emit_at_once_is_all_there() {
     let folder = tempfile::tempdir().unwrap();
     let program = dist::compile("burst", folder.path()).unwrap();
     let events = EVENTS.to_string();
-    // Room for all, however late the tracer gets a processor.
+    // Large enough for all, however late the tracer gets a processor.
     let arguments = [
         OsStr::new("--thread-ring-size"),
         OsStr::new("4M"),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tests::attacker::{ATTACKER, VICTIM, command_as, give, open_to_all, peak_kib};
 use tests::dist;
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::wait_until;
 
 /// No attack may hold anybody up for longer.
@@ -62,7 +62,7 @@ fn an_agent_of_another_user_is_not_believed() {
         assert_eq!(said, [format!("created {}", libc::EPERM)], "user {user}");
         assert!(start.elapsed() < LIMIT);
     }
-    // To its own user it is an agent as good as any; what it tells is bounded all the same.
+    // To its own user it is an agent as good as any; what it sends is bounded all the same.
     let start = Instant::now();
     let said = ask(command_as(ATTACKER, &asker), &forged);
     assert_eq!(said[0], "created 0");
@@ -94,7 +94,7 @@ fn a_program_with_special_rights_does_not_look_where_its_caller_says() {
     assert_eq!(said, [format!("created {}", libc::ENOTSUP)]);
 }
 
-/// A tracer with a command that tells where the agent is, waits for a line, and then is the victim:
+/// A tracer with a command that writes down where the agent is, waits for a line, and then is the victim:
 /// `kernel_events`, which checks all that it gets.
 struct Scene {
     tracer: Child,
@@ -106,11 +106,11 @@ struct Scene {
 impl Scene {
     /// `before` is what the command does first, in words of the shell.
     fn start(folder: &Path, options: &[&str], before: &str) -> anyhow::Result<Self> {
-        let (told, output) = (folder.join("told"), folder.join("output"));
+        let (address, output) = (folder.join("address"), folder.join("output"));
         let script = format!(
-            "printf %s \"$LINUX_TRACE_AGENT\" > {told}.new; mv {told}.new {told}; {before}\n\
+            "printf %s \"$LINUX_TRACE_AGENT\" > {address}.new; mv {address}.new {address}; {before}\n\
              read go; exec {victim} > {output}",
-            told = told.display(),
+            address = address.display(),
             victim = folder.join("kernel_events").display(),
             output = output.display(),
         );
@@ -126,7 +126,7 @@ impl Scene {
             .stderr(Stdio::piped())
             .spawn()?;
         let agent = wait_until("the agent's address", 6 * LIMIT, || {
-            Ok(fs::read_to_string(&told).ok().map(PathBuf::from))
+            Ok(fs::read_to_string(&address).ok().map(PathBuf::from))
         })?;
         let pid = i32::try_from(tracer.id())?;
         Ok(Self {
@@ -209,7 +209,7 @@ fn a_user_gets_a_share_of_the_subscriptions_and_of_their_memory() {
         Ok(said.iter().any(|line| line == "ready").then_some(said))
     })
     .unwrap();
-    let granted = numbers_after(&all, "granted").unwrap()[0][0];
+    let granted = values_after(&all, "granted").unwrap()[0][0];
     assert_eq!(granted, 16, "half of what there is");
     // What they made is read, however slow the machine is.
     std::thread::sleep(LIMIT);
@@ -280,11 +280,11 @@ fn from_its_exec_on_a_program_with_special_rights_is_not_seen_by_its_caller() {
         let output = tracer.output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         let said: Vec<String> = said.lines().map(str::to_owned).collect();
-        let number = |word| {
-            let found = numbers_after(&said, word);
+        let count = |word| {
+            let found = values_after(&said, word);
             found.unwrap_or_else(|_| panic!("{output:?}"))[0][0]
         };
-        vec![number("execs"), number("after"), number("lost")]
+        vec![count("execs"), count("after"), count("lost")]
     };
     for round in 0..3 {
         assert_eq!(seen(ATTACKER, &special), [0, 0, 0], "round {round}");

@@ -11,13 +11,13 @@ use std::process::Command;
 use tests::attacker::{ATTACKER, VICTIM, as_user, stage};
 use tests::dist;
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
 
 /// What a descriptor of an area is called.
 const NAME: &str = "/memfd:posix_trace_area (deleted)";
 
-/// The areas that a process has mapped, by their inodes, as the kernel tells.
+/// The areas that a process has mapped, by their inodes, as the kernel shows them.
 fn areas_of(pid: i32) -> anyhow::Result<Vec<u64>> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
     let of_areas = maps.lines().filter(|line| line.ends_with(NAME));
@@ -42,11 +42,11 @@ fn open_area(pid: i32, how: i32) -> anyhow::Result<OwnedFd> {
     anyhow::bail!("process {pid} has no area")
 }
 
-/// Lets a command inherit these descriptors under these numbers.
+/// Lets a command inherit the first descriptor of each pair as the second.
 fn hand_on(command: &mut Command, descriptors: Vec<(OwnedFd, RawFd)>) {
     let copy = move || {
         for (from, to) in &descriptors {
-            // SAFETY: takes numbers only.
+            // SAFETY: takes integers only.
             if unsafe { libc::dup2(from.as_raw_fd(), *to) } < 0 {
                 return Err(std::io::Error::last_os_error());
             }
@@ -75,13 +75,13 @@ fn who_has_given_privileges_up_does_not_read_what_the_privileged_emit() {
     let trace = tracer.stop().unwrap();
     target.end().unwrap();
 
-    let number = |word| {
+    let count = |word| {
         let lines: Vec<String> = said.iter().map(|line| line.replace("spy ", "")).collect();
-        numbers_after(&lines, word).unwrap()[0][0]
+        values_after(&lines, word).unwrap()[0][0]
     };
     // The area is handed on, for programs of the same user; this one cannot open it.
-    assert!(number("found") > 0, "{said:?}");
-    assert_eq!(number("read"), 0, "{said:?}");
+    assert!(count("found") > 0, "{said:?}");
+    assert_eq!(count("read"), 0, "{said:?}");
     let events = trace.events().unwrap();
     let secrets = events.iter().filter(|event| event.is_user("secret"));
     assert_eq!(secrets.count(), 100);
@@ -172,10 +172,10 @@ fn a_set_uid_program_takes_up_no_area() {
         return;
     }
     let stage = stage(&[]).unwrap();
-    // With the library inside: what is set-uid does not look for libraries where it is told to.
+    // With the library inside: what is set-uid does not look for libraries where the environment says.
     dist::compile_static("flood", stage.path()).unwrap();
     let set_uid = stage.path().join("flood");
-    // Of the very user whose area it is handed, so that nothing but its being set-uid tells.
+    // Of the very user whose area it is handed, so that nothing but its being set-uid shows.
     std::os::unix::fs::chown(&set_uid, Some(VICTIM), None).unwrap();
     std::fs::set_permissions(&set_uid, std::fs::Permissions::from_mode(0o4755)).unwrap();
     let ordinary = stage.path().join("ordinary");
@@ -221,7 +221,7 @@ fn an_area_is_its_users_alone() {
 
 #[test]
 #[ignore = "needs root: makes processes of other users"]
-fn nobody_emits_under_the_number_of_another() {
+fn nobody_emits_under_the_pid_of_another() {
     if missing_right().is_some() {
         return;
     }
@@ -240,9 +240,9 @@ fn nobody_emits_under_the_number_of_another() {
         command.env("CLAIMED", &claimed);
         let ended = command.output().unwrap();
         let events = std::fs::read_to_string(&output).unwrap();
-        let number = format!("\"pid\":{claimed},");
+        let pid = format!("\"pid\":{claimed},");
         assert!(
-            !events.lines().any(|line| line.contains(&number)),
+            !events.lines().any(|line| line.contains(&pid)),
             "{options:?}"
         );
         let forged = events
@@ -272,7 +272,7 @@ fn areas_of_others_take_away_no_descriptors_that_are_needed() {
     };
     let others: Vec<Target> = (0..OTHERS).map(|_| start(ATTACKER, "500")).collect();
     let mut victim = start(VICTIM, "1000");
-    // With fewer descriptors than there are areas; more may be had.
+    // With fewer descriptors than there are areas; the limit may be raised.
     let mut command = Command::new("prlimit");
     command.args(["--nofile=64:4096", "--"]);
     command.arg(dist::tracer_user().unwrap());
@@ -361,7 +361,7 @@ fn scribble(stage: &Path, kind: &str) {
     assert_eq!(of_victim.count(), 1000);
     // A second, and what a busy machine takes.
     assert!(
-        took < tests::patience(std::time::Duration::from_secs(5)),
+        took < tests::timeout(std::time::Duration::from_secs(5)),
         "{took:?}"
     );
     assert!(peak < 260 * 1024, "{peak} KiB");

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tests::attacker::{ATTACKER, VICTIM, as_user, peak_kib, stage, usual_end};
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::tracer::{Trace, Tracer};
 
 /// Events of the victim.
@@ -34,7 +34,7 @@ fn victim(stage: &Path) -> Target {
 
 fn squatters(stage: &Path, what: &[&str], count: usize) -> Vec<Target> {
     let start = |_| Target::start(as_user(ATTACKER, stage, "squatter").args(what)).unwrap();
-    (0..count).map(|number| start(number).0).collect()
+    (0..count).map(|index| start(index).0).collect()
 }
 
 /// A tracer that is attached to all of them, and has seen the victim.
@@ -144,9 +144,9 @@ fn a_user_with_all_names_of_events_takes_no_name_of_others() {
     let Some(trace) = attack("names", 1) else {
         return;
     };
-    // Those without a name are told.
-    let told = "event types are shown without their names";
-    assert!(trace.stderr.contains(told), "{}", trace.stderr);
+    // Those without a name are reported.
+    let reported = "event types are shown without their names";
+    assert!(trace.stderr.contains(reported), "{}", trace.stderr);
     let events = trace.events().unwrap();
     let named = events.iter().filter(|event| event.is_user("squatter 0"));
     assert_eq!(named.count(), 1);
@@ -189,22 +189,22 @@ fn who_has_the_lock_of_an_areas_file_holds_nobody_up() {
         .unwrap();
     // It stays open in what is run.
     // SAFETY: takes no pointers; the descriptor is nobody else's.
-    let number = unsafe { libc::dup(device.as_raw_fd()) };
-    assert!(number > 2);
-    let number_word = number.to_string();
+    let inherited = unsafe { libc::dup(device.as_raw_fd()) };
+    assert!(inherited > 2);
+    let argument = inherited.to_string();
     // All that is looked at waits for the lock; or only what the tracer has itself to give back at the end.
     for what in ["locked", "lock"] {
-        attack_with(Kernel::NotTraced, &[what, &number_word], 1);
-        attack_with(Kernel::Traced, &[what, &number_word], 1);
+        attack_with(Kernel::NotTraced, &[what, &argument], 1);
+        attack_with(Kernel::Traced, &[what, &argument], 1);
     }
     // SAFETY: ours, and used no more.
-    unsafe { libc::close(number) };
+    unsafe { libc::close(inherited) };
 }
 
 #[test]
 #[ignore = "needs root: makes processes of other users"]
 fn chains_of_many_areas_take_no_memory_of_others() {
-    attack("lanes", 48);
+    attack("chains", 48);
 }
 
 #[test]
@@ -221,9 +221,9 @@ fn a_user_with_all_streams_takes_none_of_others() {
     let tracer = attach(&[squatter.pid()], &victim);
     let before = peak_kib(tracer.pid()).unwrap();
     let trace = all_of_the_victim(tracer, &mut victim, before);
-    // In its own area there is no room for the tracer's.
-    let told = format!("no user events of process {}", squatter.pid());
-    assert!(trace.stderr.contains(&told), "{}", trace.stderr);
+    // In its own area there is no slot left for the tracer's.
+    let reported = format!("no user events of process {}", squatter.pid());
+    assert!(trace.stderr.contains(&reported), "{}", trace.stderr);
     assert_eq!(trace.status.code(), Some(1), "{}", trace.stderr);
     victim.end().unwrap();
     squatter.end().unwrap();
@@ -246,7 +246,7 @@ fn a_user_with_more_areas_than_are_read_takes_no_events_of_others() {
     let tracer = attach(&processes, &victim);
     let before = peak_kib(tracer.pid()).unwrap();
     let trace = all_of_the_victim(tracer, &mut victim, before);
-    // Of some nothing is read, and that is told.
+    // Of some nothing is read, and that is reported.
     assert_eq!(trace.status.code(), Some(1), "{}", trace.stderr);
     assert!(
         trace.stderr.contains("could not be read"),
@@ -283,8 +283,8 @@ fn a_lease_on_an_area_holds_nobody_up() {
     let before = peak_kib(tracer.pid()).unwrap();
     let trace = all_of_the_victim(tracer, &mut victim, before);
     assert!(has_lease(leaser.pid()), "the trap was let go of");
-    let told = format!("no user events of process {}", leaser.pid());
-    assert!(trace.stderr.contains(&told), "{}", trace.stderr);
+    let reported = format!("no user events of process {}", leaser.pid());
+    assert!(trace.stderr.contains(&reported), "{}", trace.stderr);
     assert_eq!(trace.status.code(), Some(1), "{}", trace.stderr);
     victim.end().unwrap();
     leaser.end().unwrap();
@@ -292,7 +292,7 @@ fn a_lease_on_an_area_holds_nobody_up() {
 
 #[test]
 #[ignore = "needs root: makes processes of other users"]
-fn each_of_many_areas_that_cannot_be_had_is_told_by_its_process() {
+fn each_of_many_areas_that_cannot_be_read_is_reported_by_its_process() {
     const AREAS: usize = 48;
     if missing_right().is_some() {
         return;
@@ -312,8 +312,8 @@ fn each_of_many_areas_that_cannot_be_had_is_told_by_its_process() {
     let before = peak_kib(tracer.pid()).unwrap();
     let trace = all_of_the_victim(tracer, &mut victim, before);
     for pid in pids {
-        let told = format!("no user events of process {pid} ");
-        assert!(trace.stderr.contains(&told), "{pid}: {}", trace.stderr);
+        let reported = format!("no user events of process {pid} ");
+        assert!(trace.stderr.contains(&reported), "{pid}: {}", trace.stderr);
     }
     let in_all = format!("the user events of {AREAS} processes could not be read");
     assert!(trace.stderr.contains(&in_all), "{}", trace.stderr);
@@ -329,9 +329,9 @@ fn processes_of(said: &[String]) -> Vec<i32> {
     if said.is_empty() {
         return Vec::new();
     }
-    let numbers = numbers_after(said, "process").unwrap();
-    let numbers = numbers.iter().map(|numbers| i32::try_from(numbers[0]));
-    numbers.map(Result::unwrap).collect()
+    let lines = values_after(said, "process").unwrap();
+    let pids = lines.iter().map(|values| i32::try_from(values[0]));
+    pids.map(Result::unwrap).collect()
 }
 
 /// A process of an unusual kind is attached to beside the victim; how the trace ended.
@@ -372,13 +372,13 @@ struct HugePages {
 }
 
 impl HugePages {
-    const NUMBER: &str = "/proc/sys/vm/nr_hugepages";
+    const COUNT: &str = "/proc/sys/vm/nr_hugepages";
 
     /// Two of two MiB are what the fixed part of an area lies in.
     fn make() -> Self {
-        let before = std::fs::read_to_string(Self::NUMBER).unwrap();
+        let before = std::fs::read_to_string(Self::COUNT).unwrap();
         let count: u64 = before.trim().parse().unwrap();
-        std::fs::write(Self::NUMBER, (count + 4).to_string()).unwrap();
+        std::fs::write(Self::COUNT, (count + 4).to_string()).unwrap();
         let free = std::fs::read_to_string("/proc/meminfo").unwrap();
         let free = free
             .lines()
@@ -391,7 +391,7 @@ impl HugePages {
 
 impl Drop for HugePages {
     fn drop(&mut self) {
-        let _ = std::fs::write(Self::NUMBER, &self.before);
+        let _ = std::fs::write(Self::COUNT, &self.before);
     }
 }
 
@@ -403,8 +403,8 @@ fn what_is_called_as_an_area_and_lies_in_huge_pages_is_none() {
     }
     let _pages = HugePages::make();
     if let Some((pid, trace)) = beside_odd("huge", &["--no-system"]) {
-        let told = format!("no user events of process {pid}");
-        assert!(trace.stderr.contains(&told), "{}", trace.stderr);
+        let reported = format!("no user events of process {pid}");
+        assert!(trace.stderr.contains(&reported), "{}", trace.stderr);
         assert_eq!(trace.status.code(), Some(1), "{}", trace.stderr);
     }
 }

@@ -30,7 +30,7 @@ fn stage() -> anyhow::Result<(tempfile::TempDir, std::path::PathBuf)> {
     Ok((folder, theirs))
 }
 
-/// An attack that stands.
+/// An attack that has begun.
 fn attack(folder: &Path, kind: &str, file: &Path) -> anyhow::Result<Target> {
     let mut attack = command_as(ATTACKER, folder.join("attack_files"));
     Ok(Target::start(attack.arg(kind).arg(file))?.0)
@@ -50,7 +50,7 @@ fn bounded(arguments: &[&str]) -> anyhow::Result<(Output, Duration, u64)> {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     let peak = errors.lines().find_map(|line| line.strip_prefix("peak "));
     let peak = peak.and_then(|peak| peak.parse().ok()).unwrap_or(u64::MAX);
-    // As `timeout` and a shell tell of an end by a limit.
+    // As `timeout` and a shell report an end by a limit.
     let ended = [124, 137, 128 + libc::SIGXCPU];
     let is_ended = output
         .status
@@ -79,8 +79,8 @@ fn a_mapped_file_is_never_a_trap() {
         assert!(output.status.success(), "{kind}: {output:?}");
         // The very file that is mapped is what is looked at.
         let errors = String::from_utf8_lossy(&output.stderr);
-        let told = format!("{} (deleted) is stripped", file.display());
-        assert!(errors.contains(&told), "{kind}: {errors}");
+        let reported = format!("{} (deleted) is stripped", file.display());
+        assert!(errors.contains(&reported), "{kind}: {errors}");
         target.end().unwrap();
     }
 }
@@ -165,7 +165,8 @@ impl Elf {
             (1024, TEXTS.to_vec()),
         ];
         for (offset, bytes) in all.iter().chain(parts) {
-            file.write_all_at(bytes, *offset).expect("room on the disk");
+            file.write_all_at(bytes, *offset)
+                .expect("space on the disk");
         }
         file.set_permissions(fs::Permissions::from_mode(0o755))
             .expect("a file of ours");
@@ -176,8 +177,8 @@ impl Elf {
 /// So many notes, each with an argument that is a variable of the program.
 fn notes(count: usize) -> Vec<u8> {
     let mut notes = Vec::new();
-    for number in 0..count {
-        let texts = format!("p{number}\0n\08@v{number}(%rip)\0");
+    for index in 0..count {
+        let texts = format!("p{index}\0n\08@v{index}(%rip)\0");
         let length = u32::try_from(24 + texts.len()).expect("short");
         for word in [8, length, 3] {
             notes.extend(word.to_le_bytes());
@@ -194,14 +195,14 @@ fn notes(count: usize) -> Vec<u8> {
 
 fn symbols(count: usize) -> (Vec<u8>, Vec<u8>) {
     let (mut symbols, mut names) = (vec![0; 24], vec![0]);
-    for number in 0..count {
+    for index in 0..count {
         symbols.extend(u32::try_from(names.len()).expect("short").to_le_bytes());
         // A variable of the section after the notes.
         symbols.extend([1, 0, 2, 0]);
         for word in [0x3000_u64, 8] {
             symbols.extend(word.to_le_bytes());
         }
-        names.extend(format!("s{number}\0").as_bytes());
+        names.extend(format!("s{index}\0").as_bytes());
     }
     (symbols, names)
 }
@@ -352,14 +353,14 @@ fn a_link_where_an_export_is_half_written_leads_nowhere() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let place = |name: &str| folder.path().join(name);
-    let log = place("log");
+    let path = |name: &str| folder.path().join(name);
+    let log = path("log");
     let output = trace(&[], &["--log", log.to_str().unwrap()]);
     assert!(output.status.success(), "{output:?}");
-    fs::write(place("precious"), "precious").unwrap();
+    fs::write(path("precious"), "precious").unwrap();
     for to in ["chrome", "perfetto", "parquet", "ctf"] {
-        let out = place(to);
-        symlink(place("precious"), place(&format!("{to}.partial"))).unwrap();
+        let out = path(to);
+        symlink(path("precious"), path(&format!("{to}.partial"))).unwrap();
         let mut export = Command::new(dist::tracer_user().unwrap());
         export
             .args(["export", "--to", to, "-o"])
@@ -369,7 +370,7 @@ fn a_link_where_an_export_is_half_written_leads_nowhere() {
         assert!(output.status.success(), "{to}: {output:?}");
         assert!(out.exists(), "{to}");
         assert_eq!(
-            fs::read_to_string(place("precious")).unwrap(),
+            fs::read_to_string(path("precious")).unwrap(),
             "precious",
             "{to}"
         );
@@ -414,7 +415,7 @@ fn names_of_files_and_probes_do_not_command_a_terminal() {
     let missing = missing.to_str().unwrap();
     let probe = format!("{path}:nothing");
     let usdt = format!("{HOSTILE}:nothing");
-    for (arguments, is_about_it) in [
+    for (arguments, names_it) in [
         (&["probes", &pid, "31m"][..], true),
         (&["probes", &pid, "31m", "--json"][..], true),
         (
@@ -434,10 +435,7 @@ fn names_of_files_and_probes_do_not_command_a_terminal() {
         let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
         said.push_str(&String::from_utf8_lossy(&output.stderr));
         assert!(!said.contains(is_harmful), "{arguments:?}: {said:?}");
-        assert!(
-            !is_about_it || said.contains("31m"),
-            "{arguments:?}: {said:?}"
-        );
+        assert!(!names_it || said.contains("31m"), "{arguments:?}: {said:?}");
         assert!(time < LIMIT, "{arguments:?}: {time:?}");
     }
     target.end().unwrap();
@@ -480,7 +478,7 @@ fn nobody_keeps_another_user_from_making_a_stream() {
 
 /// What a tracer takes that is attached to a process.
 struct Taken {
-    /// From being told to end until it has.
+    /// From being asked to end until it has.
     end: Duration,
     /// Of the processors, in 2.5 s.
     processors: Duration,
@@ -510,7 +508,7 @@ fn time_on_processors(pid: i32) -> anyhow::Result<Duration> {
     // Fields 14 and 15; what follows the name begins with field 3.
     let fields = rest.split_ascii_whitespace().skip(14 - 3).take(2);
     let ticks: u64 = fields.map(str::parse::<u64>).sum::<Result<_, _>>()?;
-    // SAFETY: takes a number only.
+    // SAFETY: takes an integer only.
     let a_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     Ok(Duration::from_millis(
         ticks * 1000 / u64::try_from(a_second)?,
@@ -553,7 +551,7 @@ fn a_signal_is_answered_whatever_a_process_has_mapped() {
 
 #[test]
 #[ignore = "needs root: makes processes of other users"]
-fn who_keeps_the_kernel_from_a_page_of_a_program_is_told_of_and_keeps_no_process_alone_from_being_probed()
+fn who_keeps_the_kernel_from_a_page_of_a_program_is_reported_and_keeps_no_process_alone_from_being_probed()
  {
     if missing_right().is_some() {
         return;

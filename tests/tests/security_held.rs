@@ -1,4 +1,4 @@
-//! A traced process that its own user holds by `ptrace`: others are traced all the same, and the trace ends when it is told to.
+//! A traced process that its own user holds by `ptrace`: others are traced all the same, and the trace ends when it is asked to.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,7 +10,7 @@ use tests::attacker::{ATTACKER, VICTIM, as_user, peak_kib, stage};
 use tests::cgroup::Cgroup;
 use tests::event::Event;
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
 use tests::wait_until;
 
@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 const LIMIT_MS: u64 = 5000;
 
 /// How long the programs take themselves, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Words of a shell that run a program of the stage as this user.
 fn words(user: u32, stage: &std::path::Path, arguments: &[&str]) -> String {
@@ -57,7 +57,7 @@ fn a_process_that_its_user_holds_holds_nobody_up() {
     }
     let stage = stage(&["flood", "holder"]).unwrap();
     for kind in ["exec", "now", "exit"] {
-        let told = stage.path().join(kind);
+        let errors = stage.path().join(kind);
         let flood = stage.path().join("flood");
         // Files that say how far it is: the held one is traced, the held one emits, the victim is traced.
         let moments = ["traced", "emits", "begins"];
@@ -74,13 +74,13 @@ fn a_process_that_its_user_holds_holds_nobody_up() {
         let script = format!(
             "go_after() {{ for i in $(seq 1200); do [ -e $1 ] && break; sleep 0.05; done; printf g; sleep $2; }}\n\
              export HOLD_AFTER={emits}\n\
-             go_after {traced} {seconds} | {held} > /dev/null 2> {told} &\n\
-             until grep -q held {told}; do sleep 0.05; done\n\
+             go_after {traced} {seconds} | {held} > /dev/null 2> {errors} &\n\
+             until grep -q held {errors}; do sleep 0.05; done\n\
              go_after {begins} 2 | {victim} > /dev/null",
             emits = emits.display(),
             traced = traced.display(),
             begins = begins.display(),
-            told = told.display(),
+            errors = errors.display(),
         );
         let mut tracer = Tracer::start("run", ["--", "sh", "-c", &script]).unwrap();
         if kind != "exec" {
@@ -91,14 +91,14 @@ fn a_process_that_its_user_holds_holds_nobody_up() {
             tracer.wait_for(|event| event.is_user("flood")).unwrap();
             fs::write(&emits, "").unwrap();
         }
-        let said = wait_until("the holder", PATIENCE, || {
-            let said = fs::read_to_string(&told).unwrap_or_default();
+        let said = wait_until("the holder", TIMEOUT, || {
+            let said = fs::read_to_string(&errors).unwrap_or_default();
             Ok(said.ends_with('\n').then_some(said))
         })
         .unwrap();
         let said: Vec<String> = said.lines().map(str::to_owned).collect();
-        let numbers = numbers_after(&said, "held").unwrap().remove(0);
-        let (held, holder) = (numbers[0], numbers[1]);
+        let pids = values_after(&said, "held").unwrap().remove(0);
+        let (held, holder) = (pids[0], pids[1]);
         assert_eq!(tracer_of(held), holder, "{kind}: it is not held");
         let is_held = |event: &Event| u64::try_from(event.pid) == Ok(held);
         tracer
@@ -106,7 +106,7 @@ fn a_process_that_its_user_holds_holds_nobody_up() {
             .unwrap();
         fs::write(&begins, "").unwrap();
         let of = |event: &Event, held: bool| event.is_user("flood") && is_held(event) == held;
-        wait_until("all events of the victim", PATIENCE, || {
+        wait_until("all events of the victim", TIMEOUT, || {
             let events = tracer.so_far()?;
             let of_victim = events.iter().filter(|event| of(event, false)).count();
             Ok((of_victim >= EVENTS).then_some(()))
@@ -122,7 +122,7 @@ fn a_process_that_its_user_holds_holds_nobody_up() {
         assert!(start.elapsed() < LIMIT, "{kind}: {:?}", start.elapsed());
         assert_eq!(tracer_of(held), holder, "{kind}: it was let go");
         let holder = i32::try_from(holder).unwrap();
-        // SAFETY: takes numbers only. The kernel ends what it holds with it.
+        // SAFETY: takes integers only. The kernel ends what it holds with it.
         unsafe { libc::kill(holder, libc::SIGKILL) };
 
         let events = trace.events().unwrap();
@@ -170,7 +170,7 @@ impl Hold {
             Self::Signal => signal(pid, libc::SIGSTOP),
             Self::Ptrace => {
                 ptrace(libc::PTRACE_INTERRUPT, pid);
-                // SAFETY: takes numbers and no place for the status.
+                // SAFETY: takes integers and no pointer for the status.
                 let stopped = unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::__WALL) };
                 assert_eq!(stopped, pid);
             }
@@ -178,7 +178,7 @@ impl Hold {
                 fs::write(group.path().join("cgroup.freeze"), "1").unwrap();
             }
         }
-        wait_until("that it is held", PATIENCE, || {
+        wait_until("that it is held", TIMEOUT, || {
             Ok(self.is_held(pid).then_some(()))
         })
         .unwrap();
@@ -204,9 +204,9 @@ impl Hold {
     }
 }
 
-fn signal(pid: i32, number: i32) {
-    // SAFETY: takes numbers only.
-    assert_eq!(unsafe { libc::kill(pid, number) }, 0);
+fn signal(pid: i32, signal: i32) {
+    // SAFETY: takes integers only.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
 fn ptrace(request: libc::c_uint, pid: i32) {
@@ -250,7 +250,7 @@ fn a_controller_does_not_wait_for_a_process_that_is_held() {
             for watcher in &mut watchers {
                 watcher.go().unwrap();
                 let said = watcher.wait_until_done().unwrap();
-                let longest = numbers_after(&said, "longest").unwrap().remove(0);
+                let longest = values_after(&said, "longest").unwrap().remove(0);
                 assert!(
                     longest[0] < LIMIT_MS,
                     "{hold:?}, round {round}: {longest:?}"
@@ -262,7 +262,7 @@ fn a_controller_does_not_wait_for_a_process_that_is_held() {
         hold.hold(pid);
         for watcher in watchers {
             let said = watcher.end_saying().unwrap();
-            let longest = numbers_after(&said, "longest").unwrap().remove(0);
+            let longest = values_after(&said, "longest").unwrap().remove(0);
             eprintln!("{hold:?}: {longest:?}");
             assert!(
                 longest[0] < LIMIT_MS && longest[1] > 0,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use tests::dist;
 use tests::rights::missing_right;
-use tests::target::numbers_after;
+use tests::target::values_after;
 
 /// No log may hold a reader up for longer.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -39,8 +39,8 @@ fn record(folder: &Path, log: &Path, arguments: &str, environment: &[(&str, &Pat
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8_lossy(&output.stdout);
     let said: Vec<String> = said.lines().map(str::to_owned).collect();
-    let sent = numbers_after(&said, "sent").unwrap();
-    sent.iter().map(|numbers| numbers[1]).sum()
+    let sent = values_after(&said, "sent").unwrap();
+    sent.iter().map(|values| values[1]).sum()
 }
 
 /// Runs a subcommand with no more memory than 200 MiB beside what it has anyway, and not for ever.
@@ -63,16 +63,16 @@ fn events(output: &Output) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Changes a file until it is told not to: `step` is called with a number that grows.
+/// Changes a file until `meanwhile` has returned: `step` is called with an index that grows.
 fn changing<T>(step: impl Fn(usize) + Sync, meanwhile: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            for number in 0.. {
+            for index in 0.. {
                 if is_over.load(Relaxed) {
                     return;
                 }
-                step(number);
+                step(index);
             }
         });
         let found = meanwhile();
@@ -81,9 +81,9 @@ fn changing<T>(step: impl Fn(usize) + Sync, meanwhile: impl FnOnce() -> T) -> T 
     })
 }
 
-/// A number that looks like any other, from a counter.
-fn scatter(number: usize) -> usize {
-    (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11
+/// A value that looks random, from a counter.
+fn scatter(index: usize) -> usize {
+    (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11
 }
 
 #[test]
@@ -106,9 +106,9 @@ fn a_log_that_changes_while_it_is_read_gives_its_own_events_or_none() {
     fs::write(&log, &bytes).unwrap();
     let pause = || thread::sleep(Duration::from_micros(200));
 
-    let grow = |number: usize| {
+    let grow = |index: usize| {
         let part = bytes.len().div_ceil(200);
-        let (begin, end) = (number % 200 * part, (number % 200 + 1) * part);
+        let (begin, end) = (index % 200 * part, (index % 200 + 1) * part);
         if begin == 0 {
             File::create(&log).unwrap();
         }
@@ -117,17 +117,16 @@ fn a_log_that_changes_while_it_is_read_gives_its_own_events_or_none() {
             .unwrap();
         pause();
     };
-    let truncate = |number: usize| {
+    let truncate = |index: usize| {
         let file = File::options().write(true).open(&log).unwrap();
-        file.set_len((scatter(number) % bytes.len()) as u64)
-            .unwrap();
+        file.set_len((scatter(index) % bytes.len()) as u64).unwrap();
         pause();
         file.write_all_at(&bytes, 0).unwrap();
         pause();
     };
-    let replace = |number: usize| {
+    let replace = |index: usize| {
         let next = folder.path().join("next");
-        let what = match number % 3 {
+        let what = match index % 3 {
             0 => &b"no log"[..],
             parts => &bytes[..bytes.len() / parts],
         };
@@ -135,14 +134,14 @@ fn a_log_that_changes_while_it_is_read_gives_its_own_events_or_none() {
         fs::rename(&next, &log).unwrap();
         pause();
     };
-    let scribble = |number: usize| {
+    let scribble = |index: usize| {
         let file = File::options().write(true).open(&log).unwrap();
-        let offset = scatter(number) % (bytes.len() - 64);
+        let offset = scatter(index) % (bytes.len() - 64);
         let nonsense: Vec<u8> = (0..64)
-            .map(|byte| scatter(number + byte).to_le_bytes()[0])
+            .map(|byte| scatter(index + byte).to_le_bytes()[0])
             .collect();
         file.write_all_at(&nonsense, offset as u64).unwrap();
-        if number.is_multiple_of(50) {
+        if index.is_multiple_of(50) {
             file.write_all_at(&bytes, 0).unwrap();
         }
         pause();
@@ -221,9 +220,9 @@ fn a_clock_that_is_set_moves_no_event() {
     fs::write(&ahead, 0_i64.to_le_bytes()).unwrap();
     let log = folder.path().join("log");
     // Forwards and backwards, before and while the program emits.
-    let step = |number: usize| {
+    let step = |index: usize| {
         thread::sleep(Duration::from_millis(100));
-        let by = [DAY, -DAY, 0, 7, -3 * DAY][number % 5];
+        let by = [DAY, -DAY, 0, 7, -3 * DAY][index % 5];
         let file = File::options().write(true).open(&ahead).unwrap();
         file.write_all_at(&by.to_le_bytes(), 0).unwrap();
     };
@@ -242,7 +241,7 @@ fn a_clock_that_is_set_moves_no_event() {
                     / DAY
             })
             .collect();
-        assert!(dates.len() > 1, "the clock stands: {dates:?}");
+        assert!(dates.len() > 1, "the clock does not move: {dates:?}");
         record(folder.path(), &log, "2 5000 2", &environment)
     });
     let (output, _) = bounded("read", &log, &["--format", "json"]);

@@ -1,4 +1,4 @@
-//! Processes in namespaces that a hostile user makes: other clocks, other users, other mounts, other numbers.
+//! Processes in namespaces that a hostile user makes: other clocks, other users, other mounts, other pids.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Events of each program.
 const EVENTS: usize = 500;
 
-/// The program in namespaces of its own, as the attacker; and its number here.
+/// The program in namespaces of its own, as the attacker; and its pid here.
 fn inside(stage: &Path, options: &[&str], script: &str) -> (Target, i32) {
     let mut command = command_as(ATTACKER, "unshare");
     command
@@ -46,7 +46,7 @@ fn now() -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: a place to write to.
+    // SAFETY: `now` is a `timespec` to write to.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap()
 }
@@ -104,7 +104,7 @@ fn beside(options: &[&str], script: &str) -> Option<(Trace, i32, i32)> {
     Some((trace, theirs, own))
 }
 
-/// Makes sure that what the program emits lies where it was between what the kernel tells of it: one event, then it sleeps.
+/// Makes sure that what the program emits lies where it was between what the kernel records of it: one event, then it sleeps.
 fn turns(events: &[Event], pid: i32) {
     let of_process = events.iter().filter(|event| event.pid == pid);
     let kinds: Vec<&str> = of_process
@@ -133,13 +133,13 @@ fn a_process_with_other_clocks_has_its_events_where_they_were() {
 #[test]
 #[ignore = "needs root: traces kernel events of other users' processes"]
 fn who_is_root_where_nobody_else_is_changes_nothing_for_others() {
-    // It sees an empty /proc, and other files under the names of the library and of what tells of processes.
+    // It sees an empty /proc, and other files under the names of the library and of what shows processes.
     let script = "mount -t tmpfs none /run && mount -t tmpfs none /proc && mount -t tmpfs none /sys && exec \"$0\" 1 500 1";
     let options = ["--mount", "--pid", "--fork", "--ipc", "--net", "--uts"];
     let Some((trace, theirs, own)) = beside(&options, script) else {
         return;
     };
-    // By our numbers, and not by its own, which may be anybody's here.
+    // By our pids, and not by its own, which may be anybody's here.
     let events = trace.events().unwrap();
     // Nobody's are the stream's own.
     let strangers = events

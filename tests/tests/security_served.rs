@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tests::attacker::{ATTACKER, VICTIM, as_user, stage, usual_end};
 use tests::dist;
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
 
 /// No hostile process may hold the tracer up for longer.
@@ -27,7 +27,7 @@ fn trap(stage: &Path, kind: &str) -> (i32, Target) {
     trap.arg(ATTACKER.to_string()).arg("/bin/true").arg(&folder);
     trap.arg(kind);
     let (mut trap, said) = Target::start(&mut trap).unwrap();
-    let mapper = numbers_after(&said, "process").unwrap()[0][0];
+    let mapper = values_after(&said, "process").unwrap()[0][0];
     let mapper = i32::try_from(mapper).unwrap();
     let maps = fs::read_to_string(format!("/proc/{mapper}/maps")).unwrap();
     let is_mapped = |line: &str| line.contains("r-xp") && line.ends_with("/program");
@@ -60,7 +60,7 @@ fn a_mapped_file_that_a_silent_program_serves_is_not_asked_for() {
     assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    // It is told; and what else there is is listed.
+    // It is reported; and what else there is is listed.
     assert!(
         errors.contains("a program of another user serves it (FUSE)"),
         "{errors}"
@@ -109,7 +109,7 @@ fn a_mapped_file_that_a_silent_program_serves_is_not_asked_for() {
     victim.end().unwrap();
     // Who asks cannot even be killed while it waits.
     let said = trap.end_saying().unwrap();
-    assert_eq!(numbers_after(&said, "asked").unwrap()[0][0], 0, "{said:?}");
+    assert_eq!(values_after(&said, "asked").unwrap()[0][0], 0, "{said:?}");
 }
 
 /// Whether the kernel shows nobody a file of a process in `/proc`: who asks waits, until it is killed.
@@ -144,8 +144,8 @@ fn a_process_that_keeps_the_kernel_from_telling_of_it_holds_nobody_up() {
         let output = probes.arg("probes").arg(held.to_string()).output().unwrap();
         assert!(start.elapsed() < LIMIT, "{kind}: {:?}", start.elapsed());
         let errors = String::from_utf8_lossy(&output.stderr);
-        let told = format!("process {held} keeps the kernel from telling of it");
-        assert!(errors.contains(&told), "{kind}: {errors}");
+        let reported = format!("process {held} keeps the kernel from telling of it");
+        assert!(errors.contains(&reported), "{kind}: {errors}");
 
         let pids = [held, victim.pid()].map(|pid| pid.to_string());
         let start = Instant::now();

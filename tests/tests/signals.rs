@@ -6,7 +6,7 @@ use std::process::Command;
 use tests::dist;
 use tests::event::Event;
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
 
 const ROUNDS: u64 = 300;
@@ -36,7 +36,7 @@ fn run() -> anyhow::Result<Run> {
 }
 
 impl Run {
-    /// Events of a type that are about the program itself.
+    /// Events of a type, of the program itself.
     fn own<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Event> {
         let events = self.events.iter();
         events.filter(move |event| event.is_system(name) && event.pid == self.pid)
@@ -46,7 +46,7 @@ impl Run {
 fn by_signal<'a>(events: impl Iterator<Item = &'a Event>) -> BTreeMap<u64, u64> {
     let mut counts = BTreeMap::new();
     for event in events {
-        let signal = event.number("signal").and_then(|n| u64::try_from(n).ok());
+        let signal = event.integer("signal").and_then(|n| u64::try_from(n).ok());
         *counts.entry(signal.expect("a signal")).or_default() += 1;
     }
     counts
@@ -60,14 +60,14 @@ fn as_many_signals_are_taken_as_the_handlers_counted_and_each_was_sent() {
     }
     let run = run().unwrap();
 
-    let got = numbers_after(&run.said, "got").unwrap();
+    let got = values_after(&run.said, "got").unwrap();
     let mut got: BTreeMap<u64, u64> = got.iter().map(|pair| (pair[0], pair[1])).collect();
     let winch = u64::try_from(libc::SIGWINCH).unwrap();
     assert_eq!(got.remove(&winch), Some(0), "it is ignored");
     assert_eq!(by_signal(run.own("signal_deliver")), got);
-    let number = |signal| u64::try_from(signal).unwrap();
-    assert_eq!(got[&number(libc::SIGUSR1)], ROUNDS);
-    assert_eq!(got[&number(libc::SIGCHLD)], 20);
+    let unsigned = |signal| u64::try_from(signal).unwrap();
+    assert_eq!(got[&unsigned(libc::SIGUSR1)], ROUNDS);
+    assert_eq!(got[&unsigned(libc::SIGCHLD)], 20);
 
     let word = |event: &&Event, word| event.word("result") == Some(word);
     let sent = run.own("signal_generate");
@@ -83,34 +83,34 @@ fn as_many_signals_are_taken_as_the_handlers_counted_and_each_was_sent() {
 
 #[test]
 #[ignore = "loads eBPF"]
-fn a_sent_signal_tells_who_to_whom_by_which_call() {
+fn a_sent_signal_shows_who_to_whom_by_which_call() {
     if missing_right().is_some() {
         return;
     }
     let run = run().unwrap();
     let pid = i64::from(run.pid);
-    let caller = &numbers_after(&run.said, "caller").unwrap()[0];
-    let thread = numbers_after(&run.said, "thread").unwrap()[0][0];
+    let caller = &values_after(&run.said, "caller").unwrap()[0];
+    let thread = values_after(&run.said, "thread").unwrap()[0][0];
 
     let mut of_calls = 0;
     for event in run.own("signal_generate") {
-        assert_eq!(event.number("target_pid"), Some(pid), "{}", event.line);
-        let signal = i32::try_from(event.number("signal").unwrap()).unwrap();
-        let is_to_process = event.number("group") == Some(1);
+        assert_eq!(event.integer("target_pid"), Some(pid), "{}", event.line);
+        let signal = i32::try_from(event.integer("signal").unwrap()).unwrap();
+        let is_to_process = event.integer("group") == Some(1);
         match signal {
             libc::SIGUSR1 | libc::SIGUSR2 | libc::SIGWINCH => {
                 of_calls += 1;
-                assert_eq!(event.number("sender_pid"), Some(pid), "{}", event.line);
+                assert_eq!(event.integer("sender_pid"), Some(pid), "{}", event.line);
                 assert_eq!(is_to_process, signal != libc::SIGUSR2, "{}", event.line);
                 if cfg!(target_arch = "x86_64") {
                     let address = event.prog_address.unwrap();
                     assert!((caller[0]..caller[1]).contains(&address), "{}", event.line);
                 }
             }
-            // A child that has ended tells its parent.
+            // A child that has ended signals its parent.
             libc::SIGCHLD => {
-                let sender = event.number("sender_pid").unwrap();
-                let is_child = |event: &Event| event.number("child_pid") == Some(sender);
+                let sender = event.integer("sender_pid").unwrap();
+                let is_child = |event: &Event| event.integer("child_pid") == Some(sender);
                 assert!(run.own("fork").any(is_child), "{}", event.line);
             }
             _ => {}

@@ -1,5 +1,5 @@
 //! What the standard says, case by case: C programs that know nothing of how the library is made.
-//! `docs/conformance.md` tells which clauses each case shows.
+//! `docs/conformance.md` lists the clauses that each case shows.
 
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
@@ -32,7 +32,7 @@ fn folder() -> &'static Path {
 }
 
 /// Cases that make as many streams as the whole system may have: meanwhile no other case can have one.
-const ALONE: [&str; 8] = [
+const EXCLUSIVE: [&str; 8] = [
     "logs_that_are_read_do_not_count",
     "no_more_streams_than_the_limit_can_be_made",
     "streams_of_other_processes_count",
@@ -43,14 +43,14 @@ const ALONE: [&str; 8] = [
     "the_streams_of_a_process_that_was_killed_do_not_count",
 ];
 
-/// Held by those that must be alone to write, by others to read.
+/// Locked for writing by exclusive cases, for reading by the others.
 static STREAMS: RwLock<()> = RwLock::new(());
 
 fn check(program: &str, case: &str) {
-    let is_alone = ALONE.contains(&case);
+    let is_exclusive = EXCLUSIVE.contains(&case);
     // Another case's failure is no failure of this one.
-    let _alone = is_alone.then(|| STREAMS.write().unwrap_or_else(PoisonError::into_inner));
-    let _shared = (!is_alone).then(|| STREAMS.read().unwrap_or_else(PoisonError::into_inner));
+    let _exclusive = is_exclusive.then(|| STREAMS.write().unwrap_or_else(PoisonError::into_inner));
+    let _shared = (!is_exclusive).then(|| STREAMS.read().unwrap_or_else(PoisonError::into_inner));
     if let Err(error) = standard::check(folder(), program, case) {
         panic!("{error:#}");
     }
@@ -69,15 +69,15 @@ cases! {
         the_version_fits_its_array
         the_clock_resolution_is_that_of_the_realtime_clock
         a_name_comes_back
-        a_name_that_is_too_long_is_cut
+        a_name_that_is_too_long_is_truncated
         inheritance_takes_its_two_values_and_no_other
         the_stream_policy_takes_its_three_values_and_no_other
         the_log_policy_takes_its_three_values_and_no_other
         a_size_that_was_set_is_the_size_that_is_got
-        the_size_of_a_user_event_grows_with_its_data_up_to_what_is_kept
-        the_size_of_a_system_event_has_room_for_the_filter_event
+        the_size_of_a_user_event_grows_with_its_data_up_to_what_is_recorded
+        the_size_of_a_system_event_includes_the_filter_event
         a_destroyed_object_is_refused_until_it_is_initialised_again
-        no_object_and_no_place_are_refused
+        null_pointers_are_refused
         a_stream_has_a_copy_of_its_attributes
         an_object_that_was_never_initialised_takes_the_attributes_of_a_stream
         no_attributes_are_the_defaults
@@ -96,7 +96,7 @@ cases! {
         a_stream_starts_again_after_it_was_stopped
         starting_a_full_stream_until_full_changes_nothing
         stopping_a_stream_that_stopped_itself_cancels_its_restart
-        a_stream_that_stopped_itself_and_has_room_again_can_be_started
+        a_stream_that_stopped_itself_and_has_space_again_can_be_started
         a_full_looping_stream_is_stopped_and_started_without_events
         clear_drops_the_events_and_keeps_a_running_stream_running
         clear_keeps_a_suspended_stream_suspended
@@ -106,8 +106,8 @@ cases! {
         a_stream_that_was_shut_down_is_no_more
         a_stale_identifier_is_recognised
         what_is_no_active_stream_is_refused
-        control_events_tell_who_called
-        control_events_tell_the_address_of_the_call
+        control_events_show_who_called
+        control_events_show_the_address_of_the_call
         what_a_stream_does_by_itself_is_nobodys_doing
         several_streams_of_one_process_are_independent
         an_event_that_nobody_traces_has_no_effect
@@ -117,7 +117,7 @@ cases! {
         a_full_looping_stream_is_not_full_once_an_event_was_read
         what_was_overwritten_is_marked_in_the_sequence
         without_a_loss_nothing_is_marked
-        overrun_is_told_once_and_the_other_members_stay
+        overrun_is_reported_once_and_the_other_members_stay
         attributes_and_names_survive_an_overrun
         a_stream_until_full_keeps_the_oldest_events_and_stops
         an_event_that_comes_while_the_stream_is_full_sets_overrun
@@ -131,13 +131,13 @@ cases! {
     }
     reading {
         events_come_oldest_first_and_once
-        an_event_tells_process_thread_and_time
-        an_event_tells_the_address_of_its_trace_point
+        an_event_shows_process_thread_and_time
+        an_event_shows_the_address_of_its_trace_point
         data_that_fits_is_reported_whole
-        data_that_does_not_fit_is_cut_and_says_so
+        data_that_does_not_fit_is_truncated_and_says_so
         no_buffer_is_good_for_events_of_whatever_length
-        data_beyond_the_most_is_cut_when_it_is_recorded
-        the_most_data_of_user_events_does_not_cut_system_events
+        data_beyond_the_most_is_truncated_when_it_is_recorded
+        the_most_data_of_user_events_does_not_truncate_system_events
         no_data_with_a_length_records_no_data
         the_largest_data_that_an_attribute_can_promise_comes_back
         trying_never_waits_whatever_the_state
@@ -168,13 +168,13 @@ cases! {
         when_all_types_are_used_up_new_names_are_the_unnamed_one
         a_name_that_the_controller_defines_is_the_targets_too
         types_of_no_stream_are_refused
-        no_name_and_no_place_are_refused
+        null_pointers_to_names_and_types_are_refused
         predefined_types_have_the_names_of_the_standard
         the_systems_own_types_have_names_of_their_own
         identifiers_are_compared
         the_list_has_the_predefined_types_and_then_the_users_in_order
         a_type_that_is_defined_meanwhile_comes_at_the_lists_end
-        each_stream_has_its_place_in_the_list_and_goes_back_by_itself
+        each_stream_has_its_position_in_the_list_and_goes_back_by_itself
         a_program_does_not_forge_system_events
         the_unnamed_type_is_recorded_like_any_other
     }
@@ -230,7 +230,7 @@ cases! {
         a_process_without_the_library_is_traced_without_events_of_its_own
         a_process_that_is_not_there_cannot_be_traced
         a_zombie_is_a_process
-        zero_and_ones_own_number_are_the_same_process
+        zero_and_ones_own_pid_are_the_same_process
         no_more_streams_than_the_limit_can_be_made
         streams_of_other_processes_count
         the_streams_of_a_process_that_was_killed_do_not_count
@@ -259,10 +259,10 @@ cases! {
         a_program_that_closes_all_descriptors_traces_itself
         a_file_limit_below_the_area_s_size_is_no_signal
         a_program_that_may_have_five_descriptors_traces_itself
-        ten_thousand_short_threads_lose_nothing_in_a_stream_with_room_for_all
+        ten_thousand_short_threads_lose_nothing_in_a_stream_that_holds_all
         threads_that_emit_to_their_very_end_leave_nothing_behind
         a_thousand_streams_of_all_sizes_in_turn_the_last_records_as_the_first
-        streams_each_larger_than_the_one_before_leave_room_for_others
+        streams_each_larger_than_the_one_before_leave_memory_for_others
         what_was_emitted_before_a_stop_is_recorded_with_sixteen_busy_threads
         children_that_are_killed_amid_emissions_cost_nobody_an_event
     }
@@ -287,7 +287,7 @@ cases! {
         a_thread_is_no_process
         a_program_that_closes_whatever_is_open_keeps_what_it_opens_then
         a_child_forked_while_other_threads_make_streams_can_make_its_own
-        a_process_that_may_only_read_and_write_is_left_alone
+        a_process_that_may_only_read_and_write_is_not_disturbed
         without_memory_a_call_says_so
         without_memory_nothing_that_was_recorded_is_lost
     }
@@ -295,10 +295,10 @@ cases! {
         a_stream_with_a_log_is_flushed_where_nothing_else_is_said
         a_new_stream_with_a_log_is_suspended_and_nothing_is_the_matter
         a_descriptor_that_is_not_open_for_writing_is_refused
-        a_descriptor_that_was_closed_is_refused_whatever_takes_its_number
+        a_descriptor_that_was_closed_is_refused_whatever_reuses_it
         a_descriptor_that_takes_whole_blocks_only_is_refused
         a_log_is_a_regular_file
-        a_log_without_room_for_an_event_is_refused
+        a_log_that_holds_no_event_is_refused
         a_target_or_attributes_that_cannot_be_had_are_refused_as_without_a_log
         a_completed_log_has_everything_in_order
         a_flushed_stream_records_more_than_it_holds
@@ -313,18 +313,18 @@ cases! {
         a_log_until_full_keeps_the_oldest_and_ends_with_a_stop
         an_appending_log_has_no_limit
         clearing_a_stream_begins_its_log_anew
-        a_log_that_was_cut_short_gives_what_is_whole
+        a_log_that_was_truncated_gives_what_is_whole
         a_flush_is_done_when_it_returns
         a_flush_of_a_running_stream_is_recorded
         a_flush_of_a_suspended_stream_is_not_recorded
         a_flush_that_is_filtered_out_is_not_recorded
-        a_flush_gives_a_full_stream_its_room_back
+        a_flush_frees_the_space_of_a_full_stream
         flushes_at_the_same_time_wait_for_each_other
         a_status_during_a_flush_says_so_at_once
         a_log_beyond_the_largest_file_is_an_error_and_no_signal
         a_log_has_one_writer_and_one_that_was_killed_keeps_nobody_out
         #[ignore = "needs root"]
-        a_device_without_room_for_the_log_is_told_at_once
+        a_device_without_space_for_the_log_is_reported_at_once
         #[ignore = "needs root"]
         a_full_device_is_an_error_of_the_flush
         what_is_for_logs_is_refused_for_active_streams
@@ -345,7 +345,7 @@ cases! {
         a_recorder_has_nothing_of_its_controller_but_the_log
         where_no_program_may_be_started_a_fork_records
         a_program_with_closed_standard_descriptors_has_a_log
-        a_program_with_few_descriptors_has_a_log_or_is_told
+        a_program_with_few_descriptors_has_a_log_or_an_error
         #[ignore = "needs root"]
         a_program_in_another_root_has_a_log
         #[ignore = "needs root"]
@@ -354,6 +354,6 @@ cases! {
         a_recorder_has_the_rights_that_its_program_was_started_with
         a_recorder_that_is_stopped_holds_nobody_up_and_nothing_is_lost
         a_thread_that_waits_for_the_recorder_holds_nobody_else_up
-        what_is_lost_while_the_recorder_does_not_answer_is_told_once
+        what_is_lost_while_the_recorder_does_not_answer_is_reported_once
     }
 }

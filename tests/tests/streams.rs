@@ -6,7 +6,7 @@ use std::process::Command;
 use tests::dist::{self, Linkage};
 
 #[test]
-fn a_c_program_that_traces_itself_is_told_what_the_standard_says() {
+fn a_c_program_that_traces_itself_gets_what_the_standard_says() {
     let folder = tempfile::tempdir().unwrap();
     let program = dist::compile("streams", folder.path()).unwrap();
 
@@ -49,8 +49,8 @@ fn the_program_that_prints_the_defaults_is_strictly_standard_and_prints_sensible
     assert_eq!(value("log full policy"), "POSIX_TRACE_LOOP");
     assert_eq!(value("inheritance"), "POSIX_TRACE_CLOSE_FOR_CHILD");
     let bytes = |name| -> u64 {
-        let number = value(name).strip_suffix(" bytes").unwrap();
-        number.parse().unwrap()
+        let bytes = value(name).strip_suffix(" bytes").unwrap();
+        bytes.parse().unwrap()
     };
     assert!(bytes("user event, max") > bytes("user event data, max"));
     assert!(bytes("stream size, min") > bytes("user event, max") + bytes("system event, max"));

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 #[test]
-fn all_that_is_sent_in_rough_weather_is_seen_or_told_lost() {
+fn all_that_is_sent_in_rough_weather_is_seen_or_counted_as_lost() {
     let output = Command::new(env!("CARGO_BIN_EXE_stress"))
         .arg("6")
         .output()

@@ -10,7 +10,7 @@ use tests::bpftrace::Counted;
 use tests::event::Event;
 use tests::processes::{switches, switches_at_rest};
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
 use tests::{dist, mount, wait_until};
 
@@ -22,7 +22,7 @@ fn is_switch(event: &Event) -> bool {
 fn start(folder: &tempfile::TempDir, arguments: &[&str]) -> anyhow::Result<(Target, Vec<i32>)> {
     let program = dist::compile("switches", folder.path())?;
     let (target, said) = Target::start(Command::new(program).args(arguments))?;
-    let threads = numbers_after(&said, "thread")?.concat();
+    let threads = values_after(&said, "thread")?.concat();
     let threads = threads.into_iter().map(i32::try_from);
     Ok((target, threads.collect::<Result<_, _>>()?))
 }
@@ -95,8 +95,8 @@ struct Run {
     recorded: BTreeMap<i32, (u64, u64)>,
     /// What the host and interrupts took meanwhile.
     taken: u64,
-    /// Runs of which the beginning was not told, or of which two were told as one.
-    untold: u64,
+    /// Runs of which the beginning was not recorded, or of which two were recorded as one.
+    unreported: u64,
     /// Its threads are at rest until it is dropped.
     _target: Target,
 }
@@ -129,14 +129,14 @@ impl Run {
             if event.is_system("switch_out") && threads.contains(&event.tid) {
                 let (runs, ran) = recorded.entry(event.tid).or_default();
                 *runs += 1;
-                *ran += u64::try_from(event.number("ran_ns").context("ran_ns")?)?;
+                *ran += u64::try_from(event.integer("ran_ns").context("ran_ns")?)?;
             }
         }
         let run = Self {
             counted: growth(&before, &after),
             recorded,
             taken: taken_after - taken_before,
-            untold: summary.lost["kernel_not_told"],
+            unreported: summary.lost["kernel_not_told"],
             _target: target,
         };
         Ok((run, beside))
@@ -146,8 +146,8 @@ impl Run {
 #[test]
 #[ignore = "loads eBPF"]
 fn the_time_on_the_cpu_is_what_the_scheduler_counts() {
-    /// A run whose beginning was not told is a time slice at most.
-    const UNTOLD_NS: u64 = 4_000_000;
+    /// A run whose beginning was not recorded is a time slice at most.
+    const UNREPORTED_NS: u64 = 4_000_000;
     if missing_right().is_some() {
         return;
     }
@@ -156,8 +156,8 @@ fn the_time_on_the_cpu_is_what_the_scheduler_counts() {
     let (run, ()) = Run::of(&["50", "200", "20000000", "0"], |_| Ok(())).unwrap();
     for (tid, counted) in run.counted {
         let (runs, ran) = run.recorded[&tid];
-        let margin = counted / 50 + run.untold * UNTOLD_NS;
-        // Its clock stands while the host or an interrupt has the CPU, where the kernel knows.
+        let margin = counted / 50 + run.unreported * UNREPORTED_NS;
+        // Its clock stops while the host or an interrupt has the CPU, where the kernel knows.
         let most = counted + margin + run.taken;
         assert!(
             ran + margin >= counted && ran <= most,

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use tests::event::Event;
 use tests::rights::missing_right;
-use tests::target::numbers_after;
+use tests::target::values_after;
 use tests::tracer::Tracer;
 use tests::{dist, mount};
 
@@ -88,7 +88,7 @@ fn every_call_is_there_as_often_as_strace_counts_it_and_fails_as_often() {
     assert_eq!(entered, expected.iter().map(calls).collect());
 
     let is_failure = |event: &&Event| {
-        event.is_system("syscall_exit") && event.number("ret").is_some_and(|ret| ret < 0)
+        event.is_system("syscall_exit") && event.integer("ret").is_some_and(|ret| ret < 0)
     };
     let failed = counts(events.iter().filter(is_failure));
     let failures = expected.iter().filter(|(_, (_, errors))| *errors > 0);
@@ -135,7 +135,7 @@ fn only_the_calls_that_are_named_are_there_with_arguments_results_and_errors() {
     let parents = of("getppid", "syscall_exit").filter(|e| e.pid == exits[0]);
     for event in parents {
         assert_eq!(
-            event.number("ret"),
+            event.integer("ret"),
             Some(i64::from(exits[1])),
             "{}",
             event.line
@@ -180,7 +180,7 @@ fn a_call_that_a_filter_refuses_has_its_end_and_no_beginning() {
     let of_refused = |event: &&&Event| event.word("name") == Some("getppid");
     for end in ends.iter().filter(of_refused) {
         assert_eq!(
-            end.number("ret"),
+            end.integer("ret"),
             Some(-i64::from(libc::EPERM)),
             "{}",
             end.line
@@ -190,7 +190,7 @@ fn a_call_that_a_filter_refuses_has_its_end_and_no_beginning() {
 
 #[test]
 #[ignore = "loads eBPF"]
-fn the_end_of_a_signal_handler_is_told_by_the_call_that_it_is() {
+fn the_end_of_a_signal_handler_is_shown_as_the_call_that_it_is() {
     if missing_right().is_some() {
         return;
     }
@@ -213,8 +213,8 @@ fn the_end_of_a_signal_handler_is_told_by_the_call_that_it_is() {
         // What its handlers counted.
         let said = std::fs::read_to_string(&said).unwrap();
         let said: Vec<String> = said.lines().map(str::to_owned).collect();
-        let got = numbers_after(&said, "got").unwrap();
-        let handled: u64 = got.iter().map(|numbers| numbers[1]).sum();
+        let got = values_after(&said, "got").unwrap();
+        let handled: u64 = got.iter().map(|values| values[1]).sum();
         assert!(handled > 150, "{said:?}");
         let of_program = |event: &&Event| event.line.contains("\"comm\":\"signals\"");
         let of = |event_type, name| {
@@ -230,10 +230,10 @@ fn the_end_of_a_signal_handler_is_told_by_the_call_that_it_is() {
             handled
         };
         assert_eq!(of("syscall_enter", "rt_sigreturn"), entered, "{options:?}");
-        let without_number = events
+        let without_call = events
             .iter()
-            .filter(|event| event.number("number") == Some(-1));
-        assert_eq!(without_number.count(), 0);
+            .filter(|event| event.integer("number") == Some(-1));
+        assert_eq!(without_call.count(), 0);
     }
 }
 
@@ -252,22 +252,22 @@ fn calls_of_32_bit_programs_are_chosen_and_shown_by_their_own_table() {
     let entered = |compat| {
         let events = events.iter();
         events.filter(move |event| {
-            event.is_system("syscall_enter") && event.number("compat") == Some(compat)
+            event.is_system("syscall_enter") && event.integer("compat") == Some(compat)
         })
     };
-    // The same call in both ways, by two numbers.
+    // The same call in both ways, by two system call numbers.
     assert_eq!(entered(1).count(), 50);
     assert_eq!(entered(0).count(), 50);
     for event in entered(1) {
         assert_eq!(
-            (event.word("name"), event.number("number")),
+            (event.word("name"), event.integer("number")),
             (Some("getpid"), Some(20))
         );
         let arguments = event.data["args"].as_array().unwrap();
         assert_eq!(arguments[..5], [11, 12, 13, 14, 15], "{}", event.line);
     }
     let exit = events.iter().find(|event| event.is_system("exit")).unwrap();
-    assert_eq!(exit.number("status"), Some(0));
+    assert_eq!(exit.integer("status"), Some(0));
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn bpftrace_counts_as_many_calls_of_the_same_run() {
     let said = std::fs::read_to_string(said).unwrap();
     assert!(said.ends_with("status 0\n"), "bpftrace failed: {said}");
     let report = std::fs::read_to_string(report).unwrap();
-    let number = |name: &str| -> u64 {
+    let count = |name: &str| -> u64 {
         let line = report.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap_or_else(|| panic!("no {name} in {report}"))
             .trim()
@@ -318,7 +318,7 @@ fn bpftrace_counts_as_many_calls_of_the_same_run() {
             && event.line.contains("\"comm\":\"calls\"")
     };
     let seen = counts(events.iter().filter(of_program));
-    assert_eq!(seen["getppid"], number("@:"));
+    assert_eq!(seen["getppid"], count("@:"));
     assert_eq!(seen["getppid"], 600);
-    assert_eq!(seen["openat"], number("@opened:"));
+    assert_eq!(seen["openat"], count("@opened:"));
 }

@@ -24,13 +24,13 @@ fn without(folder: &Path) -> PathBuf {
     compile("without", &options, Linkage::Shared, folder)
 }
 
-/// What the process has open, by number, the three that it was given left out.
+/// What the process has open, by descriptor, the three that it was given left out.
 fn descriptors(pid: i32) -> Vec<String> {
     let mut open = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {
         let path = entry.unwrap().path();
-        let number: u32 = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
-        if number > 2 {
+        let fd: u32 = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        if fd > 2 {
             open.push(fs::read_link(path).unwrap().display().to_string());
         }
     }
@@ -56,7 +56,7 @@ fn one_memfd_and_no_thread() {
 
 /// The system calls that setting the library up may make, and how many of each.
 const CALLS: [(&str, u64); 15] = [
-    // Whether the program before handed on its area: each number where it may be is looked at. And the area's own.
+    // Whether the program before handed on its area: each descriptor that it may be is looked at. And the area's own.
     ("prlimit64", 3),
     ("fcntl", 35),
     // The area.

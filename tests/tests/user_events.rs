@@ -5,9 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use tests::dist;
-use tests::event::two_numbers;
+use tests::event::two_integers;
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::tracer::{Trace, Tracer};
 
 const THREADS: usize = 8;
@@ -21,8 +21,8 @@ fn start(folder: &tempfile::TempDir, rate: &str, seconds: &str) -> anyhow::Resul
 
 /// What the program says it sent, by thread.
 fn sent_of(said: &[String]) -> anyhow::Result<Vec<u64>> {
-    let numbers = numbers_after(said, "sent")?;
-    Ok(numbers.iter().map(|pair| pair[1]).collect())
+    let pairs = values_after(said, "sent")?;
+    Ok(pairs.iter().map(|pair| pair[1]).collect())
 }
 
 /// The sequence numbers of "flood" events by thread, in the order in which they were printed.
@@ -31,7 +31,7 @@ fn seen_in(trace: &Trace) -> anyhow::Result<Vec<Vec<u64>>> {
     for line in trace.lines()? {
         let line = line?;
         if line.contains("\"type\":\"flood\"") {
-            let Some((thread, sequence)) = two_numbers(&line) else {
+            let Some((thread, sequence)) = two_integers(&line) else {
                 anyhow::bail!("damaged data: {line}");
             };
             seen[usize::try_from(thread)?].push(sequence);
@@ -50,10 +50,10 @@ fn two_hundred_thousand_events_a_second_beside_a_switching_neighbour_all_arrive_
     let neighbour = dist::compile("pingpong", folder.path()).unwrap();
     let _neighbour = Target::start_neighbour(&mut Command::new(neighbour)).unwrap();
     let mut target = start(&folder, "200000", "4").unwrap();
-    // Room for all, so that nothing is lost however late the tracer gets a processor.
-    let mut room = vec!["--thread-ring-size", "64M", "--stream-size", "128M"];
-    room.extend(["--ring-size", "16M"]);
-    let mut tracer = Tracer::attach(target.pid(), &room).unwrap();
+    // Large enough for all, so that nothing is lost however late the tracer gets a processor.
+    let mut sizes = vec!["--thread-ring-size", "64M", "--stream-size", "128M"];
+    sizes.extend(["--ring-size", "16M"]);
+    let mut tracer = Tracer::attach(target.pid(), &sizes).unwrap();
     tracer.wait_for(|event| event.is_user("marker")).unwrap();
 
     target.go().unwrap();
@@ -116,7 +116,7 @@ fn lost_of_what_was_sent(trace: &Trace, said: &[String]) -> anyhow::Result<u64> 
     let flood_sent: u64 = sent_of(said)?.iter().sum();
     // The markers before the first one seen were emitted before anybody was attached.
     let markers = markers_in(trace)?;
-    let markers_sent = numbers_after(said, "marked")?[0][0] - markers[0];
+    let markers_sent = values_after(said, "marked")?[0][0] - markers[0];
     let lost = trace.summary()?.all_lost();
     assert_eq!(
         flood_seen + count(markers.len()) + lost,
@@ -131,8 +131,8 @@ fn markers_in(trace: &Trace) -> anyhow::Result<Vec<u64>> {
     for line in trace.lines()? {
         let line = line?;
         if line.contains("\"type\":\"marker\"") {
-            let numbers = two_numbers(&line).ok_or_else(|| anyhow::anyhow!("damaged: {line}"))?;
-            markers.push(numbers.1);
+            let pair = two_integers(&line).ok_or_else(|| anyhow::anyhow!("damaged: {line}"))?;
+            markers.push(pair.1);
         }
     }
     Ok(markers)

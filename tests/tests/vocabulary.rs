@@ -16,7 +16,7 @@ use tests::tools;
 /// The names of fields by type.
 type Fields = BTreeMap<String, BTreeSet<String>>;
 
-/// What stands beside what an event carries, by the same name wherever it is told.
+/// What is shown beside what an event carries, by the same name everywhere.
 const BESIDE: [&str; 6] = ["pid", "tid", "comm", "cpu", "truncated", "prog_address"];
 
 /// As it is shown to people, and chosen.
@@ -71,8 +71,8 @@ fn lines_and_tables_have_the_names_of_the_one_table() {
     let rows = tools::python("csv_events.py", &csv).unwrap();
     assert_eq!(of_rows(&rows, parsed), expected);
     for row in &rows {
-        for (name, number) in [("prog_address", PROG_ADDRESS), ("thread_id", THREAD_ID)] {
-            assert_eq!(text(row, name), number.to_string());
+        for (name, value) in [("prog_address", PROG_ADDRESS), ("thread_id", THREAD_ID)] {
+            assert_eq!(text(row, name), value.to_string());
         }
     }
     let parquet = log.export("parquet", &[]).unwrap();

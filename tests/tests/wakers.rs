@@ -7,16 +7,16 @@ use anyhow::{Context as _, ensure};
 use tests::event::Event;
 use tests::ftrace::{Ftrace, Noted, to_us};
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
 use tests::{dist, mount};
 
 const ROUNDS: usize = 200;
 
 /// Whether an event says the same of who asked.
-fn is_told_by(asked: &Noted, event: &Event) -> bool {
+fn is_same_as(asked: &Noted, event: &Event) -> bool {
     let context = event.word("waker_context").unwrap_or_default();
-    let waker = event.number("waker_tid");
+    let waker = event.integer("waker_tid");
     match asked.context {
         'h' | 'H' | 'z' | 'Z' => matches!(context, "irq" | "hrtimer") && waker == Some(0),
         's' => matches!(context, "softirq" | "timer") && waker == Some(0),
@@ -52,8 +52,8 @@ fn run() -> anyhow::Result<Run> {
     let program = dist::compile("wakers", folder.path())?;
     let (mut target, said) = Target::start(Command::new(program).arg(ROUNDS.to_string()))?;
     let tid = |name| -> anyhow::Result<u64> {
-        let numbers = numbers_after(&said, name)?.concat();
-        numbers.first().copied().context("no number")
+        let tids = values_after(&said, name)?.concat();
+        tids.first().copied().context("no tid")
     };
     let (sleeper, spinner, writer) = (tid("sleeper")?, tid("spinner")?, tid("writer")?);
     let filter = format!("pid == {sleeper} || pid == {writer}");
@@ -91,7 +91,7 @@ fn by_way(run: &Run) -> BTreeMap<String, Vec<&Event>> {
 
 #[test]
 #[ignore = "loads eBPF"]
-fn a_wakeup_is_told_of_what_asked_for_it_and_never_of_who_was_interrupted() {
+fn a_wakeup_names_what_asked_for_it_and_never_who_was_interrupted() {
     if missing_right().is_some() {
         return;
     }
@@ -113,11 +113,11 @@ fn a_wakeup_is_told_of_what_asked_for_it_and_never_of_who_was_interrupted() {
             let context = event.word("waker_context");
             context.is_some_and(|context| contexts.contains(&context))
         };
-        let told = events.iter().filter(is_so).count();
-        // A host that stops the machine may let a timer end in another's place.
+        let as_asked = events.iter().filter(is_so).count();
+        // A host that stops the machine may let a timer end instead of another.
         assert!(
-            told * 100 >= events.len() * 95,
-            "{way}: {told} of {}, such as {}",
+            as_asked * 100 >= events.len() * 95,
+            "{way}: {as_asked} of {}, such as {}",
             events.len(),
             events.last().unwrap().line
         );
@@ -128,10 +128,10 @@ fn a_wakeup_is_told_of_what_asked_for_it_and_never_of_who_was_interrupted() {
             && u64::try_from(event.tid).is_ok_and(|tid| [run.sleeper, run.writer].contains(&tid))
     });
     let blamed =
-        of_others.filter(|event| event.number("waker_tid") == i64::try_from(run.spinner).ok());
+        of_others.filter(|event| event.integer("waker_tid") == i64::try_from(run.spinner).ok());
     assert_eq!(blamed.count(), 0, "the spinner wakes nobody");
     let by_writer = ways["pipe"].iter().filter(|event| {
-        event.number("waker_tid") == i64::try_from(run.writer).ok()
+        event.integer("waker_tid") == i64::try_from(run.writer).ok()
             && event.word("waker_comm") == Some("wakers")
     });
     assert!(by_writer.count() >= ROUNDS * 9 / 10);
@@ -155,7 +155,7 @@ fn the_kernels_own_tracer_says_the_same_of_each_wakeup() {
             is_its && asked.us <= at_us && at_us - asked.us < 1000
         });
         let Some(asked) = asked else { continue };
-        assert!(is_told_by(asked, event), "{asked:?}\n{}", event.line);
+        assert!(is_same_as(asked, event), "{asked:?}\n{}", event.line);
         compared += 1;
     }
     assert!(compared >= 4 * ROUNDS * 9 / 10, "{compared} compared");

@@ -19,7 +19,7 @@ void plugin_emit(void)
     posix_trace_event(type, "x", 1);
 }
 
-/* Events of its own that were recorded since it was asked last; -1 where that cannot be told. */
+/* Events of its own that were recorded since it was asked last; -1 where that is unknown. */
 int plugin_seen(void)
 {
     struct posix_trace_event_info info;

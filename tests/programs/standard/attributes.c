@@ -54,11 +54,11 @@ CASE(the_version_fits_its_array)
 CASE(the_clock_resolution_is_that_of_the_realtime_clock)
 {
     trace_attr_t attr = initialised();
-    struct timespec told, resolution;
+    struct timespec shown, resolution;
 
-    OK(posix_trace_attr_getclockres(&attr, &told));
+    OK(posix_trace_attr_getclockres(&attr, &shown));
     CHECK(clock_getres(CLOCK_REALTIME, &resolution) == 0);
-    CHECK_EQUAL(nanoseconds(&told), nanoseconds(&resolution));
+    CHECK_EQUAL(nanoseconds(&shown), nanoseconds(&resolution));
 }
 
 /* clause: attr.name.set */
@@ -76,7 +76,7 @@ CASE(a_name_comes_back)
 }
 
 /* clause: attr.name.truncated */
-CASE(a_name_that_is_too_long_is_cut)
+CASE(a_name_that_is_too_long_is_truncated)
 {
     trace_attr_t attr = initialised();
     char longer[2 * TRACE_NAME_MAX + 1], name[TRACE_NAME_MAX + 1];
@@ -171,7 +171,7 @@ CASE(a_size_that_was_set_is_the_size_that_is_got)
 }
 
 /* clause: attr.eventsize.user attr.eventsize.aliased */
-CASE(the_size_of_a_user_event_grows_with_its_data_up_to_what_is_kept)
+CASE(the_size_of_a_user_event_grows_with_its_data_up_to_what_is_recorded)
 {
     trace_attr_t attr = initialised();
     size_t most, none, some, whole, beyond, both = 100;
@@ -188,7 +188,7 @@ CASE(the_size_of_a_user_event_grows_with_its_data_up_to_what_is_kept)
 }
 
 /* clause: attr.eventsize.system */
-CASE(the_size_of_a_system_event_has_room_for_the_filter_event)
+CASE(the_size_of_a_system_event_includes_the_filter_event)
 {
     trace_attr_t attr = initialised();
     size_t size;
@@ -217,7 +217,7 @@ CASE(a_destroyed_object_is_refused_until_it_is_initialised_again)
 }
 
 /* clause: attr.invalid */
-CASE(no_object_and_no_place_are_refused)
+CASE(null_pointers_are_refused)
 {
     trace_attr_t attr = initialised();
     struct timespec time;
@@ -264,7 +264,7 @@ CASE(no_object_and_no_place_are_refused)
 /* clause: attr.copied attr.reused */
 CASE(a_stream_has_a_copy_of_its_attributes)
 {
-    trace_attr_t attr = initialised(), told;
+    trace_attr_t attr = initialised(), got;
     char name[TRACE_NAME_MAX];
     trace_id_t first, second;
     int value;
@@ -276,15 +276,15 @@ CASE(a_stream_has_a_copy_of_its_attributes)
     OK(posix_trace_create(0, &attr, &second));
     OK(posix_trace_attr_destroy(&attr));
 
-    OK(posix_trace_get_attr(first, &told));
-    OK(posix_trace_attr_getname(&told, name));
+    OK(posix_trace_get_attr(first, &got));
+    OK(posix_trace_attr_getname(&got, name));
     CHECK(strcmp(name, "first") == 0);
-    OK(posix_trace_attr_getstreamfullpolicy(&told, &value));
+    OK(posix_trace_attr_getstreamfullpolicy(&got, &value));
     CHECK_EQUAL(value, POSIX_TRACE_LOOP);
-    OK(posix_trace_get_attr(second, &told));
-    OK(posix_trace_attr_getname(&told, name));
+    OK(posix_trace_get_attr(second, &got));
+    OK(posix_trace_attr_getname(&got, name));
     CHECK(strcmp(name, "second") == 0);
-    OK(posix_trace_attr_getstreamfullpolicy(&told, &value));
+    OK(posix_trace_attr_getstreamfullpolicy(&got, &value));
     CHECK_EQUAL(value, POSIX_TRACE_UNTIL_FULL);
 }
 
@@ -306,23 +306,23 @@ CASE(an_object_that_was_never_initialised_takes_the_attributes_of_a_stream)
 /* clause: create.defaults */
 CASE(no_attributes_are_the_defaults)
 {
-    trace_attr_t attr = initialised(), told;
+    trace_attr_t attr = initialised(), got;
     trace_id_t trid = suspended();
     size_t size, default_size;
     char name[TRACE_NAME_MAX];
     int value;
 
-    OK(posix_trace_get_attr(trid, &told));
-    OK(posix_trace_attr_getname(&told, name));
+    OK(posix_trace_get_attr(trid, &got));
+    OK(posix_trace_attr_getname(&got, name));
     CHECK(strcmp(name, "") == 0);
-    OK(posix_trace_attr_getstreamfullpolicy(&told, &value));
+    OK(posix_trace_attr_getstreamfullpolicy(&got, &value));
     CHECK_EQUAL(value, POSIX_TRACE_LOOP);
-    OK(posix_trace_attr_getinherited(&told, &value));
+    OK(posix_trace_attr_getinherited(&got, &value));
     CHECK_EQUAL(value, POSIX_TRACE_CLOSE_FOR_CHILD);
-    OK(posix_trace_attr_getmaxdatasize(&told, &size));
+    OK(posix_trace_attr_getmaxdatasize(&got, &size));
     OK(posix_trace_attr_getmaxdatasize(&attr, &default_size));
     CHECK(size == default_size);
-    OK(posix_trace_attr_getstreamsize(&told, &size));
+    OK(posix_trace_attr_getstreamsize(&got, &size));
     OK(posix_trace_attr_getstreamsize(&attr, &default_size));
     CHECK(size >= default_size);
 }

@@ -19,7 +19,7 @@ static void go_on(char **argv);
 static trace_event_id_t type;
 static trace_id_t trid;
 
-/* A program that was started by the one before it: emits the number that it is given, and starts the next one. */
+/* A program that was started by the one before it: emits the integer that it is given, and starts the next one. */
 static void go_on(char **argv)
 {
     char next[20];
@@ -130,7 +130,7 @@ CASE(programs_that_follow_each_other_in_a_process_leave_no_memory_behind)
     while (left >= 0) {
         OK(wait_next(trid));
         if (info.posix_event_id == type) {
-            CHECK_EQUAL(number(), left);
+            CHECK_EQUAL(carried(), left);
             left--;
         }
     }
@@ -140,7 +140,7 @@ CASE(programs_that_follow_each_other_in_a_process_leave_no_memory_behind)
     OK(posix_trace_shutdown(trid));
 }
 
-/* A process may be killed at any instruction: also where it has a chunk in its hands. */
+/* A process may be killed at any instruction: also while it writes a chunk. */
 CASE(processes_that_are_killed_while_they_emit_leave_the_stream_as_it_was)
 {
     enum { KILLED = 4000, AFTER = 100 };
@@ -185,11 +185,11 @@ enum { LIVING = 40, EACH = 500 };
 struct emission {
     pid_t pid;
     int child;
-    int number;
+    int sequence;
     char same[64];
 };
 
-static void emit_numbers(int child, int from, int to)
+static void emit_sequence(int child, int from, int to)
 {
     struct emission emission;
     int i;
@@ -197,7 +197,7 @@ static void emit_numbers(int child, int from, int to)
     emission.pid = getpid();
     emission.child = child;
     for (i = from; i < to; i++) {
-        emission.number = i;
+        emission.sequence = i;
         memset(emission.same, child + i, sizeof emission.same);
         posix_trace_event(type, &emission, sizeof emission);
     }
@@ -211,10 +211,10 @@ static void live(int ready, int come)
 
     for (child = 0; child < LIVING; child++) {
         if (fork() == 0) {
-            emit_numbers(child, 0, 1);
+            emit_sequence(child, 0, 1);
             CHECK(write(ready, "x", 1) == 1);
             CHECK(read(come, &word, 1) == 1);
-            emit_numbers(child, 1, EACH);
+            emit_sequence(child, 1, EACH);
             _exit(EXIT_SUCCESS);
         }
     }
@@ -236,10 +236,10 @@ static void read_emissions(void)
         memcpy(&emission, data, sizeof emission);
         CHECK_EQUAL(info.posix_pid, emission.pid);
         CHECK(emission.child >= 0 && emission.child < LIVING);
-        CHECK_EQUAL(emission.number, seen_of[emission.child]);
+        CHECK_EQUAL(emission.sequence, seen_of[emission.child]);
         seen_of[emission.child]++;
         for (i = 0; i < sizeof emission.same; i++)
-            CHECK(emission.same[i] == (char)(emission.child + emission.number));
+            CHECK(emission.same[i] == (char)(emission.child + emission.sequence));
     }
 }
 
@@ -298,7 +298,7 @@ CASE(processes_that_live_keep_their_chunks_whoever_ends_beside_them)
     nobody_loses_a_chunk(live);
 }
 
-/* Their numbers are those of nobody in the reader's namespace. */
+/* Their pids are those of nobody in the reader's namespace. */
 static void live_elsewhere(int ready, int come)
 {
     pid_t first;

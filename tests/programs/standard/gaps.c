@@ -6,8 +6,8 @@
 
 enum { MOST_THREADS = 16, BURST = 100000 };
 
-struct numbered {
-    int thread, number;
+struct emission {
+    int thread, sequence;
 };
 
 static trace_id_t recorded;
@@ -17,45 +17,45 @@ static pthread_barrier_t burst_is_over;
 static pthread_t threads[MOST_THREADS];
 static int thread_count, bursts;
 
-/* Of each thread: the number of its last event, and how many marks there were before it. */
+/* Of each thread: the sequence number of its last event, and how many marks there were before it. */
 static struct {
-    int number;
+    int sequence;
     long marks;
 } last[MOST_THREADS];
 static long marks, gaps, events;
 
-static void emit_one(int thread, int number)
+static void emit_one(int thread, int sequence)
 {
-    struct numbered event = { thread, number };
+    struct emission event = { thread, sequence };
 
     posix_trace_event(type, &event, sizeof event);
 }
 
 static void *emit_without_end(void *thread)
 {
-    int number = 0;
+    int sequence = 0;
 
     while (!atomic_load_explicit(&is_over, memory_order_relaxed))
-        emit_one((int)(intptr_t)thread, number++);
+        emit_one((int)(intptr_t)thread, sequence++);
     return NULL;
 }
 
-/* More at once than a stream has room for, and then as long nothing as a recorder needs to have read it. */
+/* More at once than a stream holds, and then as long nothing as a recorder needs to have read it. */
 static void *emit_in_bursts(void *thread)
 {
-    int number = 0, round, i;
+    int sequence = 0, round, i;
 
     for (round = 0; round < bursts; round++) {
         for (i = 0; i < BURST; i++)
-            emit_one((int)(intptr_t)thread, number++);
+            emit_one((int)(intptr_t)thread, sequence++);
         pthread_barrier_wait(&burst_is_over);
         usleep(20000);
     }
-    /* Found at the end: whatever is missing is missing before it. There is room for it once the last burst was read. */
+    /* Found at the end: whatever is missing is missing before it. It fits once the last burst was read. */
     if (pthread_barrier_wait(&burst_is_over) == PTHREAD_BARRIER_SERIAL_THREAD)
         OK(posix_trace_flush(recorded));
     pthread_barrier_wait(&burst_is_over);
-    emit_one((int)(intptr_t)thread, number);
+    emit_one((int)(intptr_t)thread, sequence);
     return NULL;
 }
 
@@ -64,7 +64,7 @@ static void begin(int count, void *(*emit)(void *))
     thread_count = count;
     OK(pthread_barrier_init(&burst_is_over, NULL, (unsigned)count));
     for (int i = 0; i < count; i++) {
-        last[i].number = -1;
+        last[i].sequence = -1;
         last[i].marks = 0;
         OK(pthread_create(&threads[i], NULL, emit, (void *)(intptr_t)i));
     }
@@ -77,11 +77,11 @@ static void join_all(void)
         OK(pthread_join(threads[i], NULL));
 }
 
-/* The event that was read last: one of the threads', or the mark. Where a number is missing there was a mark since the
+/* The event that was read last: one of the threads', or the mark. Where a sequence number is missing there was a mark since the
    thread's last one. */
 static void look_at_event(trace_event_id_t mark)
 {
-    struct numbered event;
+    struct emission event;
 
     if (info.posix_event_id == mark)
         marks++;
@@ -90,12 +90,12 @@ static void look_at_event(trace_event_id_t mark)
     CHECK_EQUAL(length, sizeof event);
     memcpy(&event, data, sizeof event);
     CHECK(event.thread >= 0 && event.thread < thread_count);
-    CHECK(event.number > last[event.thread].number);
-    if (event.number > last[event.thread].number + 1) {
+    CHECK(event.sequence > last[event.thread].sequence);
+    if (event.sequence > last[event.thread].sequence + 1) {
         gaps++;
         CHECK(marks > last[event.thread].marks);
     }
-    last[event.thread].number = event.number;
+    last[event.thread].sequence = event.sequence;
     last[event.thread].marks = marks;
     events++;
 }
@@ -125,7 +125,7 @@ static void gaps_in_a_stream(int count, int policy, trace_event_id_t mark, long 
     trace_attr_t attr = attributes(65536, policy);
     trace_id_t trid;
 
-    type = type_of("numbered");
+    type = type_of("gaps");
     trid = running_of(0, &attr);
     begin(count, emit_without_end);
     read_until(trid, mark, enough);
@@ -161,7 +161,7 @@ static void gaps_in_a_log(int count, int rounds)
     trace_id_t trid;
 
     CHECK(fd >= 0 && unlink(path) == 0);
-    type = type_of("numbered");
+    type = type_of("gaps");
     bursts = rounds;
     OK(posix_trace_attr_init(&attr));
     OK(posix_trace_attr_setlogfullpolicy(&attr, POSIX_TRACE_APPEND));
@@ -182,7 +182,7 @@ static void gaps_in_a_log(int count, int rounds)
     OK(posix_trace_close(trid));
     CHECK(gaps > rounds);
     for (int i = 0; i < count; i++)
-        CHECK_EQUAL(last[i].number, rounds * BURST);
+        CHECK_EQUAL(last[i].sequence, rounds * BURST);
 }
 
 CASE(three_threads_leave_no_gap_without_a_mark_in_a_log)

@@ -154,7 +154,7 @@ CASE(a_stream_goes_on_though_its_controller_is_hidden_from_others)
     expect_undisturbed(&other);
 }
 
-static void *tell_number_and_wait(void *argument)
+static void *send_tid_and_wait(void *argument)
 {
     int *ends = argument;
     pid_t own = (pid_t)syscall(SYS_gettid);
@@ -168,17 +168,17 @@ static void *tell_number_and_wait(void *argument)
 /* clause: create.no_process */
 CASE(a_thread_is_no_process)
 {
-    int told[2], go_on[2], ends[2];
+    int said[2], go_on[2], ends[2];
     trace_id_t trid;
     pthread_t thread;
     pid_t tid, child;
     char byte;
 
-    CHECK(pipe(told) == 0 && pipe(go_on) == 0);
+    CHECK(pipe(said) == 0 && pipe(go_on) == 0);
     ends[0] = go_on[0];
-    ends[1] = told[1];
-    CHECK(pthread_create(&thread, NULL, tell_number_and_wait, ends) == 0);
-    CHECK(read(told[0], &tid, sizeof tid) == sizeof tid);
+    ends[1] = said[1];
+    CHECK(pthread_create(&thread, NULL, send_tid_and_wait, ends) == 0);
+    CHECK(read(said[0], &tid, sizeof tid) == sizeof tid);
     CHECK_CALL(posix_trace_create(tid, NULL, &trid), ESRCH);
     close(go_on[1]);
     CHECK(pthread_join(thread, NULL) == 0);
@@ -189,12 +189,12 @@ CASE(a_thread_is_no_process)
     if (child == 0) {
         close(go_on[1]);
         ends[0] = go_on[0];
-        ends[1] = told[1];
-        CHECK(pthread_create(&thread, NULL, tell_number_and_wait, ends) == 0);
+        ends[1] = said[1];
+        CHECK(pthread_create(&thread, NULL, send_tid_and_wait, ends) == 0);
         CHECK(read(go_on[0], &byte, 1) == 0);
         exit(0);
     }
-    CHECK(read(told[0], &tid, sizeof tid) == sizeof tid);
+    CHECK(read(said[0], &tid, sizeof tid) == sizeof tid);
     CHECK(tid != child);
     CHECK_CALL(posix_trace_create(tid, NULL, &trid), ESRCH);
     OK(posix_trace_create(child, NULL, &trid));
@@ -207,7 +207,7 @@ enum { OWN = 40 };
 
 static int sockets[OWN][2], files[OWN];
 
-static void take_all_low_numbers(void)
+static void take_all_low_descriptors(void)
 {
     int i;
 
@@ -263,7 +263,7 @@ CASE(a_program_that_closes_whatever_is_open_keeps_what_it_opens_then)
     OK(posix_trace_flush(trid));
     OK(posix_trace_open(log, &read));
     CHECK(syscall(SYS_close_range, 3U, ~0U, 0) == 0);
-    take_all_low_numbers();
+    take_all_low_descriptors();
 
     /* Its own are closed: they say so, or work without. */
     CHECK_EQUAL(posix_trace_stop(trid), EINVAL);
@@ -330,37 +330,37 @@ CASE(a_child_forked_while_other_threads_make_streams_can_make_its_own)
 }
 
 /* A program that may only read and write. */
-static void confine_and_emit(int go_on, int told)
+static void confine_and_emit(int go_on, int said)
 {
     char byte;
 
     CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) == 0);
-    while (write(told, &byte, 1) == 1 && read(go_on, &byte, 1) == 1)
+    while (write(said, &byte, 1) == 1 && read(go_on, &byte, 1) == 1)
         posix_trace_event(type, &byte, 1);
     syscall(SYS_exit, 0);
 }
 
 /* clause: create.not_permitted */
-CASE(a_process_that_may_only_read_and_write_is_left_alone)
+CASE(a_process_that_may_only_read_and_write_is_not_disturbed)
 {
-    int go_on[2], told[2], status, i;
+    int go_on[2], said[2], status, i;
     trace_id_t trid;
     pid_t child;
     char byte = 0;
 
     type = type_of("limits");
-    CHECK(pipe(go_on) == 0 && pipe(told) == 0);
+    CHECK(pipe(go_on) == 0 && pipe(said) == 0);
     child = fork();
     if (child == 0) {
         close(go_on[1]);
-        confine_and_emit(go_on[0], told[1]);
+        confine_and_emit(go_on[0], said[1]);
     }
-    close(told[1]);
-    CHECK(read(told[0], &byte, 1) == 1);
+    close(said[1]);
+    CHECK(read(said[0], &byte, 1) == 1);
     CHECK_CALL(posix_trace_create(child, NULL, &trid), EPERM);
     for (i = 0; i < 3; i++) {
         CHECK(write(go_on[1], &byte, 1) == 1);
-        CHECK(read(told[0], &byte, 1) == 1);
+        CHECK(read(said[0], &byte, 1) == 1);
     }
     close(go_on[1]);
     CHECK(waitpid(child, &status, 0) == child);
@@ -373,18 +373,18 @@ static void take_all_memory_but(size_t bytes)
     struct rlimit limit;
     void *volatile taken;
     size_t size;
-    void *kept;
+    void *reserve;
 
     CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
     limit.rlim_cur = 512 << 20;
     CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
-    kept = bytes > 0 ? malloc(bytes) : NULL;
+    reserve = bytes > 0 ? malloc(bytes) : NULL;
     for (size = 64 << 20; size >= 16; size /= 2) {
         /* Nobody needs to find it again; a compiler must not know that. */
         while ((taken = malloc(size)) != NULL)
             ;
     }
-    free(kept);
+    free(reserve);
 }
 
 static trace_id_t made;
@@ -513,7 +513,7 @@ CASE(without_memory_nothing_that_was_recorded_is_lost)
                     OK(try_next(made));
                     CHECK(!unavailable);
                     if (info.posix_event_id == type) {
-                        CHECK_EQUAL(number(), count);
+                        CHECK_EQUAL(carried(), count);
                         count++;
                     }
                 }

@@ -84,10 +84,10 @@ static trace_id_t opened(int fd)
 /* As EXPECT, of a recorder that may answer a little later. */
 #define SHOWN(trid, wanted)                                                                 \
     do {                                                                                    \
-        int patience_ = 5000;                                                               \
+        int tries_ = 5000;                                                               \
                                                                                             \
         OK(try_next(trid));                                                                 \
-        while (unavailable && patience_-- > 0) {                                            \
+        while (unavailable && tries_-- > 0) {                                               \
             sleep_ms(1);                                                                    \
             OK(try_next(trid));                                                             \
         }                                                                                   \
@@ -95,8 +95,8 @@ static trace_id_t opened(int fd)
         CHECK_EQUAL(info.posix_event_id, wanted);                                           \
     } while (0)
 
-/* The numbers in the log, which follow each other; returns how many, and the first. */
-static int numbers_in(trace_id_t trid, int *first)
+/* The integers in the log, which follow each other; returns how many, and the first. */
+static int sequence_in(trace_id_t trid, int *first)
 {
     int seen = 0;
 
@@ -108,13 +108,13 @@ static int numbers_in(trace_id_t trid, int *first)
         if (info.posix_event_id != type)
             continue;
         if (*first < 0)
-            *first = number();
-        CHECK_EQUAL(number(), *first + seen);
+            *first = carried();
+        CHECK_EQUAL(carried(), *first + seen);
         seen++;
     }
 }
 
-/* A file with the completed log of a stream that recorded so many numbers. */
+/* A file with the completed log of a stream that recorded so many integers. */
 static int completed(int count)
 {
     int fd = new_file();
@@ -168,14 +168,14 @@ CASE(a_descriptor_that_is_not_open_for_writing_is_refused)
 }
 
 /* clause: log.create.badf */
-CASE(a_descriptor_that_was_closed_is_refused_whatever_takes_its_number)
+CASE(a_descriptor_that_was_closed_is_refused_whatever_reuses_it)
 {
     trace_id_t trid;
-    int fd = new_file(), number;
+    int fd = new_file(), reused;
 
     CHECK(close(fd) == 0);
-    for (number = fd; number < fd + 8; number++)
-        CHECK_CALL(posix_trace_create_withlog(0, NULL, number, &trid), EBADF);
+    for (reused = fd; reused < fd + 8; reused++)
+        CHECK_CALL(posix_trace_create_withlog(0, NULL, reused, &trid), EBADF);
 }
 
 /* clause: log.create.file_types */
@@ -204,7 +204,7 @@ CASE(a_log_is_a_regular_file)
 }
 
 /* clause: log.create.size */
-CASE(a_log_without_room_for_an_event_is_refused)
+CASE(a_log_that_holds_no_event_is_refused)
 {
     trace_attr_t attr = log_attributes(POSIX_TRACE_LOOP, 64);
     trace_id_t trid;
@@ -240,13 +240,13 @@ CASE(a_completed_log_has_everything_in_order)
     for (i = 0; i < 1000; i++) {
         NEXT(trid, type);
         CHECK_EQUAL(length, sizeof i);
-        CHECK_EQUAL(number(), i);
+        CHECK_EQUAL(carried(), i);
         CHECK_EQUAL(info.posix_pid, getpid());
         CHECK(pthread_equal(info.posix_thread_id, pthread_self()));
         CHECK(info.posix_prog_address != NULL);
     }
     NEXT(trid, POSIX_TRACE_STOP);
-    CHECK_EQUAL(number(), 0);
+    CHECK_EQUAL(carried(), 0);
     END(trid);
     END(trid);
 }
@@ -267,7 +267,7 @@ CASE(a_flushed_stream_records_more_than_it_holds)
     }
     OK(posix_trace_shutdown(trid));
     trid = opened(fd);
-    CHECK_EQUAL(numbers_in(trid, &first), sent);
+    CHECK_EQUAL(sequence_in(trid, &first), sent);
     CHECK_EQUAL(first, 0);
     OK(posix_trace_get_status(trid, &status));
     CHECK_EQUAL(status.posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
@@ -374,14 +374,14 @@ CASE(reading_takes_nothing_out_of_a_log)
     int round, first;
 
     for (round = 0; round < 3; round++) {
-        CHECK_EQUAL(numbers_in(trid, &first), 10);
+        CHECK_EQUAL(sequence_in(trid, &first), 10);
         CHECK_EQUAL(first, 0);
         OK(posix_trace_rewind(trid));
     }
     OK(posix_trace_timedgetnext_event(trid, &info, data, sizeof data, &length, &unavailable, &past));
     CHECK(!unavailable);
     CHECK_EQUAL(info.posix_event_id, POSIX_TRACE_START);
-    CHECK_EQUAL(numbers_in(trid, &first), 10);
+    CHECK_EQUAL(sequence_in(trid, &first), 10);
     OK(posix_trace_timedgetnext_event(trid, &info, data, sizeof data, &length, &unavailable, &past));
     CHECK(unavailable);
 }
@@ -426,7 +426,7 @@ CASE(a_log_takes_the_file_from_its_beginning_and_leaves_the_descriptor_alone)
     OK(posix_trace_shutdown(trid));
     CHECK_EQUAL(lseek(only_written, 0, SEEK_CUR), 12345);
     trid = opened(fd);
-    CHECK_EQUAL(numbers_in(trid, &first), 5);
+    CHECK_EQUAL(sequence_in(trid, &first), 5);
     OK(posix_trace_close(trid));
     CHECK(fcntl(fd, F_GETFD) >= 0 && fcntl(only_written, F_GETFD) >= 0);
     CHECK_EQUAL(lseek(fd, 0, SEEK_CUR), 21);
@@ -468,7 +468,7 @@ CASE(a_looping_log_keeps_the_newest_events)
     CHECK_EQUAL(status.posix_log_overrun_status, POSIX_TRACE_NO_OVERRUN);
     OK(posix_trace_shutdown(trid));
     CHECK(fstat(fd, &file) == 0 && file.st_size <= 65536 + 16384);
-    seen = numbers_in(opened(fd), &first);
+    seen = sequence_in(opened(fd), &first);
     CHECK(first > 10 && seen > 1000);
     CHECK_EQUAL(first + seen, sent);
 }
@@ -498,10 +498,10 @@ CASE(a_log_until_full_keeps_the_oldest_and_ends_with_a_stop)
             break;
         CHECK(!is_stopped);
         if (info.posix_event_id == type) {
-            CHECK_EQUAL(number(), seen);
+            CHECK_EQUAL(carried(), seen);
             seen++;
         } else if (info.posix_event_id == POSIX_TRACE_STOP) {
-            CHECK(number() != 0 && info.posix_pid == 0);
+            CHECK(carried() != 0 && info.posix_pid == 0);
             is_stopped = 1;
         }
     }
@@ -524,7 +524,7 @@ CASE(an_appending_log_has_no_limit)
     CHECK_EQUAL(status.posix_log_full_status, POSIX_TRACE_NOT_FULL);
     CHECK_EQUAL(status.posix_log_overrun_status, POSIX_TRACE_NO_OVERRUN);
     OK(posix_trace_shutdown(trid));
-    CHECK_EQUAL(numbers_in(opened(fd), &first), sent);
+    CHECK_EQUAL(sequence_in(opened(fd), &first), sent);
 }
 
 /* clause: clear.log log.full.clear */
@@ -549,12 +549,12 @@ CASE(clearing_a_stream_begins_its_log_anew)
     OK(posix_trace_shutdown(trid));
     trid = opened(fd);
     NEXT(trid, POSIX_TRACE_START);
-    CHECK_EQUAL(numbers_in(trid, &first), 10);
+    CHECK_EQUAL(sequence_in(trid, &first), 10);
     CHECK_EQUAL(first, 7);
 }
 
 /* clause: log.damaged */
-CASE(a_log_that_was_cut_short_gives_what_is_whole)
+CASE(a_log_that_was_truncated_gives_what_is_whole)
 {
     trace_attr_t attr = log_attributes(POSIX_TRACE_APPEND, 0);
     int fd = new_file(), first, seen, sent;
@@ -569,7 +569,7 @@ CASE(a_log_that_was_cut_short_gives_what_is_whole)
     OK(posix_trace_shutdown(trid));
     CHECK(fstat(fd, &file) == 0 && ftruncate(fd, file.st_size / 2) == 0);
     trid = opened(fd);
-    seen = numbers_in(trid, &first);
+    seen = sequence_in(trid, &first);
     CHECK(first == 0 && seen > 1000 && seen < sent);
     CHECK_EQUAL(status_of(trid).posix_log_overrun_status, POSIX_TRACE_OVERRUN);
 }
@@ -584,10 +584,10 @@ CASE(a_flush_is_done_when_it_returns)
     emit(0, 100);
     OK(posix_trace_flush(trid));
     reader = opened(fd);
-    CHECK_EQUAL(numbers_in(reader, &first), 100);
+    CHECK_EQUAL(sequence_in(reader, &first), 100);
     emit(100, 150);
     OK(posix_trace_flush(trid));
-    CHECK_EQUAL(numbers_in(opened(fd), &first), 150);
+    CHECK_EQUAL(sequence_in(opened(fd), &first), 150);
     OK(posix_trace_close(reader));
 }
 
@@ -654,7 +654,7 @@ CASE(a_flush_that_is_filtered_out_is_not_recorded)
 }
 
 /* clause: flush.space until_full.flushed */
-CASE(a_flush_gives_a_full_stream_its_room_back)
+CASE(a_flush_frees_the_space_of_a_full_stream)
 {
     trace_attr_t attr = attributes(SMALL, POSIX_TRACE_UNTIL_FULL);
     int fd = new_file(), sent, first;
@@ -668,7 +668,7 @@ CASE(a_flush_gives_a_full_stream_its_room_back)
     expect_status(trid, POSIX_TRACE_RUNNING, POSIX_TRACE_NOT_FULL);
     CHECK(sent > 10);
     OK(posix_trace_shutdown(trid));
-    CHECK(numbers_in(opened(fd), &first) > 10 && first == 0);
+    CHECK(sequence_in(opened(fd), &first) > 10 && first == 0);
 }
 
 static void *flush_again(void *argument)
@@ -696,7 +696,7 @@ CASE(flushes_at_the_same_time_wait_for_each_other)
     }
     CHECK(pthread_join(thread, NULL) == 0);
     OK(posix_trace_shutdown(trid));
-    CHECK_EQUAL(numbers_in(opened(fd), &first), sent);
+    CHECK_EQUAL(sequence_in(opened(fd), &first), sent);
 }
 
 static pid_t recorder;
@@ -708,7 +708,7 @@ static void let_the_recorder_go_on(void)
         kill(recorder, SIGCONT);
 }
 
-static void end_of_patience(int signal)
+static void timed_out(int signal)
 {
     (void)signal;
     let_the_recorder_go_on();
@@ -768,7 +768,7 @@ static void stop_the_recorder_of(int fd)
     CHECK(recorder > 0);
     CHECK(atexit(let_the_recorder_go_on) == 0);
     /* A case that hangs is ended by this. */
-    CHECK(signal(SIGTERM, end_of_patience) != SIG_ERR);
+    CHECK(signal(SIGTERM, timed_out) != SIG_ERR);
     CHECK(kill(recorder, SIGSTOP) == 0);
     while (state_of(recorder) != 'T')
         sleep_ms(1);
@@ -812,7 +812,7 @@ CASE(a_status_during_a_flush_says_so_at_once)
         OK(posix_trace_flush(trid));
     }
     stop_the_recorder_of(fd);
-    /* More than fits where the last flush left off: the marks of the flush alone may find room there. */
+    /* More than fits where the last flush left off: the marks of the flush alone may fit there. */
     emit(sent, sent + 3000);
     CHECK(pthread_create(&thread, NULL, flush_once, &trid) == 0);
     while (flushing_thread == 0)
@@ -827,7 +827,7 @@ CASE(a_status_during_a_flush_says_so_at_once)
     CHECK_EQUAL(status.posix_stream_flush_error, 0);
     let_the_recorder_go_on();
     CHECK(pthread_join(thread, NULL) == 0);
-    /* What was lost is told when the flush is over. */
+    /* What was lost is reported when the flush is over. */
     status = status_of(trid);
     CHECK_EQUAL(status.posix_stream_flush_status, POSIX_TRACE_NOT_FLUSHING);
     CHECK_EQUAL(status.posix_log_overrun_status, POSIX_TRACE_OVERRUN);
@@ -865,8 +865,8 @@ CASE(a_log_beyond_the_largest_file_is_an_error_and_no_signal)
 }
 
 /*
- * Goes to a folder on a device with half a mebibyte of room. It is mounted in a namespace that nobody
- * shares, and has no place in it: it is gone with the process.
+ * Goes to a folder on a device of half a mebibyte. It is mounted in a namespace that nobody
+ * shares, and has no path in it: it is gone with the process.
  */
 static void go_to_a_small_device(void)
 {
@@ -927,7 +927,7 @@ CASE(a_log_has_one_writer_and_one_that_was_killed_keeps_nobody_out)
 }
 
 /* clause: log.create.no_space */
-CASE(a_device_without_room_for_the_log_is_told_at_once)
+CASE(a_device_without_space_for_the_log_is_reported_at_once)
 {
     trace_attr_t attr = log_attributes(POSIX_TRACE_LOOP, 64 << 20);
     trace_id_t trid;
@@ -1012,16 +1012,16 @@ CASE(a_stream_with_a_log_is_read_without_taking_anything_away)
     SHOWN(trid, POSIX_TRACE_START);
     for (i = 0; i < 5; i++) {
         NEXT(trid, type);
-        CHECK_EQUAL(number(), i);
+        CHECK_EQUAL(carried(), i);
     }
     emit(10, 12);
     for (; i < 12; i++) {
         SHOWN(trid, type);
-        CHECK_EQUAL(number(), i);
+        CHECK_EQUAL(carried(), i);
     }
     EXPECT_NONE(trid);
     OK(posix_trace_shutdown(trid));
-    CHECK_EQUAL(numbers_in(opened(fd), &first), 12);
+    CHECK_EQUAL(sequence_in(opened(fd), &first), 12);
 }
 
 /* clause: open.anyone */
@@ -1031,7 +1031,7 @@ CASE(any_process_may_open_a_log)
     pid_t child = fork();
 
     if (child == 0)
-        _exit(numbers_in(opened(fd), &first) == 3 ? 0 : 1);
+        _exit(sequence_in(opened(fd), &first) == 3 ? 0 : 1);
     CHECK(waitpid(child, &ended, 0) == child);
     CHECK(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
 }
@@ -1048,7 +1048,7 @@ CASE(logs_that_are_read_do_not_count)
         OK(posix_trace_create(0, NULL, &active[i]));
     CHECK_CALL(posix_trace_create(0, NULL, &trid), EAGAIN);
     trid = opened(fd);
-    CHECK_EQUAL(numbers_in(trid, &first), 1);
+    CHECK_EQUAL(sequence_in(trid, &first), 1);
     OK(posix_trace_close(trid));
     for (i = 0; i < 2 * TRACE_SYS_MAX; i++)
         OK(posix_trace_close(logs[i]));
@@ -1071,7 +1071,7 @@ CASE(a_process_has_so_many_logs_as_it_has_descriptors_for)
     CHECK_EQUAL(error, EMFILE);
     CHECK(count > 50);
     /* Those that are open are none the worse, and one's end is another's beginning. */
-    CHECK_EQUAL(numbers_in(trids[count - 1], &first), 1);
+    CHECK_EQUAL(sequence_in(trids[count - 1], &first), 1);
     OK(posix_trace_close(trids[0]));
     OK(posix_trace_open(fd, &trids[0]));
     limit.rlim_cur = limit.rlim_max;
@@ -1133,7 +1133,7 @@ static void child_that(int fd, void (*ends)(void))
 
         if (posix_trace_open(fd, &trid) == 0) {
             if (status_of(trid).posix_log_overrun_status == POSIX_TRACE_NO_OVERRUN) {
-                CHECK_EQUAL(numbers_in(trid, &first), 100);
+                CHECK_EQUAL(sequence_in(trid, &first), 100);
                 CHECK_EQUAL(first, 0);
                 return;
             }
@@ -1183,12 +1183,12 @@ CASE(a_controller_that_execs_leaves_a_complete_log)
     child_that(new_file(), execs);
 }
 
-static volatile sig_atomic_t children_told;
+static volatile sig_atomic_t children_reported;
 
 static void count_child(int signal)
 {
     (void)signal;
-    children_told++;
+    children_reported++;
 }
 
 /* clause: controller.log.unseen */
@@ -1199,6 +1199,6 @@ CASE(the_program_does_not_notice_who_records_for_it)
     action.sa_handler = count_child;
     CHECK(sigaction(SIGCHLD, &action, NULL) == 0);
     completed(10);
-    CHECK_EQUAL(children_told, 0);
+    CHECK_EQUAL(children_reported, 0);
     CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
 }

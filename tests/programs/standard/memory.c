@@ -55,7 +55,7 @@ static void measure(int policy, int threads)
     int i;
 
     type = type_of("filling");
-    /* More than there is room for. */
+    /* More than the stream holds. */
     events_each = STREAM / 48 / threads;
     CHECK(pthread_barrier_init(&begin, NULL, (unsigned)threads + 1) == 0);
     CHECK(pthread_barrier_init(&filled, NULL, (unsigned)threads + 1) == 0);
@@ -78,7 +78,7 @@ static void measure(int policy, int threads)
     }
     is_watching = 0;
     CHECK(pthread_join(watcher, NULL) == 0);
-    /* As many as have room. */
+    /* As many as fit. */
     CHECK(count >= STREAM / (64 + 72));
     CHECK(most - before <= allowed);
     pthread_barrier_wait(&end);

@@ -1,4 +1,4 @@
-/* What full streams do, and how losses are told. */
+/* What full streams do, and how losses are reported. */
 #define _POSIX_C_SOURCE 200809L
 #include "streams.h"
 
@@ -39,8 +39,8 @@ CASE(a_looping_stream_keeps_the_newest_events)
         if (info.posix_event_id != type)
             continue;
         if (first < 0)
-            first = number();
-        CHECK_EQUAL(number(), first + seen++);
+            first = carried();
+        CHECK_EQUAL(carried(), first + seen++);
     }
     CHECK(first > 0);
     CHECK_EQUAL(first + seen, sent);
@@ -102,7 +102,7 @@ CASE(without_a_loss_nothing_is_marked)
 }
 
 /* clause: overrun.reset status.not_reset */
-CASE(overrun_is_told_once_and_the_other_members_stay)
+CASE(overrun_is_reported_once_and_the_other_members_stay)
 {
     trace_id_t trid = small_stream(POSIX_TRACE_LOOP);
     struct posix_trace_status_info status;
@@ -159,11 +159,11 @@ CASE(a_stream_until_full_keeps_the_oldest_events_and_stops)
         CHECK(!unavailable);
         if (info.posix_event_id != type)
             break;
-        CHECK_EQUAL(number(), seen++);
+        CHECK_EQUAL(carried(), seen++);
     }
     CHECK(seen > 0 && seen < sent);
     CHECK_EQUAL(info.posix_event_id, POSIX_TRACE_STOP);
-    CHECK(number() != 0);
+    CHECK(carried() != 0);
 }
 
 /* clause: overrun.until_full */
@@ -199,7 +199,7 @@ CASE(a_stream_until_full_restarts_once_it_was_read_empty)
     posix_trace_event(type, &last, sizeof last);
     EXPECT(trid, POSIX_TRACE_START);
     EXPECT(trid, type);
-    CHECK_EQUAL(number(), last);
+    CHECK_EQUAL(carried(), last);
     EXPECT_NONE(trid);
 }
 

@@ -489,7 +489,7 @@ CASE(a_process_without_the_library_is_traced_without_events_of_its_own)
     if (child == 0)
         exec_sleep();
     close(ready[1]);
-    /* The end of the pipe: the exec has taken place. */
+    /* The end of the pipe: the exec is done. */
     CHECK(read(ready[0], &byte, 1) == 0);
     trid = running_of(child, NULL);
     EXPECT_NONE(trid);
@@ -536,7 +536,7 @@ CASE(a_zombie_is_a_process)
 }
 
 /* clause: create.own_pid */
-CASE(zero_and_ones_own_number_are_the_same_process)
+CASE(zero_and_ones_own_pid_are_the_same_process)
 {
     trace_id_t trid = running_of(getpid(), NULL);
 

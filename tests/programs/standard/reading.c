@@ -26,7 +26,7 @@ CASE(events_come_oldest_first_and_once)
         posix_trace_event(type, &i, sizeof i);
     for (i = 0; i < 1000; i++) {
         EXPECT(shared, type);
-        CHECK_EQUAL(number(), i);
+        CHECK_EQUAL(carried(), i);
         CHECK(nanoseconds(&info.posix_timestamp) >= last);
         last = nanoseconds(&info.posix_timestamp);
     }
@@ -34,7 +34,7 @@ CASE(events_come_oldest_first_and_once)
 }
 
 /* clause: read.info read.timestamp */
-CASE(an_event_tells_process_thread_and_time)
+CASE(an_event_shows_process_thread_and_time)
 {
     long long before, after, time;
 
@@ -47,7 +47,7 @@ CASE(an_event_tells_process_thread_and_time)
     CHECK(time >= before - 1000000 && time <= after + 1000000);
     CHECK_EQUAL(info.posix_pid, getpid());
     CHECK(pthread_equal(info.posix_thread_id, pthread_self()));
-    /* A process's first thread has its number. */
+    /* The tid of a process's first thread is its pid. */
     CHECK_EQUAL(info.linux_tid, getpid());
     CHECK_EQUAL(info.posix_truncation_status, POSIX_TRACE_NOT_TRUNCATED);
 }
@@ -59,7 +59,7 @@ __attribute__((noinline)) static void emit_here(void)
 }
 
 /* clause: read.address */
-CASE(an_event_tells_the_address_of_its_trace_point)
+CASE(an_event_shows_the_address_of_its_trace_point)
 {
     uintptr_t address, from = (uintptr_t)emit_here;
 
@@ -88,7 +88,7 @@ CASE(data_that_fits_is_reported_whole)
 }
 
 /* clause: read.data.truncated */
-CASE(data_that_does_not_fit_is_cut_and_says_so)
+CASE(data_that_does_not_fit_is_truncated_and_says_so)
 {
     prepare();
     posix_trace_event(type, "0123456789", 10);
@@ -116,7 +116,7 @@ CASE(no_buffer_is_good_for_events_of_whatever_length)
 }
 
 /* clause: event.data.truncated read.data.hides event.data.exact */
-CASE(data_beyond_the_most_is_cut_when_it_is_recorded)
+CASE(data_beyond_the_most_is_truncated_when_it_is_recorded)
 {
     trace_attr_t attr;
 
@@ -140,7 +140,7 @@ CASE(data_beyond_the_most_is_cut_when_it_is_recorded)
 }
 
 /* clause: event.data.system attr.maxdata.system */
-CASE(the_most_data_of_user_events_does_not_cut_system_events)
+CASE(the_most_data_of_user_events_does_not_truncate_system_events)
 {
     trace_attr_t attr;
 

@@ -65,7 +65,7 @@ static void emit(int from, int to)
         posix_trace_event(type, &from, sizeof from);
 }
 
-/* The log is complete, with the numbers from 0 on. */
+/* The log is complete, with the integers from 0 on. */
 static void expect_log_of(int fd, int count)
 {
     trace_id_t trid;
@@ -78,7 +78,7 @@ static void expect_log_of(int fd, int count)
         if (unavailable)
             break;
         if (info.posix_event_id == type)
-            CHECK_EQUAL(number(), seen++);
+            CHECK_EQUAL(carried(), seen++);
     }
     CHECK_EQUAL(seen, count);
     OK(posix_trace_close(trid));
@@ -132,7 +132,7 @@ static pid_t recorder_of(int fd)
 }
 
 /* What a file of the process's in /proc says. */
-static const char *told_by(pid_t pid, const char *name)
+static const char *proc_text(pid_t pid, const char *name)
 {
     static char text[8192];
     char path[100];
@@ -218,8 +218,8 @@ CASE(a_log_costs_a_large_program_neither_a_copy_nor_its_fork_handlers)
     CHECK(minor_faults() - before < (long)(large / page) / 10);
     recorder = recorder_of(fd);
     CHECK(is_a_program(recorder));
-    CHECK(kilobytes(told_by(recorder, "smaps_rollup"), "Rss:") < 16 << 10);
-    CHECK(kilobytes(told_by(recorder, "status"), "VmPTE:") < 1 << 10);
+    CHECK(kilobytes(proc_text(recorder, "smaps_rollup"), "Rss:") < 16 << 10);
+    CHECK(kilobytes(proc_text(recorder, "status"), "VmPTE:") < 1 << 10);
     emit(0, 1000);
     OK(posix_trace_shutdown(trid));
     expect_log_of(fd, 1000);
@@ -243,22 +243,22 @@ CASE(a_recorder_has_nothing_of_its_controller_but_the_log)
     close(ends[0]);
     recorder = recorder_of(fd);
     CHECK(is_a_program(recorder));
-    CHECK(strstr(told_by(recorder, "environ"), "OF_THE_PROGRAM") == NULL);
-    CHECK(strcmp(told_by(recorder, "comm"), "posixtrace-log\n") == 0);
+    CHECK(strstr(proc_text(recorder, "environ"), "OF_THE_PROGRAM") == NULL);
+    CHECK(strcmp(proc_text(recorder, "comm"), "posixtrace-log\n") == 0);
     CHECK(getsid(recorder) == recorder && getsid(0) != recorder);
     /* All but SIGKILL and SIGSTOP are held back. */
-    CHECK(strcmp(line_of(told_by(recorder, "status"), "SigBlk:\t"), "fffffffe7ffbfeff") == 0
-          || strcmp(line_of(told_by(recorder, "status"), "SigBlk:\t"), "fffffffc7ffbfeff") == 0
-          || strcmp(line_of(told_by(recorder, "status"), "SigBlk:\t"), "fffffffffffbfeff") == 0);
+    CHECK(strcmp(line_of(proc_text(recorder, "status"), "SigBlk:\t"), "fffffffe7ffbfeff") == 0
+          || strcmp(line_of(proc_text(recorder, "status"), "SigBlk:\t"), "fffffffc7ffbfeff") == 0
+          || strcmp(line_of(proc_text(recorder, "status"), "SigBlk:\t"), "fffffffffffbfeff") == 0);
     emit(0, 10);
     OK(posix_trace_shutdown(trid));
     expect_log_of(fd, 10);
     before = dup(0) - before;
-    /* Ours are all closed again: the log's file and the number that was counted with are left. */
+    /* Ours are all closed again: the log's file and the descriptor that was counted with are left. */
     CHECK_EQUAL(before, 0);
 }
 
-static void forbid(int number, unsigned how)
+static void forbid(int nr, unsigned how)
 {
     struct sock_filter lines[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -268,14 +268,14 @@ static void forbid(int number, unsigned how)
     };
     struct sock_fprog filter = { sizeof lines / sizeof lines[0], lines };
 
-    lines[1].k = (unsigned)number;
+    lines[1].k = (unsigned)nr;
     lines[2].k = how;
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
 }
 
 /* A child of which something is asked that a program of its own cannot have. */
-static void has_a_log_by_a_fork(int number, unsigned how)
+static void has_a_log_by_a_fork(int nr, unsigned how)
 {
     pid_t child = fork();
 
@@ -283,7 +283,7 @@ static void has_a_log_by_a_fork(int number, unsigned how)
         int fd = new_file();
         trace_id_t trid;
 
-        forbid(number, how);
+        forbid(nr, how);
         CHECK(pthread_atfork(count_fork, NULL, NULL) == 0);
         trid = logged(fd);
         CHECK_EQUAL(forks, 1);
@@ -331,7 +331,7 @@ CASE(a_program_with_closed_standard_descriptors_has_a_log)
 }
 
 /* As many descriptors as the program has open, and so many more. */
-CASE(a_program_with_few_descriptors_has_a_log_or_is_told)
+CASE(a_program_with_few_descriptors_has_a_log_or_an_error)
 {
     int more;
 
@@ -396,10 +396,10 @@ static void expect_same(pid_t controller, pid_t recorder, const char *line)
 {
     char wanted[400];
 
-    snprintf(wanted, sizeof wanted, "%s", line_of(told_by(controller, "status"), line));
-    if (strcmp(wanted, line_of(told_by(recorder, "status"), line)) != 0) {
+    snprintf(wanted, sizeof wanted, "%s", line_of(proc_text(controller, "status"), line));
+    if (strcmp(wanted, line_of(proc_text(recorder, "status"), line)) != 0) {
         fprintf(stderr, "%s %s of the program is %s of its recorder\n", line, wanted,
-                line_of(told_by(recorder, "status"), line));
+                line_of(proc_text(recorder, "status"), line));
         exit(EXIT_FAILURE);
     }
 }
@@ -409,10 +409,10 @@ static void expect_same_users(pid_t controller, pid_t recorder, const char *line
 {
     unsigned wanted[4], found[4];
 
-    CHECK(sscanf(line_of(told_by(controller, "status"), line), "%u %u %u %u", &wanted[0], &wanted[1], &wanted[2],
+    CHECK(sscanf(line_of(proc_text(controller, "status"), line), "%u %u %u %u", &wanted[0], &wanted[1], &wanted[2],
                  &wanted[3])
           == 4);
-    CHECK(sscanf(line_of(told_by(recorder, "status"), line), "%u %u %u %u", &found[0], &found[1], &found[2],
+    CHECK(sscanf(line_of(proc_text(recorder, "status"), line), "%u %u %u %u", &found[0], &found[1], &found[2],
                  &found[3])
           == 4);
     CHECK_EQUAL(found[0], wanted[0]);
@@ -420,7 +420,7 @@ static void expect_same_users(pid_t controller, pid_t recorder, const char *line
     CHECK_EQUAL(found[3], wanted[3]);
 }
 
-/* To whom it belongs in /proc tells who may look into a process. */
+/* Its owner in /proc: who may look into a process. */
 static unsigned owner_of(pid_t pid)
 {
     char path[100];
@@ -582,7 +582,7 @@ static void let_it_go_on(void)
         kill(stopped, SIGCONT);
 }
 
-static void end_of_patience(int signal)
+static void timed_out(int signal)
 {
     (void)signal;
     let_it_go_on();
@@ -594,9 +594,9 @@ static void stop(pid_t recorder)
     stopped = recorder;
     CHECK(atexit(let_it_go_on) == 0);
     /* A case that hangs is ended by this. */
-    CHECK(signal(SIGTERM, end_of_patience) != SIG_ERR);
+    CHECK(signal(SIGTERM, timed_out) != SIG_ERR);
     CHECK(kill(recorder, SIGSTOP) == 0);
-    while (line_of(told_by(recorder, "status"), "State:\t")[0] != 'T')
+    while (line_of(proc_text(recorder, "status"), "State:\t")[0] != 'T')
         sleep_ms(1);
 }
 
@@ -608,7 +608,7 @@ static long long monotonic_ns(void)
     return nanoseconds(&now);
 }
 
-/* Shows what there is to see of the numbers, from `seen` on; how many there are by now. */
+/* Shows what there is to see of the integers, from `seen` on; how many there are by now. */
 static int shown(trace_id_t trid, int seen)
 {
     for (;;) {
@@ -616,7 +616,7 @@ static int shown(trace_id_t trid, int seen)
         if (unavailable)
             return seen;
         if (info.posix_event_id == type)
-            CHECK_EQUAL(number(), seen++);
+            CHECK_EQUAL(carried(), seen++);
     }
 }
 
@@ -708,23 +708,23 @@ CASE(a_thread_that_waits_for_the_recorder_holds_nobody_else_up)
     expect_log_of(fd, 20);
 }
 
-CASE(what_is_lost_while_the_recorder_does_not_answer_is_told_once)
+CASE(what_is_lost_while_the_recorder_does_not_answer_is_reported_once)
 {
-    int fd = new_file(), i, told = 0;
+    int fd = new_file(), i, reported = 0;
     trace_id_t trid = looping_in(fd, 16384);
 
     stop(recorder_of(fd));
     emit(0, 10000);
     for (i = 0; i < 10; i++)
-        told += status_of(trid).posix_stream_overrun_status == POSIX_TRACE_OVERRUN;
-    CHECK_EQUAL(told, 0);
+        reported += status_of(trid).posix_stream_overrun_status == POSIX_TRACE_OVERRUN;
+    CHECK_EQUAL(reported, 0);
     let_it_go_on();
-    for (i = 0; i < 10000 && told == 0; i++) {
-        told += status_of(trid).posix_stream_overrun_status == POSIX_TRACE_OVERRUN;
+    for (i = 0; i < 10000 && reported == 0; i++) {
+        reported += status_of(trid).posix_stream_overrun_status == POSIX_TRACE_OVERRUN;
         sleep_ms(1);
     }
     for (i = 0; i < 100; i++)
-        told += status_of(trid).posix_stream_overrun_status == POSIX_TRACE_OVERRUN;
-    CHECK_EQUAL(told, 1);
+        reported += status_of(trid).posix_stream_overrun_status == POSIX_TRACE_OVERRUN;
+    CHECK_EQUAL(reported, 1);
     OK(posix_trace_shutdown(trid));
 }

@@ -178,7 +178,7 @@ CASE(a_change_of_the_filter_takes_effect_at_once)
     EXPECT(trid, POSIX_TRACE_FILTER);
     for (i = 1; i < 20; i += 2) {
         EXPECT(trid, type);
-        CHECK_EQUAL(number(), i);
+        CHECK_EQUAL(carried(), i);
         if (i < 19)
             EXPECT(trid, POSIX_TRACE_FILTER);
     }

@@ -86,7 +86,7 @@ CASE(stop_records_a_stop_event_and_nothing_is_recorded_after_it)
     EXPECT(trid, type);
     EXPECT(trid, POSIX_TRACE_STOP);
     CHECK_EQUAL(length, sizeof(int));
-    CHECK_EQUAL(number(), 0);
+    CHECK_EQUAL(carried(), 0);
     EXPECT_NONE(trid);
     CHECK_EQUAL(status_of(trid).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
 }
@@ -124,7 +124,7 @@ CASE(a_stream_starts_again_after_it_was_stopped)
         EXPECT(trid, POSIX_TRACE_STOP);
         EXPECT(trid, POSIX_TRACE_START);
         EXPECT(trid, type);
-        CHECK_EQUAL(number(), i);
+        CHECK_EQUAL(carried(), i);
     }
     EXPECT_NONE(trid);
 }
@@ -169,7 +169,7 @@ CASE(stopping_a_stream_that_stopped_itself_cancels_its_restart)
 }
 
 /* clause: until_full.space */
-CASE(a_stream_that_stopped_itself_and_has_room_again_can_be_started)
+CASE(a_stream_that_stopped_itself_and_has_space_again_can_be_started)
 {
     trace_event_id_t type = type_of("state");
     trace_id_t trid = full_stream(POSIX_TRACE_UNTIL_FULL, type);
@@ -186,7 +186,7 @@ CASE(a_stream_that_stopped_itself_and_has_room_again_can_be_started)
         if (unavailable)
             break;
         starts += info.posix_event_id == POSIX_TRACE_START;
-        last = info.posix_event_id == type ? number() : -1;
+        last = info.posix_event_id == type ? carried() : -1;
     }
     CHECK_EQUAL(starts, 1);
     CHECK_EQUAL(last, i);
@@ -212,7 +212,7 @@ CASE(a_full_looping_stream_is_stopped_and_started_without_events)
         stops += info.posix_event_id == POSIX_TRACE_STOP;
         starts += info.posix_event_id == POSIX_TRACE_START;
         if (info.posix_event_id == type)
-            last = number();
+            last = carried();
     }
     CHECK_EQUAL(stops, 0);
     CHECK_EQUAL(starts, 0);
@@ -294,7 +294,7 @@ CASE(clear_of_a_full_looping_stream_resets_full_and_overrun)
     EXPECT_NONE(trid);
     posix_trace_event(type, &i, sizeof i);
     EXPECT(trid, type);
-    CHECK_EQUAL(number(), i);
+    CHECK_EQUAL(carried(), i);
 }
 
 /* clause: clear.stopped_itself */
@@ -358,7 +358,7 @@ CASE(what_is_no_active_stream_is_refused)
 }
 
 /* clause: event.control.caller */
-CASE(control_events_tell_who_called)
+CASE(control_events_show_who_called)
 {
     trace_id_t trid = suspended();
 
@@ -396,7 +396,7 @@ static int is_within(const void *address, int (*function)(trace_id_t))
 }
 
 /* clause: event.control.address */
-CASE(control_events_tell_the_address_of_the_call)
+CASE(control_events_show_the_address_of_the_call)
 {
     trace_id_t trid = suspended();
 

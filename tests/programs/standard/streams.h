@@ -36,13 +36,13 @@ static inline int wait_next(trace_id_t trid)
     } while (0)
 
 /* The integer that the event carries. */
-static inline int number(void)
+static inline int carried(void)
 {
-    int carried;
+    int value;
 
-    CHECK(length >= sizeof carried);
-    memcpy(&carried, data, sizeof carried);
-    return carried;
+    CHECK(length >= sizeof value);
+    memcpy(&value, data, sizeof value);
+    return value;
 }
 
 static inline trace_event_id_t type_of(const char *name)
@@ -142,7 +142,7 @@ static inline void expect_status(trace_id_t trid, int running, int full)
     CHECK_EQUAL(status.posix_stream_full_status, full);
 }
 
-/* Emits numbers, from 0 on, until the stream is full; how many. */
+/* Emits integers, from 0 on, until the stream is full; how many. */
 static inline int fill(trace_id_t trid, trace_event_id_t type)
 {
     struct posix_trace_status_info status;

@@ -28,7 +28,7 @@ static void *emit_many(void *argument)
     return NULL;
 }
 
-/* Counts which of the numbers came; each has to come once, and each thread's in their order. */
+/* Counts which of the integers came; each has to come once, and each thread's in their order. */
 static void expect_each_once(trace_id_t trid)
 {
     static int next[THREADS];
@@ -38,9 +38,9 @@ static void expect_each_once(trace_id_t trid)
         next[thread] = thread * EVENTS;
     for (seen = 0; seen < THREADS * EVENTS; seen++) {
         EXPECT(trid, type);
-        thread = number() / EVENTS;
+        thread = carried() / EVENTS;
         CHECK(thread >= 0 && thread < THREADS);
-        CHECK_EQUAL(number(), next[thread]++);
+        CHECK_EQUAL(carried(), next[thread]++);
     }
     EXPECT_NONE(trid);
     CHECK_EQUAL(status_of(trid).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
@@ -110,8 +110,8 @@ CASE(the_events_of_a_thread_that_was_cancelled_are_all_there)
             overflows++;
             continue;
         }
-        CHECK(last == -1 || number() == last + 1);
-        last = number();
+        CHECK(last == -1 || carried() == last + 1);
+        last = carried();
     }
     CHECK_EQUAL(last, sent - 1);
     CHECK(overflows == 0 || overflows == 2);
@@ -255,13 +255,13 @@ static char seen[THREADS * EVENTS];
 static void *read_until_shut_down(void *argument)
 {
     struct posix_trace_event_info event;
-    int number, none, error;
+    int value, none, error;
     size_t size;
 
-    while ((error = posix_trace_getnext_event(shared, &event, &number, sizeof number, &size, &none)) == 0) {
-        CHECK(!none && event.posix_event_id == type && size == sizeof number);
-        CHECK(number >= 0 && number < THREADS * EVENTS);
-        __atomic_fetch_add(&seen[number], 1, __ATOMIC_RELAXED);
+    while ((error = posix_trace_getnext_event(shared, &event, &value, sizeof value, &size, &none)) == 0) {
+        CHECK(!none && event.posix_event_id == type && size == sizeof value);
+        CHECK(value >= 0 && value < THREADS * EVENTS);
+        __atomic_fetch_add(&seen[value], 1, __ATOMIC_RELAXED);
         __atomic_fetch_add((int *)argument, 1, __ATOMIC_RELAXED);
     }
     CHECK_EQUAL(error, EINVAL);
@@ -331,12 +331,12 @@ static volatile int from_handlers;
 
 static void on_timer(int signal)
 {
-    int number = from_handlers, kept = errno;
+    int sequence = from_handlers, saved = errno;
 
     (void)signal;
-    posix_trace_event(POSIX_TRACE_UNNAMED_USEREVENT, &number, sizeof number);
-    from_handlers = number + 1;
-    CHECK_EQUAL(errno, kept);
+    posix_trace_event(POSIX_TRACE_UNNAMED_USEREVENT, &sequence, sizeof sequence);
+    from_handlers = sequence + 1;
+    CHECK_EQUAL(errno, saved);
 }
 
 static void fire_timers(int is_on)
@@ -375,7 +375,7 @@ CASE(a_handler_that_interrupts_an_event_emits_its_own)
             main_events++;
         } else {
             CHECK_EQUAL(info.posix_event_id, POSIX_TRACE_UNNAMED_USEREVENT);
-            CHECK_EQUAL(number(), handler_events++);
+            CHECK_EQUAL(carried(), handler_events++);
         }
     }
     CHECK_EQUAL(main_events, sent);

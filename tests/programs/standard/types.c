@@ -171,7 +171,7 @@ CASE(types_of_no_stream_are_refused)
 }
 
 /* clause: names.null */
-CASE(no_name_and_no_place_are_refused)
+CASE(null_pointers_to_names_and_types_are_refused)
 {
     trace_event_id_t type;
 
@@ -257,7 +257,7 @@ CASE(a_type_that_is_defined_meanwhile_comes_at_the_lists_end)
 }
 
 /* clause: list.rewind list.cursor */
-CASE(each_stream_has_its_place_in_the_list_and_goes_back_by_itself)
+CASE(each_stream_has_its_position_in_the_list_and_goes_back_by_itself)
 {
     trace_id_t one = suspended(), other = suspended();
     trace_event_id_t first, second, type;

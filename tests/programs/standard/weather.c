@@ -150,7 +150,7 @@ static void jump_if_emitting(int signal)
     }
 }
 
-/* It may have a chunk of the stream's in its hands. */
+/* It may be amid a chunk of the stream's. */
 CASE(a_thread_that_jumps_out_of_emissions_leaves_the_stream_as_it_was)
 {
     enum { JUMPS = 20000, READ_EVERY = 1000, AFTER = 100 };
@@ -171,7 +171,7 @@ CASE(a_thread_that_jumps_out_of_emissions_leaves_the_stream_as_it_was)
         }
     }
     CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
-    /* Where it has jumped to is told when it emits next; what it has left then, is looked for every tenth of a second. */
+    /* Where it has jumped to is seen when it emits next; what it has left then, is looked for every tenth of a second. */
     posix_trace_event(type, "next", 4);
     for (i = 0; i < 5; i++, sleep_ms(100))
         count_all(trid, type);
@@ -215,7 +215,7 @@ static void run_again(const char *case_name, int resource, rlim_t most)
     expect_end(child);
 }
 
-/* Events of a stream in a place where memory is hard to come by: all recorded, or told lost. */
+/* Events of a stream where memory is scarce: all are recorded, or counted as lost. */
 static void emit_under_limit(void)
 {
     enum { EVENTS = 20000 };
@@ -278,7 +278,7 @@ static long shared_bytes(void)
     return bytes_of("RssShmem:");
 }
 
-CASE(ten_thousand_short_threads_lose_nothing_in_a_stream_with_room_for_all)
+CASE(ten_thousand_short_threads_lose_nothing_in_a_stream_that_holds_all)
 {
     enum { THREADS = 10000, AT_ONCE = 500 };
     static pthread_t threads[AT_ONCE];
@@ -382,7 +382,7 @@ static void *emit_a_hundred(void *nothing)
     return nothing;
 }
 
-CASE(streams_each_larger_than_the_one_before_leave_room_for_others)
+CASE(streams_each_larger_than_the_one_before_leave_memory_for_others)
 {
     enum { THREADS = 16 };
     pthread_t threads[THREADS];
@@ -417,9 +417,9 @@ enum { BUSY_THREADS = 16 };
 static volatile int stop_emitting;
 static long sent[BUSY_THREADS][8];
 
-static void *emit_busily(void *number)
+static void *emit_busily(void *index)
 {
-    long *mine = sent[(size_t)number];
+    long *mine = sent[(size_t)index];
 
     while (!stop_emitting) {
         posix_trace_event(type, mine, sizeof *mine);
@@ -483,7 +483,7 @@ CASE(what_was_emitted_before_a_stop_is_recorded_with_sixteen_busy_threads)
             if (oldest.tv_sec == 0 && info.posix_event_id == type)
                 oldest = info.posix_timestamp;
             if (info.posix_event_id == last) {
-                CHECK_EQUAL(number(), round);
+                CHECK_EQUAL(carried(), round);
                 seen++;
             }
         }
@@ -534,7 +534,7 @@ CASE(children_that_are_killed_amid_emissions_cost_nobody_an_event)
             OK(wait_next(trid));
             seen = info.posix_event_id == type;
         }
-        CHECK_EQUAL(number(), round);
+        CHECK_EQUAL(carried(), round);
         slow += now_ns() - begin - (without_processor_ns() - waited) > 150000000;
     }
     /* A child that was amid an emission, as most are, would hold the reader up for 200 ms. But on a busy machine the

@@ -1,8 +1,8 @@
 //! Random stress of the trace area: threads that emit and end, handlers that emit within emissions, children that are killed amid
-//! them, programs that are exec'ed, limits, a reader that comes when it likes. `stress SECONDS [SEED]`.
+//! them, programs that are exec'ed, limits, a reader that reads now and then. `stress SECONDS [SEED]`.
 //!
 //! Each round has a stream of its own. What was sent is counted outside of the trace area, before and after each emission, in memory
-//! that killed children leave behind. At the end of a round all that was sent has to have been seen, or told lost, in order,
+//! that killed children leave behind. At the end of a round all that was sent has to have been seen, or counted as lost, in order,
 //! with its data; and at the end of all rounds no memory, descriptor or thread is left.
 
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use tracer_posix::emit::UserEvent;
 /// Senders of one round: threads, handlers, children.
 const SENDERS: usize = 64;
 const MOST_THREADS: usize = 16;
-/// The sender that stands for all handlers: they interrupt each other.
+/// The one sender of all handlers: they interrupt each other.
 const HANDLERS: usize = SENDERS - 1;
 /// Events of a program that is exec'ed.
 const OF_A_PROGRAM: u64 = 500;
@@ -80,7 +80,7 @@ fn world() -> &'static World {
     }
 }
 
-/// The next of a row of random numbers.
+/// Pseudorandom values (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -100,24 +100,24 @@ impl Random {
     }
 }
 
-/// Emits one event of a sender: its number, the event's, and as much filling as that says.
+/// Emits one event of a sender: the sender's index, the sequence number, and as much filling as that says.
 fn emit(sender: usize) {
     let World { event, counts, .. } = world();
     let Some([begun, done]) = counts.senders.get(sender) else {
         return;
     };
-    let number = begun.fetch_add(1, SeqCst);
+    let sequence = begun.fetch_add(1, SeqCst);
     let mut data = [0; 16 + 64];
     data[..8].copy_from_slice(&(sender as u64).to_ne_bytes());
-    data[8..16].copy_from_slice(&number.to_ne_bytes());
-    let filling = filling_of(number);
-    data[16..16 + filling].fill(u8::try_from(number % 251).unwrap_or(0));
+    data[8..16].copy_from_slice(&sequence.to_ne_bytes());
+    let filling = filling_of(sequence);
+    data[16..16 + filling].fill(u8::try_from(sequence % 251).unwrap_or(0));
     event.emit(&data[..16 + filling]);
     done.fetch_add(1, SeqCst);
 }
 
-fn filling_of(number: u64) -> usize {
-    usize::try_from(number * 7 % 65).unwrap_or(0)
+fn filling_of(sequence: u64) -> usize {
+    usize::try_from(sequence * 7 % 65).unwrap_or(0)
 }
 
 extern "C" fn emit_in_handler(_signal: libc::c_int) {
@@ -167,21 +167,21 @@ impl Tally {
                 continue;
             }
             let (sender, rest) = event.data.split_first_chunk().context("no sender")?;
-            let (number, filling) = rest.split_first_chunk().context("no number")?;
+            let (sequence, filling) = rest.split_first_chunk().context("no sequence number")?;
             let sender = u64::from_ne_bytes(*sender);
-            let number = u64::from_ne_bytes(*number);
-            let byte = u8::try_from(number % 251)?;
+            let sequence = u64::from_ne_bytes(*sequence);
+            let byte = u8::try_from(sequence % 251)?;
             ensure!(
-                filling.len() == filling_of(number) && filling.iter().all(|is| *is == byte),
-                "event {number} of sender {sender} has another's data"
+                filling.len() == filling_of(sequence) && filling.iter().all(|is| *is == byte),
+                "event {sequence} of sender {sender} has another's data"
             );
             if sender != HANDLERS as u64 {
                 let next = self.next.entry(sender).or_default();
                 ensure!(
-                    number >= *next,
-                    "event {number} of sender {sender} came after {next}"
+                    sequence >= *next,
+                    "event {sequence} of sender {sender} came after {next}"
                 );
-                *next = number + 1;
+                *next = sequence + 1;
             }
             self.seen += 1;
         }
@@ -196,13 +196,13 @@ struct Round {
 }
 
 /// Ends when all have ended.
-fn round(number: u64, seed: u64) -> anyhow::Result<(u64, u64)> {
+fn round(index: u64, seed: u64) -> anyhow::Result<(u64, u64)> {
     let World {
         counts, is_over, ..
     } = world();
     counts.clear();
     is_over.store(false, SeqCst);
-    let mut random = Random(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random(seed ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let is_loop = random.chance(2);
     let bytes = 4096 << random.next(12);
     let request = StreamRequest {
@@ -291,7 +291,7 @@ impl Round {
                 let burst = 1 + self.random.next(5000);
                 scope.spawn(move || {
                     while !is_over.load(Relaxed) {
-                        // A thread that ends and one that begins, with the same sender's number.
+                        // A thread that ends and one that begins, of the same sender.
                         thread::scope(|inner| {
                             inner.spawn(|| {
                                 let more = |_: &u64| !is_over.load(Relaxed);
@@ -364,7 +364,7 @@ impl Round {
     fn exec(&mut self) -> anyhow::Result<()> {
         let mut command = Command::new(env::current_exe()?);
         command.args(["--emit", &OF_A_PROGRAM.to_string()]);
-        // So that the library knows of the child: a `posix_spawn()` would not tell it.
+        // So that the library knows of the child: a `posix_spawn()` does not inform it.
         // SAFETY: does nothing.
         unsafe { command.pre_exec(|| Ok(())) };
         let status = command.status()?;
@@ -383,7 +383,7 @@ impl Round {
             // SAFETY: takes no pointers; the child was not waited for yet.
             unsafe { libc::kill(pid, libc::SIGKILL) };
             let mut status = 0;
-            // SAFETY: a valid place.
+            // SAFETY: valid for writes.
             let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
             ensure!(
                 waited == pid,
@@ -417,13 +417,13 @@ struct Held {
 impl Held {
     fn now() -> anyhow::Result<Self> {
         // Free memory that the C library keeps between what is in use says nothing of a round.
-        // SAFETY: takes a number only.
+        // SAFETY: takes an integer only.
         unsafe { libc::malloc_trim(0) };
         let status = fs::read_to_string("/proc/self/status")?;
         let kib = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let number = line.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok());
-            number.with_context(|| format!("no {name} in /proc/self/status"))
+            let kib = line.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok());
+            kib.with_context(|| format!("no {name} in /proc/self/status"))
         };
         Ok(Self {
             shared_kib: kib("RssShmem:")?,
@@ -479,7 +479,7 @@ fn run(seconds: u64, seed: u64) -> anyhow::Result<()> {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let number = |at: usize| arguments.get(at).and_then(|text| text.parse().ok());
+    let argument = |at: usize| arguments.get(at).and_then(|text| text.parse().ok());
     let event = match UserEvent::open("stress") {
         Ok(event) => event,
         Err(error) => {
@@ -491,7 +491,7 @@ fn main() -> ExitCode {
         // Another sender each time: which is not known here, nor has it an order.
         let mut data = [0; 16];
         data[..8].copy_from_slice(&(HANDLERS as u64).to_ne_bytes());
-        for _ in 0..number(1).unwrap_or(0) {
+        for _ in 0..argument(1).unwrap_or(0) {
             event.emit(&data);
         }
         return ExitCode::SUCCESS;
@@ -516,8 +516,8 @@ fn main() -> ExitCode {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         now.map_or(1, |now| u64::from(now.subsec_nanos()))
     };
-    let seed = number(1).unwrap_or_else(of_the_clock);
-    match run(number(0).unwrap_or(5), seed) {
+    let seed = argument(1).unwrap_or_else(of_the_clock);
+    match run(argument(0).unwrap_or(5), seed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("stress: {error:#}");

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use tests::log_reader::{Log, number, text};
+use tests::log_reader::{Log, integer, text};
 use tests::tools;
 
 pub type Counts = BTreeMap<String, u64>;
@@ -25,7 +25,7 @@ pub fn everybody_reads_the_same(log: &Log) -> Vec<Value> {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let summary = events.pop().unwrap();
-    // What the kernel did not tell is missing everywhere, and babeltrace2 warns of it.
+    // What the kernel did not report is missing everywhere, and babeltrace2 warns of it.
     let lost = summary["summary"]["lost"].as_object().unwrap();
     let is_whole = lost.values().all(|count| count == 0);
     let expected = counts(&summary["summary"]["events"]);
@@ -33,12 +33,12 @@ pub fn everybody_reads_the_same(log: &Log) -> Vec<Value> {
     assert_eq!(counts(&tools::jq_counts(&lines).unwrap()), expected);
     assert_eq!(babeltrace2(log, is_whole), expected);
     let tables = log.export("parquet", &[]).unwrap();
-    for told in tools::python("parquet_counts.py", &tables).unwrap() {
-        assert_eq!(counts(&told["counts"]), expected, "{}", told["tool"]);
-        assert_eq!(told["parsed"], events.len(), "{}", told["tool"]);
-        if text(&told, "tool") == "polars" {
+    for counted in tools::python("parquet_counts.py", &tables).unwrap() {
+        assert_eq!(counts(&counted["counts"]), expected, "{}", counted["tool"]);
+        assert_eq!(counted["parsed"], events.len(), "{}", counted["tool"]);
+        if text(&counted, "tool") == "polars" {
             for column in ["type", "class", "comm", "data"] {
-                assert_eq!(told["columns"][column], "String", "{column}");
+                assert_eq!(counted["columns"][column], "String", "{column}");
             }
         }
     }
@@ -70,7 +70,7 @@ fn ask(log: &Log, format: &str) -> Vec<Vec<Value>> {
     } else {
         "args"
     };
-    // Where a slice ended because the thread did, no event told so.
+    // Where a slice ended because the thread did, no event says so.
     let slices = format!(
         "SELECT category, count(*) AS began,
          sum(dur >= 0 AND (category != 'syscall'
@@ -119,7 +119,7 @@ fn babeltrace2(log: &Log, is_whole: bool) -> Counts {
 /// Counts events in what Perfetto's engine has of a trace: instants by name; of slices both ends.
 fn engine(answers: &[Vec<Value>]) -> Counts {
     let mut counts = Counts::new();
-    let count = |row: &Value, name| u64::try_from(number(row, name)).unwrap();
+    let count = |row: &Value, name| u64::try_from(integer(row, name)).unwrap();
     for row in &answers[0] {
         let name = text(row, "name").replace('-', "_");
         let family = if matches!(name.as_str(), "start" | "stop" | "overflow" | "resume") {
@@ -147,18 +147,18 @@ fn scheduling(answers: &[Vec<Value>], events: &[Value], expected: &Counts) {
     let woken: Vec<_> = events.iter().filter(is_wakeup).collect();
     let by_threads = woken
         .iter()
-        .filter(|event| number(&event["data"], "waker_tid") != 0);
+        .filter(|event| integer(&event["data"], "waker_tid") != 0);
     // Some may have had no CPU before the end.
-    let flows = number(&answers[4][0], "count");
+    let flows = integer(&answers[4][0], "count");
     assert!(flows > 0 && usize::try_from(flows).unwrap() <= by_threads.count());
 
     // By thread and end.
     let found: BTreeMap<(i64, i64), (i64, &str)> = answers[2]
         .iter()
         .map(|row| {
-            let start = number(row, "ts");
+            let start = integer(row, "ts");
             let run = (start, text(row, "end_state"));
-            ((number(row, "tid"), start + number(row, "dur")), run)
+            ((integer(row, "tid"), start + integer(row, "dur")), run)
         })
         .collect();
     // By CPU: who has it, since when, and when the one before left it; and when anybody left it last.
@@ -167,9 +167,9 @@ fn scheduling(answers: &[Vec<Value>], events: &[Value], expected: &Counts) {
     let mut compared = 0;
     for event in events {
         let (cpu, tid, ns) = (
-            number(event, "cpu"),
-            number(event, "tid"),
-            number(event, "ns"),
+            integer(event, "cpu"),
+            integer(event, "tid"),
+            integer(event, "ns"),
         );
         match text(event, "type") {
             "linux_trace_switch_in" => {
@@ -187,7 +187,7 @@ fn scheduling(answers: &[Vec<Value>], events: &[Value], expected: &Counts) {
                 };
                 let (start, end_state) = found[&(tid, ns)];
                 assert_eq!(end_state, state, "{event}");
-                // Both sides of a switch are one: it came when the one before it left, which may be told some time before.
+                // Both sides of a switch are one: it came when the one before it left, which may be recorded some time before.
                 assert!(start == since || Some(start) == left_before, "{event}");
                 compared += 1;
             }
@@ -203,11 +203,11 @@ fn scheduling(answers: &[Vec<Value>], events: &[Value], expected: &Counts) {
 /// Each thread is there once, and has its last name.
 fn are_named(answers: &[Vec<Value>], events: &[Value]) {
     let mut names = BTreeMap::new();
-    for event in events.iter().filter(|event| number(event, "pid") != 0) {
-        names.insert(number(event, "tid"), text(event, "comm"));
+    for event in events.iter().filter(|event| integer(event, "pid") != 0) {
+        names.insert(integer(event, "tid"), text(event, "comm"));
     }
     for (tid, name) in names {
-        let rows = answers[6].iter().filter(|row| number(row, "tid") == tid);
+        let rows = answers[6].iter().filter(|row| integer(row, "tid") == tid);
         let rows: Vec<_> = rows.collect();
         let found: Vec<_> = rows.iter().map(|row| text(row, "name")).collect();
         assert_eq!(found, [name], "{tid}");
@@ -225,16 +225,16 @@ fn processes(answers: &[Vec<Value>], events: &[Value]) {
     let mut parents = HashMap::new();
     let mut seen = BTreeSet::new();
     for event in events {
-        let pid = number(event, "pid");
+        let pid = integer(event, "pid");
         if text(event, "type") == "linux_trace_fork" {
-            parents.insert(number(&event["data"], "child_pid"), pid);
+            parents.insert(integer(&event["data"], "child_pid"), pid);
         }
         if pid != 0 {
             seen.insert(pid);
         }
     }
     for pid in seen {
-        let rows = answers[5].iter().filter(|row| number(row, "pid") == pid);
+        let rows = answers[5].iter().filter(|row| integer(row, "pid") == pid);
         let found: Vec<_> = rows.map(|row| row["parent"].as_i64()).collect();
         assert_eq!(found, [parents.get(&pid).copied()], "{pid}");
     }

@@ -1,5 +1,5 @@
-//! Logs of programs that emit numbered events (`tests/programs/crash.c`, `flood.c`): the data of each is its thread's
-//! number and its own among those of that thread.
+//! Logs of programs that emit sequences of events (`tests/programs/crash.c`, `flood.c`): the data of each is its thread's
+//! index and its own among the events of that thread.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use tracer_log::{FinalStatus, LogReader};
 pub const THREADS: usize = 3;
 
 /// How long a log may take to be completed after its controller is gone.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Makes the file in which the program notes what it has emitted.
 ///
@@ -26,15 +26,15 @@ pub fn make_notes(path: &Path) -> anyhow::Result<()> {
     Ok(fs::write(path, vec![0; 4096])?)
 }
 
-/// The last number that each thread noted.
+/// The last sequence number that each thread noted.
 ///
 /// # Errors
 ///
 /// The notes cannot be read.
 pub fn notes(path: &Path) -> anyhow::Result<Vec<u64>> {
     let bytes = fs::read(path)?;
-    let numbers = bytes.chunks_exact(8).take(THREADS);
-    numbers
+    let sequences = bytes.chunks_exact(8).take(THREADS);
+    sequences
         .map(|bytes| Ok(u64::from_ne_bytes(bytes.try_into()?)))
         .collect()
 }
@@ -42,8 +42,8 @@ pub fn notes(path: &Path) -> anyhow::Result<Vec<u64>> {
 /// What a log has.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// The numbers of each thread, in the order in which they are in the log.
-    pub numbers: BTreeMap<u32, Vec<u64>>,
+    /// The sequence numbers of each thread, in the order in which they are in the log.
+    pub sequences: BTreeMap<u32, Vec<u64>>,
     /// The names of the types of the other events, in order.
     pub others: Vec<String>,
     /// The status at the end.
@@ -55,17 +55,17 @@ pub struct Found {
 }
 
 impl Found {
-    /// The first and the last number of a thread, when none between is missing or comes twice.
+    /// The first and the last sequence number of a thread, when none between is missing or comes twice.
     ///
     /// # Errors
     ///
     /// It is not so, or there is none.
     pub fn range(&self, thread: u32) -> anyhow::Result<(u64, u64)> {
-        let numbers = self.numbers.get(&thread).map(Vec::as_slice);
-        let [first, .., last] = numbers.unwrap_or_default() else {
+        let sequences = self.sequences.get(&thread).map(Vec::as_slice);
+        let [first, .., last] = sequences.unwrap_or_default() else {
             bail!("thread {thread} is not there, or as good as not");
         };
-        for pair in numbers.unwrap_or_default().windows(2) {
+        for pair in sequences.unwrap_or_default().windows(2) {
             ensure!(
                 pair[1] == pair[0] + 1,
                 "thread {thread}: {} follows {}",
@@ -77,13 +77,13 @@ impl Found {
     }
 }
 
-/// Reads a log in which the numbered events are called `numbered`. Nothing may be damaged, and time must never go
+/// Reads a log in which the events with sequence numbers have the type `event_type`. Nothing may be damaged, and time must never go
 /// back.
 ///
 /// # Errors
 ///
 /// It is not so.
-pub fn read(path: &Path, numbered: &str) -> anyhow::Result<Found> {
+pub fn read(path: &Path, event_type: &str) -> anyhow::Result<Found> {
     let mut log = LogReader::open(File::open(path)?)?;
     let mut found = Found {
         status: log.final_status(),
@@ -96,16 +96,16 @@ pub fn read(path: &Path, numbered: &str) -> anyhow::Result<Found> {
         ensure!(header.time.0 >= time, "time goes back");
         time = header.time.0;
         let name = String::from_utf8_lossy(types.name(header.event_type).unwrap_or_default());
-        if name != numbered {
+        if name != event_type {
             found.others.push(name.into_owned());
             continue;
         }
         let data = record.event.data;
         let thread = data.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
         let thread = thread.context("an event without data")?;
-        let number = data.get(8..16).context("an event with too little data")?;
-        let number = u64::from_ne_bytes(number.try_into()?);
-        found.numbers.entry(thread).or_default().push(number);
+        let sequence = data.get(8..16).context("an event with too little data")?;
+        let sequence = u64::from_ne_bytes(sequence.try_into()?);
+        found.sequences.entry(thread).or_default().push(sequence);
     }
     let damage = log.damage();
     ensure!(damage.sites == 0, "{damage:?}");
@@ -119,15 +119,15 @@ pub fn read(path: &Path, numbered: &str) -> anyhow::Result<Found> {
 /// # Errors
 ///
 /// It is not completed in time, or is not right.
-pub fn read_completed(path: &Path, numbered: &str) -> anyhow::Result<Found> {
+pub fn read_completed(path: &Path, event_type: &str) -> anyhow::Result<Found> {
     let since = Instant::now();
     loop {
         let log = LogReader::open(File::open(path)?);
         if log.is_ok_and(|log| log.final_status().is_some()) {
-            return read(path, numbered);
+            return read(path, event_type);
         }
         ensure!(
-            since.elapsed() < crate::patience(PATIENCE),
+            since.elapsed() < crate::timeout(TIMEOUT),
             "the log is not completed though its controller is gone"
         );
         thread::sleep(Duration::from_millis(2));

@@ -1,4 +1,4 @@
-//! Numbers of processes that have ended, given to processes of others: those are not taken for the ones that were traced.
+//! Pids of processes that have ended, given to processes of others: those are not taken for the ones that were traced.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,11 +9,11 @@ use std::time::Duration;
 use tests::attacker::{ATTACKER, VICTIM, as_user, command_as, stage};
 use tests::event::Event;
 use tests::rights::missing_right;
-use tests::target::{Target, numbers_after};
+use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
 
-/// Says the number that the next process has, and the kernel lets root say so.
-const LAST_NUMBER: &str = "/proc/sys/kernel/ns_last_pid";
+/// The pid before that of the next process; root may write it.
+const LAST_PID: &str = "/proc/sys/kernel/ns_last_pid";
 
 /// How often it is tried: other processes begin meanwhile.
 const TRIES: usize = 200;
@@ -21,17 +21,17 @@ const TRIES: usize = 200;
 /// Longer than a tracer looks for the trace area of a process that has begun.
 const ALL_LOOKS: Duration = Duration::from_millis(2500);
 
-/// Starts a command that has this number, once no other process has been faster.
-fn start_as(number: i32, command: impl Fn() -> Command) -> Target {
+/// Starts a command that has this pid, once no other process has been faster.
+fn start_as(pid: i32, command: impl Fn() -> Command) -> Target {
     for _ in 0..TRIES {
-        std::fs::write(LAST_NUMBER, (number - 1).to_string()).unwrap();
+        std::fs::write(LAST_PID, (pid - 1).to_string()).unwrap();
         let (target, _) = Target::start(&mut command()).unwrap();
-        if target.pid() == number {
+        if target.pid() == pid {
             return target;
         }
         target.end().unwrap();
     }
-    panic!("the number {number} could not be had");
+    panic!("no process got the pid {pid}");
 }
 
 /// A shell of the attacker's that has a child again and again, and says which it has when there is a file `go`.
@@ -50,8 +50,8 @@ fn flood(stage: &Path) -> Command {
 }
 
 #[test]
-#[ignore = "needs root: gives a process the number of another"]
-fn who_is_given_the_number_of_an_ended_child_is_not_traced_in_its_place() {
+#[ignore = "needs root: gives a process the pid of another"]
+fn who_is_given_the_pid_of_an_ended_child_is_not_traced_instead() {
     if missing_right().is_some() {
         return;
     }
@@ -65,7 +65,7 @@ fn who_is_given_the_number_of_an_ended_child_is_not_traced_in_its_place() {
         .unwrap();
     std::fs::write(&go, "").unwrap();
     let said = parent.wait_until_done().unwrap();
-    let child = numbers_after(&said, "child").unwrap()[0][0];
+    let child = values_after(&said, "child").unwrap()[0][0];
     let child = i32::try_from(child).unwrap();
 
     let mut stranger = start_as(child, || flood(stage.path()));

@@ -1,4 +1,4 @@
-//! Processes whose numbers were not possible when the trace began.
+//! Processes with pids that were not possible when the trace began.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,10 +11,10 @@ use tests::rights::missing_right;
 use tests::target::Target;
 use tests::tracer::Tracer;
 
-/// The last number that a 64-bit kernel gives, with the most that it lets one set.
+/// The last pid that a 64-bit kernel gives, with the most that it lets one set.
 const LAST: i32 = 4 * 1024 * 1024 - 1;
 
-/// The kernel's limit, which is put back when this is dropped.
+/// The kernel's limit, which is restored when this is dropped.
 struct PidMax(String);
 
 impl PidMax {
@@ -35,7 +35,7 @@ impl Drop for PidMax {
 
 #[test]
 #[ignore = "loads eBPF"]
-fn a_number_that_a_raised_limit_makes_possible_is_traced() {
+fn a_pid_that_a_raised_limit_makes_possible_is_traced() {
     if missing_right().is_some() {
         return;
     }
@@ -65,14 +65,14 @@ fn a_number_that_a_raised_limit_makes_possible_is_traced() {
         events.iter().filter(of_child).any(is_it)
     };
     let events = first.events().unwrap();
-    let is_made = |event: &Event| event.number("child_pid") == Some(LAST.into());
+    let is_made = |event: &Event| event.integer("child_pid") == Some(LAST.into());
     assert!(events.iter().any(is_made), "{}", first.stderr);
     assert!(has(&events, &|event| event.is_user("here")));
     for events in [events, second.events().unwrap()] {
         for name in ["switch_in", "switch_out", "wakeup"] {
             assert!(has(&events, &|event| event.is_system(name)), "{name}");
         }
-        let is_end = |event: &Event| event.is_system("exit") && event.number("status") == Some(5);
+        let is_end = |event: &Event| event.is_system("exit") && event.integer("status") == Some(5);
         assert!(has(&events, &is_end));
     }
 }

@@ -3,8 +3,8 @@
  * until the test, having seen that the tracer is attached, sends a byte; when it has done and said
  * everything it waits for the end of its input.
  */
-#ifndef GATE_H
-#define GATE_H
+#ifndef HANDSHAKE_H
+#define HANDSHAKE_H
 
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,8 +1,8 @@
 /*
- * Says by what numbers it knows itself, its thread, its child and a program that the child runs: a
- * line "WORD pid tid" each in the file that it is given, and an event "here" with the word.
+ * A process, its thread, its child and a program that the child runs: each writes the pid and tid that it has for itself, as a
+ * line "WORD pid tid", into the file that it is given, and emits an event "here" with the word.
  *
- * numbered FILE; it begins once there is a file FILE.go, and emits "waiting" every 10 ms until then.
+ * own_ids FILE; it begins once there is a file FILE.go, and emits "waiting" every 10 ms until then.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -80,7 +80,7 @@ static void signal_parent(void)
 
 static void run_again(void)
 {
-    execl("/proc/self/exe", "numbered", file, "again", NULL);
+    execl("/proc/self/exe", "own_ids", file, "again", NULL);
     must("exec", errno);
 }
 
