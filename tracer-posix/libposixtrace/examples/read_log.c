@@ -44,7 +44,7 @@ static void print_event(trace_id_t log, const struct posix_trace_event_info *eve
     printf("%lld.%09ld %ld %s \"", (long long)event->posix_timestamp.tv_sec, event->posix_timestamp.tv_nsec,
            (long)event->posix_pid, name);
     print_data(data, length);
-    printf("\"%s\n", event->posix_truncation_status == POSIX_TRACE_NOT_TRUNCATED ? "" : " (cut)");
+    printf("\"%s\n", event->posix_truncation_status == POSIX_TRACE_NOT_TRUNCATED ? "" : " (truncated)");
 }
 
 static void print_status(trace_id_t log)

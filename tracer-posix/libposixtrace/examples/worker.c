@@ -1,6 +1,6 @@
 /*
  * Something to attach to: workers that hand a lock over, and now and then a child that runs another
- * program. Each step is a user event, so that a trace shows what the program was about while the
+ * program. Each step is a user event, so that a trace shows what the program was doing while the
  * kernel switched between its threads.
  *
  *     cc -pthread -o worker worker.c $(pkg-config --cflags --libs posixtrace)
@@ -33,10 +33,10 @@ static void must(const char *what, int error)
 }
 
 /* What a trace shows as the event's data: text, without a terminating null. */
-static void emit(trace_event_id_t type, const char *what, int number)
+static void emit(trace_event_id_t type, const char *what, int value)
 {
     char data[40];
-    int length = snprintf(data, sizeof data, "%s=%d", what, number);
+    int length = snprintf(data, sizeof data, "%s=%d", what, value);
     posix_trace_event(type, data, (size_t)length);
 }
 
@@ -55,12 +55,12 @@ static void *work(void *argument)
     return NULL;
 }
 
-static void run_child(int number)
+static void run_child(int index)
 {
-    emit(child_wanted, "child", number);
+    emit(child_wanted, "child", index);
     pid_t child = fork();
     if (child == 0) {
-        emit(child_started, "child", number);
+        emit(child_started, "child", index);
         execlp("true", "true", (char *)NULL);
         _exit(127);
     }
@@ -72,7 +72,7 @@ int main(int argc, char **argv)
 {
     int seconds = argc > 1 ? atoi(argv[1]) : 10;
     int milliseconds = argc > 2 ? atoi(argv[2]) : 2;
-    static int number[WORKERS];
+    static int index[WORKERS];
     pthread_t thread;
 
     hold.tv_sec = milliseconds / 1000;
@@ -84,8 +84,8 @@ int main(int argc, char **argv)
     must("child started", posix_trace_eventid_open("child started", &child_started));
 
     for (int i = 0; i < WORKERS; i++) {
-        number[i] = i + 1;
-        must("thread", pthread_create(&thread, NULL, work, &number[i]));
+        index[i] = i + 1;
+        must("thread", pthread_create(&thread, NULL, work, &index[i]));
     }
     for (int i = 1; i <= seconds; i++) {
         run_child(i);

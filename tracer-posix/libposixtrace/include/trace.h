@@ -81,7 +81,7 @@ struct posix_trace_event_info {
     pid_t posix_pid;                /* 0: no process */
     void *posix_prog_address;       /* trace point, or system call */
     int posix_truncation_status;
-    int linux_tid;                  /* the thread as the kernel numbers it; 0: none */
+    int linux_tid;                  /* the kernel's identifier of the thread; 0: none */
     struct timespec posix_timestamp; /* CLOCK_REALTIME */
     pthread_t posix_thread_id;      /* 0: no thread */
     int linux_cpu;                  /* -1: not known */
@@ -153,8 +153,8 @@ typedef __INT64_TYPE__ __linux_trace_i64;
 typedef __UINT64_TYPE__ __linux_trace_u64;
 
 /* System event types of this implementation: what the kernel does with the process. The data of each is the struct that
- * names it, where there is one. Process and thread numbers are those of the tracer's pid namespace; 0: none there. The
- * name of a thread is ended by a null unless it is full. */
+ * names it, where there is one. Process and thread identifiers are those of the tracer's pid namespace; 0: none there.
+ * The name of a thread is ended by a null unless it is full. */
 /* From here on made by cargo xtask header, from tracer-common/src/kernel. */
 #define LINUX_TRACE_FORK ((trace_event_id_t)32)            /* a process was created */
 #define LINUX_TRACE_THREAD_CREATE ((trace_event_id_t)33)   /* a thread was created */

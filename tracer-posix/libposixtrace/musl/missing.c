@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* As glibc 2.35 defines it for this architecture; the unwinder gives the room. */
+/* As glibc 2.35 defines it for this architecture; the unwinder gives the memory. */
 struct found {
     unsigned long long flags;
     void *start, *end;

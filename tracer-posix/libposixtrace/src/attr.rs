@@ -7,8 +7,8 @@ use std::ffi::{CStr, c_char, c_int};
 
 use tracer_engine::{Attributes, Inheritance, LogFullPolicy, StreamFullPolicy, TraceName};
 
-use super::numbers::{Invalid, NamedValue, status};
-use super::types::{TraceAttr, kernel_events_number, kernel_events_of};
+use super::codes::{Invalid, NamedValue, status};
+use super::types::{TraceAttr, kernel_events_code, kernel_events_of};
 
 /// # Safety
 ///
@@ -22,19 +22,19 @@ unsafe fn read(attr: *const TraceAttr) -> Result<Attributes, Invalid> {
 ///
 /// # Safety
 ///
-/// `attr` is null or a valid object, `place` null or a valid place.
+/// `attr` is null or a valid object, `destination` null or valid for writes.
 unsafe fn get<T>(
     attr: *const TraceAttr,
-    place: *mut T,
+    destination: *mut T,
     get: impl FnOnce(&Attributes) -> T,
 ) -> c_int {
     // SAFETY: as promised by the caller.
     status(unsafe { read(attr) }.and_then(|attributes| {
-        if place.is_null() {
+        if destination.is_null() {
             return Err(Invalid);
         }
         // SAFETY: as promised by the caller.
-        unsafe { place.write(get(&attributes)) };
+        unsafe { destination.write(get(&attributes)) };
         Ok(())
     }))
 }
@@ -61,7 +61,7 @@ unsafe fn set(
 ///
 /// # Safety
 ///
-/// `attr` is null or a valid place.
+/// `attr` is null or valid for writes.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_attr_init(attr: *mut TraceAttr) -> c_int {
@@ -99,12 +99,12 @@ macro_rules! getters {
         ///
         /// # Safety
         ///
-        /// `attr` is null or a valid object, `place` null or a valid place.
+        /// `attr` is null or a valid object, `destination` null or valid for writes.
         // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(attr: *const TraceAttr, place: *mut $type) -> c_int {
+        pub unsafe extern "C" fn $name(attr: *const TraceAttr, destination: *mut $type) -> c_int {
             // SAFETY: as promised by the caller.
-            unsafe { get(attr, place, |$attributes| $value) }
+            unsafe { get(attr, destination, |$attributes| $value) }
         }
     )*};
 }
@@ -115,19 +115,19 @@ getters! {
     /// Stores when the stream was made; zero for an object that was not got from a stream.
     posix_trace_attr_getcreatetime(libc::timespec) = |attributes| timespec(attributes.creation_time.0);
     /// Stores whether children are traced.
-    posix_trace_attr_getinherited(c_int) = |attributes| attributes.inheritance.number();
+    posix_trace_attr_getinherited(c_int) = |attributes| attributes.inheritance.code();
     /// Stores what the log does when it is full.
-    posix_trace_attr_getlogfullpolicy(c_int) = |attributes| attributes.log_full_policy.number();
+    posix_trace_attr_getlogfullpolicy(c_int) = |attributes| attributes.log_full_policy.code();
     /// Stores what the stream does when it is full.
-    posix_trace_attr_getstreamfullpolicy(c_int) = |attributes| attributes.stream_full_policy().number();
+    posix_trace_attr_getstreamfullpolicy(c_int) = |attributes| attributes.stream_full_policy().code();
     /// Stores the most bytes of events in the log.
     posix_trace_attr_getlogsize(usize) = |attributes| attributes.log_max_size;
-    /// Stores the most bytes of data kept of a user event.
+    /// Stores the most bytes of data recorded of a user event.
     posix_trace_attr_getmaxdatasize(usize) = |attributes| attributes.max_data_size;
     /// Stores the most bytes that a system event takes.
     posix_trace_attr_getmaxsystemeventsize(usize) = |attributes| attributes.max_system_event_size();
     /// Stores whether the stream gets the kernel's events too.
-    posix_trace_attr_getkernelevents_np(c_int) = |attributes| kernel_events_number(attributes.kernel_events);
+    posix_trace_attr_getkernelevents_np(c_int) = |attributes| kernel_events_code(attributes.kernel_events);
     /// Stores the bytes of the stream.
     posix_trace_attr_getstreamsize(usize) = |attributes| attributes.stream_min_size;
 }
@@ -151,16 +151,16 @@ macro_rules! setters {
 setters! {
     /// Sets whether children are traced.
     posix_trace_attr_setinherited(c_int) =
-        |attributes, value| attributes.inheritance = Inheritance::from_number(value)?;
+        |attributes, value| attributes.inheritance = Inheritance::from_code(value)?;
     /// Sets what the log does when it is full.
     posix_trace_attr_setlogfullpolicy(c_int) =
-        |attributes, value| attributes.log_full_policy = LogFullPolicy::from_number(value)?;
+        |attributes, value| attributes.log_full_policy = LogFullPolicy::from_code(value)?;
     /// Sets what the stream does when it is full.
     posix_trace_attr_setstreamfullpolicy(c_int) =
-        |attributes, value| attributes.stream_full_policy = Some(StreamFullPolicy::from_number(value)?);
+        |attributes, value| attributes.stream_full_policy = Some(StreamFullPolicy::from_code(value)?);
     /// Sets the most bytes of events in the log.
     posix_trace_attr_setlogsize(usize) = |attributes, value| attributes.log_max_size = value;
-    /// Sets the most bytes of data kept of a user event.
+    /// Sets the most bytes of data recorded of a user event.
     posix_trace_attr_setmaxdatasize(usize) = |attributes, value| attributes.max_data_size = value;
     /// Sets whether the stream gets the kernel's events too.
     posix_trace_attr_setkernelevents_np(c_int) =
@@ -169,22 +169,22 @@ setters! {
     posix_trace_attr_setstreamsize(usize) = |attributes, value| attributes.stream_min_size = value;
 }
 
-/// Stores the bytes that a user event with this much data takes. `place` may be the variable that
-/// `data_length` was read from.
+/// Stores the bytes that a user event with this much data takes. `destination` may be
+/// the variable that `data_length` was read from.
 ///
 /// # Safety
 ///
-/// `attr` is null or a valid object, `place` null or a valid place.
+/// `attr` is null or a valid object, `destination` null or valid for writes.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_attr_getmaxusereventsize(
     attr: *const TraceAttr,
     data_length: usize,
-    place: *mut usize,
+    destination: *mut usize,
 ) -> c_int {
     // SAFETY: as promised by the caller.
     unsafe {
-        get(attr, place, |attributes| {
+        get(attr, destination, |attributes| {
             attributes.max_user_event_size(data_length)
         })
     }
@@ -194,15 +194,15 @@ pub unsafe extern "C" fn posix_trace_attr_getmaxusereventsize(
 ///
 /// # Safety
 ///
-/// `attr` is null or a valid object, `place` null or such an array.
+/// `attr` is null or a valid object, `destination` null or such an array.
 unsafe fn copy_name(
     attr: *const TraceAttr,
-    place: *mut c_char,
+    destination: *mut c_char,
     name: impl FnOnce(&Attributes) -> TraceName,
 ) -> c_int {
     // SAFETY: as promised by the caller.
     status(unsafe { read(attr) }.and_then(|attributes| {
-        if place.is_null() {
+        if destination.is_null() {
             return Err(Invalid);
         }
         let name = name(&attributes);
@@ -210,7 +210,7 @@ unsafe fn copy_name(
         // SAFETY: the name with its null is at most `{TRACE_NAME_MAX}` bytes long, and the
         // caller's array is not part of our copy.
         unsafe {
-            place
+            destination
                 .cast::<u8>()
                 .copy_from_nonoverlapping(name.padded().as_ptr(), length)
         };
@@ -248,7 +248,7 @@ pub unsafe extern "C" fn posix_trace_attr_getname(
     unsafe { copy_name(attr, name, |attributes| attributes.name) }
 }
 
-/// Names the stream; a name that is too long is cut.
+/// Names the stream; a name that is too long is truncated.
 ///
 /// # Safety
 ///

@@ -1,7 +1,7 @@
 //! C functions that want to know where they were called from.
 
-/// Defines a C function that hands its arguments on to another one, with the address that the call
-/// returns to as one more: that is where the call stands in the program. The address is 0 on
+/// Defines a C function that passes its arguments on to another one, with the address that the call
+/// returns to as one more: that is where the call is in the program. The address is 0 on
 /// machines for which nobody has written this down.
 ///
 /// `$register` is the one that carries the added argument by the C calling convention of x86-64.

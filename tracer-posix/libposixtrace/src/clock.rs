@@ -29,7 +29,7 @@ pub(super) fn default_attributes() -> Attributes {
         tv_sec: 0,
         tv_nsec: 1,
     };
-    // SAFETY: a valid place; the clock exists on every Linux.
+    // SAFETY: valid for writes; the clock exists on every Linux.
     unsafe { libc::clock_getres(libc::CLOCK_REALTIME, &raw mut resolution) };
     Attributes::default().with_clock_resolution_ns(nanoseconds(&resolution).unwrap_or(1))
 }

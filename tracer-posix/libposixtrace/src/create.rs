@@ -11,10 +11,10 @@ use tracer_log::LogReader;
 use tracer_posix::stream::{CreateError, LoggedStream, Stream};
 
 use super::clock;
+use super::codes::{Invalid, status};
 use super::kind::Kind;
 use super::log_file::LogFile;
 use super::memory;
-use super::numbers::{Invalid, status};
 use super::stream::store;
 use super::table;
 use super::types::{TraceAttr, TraceId};
@@ -27,7 +27,7 @@ use super::types::{TraceAttr, TraceId};
 ///
 /// # Safety
 ///
-/// `attr` is null or a valid object, `trid` null or a valid place.
+/// `attr` is null or a valid object, `trid` null or valid for writes.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_create(
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn posix_trace_create(
 /// # Errors
 ///
 /// As [`posix_trace_create`]; `EBADF` for what is not open for writing, `EINVAL` for what is no regular
-/// file or a log too small for one event, `ENOSPC` and `EFBIG` where there is no room for the log.
+/// file or a log too small for one event, `ENOSPC` and `EFBIG` where there is no space for the log.
 ///
 /// # Safety
 ///
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn posix_trace_create_withlog(
     trid: *mut TraceId,
 ) -> c_int {
     let _errno = ErrnoGuard::keep();
-    // Before anything is opened here: the number of a closed descriptor would be given to that.
+    // Before anything is opened here: that would be given a descriptor which the program has closed.
     let file = duplicate(file_desc);
     // SAFETY: as promised by the caller.
     unsafe {
@@ -78,8 +78,8 @@ unsafe fn create(
     make: impl FnOnce(libc::pid_t, &Attributes) -> Result<Kind, c_int>,
 ) -> c_int {
     let _errno = ErrnoGuard::keep();
-    if let Err(number) = memory::check() {
-        return number;
+    if let Err(error) = memory::check() {
+        return error;
     }
     let pid = if pid == 0 { area::own_pid() } else { pid };
     // The standard gives no order among the errors: the target first, then the attributes.
@@ -98,24 +98,24 @@ unsafe fn create(
     match made.and_then(|kind| table::enter(kind).ok_or(libc::EAGAIN)) {
         // SAFETY: not null, and vouched for by the caller.
         Ok(made) => status(unsafe { store(trid, made) }),
-        Err(number) => number,
+        Err(error) => error,
     }
 }
 
 fn active(pid: libc::pid_t, attributes: &Attributes) -> Result<Kind, c_int> {
-    let stream = Stream::create(pid, attributes).map_err(|error| told(&error))?;
+    let stream = Stream::create(pid, attributes).map_err(|error| reported(&error))?;
     Ok(Kind::Active(Box::new(stream)))
 }
 
 fn logged(pid: libc::pid_t, attributes: &Attributes, file: &OwnedFd) -> Result<Kind, c_int> {
     let stream =
-        LoggedStream::create(pid, attributes, file.as_fd()).map_err(|error| told(&error))?;
+        LoggedStream::create(pid, attributes, file.as_fd()).map_err(|error| reported(&error))?;
     Ok(Kind::Logged(Box::new(stream)))
 }
 
-/// A descriptor of our own for what the program means by `file_desc`, or the error's number.
+/// A descriptor of our own for what the program means by `file_desc`, or the error number.
 fn duplicate(file_desc: RawFd) -> Result<OwnedFd, c_int> {
-    // SAFETY: takes no pointers; a number that is no descriptor is found out.
+    // SAFETY: takes no pointers; the kernel checks the descriptor.
     let copy = unsafe { libc::fcntl(file_desc, libc::F_DUPFD_CLOEXEC, 0) };
     if copy < 0 {
         let error = io::Error::last_os_error();
@@ -125,15 +125,15 @@ fn duplicate(file_desc: RawFd) -> Result<OwnedFd, c_int> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// The number of an error. Where a number alone would not explain it, people are told what to do.
-fn told(error: &CreateError) -> c_int {
-    let number = error.error_number();
+/// The error number of a failure. Where that alone would not explain it, the standard error says what to do.
+fn reported(error: &CreateError) -> c_int {
+    let error_number = error.error_number();
     if let CreateError::Agent(error) = error {
-        let line = format!("libposixtrace: {error} (error {number})\n");
-        // Who has closed the standard error wants to be told nothing.
+        let line = format!("libposixtrace: {error} (error {error_number})\n");
+        // Who has closed the standard error wants no message.
         let _ = io::stderr().write_all(line.as_bytes());
     }
-    number
+    error_number
 }
 
 /// Opens the log in the file `file_desc` for reading.
@@ -145,7 +145,7 @@ fn told(error: &CreateError) -> c_int {
 ///
 /// # Safety
 ///
-/// `trid` is null or a valid place.
+/// `trid` is null or valid for writes.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_open(file_desc: c_int, trid: *mut TraceId) -> c_int {
@@ -153,13 +153,13 @@ pub unsafe extern "C" fn posix_trace_open(file_desc: c_int, trid: *mut TraceId) 
     if trid.is_null() {
         return libc::EINVAL;
     }
-    if let Err(number) = memory::check() {
-        return number;
+    if let Err(error) = memory::check() {
+        return error;
     }
     // The program may close its own while we read.
     let file = match duplicate(file_desc) {
         Ok(file) => File::from(file),
-        Err(number @ (libc::EMFILE | libc::ENFILE)) => return number,
+        Err(error @ (libc::EMFILE | libc::ENFILE)) => return error,
         Err(_no_descriptor) => return libc::EINVAL,
     };
     let Some(log) = LogFile::new(file)

@@ -20,14 +20,14 @@ use tracer_area::{self as area, ErrnoGuard, emitter};
 pub unsafe extern "C-unwind" fn posix_trace_event(id: u32, data: *const c_void, length: usize) {
     // The frame of what follows is made only where there is something to do.
     std::arch::naked_asm!(
-        "mov rax, qword ptr [rip + {gate}]",
+        "mov rax, qword ptr [rip + {enabled}]",
         "cmp dword ptr [rax], 0",
         "jne 2f",
         "ret",
         "2:",
         "mov rcx, qword ptr [rsp]",
         "jmp {event_at}",
-        gate = sym area::enabled::OWN,
+        enabled = sym area::enabled::OWN,
         event_at = sym event_at,
     )
 }
@@ -71,7 +71,7 @@ fn event_without_data(id: u32, address: u64) {
 ///
 /// # Safety
 ///
-/// `name` is a string ended by a null and `id` a valid place, or either is null.
+/// `name` is a string ended by a null and `id` valid for writes, or either is null.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_eventid_open(name: *const c_char, id: *mut u32) -> c_int {
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn posix_trace_eventid_open(name: *const c_char, id: *mut 
     let name = unsafe { CStr::from_ptr(name) };
     match area::define_own_name(name.to_bytes()) {
         Ok(defined) => {
-            // SAFETY: the caller vouches for the place.
+            // SAFETY: the caller vouches for the pointer.
             unsafe { id.write(defined.0) };
             0
         }

@@ -7,8 +7,8 @@ use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, TRACE_EVENT_NAME_MA
 use tracer_area::NameTooLong;
 use tracer_engine::{EventSet, SetKind};
 
+use super::codes::{Invalid, NamedValue, status};
 use super::memory;
-use super::numbers::{Invalid, NamedValue, status};
 use super::stream::{store, with_stream};
 use super::types::{EventId, TraceId};
 
@@ -21,7 +21,7 @@ use super::types::{EventId, TraceId};
 ///
 /// # Safety
 ///
-/// `name` is null or a string ended by a null, `event` null or a valid place.
+/// `name` is null or a string ended by a null, `event` null or valid for writes.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_trid_eventid_open(
@@ -35,8 +35,8 @@ pub unsafe extern "C" fn posix_trace_trid_eventid_open(
     // SAFETY: as promised by the caller.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     let is_too_long = name.len() > TRACE_EVENT_NAME_MAX;
-    if let Err(number) = memory::check() {
-        return number;
+    if let Err(error) = memory::check() {
+        return error;
     }
     let result = with_stream(trid, |stream| {
         if is_too_long {
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn posix_trace_trid_eventid_open(
     });
     match status(result) {
         0 if is_too_long => NameTooLong { length: name.len() }.error_number(),
-        number => number,
+        code => code,
     }
 }
 
@@ -68,19 +68,19 @@ pub unsafe extern "C" fn posix_trace_eventid_get_name(
     event: EventId,
     name: *mut c_char,
 ) -> c_int {
-    if let Err(number) = memory::check() {
-        return number;
+    if let Err(error) = memory::check() {
+        return error;
     }
     status(with_stream(trid, |stream| {
         let found = stream.kind.event_type_name(EventTypeId(event))?;
         if name.is_null() || found.len() > TRACE_EVENT_NAME_MAX {
             return Err(Invalid);
         }
-        let place = name.cast::<u8>();
-        // SAFETY: the caller's array has room for the longest name and its null.
-        unsafe { place.copy_from_nonoverlapping(found.as_ptr(), found.len()) };
+        let destination = name.cast::<u8>();
+        // SAFETY: the caller's array has space for the longest name and its null.
+        unsafe { destination.copy_from_nonoverlapping(found.as_ptr(), found.len()) };
         // SAFETY: as above.
-        let end = unsafe { place.add(found.len()) };
+        let end = unsafe { destination.add(found.len()) };
         // SAFETY: as above.
         unsafe { end.write(0) };
         Ok(())
@@ -102,7 +102,7 @@ pub extern "C" fn posix_trace_eventid_equal(_trid: TraceId, one: EventId, other:
 ///
 /// # Safety
 ///
-/// `event` and `unavailable` are null or valid places.
+/// `event` and `unavailable` are null or valid for writes.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_eventtypelist_getnext_id(
@@ -110,8 +110,8 @@ pub unsafe extern "C" fn posix_trace_eventtypelist_getnext_id(
     event: *mut EventId,
     unavailable: *mut c_int,
 ) -> c_int {
-    if let Err(number) = memory::check() {
-        return number;
+    if let Err(error) = memory::check() {
+        return error;
     }
     status(with_stream(trid, |stream| {
         let next = stream
@@ -149,7 +149,7 @@ pub extern "C" fn posix_trace_eventtypelist_rewind(trid: TraceId) -> c_int {
 ///
 /// # Safety
 ///
-/// `set` is null or a valid place.
+/// `set` is null or valid for writes.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_eventset_empty(set: *mut EventSet) -> c_int {
@@ -165,11 +165,11 @@ pub unsafe extern "C" fn posix_trace_eventset_empty(set: *mut EventSet) -> c_int
 ///
 /// # Safety
 ///
-/// `set` is null or a valid place.
+/// `set` is null or valid for writes.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_eventset_fill(set: *mut EventSet, what: c_int) -> c_int {
-    status(SetKind::from_number(what).and_then(|kind| {
+    status(SetKind::from_code(what).and_then(|kind| {
         // SAFETY: as promised by the caller.
         unsafe { store(set, EventSet::filled(kind)) }
     }))
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn posix_trace_eventset_del(event: EventId, set: *mut Even
 ///
 /// # Safety
 ///
-/// `set` is null or a valid object, `ismember` null or a valid place.
+/// `set` is null or a valid object, `ismember` null or valid for writes.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_eventset_ismember(

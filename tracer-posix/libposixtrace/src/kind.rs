@@ -1,4 +1,4 @@
-//! The three kinds of stream that an identifier may stand for, and which function takes which.
+//! The three kinds of stream that an identifier may name, and which function takes which.
 //!
 //! | | active | active with log | pre-recorded |
 //! |---|---|---|---|
@@ -19,8 +19,8 @@ use tracer_log::LogReader;
 use tracer_posix::logged::Activity;
 use tracer_posix::stream::{LogCallError, LoggedStatus, LoggedStream, RecorderGone, Stream};
 
+use super::codes::Invalid;
 use super::log_file::LogFile;
-use super::numbers::Invalid;
 
 /// A stream of one of the three kinds.
 pub(super) enum Kind {
@@ -54,10 +54,10 @@ impl From<RecorderGone> for Invalid {
 }
 
 /// 0, or an error number.
-type Number = Result<i32, Invalid>;
+type Returned = Result<i32, Invalid>;
 
-/// The number of what came of writing a log.
-fn number(result: Result<(), LogCallError>) -> Number {
+/// What a call returns that wrote to a log.
+fn returned(result: Result<(), LogCallError>) -> Returned {
     match result {
         Ok(()) => Ok(0),
         Err(LogCallError::Gone(RecorderGone)) => Err(Invalid),
@@ -85,30 +85,30 @@ impl Kind {
         Ok(())
     }
 
-    pub(super) fn clear(&mut self) -> Number {
+    pub(super) fn clear(&mut self) -> Returned {
         match self {
             Self::Active(stream) => {
                 stream.clear();
                 Ok(0)
             }
-            Self::Logged(stream) => number(stream.clear()),
+            Self::Logged(stream) => returned(stream.clear()),
             Self::Recorded(_) => Err(Invalid),
         }
     }
 
-    pub(super) fn flush(&mut self, caller: Origin) -> Number {
+    pub(super) fn flush(&mut self, caller: Origin) -> Returned {
         match self {
-            Self::Logged(stream) => number(stream.flush(caller)),
+            Self::Logged(stream) => returned(stream.flush(caller)),
             Self::Active(_) | Self::Recorded(_) => Err(Invalid),
         }
     }
 
-    /// Ends the stream. The number is that of the last flush's error.
-    pub(super) fn shut_down(self, caller: Origin) -> Number {
+    /// Ends the stream. Returns the error number of its last flush, or 0.
+    pub(super) fn shut_down(self, caller: Origin) -> Returned {
         match self {
-            // What it has in the target's area is given back by the time this returns.
+            // What it has in the target's area is freed by the time this returns.
             Self::Active(_) => Ok(0),
-            Self::Logged(stream) => number(stream.shut_down(caller)),
+            Self::Logged(stream) => returned(stream.shut_down(caller)),
             Self::Recorded(_) => Err(Invalid),
         }
     }
@@ -145,7 +145,7 @@ impl Kind {
         }
     }
 
-    /// What the recorder of a stream with a log is about.
+    /// What the recorder of a stream with a log is doing.
     pub(super) fn activity(&self) -> Option<Arc<Activity>> {
         match self {
             Self::Logged(stream) => Some(Arc::clone(stream.activity())),
@@ -224,10 +224,10 @@ impl Kind {
         }
     }
 
-    /// The next event. An active stream without a log gives it away; the others keep it.
+    /// The next event. An active stream without a log removes it; the others retain it.
     pub(super) fn next<'a>(
         &'a mut self,
-        kept: &'a mut Vec<u8>,
+        copy: &'a mut Vec<u8>,
         effort: Effort,
     ) -> Result<Next<'a>, Invalid> {
         match self {
@@ -240,8 +240,8 @@ impl Kind {
                 let Some((header, data, time)) = stream.show_next()? else {
                     return Ok(Next::NotYet);
                 };
-                *kept = data;
-                Ok(Next::Event(Event { header, data: kept }, time))
+                *copy = data;
+                Ok(Next::Event(Event { header, data: copy }, time))
             }
             // What cannot be read is not there.
             Self::Recorded(log) => Ok(log
@@ -263,7 +263,7 @@ impl Kind {
         name.ok_or(Invalid)
     }
 
-    /// The first type with this number or a higher one.
+    /// The first type with this identifier or a higher one.
     pub(super) fn event_type_from(
         &mut self,
         id: EventTypeId,

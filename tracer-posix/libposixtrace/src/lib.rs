@@ -6,13 +6,13 @@
 pub mod attr;
 mod call_address;
 mod clock;
+mod codes;
 pub mod create;
 pub mod emit;
 pub mod event_types;
 mod kind;
 mod log_file;
 mod memory;
-mod numbers;
 pub mod read;
 mod sanitizer;
 pub mod stream;
@@ -20,5 +20,5 @@ mod table;
 mod types;
 mod wait;
 
-pub use numbers::constants;
+pub use codes::constants;
 pub use types::{EventInfo, LAYOUTS, Layout, StatusInfo, TraceAttr};

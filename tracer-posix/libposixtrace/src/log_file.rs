@@ -7,7 +7,7 @@ use tracer_log::LogBytes;
 
 use tracer_area::descriptor::Guarded;
 
-/// A log's file. What the program opens under its number is never read.
+/// A log's file. What the program opens under the same descriptor is never read.
 #[derive(Debug)]
 pub(super) struct LogFile(Guarded<File>);
 
@@ -22,7 +22,7 @@ impl LogBytes for LogFile {
         self.0.get()?.length()
     }
 
-    fn read_at(&self, room: &mut [u8], offset: u64) -> io::Result<usize> {
-        LogBytes::read_at(self.0.get()?, room, offset)
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        LogBytes::read_at(self.0.get()?, buffer, offset)
     }
 }

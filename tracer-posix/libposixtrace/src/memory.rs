@@ -1,8 +1,8 @@
 //! Whether there is memory for a call.
 //!
-//! Many small things are made in a call, by ways that end the program where memory cannot be had. So as much as they take
-//! together is asked for before, by a way that fails, and given back: a call begins when it can end. Other threads may take
-//! the memory meanwhile, and an allocator that fails at random is not foreseen.
+//! Many small things are made in a call, by ways that end the program where no memory is available. So a call first
+//! requests as much as they take together, by a way that fails, and frees it: it begins when it can end. Other threads may
+//! take the memory meanwhile, and an allocator that fails at random is not foreseen.
 
 use std::ffi::c_int;
 use std::hint::black_box;
@@ -10,7 +10,7 @@ use std::hint::black_box;
 /// More than a call takes beside the events that it reads.
 const CALL_BYTES: usize = 96 << 10;
 
-/// What the allocator is asked for. For more the kernel is: an allocator keeps what it once had.
+/// What the allocator is asked for. For more the kernel is: an allocator holds on to what it once had.
 const MOST_OF_ALLOCATOR: usize = 128 << 10;
 
 /// Fails with `ENOMEM` where there is too little memory for a call.
@@ -21,10 +21,10 @@ pub(super) fn check() -> Result<(), c_int> {
 /// As [`check`], for a call that takes so many bytes for events.
 pub(super) fn check_for(events: usize) -> Result<(), c_int> {
     let bytes = events.saturating_add(CALL_BYTES);
-    let mut room: Vec<u8> = Vec::new();
-    let reserved = room.try_reserve_exact(bytes.min(MOST_OF_ALLOCATOR));
+    let mut buffer: Vec<u8> = Vec::new();
+    let reserved = buffer.try_reserve_exact(bytes.min(MOST_OF_ALLOCATOR));
     // Or the compiler sees that nobody uses it.
-    black_box(&mut room);
+    black_box(&mut buffer);
     if reserved.is_err() || bytes > MOST_OF_ALLOCATOR && !can_be_mapped(bytes) {
         return Err(libc::ENOMEM);
     }

@@ -13,9 +13,9 @@ use tracer_area::{Bell, ErrnoGuard, ErrnoOnlyGuard, realtime_now};
 use tracer_engine::event::{Event, Truncation};
 
 use super::clock::{self, nanoseconds};
+use super::codes::{Invalid, constants};
 use super::kind::{Effort, Kind, Next};
 use super::memory;
-use super::numbers::{Invalid, constants};
 use super::stream::store;
 use super::table::{self, Held};
 use super::types::{EventInfo, TraceId};
@@ -26,9 +26,9 @@ const LONGEST_WAIT: Duration = Duration::from_millis(5);
 /// A sleeper that is woken looks at the clock so often all the same, if it has a deadline: the clock may have been set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// Where the caller wants an event.
+/// Where the caller wants an event to be written.
 #[derive(Clone, Copy)]
-struct Places {
+struct Destination {
     event: *mut EventInfo,
     data: *mut c_void,
     num_bytes: usize,
@@ -52,7 +52,7 @@ enum Which {
     Active,
 }
 
-impl Places {
+impl Destination {
     /// Reports an event if one is there. Nothing is held when this returns.
     fn look(&self, trid: TraceId, which: Which, effort: Effort) -> Result<Look, Invalid> {
         let _errno = ErrnoOnlyGuard::keep();
@@ -74,7 +74,7 @@ impl Places {
             self.fill(&traced.event, clock::timespec(traced.realtime))?;
             return Ok(Look::Reported);
         }
-        let _kept = ErrnoGuard::keep();
+        let _guard = ErrnoGuard::keep();
         if effort == Effort::Collect && memory::check_for(kind.memory_needed()).is_err() {
             return Ok(Look::NoMemory);
         }
@@ -89,7 +89,7 @@ impl Places {
     }
 
     /// Says that there is none.
-    fn tell_unavailable(&self) -> c_int {
+    fn report_unavailable(&self) -> c_int {
         // SAFETY: `look` has found it not to be null, and the caller vouches for it.
         unsafe { self.unavailable.write(1) };
         0
@@ -98,12 +98,12 @@ impl Places {
     #[inline]
     fn fill(&self, event: &Event<'_>, timestamp: libc::timespec) -> Result<(), Invalid> {
         let header = &event.header;
-        let room = if self.data.is_null() {
+        let capacity = if self.data.is_null() {
             0
         } else {
             self.num_bytes
         };
-        let copied = event.data.len().min(room);
+        let copied = event.data.len().min(capacity);
         if copied > 0 {
             // SAFETY: the caller vouches for `num_bytes` bytes, and they are not part of our copy
             // of the event.
@@ -140,7 +140,7 @@ impl Places {
         unsafe { store(self.unavailable, 0) }
     }
 
-    /// Waits for an event, until `deadline` says that it is enough: what is left of the time, or the number to return. A
+    /// Waits for an event, until `deadline` says that it is enough: what is left of the time, or what to return. A
     /// thread may be cancelled while it sleeps here.
     fn fill_waiting(
         self,
@@ -149,15 +149,15 @@ impl Places {
     ) -> c_int {
         // What is there already is given out without a system call.
         let at_hand = || Ok(Duration::ZERO);
-        if let Step::Done(number) = self.step(trid, Effort::AtHand, at_hand) {
-            return number;
+        if let Step::Done(code) = self.step(trid, Effort::AtHand, at_hand) {
+            return code;
         }
         // From here on until the call returns: a handler that ran between two looks would go unnoticed.
         holding_back_signals(|signals| {
             let mut wait = SHORTEST_WAIT;
             loop {
                 let left = match self.step(trid, Effort::Collect, deadline) {
-                    Step::Done(number) => return number,
+                    Step::Done(code) => return code,
                     Step::Wait(left) => left,
                 };
                 let slept = match self.take_bell(trid) {
@@ -170,8 +170,8 @@ impl Places {
                             Step::Wait(left) => signals.sleep((*left).min(LONGEST_SLEEP), bell),
                         };
                         Self::leave_bell(trid, bell);
-                        if let Step::Done(number) = step {
-                            return number;
+                        if let Step::Done(code) = step {
+                            return code;
                         }
                         slept
                     }
@@ -216,7 +216,7 @@ impl Places {
     ) -> Step {
         match self.look(trid, Which::Any, effort) {
             Ok(Look::Reported) => Step::Done(0),
-            Ok(Look::AtEnd) => Step::Done(self.tell_unavailable()),
+            Ok(Look::AtEnd) => Step::Done(self.report_unavailable()),
             Ok(Look::NoMemory) => Step::Done(libc::ENOMEM),
             Ok(Look::NotYet) => deadline().map_or_else(Step::Done, Step::Wait),
             Err(Invalid) => Step::Done(libc::EINVAL),
@@ -241,7 +241,7 @@ enum Step {
 ///
 /// # Safety
 ///
-/// `data` is null or has `num_bytes` bytes; the other pointers are null or valid places.
+/// `data` is null or has `num_bytes` bytes; the other pointers are null or valid for writes.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn posix_trace_getnext_event(
@@ -252,14 +252,14 @@ pub unsafe extern "C-unwind" fn posix_trace_getnext_event(
     data_len: *mut usize,
     unavailable: *mut c_int,
 ) -> c_int {
-    let places = Places {
+    let destination = Destination {
         event,
         data,
         num_bytes,
         data_len,
         unavailable,
     };
-    places.fill_waiting(trid, || Ok(Duration::MAX))
+    destination.fill_waiting(trid, || Ok(Duration::MAX))
 }
 
 /// Reports the next event; waits for it until `CLOCK_REALTIME` reaches `abstime`.
@@ -285,7 +285,7 @@ pub unsafe extern "C-unwind" fn posix_trace_timedgetnext_event(
 ) -> c_int {
     // SAFETY: as promised by the caller.
     let until = unsafe { abstime.as_ref() }.and_then(nanoseconds);
-    let places = Places {
+    let destination = Destination {
         event,
         data,
         num_bytes,
@@ -293,7 +293,7 @@ pub unsafe extern "C-unwind" fn posix_trace_timedgetnext_event(
         unavailable,
     };
     // The clock may be set while we sleep: it is looked at before each of the short sleeps.
-    places.fill_waiting(trid, || match until {
+    destination.fill_waiting(trid, || match until {
         None => Err(libc::EINVAL),
         Some(until) => match until.checked_sub(realtime_now().0) {
             None | Some(0) => Err(libc::ETIMEDOUT),
@@ -321,16 +321,16 @@ pub unsafe extern "C" fn posix_trace_trygetnext_event(
     data_len: *mut usize,
     unavailable: *mut c_int,
 ) -> c_int {
-    let places = Places {
+    let destination = Destination {
         event,
         data,
         num_bytes,
         data_len,
         unavailable,
     };
-    match places.look(trid, Which::Active, Effort::Collect) {
+    match destination.look(trid, Which::Active, Effort::Collect) {
         Ok(Look::Reported) => 0,
-        Ok(Look::NotYet | Look::AtEnd) => places.tell_unavailable(),
+        Ok(Look::NotYet | Look::AtEnd) => destination.report_unavailable(),
         Ok(Look::NoMemory) => libc::ENOMEM,
         Err(Invalid) => libc::EINVAL,
     }

@@ -1,21 +1,21 @@
-//! What a race detector in the program is told of our locks.
+//! Annotates our locks for a race detector in the program.
 //!
 //! ThreadSanitizer sees what the C library's functions touch for us, and knows the C library's locks; it does not see
 //! ours, and would take two threads that use one stream in turn for a race. Where it is in the program, it has functions
-//! by which it is told.
+//! that announce them.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// One of its functions; null where it is not in the program.
-struct Told(AtomicPtr<c_void>);
+/// One of those functions; null where it is not in the program.
+struct Annotation(AtomicPtr<c_void>);
 
 /// What comes after is after what the others did before they released it.
-static ACQUIRE: Told = Told::nobody();
-static RELEASE: Told = Told::nobody();
+static ACQUIRE: Annotation = Annotation::missing();
+static RELEASE: Annotation = Annotation::missing();
 
-/// Looks for it. Before there is a stream, and so a lock, there is nothing to tell.
+/// Looks for it. Before there is a stream, and so a lock, there is nothing to announce.
 pub(super) fn look() {
     ACQUIRE.find(c"__tsan_acquire");
     RELEASE.find(c"__tsan_release");
@@ -24,17 +24,17 @@ pub(super) fn look() {
 /// A lock was taken.
 #[inline]
 pub(super) fn acquired<T>(lock: &T) {
-    ACQUIRE.tell(std::ptr::from_ref(lock).cast());
+    ACQUIRE.annotate(std::ptr::from_ref(lock).cast());
 }
 
-/// A lock is about to be given back.
+/// A lock is about to be released.
 #[inline]
 pub(super) fn releasing<T>(lock: &T) {
-    RELEASE.tell(std::ptr::from_ref(lock).cast());
+    RELEASE.annotate(std::ptr::from_ref(lock).cast());
 }
 
-impl Told {
-    const fn nobody() -> Self {
+impl Annotation {
+    const fn missing() -> Self {
         Self(AtomicPtr::new(std::ptr::null_mut()))
     }
 
@@ -45,7 +45,7 @@ impl Told {
     }
 
     #[inline]
-    fn tell(&self, lock: *const c_void) {
+    fn annotate(&self, lock: *const c_void) {
         let function = self.0.load(Relaxed);
         if !function.is_null() {
             call(function, lock);

@@ -8,12 +8,12 @@ use tracer_posix::logged::Activity;
 use tracer_posix::stream::caller;
 
 use super::call_address::with_call_address;
+use super::codes::{ErrorNumber, Invalid, NamedValue, constants, status};
 use super::memory;
-use super::numbers::{ErrorNumber, Invalid, NamedValue, constants, status};
 use super::table::{self, Stream};
 use super::types::{StatusInfo, TraceAttr, TraceId};
 
-/// Does something with the stream that an identifier stands for.
+/// Does something with the stream that an identifier names.
 pub(super) fn with_stream<T>(
     trid: TraceId,
     act: impl FnOnce(&mut Stream) -> Result<T, Invalid>,
@@ -29,11 +29,11 @@ fn with_collecting_stream(
     act: impl FnOnce(&mut Stream) -> Result<c_int, Invalid>,
 ) -> c_int {
     let _errno = ErrnoGuard::keep();
-    number(table::find(trid).and_then(|found| {
+    returned(table::find(trid).and_then(|found| {
         let mut held = found.lock()?;
         let stream = held.stream()?;
-        if let Err(number) = memory::check_for(stream.kind.memory_needed()) {
-            return Ok(number);
+        if let Err(error) = memory::check_for(stream.kind.memory_needed()) {
+            return Ok(error);
         }
         let result = act(stream);
         held.show_filter()?;
@@ -94,7 +94,7 @@ with_call_address! {
     ///
     /// # Errors
     ///
-    /// Returns `EINVAL` for what is no active stream with a log, `EFBIG` and `ENOSPC` where there is no room
+    /// Returns `EINVAL` for what is no active stream with a log, `EFBIG` and `ENOSPC` where there is no space
     /// for the log.
     ///
     /// # Safety
@@ -105,7 +105,7 @@ with_call_address! {
 
 unsafe extern "C" fn flush_at(trid: TraceId, address: u64) -> c_int {
     let _errno = ErrnoGuard::keep();
-    number(table::find(trid).and_then(|found| {
+    returned(table::find(trid).and_then(|found| {
         let activity = found.activity();
         let _asking = activity.as_deref().map(Activity::asking);
         found.lock()?.stream()?.kind.flush(caller(address))
@@ -117,7 +117,7 @@ with_call_address! {
     ///
     /// # Errors
     ///
-    /// Returns `EINVAL` for what is no active stream, `EFBIG` and `ENOSPC` where there was no room for the
+    /// Returns `EINVAL` for what is no active stream, `EFBIG` and `ENOSPC` where there was no space for the
     /// log: the stream is ended all the same.
     ///
     /// # Safety
@@ -128,7 +128,7 @@ with_call_address! {
 
 unsafe extern "C" fn shutdown_at(trid: TraceId, address: u64) -> c_int {
     let _errno = ErrnoGuard::keep();
-    number(table::find(trid).and_then(|found| {
+    returned(table::find(trid).and_then(|found| {
         let mut held = found.lock()?;
         if !held.stream()?.kind.is_active() {
             return Err(Invalid);
@@ -145,7 +145,7 @@ unsafe extern "C" fn shutdown_at(trid: TraceId, address: u64) -> c_int {
 ///
 /// # Safety
 ///
-/// `attr` is null or a valid place.
+/// `attr` is null or valid for writes.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_get_attr(trid: TraceId, attr: *mut TraceAttr) -> c_int {
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn posix_trace_get_attr(trid: TraceId, attr: *mut TraceAtt
     }))
 }
 
-/// Stores the status of a stream; that events were lost is told once, but for a log always. It waits neither for
+/// Stores the status of a stream; that events were lost is reported once, but for a log always. It waits neither for
 /// a flush nor for another thread or process.
 ///
 /// # Errors
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn posix_trace_get_attr(trid: TraceId, attr: *mut TraceAtt
 ///
 /// # Safety
 ///
-/// `info` is null or a valid place.
+/// `info` is null or valid for writes.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut StatusInfo) -> c_int {
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
     };
     let choose = |is_so, yes, no| if is_so { yes } else { no };
     let _errno = ErrnoGuard::keep();
-    number(table::find(trid).and_then(|found| {
+    returned(table::find(trid).and_then(|found| {
         if info.is_null() {
             return Err(Invalid);
         }
@@ -183,15 +183,15 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
             None => match found.lock_at_once()? {
                 Some(mut held) => {
                     let kind = &mut held.stream()?.kind;
-                    if let Err(number) = memory::check_for(kind.memory_needed()) {
-                        return Ok(number);
+                    if let Err(error) = memory::check_for(kind.memory_needed()) {
+                        return Ok(error);
                     }
                     kind.status()?
                 }
                 None => found.activity().ok_or(Invalid)?.status(),
             },
         };
-        let told = StatusInfo {
+        let status = StatusInfo {
             stream_status: choose(now.is_running, POSIX_TRACE_RUNNING, POSIX_TRACE_SUSPENDED),
             stream_full_status: choose(now.is_full, POSIX_TRACE_FULL, POSIX_TRACE_NOT_FULL),
             stream_overrun_status: choose(
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
             log_full_status: choose(now.is_log_full, POSIX_TRACE_FULL, POSIX_TRACE_NOT_FULL),
         };
         // SAFETY: as promised by the caller.
-        unsafe { store(info, told) }.map(|()| 0)
+        unsafe { store(info, status) }.map(|()| 0)
     }))
 }
 
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
 ///
 /// # Safety
 ///
-/// `set` is null or a valid place.
+/// `set` is null or valid for writes.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_trace_get_filter(trid: TraceId, set: *mut EventSet) -> c_int {
@@ -262,27 +262,27 @@ unsafe extern "C" fn set_filter_at(
     with_collecting_stream(trid, |stream| {
         // SAFETY: as promised by the caller.
         let set = unsafe { set.as_ref() }.ok_or(Invalid)?;
-        let how = Filtering::from_number(how)?;
+        let how = Filtering::from_code(how)?;
         let changed = stream.kind.set_filter(set, how, caller(address));
         changed.map(|()| 0)
     })
 }
 
 /// What a call returns that brings an error number of its own.
-pub(super) fn number(result: Result<c_int, Invalid>) -> c_int {
+fn returned(result: Result<c_int, Invalid>) -> c_int {
     result.unwrap_or_else(|error| error.error_number())
 }
 
-/// Writes a result, unless the caller gave no place for it.
+/// Writes a result, unless the caller gave a null pointer for it.
 ///
 /// # Safety
 ///
-/// `place` is null or a valid place.
-pub(super) unsafe fn store<T>(place: *mut T, value: T) -> Result<(), Invalid> {
-    if place.is_null() {
+/// `destination` is null or valid for writes.
+pub(super) unsafe fn store<T>(destination: *mut T, value: T) -> Result<(), Invalid> {
+    if destination.is_null() {
         return Err(Invalid);
     }
     // SAFETY: as promised by the caller.
-    unsafe { place.write(value) };
+    unsafe { destination.write(value) };
     Ok(())
 }

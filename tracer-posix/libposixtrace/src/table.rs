@@ -1,6 +1,6 @@
-//! What a `trace_id_t` stands for.
+//! What a `trace_id_t` names.
 //!
-//! An identifier is a place in the table and a generation that no other stream of this process
+//! An identifier is an index into the table and a generation that no other stream of this process
 //! has: a stale one is recognised, and no value from the caller is ever used as an address. In a
 //! forked child the parent's identifiers mean nothing: the child gets a table of its own, whose
 //! generations begin behind the parent's, and the parent's is left alone there, with its locks in
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
+use super::codes::Invalid;
 use super::kind::Kind;
-use super::numbers::Invalid;
 use super::sanitizer;
 use super::types::TraceId;
 use tracer_area as area;
@@ -34,7 +34,7 @@ pub(super) struct Stream {
     pub(super) kind: Kind,
     /// Where `posix_trace_eventtypelist_getnext_id()` is.
     pub(super) list_position: u32,
-    /// The data of an event that is lent out and has no other place.
+    /// The data of an event that is lent out and is stored nowhere else.
     pub(super) lent: Vec<u8>,
 }
 
@@ -48,38 +48,38 @@ impl Stream {
     }
 }
 
-/// A place in the table, once it was needed; for good.
+/// An entry of the table, once it was needed; for good.
 #[derive(Default)]
-struct Place {
+struct Entry {
     /// That of the stream that is here; 0 for none. Changed under the lock.
     generation: AtomicU32,
     stream: Mutex<Option<Stream>>,
-    /// What its recorder is about, if there is one: to be known without the lock.
+    /// What its recorder is doing, if there is one: read without the lock.
     activity: Mutex<Option<Arc<Activity>>>,
     /// The filter of an active stream: as the activity.
     filter: Mutex<Option<EventSet>>,
 }
 
-/// The stream that an identifier stood for a moment ago.
+/// The stream that an identifier named a moment ago.
 pub(super) struct Found {
-    place: &'static Place,
+    entry: &'static Entry,
     generation: u32,
 }
 
 /// A stream, for one thread at a time.
 pub(super) struct Held {
     stream: Locked<'static, Option<Stream>>,
-    place: &'static Place,
+    entry: &'static Entry,
 }
 
 impl Found {
     /// Waits for the stream. Nobody keeps it while waiting for events.
     #[inline]
     pub(super) fn lock(&self) -> Result<Held, Invalid> {
-        let place = self.place;
-        let stream = Locked::wait(&place.stream);
+        let entry = self.entry;
+        let stream = Locked::wait(&entry.stream);
         if self.is_there() {
-            Ok(Held { stream, place })
+            Ok(Held { stream, entry })
         } else {
             Err(Invalid)
         }
@@ -89,14 +89,14 @@ impl Found {
     /// stream for longer than a millisecond, as one does that waits for the recorder.
     #[inline]
     pub(super) fn lock_at_once(&self) -> Result<Option<Held>, Invalid> {
-        let place = self.place;
-        let stream = match Locked::try_now(&place.stream) {
+        let entry = self.entry;
+        let stream = match Locked::try_now(&entry.stream) {
             Some(stream) => Some(stream),
-            None if self.activity().is_some() => Locked::wait_until(&place.stream, AT_ONCE),
-            None => Some(Locked::wait(&place.stream)),
+            None if self.activity().is_some() => Locked::wait_until(&entry.stream, AT_ONCE),
+            None => Some(Locked::wait(&entry.stream)),
         };
         if self.is_there() {
-            Ok(stream.map(|stream| Held { stream, place }))
+            Ok(stream.map(|stream| Held { stream, entry }))
         } else {
             Err(Invalid)
         }
@@ -104,18 +104,18 @@ impl Found {
 
     #[inline]
     fn is_there(&self) -> bool {
-        self.place.generation.load(Acquire) == self.generation
+        self.entry.generation.load(Acquire) == self.generation
     }
 
-    /// What the stream's recorder is about, if it has one.
+    /// What the stream's recorder is doing, if it has one.
     pub(super) fn activity(&self) -> Option<Arc<Activity>> {
-        let activity = Locked::wait(&self.place.activity).clone();
+        let activity = Locked::wait(&self.entry.activity).clone();
         activity.filter(|_| self.is_there())
     }
 
     /// The filter in force, of an active stream. It waits for nobody.
     pub(super) fn filter(&self) -> Result<EventSet, Invalid> {
-        let filter = *Locked::wait(&self.place.filter);
+        let filter = *Locked::wait(&self.entry.filter);
         filter.filter(|_| self.is_there()).ok_or(Invalid)
     }
 
@@ -135,14 +135,14 @@ impl Held {
     /// Lets everybody know the filter that is in force now.
     pub(super) fn show_filter(&mut self) -> Result<(), Invalid> {
         let filter = self.stream()?.kind.filter();
-        *Locked::wait(&self.place.filter) = filter;
+        *Locked::wait(&self.entry.filter) = filter;
         Ok(())
     }
 
     /// Takes it out of the table; who waits for its events finds that out.
     pub(super) fn remove(mut self) -> Result<Stream, Invalid> {
-        self.place.generation.store(0, Release);
-        *Locked::wait(&self.place.activity) = None;
+        self.entry.generation.store(0, Release);
+        *Locked::wait(&self.entry.activity) = None;
         self.stream.take().ok_or(Invalid)
     }
 }
@@ -220,7 +220,7 @@ impl<T> Drop for Locked<'_, T> {
 
 struct Table {
     pid: i32,
-    places: Box<[OnceLock<Box<Place>>]>,
+    entries: Box<[OnceLock<Box<Entry>>]>,
     /// Held by who enters a stream.
     entering: Mutex<()>,
 }
@@ -230,10 +230,10 @@ static TABLE: AtomicPtr<Table> = AtomicPtr::new(std::ptr::null_mut());
 /// The generation of the stream that was entered last. Copied into a forked child.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// Bits of an identifier that name the place; the others are the generation.
-const PLACE_BITS: u32 = 10;
+/// Bits of an identifier that are the index; the others are the generation.
+const INDEX_BITS: u32 = 10;
 /// Streams that one process can have at once.
-const MAX_PLACES: usize = 1 << PLACE_BITS;
+const MAX_STREAMS: usize = 1 << INDEX_BITS;
 
 /// This process's table, if it ever made a stream.
 fn table() -> Option<&'static Table> {
@@ -250,7 +250,7 @@ fn table_made() -> Option<&'static Table> {
     sanitizer::look();
     let new = Box::new(Table {
         pid: area::own_pid(),
-        places: (0..MAX_PLACES).map(|_| OnceLock::new()).collect(),
+        entries: (0..MAX_STREAMS).map(|_| OnceLock::new()).collect(),
         entering: Mutex::default(),
     });
     let new = Box::into_raw(new);
@@ -268,29 +268,29 @@ fn table_made() -> Option<&'static Table> {
 pub(super) fn enter(kind: Kind) -> Option<TraceId> {
     let table = table_made()?;
     let _entering = Locked::wait(&table.entering);
-    let places = table
-        .places
+    let entries = table
+        .entries
         .iter()
-        .map(|place| place.get_or_init(Box::default));
-    let (index, place) = places.zip(0..).find_map(|(place, index)| {
-        let is_free = place.generation.load(Acquire) == 0;
-        is_free.then_some((index, place))
+        .map(|entry| entry.get_or_init(Box::default));
+    let (index, entry) = entries.zip(0..).find_map(|(entry, index)| {
+        let is_free = entry.generation.load(Acquire) == 0;
+        is_free.then_some((index, entry))
     })?;
     // Who had found the stream that was here before may be about to see that it is gone.
-    let mut stream = Locked::wait(&place.stream);
+    let mut stream = Locked::wait(&entry.stream);
     let generation = next_generation();
-    *Locked::wait(&place.activity) = kind.activity();
-    *Locked::wait(&place.filter) = kind.filter();
+    *Locked::wait(&entry.activity) = kind.activity();
+    *Locked::wait(&entry.filter) = kind.filter();
     *stream = Some(Stream::new(kind));
-    place.generation.store(generation, Release);
-    Some(generation << PLACE_BITS | index)
+    entry.generation.store(generation, Release);
+    Some(generation << INDEX_BITS | index)
 }
 
 /// The next generation. Never 0, so that no identifier is.
 fn next_generation() -> u32 {
     loop {
         let next = GENERATION.fetch_add(1, Relaxed).wrapping_add(1);
-        match next & (u32::MAX >> PLACE_BITS) {
+        match next & (u32::MAX >> INDEX_BITS) {
             0 => {}
             generation => return generation,
         }
@@ -301,18 +301,18 @@ fn next_generation() -> u32 {
 /// the fork: another distance for each child, and at most half of all generations.
 fn distance_from_parent() -> u32 {
     let spread = area::own_pid().unsigned_abs().wrapping_mul(0x9e37_79b9);
-    1 + (spread >> (PLACE_BITS + 1))
+    1 + (spread >> (INDEX_BITS + 1))
 }
 
-/// The stream that an identifier stands for.
+/// The stream that an identifier names.
 #[inline]
 pub(super) fn find(untrusted: TraceId) -> Result<Found, Invalid> {
     let table = table().ok_or(Invalid)?;
-    let index = usize::try_from(untrusted & (u32::MAX >> (32 - PLACE_BITS)));
-    let place = index.ok().and_then(|index| table.places.get(index));
-    let place = place.and_then(OnceLock::get).ok_or(Invalid)?;
-    let generation = untrusted >> PLACE_BITS;
-    let found = Found { place, generation };
+    let index = usize::try_from(untrusted & (u32::MAX >> (32 - INDEX_BITS)));
+    let entry = index.ok().and_then(|index| table.entries.get(index));
+    let entry = entry.and_then(OnceLock::get).ok_or(Invalid)?;
+    let generation = untrusted >> INDEX_BITS;
+    let found = Found { entry, generation };
     if generation != 0 && found.is_there() {
         Ok(found)
     } else {
@@ -324,12 +324,12 @@ pub(super) fn find(untrusted: TraceId) -> Result<Found, Invalid> {
 /// targets' trace points need not find that out by themselves.
 extern "C" fn on_unload() {
     let Some(table) = table() else { return };
-    for place in table.places.iter().filter_map(OnceLock::get) {
+    for entry in table.entries.iter().filter_map(OnceLock::get) {
         // A thread that was killed in the middle of a call may hold the lock for ever.
-        if let Ok(mut held) = place.stream.try_lock()
+        if let Ok(mut held) = entry.stream.try_lock()
             && let Some(stream) = held.take()
         {
-            place.generation.store(0, Release);
+            entry.generation.store(0, Release);
             // Its log is completed before the program is gone; nobody is there to hear of an error.
             let _ = stream.kind.shut_down(Origin::NONE);
         }

@@ -8,7 +8,7 @@ use tracer_engine::{
     Attributes, EventSet, Inheritance, LogFullPolicy, StreamFullPolicy, TraceName,
 };
 
-use super::numbers::{Invalid, NamedValue, constants};
+use super::codes::{Invalid, NamedValue, constants};
 
 /// `trace_id_t`.
 pub type TraceId = u32;
@@ -35,7 +35,7 @@ pub struct TraceAttr {
     kernel_events: c_int,
     name: [u8; 64],
     generation_version: [u8; 64],
-    room: [u64; 8],
+    reserved: [u64; 8],
 }
 
 /// What an object that was initialised begins with.
@@ -45,7 +45,7 @@ impl TraceAttr {
     pub(super) fn new(attributes: &Attributes) -> Self {
         let policy = attributes
             .stream_full_policy
-            .map_or(0, StreamFullPolicy::number);
+            .map_or(0, StreamFullPolicy::code);
         Self {
             mark: MARK,
             creation_time_ns: attributes.creation_time.0,
@@ -54,12 +54,12 @@ impl TraceAttr {
             max_data_size: attributes.max_data_size as u64,
             log_max_size: attributes.log_max_size as u64,
             stream_full_policy: policy,
-            log_full_policy: attributes.log_full_policy.number(),
-            inheritance: attributes.inheritance.number(),
-            kernel_events: kernel_events_number(attributes.kernel_events),
+            log_full_policy: attributes.log_full_policy.code(),
+            inheritance: attributes.inheritance.code(),
+            kernel_events: kernel_events_code(attributes.kernel_events),
             name: *attributes.name.padded(),
             generation_version: *attributes.generation_version.padded(),
-            room: [0; 8],
+            reserved: [0; 8],
         }
     }
 
@@ -70,7 +70,7 @@ impl TraceAttr {
         }
         let stream_full_policy = match self.stream_full_policy {
             0 => None,
-            number => Some(StreamFullPolicy::from_number(number)?),
+            code => Some(StreamFullPolicy::from_code(code)?),
         };
         Ok(Attributes {
             generation_version: TraceName::truncated_from(&self.generation_version),
@@ -80,9 +80,9 @@ impl TraceAttr {
             stream_min_size: size(self.stream_min_size),
             stream_full_policy,
             max_data_size: size(self.max_data_size),
-            inheritance: Inheritance::from_number(self.inheritance)?,
+            inheritance: Inheritance::from_code(self.inheritance)?,
             log_max_size: size(self.log_max_size),
-            log_full_policy: LogFullPolicy::from_number(self.log_full_policy)?,
+            log_full_policy: LogFullPolicy::from_code(self.log_full_policy)?,
             kernel_events: kernel_events_of(self.kernel_events)?,
         })
     }
@@ -93,7 +93,7 @@ impl TraceAttr {
 }
 
 /// The constant that says whether kernel events are wanted.
-pub(super) fn kernel_events_number(wanted: Option<bool>) -> c_int {
+pub(super) fn kernel_events_code(wanted: Option<bool>) -> c_int {
     match wanted {
         None => constants::LINUX_TRACE_KERNEL_EVENTS_DEFAULT,
         Some(false) => constants::LINUX_TRACE_KERNEL_EVENTS_OFF,
@@ -102,11 +102,11 @@ pub(super) fn kernel_events_number(wanted: Option<bool>) -> c_int {
 }
 
 /// What the constant says.
-pub(super) fn kernel_events_of(number: c_int) -> Result<Option<bool>, Invalid> {
+pub(super) fn kernel_events_of(code: c_int) -> Result<Option<bool>, Invalid> {
     let values = [None, Some(false), Some(true)];
     let found = values
         .into_iter()
-        .find(|value| kernel_events_number(*value) == number);
+        .find(|value| kernel_events_code(*value) == code);
     found.ok_or(Invalid)
 }
 

@@ -13,7 +13,7 @@ use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// What the C library keeps of a clean-up handler. Both C libraries begin with these two; what
+/// What the C library stores of a clean-up handler. Both C libraries begin with these two; what
 /// follows is theirs, and no more than this.
 #[repr(C)]
 struct CleanUp {
@@ -25,11 +25,11 @@ struct CleanUp {
 unsafe extern "C" {
     /// Registers a handler until it is popped, or the frame in which it lies is left.
     fn _pthread_cleanup_push(
-        place: *mut CleanUp,
+        clean_up: *mut CleanUp,
         routine: unsafe extern "C" fn(*mut c_void),
         argument: *mut c_void,
     );
-    fn _pthread_cleanup_pop(place: *mut CleanUp, execute: c_int);
+    fn _pthread_cleanup_pop(clean_up: *mut CleanUp, execute: c_int);
 }
 
 unsafe extern "C-unwind" {
@@ -67,12 +67,12 @@ pub(super) fn holding_back_signals(act: impl FnOnce(HeldBack) -> c_int) -> c_int
         theirs: [0; 4],
     };
     let argument = (&raw mut held.mask).cast();
-    // SAFETY: both places outlive the registration, which ends below or with this frame.
+    // SAFETY: both objects outlive the registration, which ends below or with this frame.
     unsafe { _pthread_cleanup_push(&raw mut clean_up, let_through, argument) };
-    let number = act(held);
+    let code = act(held);
     // SAFETY: what was registered last; everything since has been popped by who pushed it.
     unsafe { _pthread_cleanup_pop(&raw mut clean_up, 1) };
-    number
+    code
 }
 
 /// Gives a thread the signal mask behind `mask`.
@@ -86,7 +86,7 @@ impl HeldBack {
     fn new() -> Self {
         // SAFETY: a set of signals is plain integers.
         let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
-        // SAFETY: a valid place.
+        // SAFETY: valid for writes.
         unsafe { libc::sigfillset(&raw mut all) };
         for signal in RAISED_BY_INSTRUCTIONS {
             // SAFETY: a valid set and signal.
@@ -111,26 +111,26 @@ impl HeldBack {
             revents: 0,
         };
         let before = errno();
-        // SAFETY: the file, the time and the set are valid; a number that is no descriptor is not looked at.
+        // SAFETY: the file, the time and the set are valid; a negative descriptor is ignored.
         let result = unsafe { ppoll(&raw mut bell, 1, &raw const time, &raw const self.mask) };
-        let number = if result < 0 { errno() } else { 0 };
+        let error = if result < 0 { errno() } else { 0 };
         set_errno(before);
-        number
+        error
     }
 }
 
 fn errno() -> c_int {
     // SAFETY: takes nothing and cannot fail.
-    let place = unsafe { libc::__errno_location() };
-    // SAFETY: the place is the thread's own.
-    unsafe { place.read() }
+    let location = unsafe { libc::__errno_location() };
+    // SAFETY: the location is the thread's own.
+    unsafe { location.read() }
 }
 
-fn set_errno(number: c_int) {
+fn set_errno(value: c_int) {
     // SAFETY: takes nothing and cannot fail.
-    let place = unsafe { libc::__errno_location() };
-    // SAFETY: the place is the thread's own.
-    unsafe { place.write(number) };
+    let location = unsafe { libc::__errno_location() };
+    // SAFETY: the location is the thread's own.
+    unsafe { location.write(value) };
 }
 
 #[cfg(test)]
@@ -163,7 +163,7 @@ mod tests {
     fn is_held_back(signal: c_int) -> bool {
         // SAFETY: a set of signals is plain integers.
         let mut mask: libc::sigset_t = unsafe { std::mem::zeroed() };
-        // SAFETY: a valid place.
+        // SAFETY: valid for writes.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &raw mut mask) };
         // SAFETY: a valid set and signal.
         unsafe { libc::sigismember(&raw const mask, signal) == 1 }

@@ -18,7 +18,7 @@ use tracer_common::event_type::{
 use tracer_common::kernel::KERNEL_EVENT_TYPES;
 use tracer_engine::sizes::TRACE_NAME_MAX;
 
-/// Hands a source to a compiler, every warning being an error.
+/// Compiles a source; every warning is an error.
 fn compile(compiler: &str, standard: &str, language: &str, source: &str) {
     let options = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"];
     run_compiler(compiler, standard, language, &options, source);
@@ -245,8 +245,8 @@ fn the_slips_of_the_standards_text_are_no_names_of_the_header() {
 /// What a program prints that was compiled with the header.
 fn printed_by(body: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let number = COUNT.fetch_add(1, Relaxed);
-    let name = format!("header-{}-{number}", std::process::id());
+    let count = COUNT.fetch_add(1, Relaxed);
+    let name = format!("header-{}-{count}", std::process::id());
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let options = ["-Wall", "-Werror", "-o", program.to_str().unwrap()];
     run_compiler("gcc", "c99", "c", &options, body);
@@ -412,18 +412,18 @@ fn c_scalar(scalar: Scalar) -> &'static str {
 
 // clause: constants.defined limits.minima
 #[test]
-fn the_header_has_the_numbers_of_the_rust_side() {
-    let mut numbers: Vec<(&str, i64)> = constants::ALL
+fn the_header_has_the_constants_of_the_rust_side() {
+    let mut values: Vec<(&str, i64)> = constants::ALL
         .iter()
-        .map(|(name, number)| (*name, i64::from(*number)))
+        .map(|(name, value)| (*name, i64::from(*value)))
         .collect();
-    numbers.extend(
+    values.extend(
         SYSTEM_EVENT_TYPES
             .iter()
             .map(|entry| (entry.constant, i64::from(entry.id.0))),
     );
     let unnamed = i64::from(EventTypeId::UNNAMED_USEREVENT.0);
-    numbers.extend([
+    values.extend([
         ("POSIX_TRACE_UNNAMED_USEREVENT", unnamed),
         ("POSIX_TRACE_UNNAMED_USER_EVENT", unnamed),
         ("TRACE_USER_EVENT_MAX", i64::from(TRACE_USER_EVENT_MAX)),
@@ -437,7 +437,7 @@ fn the_header_has_the_numbers_of_the_rust_side() {
             i64::try_from(EVENT_SET_WORDS * 8).unwrap(),
         ),
     ]);
-    numbers.extend([
+    values.extend([
         ("_POSIX_TRACE_NAME_MAX", 8),
         ("_POSIX_TRACE_EVENT_NAME_MAX", 30),
         ("_POSIX_TRACE_SYS_MAX", 8),
@@ -448,8 +448,8 @@ fn the_header_has_the_numbers_of_the_rust_side() {
         ("TRACE_USER_EVENT_MAX >= _POSIX_TRACE_USER_EVENT_MAX", 1),
     ]);
     let mut c = String::from("#include <trace.h>\n");
-    for (name, number) in numbers {
-        writeln!(c, "_Static_assert(({name}) == {number}, \"{name}\");").unwrap();
+    for (name, value) in values {
+        writeln!(c, "_Static_assert(({name}) == {value}, \"{name}\");").unwrap();
     }
     c.push_str("int unused;\n");
     compile("gcc", "c11", "c", &c);

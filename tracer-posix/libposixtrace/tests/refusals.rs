@@ -1,4 +1,4 @@
-//! Trace points in a bad place: within each other, without descriptors, without memory. What they refuse is counted, by cause
+//! Trace points under bad conditions: within each other, without descriptors, without memory. What they refuse is counted, by cause
 //! and once.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -165,14 +165,14 @@ fn emit_within_each_other() -> (usize, Vec<(LossCause, u64)>) {
     PAGES.store(pages.cast(), SeqCst);
     EVENT.store(event.id().0, SeqCst);
     let handler: extern "C" fn(c_int) = emit_within;
-    // SAFETY: plain numbers, for which zeros are valid.
+    // SAFETY: plain integers, for which zeros are valid.
     let (mut action, mut before): (libc::sigaction, libc::sigaction) =
         unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as libc::sighandler_t;
     action.sa_flags = libc::SA_NODEFER;
     let mut source = source();
 
-    // SAFETY: valid places, and a handler that only makes calls that a handler may make.
+    // SAFETY: valid pointers, and a handler that only makes calls that a handler may make.
     unsafe { libc::sigaction(libc::SIGSEGV, &raw const action, &raw mut before) };
     emit_page(0);
     // SAFETY: what was there before.
@@ -180,7 +180,7 @@ fn emit_within_each_other() -> (usize, Vec<(LossCause, u64)>) {
     collected(&mut source)
 }
 
-/// Tells this test binary, run again without restartable sequences, to play its part.
+/// Asks this test binary, run again without restartable sequences, to play its part.
 const WITHOUT_RSEQ: &str = "TRACER_TEST_WITHOUT_RSEQ";
 
 #[test]
@@ -220,9 +220,9 @@ fn close_areas() {
         let is_area = fs::read_link(&path)
             .is_ok_and(|link| link.to_string_lossy().contains("posix_trace_area"));
         if is_area {
-            let number = path.file_name().unwrap().to_str().unwrap();
+            let descriptor = path.file_name().unwrap().to_str().unwrap();
             // SAFETY: takes no pointers; the library finds out.
-            unsafe { libc::close(number.parse().unwrap()) };
+            unsafe { libc::close(descriptor.parse().unwrap()) };
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Constants of `trace.h`, and the numbers that calls return.
+//! Constants of `trace.h`, and the error numbers that calls return.
 
 use std::ffi::c_int;
 
@@ -17,8 +17,8 @@ pub(super) trait ErrorNumber {
     fn error_number(&self) -> c_int;
 }
 
-/// Failures that know their numbers themselves.
-macro_rules! know_their_numbers {
+/// Failures that have a function of this name already.
+macro_rules! have_error_number {
     ($($failure:ty)*) => {
         $(impl ErrorNumber for $failure {
             fn error_number(&self) -> c_int {
@@ -28,7 +28,7 @@ macro_rules! know_their_numbers {
     };
 }
 
-know_their_numbers!(CreateError NameTooLong WriteError);
+have_error_number!(CreateError NameTooLong WriteError);
 
 impl ErrorNumber for Invalid {
     fn error_number(&self) -> c_int {
@@ -86,7 +86,7 @@ pub mod constants {
     }
 }
 
-/// A C constant and what it stands for.
+/// C constants and what they mean.
 macro_rules! named_values {
     ($type:ty: $($name:ident = $value:expr),*) => {
         impl NamedValue for $type {
@@ -95,18 +95,18 @@ macro_rules! named_values {
     };
 }
 
-/// A type whose values have numbers in `trace.h`.
+/// A type whose values have constants in `trace.h`.
 pub(super) trait NamedValue: Copy + PartialEq + 'static {
     const VALUES: &'static [(c_int, Self)];
 
-    fn from_number(number: c_int) -> Result<Self, Invalid> {
-        let known = Self::VALUES.iter().find(|(known, _)| *known == number);
+    fn from_code(code: c_int) -> Result<Self, Invalid> {
+        let known = Self::VALUES.iter().find(|(known, _)| *known == code);
         known.map(|(_, value)| *value).ok_or(Invalid)
     }
 
-    fn number(self) -> c_int {
+    fn code(self) -> c_int {
         let known = Self::VALUES.iter().find(|(_, value)| *value == self);
-        known.map_or(0, |(number, _)| *number)
+        known.map_or(0, |(code, _)| *code)
     }
 }
 
