@@ -301,7 +301,6 @@ cases! {
         a_log_that_holds_no_event_is_refused
         a_target_or_attributes_that_cannot_be_had_are_refused_as_without_a_log
         a_completed_log_has_everything_in_order
-        a_flushed_stream_records_more_than_it_holds
         a_log_knows_the_attributes_of_its_stream
         a_log_knows_its_types_and_their_names
         the_status_of_a_log_is_that_of_the_end_and_stays
@@ -309,24 +308,6 @@ cases! {
         a_small_buffer_does_not_change_what_was_recorded
         a_log_takes_the_file_from_its_beginning_and_leaves_the_descriptor_alone
         a_descriptor_that_appends_is_refused
-        a_looping_log_keeps_the_newest_events
-        a_log_until_full_keeps_the_oldest_and_ends_with_a_stop
-        an_appending_log_has_no_limit
-        clearing_a_stream_begins_its_log_anew
-        a_log_that_was_truncated_gives_what_is_whole
-        a_flush_is_done_when_it_returns
-        a_flush_of_a_running_stream_is_recorded
-        a_flush_of_a_suspended_stream_is_not_recorded
-        a_flush_that_is_filtered_out_is_not_recorded
-        a_flush_frees_the_space_of_a_full_stream
-        flushes_at_the_same_time_wait_for_each_other
-        a_status_during_a_flush_says_so_at_once
-        a_log_beyond_the_largest_file_is_an_error_and_no_signal
-        a_log_has_one_writer_and_one_that_was_killed_keeps_nobody_out
-        #[ignore = "needs root"]
-        a_device_without_space_for_the_log_is_reported_at_once
-        #[ignore = "needs root"]
-        a_full_device_is_an_error_of_the_flush
         what_is_for_logs_is_refused_for_active_streams
         what_is_for_active_streams_is_refused_for_logs
         a_stream_with_a_log_is_read_without_taking_anything_away
@@ -335,6 +316,31 @@ cases! {
         a_process_has_so_many_logs_as_it_has_descriptors_for
         what_is_no_log_is_not_opened
         a_closed_log_is_no_more
+    }
+    log_policies {
+        a_looping_log_keeps_the_newest_events
+        a_log_until_full_keeps_the_oldest_and_ends_with_a_stop
+        an_appending_log_has_no_limit
+        clearing_a_stream_begins_its_log_anew
+        a_log_that_was_truncated_gives_what_is_whole
+    }
+    flushes {
+        a_flushed_stream_records_more_than_it_holds
+        a_flush_is_done_when_it_returns
+        a_flush_of_a_running_stream_is_recorded
+        a_flush_of_a_suspended_stream_is_not_recorded
+        a_flush_that_is_filtered_out_is_not_recorded
+        a_flush_frees_the_space_of_a_full_stream
+        flushes_at_the_same_time_wait_for_each_other
+        a_status_during_a_flush_says_so_at_once
+        a_log_beyond_the_largest_file_is_an_error_and_no_signal
+        #[ignore = "needs root"]
+        a_device_without_space_for_the_log_is_reported_at_once
+        #[ignore = "needs root"]
+        a_full_device_is_an_error_of_the_flush
+    }
+    log_writers {
+        a_log_has_one_writer_and_one_that_was_killed_keeps_nobody_out
         a_controller_that_exits_leaves_a_complete_log
         a_controller_that_is_killed_leaves_a_complete_log
         a_controller_that_execs_leaves_a_complete_log
