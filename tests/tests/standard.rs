@@ -299,7 +299,7 @@ cases! {
         a_descriptor_that_takes_whole_blocks_only_is_refused
         a_log_is_a_regular_file
         a_log_that_holds_no_event_is_refused
-        a_target_or_attributes_that_cannot_be_had_are_refused_as_without_a_log
+        an_invalid_target_or_attributes_are_refused_as_without_a_log
         a_completed_log_has_everything_in_order
         a_log_knows_the_attributes_of_its_stream
         a_log_knows_its_types_and_their_names
@@ -354,10 +354,14 @@ cases! {
         a_program_with_few_descriptors_has_a_log_or_an_error
         #[ignore = "needs root"]
         a_program_in_another_root_has_a_log
+        a_log_needs_no_fork_and_no_file
+    }
+    recorder_rights {
         #[ignore = "needs root"]
         a_recorder_has_the_rights_of_its_controller_and_no_others
-        a_log_needs_no_fork_and_no_file
         a_recorder_has_the_rights_that_its_program_was_started_with
+    }
+    recorder_stopped {
         a_recorder_that_is_stopped_holds_nobody_up_and_nothing_is_lost
         a_thread_that_waits_for_the_recorder_holds_nobody_else_up
         what_is_lost_while_the_recorder_does_not_answer_is_reported_once

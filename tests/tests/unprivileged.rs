@@ -112,12 +112,13 @@ fn the_user_events_of_ones_own_process_can_be_traced_without_rights() {
     assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
 }
 
-/// Runs a case of `recorder.c` as somebody without rights, or with those that `more` gives it.
-fn run_recorder(case: &str, more: &[&str]) -> anyhow::Result<()> {
+/// Runs a case of a standard program as somebody without rights, or with those that `more` gives it.
+fn run_standard(program: &str, case: &str, more: &[&str]) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let everyones = dist::copy_for_everyone(folder.path())?;
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/standard/recorder.c");
-    let program = folder.path().join("recorder");
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/standard");
+    let source = programs.join(format!("{program}.c"));
+    let program = folder.path().join(program);
     dist::compile_file("cc", &source, &program, &[], Linkage::Shared)?;
     let mut command = as_nobody_with(more, &program);
     command.env("LD_LIBRARY_PATH", everyones.join("lib"));
@@ -133,9 +134,9 @@ fn run_recorder(case: &str, more: &[&str]) -> anyhow::Result<()> {
 #[test]
 fn what_records_for_a_user_is_a_program_with_the_rights_of_that_user() {
     let rights = "a_recorder_has_the_rights_that_its_program_was_started_with";
-    run_recorder(rights, &[]).unwrap();
+    run_standard("recorder_rights", rights, &[]).unwrap();
     let costs = "a_log_costs_a_large_program_neither_a_copy_nor_its_fork_handlers";
-    run_recorder(costs, &[]).unwrap();
+    run_standard("recorder", costs, &[]).unwrap();
 }
 
 #[test]
@@ -146,5 +147,5 @@ fn what_records_for_a_user_with_capabilities_has_them_too() {
         "--inh-caps=+sys_ptrace,+chown",
         "--ambient-caps=+sys_ptrace",
     ];
-    run_recorder(rights, &more).unwrap();
+    run_standard("recorder_rights", rights, &more).unwrap();
 }

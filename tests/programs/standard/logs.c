@@ -100,7 +100,7 @@ CASE(a_log_that_holds_no_event_is_refused)
 }
 
 /* clause: log.create.target */
-CASE(a_target_or_attributes_that_cannot_be_had_are_refused_as_without_a_log)
+CASE(an_invalid_target_or_attributes_are_refused_as_without_a_log)
 {
     trace_attr_t attr = log_attributes(POSIX_TRACE_LOOP, 1 << 20);
     trace_id_t trid;
