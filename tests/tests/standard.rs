@@ -209,7 +209,7 @@ cases! {
         a_handler_emits_whatever_trace_function_it_interrupts
         a_handler_may_interrupt_a_threads_first_event
     }
-    processes {
+    children {
         an_inherited_stream_traces_a_forked_child_at_once
         an_inherited_stream_traces_grandchildren
         a_stream_closed_for_children_traces_the_parent_alone
@@ -225,6 +225,8 @@ cases! {
         an_inherited_stream_traces_a_spawned_child
         a_stream_closed_for_children_does_not_trace_spawned_ones
         a_traced_process_stays_traced_over_its_own_exec
+    }
+    processes {
         another_process_is_traced
         what_a_process_recorded_can_be_read_after_its_end
         a_process_without_the_library_is_traced_without_events_of_its_own

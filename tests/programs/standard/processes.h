@@ -1,0 +1,116 @@
+/* Processes that cases make, and what a program does that they start anew. */
+#ifndef PROCESSES_H
+#define PROCESSES_H
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+static void other_role(char **argv);
+
+#define CHECK_OTHER_ROLES(argc, argv)                                                       \
+    do {                                                                                    \
+        if ((argc) > 2)                                                                     \
+            other_role(argv);                                                               \
+    } while (0)
+
+#include "streams.h"
+
+extern char **environ;
+
+static trace_event_id_t type;
+
+/* What a child does that was started anew: "emit NAME TEXT", "wait NAME", "die". */
+static void other_role(char **argv)
+{
+    if (strcmp(argv[1], "emit") == 0) {
+        posix_trace_event(type_of("a name that only this program knows"), NULL, 0);
+        posix_trace_event(type_of(argv[2]), argv[3], strlen(argv[3]));
+        exit(EXIT_SUCCESS);
+    }
+    if (strcmp(argv[1], "wait") == 0) {
+        trace_event_id_t own = type_of(argv[2]);
+        char go;
+
+        CHECK(write(STDOUT_FILENO, &own, sizeof own) == sizeof own);
+        while (read(STDIN_FILENO, &go, 1) == 1)
+            posix_trace_event(own, &go, 1);
+        exit(EXIT_SUCCESS);
+    }
+    if (strcmp(argv[1], "die") == 0) {
+        while (posix_trace_create(0, NULL, &(trace_id_t){0}) == 0)
+            ;
+        raise(SIGKILL);
+    }
+    exit(3);
+}
+
+static inline void expect_end(pid_t child)
+{
+    int status;
+
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK_EQUAL(WEXITSTATUS(status), 0);
+}
+
+static inline trace_id_t stream_with(int inheritance)
+{
+    trace_attr_t attr = attributes(1 << 20, POSIX_TRACE_UNTIL_FULL);
+
+    type = type_of("process");
+    OK(posix_trace_attr_setinherited(&attr, inheritance));
+    return running_of(0, &attr);
+}
+
+static inline void exec_emitter(void)
+{
+    execl("/proc/self/exe", "emitter", "emit", "process", "after exec", (char *)NULL);
+    _exit(4);
+}
+
+/* Becomes a program without the library, which ends with its parent at the latest. */
+static inline void exec_sleep(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    execlp("sleep", "sleep", "1000", (char *)NULL);
+    _exit(4);
+}
+
+/* Another program with the library in it, at the ends of two pipes. */
+struct target {
+    pid_t pid;
+    int input, output;
+    trace_event_id_t type;
+};
+
+static inline struct target start_target(const char *name)
+{
+    struct target target;
+    int in[2], out[2];
+
+    CHECK(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
+    target.pid = fork();
+    if (target.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(in[0], STDIN_FILENO);
+        dup2(out[1], STDOUT_FILENO);
+        execl("/proc/self/exe", "target", "wait", name, (char *)NULL);
+        _exit(4);
+    }
+    close(in[0]);
+    close(out[1]);
+    target.input = in[1];
+    target.output = out[0];
+    CHECK(read(target.output, &target.type, sizeof target.type) == sizeof target.type);
+    return target;
+}
+
+static inline void end_target(struct target *target)
+{
+    close(target->input);
+    expect_end(target->pid);
+}
+
+#endif
