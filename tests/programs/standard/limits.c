@@ -16,15 +16,6 @@
 
 static trace_event_id_t type;
 
-static void expect_end(pid_t child)
-{
-    int status;
-
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status));
-    CHECK_EQUAL(WEXITSTATUS(status), 0);
-}
-
 /* Makes a stream of its own, again and again; each has to record the one event that is sent. */
 static void make_record_and_end(int rounds)
 {

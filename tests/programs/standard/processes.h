@@ -46,15 +46,6 @@ static void other_role(char **argv)
     exit(3);
 }
 
-static inline void expect_end(pid_t child)
-{
-    int status;
-
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status));
-    CHECK_EQUAL(WEXITSTATUS(status), 0);
-}
-
 static inline trace_id_t stream_with(int inheritance)
 {
     trace_attr_t attr = attributes(1 << 20, POSIX_TRACE_UNTIL_FULL);

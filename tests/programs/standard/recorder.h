@@ -17,15 +17,6 @@ __attribute__((constructor)) static void open_proc(void)
     proc = open("/proc", O_RDONLY | O_DIRECTORY);
 }
 
-static inline void expect_end(pid_t child)
-{
-    int status;
-
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status));
-    CHECK_EQUAL(WEXITSTATUS(status), 0);
-}
-
 /* A new, empty file without a name. */
 static inline int new_file(void)
 {

@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include <fcntl.h>
+#include <sys/wait.h>
 
 /* The event that was read last. */
 static struct posix_trace_event_info info;
@@ -194,6 +195,16 @@ static inline void sleep_ms(long milliseconds)
     pause.tv_sec = milliseconds / 1000;
     pause.tv_nsec = milliseconds % 1000 * 1000000;
     nanosleep(&pause, NULL);
+}
+
+/* The child ends, and says that all is as it should be. */
+static inline void expect_end(pid_t child)
+{
+    int status;
+
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    CHECK_EQUAL(WEXITSTATUS(status), 0);
 }
 
 #endif

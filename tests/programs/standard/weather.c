@@ -13,15 +13,6 @@
 
 static trace_event_id_t type;
 
-static void expect_end(pid_t child)
-{
-    int status;
-
-    CHECK(waitpid(child, &status, 0) == child);
-    CHECK(WIFEXITED(status));
-    CHECK_EQUAL(WEXITSTATUS(status), 0);
-}
-
 static trace_id_t stream_with(size_t bytes, int policy)
 {
     trace_attr_t attr = attributes(bytes, policy);
