@@ -290,6 +290,8 @@ cases! {
         a_program_that_closes_whatever_is_open_keeps_what_it_opens_then
         a_child_forked_while_other_threads_make_streams_can_make_its_own
         a_process_that_may_only_read_and_write_is_not_disturbed
+    }
+    no_memory {
         without_memory_a_call_says_so
         without_memory_nothing_that_was_recorded_is_lost
     }

@@ -1,0 +1,169 @@
+/* Calls for which there is no memory. */
+#define _GNU_SOURCE
+#include "streams.h"
+#include <sys/resource.h>
+
+static trace_event_id_t type;
+
+/* Takes all memory that there may be, but for so many bytes. */
+static void take_all_memory_but(size_t bytes)
+{
+    struct rlimit limit;
+    void *volatile taken;
+    size_t size;
+    void *reserve;
+
+    CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
+    limit.rlim_cur = 512 << 20;
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    reserve = bytes > 0 ? malloc(bytes) : NULL;
+    for (size = 64 << 20; size >= 16; size /= 2) {
+        /* Nobody needs to find it again; a compiler must not know that. */
+        while ((taken = malloc(size)) != NULL)
+            ;
+    }
+    free(reserve);
+}
+
+static trace_id_t made;
+
+static int make(void)
+{
+    trace_id_t trid;
+
+    return posix_trace_create(0, NULL, &trid);
+}
+
+static int ask_for_status(void)
+{
+    struct posix_trace_status_info status;
+
+    return posix_trace_get_status(made, &status);
+}
+
+static int open_name(void)
+{
+    trace_event_id_t id;
+
+    return posix_trace_trid_eventid_open(made, "a name that is new", &id);
+}
+
+static int get_name(void)
+{
+    char name[TRACE_EVENT_NAME_MAX + 1];
+
+    return posix_trace_eventid_get_name(made, type, name);
+}
+
+static int log_fd;
+
+static int open_log(void)
+{
+    trace_id_t trid;
+
+    return posix_trace_open(log_fd, &trid);
+}
+
+/* clause: create.memory */
+CASE(without_memory_a_call_says_so)
+{
+    int (*calls[])(void) = {make, ask_for_status, open_name, get_name, open_log};
+    char path[] = "/tmp/limits-XXXXXX";
+    size_t call, bytes;
+    trace_id_t trid;
+
+    type = type_of("limits");
+    log_fd = mkstemp(path);
+    CHECK(log_fd >= 0 && unlink(path) == 0);
+    OK(posix_trace_create_withlog(0, NULL, log_fd, &trid));
+    OK(posix_trace_start(trid));
+    OK(posix_trace_shutdown(trid));
+    for (call = 0; call < sizeof calls / sizeof *calls; call++) {
+        for (bytes = 0; bytes < 256 << 10; bytes += 8 << 10) {
+            pid_t child = fork();
+
+            if (child == 0) {
+                int result;
+
+                made = running();
+                take_all_memory_but(bytes);
+                result = calls[call]();
+                _exit(result == 0 || result == ENOMEM ? 0 : result);
+            }
+            expect_end(child);
+        }
+    }
+}
+
+static int look(void)
+{
+    return try_next(made);
+}
+
+static int wait_for_one(void)
+{
+    return wait_next(made);
+}
+
+static int stop(void)
+{
+    return posix_trace_stop(made);
+}
+
+static int filter_nothing(void)
+{
+    trace_event_set_t none;
+
+    posix_trace_eventset_empty(&none);
+    return posix_trace_set_filter(made, &none, POSIX_TRACE_ADD_EVENTSET);
+}
+
+/* What a call that has no memory cannot collect is there when there is some again. */
+CASE(without_memory_nothing_that_was_recorded_is_lost)
+{
+    enum { EVENTS = 20000 };
+    int (*calls[])(void) = {look, wait_for_one, ask_for_status, stop, filter_nothing};
+    trace_attr_t attr = attributes(8 << 20, POSIX_TRACE_UNTIL_FULL);
+    int refused = 0;
+    size_t call, bytes;
+
+    type = type_of("limits");
+    for (call = 0; call < sizeof calls / sizeof *calls; call++) {
+        for (bytes = 0; bytes < 12 << 20; bytes += bytes < 512 << 10 ? 32 << 10 : 1 << 20) {
+            pid_t child = fork();
+            int status, count;
+
+            if (child == 0) {
+                struct rlimit limit;
+                int result;
+
+                made = running_of(0, &attr);
+                for (count = 0; count < EVENTS; count++)
+                    posix_trace_event(type, &count, sizeof count);
+                take_all_memory_but(bytes);
+                result = calls[call]();
+                CHECK(result == 0 || result == ENOMEM);
+                CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
+                limit.rlim_cur = limit.rlim_max;
+                CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+                /* The call has read one if it could. */
+                for (count = result == 0 && call < 2; count < EVENTS;) {
+                    OK(try_next(made));
+                    CHECK(!unavailable);
+                    if (info.posix_event_id == type) {
+                        CHECK_EQUAL(carried(), count);
+                        count++;
+                    }
+                }
+                CHECK_EQUAL(status_of(made).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
+                _exit(result == ENOMEM ? 9 : 0);
+            }
+            CHECK(waitpid(child, &status, 0) == child);
+            CHECK(WIFEXITED(status));
+            CHECK(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 9);
+            refused += WEXITSTATUS(status) == 9;
+        }
+    }
+    /* There was less memory than some of the calls take. */
+    CHECK(refused > 10);
+}
