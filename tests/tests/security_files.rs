@@ -1,7 +1,7 @@
-//! Hostile files: those that a process has mapped, those that we write to, and what is in them.
+//! Hostile files: those that a process has mapped, and what is in them.
 
-use std::fs::{self, File};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, symlink};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use tests::attacker::{ATTACKER, VICTIM, command_as, give, open_to_all, peak_kib};
 use tests::dist;
+use tests::made_elf::{Elf, notes, symbols};
 use tests::rights::missing_right;
 use tests::target::Target;
 use tests::tracer::Tracer;
@@ -102,111 +103,6 @@ fn names_that_fill_hundreds_of_megabytes_take_neither_time_nor_memory() {
     target.end().unwrap();
 }
 
-/// An ELF file of this machine with one executable segment, a section of notes, one of symbols and one of
-/// their names.
-struct Elf {
-    notes: (u64, u64),
-    symbols: (u64, u64),
-    names: (u64, u64),
-}
-
-impl Elf {
-    fn write(&self, path: &Path, parts: &[(u64, Vec<u8>)]) {
-        const MACHINE: u16 = if cfg!(target_arch = "aarch64") {
-            183
-        } else {
-            62
-        };
-        let mut header = b"\x7fELF\x02\x01\x01".to_vec();
-        header.resize(16, 0);
-        for half in [3_u16, MACHINE] {
-            header.extend(half.to_le_bytes());
-        }
-        header.extend(1_u32.to_le_bytes());
-        // Entry, program headers, section headers.
-        for word in [0_u64, 64, 256] {
-            header.extend(word.to_le_bytes());
-        }
-        header.extend(0_u32.to_le_bytes());
-        for half in [64_u16, 56, 1, 64, 5, 4] {
-            header.extend(half.to_le_bytes());
-        }
-        let mut segment = Vec::new();
-        segment.extend(1_u32.to_le_bytes());
-        segment.extend(5_u32.to_le_bytes());
-        for word in [0_u64, 0, 0, 1 << 30, 1 << 30, 4096] {
-            segment.extend(word.to_le_bytes());
-        }
-        const TEXTS: &[u8] = b"\0.note.stapsdt\0.symtab\0.strtab\0.shstrtab\0";
-        let mut sections = vec![0; 64];
-        let texts = (1024, TEXTS.len() as u64);
-        for (name, kind, (offset, size), link, entry) in [
-            (1_u32, 7_u32, self.notes, 0_u32, 0_u64),
-            (15, 2, self.symbols, 3, 24),
-            (23, 3, self.names, 0, 0),
-            (31, 3, texts, 0, 0),
-        ] {
-            sections.extend(name.to_le_bytes());
-            sections.extend(kind.to_le_bytes());
-            for word in [0, 0, offset, size] {
-                sections.extend(word.to_le_bytes());
-            }
-            sections.extend(link.to_le_bytes());
-            sections.extend(0_u32.to_le_bytes());
-            for word in [4, entry] {
-                sections.extend(word.to_le_bytes());
-            }
-        }
-        let file = File::create(path).expect("a file in a folder of ours");
-        let all = [
-            (0, header),
-            (64, segment),
-            (256, sections),
-            (1024, TEXTS.to_vec()),
-        ];
-        for (offset, bytes) in all.iter().chain(parts) {
-            file.write_all_at(bytes, *offset)
-                .expect("space on the disk");
-        }
-        file.set_permissions(fs::Permissions::from_mode(0o755))
-            .expect("a file of ours");
-        give(path, ATTACKER).expect("root");
-    }
-}
-
-/// So many notes, each with an argument that is a variable of the program.
-fn notes(count: usize) -> Vec<u8> {
-    let mut notes = Vec::new();
-    for index in 0..count {
-        let texts = format!("p{index}\0n\08@v{index}(%rip)\0");
-        let length = u32::try_from(24 + texts.len()).expect("short");
-        for word in [8, length, 3] {
-            notes.extend(word.to_le_bytes());
-        }
-        notes.extend(b"stapsdt\0");
-        for address in [0x2000_u64, 0, 0] {
-            notes.extend(address.to_le_bytes());
-        }
-        notes.extend(texts.as_bytes());
-        notes.resize(notes.len().next_multiple_of(4), 0);
-    }
-    notes
-}
-
-fn symbols(count: usize) -> (Vec<u8>, Vec<u8>) {
-    let (mut symbols, mut names) = (vec![0; 24], vec![0]);
-    for index in 0..count {
-        symbols.extend(u32::try_from(names.len()).expect("short").to_le_bytes());
-        // A variable of the section after the notes.
-        symbols.extend([1, 0, 2, 0]);
-        for word in [0x3000_u64, 8] {
-            symbols.extend(word.to_le_bytes());
-        }
-        names.extend(format!("s{index}\0").as_bytes());
-    }
-    (symbols, names)
-}
-
 #[test]
 #[ignore = "needs root: makes processes of other users"]
 fn a_program_of_notes_and_symbols_alone_takes_a_moment() {
@@ -216,8 +112,8 @@ fn a_program_of_notes_and_symbols_alone_takes_a_moment() {
     let (folder, theirs) = stage().unwrap();
     for (count, is_listed) in [(50_000, true), (200_000, false)] {
         let file = theirs.join(count.to_string());
-        let notes = notes(count);
-        let (symbols, names) = symbols(20_000);
+        let notes = notes(count).unwrap();
+        let (symbols, names) = symbols(20_000).unwrap();
         let elf = Elf {
             notes: (1 << 20, notes.len() as u64),
             symbols: (64 << 20, symbols.len() as u64),
@@ -226,7 +122,8 @@ fn a_program_of_notes_and_symbols_alone_takes_a_moment() {
         elf.write(
             &file,
             &[(1 << 20, notes), (64 << 20, symbols), (96 << 20, names)],
-        );
+        )
+        .unwrap();
         let target = attack(folder.path(), "map", &file).unwrap();
         let pid = target.pid().to_string();
         let (output, time, peak) = bounded(&["probes", &pid]).unwrap();
@@ -261,7 +158,8 @@ fn the_holes_of_a_sparse_program_are_not_read() {
         symbols: (1 << 30, 700 << 20),
         names: (2 << 30, 100 << 20),
     };
-    elf.write(&file, &[((2 << 30) + (100 << 20), vec![0])]);
+    elf.write(&file, &[((2 << 30) + (100 << 20), vec![0])])
+        .unwrap();
     assert!(fs::metadata(&file).unwrap().blocks() < 64, "sparse");
     let target = attack(folder.path(), "map", &file).unwrap();
     let pid = target.pid().to_string();
@@ -271,110 +169,6 @@ fn the_holes_of_a_sparse_program_are_not_read() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("which is more than is read"), "{errors}");
     target.end().unwrap();
-}
-
-/// Runs the tracer on a command that does nothing, and returns what it said.
-fn trace(environment: &[(&str, &str)], arguments: &[&str]) -> Output {
-    let mut command = Command::new(dist::tracer_user().expect("cargo xtask dist"));
-    command.args(["run", "--no-system"]).args(arguments);
-    command.args(["--", "true"]);
-    command.env_remove("SUDO_UID").env_remove("SUDO_GID");
-    command.envs(environment.iter().copied());
-    command.output().expect("it can be started")
-}
-
-#[test]
-#[ignore = "needs root: what root writes"]
-fn what_root_writes_is_roots_and_under_sudo_the_callers() {
-    if missing_right().is_some() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    open_to_all(folder.path()).unwrap();
-    let facts = |path: &Path| {
-        let facts = fs::metadata(path).unwrap();
-        (facts.mode() & 0o777, facts.uid(), facts.gid())
-    };
-    let user = VICTIM.to_string();
-    let sudo = [("SUDO_UID", &*user), ("SUDO_GID", &*user)];
-    for (option, environment, owner) in [
-        ("--log", &[][..], 0),
-        ("--output", &[][..], 0),
-        ("--log", &sudo[..], VICTIM),
-        ("--output", &sudo[..], VICTIM),
-    ] {
-        let path = folder.path().join(format!("{option}{owner}"));
-        let output = trace(environment, &[option, path.to_str().unwrap()]);
-        assert!(output.status.success(), "{output:?}");
-        assert_eq!(facts(&path), (0o600, owner, owner), "{option}");
-        // Written once more; a log only where that is said.
-        let force: &[&str] = if option == "--log" { &["--force"] } else { &[] };
-        let output = trace(
-            environment,
-            &[&[option, path.to_str().unwrap()], force].concat(),
-        );
-        assert!(output.status.success(), "{output:?}");
-        assert_eq!(facts(&path), (0o600, owner, owner), "{option}");
-    }
-    let exported = folder.path().join("exported");
-    let mut export = Command::new(dist::tracer_user().unwrap());
-    // These tests may themselves be called so.
-    export.env_remove("SUDO_UID").env_remove("SUDO_GID");
-    export
-        .args(["export", "--to", "chrome", "-o"])
-        .arg(&exported);
-    let output = export.arg(folder.path().join("--log0")).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!(facts(&exported), (0o600, 0, 0));
-}
-
-#[test]
-#[ignore = "needs root: makes files of other users"]
-fn root_does_not_fill_a_file_that_another_user_has_put_there() {
-    if missing_right().is_some() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    for option in ["--log", "--output"] {
-        let path = folder.path().join(option);
-        fs::write(&path, "theirs").unwrap();
-        give(&path, ATTACKER).unwrap();
-        let output = trace(&[], &[option, path.to_str().unwrap()]);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(errors.contains("it belongs to user 61001"), "{errors}");
-        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
-    }
-}
-
-#[test]
-#[ignore = "needs root: what root writes"]
-fn a_link_where_an_export_is_half_written_leads_nowhere() {
-    if missing_right().is_some() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    let log = path("log");
-    let output = trace(&[], &["--log", log.to_str().unwrap()]);
-    assert!(output.status.success(), "{output:?}");
-    fs::write(path("precious"), "precious").unwrap();
-    for to in ["chrome", "perfetto", "parquet", "ctf"] {
-        let out = path(to);
-        symlink(path("precious"), path(&format!("{to}.partial"))).unwrap();
-        let mut export = Command::new(dist::tracer_user().unwrap());
-        export
-            .args(["export", "--to", to, "-o"])
-            .arg(&out)
-            .arg(&log);
-        let output = export.output().unwrap();
-        assert!(output.status.success(), "{to}: {output:?}");
-        assert!(out.exists(), "{to}");
-        assert_eq!(
-            fs::read_to_string(path("precious")).unwrap(),
-            "precious",
-            "{to}"
-        );
-    }
 }
 
 /// Characters that command a terminal or turn the direction of writing.
@@ -407,7 +201,8 @@ fn names_of_files_and_probes_do_not_command_a_terminal() {
         symbols: (0, 0),
         names: (0, 0),
     };
-    elf.write(&file, &[(4096, notes), (1 << 20, vec![0])]);
+    elf.write(&file, &[(4096, notes), (1 << 20, vec![0])])
+        .unwrap();
     let target = attack(folder.path(), "map", &file).unwrap();
     let pid = target.pid().to_string();
     let path = file.to_string_lossy().into_owned();
