@@ -1,0 +1,108 @@
+//! Random stress of the trace area: threads that emit and end, handlers that emit within emissions, children that are killed amid
+//! them, programs that are exec'ed, limits, a reader that reads now and then. `stress SECONDS [SEED]`.
+//!
+//! Each round has a stream of its own. What was sent is counted outside of the trace area, before and after each emission, in memory
+//! that killed children leave behind. At the end of a round all that was sent has to have been seen, or counted as lost, in order,
+//! with its data; and at the end of all rounds no memory, descriptor or thread is left.
+
+mod held;
+mod random;
+mod round;
+mod tally;
+mod world;
+
+use std::env;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context as _, ensure};
+use tracer_posix::emit::UserEvent;
+
+use crate::held::Held;
+use crate::round::round;
+use crate::world::{Counts, HANDLERS, WORLD, World, emit_in_handler};
+
+/// Ends the process when a round takes far too long: that is a hang.
+fn watch() {
+    // SAFETY: takes no pointers. The signal ends the process.
+    unsafe { libc::alarm(120) };
+}
+
+fn run(seconds: u64, seed: u64) -> anyhow::Result<()> {
+    println!("seed {seed}");
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let (mut rounds, mut seen, mut lost) = (0, 0, 0);
+    let mut before = None;
+    while Instant::now() < end {
+        watch();
+        let of_round =
+            round(rounds, seed).with_context(|| format!("round {rounds} of seed {seed}"))?;
+        rounds += 1;
+        seen += of_round.0;
+        lost += of_round.1;
+        if rounds == 20 {
+            before = Some(Held::now()?);
+        }
+    }
+    println!("{rounds} rounds, {seen} seen + {lost} lost = sent");
+    if let Some(before) = before {
+        let now = Held::now()?;
+        ensure!(
+            now.has_not_grown_since(before),
+            "grown from {before:?} to {now:?}"
+        );
+        println!("from {before:?} to {now:?}");
+    }
+    ensure!(seen > 0, "nothing was seen");
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let argument = |at: usize| arguments.get(at).and_then(|text| text.parse().ok());
+    let event = match UserEvent::open("stress") {
+        Ok(event) => event,
+        Err(error) => {
+            eprintln!("stress: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if arguments.first().is_some_and(|first| first == "--emit") {
+        // Another sender each time: which is not known here, nor has it an order.
+        let mut data = [0; 16];
+        data[..8].copy_from_slice(&(HANDLERS as u64).to_ne_bytes());
+        for _ in 0..argument(1).unwrap_or(0) {
+            event.emit(&data);
+        }
+        return ExitCode::SUCCESS;
+    }
+    let counts = match Counts::new() {
+        Ok(counts) => counts,
+        Err(error) => {
+            eprintln!("stress: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let is_over = AtomicBool::new(false);
+    let _first = WORLD.set(World {
+        event,
+        counts,
+        is_over,
+    });
+    let handler: extern "C" fn(libc::c_int) = emit_in_handler;
+    // SAFETY: the handler does only what a handler may.
+    unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
+    let of_the_clock = || {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        now.map_or(1, |now| u64::from(now.subsec_nanos()))
+    };
+    let seed = argument(1).unwrap_or_else(of_the_clock);
+    match run(argument(0).unwrap_or(5), seed) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("stress: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
