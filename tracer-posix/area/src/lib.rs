@@ -15,6 +15,17 @@
 //!
 //! Unsafe code is in those that map memory, ask the kernel, or keep what is a thread's own; each block says why it is sound.
 
+// Whatever comes from outside is no reason to end the program.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::print_stdout,
+        clippy::wildcard_enum_match_arm
+    )
+)]
 // The program that records needs a part of it.
 #![cfg_attr(
     tracer_recorder,

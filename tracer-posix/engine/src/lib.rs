@@ -8,6 +8,17 @@
 //!   policy.
 
 #![forbid(unsafe_code)]
+// Whatever comes from outside is no reason to end the program.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::print_stdout,
+        clippy::wildcard_enum_match_arm
+    )
+)]
 
 mod active_stream;
 mod attributes;

@@ -5,6 +5,14 @@
 //! first packet of the lap that the writer is in: so a look at it, and at what follows the newest packet, shows whether
 //! the writer has gone on.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        reason = "the file may say any number"
+    )
+)]
+
 use std::io;
 
 use super::bytes::LogBytes;
@@ -86,9 +94,9 @@ impl CircularCursor {
             self.damage.add(Damage {
                 sites: 1,
                 bytes: 0,
-                packets_missing: newest - next + 1,
+                packets_missing: newest.saturating_sub(next).saturating_add(1),
             });
-            self.next = Some(newest + 1);
+            self.next = Some(newest.saturating_add(1));
             self.position = survey.head;
         }
     }
@@ -157,7 +165,7 @@ impl CircularCursor {
         self.position = first.map_or(head, |first| first.offset);
         self.has_wrapped = false;
         if let Some(first) = first.filter(|first| first.header.sequence > next) {
-            self.miss(first.header.sequence - next);
+            self.miss(first.header.sequence.saturating_sub(next));
             self.next = Some(first.header.sequence);
         }
         Ok(())
@@ -198,9 +206,12 @@ impl CircularCursor {
             let mut from = start;
             while let Some(found) = scanner.search(from, end_of_leg, view.log_id)? {
                 if sequences.contains(&found.header.sequence) && found.end() <= end {
-                    return Ok(Some((found, bytes_before + (found.offset - start))));
+                    return Ok(Some((
+                        found,
+                        bytes_before.saturating_add(found.offset.saturating_sub(start)),
+                    )));
                 }
-                from = found.offset + ALIGNMENT as u64;
+                from = found.offset.saturating_add(ALIGNMENT as u64);
             }
         }
         Ok(None)
@@ -218,7 +229,7 @@ impl CircularCursor {
 
     fn go_past(&mut self, found: &Found) {
         let sequence = found.header.sequence;
-        self.next = Some(sequence + 1);
+        self.next = Some(sequence.saturating_add(1));
         self.position = found.end();
         self.passed = self.passed.saturating_add(found.header.length as u64);
         self.has_skipped = false;

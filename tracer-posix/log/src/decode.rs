@@ -1,5 +1,13 @@
 //! The bytes of a packet to events.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        reason = "the file may say any number"
+    )
+)]
+
 use tracer_common::event_type::EventTypeId;
 
 use super::dictionary::{LastSeen, Site};
@@ -253,7 +261,7 @@ impl Packet {
     #[inline]
     pub fn take_next(&mut self) -> Option<(Event<'_>, &[u8])> {
         let entry = self.events.get(self.next)?;
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         let thread = self.threads.get(to_usize(entry.thread))?;
         let site = self.sites.get(to_usize(entry.site))?;
         let header = EventHeader {

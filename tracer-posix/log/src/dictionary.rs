@@ -41,10 +41,10 @@ impl Comm {
     /// The start of `name`; no thread's name is longer.
     pub fn truncated_from(name: &[u8]) -> Self {
         let mut bytes = [0; COMM_BYTES];
-        let mut length = 0;
+        let mut length = 0_u8;
         for (stored, given) in bytes.iter_mut().zip(name) {
             *stored = *given;
-            length += 1;
+            length = length.saturating_add(1);
         }
         Self { bytes, length }
     }

@@ -10,6 +10,17 @@
 //! - `packet_scanner`, `packet_cursor` (`sequential_cursor`, `circular_cursor`): finding packets in a file that may hold anything; `reader`: [`LogReader`].
 
 #![deny(unsafe_code)]
+// Whatever comes from outside is no reason to end the program.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::print_stdout,
+        clippy::wildcard_enum_match_arm
+    )
+)]
 #![cfg_attr(
     not(target_os = "linux"),
     allow(dead_code, reason = "logs are written on Linux, and read everywhere")

@@ -1,5 +1,13 @@
 //! What the two ways of going through a log have in common.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        reason = "the file may say any number"
+    )
+)]
+
 use std::io;
 
 use super::bytes::LogBytes;

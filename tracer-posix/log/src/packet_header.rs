@@ -1,5 +1,13 @@
 //! What starts a packet.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        reason = "the file may say any number"
+    )
+)]
+
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::layout::{

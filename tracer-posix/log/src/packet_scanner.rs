@@ -1,5 +1,13 @@
 //! Looking for packets in a file that may hold anything.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        reason = "the file may say any number"
+    )
+)]
+
 use std::io;
 
 use super::bytes::LogBytes;
@@ -57,7 +65,7 @@ impl<B: LogBytes> PacketScanner<B> {
                 .read_at(rest, offset.saturating_add(length as u64))
             {
                 Ok(0) => break,
-                Ok(read) => length += read,
+                Ok(read) => length = length.saturating_add(read),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -105,14 +113,15 @@ impl<B: LogBytes> PacketScanner<B> {
             if untrusted.len() < PACKET_HEADER_BYTES {
                 return Ok(None);
             }
-            let offsets = (0..=untrusted.len() - PACKET_HEADER_BYTES).step_by(ALIGNMENT);
+            let offsets =
+                (0..=untrusted.len().saturating_sub(PACKET_HEADER_BYTES)).step_by(ALIGNMENT);
             let last = offsets.clone().last().unwrap_or(0);
             for start in offsets {
                 let candidate = untrusted.get(start..).unwrap_or_default();
                 if !candidate.starts_with(&PACKET_MAGIC) {
                     continue;
                 }
-                let offset = offset + start as u64;
+                let offset = offset.saturating_add(start as u64);
                 if offset >= end {
                     return Ok(None);
                 }
@@ -120,7 +129,7 @@ impl<B: LogBytes> PacketScanner<B> {
                     return Ok(Some(Found { offset, header }));
                 }
             }
-            offset += (last + ALIGNMENT) as u64;
+            offset = offset.saturating_add(last.saturating_add(ALIGNMENT) as u64);
         }
         Ok(None)
     }

@@ -1,5 +1,13 @@
 //! Reading a log.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        reason = "the file may say any number"
+    )
+)]
+
 use std::fs::File;
 use std::io;
 
@@ -311,7 +319,7 @@ impl<B: LogBytes> LogReader<B> {
             .events_offset
             .saturating_sub(PACKET_HEADER_BYTES);
         let buffer = self.packet.buffer(length);
-        let start = found.offset + PACKET_HEADER_BYTES as u64;
+        let start = found.offset.saturating_add(PACKET_HEADER_BYTES as u64);
         let untrusted = self.scanner.read_at(buffer, start)?;
         if crc32c::crc32c(untrusted) == found.header.preamble_crc {
             // A preamble that defines types otherwise than those before makes its packet unreadable, later.

@@ -1,5 +1,13 @@
 //! Going through packets that follow one another (`APPEND`, `UNTIL_FULL`).
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        reason = "the file may say any number"
+    )
+)]
+
 use std::io;
 
 use super::bytes::LogBytes;
@@ -58,7 +66,7 @@ impl SequentialCursor {
             self.at_end = Damage::default();
             self.damage.add(Damage {
                 sites: 1,
-                bytes: found.offset - self.position,
+                bytes: found.offset.saturating_sub(self.position),
                 packets_missing: 0,
             });
             self.has_skipped = true;
@@ -66,7 +74,7 @@ impl SequentialCursor {
             return Ok(Some(found));
         }
         self.at_end.sites = 1;
-        self.at_end.bytes = end - self.position;
+        self.at_end.bytes = end.saturating_sub(self.position);
         Ok(None)
     }
 
@@ -89,12 +97,12 @@ impl SequentialCursor {
         if self.searched == Some((self.position, end)) {
             return Ok(None);
         }
-        let mut from = self.position + ALIGNMENT as u64;
+        let mut from = self.position.saturating_add(ALIGNMENT as u64);
         while let Some(found) = scanner.search(from, end, view.log_id)? {
             if self.is_next(&found, end) {
                 return Ok(Some(found));
             }
-            from = found.offset + ALIGNMENT as u64;
+            from = found.offset.saturating_add(ALIGNMENT as u64);
         }
         self.searched = Some((self.position, end));
         Ok(None)
@@ -111,7 +119,7 @@ impl SequentialCursor {
     }
 
     fn go_past(&mut self, found: &Found) {
-        self.next = found.header.sequence + 1;
+        self.next = found.header.sequence.saturating_add(1);
         self.position = found.end();
         self.has_skipped = false;
         self.searched = None;
@@ -148,6 +156,6 @@ impl SequentialCursor {
     }
 
     pub fn passed(&self) -> u64 {
-        self.position - REGION_START
+        self.position.saturating_sub(REGION_START)
     }
 }

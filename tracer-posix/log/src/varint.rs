@@ -1,5 +1,13 @@
 //! Integers of variable length: seven bits a byte, lowest first; the top bit says that more follow (LEB128).
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        reason = "the file may say any number"
+    )
+)]
+
 /// Most bytes of an integer.
 pub(super) const MAX_BYTES: usize = 10;
 
@@ -45,7 +53,7 @@ impl Scratch {
     pub fn put_byte(&mut self, byte: u8) {
         if let Some(next) = self.bytes.get_mut(self.length) {
             *next = byte;
-            self.length += 1;
+            self.length = self.length.saturating_add(1);
         }
     }
 
@@ -102,7 +110,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn byte(&mut self) -> Option<u8> {
         let byte = *self.untrusted.get(self.position)?;
-        self.position += 1;
+        self.position = self.position.saturating_add(1);
         Some(byte)
     }
 

@@ -4,6 +4,14 @@
 //! there when the head has moved past it: one store, which also counts it. The *mark*, in the chunk's header, says where they
 //! will end after the one that is being written.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        reason = "another process may write any number"
+    )
+)]
+
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 use tracer_common::event_type::EventTypeId;
@@ -83,15 +91,15 @@ impl<'a> Chunk<'a> {
         (size_of_val(words) as u64 > FIRST_RECORD).then_some(Self { words, begun })
     }
 
+    #[expect(clippy::indexing_slicing, reason = "the length was looked at in `new`")]
     fn head_word(self) -> &'a AtomicU64 {
-        // The length was looked at when this was made.
         &self.words[HEAD_WORD]
     }
 
     /// Bytes of the chunk that records can lie in, its beginning included. The last word is never used: so an offset is always
     /// within the chunk.
     fn limit(self) -> u64 {
-        size_of_val(self.words) as u64 - WORD
+        (size_of_val(self.words) as u64).wrapping_sub(WORD)
     }
 
     /// Its ordinal, as it says itself.
@@ -168,7 +176,7 @@ impl<'a> Chunk<'a> {
         let bytes = record_bytes(emission.data.len() as u64);
         // It may be another process that has written it; the slices below are of this chunk all the same.
         let untrusted = Head(self.head_word().load(Relaxed));
-        if untrusted.offset() + bytes > self.limit() {
+        if untrusted.offset().wrapping_add(bytes) > self.limit() {
             return Err(Refusal::NoSpace);
         }
         let Some([time, second, third, data @ ..]) = self.words_at(untrusted.offset(), bytes)
@@ -202,7 +210,7 @@ impl<'a> Chunk<'a> {
     pub(super) fn write_identity(self, event_type: EventTypeId, data: &[u8]) -> bool {
         let head = self.head();
         let bytes = record_bytes(data.len() as u64);
-        if head.offset() + bytes > self.limit() {
+        if head.offset().wrapping_add(bytes) > self.limit() {
             return false;
         }
         let Some([time, second, third, words @ ..]) = self.words_at(head.offset(), bytes) else {
@@ -228,7 +236,7 @@ impl<'a> Chunk<'a> {
     fn words_at(self, offset: u64, bytes: u64) -> Option<&'a [AtomicU64]> {
         let start = usize::try_from(offset / WORD).ok()?;
         self.words
-            .get(start..start + usize::try_from(bytes / WORD).ok()?)
+            .get(start..start.wrapping_add(usize::try_from(bytes / WORD).ok()?))
     }
 }
 
@@ -306,16 +314,16 @@ impl Cursor {
         let length = data_length(third);
         let bytes = record_bytes(length);
         let words = chunk
-            .words_at(self.0 + HEAD, bytes - HEAD)
+            .words_at(self.0.wrapping_add(HEAD), bytes.wrapping_sub(HEAD))
             .filter(|_| bytes <= left)?;
-        let end = data.len() + usize::try_from(length).ok()?;
+        let end = data.len().saturating_add(usize::try_from(length).ok()?);
         for word in words {
             data.extend_from_slice(&word.load(Relaxed).to_ne_bytes());
         }
         data.truncate(end);
         let (event_type, is_truncated) = record::event_type(third);
         let (address, cpu) = record::address_and_cpu(second.load(Relaxed));
-        self.0 += bytes;
+        self.0 = self.0.wrapping_add(bytes);
         Some(UntrustedRecord {
             ticks: ticks.load(Relaxed),
             address,

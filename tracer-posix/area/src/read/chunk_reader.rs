@@ -1,5 +1,13 @@
 //! Reading one chunk, and what is known of it and of its chain.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        reason = "another process may write any number"
+    )
+)]
+
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::fence;
 use std::time::{Duration, Instant};
@@ -187,7 +195,7 @@ impl Reader<'_, '_> {
             data.clear();
             match read.cursor.next(chunk, snapshot.head, &mut data) {
                 Found::Record(record) => self.take(&record, &data, &mut read, batch),
-                Found::Damage => read.damaged += 1,
+                Found::Damage => read.damaged = read.damaged.saturating_add(1),
                 Found::Nothing => break,
             }
         }
@@ -219,7 +227,7 @@ impl Reader<'_, '_> {
             }
             return;
         }
-        read.events += 1;
+        read.events = read.events.saturating_add(1);
         match self.header(record, &read.identity, batch) {
             Some(mut header) => {
                 // Two readings of the counter without a fence may be in the other order.
@@ -230,7 +238,7 @@ impl Reader<'_, '_> {
                     batch.mark_gap(until);
                 }
             }
-            None => read.damaged += 1,
+            None => read.damaged = read.damaged.saturating_add(1),
         }
     }
 
@@ -263,7 +271,7 @@ impl Reader<'_, '_> {
         known.refused = known.refused.wrapping_add(refused);
         known.cursor = read.cursor;
         known.identity = read.identity;
-        known.events += read.events;
+        known.events = known.events.wrapping_add(read.events);
         chain.last_time = read.last_time;
         // What was refused was counted before the clock was looked at last.
         chain.gap = if refused > 0 {

@@ -90,6 +90,7 @@ impl Remembered {
     }
 
     #[inline]
+    #[expect(clippy::indexing_slicing, reason = "an index below the array's length")]
     fn at(&mut self, index: u8) -> &mut Who {
         &mut self.0[usize::from(index) % Self::ENTRIES]
     }
@@ -163,7 +164,7 @@ impl Remembered {
         let index = head[28];
         let is_described = word & DESCRIBES_THREAD != 0;
         if is_described {
-            *self.at(index) = Self::described(&bytes[HEAD..])?;
+            *self.at(index) = Self::described(bytes.get(HEAD..)?)?;
         }
         let who = *self.at(index);
         Some(Entry::Event(Event {
