@@ -18,6 +18,15 @@ pub const ATTACKER: u32 = 61_001;
 /// The user that is attacked, where that is not root.
 pub const VICTIM: u32 = 61_002;
 
+/// No hostile process or file may hold anybody up for longer.
+pub const LIMIT: Duration = Duration::from_secs(5);
+
+/// A trace ends within that, whatever its targets do, but for the time that others have the CPUs.
+pub const END_LIMIT: Duration = Duration::from_secs(1);
+
+/// Memory that an attack may cost its victim, in KiB.
+pub const MOST_MEMORY_KIB: u64 = 200 * 1024;
+
 /// A command that runs `program` as this user, without any group or capability of ours.
 #[must_use]
 pub fn command_as(user: u32, program: impl AsRef<OsStr>) -> Command {

@@ -83,3 +83,15 @@ pub fn wait_unreaped(pid: i32) -> anyhow::Result<()> {
         ensure!(error.kind() == std::io::ErrorKind::Interrupted, error);
     }
 }
+
+/// Sends a process a signal.
+///
+/// # Errors
+///
+/// It is gone.
+pub fn signal(pid: i32, signal: i32) -> anyhow::Result<()> {
+    // SAFETY: `kill` takes integers only.
+    let result = unsafe { libc::kill(pid, signal) };
+    ensure!(result == 0, "process {pid} is gone");
+    Ok(())
+}

@@ -12,6 +12,7 @@ use tests::cgroup::Cgroup;
 use tests::dist;
 use tests::event::Event;
 use tests::namespace::{OwnIds, beyond, contradictions, is_mark_of_loss, shell};
+use tests::processes::signal;
 use tests::rights::missing_right;
 use tests::tracer::{Trace, Tracer};
 
@@ -168,7 +169,7 @@ fn what_is_started_from_outside_in_the_namespace_is_part_of_everything() {
     })
     .unwrap();
     // The tracer is the first process of its namespace.
-    signal(first, libc::SIGINT);
+    signal(first.cast_signed(), libc::SIGINT).unwrap();
     let trace = trace.finish().unwrap();
     let events = trace.events().unwrap();
     let of_it: Vec<_> = events.iter().filter(|event| event.pid == said).collect();
@@ -189,12 +190,6 @@ fn trace_has(trace: &mut Tracer, is_it: impl Fn(&Event) -> bool) -> bool {
         std::thread::sleep(Duration::from_millis(20));
     }
     false
-}
-
-fn signal(pid: u32, signal: i32) {
-    // SAFETY: `kill` takes integers only.
-    let result = unsafe { libc::kill(pid.cast_signed(), signal) };
-    assert_eq!(result, 0, "the process is gone");
 }
 
 #[test]

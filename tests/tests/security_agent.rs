@@ -7,17 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tests::attacker::{ATTACKER, VICTIM, command_as, give, open_to_all, peak_kib};
+use tests::attacker::{
+    ATTACKER, LIMIT, MOST_MEMORY_KIB, VICTIM, command_as, give, open_to_all, peak_kib,
+};
 use tests::dist;
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tests::wait_until;
-
-/// No attack may hold anybody up for longer.
-const LIMIT: Duration = Duration::from_secs(5);
-
-/// Memory that an attack may cost its victim, in KiB.
-const MOST_MEMORY_KIB: u64 = 200 * 1024;
 
 /// A folder that everybody may look into, with the programs in it.
 fn stage() -> anyhow::Result<tempfile::TempDir> {

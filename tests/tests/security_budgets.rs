@@ -9,22 +9,15 @@ use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tests::attacker::{ATTACKER, VICTIM, as_user, peak_kib, stage, usual_end};
+use tests::attacker::{
+    ATTACKER, END_LIMIT, LIMIT, MOST_MEMORY_KIB, VICTIM, as_user, peak_kib, stage, usual_end,
+};
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tests::tracer::{Trace, Tracer};
 
 /// Events of the victim.
 const EVENTS: usize = 500;
-
-/// No hostile process may hold the tracer up for longer.
-const LIMIT: Duration = Duration::from_secs(5);
-
-/// A trace ends within that, whatever its targets do, but for the time that others have the CPUs.
-const END_LIMIT: Duration = Duration::from_secs(1);
-
-/// More memory than without a hostile process.
-const MOST_MEMORY_KIB: u64 = 200 * 1024;
 
 fn victim(stage: &Path) -> Target {
     let mut command = as_user(VICTIM, stage, "flood");

@@ -7,15 +7,12 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use tests::attacker::{ATTACKER, VICTIM, command_as, give, open_to_all, peak_kib};
+use tests::attacker::{ATTACKER, LIMIT, VICTIM, command_as, give, open_to_all, peak_kib};
 use tests::dist;
 use tests::made_elf::{Elf, notes, symbols};
 use tests::rights::missing_right;
 use tests::target::Target;
 use tests::tracer::Tracer;
-
-/// No attack may hold anybody up for longer.
-const LIMIT: Duration = Duration::from_secs(5);
 
 /// Memory that a command may have, in KiB: 200 MiB, and what it has without an attack.
 const MOST_MEMORY_KIB: u64 = 260 * 1024;

@@ -6,9 +6,10 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-use tests::attacker::{ATTACKER, VICTIM, as_user, peak_kib, stage};
+use tests::attacker::{ATTACKER, LIMIT, VICTIM, as_user, peak_kib, stage};
 use tests::cgroup::Cgroup;
 use tests::event::Event;
+use tests::processes::signal;
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
@@ -16,9 +17,6 @@ use tests::wait_until;
 
 /// Events of each program.
 const EVENTS: usize = 500;
-
-/// No hostile process may hold the tracer up for longer.
-const LIMIT: Duration = Duration::from_secs(5);
 
 /// The same, in milliseconds.
 const LIMIT_MS: u64 = 5000;
@@ -167,7 +165,7 @@ impl Hold {
 
     fn hold(&self, pid: i32) {
         match self {
-            Self::Signal => signal(pid, libc::SIGSTOP),
+            Self::Signal => signal(pid, libc::SIGSTOP).unwrap(),
             Self::Ptrace => {
                 ptrace(libc::PTRACE_INTERRUPT, pid);
                 // SAFETY: takes integers and no pointer for the status.
@@ -195,18 +193,13 @@ impl Hold {
 
     fn let_go(&self, pid: i32) {
         match self {
-            Self::Signal => signal(pid, libc::SIGCONT),
+            Self::Signal => signal(pid, libc::SIGCONT).unwrap(),
             Self::Ptrace => ptrace(libc::PTRACE_CONT, pid),
             Self::Freezer(group) => {
                 fs::write(group.path().join("cgroup.freeze"), "0").unwrap();
             }
         }
     }
-}
-
-fn signal(pid: i32, signal: i32) {
-    // SAFETY: takes integers only.
-    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
 fn ptrace(request: libc::c_uint, pid: i32) {

@@ -13,12 +13,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tests::attacker::LIMIT;
 use tests::dist;
 use tests::rights::missing_right;
 use tests::target::values_after;
-
-/// No log may hold a reader up for longer.
-const LIMIT: Duration = Duration::from_secs(5);
 
 /// How often each kind of reader reads it.
 const TIMES: usize = 3;

@@ -3,16 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tests::attacker::{ATTACKER, VICTIM, as_user, command_as, stage};
+use tests::attacker::{ATTACKER, LIMIT, VICTIM, as_user, command_as, stage};
 use tests::event::Event;
+use tests::monotonic_ns;
 use tests::rights::missing_right;
 use tests::target::Target;
 use tests::tracer::{Trace, Tracer};
-
-/// No hostile process may hold the tracer up for longer.
-const LIMIT: Duration = Duration::from_secs(5);
 
 /// Events of each program.
 const EVENTS: usize = 500;
@@ -40,17 +38,6 @@ fn flood_below(pid: i32) -> i32 {
     flood_below(children.split_whitespace().next().unwrap().parse().unwrap())
 }
 
-/// `CLOCK_MONOTONIC`, as this test knows it.
-fn now() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `now` is a `timespec` to write to.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap()
-}
-
 /// Traces the program in its namespaces and a victim outside of them, which take turns; what was traced.
 fn beside(options: &[&str], script: &str) -> Option<(Trace, i32, i32)> {
     if missing_right().is_some() {
@@ -71,12 +58,12 @@ fn beside(options: &[&str], script: &str) -> Option<(Trace, i32, i32)> {
             .unwrap();
     }
     assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
-    let before = now();
+    let before = monotonic_ns();
     hostile.go().unwrap();
     victim.go().unwrap();
     victim.wait_until_done().unwrap();
     hostile.wait_until_done().unwrap();
-    let after = now();
+    let after = monotonic_ns();
     let start = Instant::now();
     let trace = tracer.stop().unwrap();
     assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());

@@ -7,17 +7,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tests::attacker::{ATTACKER, VICTIM, as_user, stage, usual_end};
+use tests::attacker::{ATTACKER, END_LIMIT, LIMIT, VICTIM, as_user, stage, usual_end};
 use tests::dist;
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
-
-/// No hostile process may hold the tracer up for longer.
-const LIMIT: Duration = Duration::from_secs(5);
-
-/// A trace ends within that, whatever its targets do, but for the time that others have the CPUs.
-const END_LIMIT: Duration = Duration::from_secs(1);
 
 /// A process with code mapped from a file that nobody answers for any more, and who should. What it does then is its kind.
 fn trap(stage: &Path, kind: &str) -> (i32, Target) {
