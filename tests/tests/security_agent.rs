@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tests::attacker::{
     ATTACKER, LIMIT, MOST_MEMORY_KIB, VICTIM, command_as, give, open_to_all, peak_kib,
