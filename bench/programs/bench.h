@@ -5,7 +5,7 @@
 #ifndef BENCH_H
 #define BENCH_H
 
-/* For the CPU sets. It has to stand before the first header of the system: include this first. */
+/* For the CPU sets. It has to come before the first header of the system: include this first. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -65,7 +65,7 @@ struct crew {
         struct crew *crew;
         pthread_t thread;
         double took;
-        long number;
+        long index;
     } members[MOST_THREADS];
 };
 
@@ -73,7 +73,7 @@ static inline void *crew_member(void *argument)
 {
     struct member *me = argument;
 
-    pin(me->number);
+    pin(me->index);
     me->crew->work(0); /* warm: a thread's first event makes its ring */
     pthread_barrier_wait(&me->crew->start);
     me->took = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -97,7 +97,7 @@ static inline double run_crew(long threads, void (*work)(long))
     must("barrier", pthread_barrier_init(&crew.start, NULL, (unsigned)threads));
     for (long i = 0; i < threads; i++) {
         crew.members[i].crew = &crew;
-        crew.members[i].number = i;
+        crew.members[i].index = i;
         must("thread", pthread_create(&crew.members[i].thread, NULL, crew_member, &crew.members[i]));
     }
     for (long i = 0; i < threads; i++) {

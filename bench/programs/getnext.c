@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 
         emit();
         start = cpu_ns();
-        /* Collects, as it has to tell what was lost. */
+        /* Collects, as it has to say what was lost. */
         must("status", posix_trace_get_status(stream, &status));
         collected = cpu_ns();
         if (status.posix_stream_overrun_status != POSIX_TRACE_NO_OVERRUN)

@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     must("policy", posix_trace_attr_setstreamfullpolicy(&attr, POSIX_TRACE_LOOP));
     must("create", posix_trace_create(0, &attr, &stream));
     must("start", posix_trace_start(stream));
-    /* More than there is room for. */
+    /* More than there is space for. */
     events_each = STREAM / 40 / threads;
     must("barrier", pthread_barrier_init(&ready, NULL, (unsigned)threads + 1));
     must("barrier", pthread_barrier_init(&begin, NULL, (unsigned)threads + 1));

@@ -15,7 +15,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run with nothing but its number.
+    /// A run with nothing but its value.
     pub fn new(value: f64) -> Self {
         Self {
             value,
@@ -39,16 +39,16 @@ pub struct Contestant<'a> {
     run: Runner<'a>,
 }
 
-/// What is to be reached, told of what is asked for ([`Measure`]), by the middle of all rounds.
+/// What is to be reached, of what is asked for ([`Measure`]), by the middle of all rounds.
 #[derive(Clone, Copy)]
 pub enum Goal {
-    /// Our number is at most this.
+    /// Our value is at most this.
     Below(f64),
-    /// Our number is at least this.
+    /// Our value is at least this.
     Above(f64),
-    /// Our number is at most this part of the named peer's, pair by pair.
+    /// Our value is at most this part of the named peer's, pair by pair.
     PartOf(&'static str, f64),
-    /// Our number is at least so many times the named peer's, pair by pair.
+    /// Our value is at least so many times the named peer's, pair by pair.
     TimesOf(&'static str, f64),
 }
 
@@ -64,7 +64,7 @@ pub struct Contest<'a> {
 }
 
 impl<'a> Contest<'a> {
-    /// A contest of numbers of which less is better.
+    /// A contest of values of which less is better.
     pub fn new(question: &'static str, unit: Unit) -> Self {
         Self {
             question,
@@ -77,7 +77,7 @@ impl<'a> Contest<'a> {
         }
     }
 
-    /// Tells something else than the number itself.
+    /// Shows something else than the value itself.
     pub fn telling(mut self, measure: Measure) -> Self {
         self.measure = measure;
         self
@@ -146,7 +146,7 @@ impl<'a> Contest<'a> {
         for (contender, facts) in contenders.iter_mut().zip(facts) {
             contender.facts = middles(facts);
         }
-        self.tell(&mut contenders);
+        self.show(&mut contenders);
         let verdicts = self
             .goals
             .iter()
@@ -164,7 +164,7 @@ impl<'a> Contest<'a> {
         }
     }
 
-    fn tell(&self, contenders: &mut [Contender]) {
+    fn show(&self, contenders: &mut [Contender]) {
         let measured: Vec<Vec<f64>> = self.measured(contenders);
         let ours = contenders.iter().position(|contender| contender.is_ours);
         let ours = ours
@@ -180,7 +180,7 @@ impl<'a> Contest<'a> {
                 contender.ratio = Spread::of(ratios(&ours, measured));
             }
         }
-        // What was not measured has no number in JSON either.
+        // What was not measured has no value in JSON either.
         for contender in contenders {
             contender.values.retain(|value| value.is_finite());
         }
@@ -205,15 +205,15 @@ impl<'a> Contest<'a> {
 
     fn judge(&self, contenders: &[Contender], (who, goal): (&'static str, Goal)) -> Verdict {
         let find = |name: &str| contenders.iter().find(|contender| contender.name == name);
-        let told = |contender: &Contender| contender.measured.or(contender.spread);
-        let ours = find(who).and_then(told).map(|spread| spread.median);
+        let shown = |contender: &Contender| contender.measured.or(contender.spread);
+        let ours = find(who).and_then(shown).map(|spread| spread.median);
         let ratio = |peer: &str| find(peer)?.ratio.map(|ratio| ratio.median);
         let what = match self.measure {
             Measure::Value => self.unit.sign(),
             Measure::Added => "ns added",
             Measure::AddedPercent => "% added",
         };
-        let (text, measured, is_met): (_, _, fn(f64, f64) -> bool) = match goal {
+        let (text, measured, holds): (_, _, fn(f64, f64) -> bool) = match goal {
             Goal::Below(most) => (format!("at most {most} {what}"), ours, |a, b| a <= b),
             Goal::Above(least) => (format!("at least {least} {what}"), ours, |a, b| a >= b),
             Goal::PartOf(peer, part) => {
@@ -230,7 +230,7 @@ impl<'a> Contest<'a> {
         Verdict {
             goal: format!("{who}: {text}"),
             measured,
-            is_met: measured.map(|measured| is_met(measured, goal.bound())),
+            holds: measured.map(|measured| holds(measured, goal.bound())),
         }
     }
 }
@@ -288,12 +288,12 @@ mod tests {
 
         assert_eq!(*order.borrow(), "ababab");
         assert_eq!(outcome.contenders[1].ratio.unwrap().median, 0.25);
-        assert_eq!(outcome.verdicts[0].is_met, Some(true));
-        assert_eq!(outcome.verdicts[1].is_met, Some(false));
+        assert_eq!(outcome.verdicts[0].holds, Some(true));
+        assert_eq!(outcome.verdicts[1].holds, Some(false));
     }
 
     #[test]
-    fn what_is_added_is_told_against_the_first() {
+    fn what_is_added_is_shown_against_the_first() {
         let mut contest = Contest::new("?", Unit::Ns).telling(Measure::Added);
         contest.peer("none", || Ok(Run::new(100.0)));
         contest.ours("ours", || Ok(Run::new(110.0)));
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_and_the_others_go_on() {
+    fn a_failure_is_shown_and_the_others_go_on() {
         let mut contest = Contest::new("?", Unit::Ns);
         contest.ours("ours", || Ok(Run::new(1.0)));
         contest.peer("peer", || bail!("broken"));
@@ -315,6 +315,6 @@ mod tests {
 
         assert_eq!(outcome.contenders[0].values.len(), 5);
         assert_eq!(outcome.contenders[1].failure.as_deref(), Some("broken"));
-        assert_eq!(outcome.verdicts[0].is_met, None);
+        assert_eq!(outcome.verdicts[0].holds, None);
     }
 }

@@ -14,7 +14,7 @@ use xtask::workspace;
 
 /// Writes the document and its plots.
 ///
-/// What a person has to say about a question stands in `bench/notes/NAME.md`, and goes in as it is.
+/// What a person has to say about a question is in `bench/notes/NAME.md`, and goes in as it is.
 pub fn write(results: &Results) -> anyhow::Result<()> {
     let plots = workspace::root().join("docs/performance");
     let _nothing_there = fs::remove_dir_all(&plots);
@@ -79,7 +79,7 @@ fn summary(page: &mut String, results: &Results) {
         for Verdict {
             goal,
             measured,
-            is_met,
+            holds,
         } in &outcome.verdicts
         {
             let _ = writeln!(
@@ -87,7 +87,7 @@ fn summary(page: &mut String, results: &Results) {
                 "| [{0}](#{0}) | {goal} | {1} | {2} |",
                 outcome.name,
                 measured.map_or_else(|| "-".to_owned(), text::plain),
-                match is_met {
+                match holds {
                     Some(true) => "reached",
                     Some(false) => "**not reached**",
                     None => "not measured",
@@ -132,7 +132,7 @@ fn row(page: &mut String, outcome: &Outcome, contender: &Contender) {
             || "-".to_owned(),
             |Spread { min, median, max }| {
                 let [min, median, max] =
-                    [min, median, max].map(|value| text::number(value, outcome.unit));
+                    [min, median, max].map(|value| text::formatted(value, outcome.unit));
                 format!("{min} / {median} / {max}")
             },
         )

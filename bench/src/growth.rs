@@ -4,10 +4,10 @@ use super::contest::Run;
 use super::programs::{Printed, command};
 use super::results::Curve;
 use super::spread::{Spread, exponent};
-use super::tools::as_number;
+use super::tools::as_float;
 use super::workbench::Workbench;
 
-/// A cost at growing numbers of something.
+/// A cost as something grows.
 pub struct Series {
     /// What it is called on the command line and in the report.
     pub name: &'static str,
@@ -16,7 +16,7 @@ pub struct Series {
     y: &'static str,
     /// The exponent of linear growth: 1 for a whole, 0 for a cost by event.
     linear: f64,
-    places: fn() -> Vec<u64>,
+    sizes: fn() -> Vec<u64>,
     at: fn(&Workbench, u64) -> anyhow::Result<Run>,
 }
 
@@ -28,10 +28,10 @@ pub const ALL: &[Series] = &[
         x: "events",
         y: "ns in all",
         linear: 1.0,
-        places: || (13..24).map(|power| 1 << power).collect(),
+        sizes: || (13..24).map(|power| 1 << power).collect(),
         at: |_, events| {
             let ns = posix(&[1, events, 1])?;
-            Ok(Run::new(ns * as_number(events)))
+            Ok(Run::new(ns * as_float(events)))
         },
     },
     Series {
@@ -40,7 +40,7 @@ pub const ALL: &[Series] = &[
         x: "threads",
         y: "ns of CPU time by event",
         linear: 0.0,
-        places: || vec![1, 2, 4, 8, 16, 32, 64, 256, 1000, 4000, 10_000],
+        sizes: || vec![1, 2, 4, 8, 16, 32, 64, 256, 1000, 4000, 10_000],
         at: |bench, threads| {
             let events = bench.work(16_000_000) / threads;
             posix(&[threads, events.min(1_000_000), 1]).map(Run::new)
@@ -52,7 +52,7 @@ pub const ALL: &[Series] = &[
         x: "threads",
         y: "of the stream's size",
         linear: 1.0,
-        places: || vec![1, 2, 8, 32, 128, 1000, 4000, 10_000],
+        sizes: || vec![1, 2, 8, 32, 128, 1000, 4000, 10_000],
         at: |_, threads| stream_memory(&[threads, 0]),
     },
     Series {
@@ -61,7 +61,7 @@ pub const ALL: &[Series] = &[
         x: "threads",
         y: "of the stream's size",
         linear: 1.0,
-        places: || vec![1, 2, 8, 32, 128, 1000, 4000, 10_000],
+        sizes: || vec![1, 2, 8, 32, 128, 1000, 4000, 10_000],
         at: |_, threads| stream_memory(&[threads, 1]),
     },
     Series {
@@ -70,7 +70,7 @@ pub const ALL: &[Series] = &[
         x: "processes",
         y: "ns of CPU time by event",
         linear: 0.0,
-        places: || vec![1, 2, 4, 8, 16, 32],
+        sizes: || vec![1, 2, 4, 8, 16, 32],
         at: |bench, processes| {
             let events = bench.work(2_000_000);
             Printed::by(&mut command("processes", &[processes, events]))?
@@ -84,7 +84,7 @@ pub const ALL: &[Series] = &[
         x: "streams",
         y: "ns by event",
         linear: 1.0,
-        places: || (1..=8).collect(),
+        sizes: || (1..=8).collect(),
         at: |bench, streams| {
             let events = bench.work(4_000_000);
             posix(&[1, events, streams]).map(Run::new)
@@ -97,7 +97,7 @@ pub const ALL: &[Series] = &[
         x: "CPUs",
         y: "ns by event",
         linear: 0.0,
-        places: || (1..=cpus()).collect(),
+        sizes: || (1..=cpus()).collect(),
         at: |bench, threads| {
             let events = bench.work(8_000_000);
             posix(&[threads, events, 1]).map(Run::new)
@@ -106,20 +106,20 @@ pub const ALL: &[Series] = &[
 ];
 
 impl Series {
-    /// Measures at all places, in turn, as often as contests are run.
+    /// Measures at all sizes, in turn, as often as contests are run.
     pub fn measure(&self, bench: &Workbench) -> anyhow::Result<Curve> {
-        let places = (self.places)();
-        let mut values = vec![Vec::new(); places.len()];
+        let sizes = (self.sizes)();
+        let mut values = vec![Vec::new(); sizes.len()];
         for _ in 0..bench.rounds() {
-            for (place, values) in places.iter().zip(&mut values) {
-                values.push((self.at)(bench, *place)?.value);
+            for (size, values) in sizes.iter().zip(&mut values) {
+                values.push((self.at)(bench, *size)?.value);
             }
         }
         let middle = |values: Vec<f64>| Spread::of(values).map(|spread| spread.median);
-        let points: Vec<(f64, f64)> = places
+        let points: Vec<(f64, f64)> = sizes
             .iter()
             .zip(values)
-            .filter_map(|(place, values)| Some((as_number(*place), middle(values)?)))
+            .filter_map(|(size, values)| Some((as_float(*size), middle(values)?)))
             .collect();
         Ok(Curve {
             name: self.name.to_owned(),

@@ -35,7 +35,7 @@ pub fn look() -> anyhow::Result<Machine> {
     Ok(Machine {
         processor: field_of("/proc/cpuinfo", "model name"),
         cpus: std::thread::available_parallelism().map_or(1, usize::from),
-        memory_mib: number(&field_of("/proc/meminfo", "MemTotal")) / 1024,
+        memory_mib: first_integer(&field_of("/proc/meminfo", "MemTotal")) / 1024,
         kernel: process::output(Command::new("uname").args(["-srm"]))?,
         clock: fs::read_to_string(
             "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -71,7 +71,7 @@ fn commit() -> String {
 
 fn version(peer: &packages::Need) -> String {
     let name = peer.what;
-    let Some(package) = peer.packages.first().filter(|_| (peer.is_met)()) else {
+    let Some(package) = peer.packages.first().filter(|_| (peer.holds)()) else {
         return format!("{name}: missing");
     };
     let asked = process::output(Command::new("dpkg-query").args([
@@ -92,7 +92,7 @@ fn field_of(path: &str, name: &str) -> String {
     value.unwrap_or_else(|| "not known".to_owned())
 }
 
-fn number(text: &str) -> u64 {
+fn first_integer(text: &str) -> u64 {
     let digits = text.split(' ').next();
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }

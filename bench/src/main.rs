@@ -48,7 +48,7 @@ struct Args {
     /// Write docs/performance.md anew from the last results, and measure nothing
     #[arg(long)]
     document: bool,
-    /// Keep the results of a quick run in the repository too, or those of a filtered one in place of the
+    /// Keep the results of a quick run in the repository too, or those of a filtered one instead of the
     /// same questions' there
     #[arg(long)]
     keep: bool,
@@ -67,14 +67,14 @@ fn main() -> ExitCode {
 /// Measures, prints, and writes the results.
 ///
 /// A whole run goes to `bench/results/` and `docs/performance.md`; a part of it, or a quick one,
-/// only to `target/bench/`, so that it does not take the place of better figures.
+/// only to `target/bench/`, so that it does not replace better figures.
 fn run(args: &Args) -> anyhow::Result<()> {
     if args.setup {
         return packages::install_missing(packages::TO_BENCHMARK);
     }
-    let kept = workspace::root().join("bench/results/latest.json");
+    let latest = workspace::root().join("bench/results/latest.json");
     if args.document {
-        return document::write(&Results::load(&kept)?);
+        return document::write(&Results::load(&latest)?);
     }
     ensure!(
         privilege::is_root(),
@@ -88,13 +88,13 @@ fn run(args: &Args) -> anyhow::Result<()> {
     if is_whole || args.keep {
         let results = match args.filter {
             Some(_) => {
-                let mut all = Results::load(&kept)?;
+                let mut all = Results::load(&latest)?;
                 all.take_again(results);
                 all
             }
             None => results,
         };
-        results.save(&kept)?;
+        results.save(&latest)?;
         document::write(&results)?;
         println!("Written: bench/results/, docs/performance.md");
     } else {

@@ -38,12 +38,12 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// A run whose number is what the tracer adds.
+    /// A run whose value is what the tracer adds.
     pub fn added(self) -> Run {
         self.run(self.with - self.without)
     }
 
-    /// A run whose number is what the tracer adds, in per cent.
+    /// A run whose value is what the tracer adds, in per cent.
     pub fn added_percent(self) -> Run {
         self.run((self.with - self.without) / self.without * 100.0)
     }
@@ -89,7 +89,7 @@ pub fn attach(
             .map(|window| window.cost);
         Spread::of(costs)
             .map(|spread| spread.median)
-            .with_context(|| format!("the program told nothing {when} it was traced"))
+            .with_context(|| format!("the program said nothing {when} it was traced"))
     };
     Ok(Costs {
         without: middle(&[before, after], "before and after")?,
@@ -132,9 +132,9 @@ fn now() -> f64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: a valid place; the clock is always there.
+    // SAFETY: valid for writes; the clock is always there.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    let part = |value: i64| super::tools::as_number(value.unsigned_abs());
+    let part = |value: i64| super::tools::as_float(value.unsigned_abs());
     part(now.tv_sec) * 1e9 + part(now.tv_nsec)
 }
 
@@ -147,13 +147,13 @@ struct Window {
 
 fn windows(text: &str) -> Vec<Window> {
     let window = |line: &str| {
-        let mut numbers = line.strip_prefix("window ")?.split_ascii_whitespace();
-        let mut number = || numbers.next()?.parse::<f64>().ok();
+        let mut parts = line.strip_prefix("window ")?.split_ascii_whitespace();
+        let mut next = || parts.next()?.parse::<f64>().ok();
         let span = Span {
-            start: number()?,
-            end: number()?,
+            start: next()?,
+            end: next()?,
         };
-        let cost = number()?;
+        let cost = next()?;
         Some(Window { span, cost })
     };
     text.lines().filter_map(window).collect()

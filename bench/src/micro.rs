@@ -73,10 +73,10 @@ fn read(folder: &Path) -> anyhow::Result<Micro> {
         .and_then(Value::as_f64)
         .unwrap_or(1.0);
     let median = |what: &str| {
-        let number = estimates
+        let median = estimates
             .pointer(&format!("/median/{what}"))
             .and_then(Value::as_f64);
-        number
+        median
             .map(|ns| ns / events)
             .with_context(|| format!("{} has no {what}", folder.display()))
     };
@@ -92,7 +92,7 @@ fn read(folder: &Path) -> anyhow::Result<Micro> {
     })
 }
 
-/// A name as it is to be sorted: numbers by their size.
+/// A name as it is to be sorted: digits by their value.
 fn natural(name: &str) -> Vec<(String, u64)> {
     let mut parts = vec![(String::new(), 0_u64)];
     let mut was_digit = false;
@@ -102,9 +102,9 @@ fn natural(name: &str) -> Vec<(String, u64)> {
             parts.push((String::new(), 0));
         }
         was_digit = digit.is_some();
-        if let Some((text, number)) = parts.last_mut() {
+        if let Some((text, value)) = parts.last_mut() {
             match digit {
-                Some(digit) => *number = number.saturating_mul(10).saturating_add(digit),
+                Some(digit) => *value = value.saturating_mul(10).saturating_add(digit),
                 None => text.push(letter),
             }
         }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_sorted_by_the_size_of_their_numbers() {
+    fn names_are_sorted_by_the_value_of_their_digits() {
         let mut names = ["data/256", "data/8", "data/32", "a 10 b", "a 9 b"];
         names.sort_by_key(|name| natural(name));
 

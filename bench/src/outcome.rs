@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::spread::Spread;
 
-/// What a measured number is.
+/// What a measured value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// Nanoseconds.
@@ -37,7 +37,7 @@ impl Unit {
     }
 }
 
-/// What is told of a contestant beside the number itself.
+/// What is shown of a contestant beside the value itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Measure {
     /// The number.
@@ -65,7 +65,7 @@ pub struct Contender {
     pub ratio: Option<Spread>,
     /// What else was seen (events lost, bytes written): the middle of all rounds.
     pub facts: BTreeMap<String, f64>,
-    /// Why it has no numbers, or fewer.
+    /// Why it has no values, or fewer.
     pub failure: Option<String>,
 }
 
@@ -77,7 +77,7 @@ pub struct Verdict {
     /// What was measured; `None` when it could not be.
     pub measured: Option<f64>,
     /// Whether that is enough; `None` when it could not be measured.
-    pub is_met: Option<bool>,
+    pub holds: Option<bool>,
 }
 
 /// All of a contest.
@@ -89,7 +89,7 @@ pub struct Outcome {
     pub question: String,
     /// Of the numbers.
     pub unit: Unit,
-    /// What is told.
+    /// What is shown.
     pub measure: Measure,
     /// Whether less is better.
     pub less_is_better: bool,

@@ -17,12 +17,16 @@ const WIDTH: u32 = 720;
 ///
 /// `None` when there is nothing to draw.
 pub fn bars(outcome: &Outcome, path: &Path) -> anyhow::Result<Option<()>> {
-    let told = |contender: &super::outcome::Contender| contender.measured.or(contender.spread);
+    let shown = |contender: &super::outcome::Contender| contender.measured.or(contender.spread);
     let bars: Vec<(&str, f64, bool)> = outcome
         .contenders
         .iter()
         .filter_map(|contender| {
-            Some((&*contender.name, told(contender)?.median, contender.is_ours))
+            Some((
+                &*contender.name,
+                shown(contender)?.median,
+                contender.is_ours,
+            ))
         })
         .filter(|(_, value, _)| *value > 0.0)
         .collect();
@@ -45,7 +49,7 @@ pub fn bars(outcome: &Outcome, path: &Path) -> anyhow::Result<Option<()>> {
     let area = SVGBackend::new(path, (WIDTH, height)).into_drawing_area();
     area.fill(&WHITE).map_err(failed)?;
     let (left, right) = (250, 90);
-    let room = f64::from(WIDTH - left - right);
+    let space = f64::from(WIDTH - left - right);
     for (index, (name, value, is_ours)) in bars.iter().enumerate() {
         let top = 10 + 34 * i32::try_from(index)?;
         let colour = if *is_ours { OURS } else { PEERS };
@@ -54,7 +58,7 @@ pub fn bars(outcome: &Outcome, path: &Path) -> anyhow::Result<Option<()>> {
             clippy::cast_possible_truncation,
             reason = "within the picture's width"
         )]
-        let end = left + (room * scale(*value) / full).max(1.0) as i32;
+        let end = left + (space * scale(*value) / full).max(1.0) as i32;
         let text = |words: String, x, colour: &RGBColor| {
             Text::new(words, (x, top + 6), (FONT, 13).into_font().color(colour))
         };

@@ -145,7 +145,7 @@ pub fn with_library(program: &Path, arguments: impl IntoIterator<Item = String>)
     command
 }
 
-/// The lines "name number" that a program printed.
+/// The lines "name value" that a program printed.
 pub struct Printed(BTreeMap<String, f64>);
 
 impl Printed {
@@ -156,11 +156,11 @@ impl Printed {
 
     /// Reads what a program printed; other lines are passed over.
     pub fn parse(text: &str) -> Self {
-        let number = |line: &str| {
-            let (name, number) = line.split_once(' ')?;
-            Some((name.to_owned(), number.trim().parse().ok()?))
+        let value = |line: &str| {
+            let (name, value) = line.split_once(' ')?;
+            Some((name.to_owned(), value.trim().parse().ok()?))
         };
-        Self(text.lines().filter_map(number).collect())
+        Self(text.lines().filter_map(value).collect())
     }
 
     /// A number that it must have printed.

@@ -22,7 +22,7 @@ pub struct Curve {
     pub x: String,
     /// What is along the side.
     pub y: String,
-    /// The middle of all rounds at each place.
+    /// The middle of all rounds at each size.
     pub points: Vec<(f64, f64)>,
     /// The exponent of the power that fits best.
     pub exponent: Option<f64>,
@@ -74,7 +74,7 @@ impl Results {
         }
     }
 
-    /// Takes what was asked again, in place of what is here.
+    /// Takes what was asked again, instead of what is here.
     pub fn take_again(&mut self, later: Self) {
         let commit = later.machine.commit;
         for outcome in later.outcomes {
@@ -116,10 +116,10 @@ impl Results {
     }
 }
 
-/// Puts one in the place of that with its name, or at the end.
+/// Replaces the one with its name, or at the end.
 fn replace<T>(all: &mut Vec<T>, one: T, name: impl Fn(&T) -> &String) {
     match all.iter_mut().find(|other| name(other) == name(&one)) {
-        Some(place) => *place = one,
+        Some(before) => *before = one,
         None => all.push(one),
     }
 }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_again_takes_the_place_of_what_was() {
+    fn what_is_asked_again_replaces_what_was() {
         let mut all = vec![("a".to_owned(), 1), ("b".to_owned(), 2)];
         replace(&mut all, ("a".to_owned(), 3), |one| &one.0);
         replace(&mut all, ("c".to_owned(), 4), |one| &one.0);

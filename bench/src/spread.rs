@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Spread {
     /// The least.
     pub min: f64,
-    /// The one in the middle; of an even number, between the two.
+    /// The one in the middle; of an even count, between the two.
     pub median: f64,
     /// The most.
     pub max: f64,
@@ -47,7 +47,7 @@ pub fn ratios(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
 }
 
 /// The exponent *e* of `y = c · x^e` that fits best: the slope of the straight line through the
-/// logarithms, by least squares. `None` for fewer than two different places.
+/// logarithms, by least squares. `None` for fewer than two different sizes.
 pub fn exponent(points: &[(f64, f64)]) -> Option<f64> {
     let logs: Vec<(f64, f64)> = points
         .iter()
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_of_an_even_number_lies_between_the_two() {
+    fn the_middle_of_an_even_count_lies_between_the_two() {
         let odd = Spread::of([3.0, 1.0, 2.0]).unwrap();
         let even = Spread::of([4.0, 1.0, 2.0, 3.0]).unwrap();
 

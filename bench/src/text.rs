@@ -68,8 +68,8 @@ fn line(outcome: &Outcome, contender: &Contender) -> String {
         spread.map_or_else(
             || "-".to_owned(),
             |spread| {
-                let [min, median, max] = [spread.min, spread.median, spread.max]
-                    .map(|value| number(value, outcome.unit));
+                let [min, median, max] =
+                    [spread.min, spread.median, spread.max].map(|value| formatted(value, outcome.unit));
                 format!("{min} / {median} / {max} {}", outcome.unit.sign())
             },
         )
@@ -98,15 +98,15 @@ fn line(outcome: &Outcome, contender: &Contender) -> String {
 /// What was seen beside the numbers.
 pub fn facts(contender: &Contender) -> String {
     let all = contender.facts.iter();
-    let told: Vec<_> = all
+    let all_said: Vec<_> = all
         .map(|(name, value)| format!("{name} {}", plain(*value)))
         .collect();
-    told.join(", ")
+    all_said.join(", ")
 }
 
 /// A goal and whether it was reached.
 pub fn judged(verdict: &Verdict) -> String {
-    let mark = match verdict.is_met {
+    let mark = match verdict.holds {
         Some(true) => "reached",
         Some(false) => "not reached",
         None => "not measured",
@@ -138,7 +138,7 @@ pub fn curve(curve: &Curve) -> String {
                 curve.linear
             );
         }
-        None => text += "  too few places for an exponent\n",
+        None => text += "  too few sizes for an exponent\n",
     }
     text
 }
@@ -160,7 +160,7 @@ pub fn micro(all: &[Micro]) -> String {
 }
 
 /// A number in its unit, as exact as it is of use.
-pub fn number(value: f64, unit: Unit) -> String {
+pub fn formatted(value: f64, unit: Unit) -> String {
     match unit {
         Unit::PerSecond => plain(value.round()),
         Unit::Seconds => format!("{value:.3}"),
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_the_digits_that_say_something() {
+    fn values_have_the_digits_that_say_something() {
         let shown = [0.123_456, 1.234_56, 123.456, 12345.678, 5.0, -0.5].map(plain);
 
         assert_eq!(shown, ["0.123", "1.23", "123.5", "12346", "5", "-0.500"]);

@@ -24,7 +24,7 @@ const LLVM_PREFIX: &str = "/usr/lib/llvm-22";
 /// What building the linker needs; not needed where a fitting linker is found.
 const TO_BUILD_IT: &[Need] = &[Need {
     what: "LLVM 22 for the eBPF linker",
-    is_met: || llvm_prefix().join("include/llvm-c/Core.h").exists(),
+    holds: || llvm_prefix().join("include/llvm-c/Core.h").exists(),
     packages: &["llvm-22-dev"],
 }];
 
@@ -72,7 +72,7 @@ fn llvm_prefix() -> PathBuf {
     env::var_os("LLVM_PREFIX").map_or_else(|| LLVM_PREFIX.into(), PathBuf::from)
 }
 
-/// Whether `linker` has the version and reads the toolchain's bitcode. Its own word does not tell
+/// Whether `linker` has the version and reads the toolchain's bitcode. Its own word does not say
 /// which LLVM it was built with, so it is tried.
 fn fits(linker: &Path) -> bool {
     let version = process::output(Command::new(linker).arg("--version"));

@@ -60,7 +60,7 @@ mod tests {
         let (source, to) = (folder.join("small.c"), folder.join("small.o"));
         std::fs::write(
             &source,
-            "int number = 7; int twice(void) { return 2 * number; }",
+            "int count = 7; int twice(void) { return 2 * count; }",
         )
         .unwrap();
         let status = Command::new("cc")
@@ -91,7 +91,7 @@ mod tests {
             };
             assert_eq!(of(&before), of(&after), "{name}");
         }
-        for name in ["twice", "number"] {
+        for name in ["twice", "count"] {
             assert!(symbols.iter().any(|symbol| symbol == name));
             assert!(symbols_after.iter().any(|symbol| symbol == name), "{name}");
         }

@@ -11,8 +11,8 @@ use crate::{privilege, process};
 pub struct Need {
     /// What it is, for people.
     pub what: &'static str,
-    /// Tells whether it is there.
-    pub is_met: fn() -> bool,
+    /// Whether it is there.
+    pub holds: fn() -> bool,
     /// What brings it.
     pub packages: &'static [&'static str],
 }
@@ -20,21 +20,21 @@ pub struct Need {
 /// What building needs, the eBPF linker apart.
 pub const TO_BUILD: &[Need] = &[Need {
     what: "a C compiler",
-    is_met: || process::find("cc").is_some() && Path::new("/usr/include/stdio.h").exists(),
+    holds: || process::find("cc").is_some() && Path::new("/usr/include/stdio.h").exists(),
     packages: &["gcc", "libc6-dev"],
 }];
 
 /// What C programs need to be compiled with the library.
 pub const FOR_C_PROGRAMS: &[Need] = &[Need {
     what: "pkg-config",
-    is_met: || process::find("pkg-config").is_some(),
+    holds: || process::find("pkg-config").is_some(),
     packages: &["pkg-config"],
 }];
 
 /// What checking needs.
 pub const TO_LINT: &[Need] = &[Need {
     what: "a checker of manual pages",
-    is_met: || process::find("mandoc").is_some(),
+    holds: || process::find("mandoc").is_some(),
     packages: &["mandoc"],
 }];
 
@@ -42,47 +42,47 @@ pub const TO_LINT: &[Need] = &[Need {
 pub const TO_TEST: &[Need] = &[
     Need {
         what: "a C++ compiler",
-        is_met: || process::find("c++").is_some() && process::find("g++").is_some(),
+        holds: || process::find("c++").is_some() && process::find("g++").is_some(),
         packages: &["g++"],
     },
     Need {
         what: "a second C compiler",
-        is_met: || process::find("clang").is_some(),
+        holds: || process::find("clang").is_some(),
         packages: &["clang"],
     },
     Need {
         what: "a compiler for musl",
-        is_met: || process::find("musl-gcc").is_some(),
+        holds: || process::find("musl-gcc").is_some(),
         packages: &["musl-tools"],
     },
     Need {
         what: "valgrind",
-        is_met: || process::find("valgrind").is_some(),
+        holds: || process::find("valgrind").is_some(),
         packages: &["valgrind"],
     },
     Need {
         what: "strace",
-        is_met: || process::find("strace").is_some(),
+        holds: || process::find("strace").is_some(),
         packages: &["strace"],
     },
     Need {
         what: "babeltrace2",
-        is_met: || process::find("babeltrace2").is_some(),
+        holds: || process::find("babeltrace2").is_some(),
         packages: &["babeltrace2"],
     },
     Need {
         what: "jq",
-        is_met: || process::find("jq").is_some(),
+        holds: || process::find("jq").is_some(),
         packages: &["jq"],
     },
     Need {
         what: "Node.js, for Perfetto's engine",
-        is_met: || process::find("node").is_some(),
+        holds: || process::find("node").is_some(),
         packages: &["nodejs"],
     },
     Need {
         what: "Python with its environments",
-        is_met: || {
+        holds: || {
             let modules = ["-c", "import ensurepip, venv"];
             process::succeeds(Command::new("python3").args(modules))
         },
@@ -90,32 +90,32 @@ pub const TO_TEST: &[Need] = &[
     },
     Need {
         what: "perf",
-        is_met: || process::find("perf").is_some(),
+        holds: || process::find("perf").is_some(),
         packages: &["linux-perf"],
     },
     Need {
         what: "bpftrace",
-        is_met: || process::find("bpftrace").is_some(),
+        holds: || process::find("bpftrace").is_some(),
         packages: &["bpftrace"],
     },
     Need {
         what: "make",
-        is_met: || process::find("make").is_some(),
+        holds: || process::find("make").is_some(),
         packages: &["make"],
     },
     Need {
         what: "setpriv and unshare",
-        is_met: || process::find("setpriv").is_some() && process::find("unshare").is_some(),
+        holds: || process::find("setpriv").is_some() && process::find("unshare").is_some(),
         packages: &["util-linux"],
     },
     Need {
         what: "User Mode Linux, a kernel whose settings are its own",
-        is_met: || process::find("linux.uml").is_some(),
+        holds: || process::find("linux.uml").is_some(),
         packages: &["user-mode-linux"],
     },
     Need {
         what: "sys/sdt.h",
-        is_met: || {
+        holds: || {
             process::succeeds(Command::new("cc").args([
                 "-fsyntax-only",
                 "-include",
@@ -131,7 +131,7 @@ pub const TO_TEST: &[Need] = &[
 /// What the test that traces PostgreSQL needs.
 pub const TO_TEST_POSTGRESQL: &[Need] = &[Need {
     what: "PostgreSQL and pgbench",
-    is_met: || Path::new("/usr/lib/postgresql").exists() && process::find("pgbench").is_some(),
+    holds: || Path::new("/usr/lib/postgresql").exists() && process::find("pgbench").is_some(),
     packages: &["postgresql"],
 }];
 
@@ -139,17 +139,17 @@ pub const TO_TEST_POSTGRESQL: &[Need] = &[Need {
 pub const FOR_VIRTUAL_MACHINES: &[Need] = &[
     Need {
         what: "qemu-system-x86_64",
-        is_met: || process::find("qemu-system-x86_64").is_some(),
+        holds: || process::find("qemu-system-x86_64").is_some(),
         packages: &["qemu-system-x86"],
     },
     Need {
         what: "a static busybox",
-        is_met: || Path::new(BUSYBOX).exists(),
+        holds: || Path::new(BUSYBOX).exists(),
         packages: &["busybox-static"],
     },
     Need {
         what: "dpkg-deb",
-        is_met: || process::find("dpkg-deb").is_some(),
+        holds: || process::find("dpkg-deb").is_some(),
         packages: &["dpkg"],
     },
 ];
@@ -161,57 +161,57 @@ pub const BUSYBOX: &str = "/bin/busybox";
 pub const TO_BENCHMARK: &[Need] = &[
     Need {
         what: "LTTng",
-        is_met: || process::find("lttng").is_some(),
+        holds: || process::find("lttng").is_some(),
         packages: &["lttng-tools"],
     },
     Need {
         what: "LTTng-UST",
-        is_met: has_lttng_header,
+        holds: has_lttng_header,
         packages: &["liblttng-ust-dev"],
     },
     Need {
         what: "bpftrace",
-        is_met: || process::find("bpftrace").is_some(),
+        holds: || process::find("bpftrace").is_some(),
         packages: &["bpftrace"],
     },
     Need {
         what: "perf",
-        is_met: || process::find("perf").is_some(),
+        holds: || process::find("perf").is_some(),
         packages: &["linux-perf"],
     },
     Need {
         what: "strace",
-        is_met: || process::find("strace").is_some(),
+        holds: || process::find("strace").is_some(),
         packages: &["strace"],
     },
     Need {
         what: "uftrace",
-        is_met: || process::find("uftrace").is_some(),
+        holds: || process::find("uftrace").is_some(),
         packages: &["uftrace"],
     },
     Need {
         what: "babeltrace2",
-        is_met: || process::find("babeltrace2").is_some(),
+        holds: || process::find("babeltrace2").is_some(),
         packages: &["babeltrace2"],
     },
     Need {
         what: "pgrep",
-        is_met: || process::find("pgrep").is_some(),
+        holds: || process::find("pgrep").is_some(),
         packages: &["procps"],
     },
     Need {
         what: "sqlite3",
-        is_met: || process::find("sqlite3").is_some(),
+        holds: || process::find("sqlite3").is_some(),
         packages: &["sqlite3"],
     },
 ];
 
-/// Installs the packages of the needs that are not met.
+/// Installs the packages of the needs that do not hold.
 ///
 /// Only where that can be done without asking: as root, or by a `sudo` that wants no password.
-/// Everyone else is told what to run.
+/// Everyone else is shown what to run.
 pub fn install_missing<'a>(needs: impl IntoIterator<Item = &'a Need>) -> anyhow::Result<()> {
-    let missing: Vec<&Need> = needs.into_iter().filter(|need| !(need.is_met)()).collect();
+    let missing: Vec<&Need> = needs.into_iter().filter(|need| !(need.holds)()).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -243,7 +243,7 @@ pub fn install_missing<'a>(needs: impl IntoIterator<Item = &'a Need>) -> anyhow:
         process::run(apt_get()?.args(["update", "--quiet"]))?;
         install(&packages)
     })?;
-    if let Some(need) = missing.iter().find(|need| !(need.is_met)()) {
+    if let Some(need) = missing.iter().find(|need| !(need.holds)()) {
         bail!(
             "{} is still missing although {} is installed",
             need.what,

@@ -19,7 +19,7 @@ pub fn has_silent_sudo() -> bool {
     process::succeeds(Command::new("sudo").args(["-n", "true"]))
 }
 
-/// Fails where root cannot be had: before time is spent on building what needs it.
+/// Fails where nobody can become root: before time is spent on building what needs it.
 ///
 /// `why` ends the sentence "root is needed to …".
 pub fn check(why: &str) -> anyhow::Result<()> {

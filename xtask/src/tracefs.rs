@@ -1,4 +1,4 @@
-//! The kernel's tracing files, for tools that look for them in their usual place.
+//! The kernel's tracing files, for tools that look for them where they usually are.
 //!
 //! Where they are not mounted, they are in a mount namespace of our own, which what is started from here inherits: nobody
 //! else sees them, and nothing of it is left, however we end.
@@ -20,24 +20,24 @@ pub fn mount() -> anyhow::Result<()> {
     }
     let why = || format!("tracefs is not mounted at {TRACEFS}, and cannot be");
     own_namespace().with_context(why)?;
-    let (kind, place) = (c"tracefs".as_ptr(), c"/sys/kernel/tracing".as_ptr());
+    let (kind, path) = (c"tracefs".as_ptr(), c"/sys/kernel/tracing".as_ptr());
     // SAFETY: the texts are C strings, and this file system needs no data.
-    let mounted = unsafe { libc::mount(kind, place, kind, 0, ptr::null()) };
+    let mounted = unsafe { libc::mount(kind, path, kind, 0, ptr::null()) };
     succeeded(mounted).with_context(why)
 }
 
 fn own_namespace() -> io::Result<()> {
-    // SAFETY: takes numbers only.
+    // SAFETY: takes no pointers.
     succeeded(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     // What is mounted here would be seen outside as well. In a chroot the root may be a folder of a mount that has no
     // name there: then it is the mount in which tracefs will be.
     make_private(c"/", libc::MS_REC).or_else(|_| make_private(c"/sys", 0))
 }
 
-fn make_private(place: &CStr, recursive: libc::c_ulong) -> io::Result<()> {
+fn make_private(path: &CStr, recursive: libc::c_ulong) -> io::Result<()> {
     let (flags, nothing) = (recursive | libc::MS_PRIVATE, ptr::null());
     // SAFETY: the path is a C string; with these flags the kernel looks at no other argument.
-    succeeded(unsafe { libc::mount(nothing, place.as_ptr(), nothing, flags, ptr::null()) })
+    succeeded(unsafe { libc::mount(nothing, path.as_ptr(), nothing, flags, ptr::null()) })
 }
 
 fn succeeded(result: libc::c_int) -> io::Result<()> {

@@ -28,7 +28,7 @@ fn root_of(said: Option<PathBuf>) -> PathBuf {
     here.parent().map_or_else(|| here.clone(), Path::to_owned)
 }
 
-/// Sees to it that nothing is used which has the path of another place compiled into it, as tests have:
+/// Sees to it that nothing is used which has the path of another folder compiled into it, as tests have:
 /// where the checkout was moved with its `target/`, the workspace's own crates are built anew.
 pub fn settle() -> anyhow::Result<()> {
     let (sign, here) = (target("checkout"), root().as_os_str().as_bytes());

@@ -8,7 +8,7 @@ use super::super::contest::{Contest, Goal, Run};
 use super::super::outcome::Unit;
 use super::super::programs::{Printed, command};
 use super::super::tools::lttng::{Keeping, Session};
-use super::super::tools::{OursIntoLog, Pinned, What, as_number, number_before, run_traced, size};
+use super::super::tools::{OursIntoLog, Pinned, What, as_float, count_before, run_traced, size};
 use super::super::workbench::{Workbench, has};
 use super::switches::pipe;
 use super::{LIBRARY, NO_LOGS};
@@ -19,7 +19,7 @@ const ATTACH_LOG: &str = "tracer-user attach --log";
 
 /// One context switch.
 pub fn switches(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
-    let question = "How many bytes on disk does one event of a context switch take? (Ours tells a \
+    let question = "How many bytes on disk does one event of a context switch take? (Ours reports a \
                     switch between two traced processes in two events.)";
     let mut contest = Contest::new(question, Unit::Bytes);
     if !has("perf") {
@@ -49,17 +49,17 @@ fn perf_record(loops: u64) -> anyhow::Result<Run> {
         .arg("--")
         .arg(pipe.get_program())
         .args(pipe.get_args());
-    let told = record.output().context("cannot run perf record")?;
-    let told = String::from_utf8_lossy(&told.stderr).into_owned();
-    let samples = number_before(&told, " samples")
-        .with_context(|| format!("perf record told no number of samples: {told}"))?;
+    let said = record.output().context("cannot run perf record")?;
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    let samples = count_before(&said, " samples")
+        .with_context(|| format!("perf record gave no count of samples: {said}"))?;
     Ok(Run::new(size(&output) / samples).with("events", samples))
 }
 
 /// One user event.
 pub fn user_events(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let question = "How many bytes on disk does one user event with 32 bytes of data take? LTTng \
-                    is told to write down thread and process; ours also has the trace point's \
+                    is asked to write down thread and process; ours also has the trace point's \
                     address.";
     let mut contest = Contest::new(question, Unit::Bytes);
     let events = bench.work(1_000_000);
@@ -68,7 +68,7 @@ pub fn user_events(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         contest.ours(LIBRARY, move || {
             let write = [log.display().to_string(), events.to_string()];
             Printed::by(command("log_write", &[]).args(&write))?.get("events")?;
-            Ok(Run::new(size(&log) / as_number(events)))
+            Ok(Run::new(size(&log) / as_float(events)))
         });
         contest.goal(LIBRARY, Goal::Below(44.0));
     } else {

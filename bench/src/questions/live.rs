@@ -9,10 +9,10 @@ use super::super::workbench::{Workbench, has};
 use super::switches::pipe;
 use super::{ATTACH, add_tools};
 
-/// Context switches told as text, by CPU time of the tracer.
+/// Context switches shown as text, by CPU time of the tracer.
 pub fn text(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
-    let question = "How many context switches a second can a tracer tell as text, by the CPU time \
-                    that it takes for itself? What it says it has lost stands beside. (Ours tells \
+    let question = "How many context switches a second can a tracer show as text, by the CPU time \
+                    that it takes for itself? What it says it has lost is beside. (Ours reports \
                     a switch between two traced processes in two lines, the others in one; a switch \
                     is counted once.)";
     let mut contest = Contest::new(question, Unit::PerSecond).more_is_better();
@@ -26,13 +26,13 @@ pub fn text(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         Box::new(PerfTrace::Of(What::Switches)),
         Box::new(Bpftrace::Printing(What::Switches)),
     ];
-    add_tools(&mut contest, tools, move |tool| told(tool, loops));
+    add_tools(&mut contest, tools, move |tool| shown(tool, loops));
     contest.goal(ATTACH, Goal::TimesOf("perf trace", 5.0));
     contest.goal(ATTACH, Goal::TimesOf("bpftrace printing", 5.0));
     Ok(contest)
 }
 
-fn told(tool: &dyn Tool, loops: u64) -> anyhow::Result<Run> {
+fn shown(tool: &dyn Tool, loops: u64) -> anyhow::Result<Run> {
     let traced = run_traced(Some(tool), &pipe(loops), Pinned::ToOneCpu)?;
     let seen = traced.seen.unwrap_or_default();
     ensure!(seen.cpu_seconds > 0.0, "the tracer took no CPU time");
@@ -41,7 +41,7 @@ fn told(tool: &dyn Tool, loops: u64) -> anyhow::Result<Run> {
     let run = traced.run(switches / seen.cpu_seconds);
     Ok(run
         .with(
-            "told a second of wall-clock time",
+            "shown a second of wall-clock time",
             switches / traced.seconds,
         )
         .with(

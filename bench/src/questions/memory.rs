@@ -11,7 +11,7 @@ use super::super::contest::{Contest, Goal, Run};
 use super::super::outcome::Unit;
 use super::super::programs::command;
 use super::super::tools::lttng::{self, Keeping, Session};
-use super::super::tools::{Background, as_number, resident_kilobytes};
+use super::super::tools::{Background, as_float, resident_kilobytes};
 use super::super::workbench::Workbench;
 use super::ATTACH;
 use xtask::workspace;
@@ -52,7 +52,7 @@ fn ours() -> anyhow::Result<Run> {
         .context("the tracer is gone")?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let peak = peak.and_then(|rest| rest.split_ascii_whitespace().next()?.parse::<u64>().ok());
-    let megabytes = |kilobytes: u64| as_number(kilobytes * 1024) / 1e6;
+    let megabytes = |kilobytes: u64| as_float(kilobytes * 1024) / 1e6;
     tracer.stop()?;
     drop(program);
     Ok(Run::new(megabytes(resident_kilobytes(&status)))

@@ -8,7 +8,7 @@ use anyhow::ensure;
 use super::super::contest::{Contest, Goal, Run};
 use super::super::outcome::Unit;
 use super::super::programs::{Printed, command};
-use super::super::tools::as_number;
+use super::super::tools::as_float;
 use super::super::tools::lttng::{Keeping, Session};
 use super::super::workbench::{Workbench, has};
 use super::{LIBRARY, NO_LOGS};
@@ -70,7 +70,7 @@ pub fn log(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         let (trace, bytes) = session.finish()?;
         emitted?;
         ensure!(
-            bytes > as_number(events),
+            bytes > as_float(events),
             "LTTng wrote next to nothing: {bytes} bytes"
         );
         contest.peer(BABELTRACE, move || babeltrace(&trace));
@@ -94,7 +94,7 @@ fn babeltrace(trace: &std::path::Path) -> anyhow::Result<Run> {
             .arg(trace)
             .arg("--component=sink.utils.counter"),
     )?;
-    let events = super::super::tools::number_before(&counted, " Event messages")
+    let events = super::super::tools::count_before(&counted, " Event messages")
         .ok_or_else(|| anyhow::anyhow!("babeltrace2 counted nothing: {counted}"))?;
     Ok(Run::new(events / seconds).with("events", events))
 }

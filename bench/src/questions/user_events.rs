@@ -52,7 +52,7 @@ fn enabled<'a>(bench: &'a Workbench, question: &'static str, threads: u64) -> Co
                 .args(["record", "--no-libcall", "-d"])
                 .arg(folder().join("uftrace.data"));
             record.arg(executable("emit_uftrace"));
-            ns(record.args([threads, events].map(|number| number.to_string())))
+            ns(record.args([threads, events].map(|count| count.to_string())))
         });
     } else {
         contest.missing("uftrace: not installed");

@@ -13,7 +13,7 @@ use super::super::folder;
 use xtask::process;
 
 /// How long a tool may take to begin or to end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A tool whose output goes to files. Killed when dropped.
 pub struct Background {
@@ -68,7 +68,7 @@ impl Background {
     /// Waits until it prints `sign`.
     pub fn wait_for(&mut self, sign: &str) -> anyhow::Result<()> {
         let start = Instant::now();
-        while start.elapsed() < PATIENCE {
+        while start.elapsed() < TIMEOUT {
             let has = |path| fs::read(path).is_ok_and(|text| find(&text, sign.as_bytes()));
             if has(&self.out) || has(&self.err) {
                 return Ok(());
@@ -93,7 +93,7 @@ impl Background {
     /// Ends it as Ctrl-C does, if it has not ended by itself, and waits for its end.
     pub fn stop(mut self) -> anyhow::Result<Finished> {
         let pid = libc::pid_t::try_from(self.child.id())?;
-        // SAFETY: takes no pointers. The child was not waited for yet, so its number is its own.
+        // SAFETY: takes no pointers. The child was not waited for yet, so its pid is its own.
         unsafe { libc::kill(pid, libc::SIGINT) };
         let start = Instant::now();
         loop {
@@ -104,7 +104,7 @@ impl Background {
                     out: std::mem::take(&mut self.out),
                 });
             }
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > TIMEOUT {
                 bail!("does not end: {}", self.shown);
             }
             sleep(Duration::from_millis(10));
@@ -139,12 +139,12 @@ pub struct Ended {
 pub fn ended(pid: libc::pid_t, options: libc::c_int) -> io::Result<Option<Ended>> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     let mut status = 0;
-    // SAFETY: both places are valid.
+    // SAFETY: both are valid for writes.
     let found = unsafe { libc::wait4(pid, &raw mut status, options, usage.as_mut_ptr()) };
     if found < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: zeroed, then filled by the kernel: all of it is numbers.
+    // SAFETY: zeroed, then filled by the kernel: all of it is integers.
     let usage = unsafe { usage.assume_init() };
     Ok((found == pid).then(|| Ended {
         cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
@@ -160,7 +160,7 @@ impl Finished {
 
 /// Bytes of a file; 0 when there is none.
 pub fn size(path: &std::path::Path) -> f64 {
-    fs::metadata(path).map_or(0.0, |file| as_number(file.len()))
+    fs::metadata(path).map_or(0.0, |file| as_float(file.len()))
 }
 
 /// Lines of a file that contain `sign`.
@@ -172,11 +172,11 @@ pub fn lines_with(path: &std::path::Path, sign: &str) -> anyhow::Result<f64> {
         count += u64::from(find(&line, sign.as_bytes()));
         line.clear();
     }
-    Ok(as_number(count))
+    Ok(as_float(count))
 }
 
 /// The number before the last `sign`: digits, perhaps with commas.
-pub fn number_before(text: &str, sign: &str) -> Option<f64> {
+pub fn count_before(text: &str, sign: &str) -> Option<f64> {
     let end = text.rfind(sign)?;
     let before = text.get(..end)?.trim_end();
     let start = before
@@ -186,10 +186,10 @@ pub fn number_before(text: &str, sign: &str) -> Option<f64> {
 }
 
 /// A count as a number of measurements: exact up to 2^53.
-pub fn as_number(count: u64) -> f64 {
+pub fn as_float(count: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
-    let number = count as f64;
-    number
+    let float = count as f64;
+    float
 }
 
 fn find(text: &[u8], sign: &[u8]) -> bool {
@@ -197,7 +197,7 @@ fn find(text: &[u8], sign: &[u8]) -> bool {
 }
 
 fn seconds(time: libc::timeval) -> f64 {
-    let part = |value: i64| as_number(value.unsigned_abs());
+    let part = |value: i64| as_float(value.unsigned_abs());
     part(time.tv_sec) + part(time.tv_usec) / 1e6
 }
 
@@ -206,14 +206,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_before_a_sign_is_read_with_and_without_commas() {
+    fn the_count_before_a_sign_is_read_with_and_without_commas() {
         assert_eq!(
-            number_before("(328035 samples) ]", " samples"),
+            count_before("(328035 samples) ]", " samples"),
             Some(328_035.0)
         );
-        assert_eq!(number_before("lost 1,204 events", " events"), Some(1204.0));
-        assert_eq!(number_before("10 events\n20 events", " events"), Some(20.0));
-        assert_eq!(number_before("no number events", " events"), None);
-        assert_eq!(number_before("", " events"), None);
+        assert_eq!(count_before("lost 1,204 events", " events"), Some(1204.0));
+        assert_eq!(count_before("10 events\n20 events", " events"), Some(20.0));
+        assert_eq!(count_before("no count events", " events"), None);
+        assert_eq!(count_before("", " events"), None);
     }
 }

@@ -98,10 +98,10 @@ impl Attached for Running {
     }
 }
 
-/// The number in the last line, "@: 1121".
+/// The count in the last line, "@: 1121".
 fn counted(text: &str) -> Option<f64> {
-    let (_, number) = text.rsplit_once("@: ")?;
-    number.trim().parse().ok()
+    let (_, count) = text.rsplit_once("@: ")?;
+    count.trim().parse().ok()
 }
 
 /// The sum of all lines "Lost 12 events", which go to either output.
@@ -112,9 +112,9 @@ fn lost(finished: &super::background::Finished) -> anyhow::Result<f64> {
     for line in lines.chain(finished.err.lines().map(|line| Ok(line.to_owned()))) {
         let line = line?;
         if let Some(rest) = line.strip_prefix("Lost ")
-            && let Some((number, _)) = rest.split_once(" events")
+            && let Some((count, _)) = rest.split_once(" events")
         {
-            lost += number.parse().unwrap_or(0.0);
+            lost += count.parse().unwrap_or(0.0);
         }
     }
     Ok(lost)

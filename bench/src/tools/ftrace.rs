@@ -57,7 +57,7 @@ impl Attached for Instance {
         let mut seen = Seen::default();
         for cpu in fs::read_dir(self.folder.join("per_cpu"))? {
             let stats = fs::read_to_string(cpu?.path().join("stats"))?;
-            let number = |name: &str| {
+            let count = |name: &str| {
                 let value = stats
                     .lines()
                     .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
@@ -66,9 +66,9 @@ impl Attached for Instance {
                     .unwrap_or(0.0)
             };
             // What was overwritten was recorded too; it is lost all the same.
-            seen.events += number("entries") + number("overrun");
-            seen.lost += number("overrun") + number("dropped events");
-            seen.bytes += number("bytes");
+            seen.events += count("entries") + count("overrun");
+            seen.lost += count("overrun") + count("dropped events");
+            seen.bytes += count("bytes");
         }
         Ok(seen)
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::background::{as_number, size};
+use super::background::{as_float, size};
 use crate::folder;
 use xtask::process;
 
@@ -109,5 +109,5 @@ pub fn resident_megabytes() -> anyhow::Result<f64> {
             .max()
             .unwrap_or(0);
     }
-    Ok(as_number(kilobytes * 1024) / 1e6)
+    Ok(as_float(kilobytes * 1024) / 1e6)
 }

@@ -3,17 +3,17 @@
 mod background;
 mod bpftrace;
 mod ftrace;
-mod gate;
 pub mod lttng;
 mod ours;
+mod paused;
 mod perf;
 mod strace;
 
-pub use background::{Background, as_number, number_before, size};
+pub use background::{Background, as_float, count_before, size};
 pub use bpftrace::Bpftrace;
 pub use ftrace::Ftrace;
-pub use gate::{Pinned, run_traced};
 pub use ours::{Ours, OursIntoLog};
+pub use paused::{Pinned, run_traced};
 pub use perf::{PerfSched, PerfTrace};
 pub use strace::Strace;
 
@@ -45,7 +45,7 @@ impl What {
 /// What a tracer saw.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
-    /// Events told: lines, samples, or what it counted.
+    /// Events shown: lines, samples, or what it counted.
     pub events: f64,
     /// Events that it says it has lost.
     pub lost: f64,
@@ -81,15 +81,17 @@ pub trait Attached {
     fn finish(self: Box<Self>) -> anyhow::Result<Seen>;
 }
 
-/// Process numbers as one argument.
+/// Pids as one argument.
 fn joined(pids: &[u32], between: &str) -> String {
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     pids.join(between)
 }
 
-/// The resident memory that `/proc/<pid>/status` tells, in kilobytes of 1024 bytes.
+/// The resident memory that `/proc/<pid>/status` has, in kilobytes of 1024 bytes.
 pub fn resident_kilobytes(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let number = line.and_then(|rest| rest.split_ascii_whitespace().next());
-    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+    let kilobytes = line.and_then(|rest| rest.split_ascii_whitespace().next());
+    kilobytes
+        .and_then(|kilobytes| kilobytes.parse().ok())
+        .unwrap_or(0)
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-use super::background::{Background, Finished, number_before, size};
+use super::background::{Background, Finished, count_before, size};
 use super::{Attached, Seen, Tool, What};
 use crate::folder;
 use xtask::workspace;
@@ -71,13 +71,12 @@ impl Attached for Running {
         let Finished {
             cpu_seconds, err, ..
         } = self.running.stop()?;
-        let number = |sign| {
-            number_before(&err, sign)
-                .with_context(|| format!("no {sign:?} in its last line: {err}"))
+        let count = |sign| {
+            count_before(&err, sign).with_context(|| format!("no {sign:?} in its last line: {err}"))
         };
         Ok(Seen {
-            events: number(" events in")?,
-            lost: number(" lost")?,
+            events: count(" events in")?,
+            lost: count(" lost")?,
             bytes: size(&self.output),
             cpu_seconds,
         })

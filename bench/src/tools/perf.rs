@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::background::{Background, lines_with, number_before, size};
+use super::background::{Background, count_before, lines_with, size};
 use super::{Attached, Seen, Tool, What, joined};
 use crate::folder;
 
@@ -39,8 +39,8 @@ impl Attached for Recording {
     fn finish(self: Box<Self>) -> anyhow::Result<Seen> {
         let finished = self.running.stop()?;
         Ok(Seen {
-            events: number_before(&finished.err, " samples").unwrap_or(0.0),
-            lost: number_before(&finished.err, " chunks").unwrap_or(0.0),
+            events: count_before(&finished.err, " samples").unwrap_or(0.0),
+            lost: count_before(&finished.err, " chunks").unwrap_or(0.0),
             bytes: size(&self.output),
             cpu_seconds: finished.cpu_seconds,
         })
@@ -70,7 +70,7 @@ impl Tool for PerfTrace {
         let mut command = Command::new("perf");
         command.args(["trace", "-o"]).arg(&output);
         match self {
-            // With a process number it would not follow its children.
+            // With a pid it would not follow its children.
             Self::Of(what) => {
                 command.arg("-a");
                 for name in what.tracepoints() {
@@ -115,11 +115,11 @@ impl Attached for Printing {
 
 /// The sum of all lines "LOST 12 events!".
 fn lost(text: &str) -> f64 {
-    let number = |line: &str| {
+    let count = |line: &str| {
         let (_, rest) = line.split_once("LOST ")?;
         rest.split_once(' ')?.0.parse::<f64>().ok()
     };
     text.lines()
-        .filter_map(number)
+        .filter_map(count)
         .fold(0.0, |sum, lost| sum + lost)
 }

@@ -8,7 +8,7 @@ use crate::{process, workspace};
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Args {
-    /// What the benchmark is told: --help says what it can be
+    /// The arguments of the benchmark: --help lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }

@@ -1,4 +1,4 @@
-//! The part of `trace.h` that is about the kernel's events: constants and structs, from their declarations.
+//! The part of `trace.h` that describes the kernel's events: constants and structs, from their declarations.
 
 use std::fs;
 
@@ -76,11 +76,11 @@ fn part() -> String {
 /// Code, and what is said of it behind.
 type Line = (String, String);
 
-/// The constant of a type, and what it is about.
+/// The constant of a type, and what it describes.
 fn constant(known: &KernelEventType) -> Line {
     let entry = &known.entry;
-    let (constant, number) = (entry.constant, entry.id.0);
-    let code = format!("#define {constant} ((trace_event_id_t){number})");
+    let (constant, id) = (entry.constant, entry.id.0);
+    let code = format!("#define {constant} ((trace_event_id_t){id})");
     (code, entry.about.to_owned())
 }
 
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_around_the_part_stays() {
+    fn what_is_around_the_part_stays() {
         let header = format!("before\n{BEGIN}what was\n{END}after\n");
         let made = with_part(&header).unwrap();
 

@@ -17,7 +17,7 @@ pub struct Args {
     /// Folder that gets bin, lib and include
     #[arg(long, value_name = "FOLDER", default_value = "/usr/local")]
     prefix: PathBuf,
-    /// Folder that stands for the file system's root, to make a package
+    /// Folder in the role of the file system's root, to make a package
     #[arg(long, value_name = "FOLDER")]
     destdir: Option<PathBuf>,
 }
@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         process::run(&mut command).with_context(|| format!("cannot install {}", to.display()))?;
         println!("{}", to.display());
     }
-    args.tell_the_linker()?;
+    args.update_the_linker()?;
     if !args.is_of_the_system() {
         println!("\n{}", search_paths(&folder));
     }
@@ -75,7 +75,7 @@ pub fn remove(args: &Args) -> anyhow::Result<()> {
             .with_context(|| format!("cannot remove {}", path.display()))?;
         println!("removed {}", path.display());
     }
-    args.tell_the_linker()
+    args.update_the_linker()
 }
 
 impl Args {
@@ -98,7 +98,7 @@ impl Args {
     }
 
     /// Sees to it that programs find the library from now on, or no longer.
-    fn tell_the_linker(&self) -> anyhow::Result<()> {
+    fn update_the_linker(&self) -> anyhow::Result<()> {
         if self.is_of_the_system() {
             process::run(&mut privilege::as_root("ldconfig", "run ldconfig")?)?;
         }

@@ -21,7 +21,7 @@ const CASES: &str = "1";
 /// Which tests to run.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only tests whose name contains this, in place of all that can run there
+    /// Only tests whose name contains this, instead of all that can run there
     filter: Option<String>,
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::{process, workspace};
 
-/// Where the program is left. `.cargo/config.toml` tells the library's build script of it.
+/// Where the program is left. `.cargo/config.toml` names it to the library's build script.
 const PROGRAM: &str = "recorder/tracer-recorder";
 
 /// It is started from memory, where there may be no file: all of it is inside. And it is built from a part of the library,
@@ -54,8 +54,8 @@ pub fn run() -> anyhow::Result<PathBuf> {
 fn host() -> anyhow::Result<String> {
     let mut rustc = std::process::Command::new("rustc");
     rustc.arg("-vV").current_dir(workspace::root());
-    let told = process::output(&mut rustc)?;
-    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
+    let said = process::output(&mut rustc)?;
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned)
         .context("rustc does not say what it compiles for")
 }

@@ -82,7 +82,7 @@ pub fn for_virtual_machines() -> anyhow::Result<()> {
 }
 
 /// Adds parts of the toolchain. Where rustup installs by itself they are there already; where it
-/// is told not to, `rust-toolchain.toml` naming them is not enough.
+/// is asked not to, `rust-toolchain.toml` naming them is not enough.
 fn add_components(components: &[Component]) -> anyhow::Result<()> {
     let sysroot = process::output(
         Command::new("rustc")

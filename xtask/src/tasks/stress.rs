@@ -9,7 +9,7 @@ pub struct Args {
     /// Seconds that it takes
     #[arg(long, default_value_t = 1200)]
     seconds: u64,
-    /// What the random numbers are made from; printed, so that a run can be repeated
+    /// What chance is made from; printed, so that a run can be repeated
     #[arg(long)]
     seed: Option<u64>,
 }

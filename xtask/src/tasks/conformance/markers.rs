@@ -66,7 +66,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<String>> {
 fn scan(file: &str, text: &str) -> anyhow::Result<Vec<Test>> {
     let mut tests = Vec::new();
     let mut pending: Vec<String> = Vec::new();
-    for (line, number) in text.lines().zip(1..) {
+    for (line, line_number) in text.lines().zip(1..) {
         if let Some(marked) = mark(line) {
             pending.extend(marked.split_whitespace().map(str::to_owned));
         } else if let Some(name) = test(line) {
@@ -78,7 +78,7 @@ fn scan(file: &str, text: &str) -> anyhow::Result<Vec<Test>> {
                 });
             }
         } else if line.trim() == "}" && !pending.is_empty() {
-            bail!("{file}:{number}: clauses are named, and no test follows");
+            bail!("{file}:{line_number}: clauses are named, and no test follows");
         }
     }
     ensure!(

@@ -1,4 +1,4 @@
-//! Which crate may know which: what `cargo tree` shows has to be what stands here.
+//! Which crate may know which: what `cargo tree` shows has to be what is here.
 
 use anyhow::ensure;
 
@@ -71,7 +71,7 @@ pub fn check() -> anyhow::Result<()> {
         for used in ours(&tree).filter(|name| *name != one.of) {
             ensure!(
                 one.may_use.contains(&used),
-                "{} uses {used}, which it must not know: docs/architecture.md tells the directions",
+                "{} uses {used}, which it must not know: docs/architecture.md has the directions",
                 one.of
             );
         }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn crates_of_this_project_are_told_from_others() {
+    fn crates_of_this_project_are_distinguished_from_others() {
         let tree = "tracer-log v0.1.0 (/x)\nlibc v0.2.1\ntracer-engine v0.1.0 (/x)\n";
         assert_eq!(
             ours(tree).collect::<Vec<_>>(),

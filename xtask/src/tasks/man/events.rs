@@ -12,19 +12,19 @@ The type of each is a constant of
 .IR <trace.h> ,
 and has a name, which
 .BR posix_trace_eventid_get_name (3)
-tells.
+returns.
 "#;
 
 const STREAM: &str = ".SS Of the standard
 ";
 
 const KERNEL: &str = ".SS Of the kernel
-These tell what the kernel does with the traced processes.
+These record what the kernel does with the traced processes.
 The data of each is the structure named like the type; its members begin with
 .IR linux_ .
-Process and thread numbers are those of the pid namespace of the
+Process and thread identifiers are those of the pid namespace of the
 .B tracer-user
-that traces; 0 stands for a process that has no number there, and for none.
+that traces; 0 is a process that has no identifier there, or none.
 ";
 
 const NOTES: &str = r".SH NOTES
@@ -40,16 +40,16 @@ after the scheduler has chosen the next thread and before the registers are chan
 So what the scheduler does on behalf of a switch counts for the thread that leaves,
 and the change of registers and memory for the one that comes.
 Interrupts that come while a thread has the CPU are part of its time, and so is the time in which the host gave the CPU to another guest.
-The first number of
+The first field of
 .I /proc/PID/task/TID/schedstat
-leaves out the host's part, where the kernel is told of it
+leaves out the host's part, where the kernel knows of it
 .RB ( CONFIG_PARAVIRT_TIME_ACCOUNTING ),
 and interrupts
 .RB ( CONFIG_IRQ_TIME_ACCOUNTING );
 it is less by these.
 Its clock is read before the scheduler chooses:
 a run is longer there, by 10 to 1,400 nanoseconds on the machines that were measured.
-.SS What the kernel does not tell
+.SS What the kernel does not say
 A kernel may run no program while certain threads have the CPU, and does not count that.
 Where a later event shows it, it is counted as
 .BR kernel_not_told :
@@ -58,12 +58,12 @@ a thread leaves a CPU that it never got
 is 0, and it was seen to run before); a request to a disk begins where another was that never ended (Linux 6.5 and later; before,
 where it is a request of which the start was seen).
 A program's own stream has this word of a switch alone.
-A request without an end is one that has not ended, or the end of which was not told and that was not reused before the trace ended.
+A request without an end is one that has not ended, or the end of which was not recorded and that was not reused before the trace ended.
 .SS Calls without a beginning
 A system call that a filter
 .RB ( seccomp (2))
-refuses, or answers in the kernel's place, ends without having begun: the filter is asked first, and the kernel tells of the beginning only
-of calls that pass.
+refuses, or answers instead of the kernel, ends without having begun: the filter is asked first, and the kernel shows the beginning of
+calls that pass alone.
 There is a
 .B LINUX_TRACE_SYSCALL_EXIT
 with what the program gets, and no
@@ -111,7 +111,7 @@ fn field(field: &Field) -> String {
         FieldKind::TaskState => "state bits of the kernel",
         FieldKind::Flag => "0 or 1",
         FieldKind::Signal => "a signal, or 0",
-        FieldKind::U64 => "a large number without sign",
+        FieldKind::U64 => "a 64-bit integer without sign",
         FieldKind::SignalResult => "what became of the signal",
         FieldKind::Address => "an address, or 0",
         FieldKind::Syscall => "the number of a system call",

@@ -65,21 +65,21 @@ pub fn of_programs() -> anyhow::Result<()> {
     )
 }
 
-/// The pages, and for each further name that a page is about one that says where it is.
+/// The pages, and for each further name that a page describes one that says where it is.
 pub fn pieces() -> anyhow::Result<Vec<Piece>> {
     let mut pieces = Vec::new();
     for page in pages()? {
         let from = format!("{PAGES}/{page}");
         let text = fs::read_to_string(workspace::root().join(&from)).context(from.clone())?;
         let (name, section) = name_and_section(&page)?;
-        let place = |name: &str| format!("share/man/man{section}/{name}.{section}");
+        let path = |name: &str| format!("share/man/man{section}/{name}.{section}");
         for other in names(&text).with_context(|| from.clone())? {
             if other != name {
                 let refers = format!(".so man{section}/{page}\n");
-                pieces.push(Piece::new(place(&other), Content::Text(refers)));
+                pieces.push(Piece::new(path(&other), Content::Text(refers)));
             }
         }
-        pieces.push(Piece::new(place(name), Content::Copy { from, mode: 0o644 }));
+        pieces.push(Piece::new(path(name), Content::Copy { from, mode: 0o644 }));
     }
     for page in files(&workspace::target(OF_PROGRAMS))? {
         let from = format!("target/{OF_PROGRAMS}/{page}");
@@ -111,7 +111,7 @@ fn name_and_section(page: &str) -> anyhow::Result<(&str, &str)> {
     }
 }
 
-/// The names that a page is about: what stands after `.SH NAME`, up to the dash.
+/// The names that a page describes: what follows `.SH NAME`, up to the dash.
 fn names(page: &str) -> anyhow::Result<Vec<String>> {
     let mut lines = page.lines().skip_while(|line| *line != ".SH NAME").skip(1);
     let (names, _) = lines

@@ -15,15 +15,15 @@ pub const SELECTION: [&str; 2] = ["--workspace", "--exclude=tracer-ebpf"];
 
 /// Where tests run, and which do not run there.
 #[derive(Default)]
-pub struct Place {
+pub struct Setting {
     /// What precedes the command, such as what puts it into a namespace.
     pub words: Vec<OsString>,
     /// Names of tests.
     pub left_out: &'static [&'static str],
 }
 
-impl Place {
-    /// What the test executable is told of it.
+impl Setting {
+    /// What the test executable gets of it.
     fn skips(&self) -> impl Iterator<Item = &'static str> {
         let names = self.left_out.iter();
         names.flat_map(|name| ["--skip", name])
@@ -91,20 +91,24 @@ impl TestBinary {
 
     /// The tests in it that need rights, by name.
     pub fn privileged(&self) -> anyhow::Result<Vec<String>> {
-        self.list_privileged(None, &Place::default())
+        self.list_privileged(None, &Setting::default())
     }
 
     /// How many tests in it need rights, and run there.
-    pub fn count_privileged(&self, filter: Option<&str>, place: &Place) -> anyhow::Result<u64> {
-        Ok(u64::try_from(self.list_privileged(filter, place)?.len())?)
+    pub fn count_privileged(&self, filter: Option<&str>, setting: &Setting) -> anyhow::Result<u64> {
+        Ok(u64::try_from(self.list_privileged(filter, setting)?.len())?)
     }
 
-    fn list_privileged(&self, filter: Option<&str>, place: &Place) -> anyhow::Result<Vec<String>> {
+    fn list_privileged(
+        &self,
+        filter: Option<&str>,
+        setting: &Setting,
+    ) -> anyhow::Result<Vec<String>> {
         let listed = process::output(
             Command::new(&self.executable)
                 .current_dir(&self.folder)
                 .args(["--ignored", "--list", "--format=terse"])
-                .args(place.skips())
+                .args(setting.skips())
                 .args(filter),
         )?;
         let names = listed
@@ -119,16 +123,16 @@ impl TestBinary {
         &self,
         filter: Option<&str>,
         variables: &[(&str, OsString)],
-        place: &Place,
+        setting: &Setting,
     ) -> anyhow::Result<Outcome> {
-        let in_namespace = if place.words.is_empty() {
+        let in_namespace = if setting.words.is_empty() {
             ""
         } else {
             ", in a pid namespace"
         };
         let executable = self.executable.display();
         println!("\n     Running {executable} as root{in_namespace}");
-        let outcome = totals::of(self.as_root(variables, place)?.args(filter))?;
+        let outcome = totals::of(self.as_root(variables, setting)?.args(filter))?;
         ensure!(
             outcome.is_success || outcome.totals.failed > 0,
             "{executable} ended without saying how its tests went",
@@ -141,14 +145,18 @@ impl TestBinary {
         &self,
         name: &str,
         variables: &[(&str, OsString)],
-        place: &Place,
+        setting: &Setting,
     ) -> anyhow::Result<bool> {
         println!("\n     Running {name} again");
-        let outcome = totals::of(self.as_root(variables, place)?.args(["--exact", name]))?;
+        let outcome = totals::of(self.as_root(variables, setting)?.args(["--exact", name]))?;
         Ok(outcome.is_success && outcome.totals.passed == 1)
     }
 
-    fn as_root(&self, variables: &[(&str, OsString)], place: &Place) -> anyhow::Result<Command> {
+    fn as_root(
+        &self,
+        variables: &[(&str, OsString)],
+        setting: &Setting,
+    ) -> anyhow::Result<Command> {
         // `env` and not the environment of the command: sudo would drop it.
         let mut command = privilege::as_root("env", "run the tests that load eBPF")?;
         for (name, value) in variables {
@@ -158,10 +166,10 @@ impl TestBinary {
             command.arg(assignment);
         }
         command
-            .args(&place.words)
+            .args(&setting.words)
             .arg(&self.executable)
             .args(["--ignored", "--test-threads=1"])
-            .args(place.skips())
+            .args(setting.skips())
             .current_dir(&self.folder);
         Ok(command)
     }

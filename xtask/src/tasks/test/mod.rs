@@ -10,7 +10,7 @@ use anyhow::{bail, ensure};
 
 use crate::tasks::{dist, setup};
 use crate::{packages, privilege, python, workspace};
-use binaries::{Place, TestBinary};
+use binaries::{Setting, TestBinary};
 use totals::Totals;
 
 /// What to run.
@@ -53,7 +53,7 @@ fn is_ci() -> bool {
     env::var_os("CI").is_some_and(|value| value == "true")
 }
 
-/// What every test is told: where the programs and libraries under test are, and the Python that
+/// What every test gets: where the programs and libraries under test are, and the Python that
 /// has the packages to compare with.
 fn environment() -> Vec<(&'static str, std::ffi::OsString)> {
     let mut variables = vec![
@@ -87,9 +87,9 @@ fn unprivileged(args: &Args) -> anyhow::Result<Totals> {
 
 fn privileged(args: &Args) -> anyhow::Result<Totals> {
     let filter = args.filter.as_deref();
-    let here = Place::default();
-    let in_namespace = namespace::place();
-    let mut runs: Vec<(&TestBinary, &Place)> = Vec::new();
+    let here = Setting::default();
+    let in_namespace = namespace::setting();
+    let mut runs: Vec<(&TestBinary, &Setting)> = Vec::new();
     let mut expected = 0;
     let binaries = binaries::build()?;
     for binary in &binaries {
@@ -98,11 +98,11 @@ fn privileged(args: &Args) -> anyhow::Result<Totals> {
             continue;
         }
         let is_chosen = namespace::FILES.contains(&binary.name());
-        for place in [Some(&here), is_chosen.then_some(&in_namespace)] {
-            let Some(place) = place else { continue };
-            let count = binary.count_privileged(filter, place)?;
+        for setting in [Some(&here), is_chosen.then_some(&in_namespace)] {
+            let Some(setting) = setting else { continue };
+            let count = binary.count_privileged(filter, setting)?;
             if count > 0 {
-                runs.push((binary, place));
+                runs.push((binary, setting));
             }
             expected += count;
         }
@@ -123,15 +123,15 @@ fn privileged(args: &Args) -> anyhow::Result<Totals> {
     let mut totals = Totals::default();
     let mut failed = Vec::new();
     // Whatever goes wrong in a namespace goes wrong outside first.
-    runs.sort_by_key(|(_, place)| place.words.len());
-    for (binary, place) in &runs {
-        let outcome = binary.run_privileged(filter, &environment(), place)?;
+    runs.sort_by_key(|(_, setting)| setting.words.len());
+    for (binary, setting) in &runs {
+        let outcome = binary.run_privileged(filter, &environment(), setting)?;
         totals.add(outcome.totals);
         failed.extend(
             outcome
                 .failed
                 .into_iter()
-                .map(|name| (*binary, *place, name)),
+                .map(|name| (*binary, *setting, name)),
         );
     }
     ensure!(
@@ -149,15 +149,18 @@ const MOST_UNSTEADY: usize = 2;
 /// How often a test that failed has to pass after that to be unsteady, and not wrong.
 const PASSES_AFTER: usize = 3;
 
-/// These tests trace a whole live machine beside others' counts of it, and now and then one of a thousand meets what the machine does and
-/// nobody has thought of. Such a test is told by name, to be looked into; and it has to pass several times after.
-fn try_again(totals: &mut Totals, failed: &[(&TestBinary, &Place, String)]) -> anyhow::Result<()> {
+/// These tests trace a whole live machine beside others' counts of it, and now and then one of a thousand sees what the machine does and
+/// nobody has thought of. Such a test is reported by name, to be looked into; and it has to pass several times after.
+fn try_again(
+    totals: &mut Totals,
+    failed: &[(&TestBinary, &Setting, String)],
+) -> anyhow::Result<()> {
     if failed.len() > MOST_UNSTEADY {
         return Ok(());
     }
-    for (binary, place, name) in failed {
+    for (binary, setting, name) in failed {
         let mut passes = 0;
-        while passes < PASSES_AFTER && binary.passes(name, &environment(), place)? {
+        while passes < PASSES_AFTER && binary.passes(name, &environment(), setting)? {
             passes += 1;
         }
         if passes == PASSES_AFTER {
@@ -171,12 +174,12 @@ fn try_again(totals: &mut Totals, failed: &[(&TestBinary, &Place, String)]) -> a
 }
 
 /// Tests that load eBPF must not go missing, nor those that are to run in a namespace as well.
-fn check_that_none_is_missing(runs: &[(&TestBinary, &Place)]) -> anyhow::Result<()> {
+fn check_that_none_is_missing(runs: &[(&TestBinary, &Setting)]) -> anyhow::Result<()> {
     ensure!(!runs.is_empty(), "no test that loads eBPF was found");
     for name in namespace::FILES {
         let mut there = runs.iter().filter(|(binary, _)| binary.name() == name);
         ensure!(
-            there.any(|(_, place)| !place.words.is_empty()),
+            there.any(|(_, setting)| !setting.words.is_empty()),
             "no test of {name} that loads eBPF was found"
         );
     }

@@ -1,8 +1,8 @@
-//! A pid namespace, as every container has one: what the kernel tells of processes has to be right there too.
+//! A pid namespace, as every container has one: what the kernel says of processes has to be right there too.
 
 use std::ffi::OsString;
 
-use super::binaries::Place;
+use super::binaries::Setting;
 
 /// The files of tests that run in one as well: each family of the kernel's events, and what chooses processes.
 pub const FILES: [&str; 13] = [
@@ -31,17 +31,17 @@ pub const LEFT_OUT: [&str; 6] = [
     "the_kernels_own_tracer_says_the_same_of_each_wakeup",
 ];
 
-/// A pid namespace for a command. It fails when the namespace cannot be had.
+/// A pid namespace for a command. It fails where there can be no namespace.
 ///
 /// In a chroot the root may be a folder of a mount that has no name there: then it is `/proc` that is made private, so that
 /// nobody outside sees what is mounted on it. The shell stays, as the namespace's first process: it takes the children whose
 /// parents have ended.
-pub fn place() -> Place {
+pub fn setting() -> Setting {
     let unshare = ["unshare", "--pid", "--fork", "--kill-child"];
     let mounts = ["--mount", "--propagation", "unchanged", "--"];
     let shell = ["sh", "-ec", ENTER, "sh"];
     let words = unshare.into_iter().chain(mounts).chain(shell);
-    Place {
+    Setting {
         words: words.map(OsString::from).collect(),
         left_out: &LEFT_OUT,
     }

@@ -37,17 +37,17 @@ impl Totals {
     /// The results in a line that closes a test executable's output, or `None` for another line.
     pub fn of_line(line: &str) -> Option<Self> {
         let (_, results) = line.strip_prefix("test result: ")?.split_once(". ")?;
-        let number_of = |word: &str| {
+        let count_of = |word: &str| {
             let part = results
                 .split(';')
                 .find_map(|part| part.trim().strip_suffix(word));
-            part.and_then(|number| number.trim().parse().ok())
+            part.and_then(|count| count.trim().parse().ok())
         };
         Some(Self {
-            passed: number_of("passed")?,
+            passed: count_of("passed")?,
             unsteady: 0,
-            failed: number_of("failed")?,
-            ignored: number_of("ignored")?,
+            failed: count_of("failed")?,
+            ignored: count_of("ignored")?,
         })
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use cpio::newc::{self, ModeFileType};
 
-/// What stands at a path.
+/// What is at a path.
 enum Entry {
     Folder,
     File { content: Vec<u8>, mode: u32 },
@@ -65,7 +65,7 @@ impl Archive {
     /// The archive in the format `newc`.
     pub fn into_bytes(self) -> anyhow::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        for (number, (path, entry)) in (1..).zip(&self.entries) {
+        for (inode, (path, entry)) in (1..).zip(&self.entries) {
             let name = path.to_str().context("a path that is not UTF-8")?;
             let (kind, mode, content) = match entry {
                 Entry::Folder => (ModeFileType::Directory, 0o755, &[][..]),
@@ -74,7 +74,7 @@ impl Archive {
             let size =
                 u32::try_from(content.len()).with_context(|| format!("{name} is too large"))?;
             // A number of its own for each, or the kernel takes them for one file.
-            let builder = newc::Builder::new(name).ino(number).mode(mode);
+            let builder = newc::Builder::new(name).ino(inode).mode(mode);
             let mut writer = builder.set_mode_file_type(kind).write(&mut bytes, size);
             writer.write_all(content)?;
             writer.finish()?;

@@ -22,9 +22,9 @@ pub struct Ended {
 /// Read from its console so far.
 #[derive(Debug, Default)]
 pub struct Console {
-    /// Tests that it has told the result of.
+    /// Tests that it has reported the result of.
     pub ended: u64,
-    /// The test that it has begun and not told the result of.
+    /// The test that it has begun and not reported the result of.
     pub running: Option<Case>,
     /// What the kernel calls itself.
     pub kernel: Option<String>,
@@ -37,8 +37,8 @@ pub struct Console {
     last: VecDeque<String>,
 }
 
-/// Bits of the taint that tell of a fault: a machine check, a bad page, an oops, a warning, a soft
-/// lockup. The others tell which modules were loaded.
+/// Bits of the taint that show a fault: a machine check, a bad page, an oops, a warning, a soft
+/// lockup. The others show which modules were loaded.
 const TAINT_FAULTS: u64 = 1 << 4 | 1 << 5 | 1 << 7 | 1 << 9 | 1 << 14;
 
 impl Console {
@@ -76,7 +76,7 @@ impl Console {
             return Some(format!("it did not come to its end:\n{}", last.join("\n")));
         }
         let fault = self.taint & TAINT_FAULTS;
-        (fault != 0).then(|| format!("the kernel tells of a fault of its own (taint {fault})"))
+        (fault != 0).then(|| format!("the kernel reports a fault of its own (taint {fault})"))
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn every_result_is_told_as_it_comes() {
+    fn every_result_is_reported_as_it_comes() {
         let mut console = console(&["vmtest: kernel 6.1.0", "vmtest: test tests.x a::b"]);
         let case = Case::parse("tests.x a::b").unwrap();
         assert_eq!(console.kernel.as_deref(), Some("6.1.0"));
@@ -125,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn a_hung_machine_is_told_by_its_last_lines() {
-        let lines: Vec<_> = (0..50).map(|number| format!("line {number}")).collect();
+    fn a_hung_machine_is_known_by_its_last_lines() {
+        let lines: Vec<_> = (0..50).map(|index| format!("line {index}")).collect();
         let lines: Vec<_> = lines.iter().map(String::as_str).collect();
         let fault = console(&lines).fault().unwrap();
 

@@ -23,7 +23,7 @@ const TESTS: &str = include_str!("tests.sh");
 const FOLDERS: &[&str] = &["/proc", "/dev", "/host", "/changes", "/machine", "/busybox"];
 
 /// How long one test may take, where processors are in software.
-const PATIENCE: Duration = Duration::from_secs(420);
+const TIMEOUT: Duration = Duration::from_secs(420);
 
 /// How much slower than a real machine such a guest is: its tests wait for so many times longer.
 const SLOWNESS: u32 = 4;
@@ -43,9 +43,9 @@ pub fn build(image: &Image, cases: &[Case]) -> anyhow::Result<Vec<u8>> {
         Path::new(packages::BUSYBOX),
         Path::new("/busybox/busybox"),
     )?;
-    for (number, module) in image.modules.iter().enumerate() {
+    for (index, module) in image.modules.iter().enumerate() {
         let name = module.file_name().context("no name")?.to_string_lossy();
-        let to = format!("/modules/{number:02}-{name}");
+        let to = format!("/modules/{index:02}-{name}");
         copy(&mut archive, module, Path::new(&to))?;
     }
     archive.into_bytes()
@@ -60,15 +60,15 @@ fn copy(archive: &mut Archive, from: &Path, to: &Path) -> anyhow::Result<()> {
     archive.file(to, mode, content)
 }
 
-/// What the tests are told. Paths are those of this machine.
+/// What the tests get. Paths are those of this machine.
 fn environment() -> String {
     format!(
         "export TRACER_DIST='{}' TRACER_PROGRAMS='{}' TRACER_REQUIRE_PRIVILEGED=1\n\
-         export TRACER_TEST_SLOWNESS={SLOWNESS}\nTESTS='{}'\nPATIENCE={}\n",
+         export TRACER_TEST_SLOWNESS={SLOWNESS}\nTESTS='{}'\nTIMEOUT={}\n",
         workspace::target("dist").display(),
         programs().display(),
         tests().display(),
-        PATIENCE.as_secs()
+        TIMEOUT.as_secs()
     )
 }
 

@@ -99,7 +99,7 @@ impl Kernel {
     fn newest<'a>(self, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
         names
             .filter(|name| self.is_in(name))
-            .max_by_key(|name| numbers(name))
+            .max_by_key(|name| version_of(name))
     }
 
     /// Whether the package is of this series and flavour. Others have other words in their names
@@ -120,8 +120,8 @@ impl Kernel {
     }
 }
 
-/// The numbers in a name, which order versions of one series.
-fn numbers(name: &str) -> Vec<u64> {
+/// The number of each part in a name, which order versions of one series.
+fn version_of(name: &str) -> Vec<u64> {
     name.split(|c: char| !c.is_ascii_digit())
         .filter_map(|digits| digits.parse().ok())
         .collect()

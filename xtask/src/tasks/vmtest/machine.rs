@@ -23,7 +23,7 @@ pub enum Processors {
 }
 
 impl Processors {
-    /// What this machine can do. `/dev/kvm` alone does not tell: where this is a virtual machine
+    /// What this machine can do. `/dev/kvm` alone does not say: where this is a virtual machine
     /// itself it may be there and still not run a whole machine.
     pub fn of_this_machine() -> Self {
         let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -66,7 +66,7 @@ pub struct Machine<'a> {
 }
 
 /// Boots it, lets it run to its end or until `limit`, and returns what it said. All of that is added to
-/// `log`, and `each` is told how each test went as soon as it is known.
+/// `log`, and `each` gets how each test went as soon as it is known.
 pub fn run(
     machine: &Machine<'_>,
     log: &Path,

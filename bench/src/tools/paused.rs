@@ -11,7 +11,7 @@ use super::{Seen, Tool};
 use xtask::process;
 
 /// A shell that waits for a line and then becomes the command, in the same process.
-pub struct Gate {
+pub struct Paused {
     child: Child,
     shown: String,
     has_ended: bool,
@@ -26,7 +26,7 @@ pub enum Pinned {
     No,
 }
 
-impl Gate {
+impl Paused {
     /// Starts the shell. The command keeps its arguments and environment, nothing else.
     pub fn start(command: &Command, pinned: Pinned) -> anyhow::Result<Self> {
         let mut shell = Command::new("sh");
@@ -71,7 +71,7 @@ impl Gate {
     }
 }
 
-impl Drop for Gate {
+impl Drop for Paused {
     fn drop(&mut self) {
         if !self.has_ended {
             let _ = self.child.kill();
@@ -94,10 +94,10 @@ pub fn run_traced(
     command: &Command,
     pinned: Pinned,
 ) -> anyhow::Result<Traced> {
-    let mut gate = Gate::start(command, pinned)?;
-    let attached = tool.map(|tool| tool.attach(&[gate.pid()])).transpose()?;
+    let mut paused = Paused::start(command, pinned)?;
+    let attached = tool.map(|tool| tool.attach(&[paused.pid()])).transpose()?;
     let start = Instant::now();
-    gate.go()?;
+    paused.go()?;
     let seconds = start.elapsed().as_secs_f64();
     let seen = attached.map(|attached| attached.finish()).transpose()?;
     if let Some(seen) = seen {
@@ -107,7 +107,7 @@ pub fn run_traced(
 }
 
 impl Traced {
-    /// A run of this, whose number is `value`.
+    /// A run of this, whose value is `value`.
     pub fn run(&self, value: f64) -> Run {
         let run = Run::new(value);
         match self.seen {
