@@ -53,14 +53,14 @@ function startWorker(home) {
 // What is spoken with the engine: `protos/perfetto/trace_processor/trace_processor.proto`.
 const METHOD = { append: 1, finalize: 2, query: 3 };
 
-function varint(number) {
+function varint(value) {
   const bytes = [];
-  for (; number > 127; number = Math.floor(number / 128)) bytes.push((number % 128) | 128);
-  return Buffer.from([...bytes, number]);
+  for (; value > 127; value = Math.floor(value / 128)) bytes.push((value % 128) | 128);
+  return Buffer.from([...bytes, value]);
 }
 
-function numberField(tag, number) {
-  return Buffer.concat([varint(tag * 8), varint(number)]);
+function integerField(tag, value) {
+  return Buffer.concat([varint(tag * 8), varint(value)]);
 }
 
 function bytesField(tag, bytes) {
@@ -84,11 +84,11 @@ function* fieldsOf(bytes) {
 }
 
 function readVarint(cursor) {
-  let number = 0n;
+  let value = 0n;
   for (let shift = 0n; ; shift += 7n) {
     const byte = cursor.bytes[cursor.at++];
-    number |= BigInt(byte & 127) << shift;
-    if (byte < 128) return number;
+    value |= BigInt(byte & 127) << shift;
+    if (byte < 128) return value;
   }
 }
 
@@ -109,7 +109,7 @@ class Engine {
 
   /** Sends a request, and returns the fields of its replies. */
   ask(method, ...parts) {
-    const request = Buffer.concat([numberField(1, this.sequence++), numberField(2, method), ...parts]);
+    const request = Buffer.concat([integerField(1, this.sequence++), integerField(2, method), ...parts]);
     this.replies = [];
     this.port.onmessage({ data: new Uint8Array(bytesField(1, request)) });
     const fields = [];
@@ -160,7 +160,7 @@ class Engine {
 function cellsOf(batch) {
   const parts = new Map(fieldsOf(batch));
   const bytesOf = (tag) => parts.get(tag) ?? Buffer.alloc(0);
-  const numbers = varintsOf(bytesOf(2));
+  const values = varintsOf(bytesOf(2));
   const floats = bytesOf(3);
   const texts = String(bytesOf(5)).split("\0");
   let [float, text] = [0, 0];
@@ -169,7 +169,7 @@ function cellsOf(batch) {
       case 1:
         return null;
       case 2:
-        return Number(BigInt.asIntN(64, numbers.next().value));
+        return Number(BigInt.asIntN(64, values.next().value));
       case 3:
         return floats.readDoubleLE(8 * float++);
       case 4:

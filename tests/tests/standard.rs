@@ -254,10 +254,12 @@ cases! {
         three_threads_leave_no_gap_without_a_mark_in_a_log
         sixteen_threads_leave_no_gap_without_a_mark_in_a_log
     }
-    weather {
+    handlers {
         a_thread_that_ends_in_a_handler_amid_an_emission_ends_and_tracing_goes_on
         a_thread_that_jumps_out_of_emissions_goes_on_recording
         a_thread_that_jumps_out_of_emissions_leaves_the_stream_as_it_was
+    }
+    load {
         a_program_that_closes_all_descriptors_traces_itself
         a_file_limit_below_the_area_s_size_is_no_signal
         a_program_that_may_have_five_descriptors_traces_itself

@@ -125,6 +125,14 @@ static inline trace_attr_t attributes(size_t size, int policy)
     return attr;
 }
 
+/* A running stream of this process, of this size. */
+static inline trace_id_t running_with(size_t bytes, int policy)
+{
+    trace_attr_t attr = attributes(bytes, policy);
+
+    return running_of(0, &attr);
+}
+
 /* The status; overrun is reset by this. */
 static inline struct posix_trace_status_info status_of(trace_id_t trid)
 {

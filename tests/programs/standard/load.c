@@ -1,178 +1,13 @@
-/* Rough weather: handlers that never return, limits, more threads than processors, many streams. */
+/* Under load: limits, more threads than processors, many streams. */
 #define _GNU_SOURCE
 #include "streams.h"
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 
 static trace_event_id_t type;
-
-static trace_id_t stream_with(size_t bytes, int policy)
-{
-    trace_attr_t attr = attributes(bytes, policy);
-
-    return running_of(0, &attr);
-}
-
-/* A timer of the thread's processor time, so that its signal comes amid what the thread does. */
-static void interrupt_after(long microseconds)
-{
-    struct itimerval timer = { { 0, 0 }, { 0, microseconds } };
-
-    CHECK(setitimer(ITIMER_PROF, &timer, NULL) == 0);
-}
-
-static void handle(int signal, void (*handler)(int))
-{
-    struct sigaction action;
-
-    memset(&action, 0, sizeof action);
-    action.sa_handler = handler;
-    action.sa_flags = SA_NODEFER;
-    CHECK(sigaction(signal, &action, NULL) == 0);
-}
-
-static volatile long emitted;
-
-static void emit_for_ever(void)
-{
-    for (;;) {
-        posix_trace_event(type, "0123456789abcdef0123456789abcdef", 32);
-        emitted++;
-    }
-}
-
-static void end_thread(int signal)
-{
-    (void)signal;
-    pthread_exit(NULL);
-}
-
-static void *emit_until_ended(void *nothing)
-{
-    sigset_t set;
-
-    (void)nothing;
-    sigemptyset(&set);
-    sigaddset(&set, SIGPROF);
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-    emit_for_ever();
-    return NULL;
-}
-
-CASE(a_thread_that_ends_in_a_handler_amid_an_emission_ends_and_tracing_goes_on)
-{
-    enum { ROUNDS = 400 };
-    trace_id_t trid;
-    sigset_t set;
-    int round;
-
-    type = type_of("ended");
-    trid = stream_with(1 << 20, POSIX_TRACE_LOOP);
-    handle(SIGPROF, end_thread);
-    sigemptyset(&set);
-    sigaddset(&set, SIGPROF);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
-    for (round = 0; round < ROUNDS; round++) {
-        pthread_t thread;
-
-        CHECK(pthread_create(&thread, NULL, emit_until_ended, NULL) == 0);
-        interrupt_after(100 + round % 7 * 37);
-        CHECK(pthread_join(thread, NULL) == 0);
-    }
-    OK(posix_trace_clear(trid));
-    posix_trace_event(type, NULL, 0);
-    CHECK_EQUAL(count_all(trid, type), 1);
-    OK(posix_trace_shutdown(trid));
-}
-
-static sigjmp_buf back;
-
-static void jump(int signal)
-{
-    (void)signal;
-    siglongjmp(back, 1);
-}
-
-/* Emits, and is thrown out of it by a handler, so many times. */
-static void be_thrown_out(int rounds)
-{
-    static volatile int round;
-
-    handle(SIGPROF, jump);
-    for (round = 0; round < rounds; round++) {
-        if (sigsetjmp(back, 1) == 0) {
-            interrupt_after(100 + round % 7 * 37);
-            emit_for_ever();
-        }
-    }
-}
-
-CASE(a_thread_that_jumps_out_of_emissions_goes_on_recording)
-{
-    trace_id_t trid;
-
-    type = type_of("jumped");
-    trid = stream_with(1 << 20, POSIX_TRACE_LOOP);
-    be_thrown_out(1000);
-    OK(posix_trace_clear(trid));
-    posix_trace_event(type, NULL, 0);
-    CHECK_EQUAL(count_all(trid, type), 1);
-    OK(posix_trace_shutdown(trid));
-    /* In another stream as well. */
-    trid = running();
-    posix_trace_event(type, NULL, 0);
-    CHECK_EQUAL(count_all(trid, type), 1);
-}
-
-static volatile int may_jump;
-
-static void jump_if_emitting(int signal)
-{
-    if (may_jump) {
-        may_jump = 0;
-        jump(signal);
-    }
-}
-
-/* It may be amid a chunk of the stream's. */
-CASE(a_thread_that_jumps_out_of_emissions_leaves_the_stream_as_it_was)
-{
-    enum { JUMPS = 20000, READ_EVERY = 1000, AFTER = 100 };
-    const struct itimerval often = { { 0, 100 }, { 0, 100 } }, never = { { 0, 0 }, { 0, 0 } };
-    static trace_id_t trid;
-    static volatile int i;
-
-    type = type_of("jumped");
-    trid = stream_with(64 << 10, POSIX_TRACE_LOOP);
-    handle(SIGALRM, jump_if_emitting);
-    CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
-    for (i = 0; i < JUMPS; i++) {
-        if (i % READ_EVERY == 0)
-            count_all(trid, type);
-        if (sigsetjmp(back, 1) == 0) {
-            may_jump = 1;
-            emit_for_ever();
-        }
-    }
-    CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
-    /* Where it has jumped to is seen when it emits next; what it has left then, is looked for every tenth of a second. */
-    posix_trace_event(type, "next", 4);
-    for (i = 0; i < 5; i++, sleep_ms(100))
-        count_all(trid, type);
-    status_of(trid);
-    for (i = 0; i < AFTER; i++)
-        posix_trace_event(type, "after", 5);
-    CHECK_EQUAL(count_all(trid, type), AFTER);
-    CHECK_EQUAL(status_of(trid).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
-    OK(posix_trace_shutdown(trid));
-}
 
 /* Closes whatever is open, as daemons do, and traces itself. */
 CASE(a_program_that_closes_all_descriptors_traces_itself)
@@ -200,7 +35,7 @@ static void run_again(const char *case_name, int resource, rlim_t most)
 
         setenv("WEATHER_LIMITED", "1", 1);
         CHECK(setrlimit(resource, &limit) == 0);
-        execl("/proc/self/exe", "weather", case_name, (char *)NULL);
+        execl("/proc/self/exe", "load", case_name, (char *)NULL);
         _exit(127);
     }
     expect_end(child);
@@ -214,7 +49,7 @@ static void emit_under_limit(void)
     long i, seen;
 
     type = type_of("limited");
-    trid = stream_with(4 << 20, POSIX_TRACE_UNTIL_FULL);
+    trid = running_with(4 << 20, POSIX_TRACE_UNTIL_FULL);
     for (i = 0; i < EVENTS; i++)
         posix_trace_event(type, &i, sizeof i);
     seen = count_all(trid, type);
@@ -277,7 +112,7 @@ CASE(ten_thousand_short_threads_lose_nothing_in_a_stream_that_holds_all)
     int i, j;
 
     type = type_of("short");
-    trid = stream_with(4 << 20, POSIX_TRACE_UNTIL_FULL);
+    trid = running_with(4 << 20, POSIX_TRACE_UNTIL_FULL);
     for (i = 0; i < THREADS; i++) {
         start(&threads[0], NULL);
         CHECK(pthread_join(threads[0], NULL) == 0);
@@ -286,7 +121,7 @@ CASE(ten_thousand_short_threads_lose_nothing_in_a_stream_that_holds_all)
     CHECK_EQUAL(count_all(trid, type), THREADS);
     OK(posix_trace_shutdown(trid));
 
-    trid = stream_with(4 << 20, POSIX_TRACE_UNTIL_FULL);
+    trid = running_with(4 << 20, POSIX_TRACE_UNTIL_FULL);
     CHECK(pthread_barrier_init(&all_are_there, NULL, AT_ONCE) == 0);
     for (i = 0; i < THREADS; i += AT_ONCE) {
         for (j = 0; j < AT_ONCE; j++)
@@ -330,7 +165,7 @@ CASE(threads_that_emit_to_their_very_end_leave_nothing_behind)
 
     type = type_of("last words");
     CHECK(pthread_key_create(&last_key, emit_at_the_end) == 0);
-    trid = stream_with(4 << 20, POSIX_TRACE_UNTIL_FULL);
+    trid = running_with(4 << 20, POSIX_TRACE_UNTIL_FULL);
     own = own_bytes();
     shared = shared_bytes();
     for (i = 0; i < THREADS; i++) {
@@ -353,7 +188,7 @@ CASE(a_thousand_streams_of_all_sizes_in_turn_the_last_records_as_the_first)
 
     type = type_of("in turn");
     for (i = 0; i < 1000; i++) {
-        trace_id_t trid = stream_with(sizes[i % 5] + i * 64, POSIX_TRACE_UNTIL_FULL);
+        trace_id_t trid = running_with(sizes[i % 5] + i * 64, POSIX_TRACE_UNTIL_FULL);
 
         for (j = 0; j < 100; j++)
             posix_trace_event(type, &j, sizeof j);
@@ -383,7 +218,7 @@ CASE(streams_each_larger_than_the_one_before_leave_memory_for_others)
     type = type_of("in turn");
     CHECK(pthread_barrier_init(&all_are_there, NULL, THREADS) == 0);
     for (size = 1 << 14; size <= 1 << 29; size *= 2) {
-        trace_id_t trid = stream_with(size, POSIX_TRACE_UNTIL_FULL);
+        trace_id_t trid = running_with(size, POSIX_TRACE_UNTIL_FULL);
 
         for (i = 0; i < THREADS; i++)
             CHECK(pthread_create(&threads[i], NULL, emit_a_hundred, NULL) == 0);
