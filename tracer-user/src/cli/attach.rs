@@ -7,7 +7,7 @@ use anyhow::Context;
 use super::trace_options::TraceArgs;
 use super::{exit, pid};
 use crate::kernel::NamePattern;
-use crate::terminal::output::Place;
+use crate::terminal::output::Sink;
 use crate::trace::{self, ControlGroup, Setup, Targets};
 
 /// Trace running processes, instrumented or not, until they end
@@ -45,7 +45,7 @@ impl TryFrom<AttachArgs> for AttachConfig {
     type Error = anyhow::Error;
 
     fn try_from(args: AttachArgs) -> anyhow::Result<Self> {
-        let setup = args.trace.setup(Place::Stdout)?;
+        let setup = args.trace.setup(Sink::Stdout)?;
         let targets = if args.all {
             Targets::Everything
         } else if let Some(name) = args.comm {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::exit;
 use crate::log_view::{Inventory, Output, Walk, Wanted, json, open, text};
 use crate::report::escape::harmless_json;
-use crate::terminal::output::Place;
+use crate::terminal::output::Sink;
 
 /// Tell what a trace log holds: attributes, counts by event type and thread, what is missing
 ///
@@ -50,7 +50,7 @@ pub fn run(config: &InfoConfig) -> anyhow::Result<ExitCode> {
     let walk = Walk::new(open(&config.file)?, Wanted::default());
     let bytes = fs::metadata(&config.file).map_or(0, |file| file.len());
     let inventory = Inventory::take(walk, bytes)?;
-    let mut output = Output::open(&Place::Stdout, &config.file)?;
+    let mut output = Output::open(&Sink::Stdout, &config.file)?;
     let told = if config.is_json {
         format!("{}\n", harmless_json(&format!("{:#}", json(&inventory))))
     } else {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::report::{Look, TimeColumn};
-use crate::terminal::output::{ColorChoice, Place};
+use crate::terminal::output::{ColorChoice, Sink};
 
 /// Where events are shown and how, as typed.
 #[derive(Debug, clap::Args)]
@@ -22,8 +22,8 @@ pub struct OutputArgs {
 impl OutputArgs {
     /// Where events go: to `otherwise` where nothing else was said.
     #[must_use]
-    pub fn place(&self, otherwise: Place) -> Place {
-        self.output.clone().map_or(otherwise, Place::of)
+    pub fn place(&self, otherwise: Sink) -> Sink {
+        self.output.clone().map_or(otherwise, Sink::of)
     }
 
     /// How text looks.

@@ -7,7 +7,7 @@ use super::exit;
 use super::log_filter::{FILTER_HEADING, LogFilterArgs};
 use super::output_options::OutputArgs;
 use crate::log_view::{Format, ReadSetup, read};
-use crate::terminal::output::Place;
+use crate::terminal::output::Sink;
 
 /// Show the events of a trace log, also of one that is still being written
 ///
@@ -67,7 +67,7 @@ impl TryFrom<ReadArgs> for ReadConfig {
                 format: args.format,
                 follow: args.follow,
                 look: args.output.look(),
-                output: args.output.place(Place::Stdout),
+                output: args.output.place(Sink::Stdout),
             },
         })
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::exit;
 use super::trace_options::TraceArgs;
-use crate::terminal::output::Place;
+use crate::terminal::output::Sink;
 use crate::trace::{self, Setup};
 
 /// Start a command and trace it, with its children, from its first instruction
@@ -46,7 +46,7 @@ impl TryFrom<RunArgs> for RunConfig {
     fn try_from(args: RunArgs) -> anyhow::Result<Self> {
         Ok(Self {
             command: args.command,
-            setup: args.trace.setup(Place::Stderr)?,
+            setup: args.trace.setup(Sink::Stderr)?,
         })
     }
 }

@@ -9,7 +9,7 @@ use super::quantity::{size, time};
 use crate::kernel::SyscallSet;
 use crate::probes::ProbeSpec;
 use crate::selection::Selection;
-use crate::terminal::output::Place;
+use crate::terminal::output::Sink;
 use crate::trace::{
     Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES,
 };
@@ -91,7 +91,7 @@ impl TraceArgs {
     /// # Errors
     ///
     /// An option makes no sense.
-    pub fn setup(self, otherwise: Place) -> anyhow::Result<Setup> {
+    pub fn setup(self, otherwise: Sink) -> anyhow::Result<Setup> {
         let args = self;
         ensure!(
             !(args.no_user && args.no_system),
@@ -228,7 +228,7 @@ mod tests {
 
     fn setup(typed: &str) -> anyhow::Result<Setup> {
         let words = std::iter::once("any").chain(typed.split_whitespace());
-        Line::try_parse_from(words)?.trace.setup(Place::Stdout)
+        Line::try_parse_from(words)?.trace.setup(Sink::Stdout)
     }
 
     fn refused(typed: &str) -> String {

@@ -9,7 +9,7 @@ use anyhow::{Context, bail, ensure};
 use super::unfinished::Unfinished;
 use crate::log_view::is_same_file;
 use crate::own_file;
-use crate::terminal::output::{Place, is_stdout};
+use crate::terminal::output::{Sink, is_stdout};
 
 /// Bytes that are written at once.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -127,7 +127,7 @@ impl Destination {
     /// It cannot be opened.
     pub fn writer(&self) -> anyhow::Result<Box<dyn Write + Send>> {
         let file = match &self.kind {
-            Kind::Stdout => return Ok(buffered(Place::Stdout.open()?)),
+            Kind::Stdout => return Ok(buffered(Sink::Stdout.open()?)),
             Kind::Special => own_file::create(&self.output),
             Kind::New(unfinished) => unfinished.writer(),
         };

@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 
 use crate::report::{Look, TextStyle};
 use crate::terminal::BlockingFile;
-use crate::terminal::output::{Place, has_lost_its_reader};
+use crate::terminal::output::{Sink, has_lost_its_reader};
 
 /// Bytes that are written at once.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -27,8 +27,8 @@ impl Output {
     /// # Errors
     ///
     /// The file cannot be made, or is the log at `input`, which it would replace.
-    pub fn open(place: &Place, input: &Path) -> anyhow::Result<Self> {
-        if let Place::File(path) = place {
+    pub fn open(place: &Sink, input: &Path) -> anyhow::Result<Self> {
+        if let Sink::File(path) = place {
             ensure!(
                 !is_same_file(path, input),
                 "{} is the log itself, and would be lost; give --output another name",
@@ -102,7 +102,7 @@ mod tests {
         std::os::unix::fs::symlink(&log, &link).unwrap();
 
         for output in [&log, &link] {
-            assert!(Output::open(&Place::File(output.clone()), &log).is_err());
+            assert!(Output::open(&Sink::File(output.clone()), &log).is_err());
         }
         assert_eq!(fs::read(&log).unwrap(), b"precious");
     }
@@ -111,7 +111,7 @@ mod tests {
     fn what_is_pending_is_written_at_the_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
-        let mut output = Output::open(&Place::File(path.clone()), Path::new("/nowhere")).unwrap();
+        let mut output = Output::open(&Sink::File(path.clone()), Path::new("/nowhere")).unwrap();
         output.lines().extend_from_slice(b"line\n");
         output.drain().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"");

@@ -11,7 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{Log, Output, Pause, Walk, Wanted, open};
 use crate::report::escape::push_for_people;
 use crate::report::{Csv, JsonLines, Look, Report, Summary, Text, WallClock};
-use crate::terminal::output::Place;
+use crate::terminal::output::Sink;
 use crate::terminal::{Outcome, say};
 
 /// How events are shown.
@@ -37,7 +37,7 @@ pub struct ReadSetup {
     /// Whether to wait for what is still to be written.
     pub follow: bool,
     /// Where they are shown.
-    pub output: Place,
+    pub output: Sink,
     /// How text looks.
     pub look: Look,
 }

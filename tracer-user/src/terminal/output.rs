@@ -17,7 +17,7 @@ const STDOUT: &str = "-";
 
 /// Where lines go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Sink {
     /// The standard output.
     Stdout,
     /// The standard error: a command that is traced has the standard output for itself.
@@ -26,8 +26,8 @@ pub enum Place {
     File(PathBuf),
 }
 
-impl Place {
-    /// The place that was typed: a file, or `-` for the standard output.
+impl Sink {
+    /// The sink that was typed: a file, or `-` for the standard output.
     #[must_use]
     pub fn of(typed: PathBuf) -> Self {
         if is_stdout(&typed) {
@@ -52,7 +52,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Sink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stdout => f.write_str("the standard output"),
@@ -141,9 +141,9 @@ fn columns(terminal: &OwnedFd) -> Option<usize> {
         ws_ypixel: 0,
     };
     // SAFETY: this request writes a `winsize`, which `size` is.
-    let told = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) };
+    let failed = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) };
     // A terminal that does not know says 0.
-    (told == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+    (failed == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 /// Whether nobody will ever read what is written: the other end of the pipe is closed.
@@ -155,8 +155,8 @@ pub fn has_lost_its_reader(file: &impl AsRawFd) -> bool {
         revents: 0,
     };
     // SAFETY: `poll` is one valid `pollfd`, as the second argument says. It does not wait.
-    let told = unsafe { libc::poll(&raw mut poll, 1, 0) };
-    told > 0 && poll.revents & libc::POLLERR != 0
+    let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
+    ready > 0 && poll.revents & libc::POLLERR != 0
 }
 
 #[cfg(test)]
@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn a_dash_is_the_standard_output() {
-        assert_eq!(Place::of("-".into()), Place::Stdout);
-        assert_eq!(Place::of("./-".into()), Place::File("./-".into()));
+        assert_eq!(Sink::of("-".into()), Sink::Stdout);
+        assert_eq!(Sink::of("./-".into()), Sink::File("./-".into()));
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_tells_that_its_reader_is_gone() {
+    fn a_pipe_shows_that_its_reader_is_gone() {
         let (reader, writer) = io::pipe().unwrap();
         assert!(!has_lost_its_reader(&writer));
         drop(reader);

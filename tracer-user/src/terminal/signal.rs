@@ -2,10 +2,10 @@
 
 /// Whether who started us has said that this signal is none of our business.
 #[must_use]
-pub fn is_ignored(number: i32) -> bool {
+pub fn is_ignored(signal: i32) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: a null pointer leaves the action as it is; the other is valid for a write.
-    let failed = unsafe { libc::sigaction(number, std::ptr::null(), action.as_mut_ptr()) };
+    let failed = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
     if failed != 0 {
         return false;
     }

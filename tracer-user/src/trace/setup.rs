@@ -24,7 +24,7 @@ use crate::probes::{self, ProbeSpec, Subject};
 use crate::report::{JsonLines, Look, Report, Text, WallClock};
 use crate::selection::Selection;
 use crate::terminal::BlockingFile;
-use crate::terminal::output::Place;
+use crate::terminal::output::Sink;
 use crate::terminal::say;
 
 /// Without a sign of life from us for so long, targets refuse events and count them.
@@ -74,7 +74,7 @@ pub struct Setup {
     /// The log that events go to, instead of lines.
     pub log: Option<LogSetup>,
     /// Where lines are written.
-    pub output: Place,
+    pub output: Sink,
     /// How text looks.
     pub look: Look,
 }
