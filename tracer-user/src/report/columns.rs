@@ -3,18 +3,18 @@
 use tracer_common::event_type::SystemEventType;
 use tracer_common::kernel::COMM_BYTES;
 
+use super::digits::push_decimal;
 use super::escape::push_for_people;
-use super::numbers::push_number;
 use super::text::push_short_name;
 
-/// Widths of the columns. What is longer moves the rest of its line and is never cut.
+/// Widths of the columns. What is longer moves the rest of its line and is never shortened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Widths {
     /// Of whole seconds.
     pub seconds: usize,
     /// Of the thread's name.
     pub comm: usize,
-    /// Of its numbers.
+    /// Of its pid and tid.
     pub ids: usize,
     /// Of the event's name.
     pub name: usize,
@@ -23,7 +23,7 @@ pub struct Widths {
 }
 
 impl Widths {
-    /// Nearly everything fits: a thread name has at most 15 bytes, numbers of more than five digits are rare, and the
+    /// Nearly everything fits: a thread name has at most 15 bytes, ids of more than five digits are rare, and the
     /// longest short name of a system event type is `signal-generate`.
     pub const WIDE: Self = Self {
         seconds: 5,
@@ -32,7 +32,7 @@ impl Widths {
         name: 15,
         gap: 2,
     };
-    /// Most fits, and there is room for what events carry.
+    /// Most fits, and there is space for what events carry.
     const NARROW: Self = Self {
         seconds: 3,
         comm: 12,
@@ -70,10 +70,10 @@ impl Widths {
     }
 }
 
-/// Threads whose columns are kept: a place for each, by its number.
-const PLACES: usize = 256;
+/// Threads whose columns are held: a slot for each, by its tid.
+const SLOTS: usize = 256;
 
-/// Whose event a line tells.
+/// Whose event a line shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Who<'a> {
     /// Its process; 0 for none.
@@ -86,7 +86,7 @@ pub struct Who<'a> {
 
 /// The columns of a thread.
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct Slot {
     pid: i32,
     tid: i32,
     comm: Vec<u8>,
@@ -98,7 +98,7 @@ struct Place {
 #[derive(Debug)]
 pub struct Threads {
     widths: Widths,
-    places: Vec<Place>,
+    slots: Vec<Slot>,
 }
 
 impl Threads {
@@ -107,34 +107,34 @@ impl Threads {
     pub fn new(widths: Widths) -> Self {
         Self {
             widths,
-            places: Vec::new(),
+            slots: Vec::new(),
         }
     }
 
-    /// Appends the columns of a thread: its name and numbers.
+    /// Appends the columns of a thread: its name, pid and tid.
     pub fn push(&mut self, out: &mut Vec<u8>, who: Who<'_>) {
         let (Some(comm), true) = (who.comm, who.pid != 0) else {
             push_who(out, who, self.widths);
             return;
         };
-        if self.places.is_empty() {
-            self.places.resize(PLACES, Place::default());
+        if self.slots.is_empty() {
+            self.slots.resize(SLOTS, Slot::default());
         }
-        let place = usize::try_from(who.tid).unwrap_or(0) % PLACES;
-        let place = self.places.get_mut(place);
-        let Some(place) = place.filter(|_| comm.len() <= COMM_BYTES) else {
+        let slot = usize::try_from(who.tid).unwrap_or(0) % SLOTS;
+        let slot = self.slots.get_mut(slot);
+        let Some(slot) = slot.filter(|_| comm.len() <= COMM_BYTES) else {
             push_who(out, who, self.widths);
             return;
         };
-        let is_same = (place.tid, place.pid) == (who.tid, who.pid) && place.comm == comm;
-        if !is_same || place.columns.is_empty() {
-            (place.pid, place.tid) = (who.pid, who.tid);
-            place.comm.clear();
-            place.comm.extend_from_slice(comm);
-            place.columns.clear();
-            push_who(&mut place.columns, who, self.widths);
+        let is_same = (slot.tid, slot.pid) == (who.tid, who.pid) && slot.comm == comm;
+        if !is_same || slot.columns.is_empty() {
+            (slot.pid, slot.tid) = (who.pid, who.tid);
+            slot.comm.clear();
+            slot.comm.extend_from_slice(comm);
+            slot.columns.clear();
+            push_who(&mut slot.columns, who, self.widths);
         }
-        out.extend_from_slice(&place.columns);
+        out.extend_from_slice(&slot.columns);
     }
 }
 
@@ -148,10 +148,10 @@ fn push_who(out: &mut Vec<u8>, who: Who<'_>, widths: Widths) {
             out.push(b'-');
             return;
         }
-        push_number(out, who.pid);
+        push_decimal(out, who.pid);
         if who.tid != who.pid {
             out.push(b'/');
-            push_number(out, who.tid);
+            push_decimal(out, who.tid);
         }
     });
 }
@@ -175,12 +175,12 @@ impl Names {
 
     /// Appends the short name of a type, filled up.
     pub fn push(&mut self, out: &mut Vec<u8>, entry: &SystemEventType) {
-        let place = usize::try_from(entry.id.0).unwrap_or(usize::MAX);
-        if self.columns.len() <= place {
-            // The numbers of system event types are small.
-            self.columns.resize(place.saturating_add(1), Vec::new());
+        let index = usize::try_from(entry.id.0).unwrap_or(usize::MAX);
+        if self.columns.len() <= index {
+            // The ids of system event types are small.
+            self.columns.resize(index.saturating_add(1), Vec::new());
         }
-        let Some(column_of_type) = self.columns.get_mut(place) else {
+        let Some(column_of_type) = self.columns.get_mut(index) else {
             return;
         };
         if column_of_type.is_empty() {
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_is_shown_as_it_is_now_whoever_was_in_its_place() {
+    fn a_thread_is_shown_as_it_is_now_whoever_was_in_its_slot() {
         let mut threads = Threads::new(Widths::WIDE);
         let mut shown = |pid, tid, comm: Option<&'static str>| {
             let who = Who {
@@ -206,12 +206,12 @@ mod tests {
                 tid,
                 comm: comm.map(str::as_bytes),
             };
-            let (mut kept, mut made) = (Vec::new(), Vec::new());
-            threads.push(&mut kept, who);
+            let (mut held, mut made) = (Vec::new(), Vec::new());
+            threads.push(&mut held, who);
             push_who(&mut made, who, Widths::WIDE);
-            assert_eq!(kept, made, "{who:?}");
+            assert_eq!(held, made, "{who:?}");
         };
-        let others = i32::try_from(PLACES).unwrap();
+        let others = i32::try_from(SLOTS).unwrap();
         for _ in 0..2 {
             shown(7, 7, Some("sh"));
             shown(7, 7, Some("make"));

@@ -3,9 +3,9 @@
 use csv_core::{WriteResult, Writer};
 use tracer_engine::event::Truncation;
 
+use super::digits::push_decimal;
 use super::escape::push_for_people;
 use super::json::push_data;
-use super::numbers::push_number;
 use super::{Line, Report, Summary, WallClock};
 
 /// Shows events as comma-separated values: quoted as RFC 4180 says, a line an event, each ended by a
@@ -16,7 +16,7 @@ use super::{Line, Report, Summary, WallClock};
 ///
 /// The first line names the columns, which are those of the JSON lines. Bytes of names that are not
 /// harmless are written as in a string literal of Rust, so that an event never takes a second line;
-/// `data` is the JSON object of the JSON lines; what is not known is empty: a CPU, numbers in the process's own
+/// `data` is the JSON object of the JSON lines; what is not known is empty: a CPU, ids in the process's own
 /// pid namespace, the thread's `pthread_t`, the address in the program.
 #[derive(Debug)]
 pub struct Csv {
@@ -59,7 +59,7 @@ impl Csv {
         let (ended, in_end) = writer.delimiter(&mut out[start + in_field..]);
         debug_assert!(
             result == WriteResult::InputEmpty && ended == WriteResult::InputEmpty,
-            "there is room for the longest"
+            "the buffer holds the longest"
         );
         out.truncate(start + in_field + in_end);
     }
@@ -77,45 +77,45 @@ impl Report for Csv {
     fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
         self.push_header(out);
         let header = &line.event.header;
-        push_number(out, header.time.0);
+        push_decimal(out, header.time.0);
         out.push(b',');
         self.clock.push_of(out, line);
         out.push(b',');
         self.quoted(out, |field| push_cell(field, line.name));
         let is_user = header.event_type.is_user();
         out.extend_from_slice(if is_user { b"user," } else { b"system," });
-        push_number(out, header.pid);
+        push_decimal(out, header.pid);
         out.push(b',');
-        push_number(out, header.tid);
+        push_decimal(out, header.tid);
         out.push(b',');
         self.quoted(out, |field| {
             push_cell(field, line.comm.unwrap_or_default());
         });
         if let Some(cpu) = header.cpu {
-            push_number(out, cpu);
+            push_decimal(out, cpu);
         }
         out.push(b',');
         self.quoted(out, |field| push_data(field, line));
-        let is_cut = header.truncation != Truncation::None;
-        out.extend_from_slice(if is_cut { b"true" } else { b"false" });
+        let is_truncated = header.truncation != Truncation::None;
+        out.extend_from_slice(if is_truncated { b"true" } else { b"false" });
         let inside = line.inside.map(|inside| [inside.pid, inside.tid]);
-        for place in 0..2 {
+        for index in 0..2 {
             out.push(b',');
-            if let Some(numbers) = inside {
-                push_number(out, numbers[place]);
+            if let Some(ids) = inside {
+                push_decimal(out, ids[index]);
             }
         }
-        for number in [header.thread_id, header.program_address] {
+        for value in [header.thread_id, header.program_address] {
             out.push(b',');
-            if number != 0 {
-                push_number(out, number);
+            if value != 0 {
+                push_decimal(out, value);
             }
         }
         out.push(b'\n');
     }
 
     fn end(&mut self, out: &mut Vec<u8>, _: &Summary) {
-        // A table without rows has its header all the same. What was lost is told on standard error:
+        // A table without rows has its header all the same. What was lost is reported on standard error:
         // a line of another kind would spoil the table.
         self.push_header(out);
     }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_column_for_everything_that_json_lines_tell() {
+    fn there_is_a_column_for_everything_that_json_lines_have() {
         let known = shown(b"x", b"", b"");
         assert_eq!(known.split(',').count(), HEADER.split(',').count() + 1);
         assert!(known.ends_with(",true,,,5,6"), "{known}");

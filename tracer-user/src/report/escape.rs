@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::numbers::push_hex;
+use super::digits::push_hex;
 
 /// Whether a character may reach a terminal as it is.
 fn is_harmless(character: char) -> bool {
@@ -60,7 +60,7 @@ pub fn push_for_people(out: &mut Vec<u8>, untrusted: &[u8]) {
     }
 }
 
-/// A message of ours, in which names and paths of others may stand, on one line: what is not harmless is
+/// A message of ours, which may have names and paths of others, on one line: what is not harmless is
 /// shown as in a string literal of Rust.
 #[must_use]
 pub fn harmless_line(message: &str) -> Cow<'_, str> {
@@ -78,7 +78,7 @@ pub fn harmless_lines(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// JSON text in which what is not harmless is an escape: such characters can only stand in its strings.
+/// JSON text in which what is not harmless is an escape: only its strings can have such characters.
 #[must_use]
 pub fn harmless_json(json: &str) -> Cow<'_, str> {
     let may_stay = |character| is_harmless(character) || character == '\n';

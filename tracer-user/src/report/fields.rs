@@ -12,17 +12,17 @@ use crate::syscall_names::Table;
 /// The value of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// A signed number.
+    /// A signed integer.
     Signed(i32),
-    /// An unsigned number.
+    /// An unsigned integer.
     Unsigned(u32),
-    /// A large unsigned number.
+    /// A large unsigned integer.
     Large(u64),
     /// An address; 0 for none.
     Address(u64),
-    /// A number that has a name, and its name where it is known.
+    /// A code that has a name, and its name where it is known.
     Named(u32, Option<&'static str>),
-    /// A system call, by its number in a table.
+    /// A system call, by its index in a table.
     Syscall(Table, i32),
     /// A system call with its arguments.
     Arguments(Call),
@@ -50,8 +50,8 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
     let word = || bytes.first_chunk().map(|four| u32::from_ne_bytes(*four));
     let long = || bytes.first_chunk().map(|eight| u64::from_ne_bytes(*eight));
     let named = |name: fn(u32) -> Option<&'static str>| {
-        let number = word()?;
-        Some(Value::Named(number, name(number)))
+        let code = word()?;
+        Some(Value::Named(code, name(code)))
     };
     Some(match field.kind {
         FieldKind::I32 => Value::Signed(word()?.cast_signed()),
@@ -63,8 +63,8 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
         FieldKind::BlockOperation => named(block_operation)?,
         FieldKind::WakerContext => named(waker_context)?,
         FieldKind::Syscall => {
-            let (table, number) = call_of(bytes)?;
-            Value::Syscall(table, number)
+            let (table, nr) = call_of(bytes)?;
+            Value::Syscall(table, nr)
         }
         FieldKind::Arguments => Value::Arguments(entered(untrusted, bytes)?),
         FieldKind::NamedArguments => Value::NamedArguments(entered(untrusted, bytes)?),
@@ -94,7 +94,7 @@ pub fn read_grown<T: FromBytes + IntoBytes>(untrusted: &[u8], least: usize) -> O
     Some(data)
 }
 
-/// What stands before the first null.
+/// What comes before the first null.
 pub fn until_null(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|byte| *byte == 0);
     &bytes[..end.unwrap_or(bytes.len())]
@@ -102,31 +102,31 @@ pub fn until_null(bytes: &[u8]) -> &[u8] {
 
 /// The table and the number of a system call.
 fn call_of(bytes: &[u8]) -> Option<(Table, i32)> {
-    let number = bytes.first_chunk().map(|four| i32::from_ne_bytes(*four))?;
+    let nr = bytes.first_chunk().map(|four| i32::from_ne_bytes(*four))?;
     let is_compat = bytes.get(4..8)?.iter().any(|byte| *byte != 0);
     let table = if is_compat {
         Table::Compat
     } else {
         Table::Native
     };
-    Some((table, number))
+    Some((table, nr))
 }
 
-/// The call: which one it is stands at the start of the data.
+/// The call: the start of the data says which one it is.
 fn entered(untrusted: &[u8], bytes: &[u8]) -> Option<Call> {
-    let (table, number) = call_of(untrusted)?;
+    let (table, nr) = call_of(untrusted)?;
     Some(Call {
         table,
-        number,
+        number: nr,
         registers: arguments(bytes)?,
     })
 }
 
 fn left(untrusted: &[u8], value: u64) -> Option<Returned> {
-    let (table, number) = call_of(untrusted)?;
+    let (table, nr) = call_of(untrusted)?;
     Some(Returned {
         table,
-        number,
+        number: nr,
         value: value.cast_signed(),
     })
 }

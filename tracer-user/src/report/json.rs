@@ -2,14 +2,14 @@
 //!
 //! `thread_id` (the thread's `pthread_t`) and `prog_address` (the user address of the trace point
 //! or system call) are there where they are known; `ns_pid` and `ns_tid` where the process is
-//! numbered otherwise in its own pid namespace.
+//! known otherwise in its own pid namespace.
 
 use tracer_engine::event::Truncation;
 
+use super::digits::{push_decimal, push_hex};
 use super::escape::{as_text, push_json_string};
 use super::fields::{Value, value};
 use super::kernel_words::{error_of, push_argument, push_returned, push_syscall_name};
-use super::numbers::{push_hex, push_number};
 use super::probe::Arguments;
 use super::task_state::task_state;
 use super::{Line, Report, Summary, WallClock};
@@ -33,7 +33,7 @@ impl Report for JsonLines {
     fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
         let header = &line.event.header;
         out.extend_from_slice(b"{\"ns\":");
-        push_number(out, header.time.0);
+        push_decimal(out, header.time.0);
         out.extend_from_slice(b",\"time\":\"");
         self.clock.push_of(out, line);
         out.extend_from_slice(b"\",\"type\":");
@@ -45,14 +45,14 @@ impl Report for JsonLines {
             b"\"system\""
         });
         out.extend_from_slice(b",\"pid\":");
-        push_number(out, header.pid);
+        push_decimal(out, header.pid);
         out.extend_from_slice(b",\"tid\":");
-        push_number(out, header.tid);
+        push_decimal(out, header.tid);
         out.extend_from_slice(b",\"comm\":");
         push_json_string(out, line.comm.unwrap_or_default());
         out.extend_from_slice(b",\"cpu\":");
         match header.cpu {
-            Some(cpu) => push_number(out, cpu),
+            Some(cpu) => push_decimal(out, cpu),
             None => out.extend_from_slice(b"null"),
         }
         out.extend_from_slice(b",\"data\":");
@@ -61,17 +61,17 @@ impl Report for JsonLines {
         push_bool(out, header.truncation != Truncation::None);
         if let Some(inside) = line.inside {
             out.extend_from_slice(b",\"ns_pid\":");
-            push_number(out, inside.pid);
+            push_decimal(out, inside.pid);
             out.extend_from_slice(b",\"ns_tid\":");
-            push_number(out, inside.tid);
+            push_decimal(out, inside.tid);
         }
         if header.thread_id != 0 {
             out.extend_from_slice(b",\"thread_id\":");
-            push_number(out, header.thread_id);
+            push_decimal(out, header.thread_id);
         }
         if header.program_address != 0 {
             out.extend_from_slice(b",\"prog_address\":");
-            push_number(out, header.program_address);
+            push_decimal(out, header.program_address);
         }
         out.extend_from_slice(b"}\n");
     }
@@ -86,8 +86,8 @@ pub fn push_data(out: &mut Vec<u8>, line: &Line<'_>) {
     let data = line.event.data;
     out.push(b'{');
     if let Some(entry) = line.entry {
-        for (place, field) in entry.fields.iter().enumerate() {
-            out.extend_from_slice(if place == 0 { b"\"" } else { b",\"" });
+        for (index, field) in entry.fields.iter().enumerate() {
+            out.extend_from_slice(if index == 0 { b"\"" } else { b",\"" });
             out.extend_from_slice(field.name.as_bytes());
             out.extend_from_slice(b"\":");
             match value(field, data) {
@@ -112,24 +112,24 @@ pub fn push_data(out: &mut Vec<u8>, line: &Line<'_>) {
 
 fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
     match value {
-        Value::Signed(number) => push_number(out, *number),
-        Value::Unsigned(number) | Value::Signal(number) => push_number(out, *number),
-        Value::Large(number) | Value::Address(number) => push_number(out, *number),
+        Value::Signed(value) => push_decimal(out, *value),
+        Value::Unsigned(value) | Value::Signal(value) => push_decimal(out, *value),
+        Value::Large(value) | Value::Address(value) => push_decimal(out, *value),
         Value::Named(_, Some(name)) => push_json_string(out, name.as_bytes()),
-        Value::Named(number, None) => push_number(out, *number),
-        Value::Syscall(table, number) => {
+        Value::Named(value, None) => push_decimal(out, *value),
+        Value::Syscall(table, nr) => {
             out.push(b'"');
-            push_syscall_name(out, *table, *number);
+            push_syscall_name(out, *table, *nr);
             out.push(b'"');
         }
-        // As signed numbers: most are small or addresses, which every reader of JSON holds
+        // As signed integers: most are small or addresses, which every reader of JSON holds
         // exactly.
         Value::Arguments(call) => {
             push_list(out, call.arguments().map(|(_, argument)| argument.number()));
         }
         Value::NamedArguments(call) => push_arguments(out, call),
         Value::Result(returned) => {
-            push_number(out, returned.value);
+            push_decimal(out, returned.value);
             if let Some(name) = error_of(returned.value) {
                 out.extend_from_slice(b",\"error\":");
                 push_json_string(out, name.as_bytes());
@@ -141,7 +141,7 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
             out.push(b'"');
         }
         Value::Bytes(bytes) => push_json_string(out, bytes),
-        // Whether it was preempted stands in a field of its own.
+        // Whether it was preempted has a field of its own.
         Value::TaskState(bits) => push_json_string(out, task_state(*bits, false).0.as_bytes()),
         Value::Flag(flag) => push_bool(out, *flag),
         Value::Set(members) => push_list(out, members.iter().map(|member| member.0)),
@@ -151,8 +151,8 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
 /// Appends the arguments of a call by their names, as people know them.
 fn push_arguments(out: &mut Vec<u8>, call: &Call) {
     out.push(b'{');
-    for (place, (name, argument)) in call.arguments().enumerate() {
-        out.extend_from_slice(if place == 0 { b"\"" } else { b",\"" });
+    for (index, (name, argument)) in call.arguments().enumerate() {
+        out.extend_from_slice(if index == 0 { b"\"" } else { b",\"" });
         out.extend_from_slice(name.as_bytes());
         out.extend_from_slice(b"\":");
         push_shown(out, argument);
@@ -172,13 +172,13 @@ fn push_shown(out: &mut Vec<u8>, shown: Shown) {
     }
 }
 
-fn push_list<N: itoa::Integer>(out: &mut Vec<u8>, numbers: impl IntoIterator<Item = N>) {
+fn push_list<N: itoa::Integer>(out: &mut Vec<u8>, values: impl IntoIterator<Item = N>) {
     out.push(b'[');
-    for (place, number) in numbers.into_iter().enumerate() {
-        if place > 0 {
+    for (index, value) in values.into_iter().enumerate() {
+        if index > 0 {
             out.push(b',');
         }
-        push_number(out, number);
+        push_decimal(out, value);
     }
     out.push(b']');
 }
@@ -265,8 +265,8 @@ mod tests {
 
     #[test]
     fn a_system_call_has_its_name_its_arguments_and_its_result() {
-        let number = i32::try_from(libc::SYS_openat).unwrap().to_ne_bytes();
-        let mut entered = Vec::from(number);
+        let nr = i32::try_from(libc::SYS_openat).unwrap().to_ne_bytes();
+        let mut entered = Vec::from(nr);
         entered.extend_from_slice(&[0; 4]);
         for argument in [0xffff_ff9c_u64, 0x7ffd_0000_0000, 0o101, 0o644, 9, 7] {
             entered.extend_from_slice(&argument.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! Words for what the kernel numbers, and for the event types that are made of them.
+//! Words for what the kernel gives codes, and for the event types that are made of them.
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
@@ -8,7 +8,7 @@ use tracer_common::kernel::{
 };
 use zerocopy::FromBytes;
 
-use super::numbers::push_number;
+use super::digits::push_decimal;
 use super::signals::signal_name;
 use super::words::{ELSEWHERE, push_task};
 use crate::syscall_arguments::{Call, Returned, Shown};
@@ -72,13 +72,13 @@ pub fn error_of(result: i64) -> Option<&'static str> {
     syscall_names::error_name(i32::try_from(-result).ok()?)
 }
 
-/// Appends the name of a system call; of an unknown one, its number.
-pub fn push_syscall_name(out: &mut Vec<u8>, table: Table, number: i32) {
-    match syscall_names::name(table, number) {
+/// Appends the name of a system call; of an unknown one, the number.
+pub fn push_syscall_name(out: &mut Vec<u8>, table: Table, nr: i32) {
+    match syscall_names::name(table, nr) {
         Some(name) => out.extend_from_slice(name.as_bytes()),
         None => {
             out.extend_from_slice(b"syscall_");
-            push_number(out, number);
+            push_decimal(out, nr);
         }
     }
 }
@@ -89,7 +89,7 @@ pub fn push_signal(out: &mut Vec<u8>, signal: u32) {
         Some(name) => out.extend_from_slice(name.as_bytes()),
         None => {
             out.extend_from_slice(b"signal ");
-            push_number(out, signal);
+            push_decimal(out, signal);
         }
     }
 }
@@ -97,13 +97,13 @@ pub fn push_signal(out: &mut Vec<u8>, signal: u32) {
 /// Appends a number as addresses and flags are read: in hexadecimal, unless it is a digit.
 pub fn push_address(out: &mut Vec<u8>, address: u64) {
     if address < 10 {
-        push_number(out, address);
+        push_decimal(out, address);
         return;
     }
     out.extend_from_slice(b"0x");
     let digits = 16 - address.leading_zeros() / 4;
-    out.extend((0..digits).rev().map(|place| {
-        let digit = (address >> (4 * place) & 15) as u8;
+    out.extend((0..digits).rev().map(|position| {
+        let digit = (address >> (4 * position) & 15) as u8;
         if digit < 10 {
             b'0' + digit
         } else {
@@ -112,7 +112,7 @@ pub fn push_address(out: &mut Vec<u8>, address: u64) {
     }));
 }
 
-/// Appends the words of the types that are here; `None` for other types and for data that is cut.
+/// Appends the words of the types that are here; `None` for other types and for data that is truncated.
 pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
     match id {
         EventTypeId::SIGNAL_GENERATE => {
@@ -132,7 +132,7 @@ pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()
         }
         EventTypeId::IRQ_EXIT => {
             let irq = IrqExitData::read_from_prefix(data).ok()?.0;
-            push_number(out, irq.irq);
+            push_decimal(out, irq.irq);
             if irq.handled == 0 {
                 out.extend_from_slice(b" not handled");
             }
@@ -150,7 +150,7 @@ pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()
             let status = BlockCompleteData::read_from_prefix(data).ok()?.0.status;
             if status != 0 {
                 out.extend_from_slice(b", failed with status ");
-                push_number(out, status);
+                push_decimal(out, status);
             }
         }
         _ => return None,
@@ -158,10 +158,10 @@ pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()
     Some(())
 }
 
-fn push_named(out: &mut Vec<u8>, number: u32, name: Option<&str>) {
+fn push_named(out: &mut Vec<u8>, code: u32, name: Option<&str>) {
     match name {
         Some(name) => out.extend_from_slice(name.as_bytes()),
-        None => push_number(out, number),
+        None => push_decimal(out, code),
     }
 }
 
@@ -186,7 +186,7 @@ fn push_generate(out: &mut Vec<u8>, signal: &SignalGenerateData) {
         out.extend_from_slice(b" from the kernel");
     } else if signal.sender_pid != signal.target_pid {
         out.extend_from_slice(b" from ");
-        push_number(out, signal.sender_pid);
+        push_decimal(out, signal.sender_pid);
     }
     if signal.result != signal_result::DELIVERED {
         out.extend_from_slice(b", ");
@@ -228,8 +228,8 @@ fn push_call(out: &mut Vec<u8>, call: &SyscallEnterData) {
 
 /// Appends the arguments of a call, with commas between them.
 pub fn push_arguments(out: &mut Vec<u8>, call: &Call) {
-    for (place, (_, argument)) in call.arguments().enumerate() {
-        if place > 0 {
+    for (index, (_, argument)) in call.arguments().enumerate() {
+        if index > 0 {
             out.extend_from_slice(b", ");
         }
         push_argument(out, argument);
@@ -239,11 +239,11 @@ pub fn push_arguments(out: &mut Vec<u8>, call: &Call) {
 /// Appends a value.
 pub fn push_argument(out: &mut Vec<u8>, argument: Shown) {
     match argument {
-        Shown::Signed(number) => push_number(out, number),
-        Shown::Unsigned(number) => push_number(out, number),
-        Shown::Hex(number) => push_address(out, number),
+        Shown::Signed(value) => push_decimal(out, value),
+        Shown::Unsigned(value) => push_decimal(out, value),
+        Shown::Hex(value) => push_address(out, value),
         Shown::Octal(0) => out.push(b'0'),
-        Shown::Octal(number) => out.extend_from_slice(format!("0{number:o}").as_bytes()),
+        Shown::Octal(value) => out.extend_from_slice(format!("0{value:o}").as_bytes()),
         Shown::Named(name, _) => out.extend_from_slice(name.as_bytes()),
     }
 }
@@ -284,13 +284,13 @@ fn push_fault(out: &mut Vec<u8>, fault: &FaultData) {
 fn push_block(out: &mut Vec<u8>, request: &BlockIssueData) {
     push_named(out, request.operation, block_operation(request.operation));
     out.push(b' ');
-    push_number(out, request.bytes);
+    push_decimal(out, request.bytes);
     out.extend_from_slice(b" bytes at sector ");
-    push_number(out, request.sector);
+    push_decimal(out, request.sector);
     out.extend_from_slice(b" of ");
-    push_number(out, request.major);
+    push_decimal(out, request.major);
     out.push(b':');
-    push_number(out, request.minor);
+    push_decimal(out, request.minor);
 }
 
 #[cfg(test)]
@@ -315,14 +315,14 @@ mod tests {
         }
     }
 
-    fn number_of_openat() -> i32 {
+    fn openat() -> i32 {
         i32::try_from(libc::SYS_openat).unwrap()
     }
 
     #[test]
     fn a_system_call_is_shown_with_its_arguments_as_people_know_them() {
         let call = SyscallEnterData {
-            number: number_of_openat(),
+            number: openat(),
             compat: 0,
             args: [0xffff_ff9c, 0x7ffd_0010, 0x80041, 0o644, 9, 10],
         };
@@ -333,10 +333,10 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_a_number_an_error_or_an_address() {
+    fn a_result_is_a_value_an_error_or_an_address() {
         let result = |ret| {
             let call = SyscallExitData {
-                number: number_of_openat(),
+                number: openat(),
                 compat: 0,
                 ret,
             };
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_call_is_shown_by_its_number() {
+    fn an_unknown_call_has_no_name() {
         let call = SyscallExitData {
             number: -1,
             compat: 0,
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_signal_tells_what_is_done() {
+    fn a_taken_signal_says_what_is_done() {
         let deliver = |handler| {
             let data = SignalDeliverData {
                 signal: 10,
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_tells_the_access() {
+    fn a_fault_names_the_access() {
         let fault = |write, fetch, protection| {
             let data = FaultData {
                 address: 0x1000,
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_tells_what_where_and_how_it_went() {
+    fn a_request_says_what_where_and_how_it_went() {
         let mut data = BlockCompleteData {
             operation: 1,
             major: 254,

@@ -2,11 +2,11 @@
 
 mod columns;
 mod csv;
+pub mod digits;
 pub mod escape;
 pub mod fields;
 mod json;
 pub mod kernel_words;
-pub mod numbers;
 pub mod probe;
 mod shorten;
 mod signals;
@@ -37,13 +37,13 @@ pub struct Line<'a> {
     pub name: &'a [u8],
     /// The name of its thread at that time, where known: any bytes.
     pub comm: Option<&'a [u8]>,
-    /// Its date, where it stands in a log; else the report's own clock makes it.
+    /// Its date, where a log has it; else the report's own clock makes it.
     pub realtime: Option<RealtimeNs>,
-    /// Its process and thread in their own pid namespace, where those are other numbers.
+    /// Its process and thread in their own pid namespace, where those differ.
     pub inside: Option<NamespaceIds>,
 }
 
-/// A process and a thread of it, as they are numbered in their own pid namespace.
+/// A process and a thread of it, as their own pid namespace knows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NamespaceIds {
     /// The process.

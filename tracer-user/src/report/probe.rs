@@ -3,9 +3,9 @@
 use tracer_common::kernel::{PROBE_ARGUMENTS, PROBE_DATA_BYTES, ProbeData, probe_kind};
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::numbers::push_number;
+use super::digits::push_decimal;
 
-/// Numbers beyond this are shown to people as hexadecimal: most are addresses.
+/// Values beyond this are shown to people as hexadecimal: most are addresses.
 const LARGE: u64 = 1 << 32;
 
 /// One argument.
@@ -13,9 +13,9 @@ const LARGE: u64 = 1 << 32;
 pub enum Argument {
     /// It could not be read.
     Unread,
-    /// A number.
+    /// An unsigned integer.
     Unsigned(u64),
-    /// A signed number.
+    /// A signed integer.
     Signed(i64),
 }
 
@@ -47,8 +47,8 @@ impl Arguments {
             _ => &NAMES[..],
         };
         let values = data.args.into_iter().take(usize::from(data.count));
-        let arguments = values.enumerate().map(move |(number, value)| {
-            let has = |bits: u16| bits >> number & 1 != 0;
+        let arguments = values.enumerate().map(move |(index, value)| {
+            let has = |bits: u16| bits >> index & 1 != 0;
             match (has(data.unread), has(data.signed)) {
                 (true, _) => Argument::Unread,
                 (false, true) => Argument::Signed(value.cast_signed()),
@@ -60,57 +60,57 @@ impl Arguments {
 
     /// Appends the arguments for people.
     pub fn push(&self, out: &mut Vec<u8>) {
-        for (place, (name, argument)) in self.iter().enumerate() {
-            if place > 0 {
+        for (index, (name, argument)) in self.iter().enumerate() {
+            if index > 0 {
                 out.push(b' ');
             }
             out.extend_from_slice(name.as_bytes());
             out.push(b'=');
             match argument {
                 Argument::Unread => out.push(b'?'),
-                Argument::Unsigned(number) if name == "ret" => push_result(out, number),
-                Argument::Unsigned(number) => push_readable(out, number),
-                Argument::Signed(number) if number < 0 && number.unsigned_abs() < LARGE => {
-                    push_number(out, number);
+                Argument::Unsigned(value) if name == "ret" => push_result(out, value),
+                Argument::Unsigned(value) => push_readable(out, value),
+                Argument::Signed(value) if value < 0 && value.unsigned_abs() < LARGE => {
+                    push_decimal(out, value);
                 }
-                Argument::Signed(number) => push_readable(out, number.cast_unsigned()),
+                Argument::Signed(value) => push_readable(out, value.cast_unsigned()),
             }
         }
     }
 
     /// Appends the arguments as members of a JSON object.
     pub fn push_json(&self, out: &mut Vec<u8>) {
-        for (place, (name, argument)) in self.iter().enumerate() {
-            out.extend_from_slice(if place == 0 { b"\"" } else { b",\"" });
+        for (index, (name, argument)) in self.iter().enumerate() {
+            out.extend_from_slice(if index == 0 { b"\"" } else { b",\"" });
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b"\":");
             match argument {
                 Argument::Unread => out.extend_from_slice(b"null"),
-                Argument::Unsigned(number) => push_number(out, number),
-                Argument::Signed(number) => push_number(out, number),
+                Argument::Unsigned(value) => push_decimal(out, value),
+                Argument::Signed(value) => push_decimal(out, value),
             }
         }
     }
 }
 
-/// What a function returned: of which type it is nobody tells. Where an error is likely, it stands there as one, too.
-fn push_result(out: &mut Vec<u8>, number: u64) {
+/// What a function returned: its type is not known. Where an error is likely, it is shown as one, too.
+fn push_result(out: &mut Vec<u8>, value: u64) {
     const MOST_ERRORS: u64 = 4096;
-    push_readable(out, number);
-    let half = u32::try_from(number).map(u32::cast_signed);
-    let signed = half.map_or(number.cast_signed(), i64::from);
+    push_readable(out, value);
+    let half = u32::try_from(value).map(u32::cast_signed);
+    let signed = half.map_or(value.cast_signed(), i64::from);
     if signed < 0 && signed.unsigned_abs() < MOST_ERRORS {
         out.extend_from_slice(b" (");
-        push_number(out, signed);
+        push_decimal(out, signed);
         out.push(b')');
     }
 }
 
-fn push_readable(out: &mut Vec<u8>, number: u64) {
-    if number < LARGE {
-        push_number(out, number);
+fn push_readable(out: &mut Vec<u8>, value: u64) {
+    if value < LARGE {
+        push_decimal(out, value);
     } else {
-        out.extend_from_slice(format!("{number:#x}").as_bytes());
+        out.extend_from_slice(format!("{value:#x}").as_bytes());
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_shown_by_number_with_their_signs() {
+    fn arguments_are_shown_in_order_with_their_signs() {
         let minus_three = (-3_i64).cast_unsigned();
         let data = data(probe_kind::USDT, &[5, minus_three, 0, 0x7fff_1234_5678]);
         let (text, json) = shown(b"usdt:app:start", &data).unwrap();

@@ -1,13 +1,13 @@
 //! Lines that are as wide as the terminal.
 
-/// Cuts the line that begins at `begin` where it has more than so many characters. What commands the
-/// terminal takes no room.
+/// Shortens the line that begins at `begin` where it has more than so many characters. What commands the
+/// terminal takes no space.
 pub fn shorten(out: &mut Vec<u8>, begin: usize, most: usize, is_coloured: bool) {
     /// Also where no more than this would fit: less is of no use.
     const LEAST: usize = 20;
     let most = most.max(LEAST);
-    let (mut characters, mut cut, mut is_command) = (0_usize, out.len(), false);
-    for (place, byte) in out.iter().enumerate().skip(begin) {
+    let (mut characters, mut end, mut is_command) = (0_usize, out.len(), false);
+    for (index, byte) in out.iter().enumerate().skip(begin) {
         match byte {
             b'\x1b' => is_command = true,
             b'm' if is_command => is_command = false,
@@ -16,14 +16,14 @@ pub fn shorten(out: &mut Vec<u8>, begin: usize, most: usize, is_coloured: bool) 
             byte if byte & 0xc0 == 0x80 => {}
             _ => {
                 if characters == most - 1 {
-                    cut = place;
+                    end = index;
                 }
                 characters += 1;
             }
         }
     }
     if characters > most {
-        out.truncate(cut);
+        out.truncate(end);
         out.extend_from_slice("…".as_bytes());
         if is_coloured {
             out.extend_from_slice(b"\x1b[0m");

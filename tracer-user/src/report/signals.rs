@@ -1,6 +1,6 @@
 //! Names of signals.
 
-/// The name of a signal, such as `SIGKILL`; `None` for real-time signals and unknown numbers.
+/// The name of a signal, such as `SIGKILL`; `None` for real-time signals and unknown ones.
 pub fn signal_name(signal: u32) -> Option<&'static str> {
     const NAMES: [(i32, &str); 31] = [
         (libc::SIGHUP, "SIGHUP"),
@@ -38,6 +38,6 @@ pub fn signal_name(signal: u32) -> Option<&'static str> {
     let signal = i32::try_from(signal).ok()?;
     NAMES
         .iter()
-        .find(|(number, _)| *number == signal)
+        .find(|(value, _)| *value == signal)
         .map(|(_, name)| *name)
 }

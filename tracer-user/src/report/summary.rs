@@ -1,4 +1,4 @@
-//! What the closing line tells: events by type, losses by cause.
+//! What the closing line says: events by type, losses by cause.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use tracer_common::event_type::SYSTEM_EVENT_TYPES;
 use tracer_engine::source::LossCause;
 use tracer_log::Damage;
 
+use super::digits::{push_decimal, push_filled};
 use super::escape::{push_for_people, push_json_string};
-use super::numbers::{push_filled, push_number};
 use super::text::push_short_name;
 
 /// What was shown, and what was lost.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Name and number of the events of each type that were shown, most first.
+    /// Name and count of the events of each type that were shown, most first.
     pub events: Vec<(Vec<u8>, u64)>,
     /// Events lost, for every cause.
     pub lost: Vec<(LossCause, u64)>,
@@ -23,7 +23,7 @@ pub struct Summary {
     pub elapsed: Duration,
     /// What became of events on their way into a log; `None` where they went to no log.
     pub written: Option<Written>,
-    /// What else a log tells of what is missing; `None` for a live trace.
+    /// What else a log says of what is missing; `None` for a live trace.
     pub log: Option<LogCondition>,
 }
 
@@ -69,10 +69,10 @@ impl Summary {
         elapsed: Duration,
     ) -> Self {
         events.sort();
-        events.dedup_by(|(name, count), (kept_name, kept_count)| {
-            let is_same = name == kept_name;
+        events.dedup_by(|(name, count), (first_name, first_count)| {
+            let is_same = name == first_name;
             if is_same {
-                *kept_count += *count;
+                *first_count += *count;
             }
             is_same
         });
@@ -102,7 +102,7 @@ impl Summary {
             .fold(0, u64::saturating_add)
     }
 
-    /// Events lost, but for those that the kernel did not tell: no other tracer on this kernel has them
+    /// Events lost, but for those that the kernel did not report: no other tracer on this kernel has them
     /// either, and no setting brings them.
     #[must_use]
     pub fn lost_by_tracer(&self) -> u64 {
@@ -112,7 +112,7 @@ impl Summary {
             .fold(0, u64::saturating_add)
     }
 
-    /// Name and number of every cause of loss, those of a log included, whether it was written or is read.
+    /// Name and count of every cause of loss, those of a log included, whether it was written or is read.
     pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let unwritten = self.written.map(|written| (UNWRITTEN, written.unwritten));
         let of_log = self.log.map(|log| {
@@ -150,9 +150,9 @@ impl Summary {
         out.extend_from_slice(b" in ");
         push_seconds(&mut out, self.elapsed);
         out.extend_from_slice(b" s");
-        for (place, (name, count)) in self.events.iter().enumerate() {
-            out.extend_from_slice(if place == 0 { b": " } else { b", " });
-            push_number(&mut out, *count);
+        for (index, (name, count)) in self.events.iter().enumerate() {
+            out.extend_from_slice(if index == 0 { b": " } else { b", " });
+            push_decimal(&mut out, *count);
             out.push(b' ');
             match SYSTEM_EVENT_TYPES
                 .iter()
@@ -163,12 +163,12 @@ impl Summary {
             }
         }
         out.push(b'\n');
-        push_number(&mut out, self.lost_in_all());
+        push_decimal(&mut out, self.lost_in_all());
         out.extend_from_slice(b" lost");
         let causes = self.losses().filter(|(_, count)| *count > 0);
-        for (place, (cause, count)) in causes.enumerate() {
-            out.extend_from_slice(if place == 0 { b": " } else { b", " });
-            push_number(&mut out, count);
+        for (index, (cause, count)) in causes.enumerate() {
+            out.extend_from_slice(if index == 0 { b": " } else { b", " });
+            push_decimal(&mut out, count);
             out.push(b' ');
             out.extend_from_slice(cause.as_bytes());
             if cause == LossCause::KernelRingFull.name() {
@@ -190,9 +190,9 @@ impl Summary {
 
     /// On which CPUs rings were full, where that is known.
     fn push_cpus(&self, out: &mut Vec<u8>) {
-        for (place, (cpu, count)) in self.ring_full_on.iter().enumerate() {
-            out.extend_from_slice(if place == 0 { b" (" } else { b", " });
-            push_number(out, *count);
+        for (index, (cpu, count)) in self.ring_full_on.iter().enumerate() {
+            out.extend_from_slice(if index == 0 { b" (" } else { b", " });
+            push_decimal(out, *count);
             out.extend_from_slice(b" on cpu ");
             out.extend_from_slice(cpu.to_string().as_bytes());
         }
@@ -223,9 +223,9 @@ impl Summary {
         }
         if let Some(written) = self.written {
             out.extend_from_slice(b",\"gave_way\":");
-            push_number(out, written.gave_way);
+            push_decimal(out, written.gave_way);
             out.extend_from_slice(b",\"unwritten\":");
-            push_number(out, written.unwritten);
+            push_decimal(out, written.unwritten);
         }
         out.extend_from_slice(b",\"seconds\":");
         push_seconds(out, self.elapsed);
@@ -239,7 +239,7 @@ impl Summary {
 fn push_written(out: &mut Vec<u8>, written: Written) {
     if written.gave_way > 0 {
         out.push(b'\n');
-        push_number(out, written.gave_way);
+        push_decimal(out, written.gave_way);
         out.extend_from_slice(b" gave way to others, as the policies of stream and log say");
     }
 }
@@ -268,11 +268,11 @@ fn remedy(cause: LossCause, is_logged: bool) -> Option<&'static str> {
 }
 
 /// Appends a number of things: `1 event`, `2 events`.
-fn push_counted(out: &mut Vec<u8>, number: u64, thing: &str) {
-    push_number(out, number);
+fn push_counted(out: &mut Vec<u8>, count: u64, thing: &str) {
+    push_decimal(out, count);
     out.push(b' ');
     out.extend_from_slice(thing.as_bytes());
-    if number != 1 {
+    if count != 1 {
         out.push(b's');
     }
 }
@@ -297,13 +297,13 @@ impl LogCondition {
         }
         if !self.is_completed {
             out.extend_from_slice(
-                b"\nthe log was not completed: it is being written, or its writer was cut off",
+                b"\nthe log was not completed: it is being written, or its writer ended early",
             );
         }
     }
 
     fn push_json(&self, out: &mut Vec<u8>) {
-        for (name, number) in [
+        for (name, count) in [
             ("lost_for_other_causes", self.lost_for_other_causes),
             ("lost_in_log", self.lost_in_log),
             ("damaged_places", self.damage.sites),
@@ -313,7 +313,7 @@ impl LogCondition {
             out.extend_from_slice(b",\"");
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b"\":");
-            push_number(out, number);
+            push_decimal(out, count);
         }
         out.extend_from_slice(b",\"completed\":");
         let truth: &[u8] = if self.is_completed { b"true" } else { b"false" };
@@ -323,19 +323,19 @@ impl LogCondition {
 
 fn push_counts<'a>(out: &mut Vec<u8>, counts: impl Iterator<Item = (&'a [u8], u64)>) {
     out.push(b'{');
-    for (place, (name, count)) in counts.enumerate() {
-        if place > 0 {
+    for (index, (name, count)) in counts.enumerate() {
+        if index > 0 {
             out.push(b',');
         }
         push_json_string(out, name);
         out.push(b':');
-        push_number(out, count);
+        push_decimal(out, count);
     }
     out.push(b'}');
 }
 
 fn push_seconds(out: &mut Vec<u8>, elapsed: Duration) {
-    push_number(out, elapsed.as_secs());
+    push_decimal(out, elapsed.as_secs());
     out.push(b'.');
     push_filled(out, u64::from(elapsed.subsec_millis()), 3, b'0');
 }
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn full_rings_are_told_by_cpu() {
+    fn full_rings_are_reported_by_cpu() {
         let full = Summary {
             lost: vec![(LossCause::KernelRingFull, 12), (LossCause::Late, 7)],
             ring_full_on: vec![(0, 5), (3, 7)],
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_log_it_tells_what_else_is_missing() {
+    fn of_a_log_it_says_what_else_is_missing() {
         let log = LogCondition {
             lost_for_other_causes: 3,
             lost_in_log: 5,
@@ -477,7 +477,7 @@ mod tests {
                 "15 lost: 7 late, 3 other_causes, 5 log_full",
                 "the log is damaged: 900 bytes at 2 sites could not be read, \
                  and 1 packet is known to be missing",
-                "the log was not completed: it is being written, or its writer was cut off"
+                "the log was not completed: it is being written, or its writer ended early"
             ]
         );
         let mut out = Vec::new();

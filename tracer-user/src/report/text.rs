@@ -6,8 +6,8 @@ use tracer_common::event_type::{EventTypeId, SystemEventType};
 use tracer_engine::event::{MonotonicNs, Truncation};
 
 use super::columns::{Names, Threads, Who, Widths};
+use super::digits::{push_filled, push_nine_digits, push_three_digits};
 use super::escape::push_for_people;
-use super::numbers::{push_filled, push_nine_digits, push_three_digits};
 use super::probe::Arguments;
 use super::shorten::shorten;
 use super::words::{push_system, push_user};
@@ -66,7 +66,7 @@ impl Look {
 pub struct TextStyle {
     /// What the column of times shows.
     pub time: TimeColumn,
-    /// Whether kinds of events are told apart by colours.
+    /// Whether kinds of events differ in colour.
     pub is_coloured: bool,
     /// How wide lines may be. What is longer ends in an ellipsis.
     pub width: Width,
@@ -105,7 +105,7 @@ impl Text {
         }
     }
 
-    /// Cuts the line that begins there to the terminal's width.
+    /// Shortens the line that begins there to the terminal's width.
     fn fit(&self, out: &mut Vec<u8>, begin: usize) {
         if let Some(most) = self.style.width.characters() {
             shorten(out, begin, most, self.style.is_coloured);
@@ -145,7 +145,7 @@ impl Report for Text {
         let second = out.len();
         self.colour(out, DIM);
         out.push(b'#');
-        // As wide as the times below it, less what stands before and behind it.
+        // As wide as the times below it, less what comes before and behind it.
         let widths = self.widths;
         let filled = match self.style.time {
             TimeColumn::Wall => 25,
@@ -188,7 +188,7 @@ impl Report for Text {
         let most = self.style.width.characters();
         self.push_name_and_data(out, line, most.map(|_| HEX_BYTES));
         if header.truncation != Truncation::None {
-            out.extend_from_slice(b" (cut)");
+            out.extend_from_slice(b" (truncated)");
         }
         while out.last() == Some(&b' ') {
             out.pop();
@@ -200,7 +200,7 @@ impl Report for Text {
     }
 
     fn end(&mut self, _: &mut Vec<u8>, _: &Summary) {
-        // People are told on standard error, so that they see it when the events go elsewhere.
+        // People read it on standard error, so that they see it when the events go elsewhere.
     }
 }
 
@@ -265,7 +265,7 @@ fn is_loss(entry: &SystemEventType) -> bool {
     matches!(entry.id, EventTypeId::OVERFLOW | EventTypeId::ERROR)
 }
 
-/// Kinds of events are told apart by the colour of their names.
+/// Kinds of events differ in the colour of their names.
 fn colour_of(entry: &SystemEventType) -> &'static [u8] {
     if is_loss(entry) {
         return RED;
@@ -418,21 +418,21 @@ mod tests {
         let characters = whole.trim_end().chars().count();
         assert_eq!(shown(Width::Characters(characters), false), whole);
         for most in [20, 30, 71, 75, characters - 1] {
-            let cut = shown(Width::Characters(most), false);
-            assert_eq!(cut.trim_end().chars().count(), most, "{cut}");
-            assert!(cut.ends_with("…\n"), "{cut}");
-            // Colours take no room.
+            let short = shown(Width::Characters(most), false);
+            assert_eq!(short.trim_end().chars().count(), most, "{short}");
+            assert!(short.ends_with("…\n"), "{short}");
+            // Colours take no space.
             let coloured = shown(Width::Characters(most), true);
             let without = coloured.split('\x1b').map(|part| {
                 let end = part.strip_prefix('[').and_then(|rest| rest.split_once('m'));
                 end.map_or(part, |(_, rest)| rest)
             });
-            assert_eq!(without.collect::<String>(), cut);
+            assert_eq!(without.collect::<String>(), short);
         }
     }
 
     #[test]
-    fn in_a_narrow_terminal_there_is_room_for_what_events_carry() {
+    fn in_a_narrow_terminal_there_is_space_for_what_events_carry() {
         let exec = header(EventTypeId(257));
         let line = Line {
             event: Event {
@@ -445,14 +445,14 @@ mod tests {
             realtime: None,
             inside: None,
         };
-        for (time, room) in [(TimeColumn::Relative, 80), (TimeColumn::Wall, 99)] {
-            let mut text = text(time, Width::Characters(room), false);
+        for (time, characters) in [(TimeColumn::Relative, 80), (TimeColumn::Wall, 99)] {
+            let mut text = text(time, Width::Characters(characters), false);
             let mut out = Vec::new();
             text.begin(&mut out);
             text.event(&mut out, &line);
             let out = String::from_utf8(out).unwrap();
             assert!(out.ends_with("\"twenty characters...\"\n"), "{out}");
-            // What a column is called stands above it.
+            // The name of a column is above it.
             let lines: Vec<_> = out.lines().skip(1).collect();
             for (name, value) in [
                 ("THREAD", "sh"),
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn the_columns_stand_below_each_other() {
+    fn the_columns_are_below_each_other() {
         let fork = ForkData {
             child_pid: 1300,
             child_tid: 1300,
@@ -512,12 +512,12 @@ mod tests {
     }
 
     #[test]
-    fn data_that_was_cut_says_so() {
-        let cut = EventHeader {
+    fn data_that_was_truncated_says_so() {
+        let truncated = EventHeader {
             truncation: Truncation::Record,
             ..header(EventTypeId(257))
         };
-        assert!(shown(cut, b"long", None, b"abc").ends_with("\"abc\" (cut)\n"));
+        assert!(shown(truncated, b"long", None, b"abc").ends_with("\"abc\" (truncated)\n"));
     }
 
     #[test]

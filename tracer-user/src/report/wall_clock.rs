@@ -4,7 +4,7 @@ use tracer_engine::ClockPair;
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
 
 use super::Line;
-use super::numbers::push_filled;
+use super::digits::push_filled;
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -14,7 +14,7 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 pub struct WallClock {
     /// Date minus monotonic clock. The boot was after 1970, or else the clock is not set.
     epoch_offset_ns: u64,
-    /// Seconds since 1970 whose date stands in `prefix`.
+    /// Seconds since 1970 whose date is in `prefix`.
     second: u64,
     /// Date and time to the second, with the dot.
     prefix: Vec<u8>,
@@ -63,7 +63,7 @@ impl WallClock {
 fn push_date(out: &mut Vec<u8>, second: u64) {
     let (year, month, day) = civil(second / 86_400);
     let in_day = second % 86_400;
-    for (number, width, after) in [
+    for (value, width, after) in [
         (year, 4, b'-'),
         (month, 2, b'-'),
         (day, 2, b'T'),
@@ -71,7 +71,7 @@ fn push_date(out: &mut Vec<u8>, second: u64) {
         (in_day / 60 % 60, 2, b':'),
         (in_day % 60, 2, b'.'),
     ] {
-        push_filled(out, number, width, b'0');
+        push_filled(out, value, width, b'0');
         out.push(after);
     }
 }

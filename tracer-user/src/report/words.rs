@@ -1,4 +1,4 @@
-//! What an event carries, in words. The one place where the words of a type stand.
+//! What an event carries, in words. The one file that has the words of a type.
 
 use std::mem::offset_of;
 
@@ -9,12 +9,12 @@ use tracer_common::kernel::{
 };
 use zerocopy::FromBytes;
 
+use super::digits::{push_decimal, push_hex};
 use super::escape::{as_text, push_for_people};
 use super::fields::{Value, read_grown, until_null, value};
 use super::kernel_words::{
     push_address, push_arguments, push_kernel, push_returned, push_signal, push_syscall_name,
 };
-use super::numbers::{push_hex, push_number};
 use super::task_state::task_state;
 
 /// Appends what a system event carries. Data that is not as the type says is shown field by field,
@@ -25,7 +25,7 @@ pub fn push_system(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
     }
 }
 
-/// The words of the types that the table has words of; `None` for other types and for data that is cut.
+/// The words of the types that the table has words of; `None` for other types and for data that is truncated.
 fn push_words(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) -> Option<()> {
     let mut known = KERNEL_EVENT_TYPES.iter();
     let known = known.find(|known| known.entry.id == entry.id)?;
@@ -60,12 +60,12 @@ pub fn push_user(out: &mut Vec<u8>, data: &[u8], most: Option<usize>) {
     push_hex(out, shown);
     if shown.len() < data.len() {
         out.extend_from_slice("… (".as_bytes());
-        push_number(out, data.len());
+        push_decimal(out, data.len());
         out.extend_from_slice(b" bytes)");
     }
 }
 
-/// The words of the types that have their own; `None` for other types and for data that is cut.
+/// The words of the types that have their own; `None` for other types and for data that is truncated.
 fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
     match id {
         EventTypeId::FORK => {
@@ -101,7 +101,7 @@ fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
         EventTypeId::WAKEUP => {
             let wakeup: WakeupData = read_grown(data, offset_of!(WakeupData, waker_context))?;
             out.extend_from_slice(b"on cpu ");
-            push_number(out, wakeup.target_cpu);
+            push_decimal(out, wakeup.target_cpu);
             if wakeup.new_thread != 0 {
                 out.extend_from_slice(b", for the first time");
             }
@@ -129,7 +129,7 @@ fn push_waker(out: &mut Vec<u8>, wakeup: &WakeupData) {
 fn push_exit(out: &mut Vec<u8>, exit: &ExitData) {
     if exit.signal == 0 {
         out.extend_from_slice(b"status ");
-        push_number(out, exit.status);
+        push_decimal(out, exit.status);
         return;
     }
     out.extend_from_slice(b"killed by ");
@@ -139,7 +139,7 @@ fn push_exit(out: &mut Vec<u8>, exit: &ExitData) {
 /// Said of a process outside of the tracer's pid namespace.
 pub const ELSEWHERE: &[u8] = b"in no pid namespace of ours";
 
-/// Appends a name and a thread; the idle task, which has number 0 on every CPU, as a word.
+/// Appends a name and a thread; the idle task, whose tid is 0 on every CPU, as a word.
 pub fn push_task(out: &mut Vec<u8>, pid: u32, tid: u32, comm: &[u8]) {
     let comm = until_null(comm);
     if tid == 0 && (comm.is_empty() || comm.starts_with(b"swapper")) {
@@ -153,19 +153,19 @@ pub fn push_task(out: &mut Vec<u8>, pid: u32, tid: u32, comm: &[u8]) {
         return;
     }
     out.push(b' ');
-    push_number(out, pid);
+    push_decimal(out, pid);
     if tid != pid {
         out.push(b'/');
-        push_number(out, tid);
+        push_decimal(out, tid);
     }
 }
 
 fn push_fields(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
-    for (place, field) in entry.fields.iter().enumerate() {
+    for (index, field) in entry.fields.iter().enumerate() {
         let Some(value) = value(field, data) else {
             return;
         };
-        if place > 0 {
+        if index > 0 {
             out.push(b' ');
         }
         out.extend_from_slice(field.name.as_bytes());
@@ -176,20 +176,20 @@ fn push_fields(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
 
 fn push_value(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
-        Value::Signed(number) => push_number(out, number),
-        Value::Unsigned(number) | Value::Signal(number) => push_number(out, number),
-        Value::Large(number) => push_number(out, number),
+        Value::Signed(value) => push_decimal(out, value),
+        Value::Unsigned(value) | Value::Signal(value) => push_decimal(out, value),
+        Value::Large(value) => push_decimal(out, value),
         Value::Address(address) => push_address(out, address),
         Value::Named(_, Some(name)) => out.extend_from_slice(name.as_bytes()),
-        Value::Named(number, None) => push_number(out, number),
-        Value::Syscall(table, number) => push_syscall_name(out, table, number),
+        Value::Named(value, None) => push_decimal(out, value),
+        Value::Syscall(table, nr) => push_syscall_name(out, table, nr),
         Value::Arguments(call) | Value::NamedArguments(call) => push_arguments(out, &call),
         Value::Result(returned) | Value::ShownResult(returned) => push_returned(out, returned),
         Value::Bytes(bytes) => push_for_people(out, bytes),
         Value::TaskState(bits) => out.extend_from_slice(task_state(bits, false).0.as_bytes()),
-        Value::Flag(flag) => push_number(out, u8::from(flag)),
+        Value::Flag(flag) => push_decimal(out, u8::from(flag)),
         Value::Set(members) => {
-            push_number(out, members.len());
+            push_decimal(out, members.len());
             out.extend_from_slice(b" types");
         }
     }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exit_tells_how() {
+    fn an_exit_says_how() {
         let exit =
             |status, signal| words(EventTypeId::EXIT, ExitData { status, signal }.as_bytes());
         assert_eq!(exit(3, 0), "status 3");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_tells_why_and_who_is_next() {
+    fn a_switch_says_why_and_who_is_next() {
         let switch = |state, preempted, next_tid, next_comm| {
             let data = SwitchOutData {
                 next_pid: 7,
@@ -350,7 +350,7 @@ mod tests {
         };
         assert_eq!(words(EventTypeId::MIGRATE, data.as_bytes()), "cpu 3 → 14");
         assert_eq!(words(EventTypeId::RENAME, &COMM), "now sh");
-        // Of data that is cut, the fields that are whole.
+        // Of data that is truncated, the fields that are whole.
         assert_eq!(
             words(EventTypeId::MIGRATE, &data.as_bytes()[..5]),
             "from_cpu=3"

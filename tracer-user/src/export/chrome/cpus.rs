@@ -10,8 +10,8 @@ use tracer_engine::event::MonotonicNs;
 use super::objects::Objects;
 use crate::export::names::Thread;
 use crate::log_view::Entry;
+use crate::report::digits::push_decimal;
 use crate::report::fields::read_grown;
-use crate::report::numbers::push_number;
 use crate::report::task_state::task_state;
 
 /// CPUs that are kept in mind: more than any machine has, and fewer than a damaged file may name.
@@ -161,8 +161,8 @@ impl Cpus {
         objects.time("dur", end.0.saturating_sub(running.since.0));
         objects
             .raw(",\"args\":{\"pid\":")
-            .with(|out| push_number(out, pid));
-        objects.raw(",\"tid\":").with(|out| push_number(out, tid));
+            .with(|out| push_decimal(out, pid));
+        objects.raw(",\"tid\":").with(|out| push_decimal(out, tid));
         objects.text("end", why.as_bytes());
         if !is_start_known {
             objects.text("start", b"before the first event");

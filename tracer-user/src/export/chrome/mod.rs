@@ -18,8 +18,8 @@ use super::parts::Parts;
 use super::slices::{Key, Mark, Slice, Told, Track};
 use super::{Ending, Exporter, Origin};
 use crate::log_view::Entry;
+use crate::report::digits::push_decimal;
 use crate::report::escape::push_json_string;
-use crate::report::numbers::push_number;
 use crate::report::{push_data, push_short_name};
 use cpus::{Cpus, Lane};
 use objects::Objects;
@@ -47,9 +47,9 @@ impl Chrome {
         head.extend_from_slice(b"\",\"stream\":");
         push_json_string(&mut head, origin.attributes.name().as_bytes());
         head.extend_from_slice(b",\"monotonic_ns\":\"");
-        push_number(&mut head, origin.anchor.monotonic.0);
+        push_decimal(&mut head, origin.anchor.monotonic.0);
         head.extend_from_slice(b"\",\"realtime_ns\":\"");
-        push_number(&mut head, origin.anchor.realtime.0);
+        push_decimal(&mut head, origin.anchor.realtime.0);
         head.extend_from_slice(b"\"},\"traceEvents\":[");
         out.write_all(&head).context(CANNOT_WRITE)?;
         Ok(Self {

@@ -4,9 +4,9 @@ use tracer_engine::event::MonotonicNs;
 
 use crate::export::carried::{Carried, Item};
 use crate::export::names::Thread;
+use crate::report::digits::{push_decimal, push_filled};
 use crate::report::escape::push_json_string;
 use crate::report::kernel_words::push_address;
-use crate::report::numbers::{push_filled, push_number};
 
 /// Objects to be written next.
 #[derive(Debug)]
@@ -36,9 +36,9 @@ impl Objects {
         self.is_first = false;
         self.bytes.extend_from_slice(start);
         self.raw("{\"ph\":\"").raw(phase).raw("\",\"pid\":");
-        push_number(&mut self.bytes, thread.pid);
+        push_decimal(&mut self.bytes, thread.pid);
         self.raw(",\"tid\":");
-        push_number(&mut self.bytes, thread.tid);
+        push_decimal(&mut self.bytes, thread.tid);
         self
     }
 
@@ -64,7 +64,7 @@ impl Objects {
     /// Adds a time, in microseconds.
     pub fn time(&mut self, name: &str, ns: u64) -> &mut Self {
         self.raw(",\"").raw(name).raw("\":");
-        push_number(&mut self.bytes, ns / 1000);
+        push_decimal(&mut self.bytes, ns / 1000);
         self.bytes.push(b'.');
         push_filled(&mut self.bytes, ns % 1000, 3, b'0');
         self
@@ -73,7 +73,7 @@ impl Objects {
     /// Adds a number.
     pub fn number(&mut self, name: &str, number: u64) -> &mut Self {
         self.raw(",\"").raw(name).raw("\":");
-        push_number(&mut self.bytes, number);
+        push_decimal(&mut self.bytes, number);
         self
     }
 
@@ -123,8 +123,8 @@ impl Objects {
 
 fn push_item(out: &mut Vec<u8>, item: &Item) {
     match item {
-        Item::Signed(number) => push_number(out, *number),
-        Item::Unsigned(number) => push_number(out, *number),
+        Item::Signed(number) => push_decimal(out, *number),
+        Item::Unsigned(number) => push_decimal(out, *number),
         Item::Truth(truth) => out.extend_from_slice(truth.to_string().as_bytes()),
         Item::Pointer(address) => {
             out.push(b'"');
@@ -139,7 +139,7 @@ fn push_item(out: &mut Vec<u8>, item: &Item) {
                 if place > 0 {
                     out.push(b',');
                 }
-                push_number(out, *number);
+                push_decimal(out, *number);
             }
             out.push(b']');
         }

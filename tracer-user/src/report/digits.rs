@@ -1,53 +1,53 @@
-//! Numbers into a line, without an allocation.
+//! Digits into a line, without an allocation.
 
-/// Appends a whole number in decimal.
-pub fn push_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
-    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+/// Appends an integer in decimal.
+pub fn push_decimal(out: &mut Vec<u8>, value: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
-/// Appends a number in decimal, filled up on the left with `fill` to `width`.
-pub fn push_filled(out: &mut Vec<u8>, number: u64, width: usize, fill: u8) {
+/// Appends a value in decimal, filled up on the left with `fill` to `width`.
+pub fn push_filled(out: &mut Vec<u8>, value: u64, width: usize, fill: u8) {
     let mut buffer = itoa::Buffer::new();
-    let digits = buffer.format(number).as_bytes();
+    let digits = buffer.format(value).as_bytes();
     out.resize(out.len() + width.saturating_sub(digits.len()), fill);
     out.extend_from_slice(digits);
 }
 
-/// Appends a number below 10^9 with nine digits.
-pub fn push_nine_digits(out: &mut Vec<u8>, number: u64) {
-    let number = u32::try_from(number).unwrap_or(u32::MAX);
-    let [a, b] = two_digits(number / 10_000_000);
-    let [c, d] = two_digits(number / 100_000);
-    let [e, f] = two_digits(number / 1000);
-    let [g, h] = two_digits(number / 10);
-    let [_, i] = two_digits(number);
+/// Appends a value below 10^9 with nine digits.
+pub fn push_nine_digits(out: &mut Vec<u8>, value: u64) {
+    let value = u32::try_from(value).unwrap_or(u32::MAX);
+    let [a, b] = two_digits(value / 10_000_000);
+    let [c, d] = two_digits(value / 100_000);
+    let [e, f] = two_digits(value / 1000);
+    let [g, h] = two_digits(value / 10);
+    let [_, i] = two_digits(value);
     out.extend_from_slice(&[a, b, c, d, e, f, g, h, i]);
 }
 
-/// Appends a number with three digits; with more, where it has more.
-pub fn push_three_digits(out: &mut Vec<u8>, number: u32) {
-    if number > 999 {
-        push_number(out, number);
+/// Appends a value with three digits; with more, where it has more.
+pub fn push_three_digits(out: &mut Vec<u8>, value: u32) {
+    if value > 999 {
+        push_decimal(out, value);
         return;
     }
-    let [a, b] = two_digits(number / 10);
-    let [_, c] = two_digits(number);
+    let [a, b] = two_digits(value / 10);
+    let [_, c] = two_digits(value);
     out.extend_from_slice(&[a, b, c]);
 }
 
-/// The last two digits of a number.
-fn two_digits(number: u32) -> [u8; 2] {
-    /// The digits of the numbers below 100.
+/// The last two digits of a value.
+fn two_digits(value: u32) -> [u8; 2] {
+    /// The digits of every value below 100.
     const PAIRS: [[u8; 2]; 100] = {
         let mut pairs = [[b'0'; 2]; 100];
-        let mut number: u8 = 0;
-        while number < 100 {
-            pairs[number as usize] = [b'0' + number / 10, b'0' + number % 10];
-            number += 1;
+        let mut value: u8 = 0;
+        while value < 100 {
+            pairs[value as usize] = [b'0' + value / 10, b'0' + value % 10];
+            value += 1;
         }
         pairs
     };
-    PAIRS[(number % 100) as usize]
+    PAIRS[(value % 100) as usize]
 }
 
 /// Appends bytes in hexadecimal, two digits each.
@@ -69,17 +69,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_filled_up_and_never_cut() {
+    fn digits_are_filled_up_and_never_dropped() {
         let mut out = Vec::new();
         push_filled(&mut out, 7, 3, b'0');
         push_filled(&mut out, 12345, 3, b' ');
-        push_number(&mut out, -1);
+        push_decimal(&mut out, -1);
 
         assert_eq!(out, b"00712345-1");
     }
 
     #[test]
-    fn digits_are_those_of_the_number() {
+    fn digits_are_those_of_the_value() {
         let mut out = Vec::new();
         push_nine_digits(&mut out, 12_345_678);
         push_nine_digits(&mut out, 987_654_321);
