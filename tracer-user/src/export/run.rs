@@ -10,7 +10,7 @@ use super::interruption::Interruption;
 use super::pairs::Pairs;
 use super::progress::Progress;
 use super::{Ending, Exporter, Origin, Target, chrome, ctf, parquet, perfetto};
-use crate::log_view::{Log, Pause, Walk, Wanted, open, outcome, tell_missing};
+use crate::log_view::{Log, Pause, Walk, Wanted, open, outcome, report_missing};
 use crate::terminal::Outcome;
 use crate::terminal::output::is_stdout;
 
@@ -85,7 +85,7 @@ fn convert<L: Log>(
     interruption.check(destination.early_end())?;
     destination.complete()?;
     progress.end();
-    tell_missing(&walk, &ending.summary);
+    report_missing(&walk, &ending.summary);
     Ok(outcome(&ending.summary, false))
 }
 

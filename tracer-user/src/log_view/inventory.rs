@@ -82,7 +82,7 @@ impl Inventory {
         })
     }
 
-    /// Number of its events.
+    /// Count of its events.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.summary.events.iter().map(|(_, count)| count).sum()

@@ -101,7 +101,7 @@ mod tests {
     use crate::log_view::{Walk, Wanted};
 
     #[test]
-    fn everything_is_told() {
+    fn everything_is_reported() {
         let mut log = MadeUpLog {
             late: 3,
             status: Some(FinalStatus::default()),
@@ -110,31 +110,31 @@ mod tests {
         let hostile = log.define(b"a\n\xff");
         log.push(100, EventTypeId::FORK, (7, 7), b"");
         log.push(130, hostile, (7, 8), b"12345");
-        let told = json(&Inventory::take(Walk::new(log, Wanted::default()), 2).unwrap());
+        let shown = json(&Inventory::take(Walk::new(log, Wanted::default()), 2).unwrap());
 
-        assert_eq!(told["attributes"]["name"], "made up");
-        assert_eq!(told["clock"]["monotonic_ns"], 100);
-        assert_eq!(told["completed"], true);
-        assert_eq!(told["status"]["flush_error"], 0);
+        assert_eq!(shown["attributes"]["name"], "made up");
+        assert_eq!(shown["clock"]["monotonic_ns"], 100);
+        assert_eq!(shown["completed"], true);
+        assert_eq!(shown["status"]["flush_error"], 0);
         assert_eq!(
-            told["events"],
+            shown["events"],
             json!({"linux_trace_fork": 1, "a\n\u{fffd}": 1})
         );
-        assert_eq!(told["first"], "2001-09-09T01:46:40.000000000Z");
-        assert_eq!(told["span_ns"], 30);
-        assert_eq!(told["lost"]["late"], 3);
+        assert_eq!(shown["first"], "2001-09-09T01:46:40.000000000Z");
+        assert_eq!(shown["span_ns"], 30);
+        assert_eq!(shown["lost"]["late"], 3);
         assert_eq!(
-            told["threads"][1],
+            shown["threads"][1],
             json!({"pid": 7, "tid": 8, "comm": "worker", "events": 1})
         );
     }
 
     #[test]
     fn a_log_without_events_has_no_times() {
-        let told =
+        let shown =
             json(&Inventory::take(Walk::new(MadeUpLog::default(), Wanted::default()), 2).unwrap());
-        assert_eq!(told["first"], Value::Null);
-        assert_eq!(told["completed"], false);
-        assert_eq!(told["status"], Value::Null);
+        assert_eq!(shown["first"], Value::Null);
+        assert_eq!(shown["completed"], false);
+        assert_eq!(shown["status"], Value::Null);
     }
 }

@@ -150,7 +150,7 @@ fn damage(inventory: &Inventory) -> String {
 
 fn status(status: Option<FinalStatus>) -> String {
     let Some(status) = status else {
-        return "no: it is being written, or its writer was cut off".to_owned();
+        return "no: it is being written, or its writer ended early".to_owned();
     };
     let mut remarks = Vec::new();
     for (is_so, remark) in [
@@ -244,7 +244,7 @@ mod tests {
     use crate::log_view::{Walk, Wanted};
 
     #[test]
-    fn everything_is_told_and_hostile_names_are_harmless() {
+    fn everything_is_reported_and_hostile_names_are_harmless() {
         let mut log = MadeUpLog {
             late: 3,
             lost_in_log: 4,
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_without_events_is_told_of_too() {
+    fn a_log_without_events_is_reported_too() {
         let log = MadeUpLog::default();
         let shown = text(&Inventory::take(Walk::new(log, Wanted::default()), 2).unwrap());
         assert!(shown.contains("events          0\n"), "{shown}");

@@ -13,7 +13,7 @@ use tracer_log::{Damage, FinalStatus, LogHeader, LogReader, LogRecord, System};
 /// A log, read from its oldest event on. [`LogReader`] says what each of these means; tests make
 /// logs up.
 pub trait Log {
-    /// What the start of the log tells.
+    /// What the start of the log says.
     fn header(&self) -> &LogHeader;
     /// The system that it was made on.
     fn system(&self) -> &System;

@@ -14,7 +14,7 @@ use super::Log;
 /// A log made up of events in memory. It was made when the monotonic clock showed 100 ns.
 #[derive(Debug)]
 pub struct MadeUpLog {
-    /// What its start tells.
+    /// What its start says.
     pub header: LogHeader,
     /// The system that it was made on.
     pub system: System,

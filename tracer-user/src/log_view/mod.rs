@@ -1,6 +1,6 @@
 //! Looking at logs: choosing events, showing them, telling what a log holds.
 //!
-//! - [`Walk`] goes through a log once, in order, and hands the chosen events to whoever shows or
+//! - [`Walk`] goes through a log once, in order, and gives the chosen events to whoever shows or
 //!   [exports](crate::export) them; its memory does not grow with the log;
 //! - [`Wanted`] is what the command line chooses, [`TimePoint`] where it begins and ends;
 //! - [`read`] shows events, [`Inventory`] counts them;
@@ -27,7 +27,7 @@ pub use inventory_json::json;
 pub use inventory_text::text;
 pub use log::{Log, open};
 pub use output::{Output, is_same_file};
-pub use read::{Format, ReadSetup, outcome, read, tell_missing};
+pub use read::{Format, ReadSetup, outcome, read, report_missing};
 pub use time_point::{Moment, TimePoint};
 pub use type_table::TypeTable;
 pub use walk::{Pause, Span, Walk};

@@ -17,18 +17,18 @@ const CHUNK_BYTES: usize = 256 * 1024;
 /// Where lines go.
 pub struct Output {
     file: BlockingFile,
-    place: String,
+    sink: String,
     pending: Vec<u8>,
 }
 
 impl Output {
-    /// Lines to this place.
+    /// Lines to this sink.
     ///
     /// # Errors
     ///
     /// The file cannot be made, or is the log at `input`, which it would replace.
-    pub fn open(place: &Sink, input: &Path) -> anyhow::Result<Self> {
-        if let Sink::File(path) = place {
+    pub fn open(sink: &Sink, input: &Path) -> anyhow::Result<Self> {
+        if let Sink::File(path) = sink {
             ensure!(
                 !is_same_file(path, input),
                 "{} is the log itself, and would be lost; give --output another name",
@@ -36,8 +36,8 @@ impl Output {
             );
         }
         Ok(Self {
-            file: BlockingFile(place.open()?),
-            place: place.to_string(),
+            file: BlockingFile(sink.open()?),
+            sink: sink.to_string(),
             pending: Vec::with_capacity(CHUNK_BYTES),
         })
     }
@@ -79,7 +79,7 @@ impl Output {
     pub fn flush(&mut self) -> anyhow::Result<()> {
         let written = self.file.write_all(&self.pending);
         self.pending.clear();
-        written.with_context(|| format!("cannot write to {}", self.place))
+        written.with_context(|| format!("cannot write to {}", self.sink))
     }
 }
 

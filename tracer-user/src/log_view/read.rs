@@ -48,7 +48,7 @@ const AT_ONCE: usize = 1024;
 /// How often a log is looked at that is being written.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Shows the events of a log, and tells what is missing.
+/// Shows the events of a log, and reports what is missing.
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
     report.end(output.lines(), &summary);
     output.flush()?;
     if setup.format != Format::Json {
-        tell_missing(&walk, &summary);
+        report_missing(&walk, &summary);
     }
     Ok(outcome(&summary, was_stopped))
 }
@@ -166,8 +166,8 @@ impl Signals {
     }
 }
 
-/// Tells people what was shown and what is missing.
-pub fn tell_missing<L: Log>(walk: &Walk<L>, summary: &Summary) {
+/// Reports to people what was shown and what is missing.
+pub fn report_missing<L: Log>(walk: &Walk<L>, summary: &Summary) {
     for name in walk.names_without_events() {
         let mut line = b"no event was of type \"".to_vec();
         push_for_people(&mut line, name);
@@ -175,7 +175,7 @@ pub fn tell_missing<L: Log>(walk: &Walk<L>, summary: &Summary) {
         say(&String::from_utf8_lossy(&line));
     }
     if summary.events.is_empty() && walk.is_restricted() {
-        say("no event is as was asked for; `tracer-user info LOG` tells what there is");
+        say("no event is as was asked for; `tracer-user info LOG` shows what there is");
     }
     summary.for_people().lines().for_each(say);
 }

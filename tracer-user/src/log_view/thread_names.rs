@@ -1,6 +1,6 @@
 //! What threads are called, where an event of theirs does not say so.
 //!
-//! A log has events whose thread's name nobody knew in time. Others of its events may tell: what made the thread, what
+//! A log has events whose thread's name nobody knew in time. Others of its events may say: what made the thread, what
 //! renamed it, what it did before. A thread that nothing names has the name of its process.
 
 use foldhash::{HashMap, HashMapExt};
@@ -17,11 +17,11 @@ const MOST_THREADS: usize = 65_536;
 /// A process and a thread of it.
 type Thread = (i32, i32);
 
-/// The names that a log told so far.
+/// The names that a log had so far.
 #[derive(Clone, Debug)]
 pub struct ThreadNames {
     names: HashMap<Thread, Name>,
-    /// Who told its name last: events come in runs.
+    /// Whose name was learnt last: events come in runs.
     last: (Thread, Name),
 }
 
@@ -35,8 +35,8 @@ struct Name {
 impl Name {
     fn new(bytes: &[u8]) -> Self {
         let mut name = Self::default();
-        for (place, byte) in name.bytes.iter_mut().zip(until_null(bytes)) {
-            *place = *byte;
+        for (slot, byte) in name.bytes.iter_mut().zip(until_null(bytes)) {
+            *slot = *byte;
             name.length += 1;
         }
         name
@@ -57,33 +57,33 @@ impl Default for ThreadNames {
 }
 
 impl ThreadNames {
-    /// Learns what an event tells.
+    /// Learns what an event says.
     pub fn learn(&mut self, record: &LogRecord<'_>) {
         let header = &record.event.header;
         let thread = (header.pid, header.tid);
         if !record.comm.is_empty() && header.pid != 0 {
             let (last, name) = &self.last;
             if *last != thread || name.as_bytes() != record.comm {
-                self.tell(thread, record.comm);
+                self.insert(thread, record.comm);
             }
         }
         match header.event_type {
             EventTypeId::FORK | EventTypeId::THREAD_CREATE => {
                 if let Ok((fork, _)) = ForkData::read_from_prefix(record.event.data) {
                     let child = (fork.child_pid.cast_signed(), fork.child_tid.cast_signed());
-                    self.tell(child, &fork.child_comm);
+                    self.insert(child, &fork.child_comm);
                 }
             }
             EventTypeId::RENAME => {
                 if let Ok((rename, _)) = RenameData::read_from_prefix(record.event.data) {
-                    self.tell(thread, &rename.comm);
+                    self.insert(thread, &rename.comm);
                 }
             }
             _ => {}
         }
     }
 
-    fn tell(&mut self, thread: Thread, name: &[u8]) {
+    fn insert(&mut self, thread: Thread, name: &[u8]) {
         let name = Name::new(name);
         if name.length == 0 {
             return;

@@ -37,7 +37,7 @@ impl TimePoint {
             .with_context(|| format!("{option} takes a time since the start of the log, or a date"))
     }
 
-    /// The moment that it stands for in a log that starts at `start`.
+    /// The moment that it means in a log that starts at `start`.
     #[must_use]
     pub fn moment(self, start: MonotonicNs) -> Moment {
         match self {
@@ -49,7 +49,7 @@ impl TimePoint {
     }
 }
 
-/// A moment on one of a log's two clocks. How they stand to each other may change within a log: dates
+/// A moment on one of a log's two clocks. Their difference may change within a log: dates
 /// are set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {

@@ -18,7 +18,7 @@ pub struct Row {
     pub count: u64,
 }
 
-/// The event types that have been seen, by number.
+/// The event types that have been seen, by id.
 #[derive(Clone, Debug, Default)]
 pub struct TypeTable {
     rows: Vec<Option<Row>>,
@@ -27,18 +27,18 @@ pub struct TypeTable {
 impl TypeTable {
     /// The row of a type, where it has been [learnt](Self::learn).
     pub fn row_mut(&mut self, id: EventTypeId) -> Option<&mut Row> {
-        self.rows.get_mut(place(id))?.as_mut()
+        self.rows.get_mut(index(id))?.as_mut()
     }
 
     /// Learns what `types` says of a type.
     pub fn learn(&mut self, id: EventTypeId, types: &EventTypes, wanted: &Wanted) -> &mut Row {
-        let place = place(id);
+        let index = index(id);
         let nameless = || format!("event_type_{}", id.0).into_bytes().into();
         let name: Box<[u8]> = types.name(id).map_or_else(nameless, Box::from);
-        if self.rows.len() <= place {
-            self.rows.resize(place + 1, None);
+        if self.rows.len() <= index {
+            self.rows.resize(index + 1, None);
         }
-        self.rows[place].insert(Row {
+        self.rows[index].insert(Row {
             is_wanted: wanted.has_type(id, &name),
             entry: system_event_type(id),
             name,
@@ -46,7 +46,7 @@ impl TypeTable {
         })
     }
 
-    /// Number and row of every type that has been learnt, in order of their numbers.
+    /// Id and row of every type that has been learnt, in order of their ids.
     pub fn rows(&self) -> impl Iterator<Item = (EventTypeId, &Row)> {
         (0..)
             .map(EventTypeId)
@@ -64,9 +64,9 @@ impl TypeTable {
     }
 }
 
-/// Numbers come from a file: those that no log should have share one row, so that there are never
+/// Ids come from a file: those that no log should have share one row, so that there are never
 /// more than a log can have types.
-fn place(id: EventTypeId) -> usize {
+fn index(id: EventTypeId) -> usize {
     usize::try_from(id.0.min(EVENT_ID_LIMIT)).unwrap_or(0)
 }
 
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_no_log_has_takes_no_memory() {
+    fn an_id_that_no_log_has_takes_no_memory() {
         let mut table = TypeTable::default();
         let id = EventTypeId(u32::MAX);
         table.learn(id, &EventTypes::default(), &Wanted::default());

@@ -151,7 +151,7 @@ impl<L: Log> Walk<L> {
         Ok(Pause::Midway)
     }
 
-    /// Learns the type of the event that was kept, and shows the event when it is wanted.
+    /// Learns the type of the event that was stored, and shows the event when it is wanted.
     fn learn_and_show(
         &mut self,
         header: EventHeader,
@@ -279,10 +279,10 @@ mod tests {
     fn ten() -> MadeUpLog {
         let mut log = MadeUpLog::default();
         let names = [log.define(b"even"), log.define(b"odd")];
-        for number in 0..10_u8 {
-            let tid = 1 + i32::from(number % 2);
-            let name = names[usize::from(number % 2)];
-            log.push(100 + 10 * u64::from(number), name, (1, tid), &[number]);
+        for nth in 0..10_u8 {
+            let tid = 1 + i32::from(nth % 2);
+            let name = names[usize::from(nth % 2)];
+            log.push(100 + 10 * u64::from(nth), name, (1, tid), &[nth]);
         }
         log
     }
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_chosen_by_its_number() {
+    fn a_thread_is_chosen_by_its_tid() {
         let wanted = Wanted {
             tids: vec![2],
             ..Wanted::default()
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_event_had_is_told() {
+    fn a_name_that_no_event_had_is_reported() {
         let wanted = Wanted {
             names: vec![b"odd".to_vec(), b"old".to_vec()],
             ..Wanted::default()
