@@ -21,9 +21,9 @@ use crate::syscall_names::Table;
 /// One value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// A signed number.
+    /// A signed integer.
     Signed(i64),
-    /// An unsigned number.
+    /// An unsigned integer.
     Unsigned(u64),
     /// A truth value.
     Truth(bool),
@@ -33,8 +33,8 @@ pub enum Item {
     Text(Vec<u8>),
     /// Text that a program recorded as such.
     Words(String),
-    /// Numbers.
-    Numbers(Vec<i64>),
+    /// Integers.
+    Integers(Vec<i64>),
 }
 
 /// Values, each with what it is called.
@@ -124,8 +124,8 @@ impl Carried {
             for (name, argument) in arguments.iter() {
                 match argument {
                     probe::Argument::Unread => {}
-                    probe::Argument::Unsigned(number) => self.add(name, Item::Unsigned(number)),
-                    probe::Argument::Signed(number) => self.add(name, Item::Signed(number)),
+                    probe::Argument::Unsigned(value) => self.add(name, Item::Unsigned(value)),
+                    probe::Argument::Signed(value) => self.add(name, Item::Signed(value)),
                 }
             }
         } else if let Some(words) = as_text(data) {
@@ -150,11 +150,11 @@ impl Arguments for Carried {
 impl From<Plain<'_>> for Item {
     fn from(plain: Plain<'_>) -> Self {
         match plain {
-            Plain::Signed(number) => Self::Signed(number),
-            Plain::Unsigned(number) => Self::Unsigned(number),
+            Plain::Signed(value) => Self::Signed(value),
+            Plain::Unsigned(value) => Self::Unsigned(value),
             Plain::Truth(truth) => Self::Truth(truth),
             Plain::Text(text) => Self::Text(text.into_owned()),
-            Plain::Numbers(numbers) => Self::Numbers(numbers),
+            Plain::Integers(values) => Self::Integers(values),
         }
     }
 }
@@ -162,9 +162,9 @@ impl From<Plain<'_>> for Item {
 impl From<Shown> for Item {
     fn from(argument: Shown) -> Self {
         match argument {
-            Shown::Signed(number) => Self::Signed(number),
-            Shown::Unsigned(number) => Self::Unsigned(number),
-            Shown::Hex(number) => Self::Pointer(number),
+            Shown::Signed(value) => Self::Signed(value),
+            Shown::Unsigned(value) => Self::Unsigned(value),
+            Shown::Hex(value) => Self::Pointer(value),
             Shown::Octal(_) | Shown::Named(..) => {
                 let mut text = Vec::new();
                 push_argument(&mut text, argument);

@@ -21,8 +21,8 @@ impl Interruption {
     ///
     /// A handler cannot be installed.
     pub fn watch() -> anyhow::Result<Self> {
-        for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
-            if is_ignored(number) {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+            if is_ignored(signal) {
                 // `nohup` says that the end of the terminal is none of our business.
                 continue;
             }
@@ -32,23 +32,23 @@ impl Interruption {
             // Once: a second one ends us at once, whatever is left behind.
             action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
             // SAFETY: `action` is valid, and its handler does one store.
-            let set = unsafe { libc::sigaction(number, &raw const action, std::ptr::null_mut()) };
+            let set = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
             ensure!(set == 0, io::Error::last_os_error());
         }
-        // A file that may not grow further is a failed write, which is told.
-        // SAFETY: the call takes numbers only; ignoring a signal runs nothing of ours.
+        // A file that may not grow further is a failed write, which is reported.
+        // SAFETY: the call takes integers only; ignoring a signal runs nothing of ours.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         Ok(Self(()))
     }
 
-    /// Fails once a signal has come, and tells what that leads to.
+    /// Fails once a signal has come, and says what that leads to.
     ///
     /// # Errors
     ///
     /// A signal has come.
     pub fn check(&self, consequence: &str) -> anyhow::Result<()> {
-        let number = CAME.load(Ordering::Relaxed);
-        let name = match number {
+        let signal = CAME.load(Ordering::Relaxed);
+        let name = match signal {
             0 => return Ok(()),
             libc::SIGINT => "SIGINT",
             libc::SIGTERM => "SIGTERM",
@@ -60,6 +60,6 @@ impl Interruption {
     }
 }
 
-extern "C" fn note(number: libc::c_int) {
-    CAME.store(number, Ordering::Relaxed);
+extern "C" fn note(signal: libc::c_int) {
+    CAME.store(signal, Ordering::Relaxed);
 }

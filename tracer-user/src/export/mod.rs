@@ -88,7 +88,7 @@ pub trait Exporter {
     /// It cannot be written.
     fn event(&mut self, entry: &Entry<'_>) -> anyhow::Result<()>;
 
-    /// Tells that so many events in all were lost up to here: said every few hundred events.
+    /// Notes that so many events in all were lost up to here: said every few hundred events.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
-//! Names of threads, told to a format when they are new or have changed.
+//! Names of threads, written in a format when they are new or have changed.
 
 use std::collections::HashMap;
 
-/// Threads that are remembered. Beyond that all are forgotten and told anew: what a log can have of
+/// Threads that are remembered. Beyond that all are forgotten and written anew: what a log can have of
 /// them, the memory of a conversion cannot.
 const MOST_THREADS: usize = 65_536;
 
@@ -15,7 +15,7 @@ pub struct Thread {
     pub tid: i32,
 }
 
-/// What a format has to tell of a thread before an event of it.
+/// What a format has to say of a thread before an event of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// Nothing.
@@ -26,35 +26,36 @@ pub enum News {
     Renamed,
 }
 
-/// The names that were told.
+/// The names that were written.
 #[derive(Debug, Default)]
 pub struct Names {
-    told: HashMap<Thread, Vec<u8>>,
+    written: HashMap<Thread, Vec<u8>>,
 }
 
 impl Names {
-    /// What has to be told of `thread`, which is named `comm` now (`None`: not known).
+    /// What has to be written of `thread`, which is named `comm` now (`None`: not known).
     pub fn news(&mut self, thread: Thread, comm: Option<&[u8]>) -> News {
-        if let Some(told) = self.told.get_mut(&thread) {
+        if let Some(written) = self.written.get_mut(&thread) {
             return match comm {
-                Some(comm) if comm != told => {
-                    told.clear();
-                    told.extend_from_slice(comm);
+                Some(comm) if comm != written => {
+                    written.clear();
+                    written.extend_from_slice(comm);
                     News::Renamed
                 }
                 _ => News::None,
             };
         }
-        if self.told.len() >= MOST_THREADS {
-            self.told.clear();
+        if self.written.len() >= MOST_THREADS {
+            self.written.clear();
         }
-        self.told.insert(thread, comm.unwrap_or_default().to_vec());
+        self.written
+            .insert(thread, comm.unwrap_or_default().to_vec());
         News::New
     }
 
-    /// Forgets a thread: its number is another's from now on. Whether it was known.
+    /// Forgets a thread: its tid is another's from now on. Whether it was known.
     pub fn forget(&mut self, thread: Thread) -> bool {
-        self.told.remove(&thread).is_some()
+        self.written.remove(&thread).is_some()
     }
 }
 
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_told_when_it_is_new_or_has_changed() {
+    fn a_name_is_written_when_it_is_new_or_has_changed() {
         let mut names = Names::default();
         let thread = Thread { pid: 1, tid: 2 };
         assert_eq!(names.news(thread, None), News::New);
@@ -80,6 +81,6 @@ mod tests {
         for tid in 0..200_000 {
             assert_eq!(names.news(Thread { pid: 1, tid }, None), News::New);
         }
-        assert!(names.told.len() <= MOST_THREADS);
+        assert!(names.written.len() <= MOST_THREADS);
     }
 }

@@ -48,14 +48,16 @@ impl Pairs {
         let by_name: HashMap<&[u8], EventTypeId> =
             named.iter().map(|(id, name)| (*name, *id)).collect();
         let mut pairs = Self::default();
-        for (number, (begin, name)) in named.iter().enumerate() {
+        for (pair, (begin, name)) in named.iter().enumerate() {
             let found = ends_of(name).find_map(|(end, stem)| {
                 let id = by_name.get(end.as_slice()).copied();
-                // A long name was cut to what a name may have: its end's was cut elsewhere.
-                let is_cut = name.len() == TRACE_EVENT_NAME_MAX;
+                // A long name was truncated to what a name may have: its end's was truncated elsewhere.
+                let is_truncated = name.len() == TRACE_EVENT_NAME_MAX;
                 let id = id.or_else(|| {
                     let is_end = |other: &&[u8]| {
-                        is_cut && other.len() == TRACE_EVENT_NAME_MAX && other.starts_with(&end)
+                        is_truncated
+                            && other.len() == TRACE_EVENT_NAME_MAX
+                            && other.starts_with(&end)
                     };
                     let found = named.iter().find(|(_, other)| is_end(other));
                     found.map(|(id, _)| *id)
@@ -65,8 +67,8 @@ impl Pairs {
             if let Some((end, stem)) = found
                 && !pairs.sides.contains_key(&end)
             {
-                pairs.sides.insert(*begin, Side::Begin(number, stem.into()));
-                pairs.sides.insert(end, Side::End(number));
+                pairs.sides.insert(*begin, Side::Begin(pair, stem.into()));
+                pairs.sides.insert(end, Side::End(pair));
             }
         }
         pairs
@@ -146,7 +148,7 @@ fn without_separators(name: &[u8], in_front: bool) -> &[u8] {
         &name[start.unwrap_or(name.len())..]
     } else {
         let end = name.iter().rposition(|byte| !is_separator(byte));
-        &name[..end.map_or(0, |place| place + 1)]
+        &name[..end.map_or(0, |index| index + 1)]
     }
 }
 
@@ -164,12 +166,12 @@ mod tests {
         let pairs = Pairs::among(&types, |_, _| true);
         let mut found = Vec::new();
         for (begin, name) in ids.iter().zip(names) {
-            let Some(Side::Begin(number, stem)) = pairs.side(*begin) else {
+            let Some(Side::Begin(pair, stem)) = pairs.side(*begin) else {
                 continue;
             };
             let end = ids
                 .iter()
-                .position(|id| pairs.side(*id) == Some(&Side::End(*number)))
+                .position(|id| pairs.side(*id) == Some(&Side::End(*pair)))
                 .unwrap();
             let stem = String::from_utf8(stem.to_vec()).unwrap();
             found.push((stem, (*name).to_owned(), names[end].to_owned()));
@@ -209,7 +211,7 @@ mod tests {
             ["x begin", "x middle"],
             ["end", "x end"],
             ["request", "answer"],
-            ["enter", "exit room"],
+            ["enter", "exit hall"],
             ["entered x", "exit x"],
         ] {
             assert_eq!(pairs(&names), [], "{names:?}");
@@ -217,13 +219,13 @@ mod tests {
     }
 
     #[test]
-    fn a_span_with_a_long_name_is_a_pair_although_its_names_were_cut() {
+    fn a_span_with_a_long_name_is_a_pair_although_its_names_were_truncated() {
         let long = "n".repeat(80);
-        let cut = |word: &str| {
+        let long = |word: &str| {
             let name = format!("{word} {long}");
             name[..TRACE_EVENT_NAME_MAX].to_owned()
         };
-        assert_eq!(pairs(&[&cut("enter"), &cut("exit")]).len(), 1);
+        assert_eq!(pairs(&[&long("enter"), &long("exit")]).len(), 1);
     }
 
     #[test]

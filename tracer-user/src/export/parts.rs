@@ -40,7 +40,7 @@ impl Parts {
         }
     }
 
-    /// Takes an event that begins or ends a slice; `out` is what is to be told then. False of all others: they are
+    /// Takes an event that begins or ends a slice; `out` is what is to be written then. False of all others: they are
     /// instants, and come after what is in `out`.
     pub fn take(
         &mut self,
@@ -69,7 +69,7 @@ impl Parts {
         }
     }
 
-    /// What is to be told before an instant of a thread at the time of `entry`.
+    /// What is to be written before an instant of a thread at the time of `entry`.
     pub fn before_instant(
         &mut self,
         entry: &Entry<'_>,
@@ -77,10 +77,10 @@ impl Parts {
         out: &mut Vec<Mark<Carried>>,
     ) {
         let track = Track::Thread(thread);
-        self.slices.tell_beginnings_at(track, entry.at, out);
+        self.slices.mark_beginnings_at(track, entry.at, out);
     }
 
-    /// Ends the slices of a thread whose end the event tells.
+    /// Ends the slices of a thread whose end the event is.
     pub fn after(&mut self, entry: &Entry<'_>, thread: Thread, out: &mut Vec<Mark<Carried>>) {
         let id = entry.line.event.header.event_type;
         if matches!(id, EventTypeId::EXIT | EventTypeId::THREAD_EXIT) {
@@ -108,7 +108,7 @@ fn part(entry: &Entry<'_>, thread: Thread, pairs: &Pairs) -> Part {
     kernels_part(entry, thread).unwrap_or(Part::Instant)
 }
 
-/// `None` for what is no part of a slice, and for data that is cut.
+/// `None` for what is no part of a slice, and for data that is truncated.
 fn kernels_part(entry: &Entry<'_>, thread: Thread) -> Option<Part> {
     let event = &entry.line.event;
     let data = event.data;

@@ -1,6 +1,6 @@
 //! The fields of system events as the few kinds of values that other formats have.
 //!
-//! The one place of the exports that knows the kinds of fields: a new kind needs its lines here.
+//! The one file of the exports that knows the kinds of fields: a new kind needs its lines here.
 
 use std::borrow::Cow;
 
@@ -13,16 +13,16 @@ use crate::report::task_state::task_state;
 /// The kind of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// A signed number.
+    /// A signed integer.
     Signed,
-    /// An unsigned number.
+    /// An unsigned integer.
     Unsigned,
     /// A truth value.
     Truth,
     /// Text: any bytes.
     Text,
-    /// Numbers.
-    Numbers,
+    /// Integers.
+    Integers,
 }
 
 /// The value of a field.
@@ -36,8 +36,8 @@ pub enum Plain<'a> {
     Truth(bool),
     /// Of [`Shape::Text`].
     Text(Cow<'a, [u8]>),
-    /// Of [`Shape::Numbers`].
-    Numbers(Vec<i64>),
+    /// Of [`Shape::Integers`].
+    Integers(Vec<i64>),
 }
 
 /// The kind of the values of a kind of field.
@@ -60,16 +60,16 @@ pub fn shape(kind: FieldKind) -> Shape {
         | FieldKind::BlockOperation
         | FieldKind::WakerContext => Shape::Text,
         FieldKind::Flag => Shape::Truth,
-        FieldKind::EventSet | FieldKind::Arguments => Shape::Numbers,
+        FieldKind::EventSet | FieldKind::Arguments => Shape::Integers,
     }
 }
 
 impl<'a> From<Value<'a>> for Plain<'a> {
     fn from(value: Value<'a>) -> Self {
         match value {
-            Value::Signed(number) => Self::Signed(number.into()),
-            Value::Unsigned(number) | Value::Signal(number) => Self::Unsigned(number.into()),
-            Value::Large(number) | Value::Address(number) => Self::Unsigned(number),
+            Value::Signed(value) => Self::Signed(value.into()),
+            Value::Unsigned(value) | Value::Signal(value) => Self::Unsigned(value.into()),
+            Value::Large(value) | Value::Address(value) => Self::Unsigned(value),
             Value::Result(returned) => Self::Signed(returned.value),
             Value::ShownResult(returned) => {
                 let mut text = Vec::new();
@@ -82,24 +82,24 @@ impl<'a> From<Value<'a>> for Plain<'a> {
                 Self::Text(Cow::Owned(text))
             }
             Value::Named(_, Some(name)) => Self::Text(Cow::Borrowed(name.as_bytes())),
-            Value::Named(number, None) => Self::Text(Cow::Owned(number.to_string().into_bytes())),
-            Value::Syscall(table, number) => {
+            Value::Named(value, None) => Self::Text(Cow::Owned(value.to_string().into_bytes())),
+            Value::Syscall(table, nr) => {
                 let mut name = Vec::new();
-                push_syscall_name(&mut name, table, number);
+                push_syscall_name(&mut name, table, nr);
                 Self::Text(Cow::Owned(name))
             }
             Value::Arguments(call) => {
-                let numbers = call.arguments().map(|(_, argument)| argument.number());
-                Self::Numbers(numbers.collect())
+                let values = call.arguments().map(|(_, argument)| argument.number());
+                Self::Integers(values.collect())
             }
             Value::Bytes(bytes) => Self::Text(Cow::Borrowed(bytes)),
-            // Whether it was preempted stands in a field of its own.
+            // Whether it was preempted has a field of its own.
             Value::TaskState(bits) => {
                 Self::Text(Cow::Borrowed(task_state(bits, false).0.as_bytes()))
             }
             Value::Flag(flag) => Self::Truth(flag),
             Value::Set(members) => {
-                Self::Numbers(members.iter().map(|member| member.0.into()).collect())
+                Self::Integers(members.iter().map(|member| member.0.into()).collect())
             }
         }
     }
@@ -122,7 +122,7 @@ mod tests {
                 Plain::Unsigned(_) => Shape::Unsigned,
                 Plain::Truth(_) => Shape::Truth,
                 Plain::Text(_) => Shape::Text,
-                Plain::Numbers(_) => Shape::Numbers,
+                Plain::Integers(_) => Shape::Integers,
             };
             assert_eq!(found, shape(field.kind), "{}", field.name);
         }

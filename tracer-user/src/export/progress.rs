@@ -40,7 +40,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        // A failure is told in one line, not behind half a bar.
+        // A failure is reported in one line, not behind half a bar.
         self.bar.finish_and_clear();
     }
 }

@@ -32,7 +32,7 @@ pub struct ExportSetup {
 /// Events between two looks at what was lost, and at how far we are.
 const AT_ONCE: usize = 256;
 
-/// Converts a log, and tells what is missing.
+/// Converts a log, and reports what is missing.
 ///
 /// # Errors
 ///

@@ -1,12 +1,12 @@
 //! Slices: what has a beginning and an end, put below each other as they lie in time.
 //!
-//! A slice lies in a lane of its track. Within a lane slices are nested: each ends before the one ends in which it began.
+//! A slice lies in a row of its track. Within a row slices are nested: each ends before the one ends in which it began.
 //! Most are so of themselves. What a program calls a beginning and an end need not be: where one ends while another goes
-//! on that began later, the other one moves to a lane of its own. So where a slice lies is known when it ends, and it is
-//! told then, with both of its times; only what never ends is told by its beginning alone.
+//! on that began later, the other one moves to a row of its own. So where a slice lies is known when it ends, and it is
+//! written then, with both of its times; only what never ends is written by its beginning alone.
 //!
-//! Who reads the slices puts them in the order of their times, and those of one time in the order in which they were told.
-//! A slice that others begin with at the same time is therefore told before them.
+//! Who reads the slices puts them in the order of their times, and those of one time in the order of the file.
+//! A slice that others begin with at the same time is therefore written before them.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use tracer_engine::event::MonotonicNs;
 
 use super::names::Thread;
 
-/// Tracks whose slices are kept in mind: more than any machine has threads, and fewer than a damaged file may name.
+/// Tracks whose slices are remembered: more than any machine has threads, and fewer than a damaged file may name.
 const MOST_TRACKS: usize = 65_536;
 
 /// Slices within each other.
@@ -34,7 +34,7 @@ pub enum Track {
 /// What a beginning and its end have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// A system call, by its number.
+    /// A system call, by its index.
     Call(i32),
     /// A handler of a device's interrupt.
     Interrupt(u32),
@@ -42,7 +42,7 @@ pub enum Key {
     SoftInterrupt(u32),
     /// A CPU is idle.
     Idle,
-    /// A pair of user events, by the number of the pair.
+    /// A pair of user events, by the index of the pair.
     Pair(usize),
 }
 
@@ -72,22 +72,22 @@ pub struct Slice<A> {
     pub arguments: A,
 }
 
-/// What is to be told, and where.
+/// What is to be written, and where.
 #[derive(Clone, Debug)]
 pub struct Mark<A> {
     /// The track.
     pub track: Track,
-    /// The lane in it.
-    pub lane: u32,
+    /// The row in it.
+    pub row: u32,
     /// It began at the same time as the slice that it lies in.
     pub begins_with_outer: bool,
-    /// What is told.
-    pub told: Told<A>,
+    /// How much of the slice.
+    pub extent: Extent<A>,
 }
 
-/// What is told of a slice.
+/// How much of a slice is written.
 #[derive(Clone, Debug)]
-pub enum Told<A> {
+pub enum Extent<A> {
     /// All of it: when it ended, and what the end adds.
     Whole(Slice<A>, MonotonicNs, A),
     /// That it began.
@@ -98,11 +98,11 @@ pub enum Told<A> {
 
 #[derive(Debug)]
 struct Open<A> {
-    /// `None` once it was told that it began.
+    /// `None` once its beginning was written.
     slice: Option<Slice<A>>,
     key: Key,
     at: MonotonicNs,
-    lane: u32,
+    row: u32,
     begins_with_outer: bool,
 }
 
@@ -116,7 +116,7 @@ pub struct Slices<A> {
 struct Stack<A> {
     open: Vec<Open<A>>,
     /// Above it no slice of the track ever lay.
-    top_lane: u32,
+    top_row: u32,
 }
 
 impl<A> Default for Slices<A> {
@@ -135,7 +135,7 @@ impl<A: Arguments> Slices<A> {
         }
         let stack = self.tracks.entry(track).or_insert_with(|| Stack {
             open: Vec::new(),
-            top_lane: 0,
+            top_row: 0,
         });
         if stack.open.len() >= MOST_OPEN {
             return false;
@@ -144,14 +144,14 @@ impl<A: Arguments> Slices<A> {
             // A thread is in one call at a time: that the last one ended is not in the log.
             stack.end_lost_calls(track, slice.at, out);
         }
-        stack.tell_beginnings_at(track, slice.at, out);
+        stack.mark_beginnings_at(track, slice.at, out);
         let outer = stack.open.last();
-        let lane = outer.map_or(0, |outer| outer.lane);
+        let row = outer.map_or(0, |outer| outer.row);
         let begins_with_outer = outer.is_some_and(|outer| outer.at == slice.at);
         stack.open.push(Open {
             key: slice.key,
             at: slice.at,
-            lane,
+            row,
             begins_with_outer,
             slice: Some(slice),
         });
@@ -170,18 +170,18 @@ impl<A: Arguments> Slices<A> {
         let Some(stack) = self.tracks.get_mut(&track) else {
             return false;
         };
-        let Some(place) = stack.open.iter().rposition(|open| is_of(open.key, key)) else {
+        let Some(index) = stack.open.iter().rposition(|open| is_of(open.key, key)) else {
             return false;
         };
-        stack.make_innermost(track, place, at, out);
-        stack.finish(track, place, at, arguments, out);
+        stack.make_innermost(track, index, at, out);
+        stack.finish(track, index, at, arguments, out);
         true
     }
 
-    /// Tells what began at this very time, before something else of this time is told.
-    pub fn tell_beginnings_at(&mut self, track: Track, at: MonotonicNs, out: &mut Vec<Mark<A>>) {
+    /// Marks what began at this very time, before something else of this time is written.
+    pub fn mark_beginnings_at(&mut self, track: Track, at: MonotonicNs, out: &mut Vec<Mark<A>>) {
         if let Some(stack) = self.tracks.get_mut(&track) {
-            stack.tell_beginnings_at(track, at, out);
+            stack.mark_beginnings_at(track, at, out);
         }
     }
 
@@ -195,7 +195,7 @@ impl<A: Arguments> Slices<A> {
         }
     }
 
-    /// Tells the beginnings of all that never ended.
+    /// Marks the beginnings of all that never ended.
     pub fn finish(mut self, out: &mut Vec<Mark<A>>) {
         let mut tracks: Vec<_> = self.tracks.drain().collect();
         tracks.sort_by_key(|(track, _)| *track);
@@ -203,109 +203,109 @@ impl<A: Arguments> Slices<A> {
             for open in stack.open {
                 let Open {
                     slice,
-                    lane,
+                    row,
                     begins_with_outer,
                     ..
                 } = open;
                 out.extend(slice.map(|slice| Mark {
                     track,
-                    lane,
+                    row,
                     begins_with_outer,
-                    told: Told::Begin(slice),
+                    extent: Extent::Begin(slice),
                 }));
             }
         }
     }
 }
 
-/// Whether `key` ends what began with `open`. Returning from a signal handler the kernel no longer knows the number.
+/// Whether `key` ends what began with `open`. Returning from a signal handler the kernel no longer knows the call.
 fn is_of(open: Key, key: Key) -> bool {
     open == key || (matches!(open, Key::Call(_)) && key == Key::Call(-1))
 }
 
 impl<A: Arguments> Stack<A> {
-    /// Whoever goes on when the slice at `place` ends moves out of its way.
+    /// Whoever goes on when the slice at `index` ends moves out of its way.
     fn make_innermost(
         &mut self,
         track: Track,
-        place: usize,
+        index: usize,
         at: MonotonicNs,
         out: &mut Vec<Mark<A>>,
     ) {
         let is_lost = |open: &Open<A>| open.key.is_kernels();
-        for above in (place + 1..self.open.len()).rev() {
+        for above in (index + 1..self.open.len()).rev() {
             if self.open.get(above).is_some_and(is_lost) {
                 self.finish(track, above, at, A::without_end(), out);
             }
         }
-        let Some((ending, above)) = self.open.get_mut(place..).and_then(<[_]>::split_first_mut)
+        let Some((ending, above)) = self.open.get_mut(index..).and_then(<[_]>::split_first_mut)
         else {
             return;
         };
-        let has_its_lane = |open: &Open<A>| open.slice.is_none() && open.lane == ending.lane;
-        if above.iter().any(has_its_lane) {
-            self.top_lane += 1;
-            ending.lane = self.top_lane;
+        let has_its_row = |open: &Open<A>| open.slice.is_none() && open.row == ending.row;
+        if above.iter().any(has_its_row) {
+            self.top_row += 1;
+            ending.row = self.top_row;
         }
         for open in above.iter_mut().filter(|open| open.slice.is_some()) {
-            open.lane = open.lane.max(ending.lane + 1);
-            self.top_lane = self.top_lane.max(open.lane);
+            open.row = open.row.max(ending.row + 1);
+            self.top_row = self.top_row.max(open.row);
         }
     }
 
     fn finish(
         &mut self,
         track: Track,
-        place: usize,
+        index: usize,
         at: MonotonicNs,
         arguments: A,
         out: &mut Vec<Mark<A>>,
     ) {
         let Open {
             slice,
-            lane,
+            row,
             begins_with_outer,
             ..
-        } = self.open.remove(place);
-        let told = match slice {
-            Some(slice) => Told::Whole(slice, at, arguments),
-            None => Told::End(at, arguments),
+        } = self.open.remove(index);
+        let extent = match slice {
+            Some(slice) => Extent::Whole(slice, at, arguments),
+            None => Extent::End(at, arguments),
         };
         out.push(Mark {
             track,
-            lane,
+            row,
             begins_with_outer,
-            told,
+            extent,
         });
     }
 
     fn end_lost_calls(&mut self, track: Track, at: MonotonicNs, out: &mut Vec<Mark<A>>) {
-        while let Some(place) = self.open.iter().rposition(|open| open.key.is_kernels()) {
-            self.finish(track, place, at, A::without_end(), out);
+        while let Some(index) = self.open.iter().rposition(|open| open.key.is_kernels()) {
+            self.finish(track, index, at, A::without_end(), out);
         }
     }
 
-    fn tell_beginnings_at(&mut self, track: Track, at: MonotonicNs, out: &mut Vec<Mark<A>>) {
+    fn mark_beginnings_at(&mut self, track: Track, at: MonotonicNs, out: &mut Vec<Mark<A>>) {
         let first = self.open.iter().rposition(|open| open.at < at);
-        for place in first.map_or(0, |place| place + 1)..self.open.len() {
-            let (below, rest) = self.open.split_at_mut(place);
+        for index in first.map_or(0, |index| index + 1)..self.open.len() {
+            let (below, rest) = self.open.split_at_mut(index);
             let Some(open) = rest.first_mut() else {
                 return;
             };
             let Some(slice) = open.slice.take() else {
                 continue;
             };
-            // Once told it cannot move: no two of a lane may be in that state.
-            let has_its_lane = |below: &Open<A>| below.slice.is_none() && below.lane == open.lane;
-            if below.iter().any(has_its_lane) {
-                self.top_lane += 1;
-                open.lane = self.top_lane;
+            // Once written it cannot move: no two of a row may be in that state.
+            let has_its_row = |below: &Open<A>| below.slice.is_none() && below.row == open.row;
+            if below.iter().any(has_its_row) {
+                self.top_row += 1;
+                open.row = self.top_row;
             }
             out.push(Mark {
                 track,
-                lane: open.lane,
+                row: open.row,
                 begins_with_outer: open.begins_with_outer,
-                told: Told::Begin(slice),
+                extent: Extent::Begin(slice),
             });
         }
     }
@@ -329,24 +329,24 @@ mod tests {
         End(usize),
     }
 
-    /// Lane, beginning, end (`None` for never) and number of each slice, in the order of a reader.
+    /// Row, beginning, end (`None` for never) and pair of each slice, in the order of a reader.
     fn laid_out(steps: &[(u64, Step)]) -> Vec<(u32, u64, Option<u64>, usize)> {
         let mut slices = Slices::<()>::default();
         let mut marks = Vec::new();
         for (at, step) in steps {
             let at = MonotonicNs(*at);
             match step {
-                Step::Begin(number) => {
+                Step::Begin(pair) => {
                     let slice = Slice {
-                        key: Key::Pair(*number),
+                        key: Key::Pair(*pair),
                         name: Vec::new(),
                         at,
                         arguments: (),
                     };
                     slices.begin(TRACK, slice, &mut marks);
                 }
-                Step::End(number) => {
-                    slices.end(TRACK, Key::Pair(*number), at, (), &mut marks);
+                Step::End(pair) => {
+                    slices.end(TRACK, Key::Pair(*pair), at, (), &mut marks);
                 }
             }
         }
@@ -354,28 +354,28 @@ mod tests {
         read(&marks)
     }
 
-    /// Reads marks as a viewer does: by time and then in order, each end for the innermost beginning of its lane.
+    /// Reads marks as a viewer does: by time and then in order, each end for the innermost beginning of its row.
     fn read(marks: &[Mark<()>]) -> Vec<(u32, u64, Option<u64>, usize)> {
         let mut borders = Vec::new();
         for mark in marks {
-            match &mark.told {
-                Told::Whole(slice, end, ()) => {
-                    borders.push((slice.at.0, mark.lane, Some(slice.key)));
-                    borders.push((end.0, mark.lane, None));
+            match &mark.extent {
+                Extent::Whole(slice, end, ()) => {
+                    borders.push((slice.at.0, mark.row, Some(slice.key)));
+                    borders.push((end.0, mark.row, None));
                 }
-                Told::Begin(slice) => borders.push((slice.at.0, mark.lane, Some(slice.key))),
-                Told::End(end, ()) => borders.push((end.0, mark.lane, None)),
+                Extent::Begin(slice) => borders.push((slice.at.0, mark.row, Some(slice.key))),
+                Extent::End(end, ()) => borders.push((end.0, mark.row, None)),
             }
         }
         borders.sort_by_key(|(at, ..)| *at);
         let mut open: HashMap<u32, Vec<usize>> = HashMap::new();
         let mut slices = Vec::new();
-        for (at, lane, border) in borders {
-            let stack = open.entry(lane).or_default();
+        for (at, row, border) in borders {
+            let stack = open.entry(row).or_default();
             match border {
-                Some(Key::Pair(number)) => {
+                Some(Key::Pair(pair)) => {
                     stack.push(slices.len());
-                    slices.push((lane, at, None, number));
+                    slices.push((row, at, None, pair));
                 }
                 Some(_) => unreachable!(),
                 None => slices[stack.pop().unwrap()].2 = Some(at),
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_stays_in_one_lane() {
+    fn what_is_nested_stays_in_one_row() {
         use Step::{Begin, End};
         assert_eq!(
             laid_out(&[
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_longer_has_a_lane_of_its_own() {
+    fn what_goes_on_longer_has_a_row_of_its_own() {
         use Step::{Begin, End};
         assert_eq!(
             laid_out(&[(1, Begin(1)), (2, Begin(2)), (3, End(1)), (4, End(2))]),
@@ -418,9 +418,9 @@ mod tests {
     fn a_call_ends_where_the_next_one_begins_at_the_latest() {
         let mut slices = Slices::<()>::default();
         let mut marks = Vec::new();
-        for (at, number) in [(1, 7), (5, 8)] {
+        for (at, call) in [(1, 7), (5, 8)] {
             let slice = Slice {
-                key: Key::Call(number),
+                key: Key::Call(call),
                 name: Vec::new(),
                 at: MonotonicNs(at),
                 arguments: (),
@@ -430,8 +430,8 @@ mod tests {
         assert!(slices.end(TRACK, Key::Call(-1), MonotonicNs(9), (), &mut marks));
         let ends: Vec<_> = marks
             .iter()
-            .map(|mark| match &mark.told {
-                Told::Whole(slice, end, ()) => (slice.at.0, end.0),
+            .map(|mark| match &mark.extent {
+                Extent::Whole(slice, end, ()) => (slice.at.0, end.0),
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -447,22 +447,22 @@ mod tests {
             let mut at = 1;
             let mut open: Vec<(usize, u64)> = Vec::new();
             let (mut steps, mut expected) = (Vec::new(), Vec::new());
-            for (number, (wait, choice)) in plan.into_iter().enumerate() {
+            for (pair, (wait, choice)) in plan.into_iter().enumerate() {
                 at += wait;
                 if choice % 2 == 0 || open.is_empty() {
-                    open.push((number, at));
-                    steps.push((at, Step::Begin(number)));
+                    open.push((pair, at));
+                    steps.push((at, Step::Begin(pair)));
                 } else {
                     let (ended, began) = open.remove(choice % open.len());
                     steps.push((at, Step::End(ended)));
                     expected.push((began, Some(at), ended));
                 }
             }
-            expected.extend(open.into_iter().map(|(number, began)| (began, None, number)));
+            expected.extend(open.into_iter().map(|(pair, began)| (began, None, pair)));
             expected.sort_unstable();
             let mut found: Vec<_> = laid_out(&steps)
                 .into_iter()
-                .map(|(_, began, ended, number)| (began, ended, number))
+                .map(|(_, began, ended, pair)| (began, ended, pair))
                 .collect();
             found.sort_unstable();
             prop_assert_eq!(found, expected);

@@ -30,7 +30,7 @@ impl Write for Written {
     }
 }
 
-/// What the start of a made-up log tells.
+/// What the start of a made-up log says.
 pub fn origin_of(log: &MadeUpLog) -> Origin {
     Origin {
         attributes: log.header().attributes.clone(),

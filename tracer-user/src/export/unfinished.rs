@@ -2,7 +2,7 @@
 //!
 //! A file has no name until it is whole, where the file system can do that: whoever is killed leaves nothing. A folder
 //! must have a name, and a file of other file systems too. Those are locked while their writer lives: what nobody holds
-//! is abandoned, and the next conversion to the same place removes it.
+//! is abandoned, and the next conversion to the same path removes it.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -153,7 +153,7 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if let State::Named(path, _) = &self.state {
-            // Whatever fails here, the failure that brought us here is what is told.
+            // Whatever fails here, the failure that brought us here is what is reported.
             let _ = remove(path, self.files);
         }
     }
@@ -180,12 +180,12 @@ fn remove_abandoned(output: &Path, files: &[&str]) {
 
 /// Whether a name is one of those that [`name_for`] gives.
 fn is_for(name: &OsStr, output: &OsStr) -> bool {
-    let number = name
+    let digits = name
         .as_bytes()
         .strip_prefix(output.as_bytes())
         .and_then(|rest| rest.strip_prefix(b"."))
         .and_then(|rest| rest.strip_suffix(SUFFIX.as_bytes()));
-    number.is_some_and(|digits| digits.len() == DIGITS && digits.iter().all(u8::is_ascii_hexdigit))
+    digits.is_some_and(|digits| digits.len() == DIGITS && digits.iter().all(u8::is_ascii_hexdigit))
 }
 
 fn name_for(output: &Path) -> PathBuf {
@@ -194,7 +194,7 @@ fn name_for(output: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A number that nobody can tell in advance.
+/// A number that nobody can predict.
 fn random() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
@@ -242,7 +242,7 @@ fn remove(path: &Path, files: &[&str]) -> io::Result<()> {
         Err(error) if error.raw_os_error() == Some(libc::EISDIR) => {}
         other => return other,
     }
-    // By a descriptor: a link that takes its place meanwhile does not lead us elsewhere.
+    // By a descriptor: a link that replaces it meanwhile does not lead us elsewhere.
     let folder = open(path)?;
     for file in files {
         match unlink(&folder, file) {
@@ -340,7 +340,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn where_files_need_a_name_it_is_one_that_tells() {
+    fn where_files_need_a_name_it_is_one_that_says_so() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("out");
         let file = Unfinished::named_file(&output).unwrap();
@@ -395,25 +395,25 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_only_looks_abandoned_is_left_alone() {
+    fn what_only_looks_abandoned_is_not_touched() {
         let folder = tempfile::tempdir().unwrap();
-        let place = |name: &str| folder.path().join(name);
-        fs::create_dir(place("elsewhere")).unwrap();
-        fs::write(place("elsewhere/stream"), "precious").unwrap();
-        symlink(place("elsewhere"), place("out.0123456789abcdef.partial")).unwrap();
-        fs::create_dir(place("out.0000000000000000.partial")).unwrap();
-        fs::write(place("out.0000000000000000.partial/thesis.tex"), "").unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("elsewhere")).unwrap();
+        fs::write(path("elsewhere/stream"), "precious").unwrap();
+        symlink(path("elsewhere"), path("out.0123456789abcdef.partial")).unwrap();
+        fs::create_dir(path("out.0000000000000000.partial")).unwrap();
+        fs::write(path("out.0000000000000000.partial/thesis.tex"), "").unwrap();
         for name in [
             "out.partial",
             "out.0123.partial",
             "another.0123456789abcdef.partial",
         ] {
-            fs::write(place(name), "precious").unwrap();
+            fs::write(path(name), "precious").unwrap();
         }
         let before = names(folder.path());
-        drop(Unfinished::folder(&place("out"), FILES).unwrap());
-        drop(Unfinished::file(&place("out")).unwrap());
+        drop(Unfinished::folder(&path("out"), FILES).unwrap());
+        drop(Unfinished::file(&path("out")).unwrap());
         assert_eq!(names(folder.path()), before);
-        assert!(place("elsewhere/stream").exists());
+        assert!(path("elsewhere/stream").exists());
     }
 }

@@ -1,4 +1,4 @@
-//! Who was on which CPU: a slice for each time, on the CPU's own line. On a thread's line it would cut through its system
+//! Who was on which CPU: a slice for each time, on the CPU's own row. On a thread's row it would cross its system
 //! calls, which go on while the thread sleeps.
 
 use std::collections::{HashMap, HashSet};
@@ -14,18 +14,18 @@ use crate::report::digits::push_decimal;
 use crate::report::fields::read_grown;
 use crate::report::task_state::task_state;
 
-/// CPUs that are kept in mind: more than any machine has, and fewer than a damaged file may name.
+/// CPUs that are remembered: more than any machine has, and fewer than a damaged file may name.
 const MOST_CPUS: usize = 65_536;
 
-/// Threads that were woken and are kept in mind.
+/// Threads that were woken and are remembered.
 const MOST_WOKEN: usize = 65_536;
 
-/// The process that the lines of CPUs are shown with: no kernel gives a number so high.
+/// The process that the rows of CPUs are shown with: no kernel gives a pid so high.
 const CPUS: i32 = 1 << 30;
 
-/// What a CPU's line tells.
+/// What a CPU's row shows.
 #[derive(Clone, Copy, Debug)]
-pub enum Lane {
+pub enum CpuRow {
     /// Who is on it.
     Threads,
     /// Its interrupts.
@@ -136,7 +136,12 @@ impl Cpus {
         if self.woken.len() < MOST_WOKEN && self.running.get(&cpu).is_some_and(is_there) {
             self.flows += 1;
             self.woken.insert(thread, self.flows);
-            objects.flow("s", Self::line(cpu, Lane::Threads), entry.at, self.flows);
+            objects.flow(
+                "s",
+                Self::thread(cpu, CpuRow::Threads),
+                entry.at,
+                self.flows,
+            );
         }
     }
 
@@ -153,7 +158,7 @@ impl Cpus {
         if self.seen.len() < MOST_CPUS {
             self.seen.insert(cpu);
         }
-        let line = self.named(cpu, Lane::Threads, objects);
+        let line = self.named(cpu, CpuRow::Threads, objects);
         let Thread { pid, tid } = running.thread;
         objects.begin("X", line).text("cat", b"sched");
         objects.text("name", &running.comm);
@@ -182,34 +187,34 @@ impl Cpus {
         }
     }
 
-    /// The thread that stands for the line of a CPU; its name is added where it was not yet.
-    pub fn named(&mut self, cpu: u32, lane: Lane, objects: &mut Objects) -> Thread {
-        let line = Self::line(cpu, lane);
+    /// The thread whose row is a CPU's; its name is added where it was not yet.
+    pub fn named(&mut self, cpu: u32, row: CpuRow, objects: &mut Objects) -> Thread {
+        let line = Self::thread(cpu, row);
         if self.named.is_empty() {
             objects.name("process_name", line, b"CPUs");
         }
         if self.named.len() < MOST_CPUS && self.named.insert(line.tid) {
-            let name = match lane {
-                Lane::Threads => format!("CPU {cpu}"),
-                Lane::Interrupts => format!("CPU {cpu} interrupts"),
-                Lane::Idle => format!("CPU {cpu} idle"),
+            let name = match row {
+                CpuRow::Threads => format!("CPU {cpu}"),
+                CpuRow::Interrupts => format!("CPU {cpu} interrupts"),
+                CpuRow::Idle => format!("CPU {cpu} idle"),
             };
             objects.name("thread_name", line, name.as_bytes());
         }
         line
     }
 
-    fn line(cpu: u32, lane: Lane) -> Thread {
-        let place = match lane {
-            Lane::Threads => 0,
-            Lane::Interrupts => 1,
-            Lane::Idle => 2,
+    fn thread(cpu: u32, row: CpuRow) -> Thread {
+        let index = match row {
+            CpuRow::Threads => 0,
+            CpuRow::Interrupts => 1,
+            CpuRow::Idle => 2,
         };
         let cpu = i32::try_from(cpu % (1 << 16)).unwrap_or(0);
         Thread {
             pid: CPUS,
             // A viewer must not take one for the process's first thread.
-            tid: CPUS + 1 + 3 * cpu + place,
+            tid: CPUS + 1 + 3 * cpu + index,
         }
     }
 }

@@ -15,13 +15,13 @@ use anyhow::Context;
 use super::carried::Carried;
 use super::names::{Names, News, Thread};
 use super::parts::Parts;
-use super::slices::{Key, Mark, Slice, Told, Track};
+use super::slices::{Extent, Key, Mark, Slice, Track};
 use super::{Ending, Exporter, Origin};
 use crate::log_view::Entry;
 use crate::report::digits::push_decimal;
 use crate::report::escape::push_json_string;
 use crate::report::{push_data, push_short_name};
-use cpus::{Cpus, Lane};
+use cpus::{CpuRow, Cpus};
 use objects::Objects;
 
 /// A file that is being written.
@@ -68,7 +68,7 @@ impl Chrome {
             .context(CANNOT_WRITE)
     }
 
-    fn tell_names(&mut self, entry: &Entry<'_>, thread: Thread) {
+    fn write_names(&mut self, entry: &Entry<'_>, thread: Thread) {
         let comm = entry.line.comm;
         if self.names.news(thread, comm) == News::None {
             return;
@@ -82,43 +82,43 @@ impl Chrome {
         }
     }
 
-    fn tell_marks(&mut self) {
+    fn write_marks(&mut self) {
         for mark in std::mem::take(&mut self.marks) {
-            let place = Place {
+            let position = Position {
                 thread: match mark.track {
                     Track::Thread(thread) => thread,
                     Track::Interrupts(cpu) => {
-                        self.cpus.named(cpu, Lane::Interrupts, &mut self.objects)
+                        self.cpus.named(cpu, CpuRow::Interrupts, &mut self.objects)
                     }
-                    Track::Idle(cpu) => self.cpus.named(cpu, Lane::Idle, &mut self.objects),
+                    Track::Idle(cpu) => self.cpus.named(cpu, CpuRow::Idle, &mut self.objects),
                 },
-                lane: mark.lane,
+                row: mark.row,
             };
-            // Of one time, some readers put slices that are told at once before those that are told by their beginning.
-            let is_at_once = mark.lane == 0 && !mark.begins_with_outer;
-            match mark.told {
-                Told::Whole(slice, end, carried) if is_at_once => {
-                    self.begin_slice("X", place, &slice);
+            // Of one time, some readers put slices that are written whole before those that begin and end.
+            let is_at_once = mark.row == 0 && !mark.begins_with_outer;
+            match mark.extent {
+                Extent::Whole(slice, end, carried) if is_at_once => {
+                    self.begin_slice("X", position, &slice);
                     let parts = [&slice.arguments, &carried];
                     let length = end.0.saturating_sub(slice.at.0);
                     self.objects.time("dur", length).carried(parts).end();
                 }
-                Told::Whole(slice, end, carried) => {
-                    self.begin(place, &slice);
-                    self.end(place, end.0, &carried);
+                Extent::Whole(slice, end, carried) => {
+                    self.begin(position, &slice);
+                    self.end(position, end.0, &carried);
                 }
-                Told::Begin(slice) => self.begin(place, &slice),
-                Told::End(end, carried) => self.end(place, end.0, &carried),
+                Extent::Begin(slice) => self.begin(position, &slice),
+                Extent::End(end, carried) => self.end(position, end.0, &carried),
             }
         }
     }
 
-    fn begin(&mut self, place: Place, slice: &Slice<Carried>) {
-        self.begin_slice(if place.lane == 0 { "B" } else { "b" }, place, slice);
+    fn begin(&mut self, position: Position, slice: &Slice<Carried>) {
+        self.begin_slice(if position.row == 0 { "B" } else { "b" }, position, slice);
         self.objects.carried([&slice.arguments]).end();
     }
 
-    fn begin_slice(&mut self, phase: &str, place: Place, slice: &Slice<Carried>) {
+    fn begin_slice(&mut self, phase: &str, position: Position, slice: &Slice<Carried>) {
         let category = match slice.key {
             Key::Call(_) => "syscall",
             Key::Interrupt(_) => "irq",
@@ -126,28 +126,28 @@ impl Chrome {
             Key::Idle => "idle",
             Key::Pair(_) => "user",
         };
-        self.objects.begin(phase, place.thread);
+        self.objects.begin(phase, position.thread);
         self.objects.text("name", &slice.name);
         self.objects.time("ts", slice.at.0);
-        self.place(category, place);
+        self.position(category, position);
     }
 
-    fn end(&mut self, place: Place, at: u64, carried: &Carried) {
-        let phase = if place.lane == 0 { "E" } else { "e" };
-        self.objects.begin(phase, place.thread).time("ts", at);
-        self.place("user", place);
+    fn end(&mut self, position: Position, at: u64, carried: &Carried) {
+        let phase = if position.row == 0 { "E" } else { "e" };
+        self.objects.begin(phase, position.thread).time("ts", at);
+        self.position("user", position);
         self.objects.carried([carried]).end();
     }
 
-    /// Slices that are not nested have lines of their own, by number.
-    fn place(&mut self, category: &str, place: Place) {
-        if place.lane == 0 {
+    /// Slices that are not nested have rows of their own, by index.
+    fn position(&mut self, category: &str, position: Position) {
+        if position.row == 0 {
             self.objects.text("cat", category.as_bytes());
             return;
         }
-        let number = format!("{}.{}", place.thread.tid, place.lane);
+        let id = format!("{}.{}", position.thread.tid, position.row);
         self.objects.text("cat", b"user");
-        self.objects.text("id", number.as_bytes());
+        self.objects.text("id", id.as_bytes());
     }
 
     fn instant(&mut self, entry: &Entry<'_>, thread: Thread) {
@@ -178,9 +178,9 @@ impl Chrome {
 
 /// Where a slice lies.
 #[derive(Clone, Copy)]
-struct Place {
+struct Position {
     thread: Thread,
-    lane: u32,
+    row: u32,
 }
 
 const CANNOT_WRITE: &str = "cannot write the trace events";
@@ -192,25 +192,25 @@ impl Exporter for Chrome {
             pid: header.pid,
             tid: header.tid,
         };
-        self.tell_names(entry, thread);
+        self.write_names(entry, thread);
         if !self.cpus.note(entry, thread, &mut self.objects) {
             let is_part = self.parts.take(entry, thread, &mut self.marks);
-            self.tell_marks();
+            self.write_marks();
             if !is_part {
                 self.instant(entry, thread);
             }
         }
         self.parts.after(entry, thread, &mut self.marks);
-        self.tell_marks();
+        self.write_marks();
         self.write_pending()
     }
 
     fn finish(mut self: Box<Self>, ending: &Ending) -> anyhow::Result<()> {
         self.marks = self.parts.finish();
-        self.tell_marks();
+        self.write_marks();
         self.cpus.finish(ending.at, &mut self.objects);
         self.write_pending()?;
-        // What the closing line tells, for who opens the file.
+        // What the closing line says, for who opens the file.
         let mut tail = b"\n],\n\"metadata\":".to_vec();
         let mut summary = Vec::new();
         ending.summary.push_json(&mut summary);
@@ -322,14 +322,14 @@ mod tests {
 
     #[test]
     fn a_system_call_is_a_slice_with_its_arguments_and_its_result() {
-        let number = i32::try_from(libc::SYS_openat).unwrap();
+        let nr = i32::try_from(libc::SYS_openat).unwrap();
         let entered = SyscallEnterData {
-            number,
+            number: nr,
             compat: 0,
             args: [0xffff_ff9c, 0x7ffd_0010, 0o101, 0o644, 9, 9],
         };
         let left = SyscallExitData {
-            number,
+            number: nr,
             compat: 0,
             ret: -2,
         };

@@ -70,10 +70,10 @@ impl Objects {
         self
     }
 
-    /// Adds a number.
-    pub fn number(&mut self, name: &str, number: u64) -> &mut Self {
+    /// Adds an integer.
+    pub fn integer(&mut self, name: &str, value: u64) -> &mut Self {
         self.raw(",\"").raw(name).raw("\":");
-        push_decimal(&mut self.bytes, number);
+        push_decimal(&mut self.bytes, value);
         self
     }
 
@@ -81,8 +81,8 @@ impl Objects {
     pub fn carried<'a>(&mut self, parts: impl IntoIterator<Item = &'a Carried>) -> &mut Self {
         self.raw(",\"args\":{");
         let items = parts.into_iter().flat_map(|part| &part.0);
-        for (place, (name, item)) in items.enumerate() {
-            self.raw(if place == 0 { "\"" } else { ",\"" });
+        for (index, (name, item)) in items.enumerate() {
+            self.raw(if index == 0 { "\"" } else { ",\"" });
             self.raw(name).raw("\":");
             push_item(&mut self.bytes, item);
         }
@@ -114,17 +114,17 @@ impl Objects {
     }
 
     /// Adds a flow's beginning or end, which belongs to the slice of its thread at that time.
-    pub fn flow(&mut self, phase: &str, thread: Thread, at: MonotonicNs, number: u64) {
+    pub fn flow(&mut self, phase: &str, thread: Thread, at: MonotonicNs, id: u64) {
         self.begin(phase, thread).text("cat", b"wakeup");
-        self.text("name", b"wake-up").number("id", number);
+        self.text("name", b"wake-up").integer("id", id);
         self.time("ts", at.0).text("bp", b"e").end();
     }
 }
 
 fn push_item(out: &mut Vec<u8>, item: &Item) {
     match item {
-        Item::Signed(number) => push_decimal(out, *number),
-        Item::Unsigned(number) => push_decimal(out, *number),
+        Item::Signed(value) => push_decimal(out, *value),
+        Item::Unsigned(value) => push_decimal(out, *value),
         Item::Truth(truth) => out.extend_from_slice(truth.to_string().as_bytes()),
         Item::Pointer(address) => {
             out.push(b'"');
@@ -133,13 +133,13 @@ fn push_item(out: &mut Vec<u8>, item: &Item) {
         }
         Item::Text(text) => push_json_string(out, text),
         Item::Words(words) => push_json_string(out, words.as_bytes()),
-        Item::Numbers(numbers) => {
+        Item::Integers(values) => {
             out.push(b'[');
-            for (place, number) in numbers.iter().enumerate() {
-                if place > 0 {
+            for (index, value) in values.iter().enumerate() {
+                if index > 0 {
                     out.push(b',');
                 }
-                push_decimal(out, *number);
+                push_decimal(out, *value);
             }
             out.push(b']');
         }

@@ -6,9 +6,9 @@ use crate::export::plain::Plain;
 use crate::report::escape::{as_text, push_for_people};
 use crate::report::fields::value;
 
-/// The choices of what stands in a user event.
+/// The choices of what a user event has.
 pub const BYTES: u8 = 0;
-/// The choices of what stands in a user event.
+/// The choices of what a user event has.
 pub const TEXT: u8 = 1;
 
 /// Appends the fields of a system event; `None`, with `out` half-filled, when its data does not have
@@ -16,18 +16,18 @@ pub const TEXT: u8 = 1;
 pub fn push_system(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) -> Option<()> {
     for field in entry.fields {
         match Plain::from(value(field, data)?) {
-            Plain::Signed(number) => out.extend_from_slice(&number.to_ne_bytes()),
-            Plain::Unsigned(number) => out.extend_from_slice(&number.to_ne_bytes()),
+            Plain::Signed(value) => out.extend_from_slice(&value.to_ne_bytes()),
+            Plain::Unsigned(value) => out.extend_from_slice(&value.to_ne_bytes()),
             Plain::Truth(truth) => out.push(u8::from(truth)),
             Plain::Text(text) => {
                 // Without nulls, and harmless where a reader prints it.
                 push_for_people(out, &text);
                 out.push(0);
             }
-            Plain::Numbers(numbers) => {
-                out.extend_from_slice(&length(numbers.len()).to_ne_bytes());
-                for number in numbers {
-                    out.extend_from_slice(&number.to_ne_bytes());
+            Plain::Integers(values) => {
+                out.extend_from_slice(&length(values.len()).to_ne_bytes());
+                for value in values {
+                    out.extend_from_slice(&value.to_ne_bytes());
                 }
             }
         }

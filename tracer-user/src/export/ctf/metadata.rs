@@ -121,7 +121,7 @@ fn push_fields(out: &mut String, entry: &SystemEventType) {
             Shape::Unsigned => writeln!(out, "\t\tuint64_t _{name};"),
             Shape::Truth => writeln!(out, "\t\tuint8_t _{name};"),
             Shape::Text => writeln!(out, "\t\tstring _{name};"),
-            Shape::Numbers => writeln!(
+            Shape::Integers => writeln!(
                 out,
                 "\t\tuint32_t _{name}_length;\n\t\tint64_t _{name}[_{name}_length];"
             ),
@@ -150,8 +150,8 @@ fn literal(untrusted: &[u8]) -> String {
 
 fn hyphenated(uuid: &[u8; 16]) -> String {
     let mut text = String::new();
-    for (place, byte) in uuid.iter().enumerate() {
-        if matches!(place, 4 | 6 | 8 | 10) {
+    for (index, byte) in uuid.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
             text.push('-');
         }
         let _ = write!(text, "{byte:02x}");

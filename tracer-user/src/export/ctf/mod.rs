@@ -51,7 +51,7 @@ pub struct Ctf {
     origin: Origin,
     header: PacketHeader,
     packet: Packet,
-    /// Name and class by number in the stream.
+    /// Name and class by id in the stream.
     classes: BTreeMap<u32, (Vec<u8>, Class)>,
     fields: Vec<u8>,
 }
@@ -67,7 +67,7 @@ impl Ctf {
         let header = PacketHeader {
             uuid: uuid(origin.anchor),
         };
-        // What was lost is told as a difference between packets: the first one tells where it starts.
+        // What was lost is written as a difference between packets: the first one says where it starts.
         let mut first = Packet::default();
         first.begin(origin.anchor.monotonic);
         first.write(&header, &mut stream).context(CANNOT_WRITE)?;
@@ -164,8 +164,8 @@ fn uuid(anchor: ClockPair) -> [u8; 16] {
     uuid[..8].copy_from_slice(&anchor.realtime.0.to_be_bytes());
     uuid[8..].copy_from_slice(&anchor.monotonic.0.to_be_bytes());
     // Version 8 of RFC 9562: made as its maker likes.
-    for (place, kept, set) in [VERSION, VARIANT] {
-        uuid[place] = uuid[place] & kept | set;
+    for (index, mask, set) in [VERSION, VARIANT] {
+        uuid[index] = uuid[index] & mask | set;
     }
     uuid
 }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn data_that_is_not_as_its_type_says_is_kept_as_bytes() {
+    fn data_that_is_not_as_its_type_says_is_written_as_bytes() {
         let mut log = MadeUpLog::default();
         log.push(200, EventTypeId::FORK, (1, 1), b"\xffshort");
         let (metadata, stream) = exported(log);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_told_by_packets() {
+    fn losses_are_reported_by_packets() {
         let mut log = MadeUpLog {
             late: 9,
             ..MadeUpLog::default()
@@ -241,7 +241,7 @@ mod tests {
             event.forget_name();
         }
         let (_, stream) = exported(log);
-        // The thread's number and the name, and then that bytes follow, of which there are none.
+        // The thread's id and the name, and then that bytes follow, of which there are none.
         let unknown = [&[0; 8][..], b"?\0", &[fields::BYTES, 0, 0, 0, 0]].concat();
         let nobody = [&[0; 8][..], b"-\0"].concat();
         for expected in [unknown, nobody] {

@@ -7,7 +7,7 @@ use tracer_engine::event::MonotonicNs;
 pub const MAGIC: u32 = 0xc1fc_1fc1;
 
 /// Bytes of header and context, before the events: magic, identifier, stream; two times, two sizes,
-/// number, lost events.
+/// sequence number, lost events.
 const HEAD_BYTES: usize = 4 + 16 + 4 + 6 * 8;
 
 /// What all packets of a stream have in common.
@@ -20,7 +20,7 @@ pub struct PacketHeader {
 /// A packet that is being filled.
 #[derive(Clone, Debug, Default)]
 pub struct Packet {
-    number: u64,
+    sequence: u64,
     /// Times of the first and the last event.
     times: Option<(MonotonicNs, MonotonicNs)>,
     /// When the packet before it ended.
@@ -71,15 +71,15 @@ impl Packet {
         out.write_all(&MAGIC.to_ne_bytes())?;
         out.write_all(&header.uuid)?;
         out.write_all(&0_u32.to_ne_bytes())?;
-        for number in [
+        for value in [
             first.0,
             last.0,
             bytes * BITS,
             bytes * BITS,
-            self.number,
+            self.sequence,
             self.lost,
         ] {
-            out.write_all(&number.to_ne_bytes())?;
+            out.write_all(&value.to_ne_bytes())?;
         }
         out.write_all(&self.events)
     }
@@ -88,7 +88,7 @@ impl Packet {
     pub fn next(mut self) -> Self {
         self.events.clear();
         Self {
-            number: self.number + 1,
+            sequence: self.sequence + 1,
             times: None,
             after: self.times.map_or(self.after, |(_, last)| last),
             lost: self.lost,
@@ -103,7 +103,7 @@ pub mod tests {
 
     /// What a packet says.
     pub struct Read {
-        pub number: u64,
+        pub sequence: u64,
         pub times: (u64, u64),
         pub lost: u64,
         pub events: usize,
@@ -113,16 +113,16 @@ pub mod tests {
     pub fn packets(mut stream: &[u8]) -> Vec<Read> {
         let mut packets = Vec::new();
         while !stream.is_empty() {
-            let number = |place: usize| {
-                let at = 24 + 8 * place;
+            let word = |index: usize| {
+                let at = 24 + 8 * index;
                 u64::from_ne_bytes(stream[at..at + 8].try_into().unwrap())
             };
             assert_eq!(stream[..4], MAGIC.to_ne_bytes());
-            let bytes = usize::try_from(number(2) / 8).unwrap();
+            let bytes = usize::try_from(word(2) / 8).unwrap();
             packets.push(Read {
-                number: number(4),
-                times: (number(0), number(1)),
-                lost: number(5),
+                sequence: word(4),
+                times: (word(0), word(1)),
+                lost: word(5),
                 events: bytes - HEAD_BYTES,
             });
             stream = &stream[bytes..];
@@ -131,7 +131,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_packet_tells_its_times_sizes_and_losses() {
+    fn a_packet_says_its_times_sizes_and_losses() {
         let header = PacketHeader { uuid: [7; 16] };
         let mut out = Vec::new();
         let mut packet = Packet::default();
@@ -152,6 +152,6 @@ pub mod tests {
             (packets[0].lost, packets[1].lost, packets[2].lost),
             (0, 4, 4)
         );
-        assert_eq!(packets[2].number, 2);
+        assert_eq!(packets[2].sequence, 2);
     }
 }

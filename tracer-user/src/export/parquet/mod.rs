@@ -71,13 +71,13 @@ impl Parquet {
         ];
         let mut properties = WriterProperties::builder();
         for column in ["time", "ns"] {
-            // Numbers that grow by little.
+            // Integers that grow by little.
             properties = properties
                 .set_column_dictionary_enabled(column.into(), false)
                 .set_column_encoding(column.into(), Encoding::DELTA_BINARY_PACKED);
         }
         for column in ["data", "raw"] {
-            // Values that seldom come twice, and whose least and greatest tell nothing.
+            // Values that seldom come twice, and whose least and greatest are of no use.
             properties = properties
                 .set_column_dictionary_enabled(column.into(), false)
                 .set_column_statistics_enabled(column.into(), EnabledStatistics::None);
@@ -122,7 +122,7 @@ impl Exporter for Parquet {
         if self.rows.count() > 0 {
             self.write_group().context(CANNOT_WRITE)?;
         }
-        // What the closing line tells, for who opens the file.
+        // What the closing line says, for who opens the file.
         let mut summary = Vec::new();
         ending.summary.push_json(&mut summary);
         let summary = String::from_utf8_lossy(summary.trim_ascii_end()).into_owned();

@@ -2,7 +2,7 @@
 //!
 //! The engine takes whatever it hears of a thread after its end for a new one without a name. The kernel's events do come
 //! later: another CPU completes a wake-up that the thread asked for, and a process goes on after its main thread has ended.
-//! So an end is held back, and told at the last moment at which the thread or its process is heard of: the
+//! So an end is held back, and written at the last moment at which the thread or its process is heard of: the
 //! kernel's own event of an end comes late too.
 
 use std::collections::{HashMap, VecDeque};
@@ -68,7 +68,7 @@ impl Ended {
         }
     }
 
-    /// The end of a thread whose number another one gets.
+    /// The end of a thread whose tid another one gets.
     pub fn release(&mut self, tid: i32) -> Option<End> {
         let (end, _) = self.held.remove(&tid)?;
         self.queue.retain(|queued| *queued != tid);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_given_again_ends_its_thread_before() {
+    fn a_tid_that_is_given_again_ends_its_thread_before() {
         let mut ended = Ended::default();
         hold(&mut ended, 7, 10);
         assert_eq!(ended.release(7).unwrap().at, MonotonicNs(11));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_without_number_are_held_in_bounded_memory() {
+    fn ends_without_tid_are_held_in_bounded_memory() {
         let mut ended = Ended::default();
         let mut released = Vec::new();
         for tid in 0..20_000 {

@@ -185,8 +185,8 @@ const HARD_IRQ: u32 = 0x08;
 const SOFT_IRQ: u32 = 0x10;
 
 impl Bundles {
-    fn push(&mut self, place: (u32, MonotonicNs, i32), event: Ftrace) {
-        self.push_flagged(place, None, event);
+    fn push(&mut self, source: (u32, MonotonicNs, i32), event: Ftrace) {
+        self.push_flagged(source, None, event);
     }
 
     fn push_flagged(
@@ -205,7 +205,7 @@ impl Bundles {
     }
 
     fn switch(&mut self, switch: Switch) {
-        let place = (switch.cpu, switch.at, switch.prev.tid);
+        let source = (switch.cpu, switch.at, switch.prev.tid);
         let event = SchedSwitch {
             prev_comm: Some(switch.prev.name()),
             prev_pid: Some(switch.prev.tid),
@@ -215,7 +215,7 @@ impl Bundles {
             next_pid: Some(switch.next.tid),
             next_prio: Some(PRIORITY),
         };
-        self.push(place, Ftrace::SchedSwitch(event));
+        self.push(source, Ftrace::SchedSwitch(event));
     }
 
     fn end(&mut self, end: End) {

@@ -57,7 +57,7 @@ pub fn end(carried: &Carried, track: u64) -> TrackEvent {
     }
 }
 
-/// One side of a wake-up: who wakes, or who is woken. It tells of the other.
+/// One side of a wake-up: who wakes, or who is woken. It names the other.
 pub fn of_wakeup(name: &str, other: &[u8], track: u64) -> TrackEvent {
     let name = format!("{name} {}", text(other));
     named(kind::INSTANT, track, "wakeup", name.trim_end().to_owned())
@@ -108,26 +108,26 @@ fn annotations(carried: &Carried) -> Vec<DebugAnnotation> {
         .map(|(name, item)| {
             let name = name.clone();
             match item {
-                Item::Signed(number) => annotation(name, AnnotationValue::Int(*number)),
-                Item::Unsigned(number) => annotation(name, AnnotationValue::Uint(*number)),
+                Item::Signed(value) => annotation(name, AnnotationValue::Int(*value)),
+                Item::Unsigned(value) => annotation(name, AnnotationValue::Uint(*value)),
                 Item::Truth(truth) => annotation(name, AnnotationValue::Bool(*truth)),
                 Item::Pointer(address) => annotation(name, AnnotationValue::Pointer(*address)),
                 Item::Text(bytes) => annotation(name, AnnotationValue::String(text(bytes))),
                 Item::Words(words) => annotation(name, AnnotationValue::String(words.clone())),
-                Item::Numbers(numbers) => of_numbers(name, numbers),
+                Item::Integers(values) => of_integers(name, values),
             }
         })
         .collect()
 }
 
-fn of_numbers(name: Cow<'_, str>, numbers: &[i64]) -> DebugAnnotation {
-    let number = |number: &i64| DebugAnnotation {
-        value: Some(AnnotationValue::Int(*number)),
+fn of_integers(name: Cow<'_, str>, values: &[i64]) -> DebugAnnotation {
+    let element = |value: &i64| DebugAnnotation {
+        value: Some(AnnotationValue::Int(*value)),
         ..DebugAnnotation::default()
     };
     DebugAnnotation {
         name: Some(name.into_owned()),
-        array_values: numbers.iter().map(number).collect(),
+        array_values: values.iter().map(element).collect(),
         value: None,
     }
 }

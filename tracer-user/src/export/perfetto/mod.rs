@@ -2,13 +2,13 @@
 //!
 //! - `schema` is the part of the published schema that is written;
 //! - `switches` puts the two sides of a switch together; with wake-ups, forks, exits and names they
-//!   become the ftrace events (`ftrace`) that trace_processor makes its scheduling tables of; `ended` threads are told late;
+//!   become the ftrace events (`ftrace`) that trace_processor makes its scheduling tables of; `ended` threads come late;
 //! - `tracks` are threads and CPUs; what has a beginning and an end is a slice on one, and every other event but switches
 //!   and wake-ups an instant (`instant`);
 //! - `wakeups` are flows beside that.
 //!
 //! Who is whose child trace_processor learns from the forks, and what threads are called from their tracks: a table of
-//! processes would make it think that a forked process is another one with the same number.
+//! processes would make it think that a forked process is another one with the same pid.
 //!
 //! Times are those of the log's monotonic clock. Perfetto's own timeline is `CLOCK_BOOTTIME`, which a log
 //! does not know: the snapshot of the clocks says that it is the same as `CLOCK_MONOTONIC`, which is so
@@ -30,7 +30,7 @@ use prost::Message;
 use super::carried::Carried;
 use super::names::Thread;
 use super::parts::Parts;
-use super::slices::{Mark, Told};
+use super::slices::{Extent, Mark};
 use super::{Ending, Exporter, Origin};
 use crate::log_view::Entry;
 use ftrace::Scheduler;
@@ -102,14 +102,14 @@ impl Perfetto {
     /// Writes the slices that are known by now.
     fn write_marks(&mut self) -> anyhow::Result<()> {
         for mark in std::mem::take(&mut self.marks) {
-            let (track, descriptor) = self.tracks.lane(mark.track, mark.lane, self.now);
+            let (track, descriptor) = self.tracks.row(mark.track, mark.row, self.now);
             if let Some(descriptor) = descriptor {
                 self.out.write(descriptor)?;
             }
-            let (begun, ended) = match mark.told {
-                Told::Whole(slice, at, carried) => (Some(slice), Some((at, carried))),
-                Told::Begin(slice) => (Some(slice), None),
-                Told::End(at, carried) => (None, Some((at, carried))),
+            let (begun, ended) = match mark.extent {
+                Extent::Whole(slice, at, carried) => (Some(slice), Some((at, carried))),
+                Extent::Begin(slice) => (Some(slice), None),
+                Extent::End(at, carried) => (None, Some((at, carried))),
             };
             if let Some(slice) = begun {
                 let beginning = instant::beginning(slice.key, &slice.name, &slice.arguments, track);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_told() {
+    fn losses_are_reported() {
         let mut log = MadeUpLog {
             late: 12,
             ..MadeUpLog::default()

@@ -1,5 +1,5 @@
 //! The part of Perfetto's published schema (`protos/perfetto/trace/perfetto_trace.proto`) that is
-//! written here. Names, numbers and types are the schema's; every field is written where it is known,
+//! written here. Names, field ids and types are the schema's; every field is written where it is known,
 //! also when it is zero.
 
 use prost::{Message, Oneof};
@@ -170,7 +170,7 @@ pub struct FtraceEvent {
     pub event: Option<Ftrace>,
 }
 
-/// What an ftrace event tells. A `pid` of the kernel's events is a thread.
+/// What an ftrace event says. A `pid` of the kernel's events is a thread.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum Ftrace {
     #[prost(message, tag = "4")]

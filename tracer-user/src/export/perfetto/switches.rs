@@ -1,6 +1,6 @@
 //! From switches to and from traced threads to switches of CPUs.
 //!
-//! The kernel switches a CPU from one thread to the next; a log has of that what is about traced
+//! The kernel switches a CPU from one thread to the next; a log has of that what concerns traced
 //! threads: a switch away, a switch to, or both, one after the other. Here they become one again.
 //! Between a switch away and the next switch to a traced thread others have the CPU. Who was there first
 //! and who was there last is known; where these are not the same, the CPU is shown as idle rather than
@@ -9,13 +9,13 @@
 use std::collections::BTreeMap;
 use tracer_engine::event::MonotonicNs;
 
-/// CPUs that are kept in mind: more than any machine has, and fewer than a damaged file may name.
+/// CPUs that are remembered: more than any machine has, and fewer than a damaged file may name.
 const MOST_CPUS: usize = 65_536;
 
 /// A thread, or the idle task: 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// Its number.
+    /// Its id.
     pub tid: i32,
     /// Its name: any bytes.
     pub comm: Vec<u8>,
@@ -110,7 +110,7 @@ impl Switches {
         }
     }
 
-    /// Hands out what was still undecided.
+    /// Gives out what was still undecided.
     pub fn end(&mut self, mut emit: impl FnMut(Switch)) {
         for cpu in std::mem::take(&mut self.cpus).into_values() {
             if let Cpu::Left(left) = cpu {

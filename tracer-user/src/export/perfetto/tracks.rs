@@ -1,4 +1,4 @@
-//! The tracks: one for each thread, two for each CPU, one for the trace itself; and one more for each lane of slices beside
+//! The tracks: one for each thread, two for each CPU, one for the trace itself; and one more for each row of slices but
 //! the first.
 
 use std::collections::{HashMap, HashSet};
@@ -20,7 +20,7 @@ use tracer_engine::event::MonotonicNs;
 /// The track of events of no process, and of losses.
 pub const TRACE_TRACK: u64 = 1;
 
-/// Numbers that were given to several threads, one after the other, and are kept in mind.
+/// Tids that were given to several threads, one after the other, and are remembered.
 const MOST_REUSED: usize = 65_536;
 
 /// Tracks beside those of threads that are known to be described. Beyond that they are described again.
@@ -55,17 +55,17 @@ impl Tracks {
         self.hash("thread", thread)
     }
 
-    /// The number of the track of a lane of slices, and what describes it where that has not been told. The track of the
+    /// The id of the track of a row of slices, and what describes it where that has not been written. The track of the
     /// thread has to be.
-    pub fn lane(&mut self, track: Track, lane: u32, at: MonotonicNs) -> (u64, Option<TracePacket>) {
+    pub fn row(&mut self, track: Track, row: u32, at: MonotonicNs) -> (u64, Option<TracePacket>) {
         let (parent, name) = match track {
-            Track::Thread(thread) if lane == 0 => return (self.uuid(thread), None),
+            Track::Thread(thread) if row == 0 => return (self.uuid(thread), None),
             Track::Thread(thread) => (Some(self.uuid(thread)), "at the same time".to_owned()),
             Track::Interrupts(cpu) => (None, format!("CPU {cpu} interrupts")),
             Track::Idle(cpu) => (None, format!("CPU {cpu} idle")),
         };
         let mut hasher = DefaultHasher::new();
-        ("lane", track, lane, parent).hash(&mut hasher);
+        ("lane", track, row, parent).hash(&mut hasher);
         let uuid = hasher.finish() | 2;
         if self.described.len() >= MOST_DESCRIBED {
             self.described.clear();
@@ -77,8 +77,8 @@ impl Tracks {
             parent_uuid: parent,
             ..TrackDescriptor::default()
         });
-        let told = descriptor.map(|track| packet(at, Data::TrackDescriptor(track)));
-        (uuid, told)
+        let packet = descriptor.map(|track| packet(at, Data::TrackDescriptor(track)));
+        (uuid, packet)
     }
 
     /// What describes the thread of an event, when it is new or has another name.
@@ -99,9 +99,9 @@ impl Tracks {
         }
         let name = comm.map(text);
         let is_main = thread.pid == thread.tid;
-        let mut told = Vec::new();
+        let mut data = Vec::new();
         if is_main {
-            told.push(Data::TrackDescriptor(TrackDescriptor {
+            data.push(Data::TrackDescriptor(TrackDescriptor {
                 uuid: Some(self.hash("process", thread)),
                 process: Some(ProcessDescriptor {
                     pid: Some(thread.pid),
@@ -110,7 +110,7 @@ impl Tracks {
                 ..TrackDescriptor::default()
             }));
         }
-        told.push(Data::TrackDescriptor(TrackDescriptor {
+        data.push(Data::TrackDescriptor(TrackDescriptor {
             uuid: Some(self.uuid(thread)),
             thread: Some(ThreadDescriptor {
                 pid: Some(thread.pid),
@@ -119,10 +119,10 @@ impl Tracks {
             }),
             ..TrackDescriptor::default()
         }));
-        told.into_iter().map(|data| packet(at, data)).collect()
+        data.into_iter().map(|data| packet(at, data)).collect()
     }
 
-    /// Notes that an event makes a thread: it may have a number that another one had before.
+    /// Notes that an event makes a thread: it may have a tid that another one had before.
     pub fn after(&mut self, entry: &Entry<'_>) {
         let event = &entry.line.event;
         let makes_thread = matches!(
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_given_again_is_another_track() {
+    fn a_tid_that_is_given_again_is_another_track() {
         let child = Thread { pid: 9, tid: 9 };
         let fork = ForkData {
             child_pid: 9,
@@ -208,18 +208,18 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_told_with_its_process() {
+    fn a_thread_is_described_with_its_process() {
         let mut log = MadeUpLog::default();
         let name = log.define(b"x");
         log.push(200, name, (7, 8), b"");
         let record: LogRecord<'_> = log.next_record().unwrap().unwrap();
         let entry = Entry::new(&record, b"x", None);
-        let told = Tracks::default().before(&entry, Thread { pid: 7, tid: 8 });
-        let [told] = told.as_slice() else {
-            panic!("not its main thread: {told:?}");
+        let packets = Tracks::default().before(&entry, Thread { pid: 7, tid: 8 });
+        let [packets] = packets.as_slice() else {
+            panic!("not its main thread: {packets:?}");
         };
-        let Some(Data::TrackDescriptor(track)) = &told.data else {
-            panic!("{told:?}");
+        let Some(Data::TrackDescriptor(track)) = &packets.data else {
+            panic!("{packets:?}");
         };
         let thread = track.thread.clone().unwrap();
         assert_eq!((thread.pid, thread.tid), (Some(7), Some(8)));
@@ -227,18 +227,18 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_is_described_once() {
+    fn a_row_is_described_once() {
         let mut tracks = Tracks::default();
         let at = MonotonicNs(1);
         let track = Track::Thread(Thread { pid: 7, tid: 8 });
-        let (first, told) = tracks.lane(track, 0, at);
+        let (first, packets) = tracks.row(track, 0, at);
         assert_eq!(
-            (first, told),
+            (first, packets),
             (tracks.uuid(Thread { pid: 7, tid: 8 }), None)
         );
-        let (second, told) = tracks.lane(track, 1, at);
-        assert!(second != first && told.is_some());
-        assert_eq!(tracks.lane(track, 1, at), (second, None));
-        assert_ne!(tracks.lane(Track::Interrupts(1), 0, at).0, second);
+        let (second, packets) = tracks.row(track, 1, at);
+        assert!(second != first && packets.is_some());
+        assert_eq!(tracks.row(track, 1, at), (second, None));
+        assert_ne!(tracks.row(Track::Interrupts(1), 0, at).0, second);
     }
 }

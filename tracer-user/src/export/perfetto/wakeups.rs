@@ -9,7 +9,7 @@ use crate::export::names::Thread;
 use crate::log_view::Entry;
 use crate::report::fields::{read_grown, until_null};
 
-/// Threads that wait for a CPU and are kept in mind.
+/// Threads that wait for a CPU and are remembered.
 const MOST_WOKEN: usize = 65_536;
 
 /// The threads that were woken and have no CPU yet.
