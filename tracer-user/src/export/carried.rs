@@ -13,8 +13,9 @@ use crate::report::Line;
 use crate::report::digits::push_hex;
 use crate::report::escape::as_text;
 use crate::report::fields::{Value, value};
-use crate::report::kernel_words::{error_of, push_argument};
+use crate::report::kernel_words::push_argument;
 use crate::report::probe;
+use crate::report::value_names::error_of;
 use crate::syscall_arguments::{Call, Shown};
 use crate::syscall_names::Table;
 

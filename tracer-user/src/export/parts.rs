@@ -12,7 +12,8 @@ use super::pairs::{Pairs, Side};
 use super::slices::{Key, Mark, Slice, Slices, Track};
 use crate::log_view::Entry;
 use crate::report::fields::until_null;
-use crate::report::kernel_words::{push_syscall_name, softirq};
+use crate::report::kernel_words::push_syscall_name;
+use crate::report::value_names::softirq;
 use crate::syscall_names::Table;
 
 /// What an event is to the slices.

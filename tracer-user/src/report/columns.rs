@@ -5,7 +5,7 @@ use tracer_common::kernel::COMM_BYTES;
 
 use super::digits::push_decimal;
 use super::escape::push_for_people;
-use super::text::push_short_name;
+use super::short_name::push_short_name;
 
 /// Widths of the columns. What is longer moves the rest of its line and is never shortened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use tracer_common::kernel::COMM_BYTES;
 
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::kernel_words::{block_operation, signal_result, softirq, waker_context};
+use super::value_names::{block_operation, signal_result, softirq, waker_context};
 use crate::syscall_arguments::{Call, MOST, Returned};
 use crate::syscall_names::Table;
 

@@ -9,9 +9,10 @@ use tracer_engine::event::Truncation;
 use super::digits::{push_decimal, push_hex};
 use super::escape::{as_text, push_json_string};
 use super::fields::{Value, value};
-use super::kernel_words::{error_of, push_argument, push_returned, push_syscall_name};
+use super::kernel_words::{push_argument, push_returned, push_syscall_name};
 use super::probe::Arguments;
 use super::task_state::task_state;
+use super::value_names::error_of;
 use super::{Line, Report, Summary, WallClock};
 use crate::syscall_arguments::{Call, Shown};
 

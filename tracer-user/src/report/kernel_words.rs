@@ -1,76 +1,19 @@
-//! Words for what the kernel gives codes, and for the event types that are made of them.
+//! Words for threads, system calls, signals and addresses, and for the event types that are made of them.
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     BlockCompleteData, BlockIssueData, FaultData, IrqExitData, SignalDeliverData,
     SignalGenerateData, SoftirqData, SyscallEnterData, SyscallExitData, signal_result,
-    waker_context,
 };
 use zerocopy::FromBytes;
 
 use super::digits::push_decimal;
+use super::escape::push_for_people;
+use super::fields::until_null;
 use super::signals::signal_name;
-use super::words::{ELSEWHERE, push_task};
+use super::value_names::{block_operation, error_of, signal_result, softirq};
 use crate::syscall_arguments::{Call, Returned, Shown};
 use crate::syscall_names::{self, Table};
-
-/// What became of a signal.
-pub fn signal_result(result: u32) -> Option<&'static str> {
-    Some(match result {
-        signal_result::DELIVERED => "delivered",
-        signal_result::IGNORED => "ignored",
-        signal_result::PENDING => "pending already",
-        signal_result::OVERFLOW => "lost",
-        signal_result::WITHOUT_INFO => "without siginfo",
-        _ => return None,
-    })
-}
-
-/// The name of a soft interrupt, as in `/proc/softirqs`.
-pub fn softirq(vector: u32) -> Option<&'static str> {
-    const NAMES: [&str; 10] = [
-        "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER",
-        "RCU",
-    ];
-    NAMES.get(usize::try_from(vector).ok()?).copied()
-}
-
-/// What asks for a wake-up.
-pub fn waker_context(context: u32) -> Option<&'static str> {
-    Some(match context {
-        waker_context::UNKNOWN => "unknown",
-        waker_context::THREAD => "thread",
-        waker_context::IRQ => "irq",
-        waker_context::SOFTIRQ => "softirq",
-        waker_context::HRTIMER => "hrtimer",
-        waker_context::TIMER => "timer",
-        _ => return None,
-    })
-}
-
-/// What a block request asks for.
-pub fn block_operation(operation: u32) -> Option<&'static str> {
-    Some(match operation {
-        0 => "read",
-        1 => "write",
-        2 => "flush",
-        3 => "discard",
-        5 => "secure erase",
-        7 => "zone append",
-        9 => "write zeroes",
-        _ => return None,
-    })
-}
-
-/// The name of the error that a system call returned, if it did.
-pub fn error_of(result: i64) -> Option<&'static str> {
-    /// The last error number that the kernel can return so.
-    const LAST: i64 = 4095;
-    if !(-LAST..0).contains(&result) {
-        return None;
-    }
-    syscall_names::error_name(i32::try_from(-result).ok()?)
-}
 
 /// Appends the name of a system call; of an unknown one, the number.
 pub fn push_syscall_name(out: &mut Vec<u8>, table: Table, nr: i32) {
@@ -156,6 +99,30 @@ pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()
         _ => return None,
     }
     Some(())
+}
+
+/// Said of a process outside of the tracer's pid namespace.
+const ELSEWHERE: &[u8] = b"in no pid namespace of ours";
+
+/// Appends a name and a thread; the idle task, whose tid is 0 on every CPU, as a word.
+pub fn push_task(out: &mut Vec<u8>, pid: u32, tid: u32, comm: &[u8]) {
+    let comm = until_null(comm);
+    if tid == 0 && (comm.is_empty() || comm.starts_with(b"swapper")) {
+        out.extend_from_slice(b"idle");
+        return;
+    }
+    push_for_people(out, comm);
+    if tid == 0 {
+        out.push(b' ');
+        out.extend_from_slice(ELSEWHERE);
+        return;
+    }
+    out.push(b' ');
+    push_decimal(out, pid);
+    if tid != pid {
+        out.push(b'/');
+        push_decimal(out, tid);
+    }
 }
 
 fn push_named(out: &mut Vec<u8>, code: u32, name: Option<&str>) {
@@ -439,16 +406,5 @@ mod tests {
             words(EventTypeId::BLOCK_COMPLETE, &data),
             format!("{done}, failed with status 10")
         );
-    }
-
-    #[test]
-    fn a_soft_interrupt_is_named_as_the_kernel_names_it() {
-        // Every kernel has this file.
-        let text = std::fs::read_to_string("/proc/softirqs").unwrap();
-        let rows = text.lines().skip(1);
-        for (vector, row) in (0..).zip(rows) {
-            let name = row.trim_start().split(':').next();
-            assert_eq!(softirq(vector), name, "{row}");
-        }
     }
 }

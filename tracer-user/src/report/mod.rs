@@ -8,19 +8,22 @@ pub mod fields;
 mod json;
 pub mod kernel_words;
 pub mod probe;
+mod short_name;
 mod shorten;
 mod signals;
 mod summary;
 pub mod task_state;
 mod text;
+pub mod value_names;
 mod wall_clock;
 mod words;
 
 pub use csv::Csv;
 pub use json::{JsonLines, push_data};
+pub use short_name::push_short_name;
 pub use signals::signal_name;
 pub use summary::{LogCondition, Summary, Written};
-pub use text::{Look, Text, TextStyle, TimeColumn, push_short_name};
+pub use text::{Look, Text, TextStyle, TimeColumn};
 pub use wall_clock::WallClock;
 
 use tracer_common::event_type::SystemEventType;

@@ -8,7 +8,7 @@ use tracer_log::Damage;
 
 use super::digits::{push_decimal, push_filled};
 use super::escape::{push_for_people, push_json_string};
-use super::text::push_short_name;
+use super::short_name::push_short_name;
 
 /// What was shown, and what was lost.
 #[derive(Clone, Debug, Default)]

@@ -14,6 +14,7 @@ use super::escape::{as_text, push_for_people};
 use super::fields::{Value, read_grown, until_null, value};
 use super::kernel_words::{
     push_address, push_arguments, push_kernel, push_returned, push_signal, push_syscall_name,
+    push_task,
 };
 use super::task_state::task_state;
 
@@ -134,30 +135,6 @@ fn push_exit(out: &mut Vec<u8>, exit: &ExitData) {
     }
     out.extend_from_slice(b"killed by ");
     push_signal(out, exit.signal);
-}
-
-/// Said of a process outside of the tracer's pid namespace.
-pub const ELSEWHERE: &[u8] = b"in no pid namespace of ours";
-
-/// Appends a name and a thread; the idle task, whose tid is 0 on every CPU, as a word.
-pub fn push_task(out: &mut Vec<u8>, pid: u32, tid: u32, comm: &[u8]) {
-    let comm = until_null(comm);
-    if tid == 0 && (comm.is_empty() || comm.starts_with(b"swapper")) {
-        out.extend_from_slice(b"idle");
-        return;
-    }
-    push_for_people(out, comm);
-    if tid == 0 {
-        out.push(b' ');
-        out.extend_from_slice(ELSEWHERE);
-        return;
-    }
-    out.push(b' ');
-    push_decimal(out, pid);
-    if tid != pid {
-        out.push(b'/');
-        push_decimal(out, tid);
-    }
 }
 
 fn push_fields(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {

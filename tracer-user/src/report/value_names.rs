@@ -1,0 +1,79 @@
+//! Names of the values to which the kernel gives codes.
+
+use tracer_common::kernel::{signal_result, waker_context};
+
+use crate::syscall_names;
+
+/// What became of a signal.
+pub fn signal_result(result: u32) -> Option<&'static str> {
+    Some(match result {
+        signal_result::DELIVERED => "delivered",
+        signal_result::IGNORED => "ignored",
+        signal_result::PENDING => "pending already",
+        signal_result::OVERFLOW => "lost",
+        signal_result::WITHOUT_INFO => "without siginfo",
+        _ => return None,
+    })
+}
+
+/// The name of a soft interrupt, as in `/proc/softirqs`.
+pub fn softirq(vector: u32) -> Option<&'static str> {
+    const NAMES: [&str; 10] = [
+        "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER",
+        "RCU",
+    ];
+    NAMES.get(usize::try_from(vector).ok()?).copied()
+}
+
+/// What asks for a wake-up.
+pub fn waker_context(context: u32) -> Option<&'static str> {
+    Some(match context {
+        waker_context::UNKNOWN => "unknown",
+        waker_context::THREAD => "thread",
+        waker_context::IRQ => "irq",
+        waker_context::SOFTIRQ => "softirq",
+        waker_context::HRTIMER => "hrtimer",
+        waker_context::TIMER => "timer",
+        _ => return None,
+    })
+}
+
+/// What a block request asks for.
+pub fn block_operation(operation: u32) -> Option<&'static str> {
+    Some(match operation {
+        0 => "read",
+        1 => "write",
+        2 => "flush",
+        3 => "discard",
+        5 => "secure erase",
+        7 => "zone append",
+        9 => "write zeroes",
+        _ => return None,
+    })
+}
+
+/// The name of the error that a system call returned, if it did.
+pub fn error_of(result: i64) -> Option<&'static str> {
+    /// The last error number that the kernel can return so.
+    const LAST: i64 = 4095;
+    if !(-LAST..0).contains(&result) {
+        return None;
+    }
+    syscall_names::error_name(i32::try_from(-result).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_soft_interrupt_is_named_as_the_kernel_names_it() {
+        // Every kernel has this file.
+        let text = std::fs::read_to_string("/proc/softirqs").unwrap();
+        let rows = text.lines().skip(1);
+        for (vector, row) in (0..).zip(rows) {
+            let name = row.trim_start().split(':').next();
+            assert_eq!(softirq(vector), name, "{row}");
+        }
+    }
+}
