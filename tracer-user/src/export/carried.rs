@@ -12,12 +12,11 @@ use super::slices::Arguments;
 use crate::report::Line;
 use crate::report::digits::push_hex;
 use crate::report::escape::as_text;
-use crate::report::fields::{Value, value};
+use crate::report::fields::{self, Value, value};
 use crate::report::kernel_words::push_argument;
 use crate::report::probe;
 use crate::report::value_names::error_of;
-use crate::syscall_arguments::{Call, Shown};
-use crate::syscall_names::Table;
+use crate::syscall_arguments::Shown;
 
 /// One value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,17 +103,7 @@ impl Carried {
         let Ok((call, _)) = SyscallEnterData::read_from_prefix(data) else {
             return;
         };
-        let table = if call.compat == 0 {
-            Table::Native
-        } else {
-            Table::Compat
-        };
-        let call = Call {
-            table,
-            number: call.number,
-            registers: call.args,
-        };
-        for (name, argument) in call.arguments() {
+        for (name, argument) in fields::call(&call).arguments() {
             self.add(name, argument.into());
         }
     }

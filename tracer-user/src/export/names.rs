@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use tracer_engine::event::EventHeader;
+
 /// Threads that are remembered. Beyond that all are forgotten and written anew: what a log can have of
 /// them, the memory of a conversion cannot.
 const MOST_THREADS: usize = 65_536;
@@ -13,6 +15,16 @@ pub struct Thread {
     pub pid: i32,
     /// The thread.
     pub tid: i32,
+}
+
+impl Thread {
+    /// The thread of an event.
+    pub fn of(header: &EventHeader) -> Self {
+        Self {
+            pid: header.pid,
+            tid: header.tid,
+        }
+    }
 }
 
 /// What a format has to say of a thread before an event of it.

@@ -11,10 +11,9 @@ use super::names::Thread;
 use super::pairs::{Pairs, Side};
 use super::slices::{Key, Mark, Slice, Slices, Track};
 use crate::log_view::Entry;
-use crate::report::fields::until_null;
+use crate::report::fields::{table, until_null};
 use crate::report::kernel_words::push_syscall_name;
 use crate::report::value_names::softirq;
-use crate::syscall_names::Table;
 
 /// What an event is to the slices.
 enum Part {
@@ -118,13 +117,8 @@ fn kernels_part(entry: &Entry<'_>, thread: Thread) -> Option<Part> {
     Some(match event.header.event_type {
         EventTypeId::SYSCALL_ENTER => {
             let call = SyscallEnterData::read_from_prefix(data).ok()?.0;
-            let table = if call.compat == 0 {
-                Table::Native
-            } else {
-                Table::Compat
-            };
             let mut name = Vec::new();
-            push_syscall_name(&mut name, table, call.number);
+            push_syscall_name(&mut name, table(call.compat), call.number);
             Part::Begin(Track::Thread(thread), Key::Call(call.number), name)
         }
         EventTypeId::SYSCALL_EXIT => {

@@ -1,7 +1,7 @@
 //! The fields of a system event's data, read by the one table.
 
 use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, Field, FieldKind};
-use tracer_common::kernel::COMM_BYTES;
+use tracer_common::kernel::{COMM_BYTES, SyscallEnterData};
 
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -103,13 +103,26 @@ pub fn until_null(bytes: &[u8]) -> &[u8] {
 /// The table and the number of a system call.
 fn call_of(bytes: &[u8]) -> Option<(Table, i32)> {
     let nr = bytes.first_chunk().map(|four| i32::from_ne_bytes(*four))?;
-    let is_compat = bytes.get(4..8)?.iter().any(|byte| *byte != 0);
-    let table = if is_compat {
-        Table::Compat
-    } else {
+    let compat = bytes.get(4..)?.first_chunk()?;
+    Some((table(u32::from_ne_bytes(*compat)), nr))
+}
+
+/// The table of a system call, as `compat` says.
+pub fn table(compat: u32) -> Table {
+    if compat == 0 {
         Table::Native
-    };
-    Some((table, nr))
+    } else {
+        Table::Compat
+    }
+}
+
+/// A system call, as its event has it.
+pub fn call(entered: &SyscallEnterData) -> Call {
+    Call {
+        table: table(entered.compat),
+        number: entered.number,
+        registers: entered.args,
+    }
 }
 
 /// The call: the start of the data says which one it is.

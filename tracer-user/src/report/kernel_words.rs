@@ -9,7 +9,7 @@ use zerocopy::FromBytes;
 
 use super::digits::push_decimal;
 use super::escape::push_for_people;
-use super::fields::until_null;
+use super::fields::{self, table, until_null};
 use super::signals::signal_name;
 use super::value_names::{block_operation, error_of, signal_result, softirq};
 use crate::syscall_arguments::{Call, Returned, Shown};
@@ -173,20 +173,8 @@ fn push_deliver(out: &mut Vec<u8>, signal: &SignalDeliverData) {
     }
 }
 
-fn table(compat: u32) -> Table {
-    if compat == 0 {
-        Table::Native
-    } else {
-        Table::Compat
-    }
-}
-
 fn push_call(out: &mut Vec<u8>, call: &SyscallEnterData) {
-    let call = Call {
-        table: table(call.compat),
-        number: call.number,
-        registers: call.args,
-    };
+    let call = fields::call(call);
     push_syscall_name(out, call.table, call.number);
     out.push(b'(');
     push_arguments(out, &call);

@@ -188,10 +188,7 @@ const CANNOT_WRITE: &str = "cannot write the trace events";
 impl Exporter for Chrome {
     fn event(&mut self, entry: &Entry<'_>) -> anyhow::Result<()> {
         let header = &entry.line.event.header;
-        let thread = Thread {
-            pid: header.pid,
-            tid: header.tid,
-        };
+        let thread = Thread::of(header);
         self.write_names(entry, thread);
         if !self.cpus.note(entry, thread, &mut self.objects) {
             let is_part = self.parts.take(entry, thread, &mut self.marks);

@@ -199,10 +199,7 @@ fn packet(at: MonotonicNs, data: Data) -> TracePacket {
 impl Exporter for Perfetto {
     fn event(&mut self, entry: &Entry<'_>) -> anyhow::Result<()> {
         let header = &entry.line.event.header;
-        let thread = Thread {
-            pid: header.pid,
-            tid: header.tid,
-        };
+        let thread = Thread::of(header);
         self.now = entry.at;
         for packet in self.tracks.before(entry, thread) {
             self.out.write(packet)?;

@@ -171,10 +171,7 @@ mod tests {
         let mut walk = Walk::new(log, Wanted::default());
         let visit = |tracks: &mut Tracks, entry: &Entry<'_>| {
             let header = &entry.line.event.header;
-            let thread = Thread {
-                pid: header.pid,
-                tid: header.tid,
-            };
+            let thread = Thread::of(header);
             tracks.before(entry, thread);
             tracks.after(entry);
             Ok(())
