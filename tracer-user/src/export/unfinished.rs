@@ -16,7 +16,7 @@ use crate::own_file;
 
 const SUFFIX: &str = ".partial";
 
-/// Hexadecimal digits of the number that no one can prepare for, such as by a link to another file.
+/// Hexadecimal digits of the value that no one can prepare for, such as by a link to another file.
 const DIGITS: usize = 16;
 
 /// Where a file without a name can be reached, to get one.
@@ -194,7 +194,7 @@ fn name_for(output: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A number that nobody can predict.
+/// A value that nobody can predict.
 fn random() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

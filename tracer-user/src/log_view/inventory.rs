@@ -48,7 +48,7 @@ pub struct Inventory {
     pub span: Option<Span>,
     /// Its threads, those with most events first.
     pub threads: Vec<ThreadCount>,
-    /// Events of threads beyond the number that is counted each for itself.
+    /// Events of threads beyond those that are counted each for itself.
     pub events_of_other_threads: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Looking at logs: choosing events, showing them, telling what a log holds.
+//! Looking at logs: choosing events, showing them, reporting what a log holds.
 //!
 //! - [`Walk`] goes through a log once, in order, and gives the chosen events to whoever shows or
 //!   [exports](crate::export) them; its memory does not grow with the log;

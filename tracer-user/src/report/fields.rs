@@ -100,7 +100,7 @@ pub fn until_null(bytes: &[u8]) -> &[u8] {
     &bytes[..end.unwrap_or(bytes.len())]
 }
 
-/// The table and the number of a system call.
+/// The table and the system call number.
 fn call_of(bytes: &[u8]) -> Option<(Table, i32)> {
     let nr = bytes.first_chunk().map(|four| i32::from_ne_bytes(*four))?;
     let compat = bytes.get(4..)?.first_chunk()?;

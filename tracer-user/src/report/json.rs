@@ -161,7 +161,7 @@ fn push_arguments(out: &mut Vec<u8>, call: &Call) {
     out.push(b'}');
 }
 
-/// Appends a number, as text where it is not decimal.
+/// Appends a value, as text where it is not decimal.
 fn push_shown(out: &mut Vec<u8>, shown: Shown) {
     let is_text = matches!(shown, Shown::Hex(_) | Shown::Octal(_) | Shown::Named(..));
     if is_text {

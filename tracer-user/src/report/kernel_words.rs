@@ -15,7 +15,7 @@ use super::value_names::{block_operation, error_of, signal_result, softirq};
 use crate::syscall_arguments::{Call, Returned, Shown};
 use crate::syscall_names::{self, Table};
 
-/// Appends the name of a system call; of an unknown one, the number.
+/// Appends the name of a system call; of an unknown one, its system call number.
 pub fn push_syscall_name(out: &mut Vec<u8>, table: Table, nr: i32) {
     match syscall_names::name(table, nr) {
         Some(name) => out.extend_from_slice(name.as_bytes()),
@@ -37,7 +37,7 @@ pub fn push_signal(out: &mut Vec<u8>, signal: u32) {
     }
 }
 
-/// Appends a number as addresses and flags are read: in hexadecimal, unless it is a digit.
+/// Appends a value as addresses and flags are read: in hexadecimal, unless it is a digit.
 pub fn push_address(out: &mut Vec<u8>, address: u64) {
     if address < 10 {
         push_decimal(out, address);
