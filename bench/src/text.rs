@@ -68,8 +68,8 @@ fn line(outcome: &Outcome, contender: &Contender) -> String {
         spread.map_or_else(
             || "-".to_owned(),
             |spread| {
-                let [min, median, max] =
-                    [spread.min, spread.median, spread.max].map(|value| formatted(value, outcome.unit));
+                let [min, median, max] = [spread.min, spread.median, spread.max]
+                    .map(|value| formatted(value, outcome.unit));
                 format!("{min} / {median} / {max} {}", outcome.unit.sign())
             },
         )

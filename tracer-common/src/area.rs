@@ -1,10 +1,10 @@
-//! The trace area: shared memory through which a target tells its controllers its user events.
+//! The trace area: shared memory through which a target gives its controllers its user events.
 //!
 //! One area serves a process family: a process that loads the library, its children by `fork()`,
 //! and what they exec if it inherits the descriptor. It is a sparse memfd that is sealed at its size: it
 //! neither shrinks nor grows. (A process that can have no memfd has anonymous shared memory of the same layout, which only its
 //! children share.) It has fixed parts, at fixed offsets, and behind them *windows* of [`WINDOW_BYTES`]: each belongs to
-//! one stream at a time and is cut into that stream's *chunks*, which hold the records.
+//! one stream at a time and is divided into that stream's *chunks*, which hold the records.
 //!
 //! Who writes what:
 //!
@@ -181,7 +181,7 @@ pub struct StreamControl {
     pub mode: AtomicU32,
     /// Bytes of each chunk: a power of two, from [`MIN_CHUNK_BYTES`] to [`MAX_CHUNK_BYTES`].
     pub chunk_bytes: AtomicU32,
-    /// Most bytes of data that are kept of one event, at most [`MAX_DATA_BYTES`].
+    /// Most bytes of data that are recorded of one event, at most [`MAX_DATA_BYTES`].
     pub max_data: AtomicU32,
     /// The process that is traced, or 0 for every process of the area.
     pub target_pid: AtomicI32,
@@ -189,7 +189,7 @@ pub struct StreamControl {
     pub inherit: AtomicU32,
     /// The controller's process, so that a dead one's slot can be taken back.
     pub controller_pid: AtomicI32,
-    /// The pid namespace in which that number counts (inode of `/proc/self/ns/pid`).
+    /// The pid namespace in which that pid counts (inode of `/proc/self/ns/pid`).
     pub controller_namespace: AtomicU64,
     /// When the controller's process was started (field 22 of `/proc/<pid>/stat`).
     pub controller_start: AtomicU64,
@@ -210,7 +210,7 @@ pub struct StreamControl {
     pub ended_generation: AtomicU32,
     /// Counts the chunks that were opened, continued or closed: while it stays, the same chunks are open.
     pub changes: AtomicU64,
-    /// The chunk that was closed first, its number plus one (low half), and a count of changes (high half).
+    /// The chunk that was closed first, its ordinal plus one (low half), and a count of changes (high half).
     pub oldest: AtomicU64,
     /// The chunk that was closed last (low half), or one before it, and a count of changes (high half).
     pub newest: AtomicU64,
@@ -222,7 +222,7 @@ pub struct StreamControl {
     pub free_chains: AtomicU64,
     /// The last one of the chunks whose memory the reader has given back plus one (low half), and a count of changes (high half).
     pub released: AtomicU64,
-    /// The pid namespace in which the target's own number counts (as [`controller_namespace`](Self::controller_namespace)), or 0
+    /// The pid namespace in which the target's own pid counts (as [`controller_namespace`](Self::controller_namespace)), or 0
     /// where the controller does not know.
     pub target_namespace: AtomicU64,
 }
@@ -276,14 +276,14 @@ pub struct ProcessEntry {
 /// thread that lives.
 #[repr(C)]
 pub struct EnteringEntry {
-    /// The thread's number (low half) and the pid namespace of that, 0 where it is not known (high half). 0 where there is no thread,
+    /// The tid (low half) and the pid namespace of that, 0 where it is not known (high half). 0 where there is no thread,
     /// [`LEFT_FOR_GOOD`] where it lives and never comes back.
     pub thread: AtomicU64,
-    /// How many threads have left it, each before it took its number away.
+    /// How many threads have left it, each before it took its tid away.
     pub times: AtomicU64,
 }
 
-/// See [`EnteringEntry::thread`]: a handler has jumped out of what the thread was doing. No thread has this number.
+/// See [`EnteringEntry::thread`]: a handler has jumped out of what the thread was doing. No thread has this tid.
 pub const LEFT_FOR_GOOD: u64 = 0x7fff_ffff;
 
 /// A chain: a row of chunks, one opened after the other, whose events are counted together. At any time one writer at
@@ -361,24 +361,24 @@ pub struct ChunkHeader {
     pub first: AtomicU64,
     /// Events that were refused while it was open.
     pub refused: AtomicU64,
-    /// The number plus one of the next chunk in the list that it is in (low half), and a count of changes (high half).
+    /// The ordinal plus one of the next chunk in the list that it is in (low half), and a count of changes (high half).
     pub next: AtomicU64,
-    /// A number that is higher the later the chunk was closed.
+    /// A count that is higher the later the chunk was closed.
     pub closing: AtomicU64,
     /// What [`ChunkStart::head`] will be after the record that is being written: set before the clock is read. While it
     /// differs from the head, an event older than now may still come. It is here, and not in the chunk, since a thread that
-    /// finds its stream ended has set it by then: whatever the window is cut into now, headers are at its start.
+    /// finds its stream ended has set it by then: whatever the window is divided into now, headers are at its start.
     pub begun: AtomicU64,
-    /// The thread that emits here, in its own pid namespace: its number (low half) and its process's (high half).
+    /// The thread that emits here, in its own pid namespace: its tid (low half) and its pid (high half).
     pub thread: AtomicU64,
 }
 
-/// Where a thread is at home: what its number means, and which program it runs.
+/// Where a thread is at home: what its tid means, and which program it runs.
 pub mod home {
     /// Nothing is known of it.
     pub const UNKNOWN: u64 = 0;
 
-    /// The pid namespace of its number (inode of `/proc/self/ns/pid`), and which of the programs of its area it runs
+    /// The pid namespace of its tid (inode of `/proc/self/ns/pid`), and which of the programs of its area it runs
     /// ([`AreaHeader::programs`](super::AreaHeader::programs)).
     #[must_use]
     pub const fn word(namespace: u32, program: u32) -> u64 {
@@ -391,7 +391,7 @@ pub mod home {
         (word >> 32) as u32
     }
 
-    /// The program. Two of one process have different numbers.
+    /// The program. Two of one process have different counts.
     #[must_use]
     pub const fn program_of(word: u64) -> u32 {
         (word & 0xffff_ffff) as u32
@@ -404,14 +404,14 @@ pub struct ChunkStart {
     /// Where the next record will start, in bytes from the chunk's beginning (low half), and the events before it (high
     /// half).
     pub head: AtomicU64,
-    /// The chunk's number in its stream. It never changes while the stream lives.
+    /// The chunk's ordinal in its stream. It never changes while the stream lives.
     pub ordinal: AtomicU64,
     /// What [`StreamControl::changes`] was when the chunk was opened. A reader that has looked at it then has seen every chunk
     /// that was opened in the chain before.
     pub opened: AtomicU64,
     /// Where its thread is at home: see [`home`].
     pub home: AtomicU64,
-    /// What [`StreamControl::changes`] was when its thread was named. Of two threads the later one has the higher number.
+    /// What [`StreamControl::changes`] was when its thread was named. Of two threads the later one has the higher count.
     pub named: AtomicU64,
 }
 
@@ -426,7 +426,7 @@ pub const IDENTITY_BYTES: usize = 16;
 /// - word 0: time in ticks.
 /// - word 1: bits 0-47 address of the trace point; bits 48-63 the CPU plus one, 0 when not known.
 /// - word 2: bits 0-31 unused; bits 32-46 event type; bit 47 set when
-///   the data was cut; bits 48-63 bytes of data.
+///   the data was truncated; bits 48-63 bytes of data.
 pub const RECORD_HEADER_BYTES: usize = 24;
 
 const _: () = {

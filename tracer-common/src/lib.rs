@@ -1,6 +1,6 @@
 //! Layouts and tables that more than one side of a boundary needs.
 //!
-//! - [`event_type`]: the one table of system event types: numbers, names, fields.
+//! - [`event_type`]: the one table of system event types: identifiers, names, fields.
 //! - [`kernel`]: what the eBPF programs write and the agent reads.
 //! - [`area`]: the trace area, written by the target and read by the controller.
 //!

@@ -1,11 +1,11 @@
 //! Requests to block devices.
 //!
 //! A request counts for the thread that started it (`block_io_start`, since 6.5; before that
-//! `block_getrq`, which tells of the data that a request is made for), which need not be the one
-//! that hands it to the device (`block_rq_issue`), and never is the one that hears of its end
+//! `block_getrq`, which shows the data that a request is made for), which need not be the one
+//! that gives it to the device (`block_rq_issue`), and never is the one that hears of its end
 //! (`block_rq_complete`). What the kernel writes back later, of its own accord, counts for the
 //! kernel's own threads. Where the start was not seen (of a disk's own flushes there is none), a
-//! request that a traced process hands over counts for nobody: who started it is unknown.
+//! request that a traced process passes on counts for nobody: who started it is unknown.
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_OFFSET;
@@ -13,11 +13,11 @@ use tracer_common::kernel::{BlockCompleteData, BlockIssueData, Issuer, NOT_TRACE
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
-use crate::numbers::Pid;
 use crate::offsets::{
     DISK_MAJOR, DISK_MINOR, GETRQ_HAS_QUEUE, QUEUE_DISK, REQUEST_BIO, REQUEST_BYTES, REQUEST_FLAGS,
     REQUEST_QUEUE, REQUEST_SECTOR, SEES_STARTS,
 };
+use crate::pids::Pid;
 use crate::record::{Subject, record};
 use crate::task::{Address, Task, field};
 
@@ -30,7 +30,7 @@ at_tracepoint!("block_rq_complete": block_rq_complete, block_rq_complete_raw => 
 #[inline(always)]
 fn start<C: Tracepoint>(ctx: &C) {
     // The argument is `struct request *`.
-    remember(ctx.number::<0>(), &starting::<C>());
+    remember(ctx.argument::<0>(), &starting::<C>());
 }
 
 /// Runs there too, before there is a request: for what is to be its first part.
@@ -38,9 +38,9 @@ fn start<C: Tracepoint>(ctx: &C) {
 fn begin<C: Tracepoint>(ctx: &C) {
     // The arguments are `struct bio *`, and before 5.11 `struct request_queue *, struct bio *, int`.
     let bio = if GETRQ_HAS_QUEUE.load() == 0 {
-        ctx.number::<0>()
+        ctx.argument::<0>()
     } else {
-        ctx.number::<1>()
+        ctx.argument::<1>()
     };
     maps::remember_bio(bio, &starting::<C>());
 }
@@ -77,7 +77,7 @@ fn remember(address: u64, issuer: &Issuer) {
     maps::remember_issuer(address, issuer);
 }
 
-/// Whether the request is one whose end is told: of a traced process, or of nobody knows whom.
+/// Whether the request is one whose end is recorded: of a traced process, or of nobody knows whom.
 #[inline(always)]
 fn is_of_traced(issuer: &Issuer) -> bool {
     issuer.pid == 0 || (issuer.pid != NOT_TRACED && maps::is_traced(issuer.pid()))
@@ -104,14 +104,14 @@ fn started<C: Tracepoint>(address: u64, request: &Request<C>) -> Option<Issuer> 
     Some(issuer)
 }
 
-/// Runs in the thread that hands the request to the device.
+/// Runs in the thread that gives the request to the device.
 #[inline(always)]
 fn issue<C: Tracepoint>(ctx: &C) {
     if !maps::is_wanted(EventTypeId::BLOCK_ISSUE) && !maps::is_wanted(EventTypeId::BLOCK_COMPLETE) {
         return;
     }
     // The argument is `struct request *`.
-    let address = ctx.number::<0>();
+    let address = ctx.argument::<0>();
     // SAFETY: as above.
     let request = unsafe { Request::argument::<0>(ctx) };
     let Some(issuer) = started(address, &request) else {
@@ -143,14 +143,14 @@ fn issue<C: Tracepoint>(ctx: &C) {
 #[inline(always)]
 fn complete<C: Tracepoint>(ctx: &C) {
     // The arguments are `struct request *, blk_status_t error, unsigned int bytes`.
-    let address = ctx.number::<0>();
+    let address = ctx.argument::<0>();
     let Some(issuer) = maps::issuer(address) else {
         return;
     };
     // SAFETY: as above.
     let request = unsafe { Request::argument::<0>(ctx) };
     #[expect(clippy::cast_possible_truncation, reason = "both are ints")]
-    let (status, bytes) = (ctx.number::<1>() as u8, ctx.number::<2>() as u32);
+    let (status, bytes) = (ctx.argument::<1>() as u8, ctx.argument::<2>() as u32);
     if bytes >= request.bytes() {
         maps::forget_issuer(address);
     }

@@ -9,7 +9,7 @@ use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::offsets::{CGROUP_LEVEL, CGROUP_NODE, NODE_ID};
-use crate::record::{Subject, Wake, record_in_place};
+use crate::record::{Subject, Wake, record_by};
 use crate::task::{Address, Task, field};
 use crate::text;
 
@@ -25,12 +25,12 @@ fn moved<C: Tracepoint>(ctx: &C) {
     // Also the move by which it comes to be traced, and the one that ends that.
     let concerns_traced = was_traced || maps::is_traced(task.pid());
     if concerns_traced && maps::is_wanted(EventTypeId::CGROUP_ATTACH) {
-        tell(ctx, &task);
+        record_attach(ctx, &task);
     }
 }
 
 #[inline(always)]
-fn tell<C: Tracepoint>(ctx: &C, task: &Task<C>) {
+fn record_attach<C: Tracepoint>(ctx: &C, task: &Task<C>) {
     let group = ctx.address::<0>();
     // SAFETY: the argument is a `struct cgroup *`, and `level` an int of it.
     let level: u32 = unsafe { field::<C, _>(group, CGROUP_LEVEL.load()) };
@@ -41,18 +41,18 @@ fn tell<C: Tracepoint>(ctx: &C, task: &Task<C>) {
     // In version 2 it is the task's now; in another hierarchy the task has one of version 2 beside it.
     let is_second = task.control_group().0 == group;
     let (type_id, wake) = (EventTypeId::CGROUP_ATTACH, Wake::InTime);
-    record_in_place(task, type_id, wake, |room, header| {
-        *room = MaybeUninit::zeroed();
+    record_by(task, type_id, wake, |record, header| {
+        *record = MaybeUninit::zeroed();
         // SAFETY: zeroed just now, and every bit pattern is a valid record.
-        let room: &mut Record<CgroupAttachData> = unsafe { room.assume_init_mut() };
-        room.header = header;
-        room.data.id = id;
-        room.data.target_comm = task.comm();
-        room.data.target_pid = header.pid;
-        room.data.target_tid = header.tid;
-        room.data.whole_process = u32::from(ctx.flag::<3>());
-        room.data.level = level;
-        room.data.version = if is_second { 2 } else { 1 };
-        room.header.truncated = text::read(&mut room.data.path, ctx.address::<1>());
+        let record: &mut Record<CgroupAttachData> = unsafe { record.assume_init_mut() };
+        record.header = header;
+        record.data.id = id;
+        record.data.target_comm = task.comm();
+        record.data.target_pid = header.pid;
+        record.data.target_tid = header.tid;
+        record.data.whole_process = u32::from(ctx.flag::<3>());
+        record.data.level = level;
+        record.data.version = if is_second { 2 } else { 1 };
+        record.header.truncated = text::read(&mut record.data.path, ctx.address::<1>());
     });
 }

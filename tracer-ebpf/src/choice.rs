@@ -8,10 +8,10 @@ use tracer_common::kernel::{COMM_BYTES, Choice, traced};
 
 use crate::context::Tracepoint;
 use crate::maps;
-use crate::numbers::Pid;
 use crate::offsets::{
     CGROUP_ANCESTOR_IDS, CGROUP_ANCESTORS, CGROUP_LEVEL, CGROUP_NODE, CHOOSES, NODE_ID,
 };
+use crate::pids::Pid;
 use crate::record::Subject;
 use crate::task::{Address, Task, field};
 
@@ -19,7 +19,7 @@ use crate::task::{Address, Task, field};
 const DEPTH: u32 = 24;
 
 /// The [`traced`] bits of a process that is chosen for its name, `comm`, or for the control group
-/// of `task`; 0 for one that is not, or that the agent has no number for.
+/// of `task`; 0 for one that is not, or that the agent has no pid for.
 #[inline(always)]
 pub fn bits<C: Tracepoint>(task: &Task<C>, comm: [u8; COMM_BYTES]) -> u8 {
     if CHOOSES.load() == 0 || !task.pid().is_visible() {
@@ -52,14 +52,14 @@ pub fn bits_of_newcomer(parent: Pid, child: Pid) -> u8 {
     }
 }
 
-/// Whether `comm` is a chosen name. What stands behind the null does not count: before 6.1 it is left
+/// Whether `comm` is a chosen name. What follows the null does not count: before 6.1 it is left
 /// from an earlier name.
 #[inline(always)]
 fn is_named(choice: &Choice, comm: [u8; COMM_BYTES]) -> bool {
     if choice.end == 0 || comm[0] == 0 {
         return false;
     }
-    // Bit n: the bytes so far may be those of the first n places.
+    // Bit n: the bytes so far may be those of the first n positions.
     let mut reached = 1;
     for byte in comm {
         if byte == 0 {
@@ -90,7 +90,7 @@ pub fn moved<C: Tracepoint>(ctx: &C, task: &Task<C>) {
     }
 }
 
-/// Whether the task is in the group with number `id`, or in one within it.
+/// Whether the task is in the group with identifier `id`, or in one within it.
 #[inline(always)]
 fn is_in_group<C: Tracepoint>(task: &Task<C>, id: u64) -> bool {
     let group = task.control_group();

@@ -21,35 +21,35 @@ pub type CommWords = [u64; COMM_BYTES / 8];
 pub trait Tracepoint: EbpfContext {
     /// The `N`th argument of the tracepoint, from 0.
     #[inline(always)]
-    fn number<const N: usize>(&self) -> u64 {
-        let number;
+    fn argument<const N: usize>(&self) -> u64 {
+        let value;
         // Written out because the verifier refuses an access to the context at a computed
         // offset, and the compiler would compute one where two branches read two arguments.
         // SAFETY: a tracepoint that has an `N`th argument has it there; the verifier refuses the
         // program for one that has not.
         unsafe {
             asm!(
-                "{number} = *(u64 *)({context} + {offset})",
-                number = lateout(reg) number,
+                "{value} = *(u64 *)({context} + {offset})",
+                value = lateout(reg) value,
                 context = in(reg) self.as_ptr(),
                 offset = const N * 8,
                 options(pure, readonly, nostack),
             );
         };
-        number
+        value
     }
 
     /// The `N`th argument of the tracepoint, from 0, as a truth value.
     #[inline(always)]
     fn flag<const N: usize>(&self) -> bool {
         // Only the lower byte of the word is the kernel's `bool`.
-        self.number::<N>() & 0xff != 0
+        self.argument::<N>() & 0xff != 0
     }
 
     /// The `N`th argument of the tracepoint, from 0, as an address in the kernel.
     #[inline(always)]
     fn address<const N: usize>(&self) -> *const u8 {
-        self.number::<N>() as *const u8
+        self.argument::<N>() as *const u8
     }
 
     /// The running task, as an address that [`read`](Self::read) takes.
@@ -151,7 +151,7 @@ impl Tracepoint for RawTracePointContext {
 
     #[inline(always)]
     fn registers(_: *const u8) -> *const u8 {
-        // The other helper's task is a mere number to the verifier.
+        // The other helper's task is a mere integer to the verifier.
         // SAFETY: the helper takes no argument.
         let running = unsafe { bpf_get_current_task_btf() };
         // SAFETY: the helper takes the running task.

@@ -10,9 +10,9 @@ use tracer_common::kernel::ExecRecord;
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
-use crate::numbers::Pid;
 use crate::offsets::{BINPRM_FILENAME, EXEC_WAKES};
-use crate::record::{Subject, Wake, record_in_place};
+use crate::pids::Pid;
+use crate::record::{Subject, Wake, record_by};
 use crate::sight;
 use crate::task::{Address, Task, field};
 use crate::text;
@@ -33,7 +33,7 @@ fn exec<C: Tracepoint>(ctx: &C) {
         maps::set_traced(pid, bits);
     }
     #[expect(clippy::cast_possible_truncation, reason = "the thread is an int")]
-    let old_tid = Pid(ctx.number::<1>() as u32);
+    let old_tid = Pid(ctx.argument::<1>() as u32);
     // SAFETY: the argument is a `struct linux_binprm *`, and `filename` a pointer in it.
     let name: Address = unsafe { field::<C, _>(ctx.address::<2>(), BINPRM_FILENAME.load()) };
     let program_address = maps::forget_call(task.tid());
@@ -44,17 +44,17 @@ fn exec<C: Tracepoint>(ctx: &C) {
     } else {
         Wake::InTime
     };
-    record_in_place(&task, EventTypeId::EXEC, wake, |room, header| {
-        // The file name is by far the largest part: all is zeroed, and it is read in place.
-        *room = MaybeUninit::zeroed();
+    record_by(&task, EventTypeId::EXEC, wake, |record, header| {
+        // The file name is by far the largest part: all is zeroed, and it is read where it lies.
+        *record = MaybeUninit::zeroed();
         // SAFETY: zeroed just now, and every bit pattern is a valid record.
-        let room: &mut ExecRecord = unsafe { room.assume_init_mut() };
-        room.header = header;
-        room.header.program_address = program_address;
-        room.data.comm = task.comm();
-        room.data.old_tid = old_tid.shown();
-        room.header.truncated = text::read(&mut room.data.file, name.0);
-        room.sight = sight::of(&task);
+        let record: &mut ExecRecord = unsafe { record.assume_init_mut() };
+        record.header = header;
+        record.header.program_address = program_address;
+        record.data.comm = task.comm();
+        record.data.old_tid = old_tid.shown();
+        record.header.truncated = text::read(&mut record.data.file, name.0);
+        record.sight = sight::of(&task);
     });
     debug!(ctx, "process {} runs another program", pid.0);
 }

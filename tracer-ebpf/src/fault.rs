@@ -41,7 +41,7 @@ fn fault<C: Tracepoint>(ctx: &C, id: EventTypeId) {
     }
     let program_address = user::address(ctx);
     // The arguments are `unsigned long address, struct pt_regs *, unsigned long error_code`.
-    let (address, error) = (ctx.number::<0>(), ctx.number::<2>());
+    let (address, error) = (ctx.argument::<0>(), ctx.argument::<2>());
     let flag = |bit| u32::from(error & bit != 0);
     record(&task, id, |header| Record {
         header: RecordHeader {

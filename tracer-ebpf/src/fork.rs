@@ -8,7 +8,7 @@ use tracer_common::kernel::{ForkData, Record, RecordHeader, traced};
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
-use crate::numbers;
+use crate::pids;
 use crate::record::{Subject, record};
 use crate::task::Task;
 use crate::user;
@@ -24,7 +24,7 @@ fn fork<C: Tracepoint>(ctx: &C) {
     let child = unsafe { Task::argument::<1>(ctx) };
     let (parent_pid, child_pid) = (parent.pid(), child.pid());
     let state = maps::traced(parent_pid);
-    numbers::learn(&child);
+    pids::learn(&child);
 
     let is_process = child_pid != parent_pid;
     if is_process {

@@ -17,7 +17,7 @@ const NO_MORE: u32 = u32::MAX;
 fn idle<C: Tracepoint>(ctx: &C) {
     // The arguments are `unsigned int state, unsigned int cpu`, of which the second is this CPU.
     #[expect(clippy::cast_possible_truncation, reason = "the state is an int")]
-    let state = ctx.number::<0>() as u32;
+    let state = ctx.argument::<0>() as u32;
     if state == NO_MORE {
         if maps::is_wanted(EventTypeId::IDLE_EXIT) {
             record(&NoProcess, EventTypeId::IDLE_EXIT, |header| Record {

@@ -5,7 +5,7 @@
 //! together: from the CPU's run queue, in which the running thread is, it is always as far to each of these
 //! variables as in the kernel's file. Where one may not read like that (before 6.2), the variables are named.
 //! Where they have no names either, since the kernel was built without, the tracepoints before and
-//! after interrupts tell; and of what is within none of them, the stack: that of a thread is used by
+//! after interrupts say; and of what is within none of them, the stack: that of a thread is used by
 //! its system calls, and by interrupts of its program too, but not at the same time.
 
 use core::arch::asm;
@@ -20,7 +20,7 @@ use crate::context::Tracepoint;
 use crate::maps;
 use crate::offsets::{
     FAIR_QUEUE_RUN_QUEUE, HAS_TASK_PT_REGS, HRTIMER_BASE_BYTES, HRTIMER_BASES_DISTANCE,
-    HRTIMER_RUNNING, NOTES_INTERRUPTS, PREEMPT_COUNT, PREEMPT_COUNT_DISTANCE, REGS_NUMBER,
+    HRTIMER_RUNNING, NOTES_INTERRUPTS, PREEMPT_COUNT, PREEMPT_COUNT_DISTANCE, REGS_CALL,
     TASK_FAIR_QUEUE, TASK_PREEMPT_COUNT, TASK_SOFTIRQ_COUNT, TASK_STACK, TIMER_BASE_BYTES,
     TIMER_BASES, TIMER_BASES_DISTANCE, TIMER_RUNNING,
 };
@@ -36,7 +36,7 @@ const IRQ: u32 = 0xff_0000;
 /// timers run in a soft interrupt.
 const CLOCKS: u32 = 4;
 
-/// Reads a `$type` in the variable that `$variable` stands for, as this CPU has it, `$offset` bytes from its
+/// Reads a `$type` in the variable that `$variable` names, as this CPU has it, `$offset` bytes from its
 /// beginning. It is `$distance` bytes from the run queue, where that is known.
 macro_rules! on_this_cpu {
     ($context:ty, $type:ty, $queue:expr, $variable:expr, $distance:expr, $offset:expr) => {
@@ -169,14 +169,14 @@ fn is_call_of_thread<C: Tracepoint>(ctx: &C, running: &Task<C>) -> bool {
     if running.is_of_kernel() {
         return true;
     }
-    // SAFETY: the number is a long of the registers.
-    let number: u64 = unsafe { field::<C, _>(registers, REGS_NUMBER.load()) };
+    // SAFETY: the call is a long of the registers.
+    let call: u64 = unsafe { field::<C, _>(registers, REGS_CALL.load()) };
     // An interrupt and a fault leave the number of no call.
-    number != u64::MAX
+    call != u64::MAX
 }
 
 /// Notes that a handler of a device's interrupt begins or ends. Handlers are not interrupted by others,
-/// and are not counted: an end that the kernel does not tell would count for ever.
+/// and are not counted: an end that the kernel does not report would count for ever.
 #[inline(always)]
 pub fn note_handler(begins: bool) {
     note(offset_of!(InterruptsOf, handlers), u32::from(begins));
@@ -190,8 +190,8 @@ pub fn note_hrtimer(runs: u32) {
 
 /// Notes the number of the soft interrupt that runs, plus 1; 0 for none.
 #[inline(always)]
-pub fn note_softirq(number: u32) {
-    note(offset_of!(InterruptsOf, softirq), number);
+pub fn note_softirq(vector: u32) {
+    note(offset_of!(InterruptsOf, softirq), vector);
 }
 
 #[inline(always)]
@@ -234,11 +234,11 @@ fn timer_runs<C: Tracepoint>(queue: *const u8) -> bool {
     if TIMER_RUNNING.load() == NO_OFFSET {
         return false;
     }
-    let runs = |number: u32| {
-        if number >= TIMER_BASES.load() {
+    let runs = |index: u32| {
+        if index >= TIMER_BASES.load() {
             return false;
         }
-        let at = TIMER_RUNNING.load() + number * TIMER_BASE_BYTES.load();
+        let at = TIMER_RUNNING.load() + index * TIMER_BASE_BYTES.load();
         let timer: Address = on_this_cpu!(
             C,
             Address,

@@ -11,7 +11,7 @@ use crate::context::{Tracepoint, at_tracepoint};
 use crate::interrupted;
 use crate::maps;
 use crate::offsets::IRQACTION_NAME;
-use crate::record::{NoProcess, Wake, record, record_in_place};
+use crate::record::{NoProcess, Wake, record, record_by};
 use crate::task::{Address, field};
 
 at_tracepoint!("irq_handler_entry": irq_handler_entry, irq_handler_entry_raw => enter);
@@ -24,23 +24,23 @@ fn enter<C: Tracepoint>(ctx: &C) {
     if !maps::is_wanted(EventTypeId::IRQ_ENTER) {
         return;
     }
-    #[expect(clippy::cast_possible_truncation, reason = "the number is an int")]
-    let irq = ctx.number::<0>() as u32;
+    #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
+    let irq = ctx.argument::<0>() as u32;
     // SAFETY: the second argument is a `struct irqaction *`, and the name a pointer in it.
     let name: Address = unsafe { field::<C, _>(ctx.address::<1>(), IRQACTION_NAME.load()) };
-    record_in_place(
+    record_by(
         &NoProcess,
         EventTypeId::IRQ_ENTER,
         Wake::InTime,
-        |room, header| {
-            *room = MaybeUninit::zeroed();
+        |record, header| {
+            *record = MaybeUninit::zeroed();
             // SAFETY: zeroed just now, and every bit pattern is a valid record.
-            let room: &mut Record<IrqEnterData> = unsafe { room.assume_init_mut() };
-            room.header = header;
-            room.data.irq = irq;
+            let record: &mut Record<IrqEnterData> = unsafe { record.assume_init_mut() };
+            record.header = header;
+            record.data.irq = irq;
             #[expect(clippy::cast_possible_truncation, reason = "28")]
             let size = IRQ_NAME_BYTES as u32;
-            let to = room.data.name.as_mut_ptr().cast();
+            let to = record.data.name.as_mut_ptr().cast();
             // SAFETY: the helper writes at most `size` bytes into the name, and checks the address.
             unsafe { bpf_probe_read_kernel_str(to, size, name.0.cast()) };
         },
@@ -59,8 +59,8 @@ fn exit<C: Tracepoint>(ctx: &C) {
     record(&NoProcess, EventTypeId::IRQ_EXIT, |header| Record {
         header,
         data: IrqExitData {
-            irq: ctx.number::<0>() as u32,
-            handled: u32::from(ctx.number::<2>() as u32 != 0),
+            irq: ctx.argument::<0>() as u32,
+            handled: u32::from(ctx.argument::<2>() as u32 != 0),
         },
     });
 }

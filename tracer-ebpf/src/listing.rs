@@ -1,11 +1,11 @@
-//! The processes that are there: told to the agent when it asks, by both their numbers.
+//! The processes that are there: listed to the agent when it asks, by both their pids.
 //!
 //! Only an agent in a pid namespace that is not the first one asks.
 
 use aya_ebpf::helpers::generated::bpf_seq_write;
 use aya_ebpf::programs::RawTracePointContext;
 
-use tracer_common::kernel::TaskNumbers;
+use tracer_common::kernel::TaskIds;
 
 use crate::maps;
 use crate::offsets::NAMESPACE;
@@ -37,26 +37,26 @@ pub extern "C" fn list_tasks(ctx: *const Context) -> i32 {
     // SAFETY: the kernel gives a `struct task_struct *`. Read by the helper.
     let task: Task<RawTracePointContext> = unsafe { Task::at(address) };
     let namespace = NAMESPACE.load();
-    let own_tid = task.number_in(namespace);
-    // It has just ended, and its number is free.
+    let own_tid = task.id_in(namespace);
+    // It has just ended, and its tid is free.
     if own_tid == 0 {
         return 0;
     }
-    maps::set_number(task.tid(), own_tid);
-    let numbers = TaskNumbers {
+    maps::set_own(task.tid(), own_tid);
+    let ids = TaskIds {
         pid: task.pid().0,
         tid: task.tid().0,
-        own_pid: task.leader().number_in(namespace),
+        own_pid: task.leader().id_in(namespace),
         own_tid,
     };
     // SAFETY: as above.
     let meta = unsafe { (*ctx).meta };
-    // SAFETY: the kernel gives what the listing is about, with the file first in it.
+    // SAFETY: the kernel gives what the listing concerns, with the file first in it.
     let file = unsafe { (*meta).file };
     #[expect(clippy::cast_possible_truncation, reason = "16")]
-    let size = size_of::<TaskNumbers>() as u32;
+    let size = size_of::<TaskIds>() as u32;
     // When the file's buffer is full, the kernel empties it and asks for the same task again.
-    // SAFETY: the helper reads that many bytes of `numbers`.
-    unsafe { bpf_seq_write(file, (&raw const numbers).cast(), size) };
+    // SAFETY: the helper reads that many bytes of `ids`.
+    unsafe { bpf_seq_write(file, (&raw const ids).cast(), size) };
     0
 }

@@ -11,12 +11,12 @@ use aya_ebpf::maps::{Array, HashMap, LruHashMap};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    Choice, InterruptsOf, Issuer, LostOnCpu, MAX_RINGS, NUMBERS_PAGE, Running, TRACED_PAGE,
-    WAKER_PLACES, Waker, syscalls, traced, waker_context, wanted,
+    Choice, InterruptsOf, Issuer, LostOnCpu, MAX_RINGS, PIDS_PAGE, Running, TRACED_PAGE,
+    WAKER_SLOTS, Waker, syscalls, traced, waker_context, wanted,
 };
 
-use crate::numbers::Pid;
 use crate::offsets::RING_MASK;
+use crate::pids::Pid;
 use crate::wakeup::{Asking, WHO_BITS};
 
 /// A ring of records. The agent makes those that are used, of the size that was asked for; this one
@@ -34,7 +34,7 @@ static TRACED: Array<[u8; TRACED_PAGE as usize]> = Array::with_max_entries(1, BP
 /// The number of each process and thread in the agent's pid namespace, by that in the first one; 0
 /// for one that has none there. The agent sets the number of pages, where its namespace is another.
 #[map]
-static NUMBERS: Array<[u32; NUMBERS_PAGE as usize]> = Array::with_max_entries(1, 0);
+static PIDS: Array<[u32; PIDS_PAGE as usize]> = Array::with_max_entries(1, 0);
 
 /// See [`Choice`].
 #[map]
@@ -49,13 +49,13 @@ static WANTED: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 static SYSCALLS: Array<[[u64; syscalls::WORDS]; 2]> =
     Array::with_max_entries(syscalls::GENERATIONS, BPF_F_MMAPABLE);
 
-/// User addresses of the calls by which threads were renamed, by thread: an exec is told only
-/// after the old program's registers are gone. One that finds no room costs an older one its
+/// User addresses of the calls by which threads were renamed, by thread: an exec is recorded only
+/// after the old program's registers are gone. One that finds no space costs an older one its
 /// address.
 #[map]
 static CALLS: LruHashMap<u32, u64> = LruHashMap::with_max_entries(4096, 0);
 
-/// See [`Waker`]. The agent sets the number of places, or leaves it at 1 where nobody wants
+/// See [`Waker`]. The agent sets the number of slots, or leaves it at 1 where nobody wants
 /// wake-ups.
 #[map]
 static WAKERS: Array<Waker> = Array::with_max_entries(1, 0);
@@ -69,17 +69,17 @@ static INTERRUPTS: Array<InterruptsOf> = Array::with_max_entries(1, 0);
 static RUNNING: Array<Running> = Array::with_max_entries(1, 0);
 
 /// Threads that end a signal handler, and by which call: when it ends, the kernel no longer knows.
-/// One that finds no room costs an older one its number.
+/// One that finds no space costs an older one its entry.
 #[map]
 static SIGRETURNS: LruHashMap<u32, u32> = LruHashMap::with_max_entries(4096, 0);
 
-/// See [`Issuer`]. Of what finds no room it is unknown who started it. The agent leaves the number
-/// of places at 1 where nobody wants requests.
+/// See [`Issuer`]. Of what finds no space it is unknown who started it. The agent leaves the count
+/// of entries at 1 where nobody wants requests.
 #[map]
 static ISSUERS: HashMap<u64, Issuer> = HashMap::with_max_entries(1, 0);
 
 /// See [`Issuer`]. Where what is remembered never becomes a request of its own, it gives way in
-/// time. Places as above.
+/// time. Entries as above.
 #[map]
 static BIOS: LruHashMap<u64, Issuer> = LruHashMap::with_max_entries(1, 0);
 
@@ -91,11 +91,11 @@ static LOST: Array<LostOnCpu> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 #[map]
 static UNSEEN_RETURNS: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
-/// Ends of requests that the kernel did not tell: see `block`.
+/// Ends of requests that the kernel did not report: see `block`.
 #[map]
 static UNTOLD_ENDS: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
-/// The byte of process `pid`, unless its number is beyond all that a kernel gives.
+/// The byte of process `pid`, unless its pid is beyond all that a kernel gives.
 #[inline(always)]
 fn traced_byte(Pid(pid): Pid) -> Option<*mut u8> {
     let mut byte = TRACED.get_ptr_mut(pid / TRACED_PAGE)?.cast::<u8>();
@@ -128,35 +128,35 @@ pub fn set_traced(pid: Pid, bits: u8) {
     }
 }
 
-/// Where the number of `pid` in the agent's pid namespace is kept.
+/// Where the pid of `pid` in the agent's pid namespace is stored.
 #[inline(always)]
-fn number_place(Pid(pid): Pid) -> Option<*mut u32> {
-    let mut place = NUMBERS.get_ptr_mut(pid / NUMBERS_PAGE)?.cast::<u32>();
-    let offset = u64::from(pid % NUMBERS_PAGE) * 4;
+fn own_entry(Pid(pid): Pid) -> Option<*mut u32> {
+    let mut entry = PIDS.get_ptr_mut(pid / PIDS_PAGE)?.cast::<u32>();
+    let offset = u64::from(pid % PIDS_PAGE) * 4;
     // Written out for the same reason as in `traced_byte`.
     // SAFETY: an addition, whose result is inside the page.
     unsafe {
-        asm!("{place} += {offset}", place = inout(reg) place, offset = in(reg) offset, options(readonly, nostack))
+        asm!("{entry} += {offset}", entry = inout(reg) entry, offset = in(reg) offset, options(readonly, nostack))
     };
-    Some(place)
+    Some(entry)
 }
 
 /// The number of `pid` in the agent's pid namespace; 0 when it has none.
 #[inline(always)]
-pub fn number(pid: Pid) -> u32 {
-    match number_place(pid) {
-        // SAFETY: inside the page; a number is read whole.
-        Some(place) => unsafe { place.read_volatile() },
+pub fn own(pid: Pid) -> u32 {
+    match own_entry(pid) {
+        // SAFETY: inside the page; a pid is read whole.
+        Some(entry) => unsafe { entry.read_volatile() },
         None => 0,
     }
 }
 
 /// Sets the number of `pid` in the agent's pid namespace.
 #[inline(always)]
-pub fn set_number(pid: Pid, number: u32) {
-    if let Some(place) = number_place(pid) {
-        // SAFETY: inside the page; a number is written whole.
-        unsafe { place.write_volatile(number) };
+pub fn set_own(pid: Pid, own: u32) {
+    if let Some(entry) = own_entry(pid) {
+        // SAFETY: inside the page; a pid is written whole.
+        unsafe { entry.write_volatile(own) };
     }
 }
 
@@ -189,7 +189,7 @@ pub fn is_wanted(id: EventTypeId) -> bool {
     wanted_word() & wanted::bit(id) != 0
 }
 
-/// In which of both tables the number that was asked for is that of a wanted call.
+/// In which of both tables the code that was asked for is that of a wanted call.
 #[derive(Clone, Copy)]
 pub struct CallWanted {
     native: bool,
@@ -215,9 +215,9 @@ impl CallWanted {
     }
 }
 
-/// Whether events of this type are wanted of the system call with this number.
+/// Whether events of this type are wanted of the system call with this code.
 #[inline(always)]
-pub fn call_wanted(id: EventTypeId, number: u32) -> CallWanted {
+pub fn call_wanted(id: EventTypeId, code: u32) -> CallWanted {
     let word = wanted_word();
     if word & wanted::bit(id) == 0 {
         return CallWanted::NO;
@@ -225,28 +225,28 @@ pub fn call_wanted(id: EventTypeId, number: u32) -> CallWanted {
     let Some(sets) = SYSCALLS.get_ptr((word & wanted::GENERATION) as u32) else {
         return CallWanted::NO;
     };
-    let number = number.min(syscalls::OTHERS);
+    let code = code.min(syscalls::OTHERS);
     let mut native = sets.cast::<u64>();
     // Written out because the compiler knows that no mask is needed, and the verifier does not.
     // SAFETY: an addition, whose result is inside the first set: the mask leaves less than its
     // words.
     unsafe {
         asm!(
-            "{place} &= {mask}",
-            "{place} <<= 3",
-            "{word} += {place}",
-            place = inout(reg) u64::from(number / 64) => _,
+            "{entry} &= {mask}",
+            "{entry} <<= 3",
+            "{word} += {entry}",
+            entry = inout(reg) u64::from(code / 64) => _,
             word = inout(reg) native,
             mask = const syscalls::WORDS - 1,
             options(readonly, nostack),
         )
     };
     let compat = native.wrapping_add(syscalls::WORDS);
-    let bit = |word: u64| word >> (number % 64) & 1 != 0;
+    let bit = |word: u64| word >> (code % 64) & 1 != 0;
     CallWanted {
         // SAFETY: inside the first set, as the mask sees to; the word is read whole.
         native: bit(unsafe { native.read_volatile() }),
-        // SAFETY: the same place in the second set, which is as long.
+        // SAFETY: the same offset in the second set, which is as long.
         compat: bit(unsafe { compat.read_volatile() }),
     }
 }
@@ -254,7 +254,7 @@ pub fn call_wanted(id: EventTypeId, number: u32) -> CallWanted {
 /// Remembers the user address of the call that renames a thread.
 #[inline(always)]
 pub fn remember_call(Pid(tid): Pid, address: u64) {
-    // Without room, an exec is told without its address.
+    // Without space, an exec is recorded without its address.
     let _ = CALLS.insert(tid, address, 0);
 }
 
@@ -269,18 +269,18 @@ pub fn forget_call(Pid(tid): Pid) -> u64 {
     address
 }
 
-/// Where in [`Waker::who`] the rest of the number of the thread stands that is woken. Before it stands
+/// Where in [`Waker::who`] the rest of the tid lies of the thread that is woken. Before it lies
 /// [`Asking::who`].
 const REST_AT: u32 = WHO_BITS;
 
 /// Remembers who wakes thread `tid`.
 #[inline(always)]
 pub fn remember_waker(Pid(tid): Pid, waker: Asking) {
-    let Some(place) = WAKERS.get_ptr_mut(tid % WAKER_PLACES) else {
+    let Some(entry) = WAKERS.get_ptr_mut(tid % WAKER_SLOTS) else {
         return;
     };
-    let who = u64::from(tid / WAKER_PLACES) << REST_AT | waker.who;
-    let word = place.cast::<u64>();
+    let who = u64::from(tid / WAKER_SLOTS) << REST_AT | waker.who;
+    let word = entry.cast::<u64>();
     // Until the name is there, nobody asks.
     // SAFETY: inside the entry that the look-up gave; the word is written whole.
     unsafe { word.write_volatile(0) };
@@ -296,10 +296,10 @@ pub fn remember_waker(Pid(tid): Pid, waker: Asking) {
 #[inline(always)]
 pub fn waker(Pid(tid): Pid) -> Asking {
     let unknown = Asking::no_thread(waker_context::UNKNOWN);
-    let Some(place) = WAKERS.get_ptr_mut(tid % WAKER_PLACES) else {
+    let Some(entry) = WAKERS.get_ptr_mut(tid % WAKER_SLOTS) else {
         return unknown;
     };
-    let word = place.cast::<u64>();
+    let word = entry.cast::<u64>();
     // SAFETY: inside the entry that the look-up gave; the word is read whole.
     let who = unsafe { word.read_volatile() };
     // SAFETY: as above.
@@ -308,7 +308,7 @@ pub fn waker(Pid(tid): Pid) -> Asking {
     let second = unsafe { word.wrapping_add(2).read_volatile() };
     // SAFETY: as above.
     let still = unsafe { word.read_volatile() };
-    if who == 0 || still != who || who >> REST_AT != u64::from(tid / WAKER_PLACES) {
+    if who == 0 || still != who || who >> REST_AT != u64::from(tid / WAKER_SLOTS) {
         return unknown;
     }
     Asking {
@@ -319,18 +319,18 @@ pub fn waker(Pid(tid): Pid) -> Asking {
 
 /// Remembers that the thread ends a signal handler by this call.
 #[inline(always)]
-pub fn remember_sigreturn(Pid(tid): Pid, number: u32) {
-    // Without room, its end is told without its number.
-    let _ = SIGRETURNS.insert(tid, number, 0);
+pub fn remember_sigreturn(Pid(tid): Pid, code: u32) {
+    // Without space, its end is recorded without its code.
+    let _ = SIGRETURNS.insert(tid, code, 0);
 }
 
 /// The call by which the thread ended a signal handler; it is forgotten.
 #[inline(always)]
 pub fn forget_sigreturn(Pid(tid): Pid) -> Option<u32> {
     // SAFETY: nobody else writes the entry of the thread that runs.
-    let number = unsafe { SIGRETURNS.get(tid) }.copied()?;
+    let code = unsafe { SIGRETURNS.get(tid) }.copied()?;
     let _ = SIGRETURNS.remove(tid);
-    Some(number)
+    Some(code)
 }
 
 /// What is noted of the interrupts of a CPU, which is this one.
@@ -399,7 +399,7 @@ pub fn issuer(request: u64) -> Option<Issuer> {
 pub fn note_issued(request: u64) {
     if let Some(issuer) = ISSUERS.get_ptr_mut(request) {
         let issued = issuer.cast::<u8>().wrapping_add(offset_of!(Issuer, issued));
-        // SAFETY: inside the entry that the look-up gave; a request is in one place at a time.
+        // SAFETY: inside the entry that the look-up gave; a request is in one queue at a time.
         unsafe { issued.cast::<u32>().write_volatile(1) };
     }
 }
@@ -424,14 +424,14 @@ pub fn count_ring_full(cpu: u32, events: u64) {
     };
     let at = |offset: usize| lost.cast::<u8>().wrapping_add(offset).cast::<u64>();
     let count = at(offset_of!(LostOnCpu, ring_full));
-    // SAFETY: inside the entry that the look-up gave; the number is read whole.
+    // SAFETY: inside the entry that the look-up gave; the count is read whole.
     let so_far = unsafe { count.read_volatile() };
     // SAFETY: as above.
-    let told = unsafe { at(offset_of!(LostOnCpu, told)).read_volatile() };
-    if so_far == told {
+    let reported = unsafe { at(offset_of!(LostOnCpu, reported)).read_volatile() };
+    if so_far == reported {
         // SAFETY: the helper takes no argument and only reads the clock.
         let now = unsafe { bpf_ktime_get_ns() };
-        // SAFETY: as above, and the number is written whole.
+        // SAFETY: as above, and the count is written whole.
         unsafe { at(offset_of!(LostOnCpu, first_ns)).write_volatile(now) };
     }
     // Atomic although each CPU has its own: a program that interrupts another one on the same CPU
@@ -444,30 +444,30 @@ pub fn count_ring_full(cpu: u32, events: u64) {
 #[inline(always)]
 pub fn count_unseen_return() {
     if let Some(count) = UNSEEN_RETURNS.get_ptr_mut(0) {
-        // SAFETY: the entry is the number.
+        // SAFETY: the entry is the count.
         unsafe { add(count, 1) };
     }
 }
 
-/// Counts the end of a request that the kernel did not tell.
+/// Counts the end of a request that the kernel did not report.
 #[inline(always)]
 pub fn count_untold_end() {
     if let Some(count) = UNTOLD_ENDS.get_ptr_mut(0) {
-        // SAFETY: the entry is the number.
+        // SAFETY: the entry is the count.
         unsafe { add(count, 1) };
     }
 }
 
-/// Adds to a number that others add to at the same time.
+/// Adds to a count that others add to at the same time.
 ///
 /// # Safety
 ///
-/// The number is in a map, and aligned.
+/// The count is in a map, and aligned.
 #[inline(always)]
-unsafe fn add(number: *mut u64, more: u64) {
+unsafe fn add(count: *mut u64, more: u64) {
     // This target's atomics have no addition, so it is written out.
     // SAFETY: as promised by the caller.
     unsafe {
-        asm!("lock *(u64 *)({number} + 0) += {more}", number = in(reg) number, more = in(reg) more)
+        asm!("lock *(u64 *)({count} + 0) += {more}", count = in(reg) count, more = in(reg) more)
     };
 }

@@ -19,7 +19,7 @@ fn migrate<C: Tracepoint>(ctx: &C) {
         return;
     }
     #[expect(clippy::cast_possible_truncation, reason = "the CPU is an int")]
-    let to_cpu = ctx.number::<1>() as u32;
+    let to_cpu = ctx.argument::<1>() as u32;
     let from_cpu = task.cpu();
     // The scheduler says it also where the thread stays: it does not count that either.
     if from_cpu == to_cpu {

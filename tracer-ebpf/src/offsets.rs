@@ -45,7 +45,7 @@ globals! {
     CGROUP_LEVEL = NO_OFFSET;
     /// `cgroup::ancestors`: pointers, the outermost first; since 6.1.
     CGROUP_ANCESTORS = NO_OFFSET;
-    /// `cgroup::ancestor_ids`: numbers, the outermost first; before 6.1.
+    /// `cgroup::ancestor_ids`: identifiers, the outermost first; before 6.1.
     CGROUP_ANCESTOR_IDS = NO_OFFSET;
     /// `cgroup::kn`.
     CGROUP_NODE = NO_OFFSET;
@@ -53,18 +53,18 @@ globals! {
     NODE_ID = NO_OFFSET;
     /// `pid::level`: how deep its pid namespace is nested.
     PID_LEVEL = NO_OFFSET;
-    /// `pid::numbers`: its number in each namespace, the outermost first.
-    PID_NUMBERS = NO_OFFSET;
-    /// `upid::ns`: the namespace in which a number counts.
+    /// `pid::numbers`: its pid in each namespace, the outermost first.
+    PID_UPIDS = NO_OFFSET;
+    /// `upid::ns`: the namespace in which a pid counts.
     UPID_NAMESPACE = NO_OFFSET;
-    /// `pid_namespace::ns.inum`: its number.
-    NAMESPACE_NUMBER = NO_OFFSET;
+    /// `pid_namespace::ns.inum`: its inode.
+    NAMESPACE_INODE = NO_OFFSET;
     /// The number of the pid namespace in which the agent is; 0 for the first one.
     NAMESPACE = 0;
     /// `pt_regs`: where the program goes on.
     REGS_IP = NO_OFFSET;
     /// `pt_regs`: the number of the system call.
-    REGS_NUMBER = NO_OFFSET;
+    REGS_CALL = NO_OFFSET;
     /// `pt_regs`: the arguments of the system call.
     REGS_ARGUMENT_0 = NO_OFFSET;
     /// The second one.
@@ -107,7 +107,7 @@ globals! {
     REQUEST_SECTOR = NO_OFFSET;
     /// `request::bio`.
     REQUEST_BIO = NO_OFFSET;
-    /// 1 when `block_io_start` tells who starts a request (6.5 and later).
+    /// 1 when `block_io_start` says who starts a request (6.5 and later).
     SEES_STARTS = 0;
     /// 1 when the first argument of `block_getrq` is a queue (before 5.11).
     GETRQ_HAS_QUEUE = 0;
@@ -194,7 +194,7 @@ globals! {
     SWITCH_ARGUMENTS = SWITCH_WITHOUT_STATE;
     /// 1 when `sched_process_exit` says whether the thread is the last one (6.16 and later).
     EXIT_SAYS_LAST = 0;
-    /// 1 when `mark_victim` says which task it is (6.8 and later), and not only its number.
+    /// 1 when `mark_victim` says which task it is (6.8 and later), and not only its pid.
     VICTIM_IS_TASK = 0;
     /// 1 when there is the helper `bpf_task_pt_regs` (5.15 and later).
     HAS_TASK_PT_REGS = 0;

@@ -5,8 +5,8 @@ use tracer_common::kernel::{COMM_BYTES, OomKillData, Record};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
-use crate::numbers::Pid;
 use crate::offsets::VICTIM_IS_TASK;
+use crate::pids::Pid;
 use crate::record::{Subject, record};
 use crate::task::Task;
 
@@ -17,14 +17,14 @@ at_tracepoint!("mark_victim": mark_victim, mark_victim_raw => victim);
 fn victim<C: Tracepoint>(ctx: &C) {
     if VICTIM_IS_TASK.load() == 0 {
         #[expect(clippy::cast_possible_truncation, reason = "the thread is an int")]
-        let number = ctx.number::<0>() as u32;
-        kill(&Numbered(Pid(number)), [0; COMM_BYTES], 0);
+        let pid = ctx.argument::<0>() as u32;
+        kill(&KnownByPid(Pid(pid)), [0; COMM_BYTES], 0);
         return;
     }
     // SAFETY: the arguments are `struct task_struct *, uid_t`.
     let task = unsafe { Task::argument::<0>(ctx) };
     #[expect(clippy::cast_possible_truncation, reason = "the user is an int")]
-    let uid = ctx.number::<1>() as u32;
+    let uid = ctx.argument::<1>() as u32;
     kill(&task, task.comm(), uid);
 }
 
@@ -43,10 +43,10 @@ fn kill(subject: &impl Subject, comm: [u8; COMM_BYTES], uid: u32) {
     });
 }
 
-/// A process of which only the number is known: that of its first thread.
-struct Numbered(Pid);
+/// A process of which only the pid is known: that of its first thread.
+struct KnownByPid(Pid);
 
-impl Subject for Numbered {
+impl Subject for KnownByPid {
     #[inline(always)]
     fn pid(&self) -> Pid {
         self.0

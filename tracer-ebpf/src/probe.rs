@@ -17,8 +17,8 @@ use tracer_common::kernel::{
 };
 
 use crate::maps;
-use crate::numbers::Pid;
 use crate::offsets::{TASK_FSBASE, TASK_UTASK, UTASK_DEPTH};
+use crate::pids::Pid;
 use crate::record::{Subject, record};
 
 /// Where the probes are, by the cookie of the attachment. The agent sets the size.
@@ -44,7 +44,7 @@ struct Current {
 fn passed(ctx: &ProbeContext) {
     // SAFETY: the helper takes no argument.
     let ids = unsafe { bpf_get_current_pid_tgid() };
-    #[expect(clippy::cast_possible_truncation, reason = "two numbers in one word")]
+    #[expect(clippy::cast_possible_truncation, reason = "two halves of one word")]
     let thread = Current {
         pid: Pid((ids >> 32) as u32),
         tid: Pid(ids as u32),
@@ -60,7 +60,7 @@ fn passed(ctx: &ProbeContext) {
         }
         return;
     }
-    #[expect(clippy::cast_possible_truncation, reason = "the number of a place")]
+    #[expect(clippy::cast_possible_truncation, reason = "the index of a site")]
     let Some(site) = PROBE_SITES.get(cookie as u32) else {
         return;
     };
@@ -74,14 +74,14 @@ fn passed(ctx: &ProbeContext) {
             args: [0; PROBE_ARGUMENTS],
         };
         let arguments = site.args.iter().zip(&mut data.args);
-        for (number, (argument, room)) in arguments.enumerate() {
-            if number >= usize::from(site.count) {
+        for (index, (argument, value_of)) in arguments.enumerate() {
+            if index >= usize::from(site.count) {
                 break;
             }
-            let is_signed = site.signed >> number & 1 != 0;
+            let is_signed = site.signed >> index & 1 != 0;
             match value(ctx, argument) {
-                Some(value) => *room = extended(value, argument.size, is_signed),
-                None => data.unread |= 1 << number,
+                Some(value) => *value_of = extended(value, argument.size, is_signed),
+                None => data.unread |= 1 << index,
             }
         }
         Record {
@@ -95,7 +95,7 @@ fn passed(ctx: &ProbeContext) {
     });
 }
 
-/// As many returns does the kernel wait for in the running thread. It looks at the same number when
+/// As many returns does the kernel wait for in the running thread. It looks at the same count when
 /// this has run, and passes over a return that would be one too many.
 #[inline(always)]
 fn returns_pending() -> u32 {

@@ -15,8 +15,8 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{RecordHeader, sample};
 
 use crate::maps::{Ring, count_ring_full, ring};
-use crate::numbers::Pid;
 use crate::offsets::RING_WAKE_BYTES;
+use crate::pids::Pid;
 
 /// When the agent is to hear of a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum Wake {
     InTime,
 }
 
-/// Whom an event is about.
+/// Whom an event concerns.
 pub trait Subject {
     /// The process; 0 for none.
     fn pid(&self) -> Pid;
@@ -37,7 +37,7 @@ pub trait Subject {
     fn thread_id(&self) -> u64;
 }
 
-/// Whom an event of a CPU is about, which works for no process.
+/// Whom an event of a CPU concerns, which works for no process.
 pub struct NoProcess;
 
 impl Subject for NoProcess {
@@ -66,22 +66,22 @@ pub fn record<R: 'static>(
     event_type: EventTypeId,
     make: impl FnOnce(RecordHeader) -> R,
 ) {
-    record_in_place(subject, event_type, Wake::InTime, |room, header| {
-        room.write(make(header));
+    record_by(subject, event_type, Wake::InTime, |space, header| {
+        space.write(make(header));
     });
 }
 
 /// As [`record`], for a record too large for the stack: `fill` writes every byte of it.
 #[inline(always)]
-pub fn record_in_place<R: 'static>(
+pub fn record_by<R: 'static>(
     subject: &impl Subject,
     event_type: EventTypeId,
     wake: Wake,
     fill: impl FnOnce(&mut MaybeUninit<R>, RecordHeader),
 ) {
-    record_on(this_cpu(), 1, wake, |room, time_ns, cpu| {
+    record_on(this_cpu(), 1, wake, |space, time_ns, cpu| {
         let header = header(subject, event_type, time_ns, cpu);
-        fill(room, header);
+        fill(space, header);
     });
 }
 
@@ -92,7 +92,7 @@ pub fn this_cpu() -> u32 {
     unsafe { bpf_get_smp_processor_id() }
 }
 
-/// Records what `fill` makes of room, time and CPU, and returns the time; `None` when the ring was
+/// Records what `fill` makes of space, time and CPU, and returns the time; `None` when the ring was
 /// full, of which the record counts as so many events.
 #[inline(always)]
 pub fn record_on<R: 'static>(
@@ -101,21 +101,21 @@ pub fn record_on<R: 'static>(
     wake: Wake,
     fill: impl FnOnce(&mut MaybeUninit<R>, u64, u32),
 ) -> Option<u64> {
-    let Some((ring, mut room)) = reserve::<R>(cpu) else {
+    let Some((ring, mut space)) = reserve::<R>(cpu) else {
         count_ring_full(cpu, events);
         return None;
     };
     // SAFETY: the helper takes no argument and only reads the clock.
     let time_ns = unsafe { bpf_ktime_get_ns() };
-    fill(&mut room, time_ns, cpu);
-    room.submit(match wake {
+    fill(&mut space, time_ns, cpu);
+    space.submit(match wake {
         Wake::Now => u64::from(BPF_RB_FORCE_WAKEUP),
         Wake::InTime => submit_flags(ring, time_ns),
     });
     Some(time_ns)
 }
 
-/// Room for a record in the ring of this CPU, or `None` when the ring is full.
+/// Space for a record in the ring of this CPU, or `None` when the ring is full.
 #[inline(always)]
 fn reserve<R: 'static>(cpu: u32) -> Option<(&'static Ring, RingBufEntry<R>)> {
     let ring = ring(cpu)?;

@@ -26,7 +26,7 @@ fn rename<C: Tracepoint>(ctx: &C) {
     if !is_traced && (CHOOSES.load() == 0 || tid != pid) {
         return;
     }
-    let name = ctx.number::<1>() as *const u8;
+    let name = ctx.argument::<1>() as *const u8;
     let mut comm = [0; COMM_BYTES];
     #[expect(clippy::cast_possible_truncation, reason = "16")]
     let size = COMM_BYTES as u32;

@@ -10,8 +10,8 @@ use tracer_common::kernel::{
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
-use crate::numbers::Pid;
 use crate::offsets::SWITCH_ARGUMENTS;
+use crate::pids::Pid;
 use crate::record::{Subject, Wake, header, record_on, this_cpu};
 use crate::task::Task;
 
@@ -58,7 +58,7 @@ fn switch<C: Tracepoint>(ctx: &C) {
     }
 }
 
-/// Records both halves of a switch at once: one room, one clock.
+/// Records both halves of a switch at once: one reservation, one clock.
 #[inline(always)]
 fn record_both<C: Tracepoint>(
     ctx: &C,
@@ -67,9 +67,9 @@ fn record_both<C: Tracepoint>(
     next: &Task<C>,
     since: u64,
 ) -> Option<u64> {
-    record_on(cpu, 2, Wake::InTime, |room, time_ns, cpu| {
+    record_on(cpu, 2, Wake::InTime, |space, time_ns, cpu| {
         let header = header(prev, EventTypeId(u32::from(SWITCH_RECORD)), time_ns, cpu);
-        room.write(SwitchRecord {
+        space.write(SwitchRecord {
             header,
             out: out_data(ctx, prev, next, time_ns, since),
             next_thread_id: next.thread_id(),
@@ -86,8 +86,8 @@ fn record_out<C: Tracepoint>(
     next: &Task<C>,
     since: u64,
 ) -> Option<u64> {
-    record_on(cpu, 1, Wake::InTime, |room, time_ns, cpu| {
-        room.write(Record {
+    record_on(cpu, 1, Wake::InTime, |space, time_ns, cpu| {
+        space.write(Record {
             header: header(prev, EventTypeId::SWITCH_OUT, time_ns, cpu),
             data: out_data(ctx, prev, next, time_ns, since),
         });
@@ -96,8 +96,8 @@ fn record_out<C: Tracepoint>(
 
 #[inline(always)]
 fn record_in<C: Tracepoint>(cpu: u32, prev: &Task<C>, next: &Task<C>) -> Option<u64> {
-    record_on(cpu, 1, Wake::InTime, |room, time_ns, cpu| {
-        room.write(Record {
+    record_on(cpu, 1, Wake::InTime, |space, time_ns, cpu| {
+        space.write(Record {
             header: header(next, EventTypeId::SWITCH_IN, time_ns, cpu),
             data: SwitchInData {
                 prev_pid: prev.pid().shown(),
@@ -108,7 +108,7 @@ fn record_in<C: Tracepoint>(cpu: u32, prev: &Task<C>, next: &Task<C>) -> Option<
     })
 }
 
-/// What is told of a switch away at `time_ns`, from a thread that has had the CPU since `since`, or
+/// What is recorded of a switch away at `time_ns`, from a thread that has had the CPU since `since`, or
 /// since a time that is not known: 0.
 #[inline(always)]
 fn out_data<C: Tracepoint>(
@@ -157,8 +157,8 @@ unsafe fn tasks<C: Tracepoint, const PREV: usize, const NEXT: usize>(
 fn state_left_in<C: Tracepoint>(ctx: &C, prev: &Task<C>) -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "the state is an int")]
     match SWITCH_ARGUMENTS.load() {
-        SWITCH_STATE_LAST => ctx.number::<3>() as u32,
-        SWITCH_STATE_SECOND => ctx.number::<1>() as u32,
+        SWITCH_STATE_LAST => ctx.argument::<3>() as u32,
+        SWITCH_STATE_SECOND => ctx.argument::<1>() as u32,
         _ => prev.state(),
     }
 }

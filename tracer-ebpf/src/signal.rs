@@ -7,8 +7,8 @@ use tracer_common::kernel::{Record, RecordHeader, SignalDeliverData, SignalGener
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
-use crate::numbers::Pid;
 use crate::offsets::{SIGACTION_FLAGS, SIGACTION_HANDLER, SIGINFO_CODE};
+use crate::pids::Pid;
 use crate::record::{Subject, record};
 use crate::task::{Address, Task, field};
 use crate::user;
@@ -53,7 +53,7 @@ fn generate<C: Tracepoint>(ctx: &C) {
         record_generate(ctx, &current, &target, &current, code, call);
     } else if is_target_traced {
         #[expect(clippy::cast_possible_truncation, reason = "the signal is an int")]
-        let is_end_of_child = ctx.number::<0>() as u32 == CHILD;
+        let is_end_of_child = ctx.argument::<0>() as u32 == CHILD;
         if is_call || is_end_of_child {
             record_generate(ctx, &target, &target, &current, code, 0);
         } else {
@@ -102,30 +102,30 @@ fn record_generate<C: Tracepoint>(
                 ..header
             },
             data: SignalGenerateData {
-                signal: ctx.number::<0>() as u32,
+                signal: ctx.argument::<0>() as u32,
                 code,
                 target_pid: target.pid().shown(),
                 target_tid: target.tid().shown(),
                 target_comm: target.comm(),
                 sender_pid: sender_pid.shown(),
                 sender_tid: sender_tid.shown(),
-                group: u32::from(ctx.number::<3>() as u32 != 0),
-                result: ctx.number::<4>() as u32,
+                group: u32::from(ctx.argument::<3>() as u32 != 0),
+                result: ctx.argument::<4>() as u32,
             },
         }
     });
 }
 
-/// The `si_code` of the signal; the kernel has two numbers for signals without a `siginfo_t`.
+/// The `si_code` of the signal; the kernel has two codes for signals without a `siginfo_t`.
 #[inline(always)]
 fn code<C: Tracepoint>(ctx: &C) -> i32 {
     /// `SEND_SIG_NOINFO`, by `kill` as it were, and `SEND_SIG_PRIV`, by the kernel.
     const BY_CALL: u64 = 0;
     const BY_KERNEL: u64 = 1;
-    match ctx.number::<1>() {
+    match ctx.argument::<1>() {
         BY_CALL => code::USER,
         BY_KERNEL => code::KERNEL,
-        // By the helper in both programs: the verifier of 6.12 takes the argument for a number,
+        // By the helper in both programs: the verifier of 6.12 takes the argument for an integer,
         // since it may be one of the two above.
         // SAFETY: the argument is a `struct kernel_siginfo *`, and `si_code` an int of it.
         _ => unsafe { field::<RawTracePointContext, _>(ctx.address::<1>(), SIGINFO_CODE.load()) },
@@ -155,7 +155,7 @@ fn deliver<C: Tracepoint>(ctx: &C) {
                 ..header
             },
             data: SignalDeliverData {
-                signal: ctx.number::<0>() as u32,
+                signal: ctx.argument::<0>() as u32,
                 code: code(ctx),
                 handler: handler.0 as u64,
                 flags,

@@ -13,8 +13,8 @@ at_tracepoint!("softirq_exit": softirq_exit, softirq_exit_raw => exit);
 
 #[inline(always)]
 fn enter<C: Tracepoint>(ctx: &C) {
-    #[expect(clippy::cast_possible_truncation, reason = "the number is an int")]
-    interrupted::note_softirq(ctx.number::<0>() as u32 + 1);
+    #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
+    interrupted::note_softirq(ctx.argument::<0>() as u32 + 1);
     softirq(ctx, EventTypeId::SOFTIRQ_ENTER);
 }
 
@@ -31,8 +31,8 @@ fn softirq<C: Tracepoint>(ctx: &C, id: EventTypeId) {
         return;
     }
     // The argument is `unsigned int vec_nr`.
-    #[expect(clippy::cast_possible_truncation, reason = "the number is an int")]
-    let vector = ctx.number::<0>() as u32;
+    #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
+    let vector = ctx.argument::<0>() as u32;
     record(&NoProcess, id, |header| Record {
         header,
         data: SoftirqData {

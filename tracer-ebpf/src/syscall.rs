@@ -17,14 +17,14 @@ at_tracepoint!("sys_exit": sys_exit, sys_exit_raw => exit);
 /// Runs in the thread that calls, before the call.
 #[inline(always)]
 fn enter<C: Tracepoint>(ctx: &C) {
-    #[expect(clippy::cast_possible_truncation, reason = "the number is an int")]
-    let number = ctx.number::<1>() as u32;
-    remember_sigreturn::<C>(number);
-    let wanted = maps::call_wanted(EventTypeId::SYSCALL_ENTER, number);
+    #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
+    let code = ctx.argument::<1>() as u32;
+    remember_sigreturn::<C>(code);
+    let wanted = maps::call_wanted(EventTypeId::SYSCALL_ENTER, code);
     let Some((task, is_compat)) = caller::<C>(wanted) else {
         return;
     };
-    // SAFETY: the arguments are `struct pt_regs *, long number`.
+    // SAFETY: the arguments are the registers and the code of the call.
     let registers = unsafe { Registers::argument::<0>(ctx) };
     record(&task, EventTypeId::SYSCALL_ENTER, |header| Record {
         header: RecordHeader {
@@ -32,7 +32,7 @@ fn enter<C: Tracepoint>(ctx: &C) {
             ..header
         },
         data: SyscallEnterData {
-            number: number.cast_signed(),
+            number: code.cast_signed(),
             compat: u32::from(is_compat),
             args: registers.arguments(is_compat),
         },
@@ -44,12 +44,12 @@ fn enter<C: Tracepoint>(ctx: &C) {
 fn exit<C: Tracepoint>(ctx: &C) {
     // SAFETY: the arguments are `struct pt_regs *, long result`.
     let registers = unsafe { Registers::argument::<0>(ctx) };
-    #[expect(clippy::cast_possible_truncation, reason = "the number is an int")]
-    let number = match registers.number() as u32 {
+    #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
+    let code = match registers.call() as u32 {
         NO_CALL => ended_sigreturn::<C>(),
-        number => number,
+        code => code,
     };
-    let wanted = maps::call_wanted(EventTypeId::SYSCALL_EXIT, number);
+    let wanted = maps::call_wanted(EventTypeId::SYSCALL_EXIT, code);
     let Some((task, is_compat)) = caller::<C>(wanted) else {
         return;
     };
@@ -59,9 +59,9 @@ fn exit<C: Tracepoint>(ctx: &C) {
             ..header
         },
         data: SyscallExitData {
-            number: number.cast_signed(),
+            number: code.cast_signed(),
             compat: u32::from(is_compat),
-            ret: ctx.number::<1>().cast_signed(),
+            ret: ctx.argument::<1>().cast_signed(),
         },
     });
 }
@@ -69,10 +69,10 @@ fn exit<C: Tracepoint>(ctx: &C) {
 /// Notes a call that ends a signal handler: it brings the registers back as they were before the
 /// signal, and with them the number of no call.
 #[inline(always)]
-fn remember_sigreturn<C: Tracepoint>(number: u32) {
-    let is_native = number == SIGRETURN.load();
-    let is_compat = number == COMPAT_SIGRETURN.load() || number == COMPAT_RT_SIGRETURN.load();
-    if !is_native && !is_compat && number != NO_CALL {
+fn remember_sigreturn<C: Tracepoint>(code: u32) {
+    let is_native = code == SIGRETURN.load();
+    let is_compat = code == COMPAT_SIGRETURN.load() || code == COMPAT_RT_SIGRETURN.load();
+    if !is_native && !is_compat && code != NO_CALL {
         return;
     }
     let task = Task::<C>::current();
@@ -83,16 +83,16 @@ fn remember_sigreturn<C: Tracepoint>(number: u32) {
         is_compat
     } else {
         is_native
-    } && number != NO_CALL
+    } && code != NO_CALL
     {
-        maps::remember_sigreturn(task.tid(), number);
+        maps::remember_sigreturn(task.tid(), code);
     } else {
         // Its end is not that of an earlier one.
         maps::forget_sigreturn(task.tid());
     }
 }
 
-/// The number of the call that ends without one, as its entry told it.
+/// The code of the call that ends without one, as its entry had it.
 #[inline(always)]
 fn ended_sigreturn<C: Tracepoint>() -> u32 {
     maps::forget_sigreturn(Task::<C>::current().tid()).unwrap_or(NO_CALL)
@@ -101,7 +101,7 @@ fn ended_sigreturn<C: Tracepoint>() -> u32 {
 /// The running thread, and whether its call is one of a 32-bit program; `None` where the call is
 /// not to be recorded.
 ///
-/// The number is asked for first: which thread runs is the answer of a helper, whose call costs
+/// The code is asked for first: which thread runs is the answer of a helper, whose call costs
 /// several times what the look-ups do.
 #[inline(always)]
 fn caller<C: Tracepoint>(wanted: CallWanted) -> Option<(Task<C>, bool)> {

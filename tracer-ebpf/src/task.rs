@@ -8,12 +8,12 @@ use tracer_common::kernel::COMM_BYTES;
 use tracer_common::kernel::globals::NO_OFFSET;
 
 use crate::context::{CommWords, Tracepoint};
-use crate::numbers::Pid;
 use crate::offsets::{
-    CGROUPS_DEFAULT, NAMESPACE_NUMBER, PID_LEVEL, PID_NUMBERS, SIGNAL_LIVE, TASK_CGROUPS,
-    TASK_COMM, TASK_CPU, TASK_CRED, TASK_EXIT_CODE, TASK_FLAGS, TASK_FSBASE, TASK_LEADER, TASK_MM,
-    TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID, UPID_NAMESPACE,
+    CGROUPS_DEFAULT, NAMESPACE_INODE, PID_LEVEL, PID_UPIDS, SIGNAL_LIVE, TASK_CGROUPS, TASK_COMM,
+    TASK_CPU, TASK_CRED, TASK_EXIT_CODE, TASK_FLAGS, TASK_FSBASE, TASK_LEADER, TASK_MM, TASK_PID,
+    TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID, UPID_NAMESPACE,
 };
+use crate::pids::Pid;
 use crate::record::Subject;
 
 /// Reads the field of type `T` that lies `offset` bytes into the struct at `base`; all zero when
@@ -32,8 +32,8 @@ pub unsafe fn field<C: Tracepoint, T: Copy + Default>(base: *const u8, offset: u
     unsafe { C::read(base.wrapping_add(offset as usize).cast()) }
 }
 
-/// Bytes of `struct upid`: a number and a pointer.
-const NUMBER_BYTES: usize = 16;
+/// Bytes of `struct upid`: a pid and a pointer.
+const UPID_BYTES: usize = 16;
 
 /// A task that the tracepoint with context `C` was given.
 pub struct Task<C> {
@@ -136,24 +136,24 @@ impl<C: Tracepoint> Task<C> {
     /// The thread in its own pid namespace; 0 when it cannot be read.
     #[inline(always)]
     pub fn ns_tid(&self) -> u32 {
-        let (numbers, level) = (PID_NUMBERS.load(), PID_LEVEL.load());
-        if numbers == NO_OFFSET {
+        let (upids, level) = (PID_UPIDS.load(), PID_LEVEL.load());
+        if upids == NO_OFFSET {
             return 0;
         }
         // SAFETY: `base` is a task (see `argument`), and `thread_pid` a pointer in it.
         let pid: Address = unsafe { field::<C, _>(self.base, TASK_THREAD_PID.load()) };
         // SAFETY: it is a `struct pid *`, and `level` an int of it.
         let level: u32 = unsafe { field::<C, _>(pid.0, level) };
-        let at = numbers as usize + level as usize * NUMBER_BYTES;
+        let at = upids as usize + level as usize * UPID_BYTES;
         // A helper, because the verifier allows no computed offset.
         // SAFETY: the helper checks the address.
         unsafe { bpf_probe_read_kernel(pid.0.wrapping_add(at).cast()) }.unwrap_or(0)
     }
 
-    /// The thread in the pid namespace with this number; 0 when it has no number there, or has
+    /// The thread in the pid namespace with this inode; 0 when it has no pid there, or has
     /// ended.
     #[inline(always)]
-    pub fn number_in(&self, namespace: u32) -> u32 {
+    pub fn id_in(&self, namespace: u32) -> u32 {
         /// As deep as pid namespaces nest (`MAX_PID_NS_LEVEL`).
         const DEEPEST: u32 = 32;
         // SAFETY: `base` is a task (see `argument`), and `thread_pid` a pointer in it.
@@ -164,18 +164,19 @@ impl<C: Tracepoint> Task<C> {
             if depth > level {
                 break;
             }
-            let at = PID_NUMBERS.load() as usize + depth as usize * NUMBER_BYTES;
-            let number = pid.0.wrapping_add(at);
-            let place = number.wrapping_add(UPID_NAMESPACE.load() as usize);
+            let at = PID_UPIDS.load() as usize + depth as usize * UPID_BYTES;
+            let upid = pid.0.wrapping_add(at);
+            let namespace_at = upid.wrapping_add(UPID_NAMESPACE.load() as usize);
             // Helpers here and below, because the verifier allows no computed offset.
             // SAFETY: the helper checks the address.
-            let of: Address = unsafe { bpf_probe_read_kernel(place.cast()) }.unwrap_or_default();
-            let place = of.0.wrapping_add(NAMESPACE_NUMBER.load() as usize);
+            let of: Address =
+                unsafe { bpf_probe_read_kernel(namespace_at.cast()) }.unwrap_or_default();
+            let inode_at = of.0.wrapping_add(NAMESPACE_INODE.load() as usize);
             // SAFETY: the helper checks the address.
-            let found: u32 = unsafe { bpf_probe_read_kernel(place.cast()) }.unwrap_or(0);
+            let found: u32 = unsafe { bpf_probe_read_kernel(inode_at.cast()) }.unwrap_or(0);
             if found == namespace {
                 // SAFETY: the helper checks the address.
-                return unsafe { bpf_probe_read_kernel(number.cast()) }.unwrap_or(0);
+                return unsafe { bpf_probe_read_kernel(upid.cast()) }.unwrap_or(0);
             }
         }
         0

@@ -10,8 +10,8 @@ use tracer_common::kernel::globals::NO_OFFSET;
 use crate::context::Tracepoint;
 use crate::offsets::{
     HAS_TASK_PT_REGS, REGS_ARGUMENT_0, REGS_ARGUMENT_1, REGS_ARGUMENT_2, REGS_ARGUMENT_3,
-    REGS_ARGUMENT_4, REGS_ARGUMENT_5, REGS_COMPAT_0, REGS_COMPAT_1, REGS_COMPAT_2, REGS_COMPAT_3,
-    REGS_COMPAT_4, REGS_COMPAT_5, REGS_IP, REGS_NUMBER,
+    REGS_ARGUMENT_4, REGS_ARGUMENT_5, REGS_CALL, REGS_COMPAT_0, REGS_COMPAT_1, REGS_COMPAT_2,
+    REGS_COMPAT_3, REGS_COMPAT_4, REGS_COMPAT_5, REGS_IP,
 };
 use crate::task::field;
 
@@ -30,13 +30,13 @@ pub fn address<C: Tracepoint>(ctx: &C) -> u64 {
     unsafe { field::<C, _>(registers, REGS_IP.load()) }
 }
 
-/// Whether the running thread may be in an exec: where it cannot be asked, it may. The numbers are those
+/// Whether the running thread may be in an exec: where it cannot be asked, it may. The codes are those
 /// of `execve` and `execveat` on any machine; none of them renames a thread elsewhere.
 #[inline(always)]
 pub fn may_be_in_exec<C: Tracepoint>(_: &C) -> bool {
     /// Bit of a call of the x32 kind.
     const X32: u64 = 1 << 30;
-    if HAS_TASK_PT_REGS.load() == 0 || REGS_NUMBER.load() == NO_OFFSET {
+    if HAS_TASK_PT_REGS.load() == 0 || REGS_CALL.load() == NO_OFFSET {
         return true;
     }
     // SAFETY: the helper takes no argument.
@@ -44,9 +44,9 @@ pub fn may_be_in_exec<C: Tracepoint>(_: &C) -> bool {
     // SAFETY: the helper takes the running task.
     let registers = unsafe { bpf_task_pt_regs(task) } as *const u8;
     // SAFETY: the helper returns a `struct pt_regs *`, and the field a long of it.
-    let number: u64 = unsafe { field::<C, _>(registers, REGS_NUMBER.load()) };
+    let call: u64 = unsafe { field::<C, _>(registers, REGS_CALL.load()) };
     matches!(
-        number & !X32,
+        call & !X32,
         11 | 59 | 221 | 281 | 322 | 358 | 387 | 520 | 545
     )
 }
@@ -89,8 +89,8 @@ impl<C: Tracepoint> Registers<C> {
 
     /// The number of the system call; -1 for none.
     #[inline(always)]
-    pub fn number(&self) -> u64 {
-        self.long(REGS_NUMBER.load())
+    pub fn call(&self) -> u64 {
+        self.long(REGS_CALL.load())
     }
 
     /// The arguments of the system call, as registers of this machine hold them or, where

@@ -9,7 +9,7 @@ use tracer_common::kernel::{Record, WakeupData, waker_context};
 use crate::context::{CommWords, Tracepoint, at_tracepoint};
 use crate::interrupted;
 use crate::maps;
-use crate::numbers::Pid;
+use crate::pids::Pid;
 use crate::record::{Subject, record};
 use crate::task::Task;
 
@@ -27,7 +27,7 @@ fn waking<C: Tracepoint>(ctx: &C) {
     }
 }
 
-/// Runs where the thread becomes runnable: the event is about that thread.
+/// Runs where the thread becomes runnable: the event concerns that thread.
 #[inline(always)]
 fn woken<C: Tracepoint>(ctx: &C) {
     // SAFETY: the argument is `struct task_struct *`.
@@ -59,7 +59,7 @@ pub struct Asking {
 /// Bits of [`Asking::who`] for the number of a thread or process: the kernel has none above.
 pub const TASK_BITS: u32 = 22;
 const TASK: u64 = (1 << TASK_BITS) - 1;
-/// Where in it the context stands.
+/// Where in it the context lies.
 const CONTEXT_AT: u32 = 2 * TASK_BITS;
 /// Bits of all that.
 pub const WHO_BITS: u32 = CONTEXT_AT + 4;

@@ -69,11 +69,11 @@ pub(crate) use name_shown;
 /// The constant in `trace.h` is `LINUX_TRACE_NAME`, and the name the same in lower case. What is said of a type is the text of
 /// `about`, the word that chooses it, its data, and the tracepoints that record it; where it applies:
 /// a record that is more than header and data, the member of the data that is text and ends it, the words in which people are
-/// told of it (`"cpu {from_cpu} → {to_cpu}"`), tracepoints that help, and the methods of
+/// shown it (`"cpu {from_cpu} → {to_cpu}"`), tracepoints that help, and the methods of
 /// [`KernelEventType`](super::KernelEventType) that say how it `is`.
 macro_rules! event_types {
     ($(
-        $id:ident = $number:literal {
+        $id:ident = $code:literal {
             about: $about:literal,
             family: $family:literal,
             data: $data:ty,
@@ -87,7 +87,7 @@ macro_rules! event_types {
     )*) => {
         impl $crate::event_type::EventTypeId {$(
             #[doc = concat!("`LINUX_TRACE_", stringify!($id), "`: ", $about, ".")]
-            pub const $id: Self = Self($number);
+            pub const $id: Self = Self($code);
         )*}
 
         /// The types of this family.
@@ -104,7 +104,7 @@ macro_rules! event_types {
                     $crate::event_type::declare::record_bytes!($data $(, $record)?),
                 )
                 $(.ending_with(::core::mem::offset_of!($data, $text)))?
-                $(.told_as($words))?
+                $(.shown_as($words))?
                 $(.helped_by(&[$(stringify!($helper)),+]))?
                 $($(.$how())+)?
             }

@@ -5,11 +5,11 @@ use super::EventTypeId;
 /// How one field of a system event's data is stored and shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
-    /// A signed 32-bit number.
+    /// A signed 32-bit integer.
     I32,
-    /// An unsigned 32-bit number.
+    /// An unsigned 32-bit integer.
     U32,
-    /// An unsigned 64-bit number.
+    /// An unsigned 64-bit integer.
     U64,
     /// A process or thread identifier, 32 bits.
     Pid,
@@ -136,7 +136,7 @@ pub struct SystemEventType {
     pub origin: Origin,
     /// The fields of its data.
     pub fields: &'static [Field],
-    /// What it tells, in one line.
+    /// What it says, in one line.
     pub about: &'static str,
     /// How often it happens.
     pub cost: CostClass,

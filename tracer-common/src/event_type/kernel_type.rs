@@ -10,16 +10,16 @@ pub struct KernelEventType {
     pub entry: SystemEventType,
     /// The tracepoints without which it cannot be recorded.
     pub tracepoints: &'static [&'static str],
-    /// Tracepoints without which it is recorded with less to tell.
+    /// Tracepoints without which it is recorded with less in it.
     pub helpers: &'static [&'static str],
     /// Bytes of its record.
     pub record_bytes: usize,
     /// Bytes of the data in its record.
     pub data_bytes: usize,
-    /// Where in its data a text begins that ends it: the agent cuts what follows the null.
+    /// Where in its data a text begins that ends it: the agent removes what follows the null.
     pub text_at: Option<usize>,
-    /// What it carries, as people are told: text, with fields by their names in braces. `None` where all fields
-    /// are told by their names, and where there is more to it.
+    /// What it carries, as people see it: text, with fields by their names in braces. `None` where all fields
+    /// are shown by their names, and where there is more to it.
     pub words: Option<&'static str>,
     /// How its data is laid out; `None` for no data.
     pub layout: Option<&'static DataLayout>,
@@ -57,8 +57,8 @@ impl KernelEventType {
         }
     }
 
-    /// The same, told in these words.
-    pub(crate) const fn told_as(self, words: &'static str) -> Self {
+    /// The same, shown in these words.
+    pub(crate) const fn shown_as(self, words: &'static str) -> Self {
         Self {
             words: Some(words),
             ..self

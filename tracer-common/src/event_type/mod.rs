@@ -1,6 +1,6 @@
 //! The one table of system event types.
 //!
-//! `trace.h`, the text and JSON output, the filter and the command line all take numbers, names
+//! `trace.h`, the text and JSON output, the filter and the command line all take identifiers, names
 //! and fields from [`SYSTEM_EVENT_TYPES`]. The kernel's types are declared where their data is, in
 //! [`kernel`](crate::kernel).
 

@@ -113,7 +113,7 @@ const fn all<const COUNT: usize>() -> [SystemEventType; COUNT] {
     all
 }
 
-/// The entry of a system event type, or `None` for a user type or an unknown number.
+/// The entry of a system event type, or `None` for a user type or an unknown identifier.
 #[must_use]
 pub fn system_event_type(id: EventTypeId) -> Option<&'static SystemEventType> {
     SYSTEM_EVENT_TYPES.iter().find(|entry| entry.id == id)

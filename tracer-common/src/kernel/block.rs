@@ -53,7 +53,7 @@ event_data! {
 
 /// Who started a request: value of the map `ISSUERS`, by the address of the request. It stays
 /// there until the request is completed. Also of `BIOS`, by the address of what the request is made
-/// from, where the kernel does not tell of its start.
+/// from, where the kernel does not report its start.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Issuer {
@@ -70,7 +70,7 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// A process of which nothing else is told.
+    /// A process of which nothing else is known.
     #[must_use]
     pub const fn process(pid: u32) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Issuer {
     }
 }
 
-/// In the place of a process: one that is not traced.
+/// Instead of a process: one that is not traced.
 pub const NOT_TRACED: u32 = u32::MAX;
 
 event_types! {

@@ -3,7 +3,7 @@
 use super::COMM_BYTES;
 use crate::event_type::declare::{event_data, event_types};
 
-/// Bytes kept of the path of a control group, its null counted. A longer one is cut and the record says so.
+/// Bytes recorded of the path of a control group, its null counted. A longer one is truncated and the record says so.
 pub const CGROUP_PATH_BYTES: usize = 256;
 
 event_data! {
@@ -33,7 +33,7 @@ event_data! {
         pub version: u32,
         /// Zero.
         pub reserved: u32,
-        /// The path of the control group from its root, ended by a null. What follows the null is cut off.
+        /// The path of the control group from its root, ended by a null. What follows the null is removed.
         #[shown(Text)]
         pub path: [u8; CGROUP_PATH_BYTES],
     }

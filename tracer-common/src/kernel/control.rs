@@ -1,4 +1,4 @@
-//! What the agent tells the programs, and they it: values of maps, and constants set before
+//! What the agent says to the programs, and they to it: values of maps, and constants set before
 //! loading.
 
 use core::mem::size_of;
@@ -12,17 +12,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// on another CPU has just written into it.
 pub const TRACED_PAGE: u32 = 4096;
 
-/// Numbers are below this: what a 64-bit kernel gives at most (`PID_MAX_LIMIT`), however
+/// Pids are below this: what a 64-bit kernel gives at most (`PID_MAX_LIMIT`), however
 /// `kernel.pid_max` is set.
 pub const PID_LIMIT: u32 = 4 * 1024 * 1024;
 
-/// Processes and threads in one page of the map `NUMBERS`: 4 bytes each.
-pub const NUMBERS_PAGE: u32 = 1024;
+/// Processes and threads in one page of the map `PIDS`: 4 bytes each.
+pub const PIDS_PAGE: u32 = 1024;
 
-/// What the listing of processes tells of each thread.
+/// What the listing of processes says of each thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub struct TaskNumbers {
+pub struct TaskIds {
     /// Its process, in the first pid namespace.
     pub pid: u32,
     /// The thread, in the first pid namespace.
@@ -35,9 +35,9 @@ pub struct TaskNumbers {
 
 /// State of one process in the map `TRACED`: bits.
 ///
-/// The byte is written by the agent for the processes it is told to trace, and by the fork
+/// The byte is written by the agent for the processes it is asked to trace, and by the fork
 /// program for every new process, before that process runs for the first time: what an earlier
-/// process of the same number has left there never counts.
+/// process of the same pid has left there never counts.
 pub mod traced {
     /// The process is traced.
     pub const TRACED: u8 = 1;
@@ -47,7 +47,7 @@ pub mod traced {
     pub const DYING: u8 = 4;
 }
 
-/// Which processes are chosen by what they are, and not by their number: the one entry of the map
+/// Which processes are chosen by what they are, and not by their pid: the one entry of the map
 /// `CHOICE`. Written by the agent before the programs are attached.
 ///
 /// The programs that see processes begin, run another program, be renamed or be moved look whether
@@ -62,16 +62,16 @@ pub struct Choice {
     pub bits: u64,
     /// 1: processes are chosen that come into the agent's pid namespace from outside.
     pub newcomers: u64,
-    /// The pattern of the names that are chosen, as places that each stand for one byte of a name. Bit *n* of an
-    /// entry says that this byte fits place *n*.
+    /// The pattern of the names that are chosen, as positions that each match one byte of a name. Bit *n* of an
+    /// entry says that this byte fits position *n*.
     pub fits: [u32; 256],
-    /// Bit *n*: any bytes may stand before place *n*.
+    /// Bit *n*: any bytes may come before position *n*.
     pub stars: u32,
-    /// The bit of the place after the last; 0 where processes are not chosen by name.
+    /// The bit of the position after the last; 0 where processes are not chosen by name.
     pub end: u32,
 }
 
-/// The map `WANTED`: one word, in which bit *n* stands for the event type *n*.
+/// The map `WANTED`: one word, in which bit *n* is that of the event type *n*.
 ///
 /// Written by the agent, also while the programs run. The types of
 /// [`LIFECYCLE`](wanted::LIFECYCLE) are not looked up in it.
@@ -88,10 +88,10 @@ pub mod wanted {
     }
 
     /// Which system calls are in force: see [`syscalls`](crate::kernel::syscalls). No event type
-    /// has the number 0.
+    /// has the code 0.
     pub const GENERATION: u64 = 1;
 
-    /// The types that tell which processes and threads exist. They are always recorded.
+    /// The types that say which processes and threads exist. They are always recorded.
     pub const LIFECYCLE: u64 = bit(EventTypeId::FORK)
         | bit(EventTypeId::THREAD_CREATE)
         | bit(EventTypeId::EXEC)
@@ -117,9 +117,9 @@ pub mod wanted {
     }
 }
 
-/// Most rings: places in the map `RINGS`.
+/// Most rings: slots in the map `RINGS`.
 ///
-/// A CPU writes to the ring whose place is the CPU's number modulo the number of rings, which is a
+/// A CPU writes to the ring whose slot is the CPU's index modulo the number of rings, which is a
 /// power of two. A ring takes one record at a time from all its CPUs.
 pub const MAX_RINGS: u32 = 8;
 
@@ -129,19 +129,19 @@ pub const MAX_RINGS: u32 = 8;
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct LostOnCpu {
-    /// Events for which the ring had no room. Only grows; written by the programs.
+    /// Events for which the ring had no space. Only grows; written by the programs.
     pub ring_full: u64,
-    /// When the first of those was that were not told yet; written by the programs.
+    /// When the first of those was that were not reported yet; written by the programs.
     pub first_ns: u64,
-    /// How many were told; written by the agent.
-    pub told: u64,
+    /// How many were reported; written by the agent.
+    pub reported: u64,
     /// Zero.
     pub reserved: [u64; 5],
 }
 
 const _: () = assert!(size_of::<LostOnCpu>() == 64);
 
-/// Variables of the kernel that it keeps for each CPU, and a function of its own. What stands for each in the
+/// Variables of the kernel that it keeps for each CPU, and a function of its own. What represents each in the
 /// object is a 64-bit constant: the agent makes the instruction that loads it one that names the
 /// kernel's variable, or calls the function, which the loader cannot.
 pub mod cpu_variable {
@@ -180,7 +180,7 @@ pub mod globals {
     /// The kernel has no such field.
     pub const NO_OFFSET: u32 = u32::MAX;
 
-    /// No system call has this number.
+    /// No system call has this code.
     pub const NO_CALL: u32 = u32::MAX;
 
     /// Arguments of `sched_switch`: `preempt, prev, next`; the state is read from the task.
@@ -199,7 +199,7 @@ mod tests {
     fn one_in_thirty_two_is_in_the_sample_whatever_the_steps_of_the_clock() {
         for step in [1, 2, 3, 10, 32, 40, 64, 69, 100, 280, 1000, 1024] {
             for start in [0, 1, 7, 12_684_865_803_705] {
-                let times = (0..32_000).map(|number| start + number * step);
+                let times = (0..32_000).map(|step_index| start + step_index * step);
                 let count = times.filter(|time| sample::has(*time)).count();
                 assert!((700..1300).contains(&count), "{count}, {start} {step}");
             }

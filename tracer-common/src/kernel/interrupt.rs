@@ -4,7 +4,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::event_type::declare::{event_data, event_types};
 
-/// Bytes kept of the name of an interrupt's handler, its null counted.
+/// Bytes recorded of the name of an interrupt's handler, its null counted.
 pub const IRQ_NAME_BYTES: usize = 28;
 
 event_data! {
@@ -45,7 +45,7 @@ event_data! {
 event_data! {
     /// Data of `LINUX_TRACE_IDLE_ENTER`.
     pub struct IdleData {
-        /// How deeply the CPU sleeps, as its driver numbers it.
+        /// How deeply the CPU sleeps, as its driver counts it.
         #[shown(U32)]
         pub state: u32,
         /// Zero.
@@ -54,7 +54,7 @@ event_data! {
 }
 
 /// In which interrupts a CPU is, noted where they begin and end: an entry of the map `INTERRUPTS`, by
-/// the CPU's number. Only where the kernel's own count cannot be read.
+/// the CPU's index. Only where the kernel's own count cannot be read.
 ///
 /// As long as a cache line, so that CPUs do not disturb each other.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -2,7 +2,7 @@
 //!
 //! Written by `tracer-ebpf`, read by `tracer-user`, which both come from one build: no version.
 //! Every record is a [`RecordHeader`] and then the data of its event type, whose layout
-//! [`crate::event_type::SYSTEM_EVENT_TYPES`] describes field by field. All numbers are in the
+//! [`crate::event_type::SYSTEM_EVENT_TYPES`] describes field by field. All integers are in the
 //! machine's byte order. One file a family of events, as in `tracer-ebpf`: it declares the data of its events, and
 //! everything else that is said of their types.
 
@@ -24,7 +24,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub use block::{BlockCompleteData, BlockIssueData, Issuer, NOT_TRACED};
 pub use cgroup::{CGROUP_PATH_BYTES, CgroupAttachData};
 pub use control::{
-    Choice, LostOnCpu, MAX_RINGS, NUMBERS_PAGE, PID_LIMIT, TRACED_PAGE, TaskNumbers, cpu_variable,
+    Choice, LostOnCpu, MAX_RINGS, PID_LIMIT, PIDS_PAGE, TRACED_PAGE, TaskIds, cpu_variable,
     globals, sample, traced, wanted,
 };
 pub use fault::FaultData;
@@ -37,7 +37,7 @@ pub use probe::{
 };
 pub use process::{ExecData, ExecRecord, ExitData, ForkData, OomKillData, RenameData, Sight};
 pub use sched::{
-    MigrateData, Running, SWITCH_RECORD, SwitchInData, SwitchOutData, SwitchRecord, WAKER_PLACES,
+    MigrateData, Running, SWITCH_RECORD, SwitchInData, SwitchOutData, SwitchRecord, WAKER_SLOTS,
     Waker, WakeupData, waker_context,
 };
 pub use signal::{SignalDeliverData, SignalGenerateData, signal_result};
@@ -63,7 +63,7 @@ pub const KERNEL_EVENT_TYPES: &[KernelEventType] = &in_order::<{ count(FAMILIES)
 /// Bytes of a thread name in the kernel (`TASK_COMM_LEN`).
 pub const COMM_BYTES: usize = 16;
 
-/// Bytes kept of the file name of an exec, its null counted. A longer one is cut and the record
+/// Bytes recorded of the file name of an exec, its null counted. A longer one is truncated and the record
 /// says so.
 pub const EXEC_FILE_BYTES: usize = 256;
 
@@ -77,15 +77,15 @@ pub struct RecordHeader {
     pub thread_id: u64,
     /// User address of the call that caused the event; 0 when there is none.
     pub program_address: u64,
-    /// Process (thread group) the event is about, in the agent's pid namespace; 0 for none.
+    /// Process (thread group) that the event concerns, in the agent's pid namespace; 0 for none.
     pub pid: u32,
-    /// Thread the event is about, in the agent's pid namespace; 0 for none.
+    /// Thread that the event concerns, in the agent's pid namespace; 0 for none.
     pub tid: u32,
     /// An [`EventTypeId`](crate::event_type::EventTypeId).
     pub event_type: u16,
     /// CPU on which the event was recorded.
     pub cpu: u16,
-    /// 0: whole; 1: the data was cut while recording. A rename has [`EXEC_BEGINS`](Self::EXEC_BEGINS) too.
+    /// 0: whole; 1: the data was truncated while recording. A rename has [`EXEC_BEGINS`](Self::EXEC_BEGINS) too.
     pub truncated: u32,
 }
 
@@ -94,7 +94,7 @@ impl RecordHeader {
     pub const EXEC_BEGINS: u32 = 1 << 1;
 }
 
-/// What stands in the ring for an event: its header and its data. The verifier refuses to send bytes that were never
+/// What lies in the ring for an event: its header and its data. The verifier refuses to send bytes that were never
 /// written, so there are none between and behind them.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]

@@ -7,12 +7,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Arguments that a probe records at most.
 pub const PROBE_ARGUMENTS: usize = 6;
 
-/// Added to the number of the probe in a record's event type: no event type has such a number, and
-/// the agent puts the one in its place that the stream has given.
+/// Added to the index of the probe in a record's event type: no event type has such an identifier, and
+/// the agent replaces it by the one that the stream has given.
 pub const PROBE_RECORDS: u16 = 0x8000;
 
-/// Added to the number of the place in the cookie of an attachment: it is where the function is
-/// entered whose return the place is.
+/// Added to the index of the site in the cookie of an attachment: it is where the function is
+/// entered whose return the site is.
 pub const ENTRY_OF_RETURN: u64 = 1 << 32;
 
 /// As many functions of a thread, one within another, can the kernel see return
@@ -27,7 +27,7 @@ pub struct ProbeData {
     pub kind: u16,
     /// Arguments that follow.
     pub count: u16,
-    /// Bit *n*: argument *n* is a signed number.
+    /// Bit *n*: argument *n* is a signed integer.
     pub signed: u16,
     /// Bit *n*: argument *n* could not be read, and is 0 here.
     pub unread: u16,
@@ -82,12 +82,12 @@ pub mod probe_source {
     pub const INDEXED: u8 = 4;
 }
 
-/// A place in a program where a probe is: the value of the map `PROBE_SITES`. Which one it is, the
-/// kernel tells the program as the cookie of the attachment.
+/// A site in a program where a probe is: the value of the map `PROBE_SITES`. Which one it is, the
+/// kernel gives the program as the cookie of the attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ProbeSite {
-    /// The number of the probe: several places may be one probe.
+    /// The index of the probe: several sites may be one probe.
     pub probe: u16,
     /// As in [`ProbeData`].
     pub kind: u16,

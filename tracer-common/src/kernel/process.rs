@@ -1,4 +1,4 @@
-//! Data of the events that tell which processes and threads exist.
+//! Data of the events that say which processes and threads exist.
 
 use core::mem::{offset_of, size_of};
 
@@ -37,7 +37,7 @@ event_data! {
         /// The thread that called exec; it goes on under the process's identifier.
         #[shown(Pid)]
         pub old_tid: u32,
-        /// The file as it was named to exec, ended by a null. What follows the null is cut off.
+        /// The file as it was named to exec, ended by a null. What follows the null is removed.
         #[shown(Text)]
         pub file: [u8; EXEC_FILE_BYTES],
     }
@@ -67,7 +67,7 @@ event_data! {
 event_data! {
     /// Data of `LINUX_TRACE_OOM_KILL`. The event is one of the process that is to be killed.
     pub struct OomKillData {
-        /// The name of its thread; empty before Linux 6.8, which does not tell it.
+        /// The name of its thread; empty before Linux 6.8, which does not have it.
         #[shown(Comm)]
         pub comm: [u8; COMM_BYTES],
         /// Its user, in the initial user namespace; 0 before Linux 6.8.

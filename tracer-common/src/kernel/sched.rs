@@ -103,15 +103,15 @@ event_data! {
     }
 }
 
-/// Places in the map `WAKERS`: a power of two.
-pub const WAKER_PLACES: u32 = 16384;
+/// Slots in the map `WAKERS`: a power of two.
+pub const WAKER_SLOTS: u32 = 16384;
 
-/// Who asked for a wake-up: an entry of the map `WAKERS`, whose place is the number of the thread
-/// that is woken modulo [`WAKER_PLACES`].
+/// Who asked for a wake-up: an entry of the map `WAKERS`, whose slot is the tid of the thread
+/// that is woken modulo [`WAKER_SLOTS`].
 ///
 /// Written where the wake-up is asked for, read where the thread becomes runnable. Where two
-/// threads of one place are woken at the same time, one of them is told without its waker. A hash
-/// map would tell both, and take longer than recording the event does.
+/// threads of one slot are woken at the same time, one of them is recorded without its waker. A hash
+/// map would hold both, and take longer than recording the event does.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Waker {
@@ -125,7 +125,7 @@ pub struct Waker {
     pub reserved: u64,
 }
 
-/// Who has a CPU, where it is a traced thread: an entry of the map `RUNNING`, by the CPU's number.
+/// Who has a CPU, where it is a traced thread: an entry of the map `RUNNING`, by the CPU's index.
 /// As long as a cache line, so that CPUs do not disturb each other.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -148,7 +148,7 @@ pub const SWITCH_RECORD: u16 = 0x7fff;
 pub struct SwitchRecord {
     /// The thread that leaves.
     pub header: RecordHeader,
-    /// What is told of it. The thread that comes is named there.
+    /// What is recorded of it. The thread that comes is named there.
     pub out: SwitchOutData,
     /// The `pthread_t` of the thread that comes.
     pub next_thread_id: u64,

@@ -24,7 +24,7 @@ event_data! {
         /// The name of that thread.
         #[shown(Comm)]
         pub target_comm: [u8; COMM_BYTES],
-        /// Process that sent it by a call, or whose end it tells; 0 for the kernel itself.
+        /// Process that sent it by a call, or whose end it reports; 0 for the kernel itself.
         #[shown(Pid)]
         pub sender_pid: u32,
         /// Its thread.

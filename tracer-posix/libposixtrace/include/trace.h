@@ -198,7 +198,7 @@ struct linux_trace_fork {
 struct linux_trace_exec {
     char linux_comm[16];    /* The name of the thread from now on. */
     unsigned linux_old_tid; /* The thread that called exec; it goes on under the process's identifier. */
-    char linux_file[256];   /* The file as it was named to exec, ended by a null. What follows the null is cut off. */
+    char linux_file[256];   /* The file as it was named to exec, ended by a null. What follows the null is removed. */
 };
 
 /* Data of LINUX_TRACE_EXIT and LINUX_TRACE_THREAD_EXIT. */
@@ -253,7 +253,7 @@ struct linux_trace_signal_generate {
     unsigned linux_target_pid;  /* Process that it is sent to. */
     unsigned linux_target_tid;  /* Thread that it is sent to; of a signal to the process, the thread that was named. */
     char linux_target_comm[16]; /* The name of that thread. */
-    unsigned linux_sender_pid;  /* Process that sent it by a call, or whose end it tells; 0 for the kernel itself. */
+    unsigned linux_sender_pid;  /* Process that sent it by a call, or whose end it reports; 0 for the kernel itself. */
     unsigned linux_sender_tid;  /* Its thread. */
     unsigned linux_group;       /* 1: to the process; 0: to one thread. */
     /* 0: it is on its way; 1: the target ignores it; 2: it is pending already; 3: it is lost; 4: it is sent without
@@ -272,15 +272,15 @@ struct linux_trace_signal_deliver {
 
 /* Data of LINUX_TRACE_SYSCALL_ENTER. The program address is that of the call. */
 struct linux_trace_syscall_enter {
-    int linux_number;      /* Its number, in the table of the machine or in that for 32-bit programs. */
-    unsigned linux_compat; /* 1: the number is one of the table for 32-bit programs. */
+    int linux_number;      /* Its code, in the table of the machine or in that for 32-bit programs. */
+    unsigned linux_compat; /* 1: the code is one of the table for 32-bit programs. */
     /* What the registers for arguments hold. How many of them count is the call's matter. */
     __linux_trace_u64 linux_args[6];
 };
 
 /* Data of LINUX_TRACE_SYSCALL_EXIT. The program address is where the program goes on. */
 struct linux_trace_syscall_exit {
-    /* As on entry. -1: the call has that number, or it is a return from a signal handler, of which the kernel no
+    /* As on entry. -1: the call has that code, or it is a return from a signal handler, of which the kernel no
      * longer knows, and whose entry was before the trace. */
     int linux_number;
     unsigned linux_compat;       /* As on entry. */
@@ -290,7 +290,7 @@ struct linux_trace_syscall_exit {
 /* Data of LINUX_TRACE_FAULT_USER, whose program address is that of the instruction, and of LINUX_TRACE_FAULT_KERNEL,
  * whose program address is that of the system call. */
 struct linux_trace_fault {
-    /* The address that was accessed; 0 where it is one of the kernel's own, which are not told. */
+    /* The address that was accessed; 0 where it is one of the kernel's own, which are not shown. */
     __linux_trace_u64 linux_address;
     unsigned linux_write;    /* 1: by a write. */
     unsigned linux_fetch;    /* 1: by the fetch of an instruction. */
@@ -325,13 +325,13 @@ struct linux_trace_softirq {
 
 /* Data of LINUX_TRACE_IDLE_ENTER. */
 struct linux_trace_idle {
-    unsigned linux_state;    /* How deeply the CPU sleeps, as its driver numbers it. */
+    unsigned linux_state;    /* How deeply the CPU sleeps, as its driver counts it. */
     unsigned linux_reserved; /* Zero. */
 };
 
 /* Data of LINUX_TRACE_OOM_KILL. The event is one of the process that is to be killed. */
 struct linux_trace_oom_kill {
-    char linux_comm[16];     /* The name of its thread; empty before Linux 6.8, which does not tell it. */
+    char linux_comm[16];     /* The name of its thread; empty before Linux 6.8, which does not have it. */
     unsigned linux_uid;      /* Its user, in the initial user namespace; 0 before Linux 6.8. */
     unsigned linux_reserved; /* Zero. */
 };
@@ -369,7 +369,7 @@ struct linux_trace_cgroup_attach {
     unsigned linux_level;         /* How deep the control group is: 0 for the root. */
     unsigned linux_version;       /* That of the hierarchy: 1 or 2. */
     unsigned linux_reserved;      /* Zero. */
-    /* The path of the control group from its root, ended by a null. What follows the null is cut off. */
+    /* The path of the control group from its root, ended by a null. What follows the null is removed. */
     char linux_path[256];
 };
 /* To here. */

@@ -112,7 +112,7 @@ impl Losses {
     fn ring_full_on(&self, cpu: usize) -> Option<LostOnOneCpu> {
         let at = cpu * size_of::<LostOnCpu>();
         let word = |offset| self.by_cpu.lost.word(at + offset);
-        let told = word(offset_of!(LostOnCpu, told))?;
+        let told = word(offset_of!(LostOnCpu, reported))?;
         // Acquire: the programs write the time before they count.
         let so_far = word(offset_of!(LostOnCpu, ring_full))?.load(Ordering::Acquire);
         let count = so_far.saturating_sub(told.load(Ordering::Relaxed));

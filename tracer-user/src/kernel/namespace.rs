@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 use aya::programs::Iter;
 use aya::{Btf, Ebpf};
 
-use tracer_common::kernel::TaskNumbers;
+use tracer_common::kernel::TaskIds;
 use zerocopy::FromBytes as _;
 
 use super::error::LoadError;
@@ -29,9 +29,9 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("TASK_THREAD_PID", "task_struct", "thread_pid"),
     ("TASK_LEADER", "task_struct", "group_leader"),
     ("PID_LEVEL", "pid", "level"),
-    ("PID_NUMBERS", "pid", "numbers"),
+    ("PID_UPIDS", "pid", "numbers"),
     ("UPID_NAMESPACE", "upid", "ns"),
-    ("NAMESPACE_NUMBER", "pid_namespace", "ns.inum"),
+    ("NAMESPACE_INODE", "pid_namespace", "ns.inum"),
 ];
 
 /// A pid namespace that is not the first one, by its number.
@@ -79,11 +79,11 @@ impl Listing {
     }
 
     /// The threads that are there now.
-    pub fn threads(&self, ebpf: &mut Ebpf) -> Result<Vec<TaskNumbers>, LoadError> {
+    pub fn threads(&self, ebpf: &mut Ebpf) -> Result<Vec<TaskIds>, LoadError> {
         let bytes = read(program(ebpf)?).map_err(|source| LoadError::Listing { source })?;
-        let whole = bytes.chunks_exact(size_of::<TaskNumbers>());
+        let whole = bytes.chunks_exact(size_of::<TaskIds>());
         Ok(whole
-            .filter_map(|chunk| TaskNumbers::read_from_bytes(chunk).ok())
+            .filter_map(|chunk| TaskIds::read_from_bytes(chunk).ok())
             .collect())
     }
 

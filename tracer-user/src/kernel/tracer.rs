@@ -9,7 +9,7 @@ use tracer_common::event_type::EventTypeId;
 use zerocopy::IntoBytes;
 
 use tracer_common::kernel::{
-    Choice, LostOnCpu, NUMBERS_PAGE, PID_LIMIT, TRACED_PAGE, WAKER_PLACES, syscalls, wanted,
+    Choice, LostOnCpu, PID_LIMIT, PIDS_PAGE, TRACED_PAGE, WAKER_SLOTS, syscalls, wanted,
 };
 
 use super::btf::offsets::Global;
@@ -115,11 +115,7 @@ impl KernelTracer {
             variables: &kernel.variables,
             cpus,
             pages: PID_LIMIT / TRACED_PAGE,
-            number_pages: if is_nested {
-                PID_LIMIT / NUMBERS_PAGE
-            } else {
-                1
-            },
+            number_pages: if is_nested { PID_LIMIT / PIDS_PAGE } else { 1 },
             wanted: options.wanted_bits(),
             probe_sites: options.probes.places.len(),
             is_verbose: options.verbose,
@@ -321,7 +317,7 @@ pub(super) struct Parameters<'a> {
     pub cpus: u32,
     /// Pages of the map `TRACED`.
     pub pages: u32,
-    /// Pages of the map `NUMBERS`.
+    /// Pages of the map `PIDS`.
     pub number_pages: u32,
     /// The types that are wanted, as bits.
     pub wanted: u64,
@@ -341,7 +337,7 @@ impl Parameters<'_> {
         let waker_places = if self.wanted & wanted::bit(EventTypeId::WAKEUP) == 0 {
             1
         } else {
-            WAKER_PLACES
+            WAKER_SLOTS
         };
         let block =
             wanted::bit(EventTypeId::BLOCK_ISSUE) | wanted::bit(EventTypeId::BLOCK_COMPLETE);
@@ -360,7 +356,7 @@ impl Parameters<'_> {
             .map_max_entries("ISSUERS", requests)
             .map_max_entries("BIOS", requests)
             .map_max_entries(TRACED, self.pages)
-            .map_max_entries("NUMBERS", self.number_pages)
+            .map_max_entries("PIDS", self.number_pages)
             .map_max_entries(
                 "PROBE_SITES",
                 u32::try_from(self.probe_sites).unwrap_or(u32::MAX).max(1),

@@ -1,8 +1,8 @@
 //! Numbers of processes and threads: those of the kernel's first pid namespace, by which maps are
-//! asked, and those of the agent's own, which events tell.
+//! asked, and those of the agent's own, which events have.
 //!
 //! Where the agent is in the first one, both are the same, and the verifier drops what is here. Where
-//! it is in another, as in a container, the map `NUMBERS` says which number belongs to which: written
+//! it is in another, as in a container, the map `PIDS` says which pid belongs to which: written
 //! for every new thread before it first runs, and at the start for those that are there
 //! ([`crate::listing`]).
 
@@ -12,26 +12,26 @@ use crate::offsets::NAMESPACE;
 use crate::record::Subject;
 use crate::task::Task;
 
-/// A process or thread, by its number in the first pid namespace. 0: none, or the idle task.
+/// A process or thread, by its pid or tid in the first pid namespace. 0: none, or the idle task.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Pid(pub u32);
 
 impl Pid {
-    /// Its number in the agent's pid namespace; 0 when it has none there.
+    /// Its pid or tid in the agent's pid namespace; 0 when it has none there.
     #[inline(always)]
     pub fn shown(self) -> u32 {
         if NAMESPACE.load() == 0 {
             self.0
         } else {
-            maps::number(self)
+            maps::own(self)
         }
     }
 
-    /// Whether it can be told to the agent: it has a number there.
+    /// Whether the agent can know it: it has a pid there.
     #[inline(always)]
     pub fn is_visible(self) -> bool {
-        NAMESPACE.load() == 0 || maps::number(self) != 0
+        NAMESPACE.load() == 0 || maps::own(self) != 0
     }
 }
 
@@ -40,6 +40,6 @@ impl Pid {
 pub fn learn<C: Tracepoint>(task: &Task<C>) {
     let namespace = NAMESPACE.load();
     if namespace != 0 {
-        maps::set_number(task.tid(), task.number_in(namespace));
+        maps::set_own(task.tid(), task.id_in(namespace));
     }
 }
