@@ -1,6 +1,6 @@
 /*
  * What the benchmark's programs share: arguments, the clock, threads that start together. Each
- * program prints what it measured as lines of a name and a number.
+ * program prints what it measured as lines of a name and a value.
  */
 #ifndef BENCH_H
 #define BENCH_H

@@ -8,7 +8,7 @@ use super::spread::{Spread, ratios};
 /// What one run gave.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// The number that is compared.
+    /// The value that is compared.
     pub value: f64,
     /// What else was seen.
     pub facts: BTreeMap<String, f64>,

@@ -40,7 +40,7 @@ impl Unit {
 /// What is shown of a contestant beside the value itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Measure {
-    /// The number.
+    /// The value itself.
     Value,
     /// What it adds to the first contestant, which runs without a tracer.
     Added,
@@ -55,11 +55,11 @@ pub struct Contender {
     pub name: String,
     /// Whether it is this project.
     pub is_ours: bool,
-    /// The number of each round.
+    /// The value of each round.
     pub values: Vec<f64>,
     /// Their spread.
     pub spread: Option<Spread>,
-    /// The spread of what was asked for ([`Measure`]), where that is not the number itself.
+    /// The spread of what was asked for ([`Measure`]), where that is not the value itself.
     pub measured: Option<Spread>,
     /// Ours through this one's, round by round, by what was asked for.
     pub ratio: Option<Spread>,
@@ -87,7 +87,7 @@ pub struct Outcome {
     pub name: String,
     /// The question.
     pub question: String,
-    /// Of the numbers.
+    /// Of the values.
     pub unit: Unit,
     /// What is shown.
     pub measure: Measure,

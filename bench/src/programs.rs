@@ -163,7 +163,7 @@ impl Printed {
         Self(text.lines().filter_map(value).collect())
     }
 
-    /// A number that it must have printed.
+    /// A value that it must have printed.
     pub fn get(&self, name: &str) -> anyhow::Result<f64> {
         let all = || self.0.keys().cloned().collect::<Vec<_>>().join(", ");
         self.0

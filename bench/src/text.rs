@@ -95,7 +95,7 @@ fn line(outcome: &Outcome, contender: &Contender) -> String {
     line
 }
 
-/// What was seen beside the numbers.
+/// What was seen beside the values.
 pub fn facts(contender: &Contender) -> String {
     let all = contender.facts.iter();
     let all_said: Vec<_> = all
@@ -159,7 +159,7 @@ pub fn micro(all: &[Micro]) -> String {
     text
 }
 
-/// A number in its unit, as exact as it is of use.
+/// A value in its unit, as exact as it is of use.
 pub fn formatted(value: f64, unit: Unit) -> String {
     match unit {
         Unit::PerSecond => plain(value.round()),
@@ -168,7 +168,7 @@ pub fn formatted(value: f64, unit: Unit) -> String {
     }
 }
 
-/// A number with four digits that say something, or all before the point.
+/// A value with four digits that say something, or all before the point.
 pub fn plain(value: f64) -> String {
     let size = value.abs();
     if value == value.trunc() && size < 1e15 {

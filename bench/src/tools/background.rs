@@ -175,7 +175,7 @@ pub fn lines_with(path: &std::path::Path, sign: &str) -> anyhow::Result<f64> {
     Ok(as_float(count))
 }
 
-/// The number before the last `sign`: digits, perhaps with commas.
+/// The count before the last `sign`: digits, perhaps with commas.
 pub fn count_before(text: &str, sign: &str) -> Option<f64> {
     let end = text.rfind(sign)?;
     let before = text.get(..end)?.trim_end();

@@ -272,16 +272,17 @@ struct linux_trace_signal_deliver {
 
 /* Data of LINUX_TRACE_SYSCALL_ENTER. The program address is that of the call. */
 struct linux_trace_syscall_enter {
-    int linux_number;      /* Its code, in the table of the machine or in that for 32-bit programs. */
-    unsigned linux_compat; /* 1: the code is one of the table for 32-bit programs. */
+    /* The system call number, in the table of the machine or in that for 32-bit programs. */
+    int linux_number;
+    unsigned linux_compat; /* 1: it is one of the table for 32-bit programs. */
     /* What the registers for arguments hold. How many of them count is the call's matter. */
     __linux_trace_u64 linux_args[6];
 };
 
 /* Data of LINUX_TRACE_SYSCALL_EXIT. The program address is where the program goes on. */
 struct linux_trace_syscall_exit {
-    /* As on entry. -1: the call has that code, or it is a return from a signal handler, of which the kernel no
-     * longer knows, and whose entry was before the trace. */
+    /* As on entry. -1: the call has that system call number, or it is a return from a signal handler, of which the
+     * kernel no longer knows, and whose entry was before the trace. */
     int linux_number;
     unsigned linux_compat;       /* As on entry. */
     __linux_trace_i64 linux_ret; /* What it returned; -4095 to -1 are error numbers. */

@@ -103,8 +103,8 @@ fn entry(entry: &SystemEventType) -> String {
 
 fn field(field: &Field) -> String {
     let kind = match field.kind {
-        FieldKind::I32 => "a number",
-        FieldKind::U32 => "a number without sign",
+        FieldKind::I32 => "an integer",
+        FieldKind::U32 => "an integer without sign",
         FieldKind::Pid => "a process or thread",
         FieldKind::Comm => "the name of a thread",
         FieldKind::Text => "text",
