@@ -1,6 +1,7 @@
-//! Formatting and lints, for the host's crates and for the eBPF crate with its own target; which crate knows which, and
-//! the words.
+//! Formatting and lints, for the host's crates and for the eBPF crate with its own target; which crate knows which, what
+//! may be linked, and the words.
 
+mod dependencies;
 mod directions;
 mod words;
 
@@ -18,6 +19,7 @@ pub fn run() -> anyhow::Result<()> {
     header::run(&header::Args { check: true })?;
     vmtest::table::check()?;
     directions::check()?;
+    dependencies::check()?;
     words::check()?;
     process::run(workspace::cargo("fmt").args(["--all", "--", "--check"]))?;
     process::run(

@@ -1,0 +1,82 @@
+//! Under which licences the dependencies are, and where they come from: what `deny.toml` allows.
+//!
+//! `cargo deny` reads the same file, and does more; it takes longer to install than all of the lint to run.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+use spdx::{Expression, ParseMode};
+
+use crate::{process, workspace};
+
+const RULES: &str = "deny.toml";
+
+/// The part of [`RULES`] that is checked here.
+#[derive(Deserialize)]
+struct Rules {
+    licenses: Licenses,
+}
+
+#[derive(Deserialize)]
+struct Licenses {
+    /// By their SPDX identifiers.
+    allow: BTreeSet<String>,
+}
+
+/// Fails on a dependency under another licence, or from elsewhere than crates.io.
+pub fn check() -> anyhow::Result<()> {
+    let text = fs::read_to_string(workspace::root().join(RULES)).context(RULES)?;
+    let rules: Rules = toml::from_str(&text).context(RULES)?;
+    let tree = process::output(workspace::cargo("tree").args([
+        "--workspace",
+        "--all-features",
+        "--target=all",
+        "--edges=normal,build,dev",
+        "--prefix=none",
+        "--format={p}|{l}|",
+    ]))?;
+    let refused: BTreeSet<String> = tree
+        .lines()
+        .filter_map(|line| refusal(line, &rules.licenses.allow))
+        .collect();
+    let refused: Vec<_> = refused.into_iter().collect();
+    ensure!(refused.is_empty(), "{}", refused.join("\n"));
+    Ok(())
+}
+
+/// Why the dependency of a line (`name version (source)|licence|`) must not be used.
+fn refusal(line: &str, allowed: &BTreeSet<String>) -> Option<String> {
+    let (package, rest) = line.split_once('|')?;
+    let (license, _) = rest.split_once('|')?;
+    // A source is shown of what is not from crates.io; `proc-macro` is none.
+    let source = package.replace(" (proc-macro)", "");
+    if let Some((_, source)) = source.split_once(" (") {
+        let is_ours = source.starts_with(&*workspace::root().to_string_lossy());
+        return (!is_ours).then(|| format!("{package}: only crates.io is allowed as a source"));
+    }
+    let is_allowed = Expression::parse_mode(license, ParseMode::LAX).is_ok_and(|expression| {
+        expression.evaluate(|asked| allowed.contains(&asked.license.to_string()))
+    });
+    (!is_allowed).then(|| format!("{package}: its licence is {license:?}; {RULES} allows others"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_allowed_licence_of_several_is_enough_and_both_of_two_are_needed() {
+        let allowed = BTreeSet::from(["MIT".to_owned(), "Zlib".to_owned()]);
+        let is_refused = |line| refusal(line, &allowed).is_some();
+
+        assert!(!is_refused("a v1.0.0|MIT|"));
+        assert!(!is_refused("a v1.0.0 (proc-macro)|GPL-3.0/MIT| (*)"));
+        assert!(!is_refused("a v1.0.0|(MIT OR Apache-2.0) AND Zlib|"));
+        assert!(is_refused("a v1.0.0|MIT AND GPL-3.0|"));
+        assert!(is_refused("a v1.0.0||"));
+        assert!(is_refused("a v1.0.0|no licence|"));
+        assert!(is_refused("a v1.0.0 (https://example.org/a.git)|MIT|"));
+    }
+}
