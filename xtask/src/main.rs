@@ -44,6 +44,8 @@ enum Task {
     Header(tasks::header::Args),
     /// Writes the manual pages that are made from the code
     Man(tasks::man::Args),
+    /// Writes the lists of what the Rust crates make public
+    Interface(tasks::interface::Args),
 }
 
 fn main() -> ExitCode {
@@ -76,5 +78,6 @@ fn perform(task: Task) -> anyhow::Result<()> {
         Task::Conformance(args) => tasks::conformance::run(&args),
         Task::Header(args) => tasks::header::run(&args),
         Task::Man(args) => tasks::man::run(&args),
+        Task::Interface(args) => tasks::interface::run(&args),
     }
 }

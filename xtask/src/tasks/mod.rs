@@ -9,6 +9,7 @@ pub mod demo;
 pub mod dist;
 pub mod header;
 pub mod install;
+pub mod interface;
 pub mod lint;
 pub mod man;
 pub mod miri;

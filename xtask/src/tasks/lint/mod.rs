@@ -8,7 +8,7 @@ mod words;
 use std::process::Command;
 
 use crate::tasks::build_ebpf::cargo_for_ebpf;
-use crate::tasks::{conformance, header, man, setup, vmtest};
+use crate::tasks::{conformance, header, interface, man, setup, vmtest};
 use crate::{process, workspace};
 
 /// Fails on anything that is not clean.
@@ -17,6 +17,7 @@ pub fn run() -> anyhow::Result<()> {
     conformance::run(&conformance::Args { check: true })?;
     man::run(&man::Args { check: true })?;
     header::run(&header::Args { check: true })?;
+    interface::run(&interface::Args { check: true })?;
     vmtest::table::check()?;
     directions::check()?;
     dependencies::check()?;

@@ -1,0 +1,96 @@
+//! The public interface of the crates that others use, as lists: what a change adds or takes away is seen in its
+//! difference.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+use public_api::Builder;
+
+use crate::{process, workspace};
+
+/// What to do with the lists.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only fail when a list is not up to date
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// A crate that others use, and its folder. `tracer-posix` shows items of the other two as its own.
+const CRATES: [(&str, &str); 3] = [
+    ("tracer-engine", "tracer-posix/engine"),
+    ("tracer-log", "tracer-posix/log"),
+    ("tracer-posix", "tracer-posix"),
+];
+
+/// The list, in the crate's folder.
+const LIST: &str = "interface.txt";
+
+/// Writes the lists, or compares.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let mut differences = String::new();
+    for (name, folder) in CRATES {
+        let path = workspace::root().join(folder).join(LIST);
+        let made = list_of(name).with_context(|| format!("cannot list the interface of {name}"))?;
+        if !args.check {
+            fs::write(&path, made).with_context(|| format!("cannot write {}", path.display()))?;
+            continue;
+        }
+        let present = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        differences += &difference(&present, &made);
+    }
+    ensure!(
+        differences.is_empty(),
+        "the public interface is another one; if that is intended, run: cargo xtask interface\n{differences}"
+    );
+    Ok(())
+}
+
+/// A line for each public item, sorted.
+fn list_of(name: &str) -> anyhow::Result<String> {
+    let json = description_of(name)?;
+    let interface = Builder::from_rustdoc_json(json)
+        .omit_blanket_impls(true)
+        .omit_auto_trait_impls(true)
+        .build()?;
+    Ok(interface.items().map(|item| format!("{item}\n")).collect())
+}
+
+/// What rustdoc says of a crate, for programs. Its format belongs to the pinned toolchain, as the reader's version does.
+///
+/// In a folder of its own: crates that ask whether unstable features are there would be compiled anew in each turn.
+fn description_of(name: &str) -> anyhow::Result<PathBuf> {
+    let target = workspace::target("interface");
+    process::run(
+        workspace::cargo("rustdoc")
+            .args(["--quiet", "--lib", "--all-features"])
+            .args(["--package", name, "--target-dir"])
+            .arg(&target)
+            .args(["--", "-Zunstable-options", "--output-format=json"])
+            .env("RUSTC_BOOTSTRAP", "1"),
+    )?;
+    let file = format!("doc/{}.json", name.replace('-', "_"));
+    Ok(target.join(file))
+}
+
+/// The lines that are only in one of two lists.
+fn difference(present: &str, made: &str) -> String {
+    let only = |sign: &str, lines: &str, other: &str| -> String {
+        let is_missing = |line: &&str| !other.lines().any(|known| known == *line);
+        let missing = lines.lines().filter(is_missing);
+        missing.map(|line| format!("{sign} {line}\n")).collect()
+    };
+    only("-", present, made) + &only("+", made, present)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_away_and_what_is_added_is_shown() {
+        let difference = difference("pub fn a\npub fn b\n", "pub fn b\npub fn c\n");
+        assert_eq!(difference, "- pub fn a\n+ pub fn c\n");
+    }
+}
