@@ -188,7 +188,7 @@ fn micro(page: &mut String, results: &Results) {
         let [ns, low, high] = [one.ns, one.low, one.high].map(text::plain);
         let _ = writeln!(page, "| {} | {ns} | {low} | {high} |", one.name);
     }
-    note(page, super::micro::NAME);
+    note(page, super::results::MICRO);
 }
 
 /// What a person has to say about a question.

@@ -95,11 +95,13 @@ fn run(args: &Args) -> anyhow::Result<()> {
             None => results,
         };
         results.save(&latest)?;
+        text::save_beside(&results, &latest)?;
         document::write(&results)?;
         println!("Written: bench/results/, docs/performance.md");
     } else {
         let other = workspace::target("bench/latest.json");
         results.save(&other)?;
+        text::save_beside(&results, &other)?;
         println!("Written: {}", other.display());
     }
     Ok(())
@@ -131,8 +133,8 @@ fn measure(args: &Args) -> anyhow::Result<Results> {
             results.curves.push(curve);
         }
     }
-    if is_wanted(micro::NAME) {
-        println!("\n== {}", micro::NAME);
+    if is_wanted(results::MICRO) {
+        println!("\n== {}", results::MICRO);
         results.micro = micro::measure(args.quick)?;
         print!("{}", text::micro(&results.micro));
     }
@@ -148,7 +150,7 @@ fn measure(args: &Args) -> anyhow::Result<Results> {
 fn names() -> Vec<&'static str> {
     let questions = questions::ALL.iter().map(|question| question.name);
     let curves = growth::ALL.iter().map(|series| series.name);
-    questions.chain(curves).chain([micro::NAME]).collect()
+    questions.chain(curves).chain([results::MICRO]).collect()
 }
 
 /// Where programs and traces of the benchmark are put.

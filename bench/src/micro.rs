@@ -9,9 +9,6 @@ use serde_json::Value;
 use super::results::Micro;
 use xtask::{process, workspace};
 
-/// What they are called as a whole.
-pub const NAME: &str = "micro";
-
 /// Runs them all and reads what criterion wrote.
 pub fn measure(is_quick: bool) -> anyhow::Result<Vec<Micro>> {
     let results = workspace::target("criterion");

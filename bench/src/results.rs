@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use super::machine::Machine;
 use super::outcome::Outcome;
-use super::text;
 
 /// How a cost grows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,6 +28,9 @@ pub struct Curve {
     /// The exponent of linear growth.
     pub linear: f64,
 }
+
+/// What the micro-benchmarks are called as a whole.
+pub const MICRO: &str = "micro";
 
 /// One micro-benchmark.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -86,7 +88,7 @@ impl Results {
             replace(&mut self.curves, curve, |one| &one.name);
         }
         if !later.micro.is_empty() {
-            self.again.insert(super::micro::NAME.to_owned(), commit);
+            self.again.insert(MICRO.to_owned(), commit);
             self.micro = later.micro;
         }
     }
@@ -104,15 +106,13 @@ impl Results {
         serde_json::from_str(&text).with_context(|| format!("damaged: {}", path.display()))
     }
 
-    /// Writes JSON to `path` and the same as text beside it.
+    /// Writes JSON to `path`.
     pub fn save(&self, path: &Path) -> anyhow::Result<()> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
         let json = serde_json::to_string_pretty(self)? + "\n";
-        fs::write(path, json).with_context(|| path.display().to_string())?;
-        let beside = path.with_extension("txt");
-        fs::write(&beside, text::all(self)).with_context(|| beside.display().to_string())
+        fs::write(path, json).with_context(|| path.display().to_string())
     }
 }
 

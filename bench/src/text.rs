@@ -1,10 +1,20 @@
 //! The results as text for a terminal.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
 
 use super::outcome::{Contender, Measure, Outcome, Unit, Verdict};
 use super::results::{Curve, Micro, Results};
 use super::spread::Spread;
+
+/// Writes what [`all`] says beside the JSON at `path`.
+pub fn save_beside(results: &Results, path: &Path) -> anyhow::Result<()> {
+    let beside = path.with_extension("txt");
+    fs::write(&beside, all(results)).with_context(|| beside.display().to_string())
+}
 
 /// All of a run.
 pub fn all(results: &Results) -> String {
@@ -35,7 +45,7 @@ pub fn all(results: &Results) -> String {
         let _ = write!(
             text,
             "\n== {}\n{}",
-            super::micro::NAME,
+            super::results::MICRO,
             micro(&results.micro)
         );
     }

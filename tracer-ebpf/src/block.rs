@@ -17,8 +17,9 @@ use crate::offsets::{
     DISK_MAJOR, DISK_MINOR, GETRQ_HAS_QUEUE, QUEUE_DISK, REQUEST_BIO, REQUEST_BYTES, REQUEST_FLAGS,
     REQUEST_QUEUE, REQUEST_SECTOR, SEES_STARTS,
 };
-use crate::pids::Pid;
-use crate::record::{Subject, record};
+use crate::pid::Pid;
+use crate::record::record;
+use crate::subject::Subject;
 use crate::task::{Address, Task, field};
 
 at_tracepoint!("block_io_start": block_io_start, block_io_start_raw => start);

@@ -9,7 +9,8 @@ use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::offsets::{CGROUP_LEVEL, CGROUP_NODE, NODE_ID};
-use crate::record::{Subject, Wake, record_by};
+use crate::record::{Wake, record_by};
+use crate::subject::Subject;
 use crate::task::{Address, Task, field};
 use crate::text;
 

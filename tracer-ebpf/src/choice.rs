@@ -11,8 +11,8 @@ use crate::maps;
 use crate::offsets::{
     CGROUP_ANCESTOR_IDS, CGROUP_ANCESTORS, CGROUP_LEVEL, CGROUP_NODE, CHOOSES, NODE_ID,
 };
-use crate::pids::Pid;
-use crate::record::Subject;
+use crate::pid::Pid;
+use crate::subject::Subject;
 use crate::task::{Address, Task, field};
 
 /// Groups are looked for so deep, from the outermost.

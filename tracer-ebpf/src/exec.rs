@@ -11,9 +11,10 @@ use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::offsets::{BINPRM_FILENAME, EXEC_WAKES};
-use crate::pids::Pid;
-use crate::record::{Subject, Wake, record_by};
+use crate::pid::Pid;
+use crate::record::{Wake, record_by};
 use crate::sight;
+use crate::subject::Subject;
 use crate::task::{Address, Task, field};
 use crate::text;
 

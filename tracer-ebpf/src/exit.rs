@@ -8,7 +8,8 @@ use tracer_common::kernel::{ExitData, Record, RecordHeader, traced};
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::offsets::EXIT_SAYS_LAST;
-use crate::record::{Subject, record};
+use crate::record::record;
+use crate::subject::Subject;
 use crate::task::Task;
 use crate::user;
 

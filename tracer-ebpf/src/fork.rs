@@ -9,7 +9,8 @@ use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::pids;
-use crate::record::{Subject, record};
+use crate::record::record;
+use crate::subject::Subject;
 use crate::task::Task;
 use crate::user;
 

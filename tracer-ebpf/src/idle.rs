@@ -5,7 +5,8 @@ use tracer_common::kernel::{IdleData, Record};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
-use crate::record::{NoProcess, record};
+use crate::record::record;
+use crate::subject::NoProcess;
 
 at_tracepoint!("cpu_idle": cpu_idle, cpu_idle_raw => idle);
 

@@ -17,6 +17,7 @@ use tracer_common::kernel::globals::NO_OFFSET;
 use tracer_common::kernel::{InterruptsOf, cpu_variable, waker_context};
 
 use crate::context::Tracepoint;
+use crate::cpu::this_cpu;
 use crate::maps;
 use crate::offsets::{
     FAIR_QUEUE_RUN_QUEUE, HAS_TASK_PT_REGS, HRTIMER_BASE_BYTES, HRTIMER_BASES_DISTANCE,
@@ -24,7 +25,6 @@ use crate::offsets::{
     TASK_FAIR_QUEUE, TASK_PREEMPT_COUNT, TASK_SOFTIRQ_COUNT, TASK_STACK, TIMER_BASE_BYTES,
     TIMER_BASES, TIMER_BASES_DISTANCE, TIMER_RUNNING,
 };
-use crate::record::this_cpu;
 use crate::task::{Address, Task, field};
 
 /// Bits of the count: a soft interrupt is served.
@@ -147,7 +147,7 @@ fn noted<C: Tracepoint>(ctx: &C, running: &Task<C>) -> u32 {
     }
 }
 
-/// Numbers of soft interrupts, plus 1.
+/// Vectors of soft interrupts, plus 1.
 const TIMER_SOFTIRQ: u32 = 2;
 const HRTIMER_SOFTIRQ: u32 = 9;
 
@@ -171,7 +171,7 @@ fn is_call_of_thread<C: Tracepoint>(ctx: &C, running: &Task<C>) -> bool {
     }
     // SAFETY: the call is a long of the registers.
     let call: u64 = unsafe { field::<C, _>(registers, REGS_CALL.load()) };
-    // An interrupt and a fault leave the number of no call.
+    // An interrupt and a fault leave no call there.
     call != u64::MAX
 }
 
@@ -188,7 +188,7 @@ pub fn note_hrtimer(runs: u32) {
     note(offset_of!(InterruptsOf, hrtimer), runs);
 }
 
-/// Notes the number of the soft interrupt that runs, plus 1; 0 for none.
+/// Notes the vector of the soft interrupt that runs, plus 1; 0 for none.
 #[inline(always)]
 pub fn note_softirq(vector: u32) {
     note(offset_of!(InterruptsOf, softirq), vector);

@@ -11,7 +11,8 @@ use crate::context::{Tracepoint, at_tracepoint};
 use crate::interrupted;
 use crate::maps;
 use crate::offsets::IRQACTION_NAME;
-use crate::record::{NoProcess, Wake, record, record_by};
+use crate::record::{Wake, record, record_by};
+use crate::subject::NoProcess;
 use crate::task::{Address, field};
 
 at_tracepoint!("irq_handler_entry": irq_handler_entry, irq_handler_entry_raw => enter);

@@ -9,7 +9,7 @@ use tracer_common::kernel::TaskIds;
 
 use crate::maps;
 use crate::offsets::NAMESPACE;
-use crate::record::Subject;
+use crate::subject::Subject;
 use crate::task::Task;
 
 /// `struct bpf_iter__task` of the kernel.

@@ -32,10 +32,12 @@
 // For single instructions in `context` and `maps`; the toolchain is pinned.
 #![feature(asm_experimental_arch)]
 
+mod asking;
 mod block;
 mod cgroup;
 mod choice;
 mod context;
+mod cpu;
 mod exec;
 mod exit;
 mod fault;
@@ -49,6 +51,7 @@ mod maps;
 mod migrate;
 mod offsets;
 mod oom;
+mod pid;
 mod pids;
 mod probe;
 mod record;
@@ -57,6 +60,7 @@ mod sched;
 mod sight;
 mod signal;
 mod softirq;
+mod subject;
 mod syscall;
 mod task;
 mod text;

@@ -15,9 +15,9 @@ use tracer_common::kernel::{
     WAKER_SLOTS, Waker, syscalls, traced, waker_context, wanted,
 };
 
+use crate::asking::{Asking, WHO_BITS};
 use crate::offsets::RING_MASK;
-use crate::pids::Pid;
-use crate::wakeup::{Asking, WHO_BITS};
+use crate::pid::Pid;
 
 /// A ring of records. The agent makes those that are used, of the size that was asked for; this one
 /// is only their type, whose size every kernel takes.

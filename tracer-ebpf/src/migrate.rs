@@ -5,7 +5,8 @@ use tracer_common::kernel::{MigrateData, Record};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
-use crate::record::{Subject, record};
+use crate::record::record;
+use crate::subject::Subject;
 use crate::task::Task;
 
 at_tracepoint!("sched_migrate_task": sched_migrate_task, sched_migrate_task_raw => migrate);

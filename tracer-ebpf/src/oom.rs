@@ -6,8 +6,9 @@ use tracer_common::kernel::{COMM_BYTES, OomKillData, Record};
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::offsets::VICTIM_IS_TASK;
-use crate::pids::Pid;
-use crate::record::{Subject, record};
+use crate::pid::Pid;
+use crate::record::record;
+use crate::subject::Subject;
 use crate::task::Task;
 
 at_tracepoint!("mark_victim": mark_victim, mark_victim_raw => victim);

@@ -1,5 +1,4 @@
-//! Numbers of processes and threads: those of the kernel's first pid namespace, by which maps are
-//! asked, and those of the agent's own, which events have.
+//! Pids and tids of the agent's own pid namespace, which events have.
 //!
 //! Where the agent is in the first one, both are the same, and the verifier drops what is here. Where
 //! it is in another, as in a container, the map `PIDS` says which pid belongs to which: written
@@ -9,13 +8,9 @@
 use crate::context::Tracepoint;
 use crate::maps;
 use crate::offsets::NAMESPACE;
-use crate::record::Subject;
+use crate::pid::Pid;
+use crate::subject::Subject;
 use crate::task::Task;
-
-/// A process or thread, by its pid or tid in the first pid namespace. 0: none, or the idle task.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(transparent)]
-pub struct Pid(pub u32);
 
 impl Pid {
     /// Its pid or tid in the agent's pid namespace; 0 when it has none there.
@@ -35,7 +30,7 @@ impl Pid {
     }
 }
 
-/// Learns the number of a thread that is new.
+/// Learns the pid of a thread that is new.
 #[inline(always)]
 pub fn learn<C: Tracepoint>(task: &Task<C>) {
     let namespace = NAMESPACE.load();

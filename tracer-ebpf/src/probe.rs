@@ -18,8 +18,9 @@ use tracer_common::kernel::{
 
 use crate::maps;
 use crate::offsets::{TASK_FSBASE, TASK_UTASK, UTASK_DEPTH};
-use crate::pids::Pid;
-use crate::record::{Subject, record};
+use crate::pid::Pid;
+use crate::record::record;
+use crate::subject::Subject;
 
 /// Where the probes are, by the cookie of the attachment. The agent sets the size.
 #[map]

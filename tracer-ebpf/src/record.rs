@@ -7,16 +7,17 @@
 use core::mem::MaybeUninit;
 
 use aya_ebpf::bindings::{BPF_RB_AVAIL_DATA, BPF_RB_FORCE_WAKEUP, BPF_RB_NO_WAKEUP};
-use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns, bpf_ringbuf_query};
+use aya_ebpf::helpers::{bpf_ktime_get_ns, bpf_ringbuf_query};
 
 use aya_ebpf::maps::ring_buf::RingBufEntry;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{RecordHeader, sample};
 
+use crate::cpu::this_cpu;
 use crate::maps::{Ring, count_ring_full, ring};
 use crate::offsets::RING_WAKE_BYTES;
-use crate::pids::Pid;
+use crate::subject::Subject;
 
 /// When the agent is to hear of a record.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,36 +26,6 @@ pub enum Wake {
     Now,
     /// When its timer runs out or the ring has filled.
     InTime,
-}
-
-/// Whom an event concerns.
-pub trait Subject {
-    /// The process; 0 for none.
-    fn pid(&self) -> Pid;
-    /// The thread; 0 for none.
-    fn tid(&self) -> Pid;
-    /// The thread's `pthread_t`; 0 where it is not known.
-    fn thread_id(&self) -> u64;
-}
-
-/// Whom an event of a CPU concerns, which works for no process.
-pub struct NoProcess;
-
-impl Subject for NoProcess {
-    #[inline(always)]
-    fn pid(&self) -> Pid {
-        Pid(0)
-    }
-
-    #[inline(always)]
-    fn tid(&self) -> Pid {
-        Pid(0)
-    }
-
-    #[inline(always)]
-    fn thread_id(&self) -> u64 {
-        0
-    }
 }
 
 /// Records an event about `subject`, or counts that it could not.
@@ -83,13 +54,6 @@ pub fn record_by<R: 'static>(
         let header = header(subject, event_type, time_ns, cpu);
         fill(space, header);
     });
-}
-
-/// The CPU that this runs on. A program stays on it.
-#[inline(always)]
-pub fn this_cpu() -> u32 {
-    // SAFETY: the helper takes no argument.
-    unsafe { bpf_get_smp_processor_id() }
 }
 
 /// Records what `fill` makes of space, time and CPU, and returns the time; `None` when the ring was

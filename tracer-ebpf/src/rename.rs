@@ -9,7 +9,8 @@ use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::offsets::CHOOSES;
-use crate::record::{Subject, record};
+use crate::record::record;
+use crate::subject::Subject;
 use crate::task::Task;
 use crate::user;
 

@@ -9,10 +9,12 @@ use tracer_common::kernel::{
 };
 
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::cpu::this_cpu;
 use crate::maps;
 use crate::offsets::SWITCH_ARGUMENTS;
-use crate::pids::Pid;
-use crate::record::{Subject, Wake, header, record_on, this_cpu};
+use crate::pid::Pid;
+use crate::record::{Wake, header, record_on};
+use crate::subject::Subject;
 use crate::task::Task;
 
 at_tracepoint!("sched_switch": sched_switch, sched_switch_raw => switch);

@@ -8,8 +8,9 @@ use tracer_common::kernel::{Record, RecordHeader, SignalDeliverData, SignalGener
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::offsets::{SIGACTION_FLAGS, SIGACTION_HANDLER, SIGINFO_CODE};
-use crate::pids::Pid;
-use crate::record::{Subject, record};
+use crate::pid::Pid;
+use crate::record::record;
+use crate::subject::Subject;
 use crate::task::{Address, Task, field};
 use crate::user;
 

@@ -6,7 +6,8 @@ use tracer_common::kernel::{Record, SoftirqData};
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::interrupted;
 use crate::maps;
-use crate::record::{NoProcess, record};
+use crate::record::record;
+use crate::subject::NoProcess;
 
 at_tracepoint!("softirq_entry": softirq_entry, softirq_entry_raw => enter);
 at_tracepoint!("softirq_exit": softirq_exit, softirq_exit_raw => exit);

@@ -7,7 +7,8 @@ use tracer_common::kernel::{Record, RecordHeader, SyscallEnterData, SyscallExitD
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps::{self, CallWanted};
 use crate::offsets::{COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, SIGRETURN};
-use crate::record::{Subject, record};
+use crate::record::record;
+use crate::subject::Subject;
 use crate::task::Task;
 use crate::user::Registers;
 

@@ -13,8 +13,8 @@ use crate::offsets::{
     TASK_CPU, TASK_CRED, TASK_EXIT_CODE, TASK_FLAGS, TASK_FSBASE, TASK_LEADER, TASK_MM, TASK_PID,
     TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID, UPID_NAMESPACE,
 };
-use crate::pids::Pid;
-use crate::record::Subject;
+use crate::pid::Pid;
+use crate::subject::Subject;
 
 /// Reads the field of type `T` that lies `offset` bytes into the struct at `base`; all zero when
 /// the kernel has no such field.

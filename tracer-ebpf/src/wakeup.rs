@@ -6,11 +6,12 @@
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{Record, WakeupData, waker_context};
 
-use crate::context::{CommWords, Tracepoint, at_tracepoint};
+use crate::asking::Asking;
+use crate::context::{Tracepoint, at_tracepoint};
 use crate::interrupted;
 use crate::maps;
-use crate::pids::Pid;
-use crate::record::{Subject, record};
+use crate::record::record;
+use crate::subject::Subject;
 use crate::task::Task;
 
 at_tracepoint!("sched_waking": sched_waking, sched_waking_raw => waking);
@@ -47,50 +48,6 @@ fn woken_first<C: Tracepoint>(ctx: &C) {
     }
 }
 
-/// Who asks for a wake-up, in words: fields of other sizes would be cleared and copied byte by byte.
-#[derive(Clone, Copy)]
-pub struct Asking {
-    /// From the lowest bit: thread and process, [`TASK_BITS`] each, and the [`waker_context`].
-    pub who: u64,
-    /// The thread's name.
-    pub name: CommWords,
-}
-
-/// Bits of [`Asking::who`] for the number of a thread or process: the kernel has none above.
-pub const TASK_BITS: u32 = 22;
-const TASK: u64 = (1 << TASK_BITS) - 1;
-/// Where in it the context lies.
-const CONTEXT_AT: u32 = 2 * TASK_BITS;
-/// Bits of all that.
-pub const WHO_BITS: u32 = CONTEXT_AT + 4;
-
-impl Asking {
-    /// No thread: this.
-    #[inline(always)]
-    pub fn no_thread(context: u32) -> Self {
-        Self {
-            who: u64::from(context) << CONTEXT_AT,
-            name: [0; 2],
-        }
-    }
-
-    #[inline(always)]
-    fn context(self) -> u32 {
-        // Below 16.
-        (self.who >> CONTEXT_AT) as u32
-    }
-
-    #[inline(always)]
-    fn pid(self) -> Pid {
-        Pid((self.who >> TASK_BITS & TASK) as u32)
-    }
-
-    #[inline(always)]
-    fn tid(self) -> Pid {
-        Pid((self.who & TASK) as u32)
-    }
-}
-
 /// Who runs, and asks for the wake-up of `task`: an interrupt, or else the thread that has the CPU.
 #[inline(always)]
 fn asking<C: Tracepoint>(ctx: &C, task: &Task<C>) -> Asking {
@@ -103,11 +60,7 @@ fn asking<C: Tracepoint>(ctx: &C, task: &Task<C>) -> Asking {
         // Woken where an interrupt has just ended, on behalf of what it put off.
         return Asking::no_thread(waker_context::UNKNOWN);
     }
-    let (pid, tid) = (u64::from(running.pid().0), u64::from(running.tid().0));
-    Asking {
-        who: u64::from(context) << CONTEXT_AT | pid << TASK_BITS | tid,
-        name: running.name(),
-    }
+    Asking::thread(running.pid(), running.tid(), running.name())
 }
 
 /// Whether the thread is new is no argument, so that each program has the code for itself: shared, it

@@ -79,7 +79,7 @@ mod system {
     pub(crate) mod pids {
         /// The pid namespace of the stream's reader and of all threads.
         pub(crate) fn own_pid_namespace() -> u64 {
-            u64::from(crate::area::killed_laws::HERE)
+            u64::from(crate::area::doubles::HERE)
         }
     }
 }

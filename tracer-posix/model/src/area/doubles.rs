@@ -11,6 +11,9 @@ use crate::layout::pool::{Pool, Windows};
 pub(crate) const GENERATION: u32 = 1;
 const SLOT: usize = 0;
 
+/// The pid namespace of all.
+pub(crate) const HERE: u32 = 7;
+
 /// A chunk has space for its beginning (8 words), for the records that name two writers, and for one with 48 bytes of data.
 const WORDS: usize = 8 + 5 + 9 + 1;
 const CHAINS: usize = 4;

@@ -13,11 +13,11 @@ use loom::sync::mpsc::channel;
 use loom::thread;
 use tracer_common::area::{ENTERING_SLOTS, LEFT_FOR_GOOD, chunk_state, home};
 
-use super::doubles::World;
+use super::doubles::{HERE, World};
 use super::killed::{self, Before};
 use super::killed_laws::{
-    AnyPool, DEEDS, Deed, EARLIER, HERE, LONG, NEIGHBOUR, Reader, SHORT, User, VICTIM,
-    expect_order, held, leave_an_entry, listed, used_pool,
+    AnyPool, DEEDS, Deed, EARLIER, LONG, NEIGHBOUR, Reader, SHORT, User, VICTIM, expect_order,
+    held, leave_an_entry, listed, used_pool,
 };
 use super::laws::joined;
 use crate::layout::atomics;

@@ -9,7 +9,7 @@ use loom::sync::Arc as Shared;
 use loom::thread;
 use tracer_common::area::{chunk_state, home};
 
-use super::doubles::{GENERATION, World};
+use super::doubles::{GENERATION, HERE, World};
 use super::killed;
 use super::laws::joined;
 use crate::discover::reader_windows::AreaWindows;
@@ -21,9 +21,6 @@ use crate::layout::pool::Pool;
 use crate::read::abandoned::Abandoned;
 use crate::read::slice::Slice;
 use crate::read::stranded::Stranded;
-
-/// The pid namespace of all.
-pub(crate) const HERE: u32 = 7;
 
 /// The threads' tids: who is killed, who lives beside, and who has used the pool before.
 pub(super) const VICTIM: i32 = 1;

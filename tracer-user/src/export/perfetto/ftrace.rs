@@ -10,13 +10,13 @@ use tracer_common::kernel::{
 use zerocopy::FromBytes;
 
 use super::ended::{End, Ended};
-use super::instant::text;
 use super::packet;
 use super::schema::{
     Data, Ftrace, FtraceEvent, FtraceEventBundle, SchedProcessExec, SchedProcessExit,
     SchedProcessFree, SchedSwitch, SchedWaking, TaskNewtask, TaskRename, TracePacket,
 };
 use super::switches::{RUNNABLE, Switch, Switches, Task};
+use super::text::text;
 use crate::export::names::Thread;
 use crate::log_view::Entry;
 use crate::report::fields::{read_grown, until_null};

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use tracer_common::event_type::SystemEventType;
 
 use super::schema::{AnnotationValue, DebugAnnotation, TrackEvent};
+use super::text::text;
 use super::tracks::TRACE_TRACK;
 use crate::export::carried::{Carried, Item};
 use crate::export::slices::Key;
 use crate::log_view::Entry;
-use crate::report::escape::push_for_people;
 use crate::report::push_short_name;
 
 /// `TrackEvent.Type`.
@@ -77,13 +77,6 @@ pub fn of_loss(count: u64) -> TrackEvent {
             "events lost".to_owned(),
         )
     }
-}
-
-/// Bytes that a target chose, made harmless, as the text of `read` shows them.
-pub fn text(untrusted: &[u8]) -> String {
-    let mut out = Vec::new();
-    push_for_people(&mut out, untrusted);
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 fn named(kind: i32, track: u64, category: &str, name: String) -> TrackEvent {

@@ -19,6 +19,7 @@ mod ftrace;
 mod instant;
 mod schema;
 mod switches;
+mod text;
 mod tracks;
 mod wakeups;
 
@@ -152,8 +153,8 @@ impl Perfetto {
 /// What is known of the system. Which states of threads there are depends on it: those that are written are the states
 /// that the tracepoint shows since Linux 4.14.
 fn system(origin: &Origin) -> Option<SystemInfo> {
-    let release = instant::text(&origin.system.kernel_release);
-    let machine = instant::text(&origin.system.machine);
+    let release = text::text(&origin.system.kernel_release);
+    let machine = text::text(&origin.system.machine);
     (!release.is_empty()).then(|| SystemInfo {
         utsname: Some(Utsname {
             sysname: Some("Linux".to_owned()),

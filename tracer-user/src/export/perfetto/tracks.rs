@@ -8,9 +8,9 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::ForkData;
 use zerocopy::FromBytes;
 
-use super::instant::text;
 use super::packet;
 use super::schema::{Data, ProcessDescriptor, ThreadDescriptor, TracePacket, TrackDescriptor};
+use super::text::text;
 use crate::export::Origin;
 use crate::export::names::{Names, News, Thread};
 use crate::export::slices::Track;

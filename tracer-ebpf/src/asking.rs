@@ -1,0 +1,63 @@
+//! Who asks for a wake-up, between where it is asked for and where the thread becomes runnable.
+
+use crate::context::CommWords;
+use crate::pid::Pid;
+use tracer_common::kernel::waker_context;
+
+/// Who asks for a wake-up, in words: fields of other sizes would be cleared and copied byte by byte.
+#[derive(Clone, Copy)]
+pub struct Asking {
+    /// From the lowest bit: thread and process, [`TASK_BITS`] each, and the [`waker_context`].
+    pub who: u64,
+    /// The thread's name.
+    pub name: CommWords,
+}
+
+/// Bits of [`Asking::who`] for a tid or pid: the kernel has none above.
+pub const TASK_BITS: u32 = 22;
+const TASK: u64 = (1 << TASK_BITS) - 1;
+/// Where in it the context lies.
+const CONTEXT_AT: u32 = 2 * TASK_BITS;
+/// Bits of all that.
+pub const WHO_BITS: u32 = CONTEXT_AT + 4;
+
+impl Asking {
+    /// This thread, asking as one.
+    #[inline(always)]
+    pub fn thread(pid: Pid, tid: Pid, name: CommWords) -> Self {
+        Self {
+            who: u64::from(waker_context::THREAD) << CONTEXT_AT
+                | u64::from(pid.0) << TASK_BITS
+                | u64::from(tid.0),
+            name,
+        }
+    }
+
+    /// No thread: this.
+    #[inline(always)]
+    pub fn no_thread(context: u32) -> Self {
+        Self {
+            who: u64::from(context) << CONTEXT_AT,
+            name: [0; 2],
+        }
+    }
+
+    /// What asks: a [`waker_context`].
+    #[inline(always)]
+    pub fn context(self) -> u32 {
+        // Below 16.
+        (self.who >> CONTEXT_AT) as u32
+    }
+
+    /// Its process.
+    #[inline(always)]
+    pub fn pid(self) -> Pid {
+        Pid((self.who >> TASK_BITS & TASK) as u32)
+    }
+
+    /// The thread.
+    #[inline(always)]
+    pub fn tid(self) -> Pid {
+        Pid((self.who & TASK) as u32)
+    }
+}

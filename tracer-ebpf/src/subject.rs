@@ -1,0 +1,33 @@
+//! Whom events concern.
+
+use crate::pid::Pid;
+
+/// Whom an event concerns.
+pub trait Subject {
+    /// The process; 0 for none.
+    fn pid(&self) -> Pid;
+    /// The thread; 0 for none.
+    fn tid(&self) -> Pid;
+    /// The thread's `pthread_t`; 0 where it is not known.
+    fn thread_id(&self) -> u64;
+}
+
+/// Whom an event of a CPU concerns, which works for no process.
+pub struct NoProcess;
+
+impl Subject for NoProcess {
+    #[inline(always)]
+    fn pid(&self) -> Pid {
+        Pid(0)
+    }
+
+    #[inline(always)]
+    fn tid(&self) -> Pid {
+        Pid(0)
+    }
+
+    #[inline(always)]
+    fn thread_id(&self) -> u64 {
+        0
+    }
+}

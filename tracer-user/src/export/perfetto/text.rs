@@ -1,0 +1,10 @@
+//! Text of targets.
+
+use crate::report::escape::push_for_people;
+
+/// Bytes that a target chose, made harmless, as the text of `read` shows them.
+pub fn text(untrusted: &[u8]) -> String {
+    let mut out = Vec::new();
+    push_for_people(&mut out, untrusted);
+    String::from_utf8_lossy(&out).into_owned()
+}
