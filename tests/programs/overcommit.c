@@ -142,6 +142,8 @@ static void *emit_in_time(void *unused)
 	pthread_barrier_wait(&barrier);
 	pthread_barrier_wait(&barrier);
 	emit(SENT / THREADS);
+	/* The stack of one that ends would be memory for those that still emit. */
+	pthread_barrier_wait(&barrier);
 	return unused;
 }
 
@@ -154,6 +156,7 @@ static void threads(void)
 		need(!pthread_create(&all[i], NULL, emit_in_time, NULL), "thread");
 	pthread_barrier_wait(&barrier);
 	reserve_all();
+	pthread_barrier_wait(&barrier);
 	pthread_barrier_wait(&barrier);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(all[i], NULL);
