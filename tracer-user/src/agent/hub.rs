@@ -45,9 +45,9 @@ pub struct Wish {
     pub pid: i32,
     /// Whether its children count as well.
     pub inherit: bool,
-    /// Bytes of events that are kept.
+    /// Bytes of events that are held.
     pub capacity: u64,
-    /// Whether new events are refused when there is no room.
+    /// Whether new events are refused when there is no space.
     pub keeps_oldest: bool,
 }
 
@@ -64,7 +64,7 @@ struct State {
     family: HashSet<i32>,
     subscriptions: HashMap<SubscriptionId, Subscription>,
     /// Who has how many of them.
-    places: Shares,
+    slots: Shares,
     /// Who has how much memory for what waits.
     memory: Shares,
     next: u64,
@@ -73,7 +73,7 @@ struct State {
     /// Events later than the last watermark, and steps of execs among them.
     early: Held,
     signs: Vec<ExecSign>,
-    /// Told what all of them want.
+    /// Learns what all of them want.
     kernel: Option<Wanted>,
 }
 
@@ -82,7 +82,7 @@ impl Default for State {
         Self {
             family: HashSet::new(),
             subscriptions: HashMap::new(),
-            places: Shares::new(MOST_SUBSCRIPTIONS),
+            slots: Shares::new(MOST_SUBSCRIPTIONS),
             memory: Shares::new(MOST_MEMORY),
             next: 0,
             in_exec: HashSet::new(),
@@ -104,7 +104,7 @@ impl State {
     }
 
     /// Has the kernel drop what nobody wants.
-    fn tell_kernel(&self) {
+    fn update_kernel(&self) {
         if let Some(kernel) = &self.kernel {
             kernel.set_types_of_others(self.wanted());
         }
@@ -157,11 +157,11 @@ impl State {
 }
 
 impl Hub {
-    /// Tells `kernel` from now on what is wanted here.
-    pub fn tell(&self, kernel: Wanted) {
+    /// Reports to `kernel` from now on what is wanted here.
+    pub fn report_to(&self, kernel: Wanted) {
         let mut state = self.lock();
         state.kernel = Some(kernel);
-        state.tell_kernel();
+        state.update_kernel();
     }
 
     /// A process is traced.
@@ -175,7 +175,7 @@ impl Hub {
         self.lock().family.contains(&pid)
     }
 
-    /// Takes events of the kernel's, which may be in any order, and the steps of execs that they tell of.
+    /// Takes events of the kernel's, which may be in any order, and the steps of execs among them.
     /// Nothing older than `watermark` will come; what is later waits for the next time, since what came
     /// before it may not be here yet.
     pub fn take<'e>(
@@ -252,11 +252,11 @@ impl Hub {
             .await;
     }
 
-    /// Keeps events for somebody from now on; `None` when that user, or all, have too many already.
+    /// Holds events for somebody from now on; `None` when that user, or all, have too many already.
     #[must_use]
     pub fn subscribe(&self, wish: Wish) -> Option<SubscriptionId> {
         let mut state = self.lock();
-        if !state.places.take(wish.viewer.user, 1) {
+        if !state.slots.take(wish.viewer.user, 1) {
             return None;
         }
         let id = SubscriptionId(state.next);
@@ -277,15 +277,15 @@ impl Hub {
         Some(id)
     }
 
-    /// Keeps nothing any more.
+    /// Holds nothing any more.
     pub fn unsubscribe(&self, id: SubscriptionId) {
         let mut locked = self.lock();
         let state = &mut *locked;
         if let Some(mut subscription) = state.subscriptions.remove(&id) {
             subscription.queue.clear(&mut state.memory);
-            state.places.give_back(subscription.wish.viewer.user, 1);
+            state.slots.give_back(subscription.wish.viewer.user, 1);
         }
-        state.tell_kernel();
+        state.update_kernel();
     }
 
     /// What a subscription wants from now on.
@@ -295,7 +295,7 @@ impl Hub {
             subscription.is_running = is_running;
             subscription.filter = filter;
         }
-        state.tell_kernel();
+        state.update_kernel();
     }
 
     /// What waits for a subscription, or the first part of it.
@@ -344,7 +344,7 @@ impl Subscription {
             let watched = parent.child();
             self.processes.insert(child, watched);
         }
-        // The number may become that of a process which is none of ours.
+        // The pid may become that of a process which is none of ours.
         if header.event_type == EventTypeId::EXIT
             && let Some(Watched::InExec { held, .. }) = self.processes.remove(&pid)
         {

@@ -8,15 +8,15 @@
 //! - `queue`: what waits for one controller;
 //! - `share`: what each user may have;
 //! - `viewer`: who may see what a process does; `watched`: a process that somebody sees;
-//! - `place`: where programs can ask;
+//! - `socket`: where programs can ask;
 //! - `tee`: the kernel source, with the hub listening.
 //! - `server`: the conversations.
 
 mod hub;
-mod place;
 mod queue;
 mod server;
 mod share;
+mod socket;
 mod tee;
 mod viewer;
 mod watched;

@@ -10,7 +10,7 @@ use tracer_posix::wire::SentEvent;
 
 use super::share::Shares;
 
-type Kept = (EventHeader, Box<[u8]>);
+type Waiting = (EventHeader, Box<[u8]>);
 
 /// Events that wait for one controller.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Queue {
     /// Bytes, counted as in a stream.
     capacity: u64,
     keeps_oldest: bool,
-    events: VecDeque<Kept>,
+    events: VecDeque<Waiting>,
     /// Bytes of the capacity that are used.
     used: u64,
     /// One for each cause.
@@ -39,11 +39,11 @@ impl Queue {
         }
     }
 
-    /// Adds an event, for which older ones may have to make room: where the queue has no more, or
+    /// Adds an event, for which older ones may have to go: where the queue has no more space, or
     /// the user no more `memory`.
     pub fn push(&mut self, header: &EventHeader, data: &[u8], memory: &mut Shares) {
         let size = size_of_event(data);
-        while self.used + size > self.capacity || !memory.take(self.user, bytes_kept(data)) {
+        while self.used + size > self.capacity || !memory.take(self.user, bytes_held(data)) {
             let since = match self.oldest_to_give_way(memory) {
                 Some(oldest) => oldest.time,
                 None => {
@@ -64,14 +64,14 @@ impl Queue {
         self.pop(memory).map(|(header, _)| header)
     }
 
-    fn pop(&mut self, memory: &mut Shares) -> Option<Kept> {
+    fn pop(&mut self, memory: &mut Shares) -> Option<Waiting> {
         let (header, data) = self.events.pop_front()?;
         self.used -= size_of_event(&data);
-        memory.give_back(self.user, bytes_kept(&data));
+        memory.give_back(self.user, bytes_held(&data));
         Some((header, data))
     }
 
-    /// One event was lost for want of room, at this time.
+    /// One event was lost for want of space, at this time.
     pub fn lose_one(&mut self, since: MonotonicNs) {
         self.lose(Loss {
             cause: LossCause::KernelRingFull,
@@ -80,7 +80,7 @@ impl Queue {
         });
     }
 
-    /// Losses of one cause are told as one.
+    /// Losses of one cause are reported as one.
     pub fn lose(&mut self, loss: Loss) {
         let known = self.lost.iter_mut().find(|known| known.cause == loss.cause);
         match known {
@@ -129,9 +129,9 @@ fn size_of_event(data: &[u8]) -> u64 {
     sizes::event_size(data.len()) as u64
 }
 
-/// Bytes of memory that an event takes at most: its place in a queue that may be half empty, and
+/// Bytes of memory that an event takes at most: its slot in a queue that may be half empty, and
 /// its data with what the allocator needs for it.
-fn bytes_kept(data: &[u8]) -> u64 {
+fn bytes_held(data: &[u8]) -> u64 {
     const ALLOCATION: usize = 32;
-    (2 * size_of::<Kept>() + data.len() + ALLOCATION) as u64
+    (2 * size_of::<Waiting>() + data.len() + ALLOCATION) as u64
 }

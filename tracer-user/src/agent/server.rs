@@ -17,12 +17,12 @@ use tracer_posix::wire::{checked_length, framed, parsed};
 
 use super::Hub;
 use super::hub::{SubscriptionId, Wish};
-use super::place::Place;
 use super::share::{Most, Shares};
+use super::socket::AgentSocket;
 use super::viewer::Viewer;
 use crate::trace::Wake;
 
-/// Most bytes that are kept for one stream, whatever it asks for.
+/// Most bytes that are held for one stream, whatever it asks for.
 const MOST_CAPACITY: u64 = 16 << 20;
 
 /// Nobody asks in more bytes than this.
@@ -44,20 +44,20 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The agent, before anybody talks to it.
 pub struct Agent {
     listener: UnixListener,
-    place: Place,
+    socket: AgentSocket,
 }
 
-/// Makes the place where programs can ask, under a name that nobody else can take.
+/// Makes the socket where programs can ask, under a name that nobody else can take.
 ///
 /// # Errors
 ///
-/// No socket can be had.
+/// No socket is available.
 pub fn listen() -> io::Result<Agent> {
-    let (listener, place) = Place::listen()?;
+    let (listener, socket) = AgentSocket::listen()?;
     listener.set_nonblocking(true)?;
     Ok(Agent {
         listener: UnixListener::from_std(listener)?,
-        place,
+        socket,
     })
 }
 
@@ -65,12 +65,12 @@ impl Agent {
     /// What programs find in their environment.
     #[must_use]
     pub fn address(&self) -> &Path {
-        self.place.path()
+        self.socket.path()
     }
 
-    /// Talks to whoever comes, as long as the program runs. Who needs the newest events tells so by
-    /// `wakes`. The returned place is kept as long as programs may come.
-    pub fn serve(self, hub: Hub, wakes: UnboundedSender<Wake>) -> Place {
+    /// Talks to whoever comes, as long as the program runs. Who needs the newest events says so by
+    /// `wakes`. Hold the returned socket as long as programs may come.
+    pub fn serve(self, hub: Hub, wakes: UnboundedSender<Wake>) -> AgentSocket {
         let connections = Arc::new(Mutex::new(Shares::new(MOST_CONNECTIONS)));
         let listener = self.listener;
         tokio::spawn(async move {
@@ -88,7 +88,7 @@ impl Agent {
                 }
             }
         });
-        self.place
+        self.socket
     }
 }
 
@@ -126,7 +126,7 @@ async fn talk(mut guest: Guest, hub: Hub, wakes: UnboundedSender<Wake>) {
         asker: guest.credentials,
         subscription: None,
     };
-    // Who says what cannot be understood, or nothing, or is gone, is not talked to any more.
+    // Who says what cannot be parsed, or nothing, or is gone, is not talked to any more.
     let mut asked = timeout(HELLO_WITHIN, receive(&mut guest.stream)).await;
     while let Ok(Ok(ask)) = asked {
         let answer = conversation.answer(ask).await;
@@ -251,7 +251,7 @@ impl Conversation {
         }
     }
 
-    /// Who asks, and the process that may be traced by them, by its number here.
+    /// Who asks, and the process that may be traced by them, by its pid here.
     fn permitted(&self, pid: i32) -> Result<(Viewer, i32), Answer> {
         let unknown = || refused(libc::EPERM, "who asks is not known to the kernel");
         let asker = &self.asker;

@@ -25,11 +25,11 @@ impl<S: Source + TellsExecs> Source for Tee<S> {
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
         let (events, losses) = (batch.len(), batch.losses().len());
         let watermark = self.source.collect(batch);
-        // A point of the program, which has a number of its own in each stream, is none of theirs.
+        // A point of the program, which has an id of its own in each stream, is none of theirs.
         let of_kernel = |(header, _): &(&EventHeader, &[u8])| !header.event_type.is_user();
         // First: what was lost may be what says who may see the others.
         let losses = batch.losses().get(losses..).unwrap_or_default();
-        // What the kernel did not tell is of one thread, which not everybody may see; a switch away says of itself that
+        // What the kernel did not report is of one thread, which not everybody may see; a switch away says of itself that
         // nothing is known of what came before.
         for loss in losses
             .iter()

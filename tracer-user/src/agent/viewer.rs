@@ -67,7 +67,7 @@ impl Viewer {
     }
 }
 
-/// Whether a process is in our user namespace: in another one the same numbers mean something else.
+/// Whether a process is in our user namespace: in another one the same ids mean something else.
 fn in_own_namespace(pid: i32) -> bool {
     let namespace = |of: &str| {
         let found = fs::metadata(format!("/proc/{of}/ns/user"));
@@ -77,7 +77,7 @@ fn in_own_namespace(pid: i32) -> bool {
     theirs.is_some() && theirs == namespace("self")
 }
 
-/// What `/proc` tells of the credentials of a process.
+/// What `/proc` says of the credentials of a process.
 struct Credentials {
     /// Real, effective, saved, and that for files.
     users: [u32; 4],
@@ -91,8 +91,8 @@ impl Credentials {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let line = |name| status.lines().find_map(|line| line.strip_prefix(name));
         let four = |name| {
-            let mut numbers = line(name)?.split_ascii_whitespace().map(str::parse);
-            let mut next = || numbers.next()?.ok();
+            let mut ids = line(name)?.split_ascii_whitespace().map(str::parse);
+            let mut next = || ids.next()?.ok();
             Some([next()?, next()?, next()?, next()?])
         };
         let set = |name| u64::from_str_radix(line(name)?.trim(), 16).ok();

@@ -1,4 +1,4 @@
-//! A process whose events are kept for somebody, and whether they may be seen.
+//! A process whose events are held for somebody, and whether they may be seen.
 
 use tracer_engine::event::{EventHeader, MonotonicNs};
 
@@ -8,7 +8,7 @@ const MOST_HELD_BYTES: usize = 256 << 10;
 /// What becomes of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is kept for the controller.
+    /// It is recorded for the controller.
     Keep,
     /// It waits until it is known whether it may be seen.
     Hold,

@@ -120,7 +120,7 @@ impl Setup {
             let (tracer, source) = KernelTracer::load(&options)
                 .context("cannot trace kernel events (--no-system traces user events alone)")?;
             self.tell_what_is_lacking(&tracer)?;
-            hub.tell(tracer.wanted());
+            hub.report_to(tracer.wanted());
             stream.add_source(Box::new(Tee::new(source, hub.clone())));
             Some(tracer)
         } else {

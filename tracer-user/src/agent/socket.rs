@@ -14,18 +14,18 @@ const FOLDER: &str = "/run/tracer-user";
 
 /// A socket that is listened to. Its name goes when this is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct AgentSocket {
     path: PathBuf,
     /// The folder too, where it was made for this socket alone.
     folder: Option<PathBuf>,
 }
 
-impl Place {
+impl AgentSocket {
     /// Makes the socket. Anybody may connect; who is talked to is another matter.
     ///
     /// # Errors
     ///
-    /// There is no folder where it can be had.
+    /// There is no folder for it.
     pub fn listen() -> io::Result<(UnixListener, Self)> {
         let (parent, folder) = match shared_folder() {
             Ok(shared) => (shared, None),
@@ -36,13 +36,13 @@ impl Place {
             }
         };
         let name = format!("agent-{}-{:016x}.sock", std::process::id(), random()?);
-        let place = Self {
+        let socket = Self {
             path: parent.join(name),
             folder,
         };
-        let listener = UnixListener::bind(&place.path)?;
-        fs::set_permissions(&place.path, Permissions::from_mode(0o666))?;
-        Ok((listener, place))
+        let listener = UnixListener::bind(&socket.path)?;
+        fs::set_permissions(&socket.path, Permissions::from_mode(0o666))?;
+        Ok((listener, socket))
     }
 
     /// The socket's path.
@@ -51,7 +51,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for AgentSocket {
     fn drop(&mut self) {
         // What cannot be removed the next tracer removes.
         let _ = fs::remove_file(&self.path);
@@ -131,19 +131,19 @@ mod tests {
 
     #[test]
     fn anybody_may_connect_and_nobody_else_may_take_the_name() {
-        let (_listener, place) = Place::listen().unwrap();
-        assert!(UnixStream::connect(place.path()).is_ok());
-        let folder = fs::metadata(place.path().parent().unwrap()).unwrap();
+        let (_listener, socket) = AgentSocket::listen().unwrap();
+        assert!(UnixStream::connect(socket.path()).is_ok());
+        let folder = fs::metadata(socket.path().parent().unwrap()).unwrap();
         assert_eq!(folder.mode() & 0o022, 0);
-        let path = place.path().to_owned();
-        drop(place);
+        let path = socket.path().to_owned();
+        drop(socket);
         assert!(!path.exists());
     }
 
     #[test]
     fn what_a_killed_tracer_left_behind_is_removed_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
-        // No process has so high a number.
+        // No process has so high a pid.
         let left = folder.path().join("agent-4194999-0.sock");
         drop(UnixListener::bind(&left).unwrap());
         let own = format!("agent-{}-0.sock", std::process::id());
