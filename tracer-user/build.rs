@@ -30,7 +30,7 @@ fn main() -> io::Result<()> {
     fs::write(out.join("tracer-ebpf.o"), object)
 }
 
-/// Where the object may be, the likeliest place first.
+/// Where the object may be, the likeliest path first.
 fn candidates() -> Vec<PathBuf> {
     let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let workspace = manifest.parent().unwrap_or(Path::new("."));

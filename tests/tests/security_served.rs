@@ -138,7 +138,7 @@ fn a_process_that_keeps_the_kernel_from_telling_of_it_holds_nobody_up() {
         let output = probes.arg("probes").arg(held.to_string()).output().unwrap();
         assert!(start.elapsed() < LIMIT, "{kind}: {:?}", start.elapsed());
         let errors = String::from_utf8_lossy(&output.stderr);
-        let reported = format!("process {held} keeps the kernel from telling of it");
+        let reported = format!("process {held} keeps the kernel from answering");
         assert!(errors.contains(&reported), "{kind}: {errors}");
 
         let pids = [held, victim.pid()].map(|pid| pid.to_string());

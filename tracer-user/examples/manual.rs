@@ -40,7 +40,7 @@ fn write(folder: &Path) -> io::Result<()> {
         };
         let command = command.ok_or_else(|| io::Error::other(page.command))?;
         let man = Man::new(command.clone());
-        // The one that is made would have the version in the place of the date.
+        // The one that is made would have the version where the date belongs.
         let name = man.get_filename();
         let name = name.trim_end_matches(".1");
         let mut text = format!(".TH {} 1 \"\" \"{VERSION}\"\n", roff(name)).into_bytes();

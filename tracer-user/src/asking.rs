@@ -1,4 +1,4 @@
-//! Asking the kernel for what it tells of a process only when that process lets it.
+//! Asking the kernel for what it knows of a process only when that process lets it.
 //!
 //! A process has locks of its own while it runs another program, and while a page is brought to it. Where that waits for a file that its user serves
 //! (FUSE), it lasts as long as that user likes. Whoever asks meanwhile for its mappings, for the files that it has mapped or, of some
@@ -35,9 +35,9 @@ const COUNTS_FOR: u32 = 20;
 const MOST_OF_USER: usize = 8;
 const MOST: usize = 64;
 
-/// A process keeps the kernel from telling what was asked.
+/// A process keeps the kernel from answering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("process {pid} keeps the kernel from telling of it")]
+#[error("process {pid} keeps the kernel from answering")]
 pub struct Held {
     /// The process.
     pub pid: i32,
@@ -104,10 +104,7 @@ fn ask<A: Send + 'static>(
 ) -> Option<A> {
     let (wait, idle) = {
         let mut asked = asked();
-        (
-            asked.patience(user, pid, Instant::now())?,
-            asked.idle.take(),
-        )
+        (asked.timeout(user, pid, Instant::now())?, asked.idle.take())
     };
     let asker = idle.or_else(start_asker)?;
     let (answer, answers) = mpsc::sync_channel(1);
@@ -177,7 +174,7 @@ struct User {
 
 impl Asked {
     /// How long to wait for an answer, or `None` where nothing may be asked.
-    fn patience(&self, user: u32, pid: i32, now: Instant) -> Option<Duration> {
+    fn timeout(&self, user: u32, pid: i32, now: Instant) -> Option<Duration> {
         let unanswered = |user: &User| user.unanswered.len();
         if self.users.values().map(unanswered).sum::<usize>() >= MOST {
             return None;
@@ -255,16 +252,16 @@ mod tests {
         let mut asked = Asked::default();
         let mut in_all = Duration::ZERO;
         for pid in 0..1000 {
-            let wait = asked.patience(7, pid, now).unwrap();
+            let wait = asked.timeout(7, pid, now).unwrap();
             in_all += wait;
             asked.waited_in_vain(7, pid, wait, now);
             asked.answered(7, pid);
         }
         assert!(in_all < OF_USER + LEAST * 1000, "{in_all:?}");
-        assert_eq!(asked.patience(7, 0, now), Some(LEAST));
-        assert_eq!(asked.patience(8, 0, now), Some(OF_USER / 2), "another user");
+        assert_eq!(asked.timeout(7, 0, now), Some(LEAST));
+        assert_eq!(asked.timeout(8, 0, now), Some(OF_USER / 2), "another user");
         let later = now + in_all * COUNTS_FOR;
-        assert_eq!(asked.patience(7, 0, later), Some(OF_USER / 2));
+        assert_eq!(asked.timeout(7, 0, later), Some(OF_USER / 2));
     }
 
     #[test]
@@ -274,13 +271,13 @@ mod tests {
         let mut beyond_usual = Duration::ZERO;
         for pid in 0..1000 {
             // The latest answer that comes in time, as who runs programs for ever may give to each look.
-            let wait = asked.patience(7, pid, now).unwrap();
+            let wait = asked.timeout(7, pid, now).unwrap();
             beyond_usual += wait.saturating_sub(USUAL);
             asked.waited(7, wait, now);
         }
         assert!(beyond_usual < OF_USER, "{beyond_usual:?}");
-        assert!(asked.patience(7, 0, now).unwrap() <= USUAL);
-        assert_eq!(asked.patience(8, 0, now), Some(OF_USER / 2), "another user");
+        assert!(asked.timeout(7, 0, now).unwrap() <= USUAL);
+        assert_eq!(asked.timeout(8, 0, now), Some(OF_USER / 2), "another user");
     }
 
     #[test]
@@ -290,7 +287,7 @@ mod tests {
         for _ in 0..1000 {
             asked.waited(7, USUAL, now);
         }
-        assert_eq!(asked.patience(7, 0, now), Some(OF_USER / 2));
+        assert_eq!(asked.timeout(7, 0, now), Some(OF_USER / 2));
     }
 
     #[test]
@@ -311,7 +308,7 @@ mod tests {
         let mut threads = 0;
         for user in 0..100 {
             for pid in 0..100 {
-                if let Some(wait) = asked.patience(user, user.cast_signed() * 100 + pid, now) {
+                if let Some(wait) = asked.timeout(user, user.cast_signed() * 100 + pid, now) {
                     asked.waited_in_vain(user, user.cast_signed() * 100 + pid, wait, now);
                     threads += 1;
                 }
@@ -319,11 +316,11 @@ mod tests {
             let users = usize::try_from(user).unwrap() + 1;
             assert_eq!(threads, MOST.min(MOST_OF_USER * users));
         }
-        assert_eq!(asked.patience(1000, 1, now), None);
+        assert_eq!(asked.timeout(1000, 1, now), None);
         for pid in 0..100 {
             asked.answered(0, pid);
         }
-        assert_eq!(asked.patience(1000, 1, now), Some(LEAST));
+        assert_eq!(asked.timeout(1000, 1, now), Some(LEAST));
     }
 
     #[test]
@@ -332,7 +329,7 @@ mod tests {
         let mut asked = Asked::default();
         let mut beyond_least = Duration::ZERO;
         for user in 0..1000 {
-            let wait = asked.patience(user, 1, now).unwrap();
+            let wait = asked.timeout(user, 1, now).unwrap();
             beyond_least += wait.saturating_sub(LEAST);
             asked.waited_in_vain(user, 1, wait, now);
             asked.answered(user, 1);

@@ -7,7 +7,7 @@
 //! - `selection` chooses types of events;
 //! - [`log_view`] looks at logs, and [`export`] converts them to what other tools open;
 //! - [`syscall_names`] knows the names of system calls, and [`syscall_arguments`] how many arguments they take;
-//! - `asking` asks the kernel for what a process may keep it from telling;
+//! - `asking` asks the kernel for what a process may keep it from answering;
 //! - `own_file` makes the files that all of these write;
 //! - [`cli`] is what was typed, checked.
 

@@ -45,7 +45,7 @@ pub fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file to read and to write, or makes it; what is in it stays. Also tells whether it was made.
+/// Opens a file to read and to write, or makes it; what is in it stays. Also says whether it was made.
 ///
 /// # Errors
 ///
@@ -136,8 +136,8 @@ fn is_root() -> bool {
 
 /// User and group of who called us by `sudo`.
 fn caller() -> Option<(u32, u32)> {
-    let number = |name| std::env::var(name).ok()?.parse().ok();
-    let (user, group) = (number("SUDO_UID")?, number("SUDO_GID")?);
+    let id = |name| std::env::var(name).ok()?.parse().ok();
+    let (user, group) = (id("SUDO_UID")?, id("SUDO_GID")?);
     is_root().then_some((user, group))
 }
 

@@ -20,7 +20,7 @@ const LIFE_CYCLE: [EventTypeId; 6] = [
     EventTypeId::RENAME,
 ];
 
-/// Types that tell that something is missing: always shown.
+/// Types that say that something is missing: always shown.
 const LOSS: [EventTypeId; 3] = [
     EventTypeId::ERROR,
     EventTypeId::OVERFLOW,
@@ -44,7 +44,7 @@ pub struct UnknownEventType {
 
 impl Selection {
     /// What is shown when nobody chooses: what the program emits, and of what the kernel
-    /// does the types that tell much and cost little.
+    /// does the types that say much and cost little.
     #[must_use]
     pub fn usual() -> Self {
         let kernel = SYSTEM_EVENT_TYPES
@@ -248,16 +248,16 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_is_told_what_may_be_meant_or_what_is_known() {
-        let told = |word| Selection::of_words(["fork", word]).unwrap_err().to_string();
+    fn of_an_unknown_word_the_error_says_what_may_be_meant_or_what_is_known() {
+        let error = |word| Selection::of_words(["fork", word]).unwrap_err().to_string();
 
         let start = "no event type is called ";
-        assert_eq!(told("frok"), format!("{start}\"frok\"; is fork meant?"));
+        assert_eq!(error("frok"), format!("{start}\"frok\"; is fork meant?"));
         assert_eq!(
-            told("switchin"),
+            error("switchin"),
             format!("{start}\"switchin\"; is switch-in meant?")
         );
-        let error = told("everything");
+        let error = error("everything");
         for word in ["user", "fork", "exec", "exit", "switch", "wakeup", "rename"] {
             assert!(error.contains(&format!(" {word},")), "{error}");
         }

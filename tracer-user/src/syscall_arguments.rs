@@ -23,9 +23,9 @@ enum Kind {
     Process,
     /// A signal.
     Signal,
-    /// A signed number of 32 bits.
+    /// A signed integer of 32 bits.
     Int,
-    /// An unsigned number of 32 bits.
+    /// An unsigned integer of 32 bits.
     Unsigned,
     /// Flags in 32 bits.
     Flags,
@@ -33,7 +33,7 @@ enum Kind {
     Mode,
     /// Flags in 32 bits, with permissions among them.
     FlagsAndMode,
-    /// A signed number of 64 bits.
+    /// A signed integer of 64 bits.
     Long,
     /// A size.
     Size,
@@ -51,10 +51,10 @@ struct Argument {
 /// A system call with what was in the registers for its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The table that its number is from.
+    /// The table that its system call number is from.
     pub table: Table,
-    /// Its number.
-    pub number: i32,
+    /// Its system call number.
+    pub nr: i32,
     /// The registers: those beyond its arguments hold anything.
     pub registers: [u64; MOST],
 }
@@ -62,11 +62,11 @@ pub struct Call {
 /// What a system call returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Returned {
-    /// The table that its number is from.
+    /// The table that its system call number is from.
     pub table: Table,
-    /// Its number.
-    pub number: i32,
-    /// What it returned; small negative numbers are errors.
+    /// Its system call number.
+    pub nr: i32,
+    /// What it returned; small negative values are errors.
     pub value: i64,
 }
 
@@ -81,19 +81,17 @@ pub enum Shown {
     Hex(u64),
     /// In octal.
     Octal(u64),
-    /// By a name, and the number that has it.
+    /// By a name, and the value that has it.
     Named(&'static str, i64),
 }
 
 impl Shown {
-    /// The number. Most are small or addresses, which every reader of signed numbers holds exactly.
+    /// The value. Most are small or addresses, which every reader of signed integers holds exactly.
     #[must_use]
-    pub fn number(self) -> i64 {
+    pub fn value(self) -> i64 {
         match self {
-            Self::Signed(number) | Self::Named(_, number) => number,
-            Self::Unsigned(number) | Self::Hex(number) | Self::Octal(number) => {
-                number.cast_signed()
-            }
+            Self::Signed(value) | Self::Named(_, value) => value,
+            Self::Unsigned(value) | Self::Hex(value) | Self::Octal(value) => value.cast_signed(),
         }
     }
 }
@@ -102,15 +100,15 @@ impl Call {
     /// Its arguments: what each is called, and its value.
     pub fn arguments(&self) -> impl Iterator<Item = (&'static str, Shown)> + use<> {
         const NAMELESS: [&str; MOST] = ["arg0", "arg1", "arg2", "arg3", "arg4", "arg5"];
-        let known = known(self.table, self.number);
+        let known = known(self.table, self.nr);
         let count = self.count();
         let registers = self.registers.into_iter().take(count).enumerate();
-        registers.map(move |(place, value)| {
-            let argument = known.and_then(|arguments| arguments.get(place));
+        registers.map(move |(index, value)| {
+            let argument = known.and_then(|arguments| arguments.get(index));
             match argument {
                 Some(argument) => (argument.name, argument.kind.shown(value)),
                 None => (
-                    NAMELESS.get(place).copied().unwrap_or(""),
+                    NAMELESS.get(index).copied().unwrap_or(""),
                     Shown::Hex(value),
                 ),
             }
@@ -120,15 +118,15 @@ impl Call {
     /// How many of the registers count; all of them where the call is not known.
     #[must_use]
     pub fn count(&self) -> usize {
-        let count = known(self.table, self.number).map_or(MOST, <[_]>::len);
+        let count = known(self.table, self.nr).map_or(MOST, <[_]>::len);
         if self.lacks_mode() { count - 1 } else { count }
     }
 
     /// Whether it opens a file without making one: no mode is given then.
     fn lacks_mode(&self) -> bool {
         const MAKES_FILE: u64 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u64;
-        let number = libc::c_long::from(self.number);
-        let flags = match number {
+        let nr = libc::c_long::from(self.nr);
+        let flags = match nr {
             libc::SYS_openat => 2,
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => 1,
@@ -147,7 +145,7 @@ impl Returned {
     #[must_use]
     pub fn shown(self) -> Shown {
         let is_umask =
-            self.table == Table::Native && libc::c_long::from(self.number) == libc::SYS_umask;
+            self.table == Table::Native && libc::c_long::from(self.nr) == libc::SYS_umask;
         match u64::try_from(self.value) {
             // The one call that returns permissions.
             Ok(mode) if is_umask => Shown::Octal(mode),
@@ -169,7 +167,7 @@ pub fn blank_registers(data: &mut [u8]) {
         } else {
             Table::Compat
         },
-        number: entered.number,
+        nr: entered.number,
         registers: entered.args,
     };
     for register in entered.args.iter_mut().skip(call.count()) {
@@ -222,21 +220,21 @@ impl Kind {
 }
 
 /// The arguments of a call of the machine's table, where it is known. Calls of 32-bit programs take some in halves.
-fn known(table: Table, number: i32) -> Option<&'static [Argument]> {
-    static BY_NUMBER: LazyLock<Vec<Option<Vec<Argument>>>> = LazyLock::new(|| {
+fn known(table: Table, nr: i32) -> Option<&'static [Argument]> {
+    static BY_NR: LazyLock<Vec<Option<Vec<Argument>>>> = LazyLock::new(|| {
         let mut calls = Vec::new();
         for line in include_str!("syscall_arguments.txt").lines() {
             let mut words = line.split_ascii_whitespace();
             let name = words.next().unwrap_or_default();
-            let number = syscall_names::number(Table::Native, name);
-            let Some(place) = number.and_then(|number| usize::try_from(number).ok()) else {
+            let nr = syscall_names::syscall_number(Table::Native, name);
+            let Some(index) = nr.and_then(|nr| usize::try_from(nr).ok()) else {
                 // Of another machine.
                 continue;
             };
-            if calls.len() <= place {
-                calls.resize_with(place + 1, || None);
+            if calls.len() <= index {
+                calls.resize_with(index + 1, || None);
             }
-            if let Some(call) = calls.get_mut(place) {
+            if let Some(call) = calls.get_mut(index) {
                 *call = Some(words.filter_map(argument).collect());
             }
         }
@@ -245,7 +243,7 @@ fn known(table: Table, number: i32) -> Option<&'static [Argument]> {
     if table != Table::Native {
         return None;
     }
-    BY_NUMBER.get(usize::try_from(number).ok()?)?.as_deref()
+    BY_NR.get(usize::try_from(nr).ok()?)?.as_deref()
 }
 
 fn argument(word: &'static str) -> Option<Argument> {
@@ -264,10 +262,10 @@ mod tests {
     use super::*;
 
     fn call(name: &str, registers: [u64; MOST]) -> Call {
-        let number = syscall_names::number(Table::Native, name).unwrap();
+        let nr = syscall_names::syscall_number(Table::Native, name).unwrap();
         Call {
             table: Table::Native,
-            number: number.cast_signed(),
+            nr: nr.cast_signed(),
             registers,
         }
     }
@@ -278,10 +276,10 @@ mod tests {
 
     #[test]
     fn what_is_not_known_may_have_them_all() {
-        for (table, number) in [(Table::Native, -1), (Table::Compat, 5)] {
+        for (table, nr) in [(Table::Native, -1), (Table::Compat, 5)] {
             let call = Call {
                 table,
-                number,
+                nr,
                 registers: [7; MOST],
             };
             let arguments: Vec<_> = call.arguments().collect();
@@ -331,12 +329,8 @@ mod tests {
     #[test]
     fn what_is_returned_is_shown_as_people_know_it() {
         let returned = |name, value| {
-            let Call { table, number, .. } = call(name, [0; MOST]);
-            let returned = Returned {
-                table,
-                number,
-                value,
-            };
+            let Call { table, nr, .. } = call(name, [0; MOST]);
+            let returned = Returned { table, nr, value };
             returned.shown()
         };
         assert_eq!(returned("umask", 0o22), Shown::Octal(0o22));
@@ -365,7 +359,7 @@ mod tests {
         use zerocopy::IntoBytes;
         let call = call("close", [3, 9, 9, 9, 9, 9]);
         let mut entered = SyscallEnterData {
-            number: call.number,
+            number: call.nr,
             compat: 0,
             args: call.registers,
         };
@@ -386,7 +380,7 @@ mod tests {
         let count = |call: libc::c_long| {
             let call = Call {
                 table: Table::Native,
-                number: i32::try_from(call).unwrap(),
+                nr: i32::try_from(call).unwrap(),
                 registers: [0; MOST],
             };
             call.count()
@@ -401,8 +395,8 @@ mod tests {
     /// The kernel's tracing files, mounted for this thread alone: they are not everywhere, and nothing
     /// is left of it.
     fn own_tracefs() -> PathBuf {
-        let (nothing, root, place) = (ptr::null(), c"/".as_ptr(), c"/sys/kernel/tracing");
-        // SAFETY: takes numbers only.
+        let (nothing, root, mount_point) = (ptr::null(), c"/".as_ptr(), c"/sys/kernel/tracing");
+        // SAFETY: takes integers only.
         let unshared = unsafe { libc::unshare(libc::CLONE_NEWNS) };
         assert_eq!(unshared, 0, "{}", io::Error::last_os_error());
         // In a chroot the root may be no mount point; what is mounted below is.
@@ -416,14 +410,14 @@ mod tests {
         assert!(is_private, "{}", io::Error::last_os_error());
         let kind = c"tracefs".as_ptr();
         // SAFETY: names and path are C strings; this file system takes no options.
-        let mounted = unsafe { libc::mount(kind, place.as_ptr(), kind, 0, ptr::null()) };
+        let mounted = unsafe { libc::mount(kind, mount_point.as_ptr(), kind, 0, ptr::null()) };
         let error = io::Error::last_os_error();
         // It may be there already.
         assert!(
             mounted == 0 || error.raw_os_error() == Some(libc::EBUSY),
             "{error}"
         );
-        PathBuf::from(place.to_str().unwrap())
+        PathBuf::from(mount_point.to_str().unwrap())
     }
 
     /// The kernel's own word, in the fields of its tracepoints.
@@ -450,7 +444,7 @@ mod tests {
                 let name = declared.rsplit(|byte: char| !byte.is_alphanumeric() && byte != '_');
                 Some(name.into_iter().next()?.trim_start_matches('_').to_owned())
             };
-            // After the number, which stands at offset 8, each argument has a word.
+            // After the system call number, which is at offset 8, each argument has a word.
             let is_argument = |line: &&str| {
                 let offset = line
                     .split_once("offset:")
@@ -459,12 +453,12 @@ mod tests {
                     .and_then(|offset| offset.parse().ok())
                     .is_some_and(|offset: u32| offset >= 16)
             };
-            let number = syscall_names::number(Table::Native, name).unwrap();
-            let known = known(Table::Native, number.cast_signed());
+            let nr = syscall_names::syscall_number(Table::Native, name).unwrap();
+            let known = known(Table::Native, nr.cast_signed());
             let names: Option<Vec<_>> =
                 known.map(|known| known.iter().map(|known| known.name.to_owned()).collect());
-            let told = format.lines().filter(is_argument).filter_map(name_of);
-            assert_eq!(names, Some(told.collect()), "{name}");
+            let declared = format.lines().filter(is_argument).filter_map(name_of);
+            assert_eq!(names, Some(declared.collect()), "{name}");
             compared += 1;
         }
         assert!(

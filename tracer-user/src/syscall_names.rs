@@ -7,7 +7,7 @@ use syscalls::arm as compat;
 #[cfg(not(target_arch = "aarch64"))]
 use syscalls::x86 as compat;
 
-/// Which table a number of a system call is from.
+/// Which table a system call number is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Table {
     /// That of the machine.
@@ -16,21 +16,21 @@ pub enum Table {
     Compat,
 }
 
-/// The name of the system call `number`, or `None` where no such call is known.
+/// The name of the system call with this number, or `None` where no such call is known.
 #[must_use]
-pub fn name(table: Table, number: i32) -> Option<&'static str> {
+pub fn name(table: Table, nr: i32) -> Option<&'static str> {
     match table {
-        Table::Native => Sysno::new(usize::try_from(number).ok()?).map(|call| call.name()),
+        Table::Native => Sysno::new(usize::try_from(nr).ok()?).map(|call| call.name()),
         Table::Compat if HAS_COMPAT => {
-            compat::Sysno::new(usize::try_from(number).ok()?).map(|call| call.name())
+            compat::Sysno::new(usize::try_from(nr).ok()?).map(|call| call.name())
         }
         Table::Compat => None,
     }
 }
 
-/// The number of the system call `name` in a table.
+/// The system call number of `name` in a table.
 #[must_use]
-pub fn number(table: Table, name: &str) -> Option<u32> {
+pub fn syscall_number(table: Table, name: &str) -> Option<u32> {
     match table {
         Table::Native => name.parse::<Sysno>().ok().map(|call| call as u32),
         Table::Compat if HAS_COMPAT => name.parse::<compat::Sysno>().ok().map(|call| call as u32),
@@ -38,15 +38,15 @@ pub fn number(table: Table, name: &str) -> Option<u32> {
     }
 }
 
-/// Every name of the machine's table, in order of number.
+/// Every name of the machine's table, in the order of its system call numbers.
 pub fn names() -> impl Iterator<Item = &'static str> {
     Sysno::iter().map(|call| call.name())
 }
 
 /// The name of an error number, such as `ENOENT`.
 #[must_use]
-pub fn error_name(number: i32) -> Option<&'static str> {
-    Errno::new(number).name()
+pub fn error_name(errno: i32) -> Option<&'static str> {
+    Errno::new(errno).name()
 }
 
 /// Whether the table for 32-bit programs of this machine is known.
@@ -57,25 +57,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_found_by_name_and_by_number() {
-        let number_of_openat = number(Table::Native, "openat").unwrap();
+    fn a_call_is_found_by_name_and_by_syscall_number() {
+        let openat = syscall_number(Table::Native, "openat").unwrap();
 
-        assert_eq!(i64::from(number_of_openat), libc::SYS_openat);
+        assert_eq!(i64::from(openat), libc::SYS_openat);
         assert_eq!(
             name(Table::Native, i32::try_from(libc::SYS_openat).unwrap()),
             Some("openat")
         );
-        assert_eq!(number(Table::Native, "opneat"), None);
+        assert_eq!(syscall_number(Table::Native, "opneat"), None);
         assert_eq!(name(Table::Native, -1), None);
         assert_eq!(name(Table::Native, 100_000), None);
     }
 
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn programs_of_32_bits_have_numbers_of_their_own() {
-        assert_eq!(number(Table::Compat, "openat"), Some(295));
+    fn programs_of_32_bits_have_a_table_of_their_own() {
+        assert_eq!(syscall_number(Table::Compat, "openat"), Some(295));
         assert_eq!(name(Table::Compat, 5), Some("open"));
-        assert_eq!(number(Table::Compat, "time"), Some(13));
+        assert_eq!(syscall_number(Table::Compat, "time"), Some(13));
     }
 
     #[test]

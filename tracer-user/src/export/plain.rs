@@ -89,7 +89,7 @@ impl<'a> From<Value<'a>> for Plain<'a> {
                 Self::Text(Cow::Owned(name))
             }
             Value::Arguments(call) => {
-                let values = call.arguments().map(|(_, argument)| argument.number());
+                let values = call.arguments().map(|(_, argument)| argument.value());
                 Self::Integers(values.collect())
             }
             Value::Bytes(bytes) => Self::Text(Cow::Borrowed(bytes)),

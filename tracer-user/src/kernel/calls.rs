@@ -7,7 +7,7 @@ use tracer_common::kernel::{syscalls, wanted};
 
 use super::mapping::Mapping;
 use crate::nearest::nearest;
-use crate::syscall_names::{Table, names, number};
+use crate::syscall_names::{Table, names, syscall_number};
 
 /// A set of system calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl SyscallSet {
             sets: [[0; syscalls::WORDS]; 2],
         };
         for name in names {
-            let numbers = [Table::Native, Table::Compat].map(|table| number(table, name));
+            let numbers = [Table::Native, Table::Compat].map(|table| syscall_number(table, name));
             if numbers == [None, None] {
                 return Err(UnknownSyscall {
                     name: name.to_owned(),

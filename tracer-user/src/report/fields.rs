@@ -120,7 +120,7 @@ pub fn table(compat: u32) -> Table {
 pub fn call(entered: &SyscallEnterData) -> Call {
     Call {
         table: table(entered.compat),
-        number: entered.number,
+        nr: entered.number,
         registers: entered.args,
     }
 }
@@ -130,7 +130,7 @@ fn entered(untrusted: &[u8], bytes: &[u8]) -> Option<Call> {
     let (table, nr) = call_of(untrusted)?;
     Some(Call {
         table,
-        number: nr,
+        nr,
         registers: arguments(bytes)?,
     })
 }
@@ -139,7 +139,7 @@ fn left(untrusted: &[u8], value: u64) -> Option<Returned> {
     let (table, nr) = call_of(untrusted)?;
     Some(Returned {
         table,
-        number: nr,
+        nr,
         value: value.cast_signed(),
     })
 }

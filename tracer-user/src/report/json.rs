@@ -126,7 +126,7 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
         // As signed integers: most are small or addresses, which every reader of JSON holds
         // exactly.
         Value::Arguments(call) => {
-            push_list(out, call.arguments().map(|(_, argument)| argument.number()));
+            push_list(out, call.arguments().map(|(_, argument)| argument.value()));
         }
         Value::NamedArguments(call) => push_arguments(out, call),
         Value::Result(returned) => {

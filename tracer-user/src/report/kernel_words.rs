@@ -175,7 +175,7 @@ fn push_deliver(out: &mut Vec<u8>, signal: &SignalDeliverData) {
 
 fn push_call(out: &mut Vec<u8>, call: &SyscallEnterData) {
     let call = fields::call(call);
-    push_syscall_name(out, call.table, call.number);
+    push_syscall_name(out, call.table, call.nr);
     out.push(b'(');
     push_arguments(out, &call);
     out.push(b')');
@@ -208,7 +208,7 @@ fn push_return(out: &mut Vec<u8>, call: &SyscallExitData) {
     out.extend_from_slice(b" = ");
     let returned = Returned {
         table: table(call.compat),
-        number: call.number,
+        nr: call.number,
         value: call.ret,
     };
     push_returned(out, returned);

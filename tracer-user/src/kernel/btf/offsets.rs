@@ -5,7 +5,7 @@ use tracer_common::kernel::globals::{
 };
 
 use super::reader::{Argument, Btf};
-use crate::syscall_names::{Table, number};
+use crate::syscall_names::{Table, syscall_number};
 
 /// The value of one read-only global of the eBPF object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -317,7 +317,7 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
         ("COMPAT_SIGRETURN", Table::Compat, "sigreturn"),
         ("COMPAT_RT_SIGRETURN", Table::Compat, "rt_sigreturn"),
     ] {
-        let value = number(table, call).unwrap_or(NO_CALL);
+        let value = syscall_number(table, call).unwrap_or(NO_CALL);
         globals.push(Global { name, value });
     }
     Ok(globals)
