@@ -16,7 +16,7 @@ pub enum Table {
     Compat,
 }
 
-/// The name of the system call with this number, or `None` where no such call is known.
+/// The name of system call `nr`, or `None` where no such call is known.
 #[must_use]
 pub fn name(table: Table, nr: i32) -> Option<&'static str> {
     match table {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_found_by_name_and_by_syscall_number() {
+    fn a_call_is_found_by_name_and_by_nr() {
         let openat = syscall_number(Table::Native, "openat").unwrap();
 
         assert_eq!(i64::from(openat), libc::SYS_openat);

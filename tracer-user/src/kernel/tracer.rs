@@ -117,7 +117,7 @@ impl KernelTracer {
             pages: PID_LIMIT / TRACED_PAGE,
             number_pages: if is_nested { PID_LIMIT / PIDS_PAGE } else { 1 },
             wanted: options.wanted_bits(),
-            probe_sites: options.probes.places.len(),
+            probe_sites: options.probes.locations.len(),
             is_verbose: options.verbose,
         }
         .load(object, &kernel.btf)?;

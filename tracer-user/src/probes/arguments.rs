@@ -8,29 +8,29 @@ use super::registers::{Register, named};
 /// One argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Argument {
-    /// How it is found.
-    pub place: ProbeArgument,
-    /// Whether it is a signed number.
+    /// Where its value is found.
+    pub location: ProbeArgument,
+    /// Whether it is a signed integer.
     pub is_signed: bool,
 }
 
 impl Argument {
     /// A register as a whole, whatever the function takes it for.
     pub fn in_register(register: Register) -> Self {
-        let place = ProbeArgument {
+        let location = ProbeArgument {
             register: register.offset,
             source: probe_source::REGISTER,
             ..nowhere(8)
         };
         Self {
-            place,
+            location,
             is_signed: true,
         }
     }
 }
 
-/// The arguments that `described` tells of. What cannot be read on this machine (a floating-point
-/// register, an address relative to the instruction) is an argument without a place.
+/// The arguments that `described` lists. What cannot be read on this machine (a floating-point
+/// register, an address relative to the instruction) is an argument without a location.
 pub fn parse(described: &str) -> Vec<Argument> {
     split(described).iter().map(|word| argument(word)).collect()
 }
@@ -54,39 +54,39 @@ fn argument(word: &str) -> Argument {
     let (typed, operand) = word.split_once('@').unwrap_or(("8", word));
     let Some((size, is_signed)) = size_and_sign(typed) else {
         return Argument {
-            place: nowhere(8),
+            location: nowhere(8),
             is_signed: false,
         };
     };
-    let place = match typed.ends_with('f') {
+    let location = match typed.ends_with('f') {
         true => None,
-        false => operand_place(operand, size),
+        false => operand_location(operand, size),
     };
     Argument {
-        place: place.unwrap_or_else(|| nowhere(size)),
+        location: location.unwrap_or_else(|| nowhere(size)),
         is_signed,
     }
 }
 
-/// `-4`, `8`, or `8f` for a floating-point number.
+/// `-4`, `8`, or `8f` for a floating-point value.
 fn size_and_sign(typed: &str) -> Option<(u8, bool)> {
-    let number: i8 = typed.strip_suffix('f').unwrap_or(typed).parse().ok()?;
-    let size = number.unsigned_abs();
-    matches!(size, 1 | 2 | 4 | 8).then_some((size, number < 0))
+    let signed_size: i8 = typed.strip_suffix('f').unwrap_or(typed).parse().ok()?;
+    let size = signed_size.unsigned_abs();
+    matches!(size, 1 | 2 | 4 | 8).then_some((size, signed_size < 0))
 }
 
-fn operand_place(operand: &str, size: u8) -> Option<ProbeArgument> {
+fn operand_location(operand: &str, size: u8) -> Option<ProbeArgument> {
     if cfg!(target_arch = "aarch64") {
-        arm_place(operand, size)
+        arm_location(operand, size)
     } else {
-        x86_place(operand, size)
+        x86_location(operand, size)
     }
 }
 
 /// `$5`, `%eax`, `-8(%rbp)`, `16(%rax,%rbx,4)`.
-fn x86_place(operand: &str, size: u8) -> Option<ProbeArgument> {
+fn x86_location(operand: &str, size: u8) -> Option<ProbeArgument> {
     if let Some(constant) = operand.strip_prefix('$') {
-        return Some(constant_of(number(constant)?, size));
+        return Some(constant_of(integer(constant)?, size));
     }
     if let Some(register) = operand.strip_prefix('%') {
         return Some(ProbeArgument {
@@ -99,7 +99,7 @@ fn x86_place(operand: &str, size: u8) -> Option<ProbeArgument> {
     let inside = rest.strip_suffix(')')?;
     let value = match displacement {
         "" => 0,
-        typed => number(typed)?,
+        typed => integer(typed)?,
     };
     let mut parts = inside.split(',').map(str::trim);
     let register = |part: &str| named(part.strip_prefix('%')?).map(|register| register.offset);
@@ -125,11 +125,11 @@ fn x86_place(operand: &str, size: u8) -> Option<ProbeArgument> {
 }
 
 /// `5`, `x1`, `[sp]`, `[x0,16]`.
-fn arm_place(operand: &str, size: u8) -> Option<ProbeArgument> {
+fn arm_location(operand: &str, size: u8) -> Option<ProbeArgument> {
     if let Some(inside) = operand.strip_prefix('[') {
         let inside = inside.strip_suffix(']')?;
         let (register, value) = match inside.split_once(',') {
-            Some((register, value)) => (register, number(value.trim())?),
+            Some((register, value)) => (register, integer(value.trim())?),
             None => (inside, 0),
         };
         return Some(ProbeArgument {
@@ -146,7 +146,7 @@ fn arm_place(operand: &str, size: u8) -> Option<ProbeArgument> {
             ..nowhere(size)
         });
     }
-    Some(constant_of(number(operand)?, size))
+    Some(constant_of(integer(operand)?, size))
 }
 
 fn constant_of(value: u64, size: u8) -> ProbeArgument {
@@ -157,7 +157,7 @@ fn constant_of(value: u64, size: u8) -> ProbeArgument {
     }
 }
 
-/// What has no place that can be read.
+/// An argument without a location that can be read.
 const fn nowhere(size: u8) -> ProbeArgument {
     ProbeArgument {
         value: 0,
@@ -170,20 +170,20 @@ const fn nowhere(size: u8) -> ProbeArgument {
     }
 }
 
-/// A number as the assembler writes it, wrapped to 64 bits.
-fn number(typed: &str) -> Option<u64> {
+/// An integer as the assembler writes it, wrapped to 64 bits.
+fn integer(typed: &str) -> Option<u64> {
     let (is_negative, digits) = match typed.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, typed.strip_prefix('+').unwrap_or(typed)),
     };
-    let number = match digits.strip_prefix("0x") {
+    let absolute = match digits.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok()?,
         None => digits.parse().ok()?,
     };
     Some(if is_negative {
-        number.wrapping_neg()
+        absolute.wrapping_neg()
     } else {
-        number
+        absolute
     })
 }
 
@@ -193,7 +193,10 @@ mod tests {
 
     fn sources(described: &str) -> Vec<u8> {
         let arguments = parse(described);
-        arguments.iter().map(|found| found.place.source).collect()
+        arguments
+            .iter()
+            .map(|found| found.location.source)
+            .collect()
     }
 
     #[test]
@@ -201,7 +204,7 @@ mod tests {
         let arguments = parse("-4@$5 8@$0x10 -1@$-3");
         let shown: Vec<_> = arguments
             .iter()
-            .map(|found| (found.place.size, found.is_signed, found.place.value))
+            .map(|found| (found.location.size, found.is_signed, found.location.value))
             .collect();
         assert_eq!(
             shown,
@@ -223,19 +226,19 @@ mod tests {
         let [register, memory, indexed, unscaled] = &arguments[..] else {
             panic!("{arguments:?}");
         };
-        assert_eq!(register.place.register, offset("rax"));
-        assert_eq!(memory.place.value.cast_signed(), -20);
-        assert_eq!(memory.place.register, offset("rbp"));
+        assert_eq!(register.location.register, offset("rax"));
+        assert_eq!(memory.location.value.cast_signed(), -20);
+        assert_eq!(memory.location.register, offset("rbp"));
         assert_eq!(
             (
-                indexed.place.index,
-                indexed.place.shift,
-                indexed.place.value
+                indexed.location.index,
+                indexed.location.shift,
+                indexed.location.value
             ),
             (offset("rbx"), 2, 8)
         );
         assert_eq!(
-            (unscaled.place.source, unscaled.place.shift),
+            (unscaled.location.source, unscaled.location.shift),
             (probe_source::INDEXED, 0)
         );
     }
@@ -269,7 +272,7 @@ mod tests {
     fn operands_of_the_arm_assembler_are_read_with_their_spaces() {
         assert_eq!(split("8@[sp, 16] -4@x1"), ["8@[sp,16]", "-4@x1"]);
         assert_eq!(
-            arm_place("7", 4).map(|place| (place.source, place.value)),
+            arm_location("7", 4).map(|location| (location.source, location.value)),
             Some((probe_source::CONSTANT, 7))
         );
     }

@@ -68,7 +68,7 @@ pub enum BinaryError {
         path: PathBuf,
     },
     /// It has more static probes than any program has.
-    #[error("{} has more than {MOST_NOTES} places of static probes, which is more than is read", path.display())]
+    #[error("{} has more than {MOST_NOTES} sites of static probes, which is more than is read", path.display())]
     TooManyProbes {
         /// The file.
         path: PathBuf,
@@ -111,7 +111,7 @@ pub struct Function {
     pub is_indirect: bool,
 }
 
-/// A static probe of a file, at one place.
+/// A static probe of a file, at one site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticProbe {
     /// Who it says it is from.
@@ -129,14 +129,14 @@ pub struct StaticProbe {
 type Parsed<'a> = object::File<'a, Bounded<'a, &'a ReadCache<&'a File>>>;
 
 impl Binary {
-    /// Opens the file at `place`, which people know as `path`. `root` is where absolute paths start
+    /// Opens the file at `location`, which people know as `path`. `root` is where absolute paths start
     /// for who uses it.
     ///
     /// # Errors
     ///
     /// It cannot be opened, or is none.
-    pub fn open(place: &Path, path: &Path, root: &Path) -> Result<Self, BinaryError> {
-        Self::of(open_ordinary(place), path, root)
+    pub fn open(location: &Path, path: &Path, root: &Path) -> Result<Self, BinaryError> {
+        Self::of(open_ordinary(location), path, root)
     }
 
     /// As [`open`](Self::open), by the name that it has for who uses it.
@@ -183,8 +183,8 @@ impl Binary {
     /// What it is called itself, where the name that people know is a link to it.
     #[must_use]
     pub fn own_name(&self) -> Option<OsString> {
-        let place = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let name = fs::read_link(place).ok()?.file_name()?.to_owned();
+        let link = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let name = fs::read_link(link).ok()?.file_name()?.to_owned();
         (self.path.file_name() != Some(&name)).then_some(name)
     }
 
@@ -286,7 +286,7 @@ impl Binary {
         }
     }
 
-    /// Its static probes, each place of each.
+    /// Its static probes, each site of each.
     ///
     /// # Errors
     ///
@@ -298,14 +298,14 @@ impl Binary {
             let base = parsed.section_by_name(".stapsdt.base");
             let base = base.map(|section| section.address());
             let notes = notes::parse(bytes.unwrap_or_default())?;
-            let places = Places {
+            let locator = SiteLocator {
                 base,
                 segments: Segments::of(parsed),
                 variables: variables(parsed, &notes),
             };
             let probes = notes
                 .into_iter()
-                .filter_map(|note| places.static_probe(note));
+                .filter_map(|note| locator.static_probe(note));
             Some(probes.collect())
         })?;
         found.ok_or_else(|| BinaryError::TooManyProbes {
@@ -435,14 +435,14 @@ fn variables(parsed: &Parsed<'_>, notes: &[Note]) -> HashMap<Vec<u8>, Option<u64
     variables
 }
 
-/// What is needed to find the place of a note.
-struct Places {
+/// What is needed to find the site of a note.
+struct SiteLocator {
     base: Option<u64>,
     segments: Segments,
     variables: HashMap<Vec<u8>, Option<u64>>,
 }
 
-impl Places {
+impl SiteLocator {
     fn static_probe(&self, note: Note) -> Option<StaticProbe> {
         // What has moved the section since has moved everything else with it.
         let moved = |address: u64| match self.base {
@@ -478,8 +478,8 @@ mod tests {
     /// makes it, in some part of the program.)
     // SAFETY: nothing else has this name.
     #[unsafe(no_mangle)]
-    extern "C" fn linux_trace_test_function(number: u64) -> u64 {
-        std::hint::black_box(number).wrapping_mul(7)
+    extern "C" fn linux_trace_test_function(value: u64) -> u64 {
+        std::hint::black_box(value).wrapping_mul(7)
     }
 
     #[test]
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_outside_of_the_file_have_no_place_in_it() {
+    fn addresses_outside_of_the_file_have_no_offset_in_it() {
         let segments = Segments(vec![Segment {
             address: 0x1000,
             offset: 0x200,

@@ -7,7 +7,7 @@ use std::ops::Range;
 use object::ReadRef;
 
 /// Bytes of a file that are read in all, at one time. The tables of a browser with all its symbols have
-/// less; a sparse file claims any number for nothing.
+/// less; a sparse file claims any size for nothing.
 pub const MOST_BYTES: u64 = 128 << 20;
 
 /// Bytes of a name.

@@ -29,7 +29,7 @@ pub struct Used {
     /// What the process knows it as.
     pub path: PathBuf,
     /// Where we find it: the very file, in whatever mount namespace.
-    place: PathBuf,
+    location: PathBuf,
     root: PathBuf,
 }
 
@@ -40,7 +40,7 @@ impl Used {
     ///
     /// It cannot be opened, or is no program or library.
     pub fn open(&self) -> Result<Binary, BinaryError> {
-        match Binary::open(&self.place, &self.path, &self.root) {
+        match Binary::open(&self.location, &self.path, &self.root) {
             // The links to mapped files need a capability that the name does not.
             Err(BinaryError::Unreadable { source, .. })
                 if source.kind() == io::ErrorKind::PermissionDenied =>
@@ -66,7 +66,7 @@ pub fn is_there(pid: i32) -> bool {
 ///
 /// # Errors
 ///
-/// There is no such process, it may not be looked at, or keeps the kernel from telling.
+/// There is no such process, it may not be looked at, or keeps the kernel from answering.
 pub fn of_process(pid: i32) -> io::Result<Vec<Used>> {
     let (used, is_whole) = asking::before_tracing(pid, move || -> io::Result<_> {
         let maps = fs::File::open(format!("/proc/{pid}/maps"))?;
@@ -75,7 +75,7 @@ pub fn of_process(pid: i32) -> io::Result<Vec<Used>> {
     })??;
     if !is_whole {
         say(&format!(
-            "process {pid} has more mappings than {} MiB tell of: the files of the others are not looked at",
+            "the maps of process {pid} are longer than {} MiB: the files of the rest are not looked at",
             MOST_MAPS_BYTES >> 20
         ));
     }
@@ -95,7 +95,7 @@ fn used_in(maps: impl BufRead, pid: i32) -> io::Result<Vec<Used>> {
             known.insert(path.to_owned());
             used.push(Used {
                 path: path.to_owned(),
-                place: format!("/proc/{pid}/map_files/{range}").into(),
+                location: format!("/proc/{pid}/map_files/{range}").into(),
                 root: root_of(pid),
             });
         }
@@ -148,7 +148,7 @@ pub fn of_command(command: &OsStr) -> Result<Vec<Used>, BinaryError> {
 /// A file of ours.
 pub fn here(path: PathBuf) -> Used {
     Used {
-        place: path.clone(),
+        location: path.clone(),
         path,
         root: "/".into(),
     }
@@ -212,8 +212,10 @@ fn linker_of(program: &Path) -> Option<PathBuf> {
 /// The path in `libc.so.6 => /lib/libc.so.6 (0x7f…)`.
 fn listed_library(line: &[u8]) -> Option<PathBuf> {
     let line = String::from_utf8_lossy(line);
-    let place = line.split_once(" => ").map_or(&*line, |(_, place)| place);
-    let path = place.trim().split(" (").next()?;
+    let location = line
+        .split_once(" => ")
+        .map_or(&*line, |(_, location)| location);
+    let path = location.trim().split(" (").next()?;
     path.starts_with('/').then(|| path.into())
 }
 

@@ -1,4 +1,4 @@
-//! From what was asked for to places in files.
+//! From what was asked for to locations in files.
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -17,7 +17,7 @@ use super::registers;
 use super::spec::ProbeSpec;
 use crate::terminal::say;
 
-/// The number of probes that may be asked for: one more would not fit into a record's type.
+/// The most probes that may be asked for: one more would not fit into a record's type.
 pub const MAX_PROBES: usize = 512;
 
 /// Who is to be probed.
@@ -29,9 +29,9 @@ pub enum Subject<'a> {
     Command(&'a OsStr),
 }
 
-/// A place that is to be probed.
+/// A location that is to be probed.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Location {
     /// The file.
     pub binary: Arc<Binary>,
     /// Where in it.
@@ -40,17 +40,17 @@ pub struct Place {
     pub semaphore: Option<u64>,
     /// Whether the return is probed of the function that starts there.
     pub is_return: bool,
-    /// What the eBPF program is told.
+    /// What the eBPF program knows of it.
     pub site: ProbeSite,
 }
 
 /// What is to be probed.
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
-    /// The names of the event types, by the number of the probe.
+    /// The names of the event types, by the index of the probe.
     pub names: Vec<String>,
-    /// The places, each of which belongs to one probe.
-    pub places: Vec<Place>,
+    /// The locations, each of which belongs to one probe.
+    pub locations: Vec<Location>,
     /// The processes that are to be stopped there; `None` for all, of which the traced ones are
     /// recorded.
     pub only: Option<Vec<i32>>,
@@ -123,7 +123,7 @@ pub enum FindError {
         /// The function.
         symbol: String,
     },
-    /// The place is not in the function.
+    /// The offset is not in the function.
     #[error("{symbol} of {} has {size} bytes, and {offset} is not within", file.display())]
     Outside {
         /// The file.
@@ -178,15 +178,15 @@ pub fn find(specs: &[ProbeSpec], subject: Subject<'_>) -> Result<Probes, FindErr
     for spec in specs {
         let name = spec.event_name();
         let known = names.iter().position(|known| *known == name);
-        let number = known.unwrap_or_else(|| {
+        let probe = known.unwrap_or_else(|| {
             names.push(name);
             names.len() - 1
         });
         // Below `MAX_PROBES`.
-        let number = u16::try_from(number).unwrap_or(u16::MAX);
+        let probe = u16::try_from(probe).unwrap_or(u16::MAX);
         probes
-            .places
-            .extend(places_of(spec, number, &used, subject)?);
+            .locations
+            .extend(locations_of(spec, probe, &used, subject)?);
     }
     probes.names = names;
     Ok(probes)
@@ -235,14 +235,14 @@ fn used_by(subject: Subject<'_>) -> Result<Vec<Arc<Binary>>, FindError> {
     Ok(binaries)
 }
 
-fn places_of(
+fn locations_of(
     spec: &ProbeSpec,
-    number: u16,
+    probe: u16,
     used: &[Arc<Binary>],
     subject: Subject<'_>,
-) -> Result<Vec<Place>, FindError> {
+) -> Result<Vec<Location>, FindError> {
     match spec {
-        ProbeSpec::Usdt { provider, name } => usdt(provider, name, number, used),
+        ProbeSpec::Usdt { provider, name } => usdt(provider, name, probe, used),
         ProbeSpec::Function {
             file,
             symbol,
@@ -255,12 +255,12 @@ fn places_of(
                     // Only at the start do the registers hold the arguments.
                     let all = registers::arguments().map(Argument::in_register);
                     let arguments = if *offset == 0 { &all[..] } else { &[] };
-                    Ok(Place {
+                    Ok(Location {
                         binary,
                         offset: function.offset.saturating_add(*offset),
                         semaphore: None,
                         is_return: false,
-                        site: site(number, probe_kind::FUNCTION, arguments),
+                        site: site(probe, probe_kind::FUNCTION, arguments),
                     })
                 })
                 .collect()
@@ -269,14 +269,14 @@ fn places_of(
             let binaries = named(file, used, subject)?;
             let found = functions(&binaries, symbol, 0)?.into_iter();
             let result = [Argument::in_register(registers::result())];
-            let places = found.map(|(binary, function)| Place {
+            let locations = found.map(|(binary, function)| Location {
                 binary,
                 offset: function.offset,
                 semaphore: None,
                 is_return: true,
-                site: site(number, probe_kind::RETURN, &result),
+                site: site(probe, probe_kind::RETURN, &result),
             });
-            Ok(places.collect())
+            Ok(locations.collect())
         }
     }
 }
@@ -284,21 +284,21 @@ fn places_of(
 fn usdt(
     provider: &str,
     name: &str,
-    number: u16,
+    probe: u16,
     used: &[Arc<Binary>],
-) -> Result<Vec<Place>, FindError> {
-    let mut places = Vec::new();
+) -> Result<Vec<Location>, FindError> {
+    let mut locations = Vec::new();
     let mut similar = None;
     for binary in used {
         for found in binary.static_probes()? {
             if found.provider == provider && found.name == name {
-                places.push(static_place(binary, number, &found));
+                locations.push(static_location(binary, probe, &found));
             } else if found.name.eq_ignore_ascii_case(name) {
                 similar = Some(format!("{}:{}", found.provider, found.name));
             }
         }
     }
-    if places.is_empty() {
+    if locations.is_empty() {
         return Err(FindError::NoUsdt {
             provider: provider.to_owned(),
             name: name.to_owned(),
@@ -306,30 +306,26 @@ fn usdt(
             similar,
         });
     }
-    Ok(places)
+    Ok(locations)
 }
 
-fn static_place(binary: &Arc<Binary>, number: u16, found: &StaticProbe) -> Place {
-    Place {
+fn static_location(binary: &Arc<Binary>, probe: u16, found: &StaticProbe) -> Location {
+    Location {
         binary: Arc::clone(binary),
         offset: found.offset,
         semaphore: found.semaphore,
         is_return: false,
-        site: site(
-            number,
-            probe_kind::USDT,
-            &arguments::parse(&found.arguments),
-        ),
+        site: site(probe, probe_kind::USDT, &arguments::parse(&found.arguments)),
     }
 }
 
-/// What the eBPF program is told of a place.
+/// What the eBPF program knows of a location.
 fn site(probe: u16, kind: u16, arguments: &[Argument]) -> ProbeSite {
     let mut args = [ProbeArgument::new_zeroed(); PROBE_ARGUMENTS];
     let mut signed = 0;
-    for (number, (room, argument)) in args.iter_mut().zip(arguments).enumerate() {
-        *room = argument.place;
-        signed |= u16::from(argument.is_signed) << number;
+    for (index, (slot, argument)) in args.iter_mut().zip(arguments).enumerate() {
+        *slot = argument.location;
+        signed |= u16::from(argument.is_signed) << index;
     }
     let count = arguments.len().min(PROBE_ARGUMENTS);
     ProbeSite {
@@ -486,8 +482,8 @@ mod tests {
             let spec = ProbeSpec::function(&format!("{file}:main")).unwrap();
             let probes = found(spec).unwrap();
             assert_eq!(probes.names, ["probe:main"]);
-            assert_eq!(probes.places.len(), 1);
-            assert_eq!(probes.places[0].site.count, 6);
+            assert_eq!(probes.locations.len(), 1);
+            assert_eq!(probes.locations[0].site.count, 6);
         }
     }
 
@@ -499,7 +495,7 @@ mod tests {
         };
         let mut within = (1..16).map(at);
         let first = within.find_map(Result::ok).expect("an instruction");
-        assert_eq!(first.places[0].site.count, 0);
+        assert_eq!(first.locations[0].site.count, 0);
         // Not every byte of a function begins an instruction.
         let refused = (1..16).filter_map(|offset| at(offset).err());
         let mut refused = refused.map(|error| error.to_string());
@@ -544,7 +540,7 @@ mod tests {
         let spec = ProbeSpec::function(&format!("{}:main", own_name())).unwrap();
         let twice = [spec.clone(), spec];
         let probes = find(&twice, Subject::Processes(&[own_pid()])).unwrap();
-        assert_eq!((probes.names.len(), probes.places.len()), (1, 2));
+        assert_eq!((probes.names.len(), probes.locations.len()), (1, 2));
     }
 
     #[test]
@@ -561,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn more_arguments_than_are_recorded_are_said_to_be_cut() {
+    fn more_arguments_than_are_recorded_are_said_to_be_truncated() {
         let many = arguments::parse(&["4@$1"; 8].join(" "));
         let site = site(3, probe_kind::USDT, &many);
         assert_eq!((site.probe, site.count, site.truncated), (3, 6, 1));

@@ -7,7 +7,7 @@
 //!   their arguments (`arguments`, `registers`);
 //! - `opening` opens files that anybody may have put there, but not what programs of others serve (`served`), `bounded` reads them within
 //!   limits;
-//! - [`find`] turns what was asked for into places in files, which [`crate::kernel`] attaches to.
+//! - [`find`] turns what was asked for into locations in files, which [`crate::kernel`] attaches to.
 
 mod arguments;
 mod binary;
@@ -24,7 +24,7 @@ mod spec;
 
 pub use binary::{Binary, BinaryError, Function, Identity, StaticProbe};
 pub use files::{Used, of_process};
-pub use find::{FindError, MAX_PROBES, Place, Probes, Subject, find};
+pub use find::{FindError, Location, MAX_PROBES, Probes, Subject, find};
 pub use spec::{NotAProbe, ProbeSpec};
 
 /// Reads any bytes as the notes of static probes.
@@ -36,12 +36,12 @@ pub fn look_through_notes(untrusted: &[u8]) {
     }
 }
 
-/// How many arguments a description tells of, and how many of those can be read on this machine.
+/// How many arguments a description lists, and how many of those can be read on this machine.
 #[must_use]
 pub fn argument_counts(described: &str) -> (usize, usize) {
     let arguments = arguments::parse(described);
     let is_readable = |argument: &&arguments::Argument| {
-        argument.place.source != tracer_common::kernel::probe_source::NONE
+        argument.location.source != tracer_common::kernel::probe_source::NONE
     };
     (
         arguments.len(),

@@ -1,6 +1,6 @@
 //! Static probes in the notes of a file: section `.note.stapsdt`.
 //!
-//! Every note is a probe at one place: its address, the address that section `.stapsdt.base` had when
+//! Every note is a probe at one site: its address, the address that section `.stapsdt.base` had when
 //! the note was written, the address of its semaphore or 0, and three texts: provider, name, arguments.
 
 /// `n_type` of these notes.
@@ -8,13 +8,13 @@ const TYPE: u32 = 3;
 /// Their owner.
 const OWNER: &[u8] = b"stapsdt\0";
 
-/// Places of static probes that one file may have. The largest programs have some thousand.
+/// Sites of static probes that one file may have. The largest programs have some thousand.
 pub const MOST_NOTES: usize = 100_000;
 
-/// Bytes of a note's texts that are kept. Real ones have some hundred.
+/// Bytes of a note's texts that are held. Real ones have some hundred.
 const MOST_TEXT_BYTES: usize = 4096;
 
-/// A static probe at one place.
+/// A static probe at one site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Who it says it is from.
@@ -145,15 +145,15 @@ mod tests {
         for length in 0..whole.len() {
             assert!(parse(&whole[..length]).unwrap().len() <= 1);
         }
-        for place in 0..whole.len() {
+        for index in 0..whole.len() {
             let mut bytes = whole.clone();
-            bytes[place] = 0xff;
+            bytes[index] = 0xff;
             assert!(parse(&bytes).unwrap().len() <= 1);
         }
     }
 
     #[test]
-    fn more_places_than_any_program_has_are_not_read() {
+    fn more_sites_than_any_program_has_are_not_read() {
         let one = note(TYPE, &content(b"a\0b\0\0"));
         let many = |count| one.repeat(count);
         assert_eq!(parse(&many(MOST_NOTES)).unwrap().len(), MOST_NOTES);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_texts_are_cut() {
+    fn endless_texts_are_truncated() {
         let mut texts = b"app\0start\0".to_vec();
         texts.resize(100_000, b'x');
         let notes = parse(&note(TYPE, &content(&texts))).unwrap();

@@ -67,7 +67,7 @@ fn hold(root: &Path, path: &Path, resolve: u64) -> io::Result<OwnedFd> {
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
     how.flags = u64::from((libc::O_PATH | libc::O_CLOEXEC).cast_unsigned());
     how.resolve = resolve;
-    // SAFETY: the path ends with a null, and `how` is valid for the size that the call is told.
+    // SAFETY: the path ends with a null, and `how` is valid for the size that the call is given.
     let held = unsafe {
         libc::syscall(
             libc::SYS_openat2,
@@ -84,8 +84,8 @@ fn hold(root: &Path, path: &Path, resolve: u64) -> io::Result<OwnedFd> {
 }
 
 /// Opens what is held, if it is an ordinary file.
-fn open_held(held: &OwnedFd, place: &Path) -> io::Result<File> {
-    ensure_unserved(held, place)?;
+fn open_held(held: &OwnedFd, path: &Path) -> io::Result<File> {
+    ensure_unserved(held, path)?;
     let metadata = File::from(held.try_clone()?).metadata()?;
     if !metadata.is_file() {
         return Err(Unsafe::NoOrdinaryFile.into());
@@ -130,10 +130,10 @@ mod tests {
         let path = folder.path().join("leased");
         fs::write(&path, "x").unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();
-        // The signal that tells of the end of the lease would end this process.
+        // The signal that announces the end of the lease would end this process.
         // SAFETY: no handler is installed.
         unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
-        // SAFETY: takes numbers only.
+        // SAFETY: takes integers only.
         let leased = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
         assert_eq!(leased, 0, "{}", io::Error::last_os_error());
 

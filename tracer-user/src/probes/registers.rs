@@ -87,8 +87,8 @@ mod machine {
         if name == "sp" {
             return Some(offset_of!(Saved, sp));
         }
-        let number: usize = name.strip_prefix(['x', 'w'])?.parse().ok()?;
-        (number < 31).then_some(number * 8)
+        let index: usize = name.strip_prefix(['x', 'w'])?.parse().ok()?;
+        (index < 31).then_some(index * 8)
     }
 }
 

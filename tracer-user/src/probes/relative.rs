@@ -1,10 +1,10 @@
-//! Arguments that are variables of the program: `8+numbers(%rip)`, an address relative to that of the
+//! Arguments that are variables of the program: `8+table(%rip)`, an address relative to that of the
 //! instruction.
 
 /// What makes an argument relative.
 pub const BASE: &str = "(%rip)";
 
-/// The description with each such variable as a number: its distance from `probe`, the address of
+/// The description with each such variable as an integer: its distance from `probe`, the address of
 /// the probe. `address_of` knows variables by name; those that it does not know stay as they are.
 pub fn resolved(described: &str, probe: u64, address_of: impl Fn(&str) -> Option<u64>) -> String {
     let word = |word: &str| {
@@ -19,7 +19,7 @@ pub fn resolved(described: &str, probe: u64, address_of: impl Fn(&str) -> Option
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The value of `8+numbers-4`: numbers, and at least one variable.
+/// The value of `8+table-4`: integers, and at least one variable.
 fn sum(expression: &str, address_of: &impl Fn(&str) -> Option<u64>) -> Option<u64> {
     let mut total = 0_u64;
     let mut has_variable = false;
@@ -32,7 +32,7 @@ fn sum(expression: &str, address_of: &impl Fn(&str) -> Option<u64>) -> Option<u6
         let end = unsigned.find(['+', '-']).unwrap_or(unsigned.len());
         let (term, after) = unsigned.split_at(end);
         let value = match term.parse() {
-            Ok(number) => number,
+            Ok(value) => value,
             Err(_) if is_negative => return None,
             Err(_) => {
                 has_variable = true;
@@ -54,16 +54,16 @@ mod tests {
     use super::*;
 
     fn at(name: &str) -> Option<u64> {
-        (name == "numbers").then_some(0x4000)
+        (name == "table").then_some(0x4000)
     }
 
     #[test]
     fn variables_become_distances() {
         assert_eq!(
-            resolved("-1@numbers(%rip) 8@8+numbers(%rip)", 0x4010, at),
+            resolved("-1@table(%rip) 8@8+table(%rip)", 0x4010, at),
             "-1@-16(%rip) 8@-8(%rip)"
         );
-        assert_eq!(resolved("4@numbers-4+1(%rip)", 0, at), "4@16381(%rip)");
+        assert_eq!(resolved("4@table-4+1(%rip)", 0, at), "4@16381(%rip)");
     }
 
     #[test]
@@ -71,7 +71,7 @@ mod tests {
         for same in [
             "8@%rax",
             "8@other(%rip)",
-            "8@-numbers(%rip)",
+            "8@-table(%rip)",
             "8@5(%rip)",
             "4@+(%rip)",
         ] {

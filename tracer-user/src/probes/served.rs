@@ -20,7 +20,7 @@ pub enum Unsafe {
     /// In FUSE.
     #[error("a program of another user serves it (FUSE) and may stop to, so it is not opened")]
     Served,
-    /// In a mount that nobody can tell of.
+    /// In a mount of which nothing is known.
     #[error("it is in a mount that neither tracer-user nor the process sees, so it is not opened")]
     Hidden,
 }
@@ -31,12 +31,12 @@ impl From<Unsafe> for io::Error {
     }
 }
 
-/// Makes sure that a file, which is held without having been opened, may be opened. `place` is where it was found.
+/// Makes sure that a file, which is held without having been opened, may be opened. `path` is where it was found.
 ///
 /// # Errors
 ///
 /// It may not ([`Unsafe`]), or nothing is known of it.
-pub fn ensure_unserved(held: &OwnedFd, place: &Path) -> io::Result<()> {
+pub fn ensure_unserved(held: &OwnedFd, path: &Path) -> io::Result<()> {
     if is_on_disk(held)? {
         return Ok(());
     }
@@ -44,7 +44,7 @@ pub fn ensure_unserved(held: &OwnedFd, place: &Path) -> io::Result<()> {
     let own = File::open("/proc/self/mountinfo")?;
     let found = find(BufReader::new(own), mount);
     let found = found.or_else(|| {
-        let theirs = File::open(mounts_of_process(place)?).ok()?;
+        let theirs = File::open(mounts_of_process(path)?).ok()?;
         find(BufReader::new(theirs.take(MOST_MOUNTINFO_BYTES)), mount)
     });
     match found {
@@ -55,7 +55,7 @@ pub fn ensure_unserved(held: &OwnedFd, place: &Path) -> io::Result<()> {
 }
 
 /// Whether a process sees other mounts than we do, under its `root`, those it may have made itself, and one of them is served by somebody else; also
-/// where that cannot be told.
+/// where that is not known.
 pub fn sees_served_mounts(root: &Path) -> bool {
     let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
     let process = root.parent().unwrap_or(root);
@@ -75,8 +75,8 @@ fn is_any_served(mounts: impl BufRead) -> bool {
     let mut lines = mounts.split(b'\n').map_while(Result::ok);
     lines.any(|line| {
         let line = String::from_utf8_lossy(&line);
-        let number = line.split(' ').next().and_then(|word| word.parse().ok());
-        number.is_none_or(|number| server_in(&line, number).is_none_or(is_somebody_else))
+        let mount = line.split(' ').next().and_then(|word| word.parse().ok());
+        mount.is_none_or(|mount| server_in(&line, mount).is_none_or(is_somebody_else))
     })
 }
 
@@ -98,7 +98,7 @@ fn is_on_disk(held: &OwnedFd) -> io::Result<bool> {
     // SAFETY: all-zero bytes are valid.
     let mut found: libc::statx = unsafe { std::mem::zeroed() };
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;
-    // SAFETY: the path ends with a null, and `found` is a place to write to.
+    // SAFETY: the path ends with a null, and `found` may be written to.
     let failed = unsafe {
         libc::statx(
             held.as_raw_fd(),
@@ -114,17 +114,17 @@ fn is_on_disk(held: &OwnedFd) -> io::Result<bool> {
     Ok(found.stx_dev_major != 0)
 }
 
-/// The number of the mount that a file is in.
+/// The id of the mount that a file is in.
 fn mount_of(held: &OwnedFd) -> io::Result<u64> {
-    let told = fs::read_to_string(format!("/proc/self/fdinfo/{}", held.as_raw_fd()))?;
-    let mount = told.lines().find_map(|line| line.strip_prefix("mnt_id:"));
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", held.as_raw_fd()))?;
+    let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"));
     let mount = mount.and_then(|mount| mount.trim().parse().ok());
     mount.ok_or_else(|| Unsafe::Hidden.into())
 }
 
-/// The mounts of the process in whose folder of `/proc` the place is.
-fn mounts_of_process(place: &Path) -> Option<PathBuf> {
-    let mut parts = place.strip_prefix("/proc").ok()?.components();
+/// The mounts of the process in whose folder of `/proc` the path is.
+fn mounts_of_process(path: &Path) -> Option<PathBuf> {
+    let mut parts = path.strip_prefix("/proc").ok()?.components();
     match parts.next()? {
         Component::Normal(process) => Some(Path::new("/proc").join(process).join("mountinfo")),
         _ => None,
@@ -136,7 +136,7 @@ fn find(mounts: impl BufRead, mount: u64) -> Option<Server> {
     lines.find_map(|line| server_in(&String::from_utf8_lossy(&line), mount))
 }
 
-/// Who serves a mount, if a line of `mountinfo` is of it: number, parent, device, root, place, options, ..., a dash, kind, source, options.
+/// Who serves a mount, if a line of `mountinfo` is of it: id, parent, device, root, mount point, options, ..., a dash, kind, source, options.
 fn server_in(line: &str, mount: u64) -> Option<Server> {
     let (of_mount, of_system) = line.split_once(" - ")?;
     if of_mount.split(' ').next()?.parse() != Ok(mount) {
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_serves_is_what_the_kernel_was_told_at_the_mount() {
+    fn who_serves_is_what_the_kernel_recorded_at_the_mount() {
         let far =
             "105 27 0:49 / /home/u/far rw,nosuid - fuse.sshfs far: rw,user_id=1000,group_id=1000";
         assert_eq!(server_in(far, 105), Some(Server::User(1000)));
@@ -178,9 +178,9 @@ mod tests {
 
     #[test]
     fn what_is_in_no_file_system_of_others_may_be_opened() {
-        for place in ["/proc/self/exe", "/proc/self/status", "/dev/shm"] {
-            let held = OwnedFd::from(File::open(place).unwrap());
-            ensure_unserved(&held, Path::new(place)).unwrap();
+        for path in ["/proc/self/exe", "/proc/self/status", "/dev/shm"] {
+            let held = OwnedFd::from(File::open(path).unwrap());
+            ensure_unserved(&held, Path::new(path)).unwrap();
         }
         assert!(!sees_served_mounts(Path::new("/proc/self/root")));
         assert!(!sees_served_mounts(Path::new("/")));
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_process_is_known_by_where_its_files_are() {
-        let of = |place: &str| mounts_of_process(Path::new(place));
+        let of = |path: &str| mounts_of_process(Path::new(path));
         assert_eq!(
             of("/proc/7/map_files/1-2"),
             Some("/proc/7/mountinfo".into())

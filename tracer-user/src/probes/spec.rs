@@ -67,10 +67,10 @@ impl ProbeSpec {
     /// It is not of that form.
     pub fn function(typed: &str) -> Result<Self, NotAProbe> {
         let not_one = || no_probe(typed, FUNCTION);
-        let (file, place) = file_and_place(typed).ok_or_else(not_one)?;
-        let (symbol, offset) = match place.rsplit_once('+') {
-            None => (place, 0),
-            Some((symbol, offset)) => (symbol, number(offset).ok_or_else(not_one)?),
+        let (file, function) = file_and_function(typed).ok_or_else(not_one)?;
+        let (symbol, offset) = match function.rsplit_once('+') {
+            None => (function, 0),
+            Some((symbol, offset)) => (symbol, integer(offset).ok_or_else(not_one)?),
         };
         if symbol.is_empty() {
             return Err(not_one());
@@ -88,7 +88,7 @@ impl ProbeSpec {
     ///
     /// It is not of that form.
     pub fn on_return(typed: &str) -> Result<Self, NotAProbe> {
-        let (file, symbol) = file_and_place(typed)
+        let (file, symbol) = file_and_function(typed)
             .filter(|(_, symbol)| !symbol.contains('+'))
             .ok_or_else(|| no_probe(typed, RETURN))?;
         Ok(Self::Return {
@@ -122,13 +122,13 @@ fn no_probe(typed: &str, expected: &'static str) -> NotAProbe {
 }
 
 /// The path may have colons, and the symbol has none.
-fn file_and_place(typed: &str) -> Option<(PathBuf, &str)> {
-    let (file, place) = typed.rsplit_once(':')?;
-    (!file.is_empty() && !place.is_empty()).then(|| (file.into(), place))
+fn file_and_function(typed: &str) -> Option<(PathBuf, &str)> {
+    let (file, function) = typed.rsplit_once(':')?;
+    (!file.is_empty() && !function.is_empty()).then(|| (file.into(), function))
 }
 
-/// A decimal number, or a hexadecimal one after `0x`.
-fn number(typed: &str) -> Option<u64> {
+/// A decimal integer, or a hexadecimal one after `0x`.
+fn integer(typed: &str) -> Option<u64> {
     match typed.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => typed.parse().ok(),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_to_what_an_event_type_may_be_called() {
+    fn a_long_name_is_truncated_to_what_an_event_type_may_be_called() {
         let long = "ä".repeat(100);
         let name = ProbeSpec::usdt(&format!("p:{long}")).unwrap().event_name();
         assert!(name.len() <= TRACE_EVENT_NAME_MAX && name.len() >= 63);

@@ -28,7 +28,7 @@ use tracer_engine::source::Batch;
 use zerocopy::IntoBytes;
 
 use super::checks::Check;
-use crate::probes::{Place, Probes};
+use crate::probes::{Location, Probes};
 
 const PROGRAM: &str = "probe";
 const SITES: &str = "PROBE_SITES";
@@ -128,15 +128,15 @@ impl Drop for Attachments {
 /// What is attached at a place: one consumer of the kernel's.
 #[derive(Clone, Copy)]
 struct Attachment<'a> {
-    place: &'a Place,
+    place: &'a Location,
     /// Whether it is the return of the function that starts there.
     is_return: bool,
     cookie: u64,
 }
 
 /// What is attached at the places: for a return also its entry.
-fn attachments(places: &[Place]) -> Vec<Attachment<'_>> {
-    let of_place = |(number, place): (u64, &'_ Place)| {
+fn attachments(places: &[Location]) -> Vec<Attachment<'_>> {
+    let of_place = |(number, place): (u64, &'_ Location)| {
         let entry = place.is_return.then_some(number | ENTRY_OF_RETURN);
         [
             Some((place.is_return, number)),
@@ -157,12 +157,12 @@ fn attachments(places: &[Place]) -> Vec<Attachment<'_>> {
 
 /// Attaches to every place.
 pub fn attach(ebpf: &mut Ebpf, probes: &Probes) -> Result<Attachments, ProbeError> {
-    if probes.places.is_empty() {
+    if probes.locations.is_empty() {
         return Ok(Attachments::default());
     }
     let pmu = examine()?;
-    tell_sites(ebpf, &probes.places)?;
-    let attachments = attachments(&probes.places);
+    tell_sites(ebpf, &probes.locations)?;
+    let attachments = attachments(&probes.locations);
     let scopes = match &probes.only {
         None => &[EVERYBODY][..],
         Some(pids) => pids,
@@ -186,7 +186,7 @@ pub fn attach(ebpf: &mut Ebpf, probes: &Probes) -> Result<Attachments, ProbeErro
 /// In the place of a pid.
 const EVERYBODY: i32 = -1;
 
-fn tell_sites(ebpf: &mut Ebpf, places: &[Place]) -> Result<(), ProbeError> {
+fn tell_sites(ebpf: &mut Ebpf, places: &[Location]) -> Result<(), ProbeError> {
     const BYTES: usize = size_of::<ProbeSite>();
     let failed = |source| ProbeError::Sites {
         source: Box::new(source),
