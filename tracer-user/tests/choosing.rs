@@ -5,7 +5,7 @@
     reason = "a test that cannot go on fails, in its helpers too"
 )]
 
-mod patience;
+mod timeout;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ use tracer_user::kernel::{
 };
 use tracer_user::probes::Probes;
 
-use patience::patience;
+use timeout::timeout;
 
 /// One test at a time: they look at what this process has loaded.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -86,11 +86,11 @@ impl Tracing {
         };
         while collect() < now {
             assert!(
-                start.elapsed() < patience(Duration::from_secs(20)),
+                start.elapsed() < timeout(Duration::from_secs(20)),
                 "no watermark"
             );
         }
-        // What the kernel did not tell is no loss of ours.
+        // What the kernel did not report is no loss of ours.
         losses.retain(|loss| loss.cause != LossCause::KernelNotTold);
         assert_eq!(losses, []);
         // SAFETY: `gettid` has no preconditions.
@@ -105,22 +105,22 @@ impl Tracing {
     }
 }
 
-/// How often each system call was entered, by number.
+/// How often each system call was entered, by its code.
 fn calls(events: &[(EventHeader, Vec<u8>)]) -> BTreeMap<i64, u32> {
     let mut calls = BTreeMap::new();
     for (header, data) in events {
         if header.event_type == EventTypeId::SYSCALL_ENTER {
-            let number = i32::from_ne_bytes(data[..4].try_into().unwrap());
-            *calls.entry(i64::from(number)).or_default() += 1;
+            let code = i32::from_ne_bytes(data[..4].try_into().unwrap());
+            *calls.entry(i64::from(code)).or_default() += 1;
         }
     }
     calls
 }
 
-fn call(number: libc::c_long, times: u32) {
+fn call(code: libc::c_long, times: u32) {
     for _ in 0..times {
         // SAFETY: the calls that the tests name take no argument and change nothing.
-        unsafe { libc::syscall(number) };
+        unsafe { libc::syscall(code) };
     }
 }
 
@@ -147,13 +147,13 @@ fn own_programs() -> Vec<String> {
 }
 
 /// `TASK_COMM_LEN`-like limit on the names of programs in the kernel.
-fn kept(names: &[&str]) -> Vec<String> {
-    let mut kept: Vec<String> = names
+fn sorted(names: &[&str]) -> Vec<String> {
+    let mut sorted: Vec<String> = names
         .iter()
         .map(|name| name.chars().take(15).collect())
         .collect();
-    kept.sort_unstable();
-    kept
+    sorted.sort_unstable();
+    sorted
 }
 
 const ALWAYS: [&str; 4] = [
@@ -170,7 +170,7 @@ fn is_in_kernel(tracepoint: &str) -> bool {
     btf.windows(name.len()).any(|part| part == name.as_bytes())
 }
 
-/// Whether this is where the kernel's own numbers are shown (`PROC_PID_INIT_INO`).
+/// Whether this is where the kernel's own pids are shown (`PROC_PID_INIT_INO`).
 fn is_in_first_pid_namespace() -> bool {
     fs::metadata("/proc/self/ns/pid").unwrap().ino() == 0xefff_fffc
 }
@@ -178,7 +178,7 @@ fn is_in_first_pid_namespace() -> bool {
 #[test]
 #[ignore = "loads eBPF: run by cargo xtask test"]
 fn a_program_that_nobody_wants_is_not_loaded() {
-    // Who starts a request is told by the first, before 6.5 by the second.
+    // Who starts a request is named by the first, before 6.5 by the second.
     let starts = ["block_io_start", "block_getrq"];
     let starts = starts.into_iter().find(|name| is_in_kernel(name)).unwrap();
     for (wanted, programs) in [
@@ -186,7 +186,7 @@ fn a_program_that_nobody_wants_is_not_loaded() {
         (&[EventTypeId::SIGNAL_DELIVER], &["signal_deliver"]),
         (
             &[EventTypeId::SYSCALL_EXIT, EventTypeId::IDLE_ENTER],
-            // Which call ends is known from its entry where its number is gone (`rt_sigreturn`).
+            // Which call ends is known from its entry where its code is gone (`rt_sigreturn`).
             &["sys_enter", "sys_exit", "cpu_idle"],
         ),
         (
@@ -203,7 +203,7 @@ fn a_program_that_nobody_wants_is_not_loaded() {
             // The kernel has to list the processes that are there.
             expected.push("list_tasks");
         }
-        assert_eq!(own_programs(), kept(&expected));
+        assert_eq!(own_programs(), sorted(&expected));
         drop(tracing);
     }
 }
@@ -316,7 +316,7 @@ fn is_code(address: u64) -> bool {
         let mut words = line.split_whitespace();
         let (range, rights) = (words.next().unwrap(), words.next().unwrap());
         let (start, end) = range.split_once('-').unwrap();
-        let number = |hex| u64::from_str_radix(hex, 16).unwrap();
-        rights.contains('x') && (number(start)..number(end)).contains(&address)
+        let address_of = |hex| u64::from_str_radix(hex, 16).unwrap();
+        rights.contains('x') && (address_of(start)..address_of(end)).contains(&address)
     })
 }

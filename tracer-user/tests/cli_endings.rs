@@ -41,10 +41,10 @@ impl Drop for Sleeper {
     }
 }
 
-fn signal(process: &Child, number: i32) {
+fn signal(process: &Child, signal: i32) {
     let pid = i32::try_from(process.id()).unwrap();
-    // SAFETY: the call takes numbers only; the process is a child that was not waited for.
-    assert_eq!(unsafe { libc::kill(pid, number) }, 0);
+    // SAFETY: the call takes integers only; the process is a child that was not waited for.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
 /// Waits for the end, but not for ever.
@@ -200,14 +200,14 @@ fn the_targets_end_ends_the_trace() {
 
 #[test]
 fn signals_end_an_attached_trace_with_its_closing_line() {
-    for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for ending in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         let sleeper = Sleeper::start();
         let mut process = tracer(&["attach", "--no-system", &sleeper.pid()])
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let mut stderr = wait_for_line(&mut process, "no trace area");
-        signal(&process, number);
+        signal(&process, ending);
 
         assert_eq!(ended(process).code(), Some(0));
         let mut rest = String::new();

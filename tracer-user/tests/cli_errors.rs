@@ -50,21 +50,21 @@ fn a_process_that_has_ended_is_refused() {
 
 #[test]
 fn a_thread_is_refused_and_its_process_is_named() {
-    let (tell, told) = std::sync::mpsc::channel();
-    let (keep, kept) = std::sync::mpsc::channel::<()>();
+    let (name, named) = std::sync::mpsc::channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::spawn(move || {
         let link = std::fs::read_link("/proc/thread-self").unwrap();
-        tell.send(link.file_name().unwrap().to_str().unwrap().to_owned())
+        name.send(link.file_name().unwrap().to_str().unwrap().to_owned())
             .unwrap();
         // Until the sender is dropped.
-        let _ = kept.recv();
+        let _ = released.recv();
     });
-    let line = refused(&["attach", "--no-system", &told.recv().unwrap()]);
+    let line = refused(&["attach", "--no-system", &named.recv().unwrap()]);
     assert!(
         line.contains(&format!("attach to {}", std::process::id())),
         "{line}"
     );
-    drop(keep);
+    drop(release);
     thread.join().unwrap();
 }
 
@@ -98,7 +98,7 @@ fn options_that_make_no_sense_are_refused_by_name() {
 }
 
 #[test]
-fn an_unknown_event_type_is_told_what_may_be_meant_or_the_known_ones() {
+fn an_unknown_event_type_is_answered_with_what_may_be_meant_or_the_known_ones() {
     let line = refused(&["attach", "1", "--events", "fork,frok"]);
     assert!(line.contains("\"frok\"; is fork meant?"), "{line}");
     let line = refused(&["attach", "1", "--events", "everything"]);
@@ -117,7 +117,7 @@ fn an_unknown_event_type_is_told_what_may_be_meant_or_the_known_ones() {
 }
 
 #[test]
-fn what_is_mistyped_is_named_and_what_may_be_meant_is_told() {
+fn what_is_mistyped_is_named_and_so_is_what_may_be_meant() {
     for (arguments, named) in [
         (&["atach", "1"][..], "no command atach; is attach meant?"),
         (
@@ -172,7 +172,7 @@ fn a_log_is_not_made_over_a_file_that_is_there() {
 }
 
 #[test]
-fn an_error_is_not_told_twice() {
+fn an_error_is_not_reported_twice() {
     for arguments in [&["read", "/etc"][..], &["info", "/etc"]] {
         let line = refused(arguments);
         assert_eq!(line.matches("s a directory").count(), 1, "{line}");

@@ -157,15 +157,15 @@ fn following(log: &Log) -> (Child, BufReader<std::process::ChildStdout>) {
     (process, lines)
 }
 
-fn expect_events(lines: &mut impl BufRead, numbers: std::ops::RangeInclusive<u64>) {
-    for number in numbers {
+fn expect_events(lines: &mut impl BufRead, ticks: std::ops::RangeInclusive<u64>) {
+    for tick in ticks {
         let mut line = String::new();
         while line.is_empty() || line.starts_with('#') {
             line.clear();
             lines.read_line(&mut line).unwrap();
         }
         assert!(
-            line.ends_with(&format!("tick             \"{number}\"\n")),
+            line.ends_with(&format!("tick             \"{tick}\"\n")),
             "{line}"
         );
     }
@@ -224,7 +224,7 @@ fn options_that_make_no_sense_are_refused_by_name() {
 }
 
 #[test]
-fn the_help_tells_the_exit_codes() {
+fn the_help_has_the_exit_codes() {
     for subcommand in ["read", "info", "export"] {
         let output = output(subcommand, Path::new("--help"), &[]);
         let help = String::from_utf8(output.stdout).unwrap();
@@ -285,7 +285,7 @@ fn a_time_and_a_format_have_options_of_their_own_and_the_old_ones_go_on() {
 }
 
 #[test]
-fn what_was_not_found_is_told() {
+fn what_was_not_found_is_reported() {
     let log = Log::completed(3);
     let output = output("read", &log.path(), &["--pid", "99"]);
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -306,7 +306,7 @@ fn following_ends_when_nobody_reads_the_lines_any_more() {
 #[test]
 fn a_conversion_that_is_ended_leaves_nothing_behind() {
     let log = Log::completed(400_000);
-    for (number, target) in [
+    for (signal, target) in [
         (libc::SIGINT, "ctf"),
         (libc::SIGTERM, "parquet"),
         (libc::SIGHUP, "perfetto"),
@@ -314,7 +314,7 @@ fn a_conversion_that_is_ended_leaves_nothing_behind() {
     ] {
         // On a busy machine it may be done before it is ended.
         let ended_midway = (0..60).any(|_| {
-            let code = signalled(&log, target, number);
+            let code = signalled(&log, target, signal);
             assert!(matches!(code, Some(0 | 2)), "{target}: {code:?}");
             let left = names_beside(&log);
             match code {
@@ -330,7 +330,7 @@ fn a_conversion_that_is_ended_leaves_nothing_behind() {
 }
 
 /// The exit code of an export that gets a signal while it writes.
-fn signalled(log: &Completed, target: &str, number: i32) -> Option<i32> {
+fn signalled(log: &Completed, target: &str, signal: i32) -> Option<i32> {
     let out = log.file(target);
     let options = ["--to", target, "-o", out.to_str().unwrap()];
     let process = tracer("export", &log.path(), &options)
@@ -353,8 +353,8 @@ fn signalled(log: &Completed, target: &str, number: i32) -> Option<i32> {
         std::thread::yield_now();
     }
     let pid = i32::try_from(process.id()).unwrap();
-    // SAFETY: the call takes numbers only; the process is a child that was not waited for.
-    unsafe { libc::kill(pid, number) };
+    // SAFETY: the call takes integers only; the process is a child that was not waited for.
+    unsafe { libc::kill(pid, signal) };
     ended(process).code()
 }
 
@@ -366,7 +366,7 @@ fn names_beside(log: &Completed) -> Vec<String> {
 }
 
 #[test]
-fn a_conversion_for_which_there_is_no_room_leaves_nothing_behind() {
+fn a_conversion_for_which_there_is_no_space_leaves_nothing_behind() {
     let log = Log::completed(100_000);
     for target in ["perfetto", "chrome", "parquet", "ctf"] {
         let script = "ulimit -f 64; exec \"$0\" export \"$1\" --to $2 -o \"$1.out\"";
@@ -456,7 +456,7 @@ fn the_dash_is_the_standard_output() {
 }
 
 #[test]
-fn a_log_that_was_cut_off_says_so_and_shows_what_is_there() {
+fn a_truncated_log_says_so_and_shows_what_is_there() {
     let mut log = Log::new();
     log.add(5);
     let output = output("read", &log.path(), &["--format", "json"]);
@@ -508,7 +508,7 @@ fn following_ends_with_its_closing_line_on_ctrl_c() {
     let (mut process, mut lines) = following(&log);
     expect_events(&mut lines, 1..=2);
     let pid = i32::try_from(process.id()).unwrap();
-    // SAFETY: the call takes numbers only; the process is a child that was not waited for.
+    // SAFETY: the call takes integers only; the process is a child that was not waited for.
     assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
     let mut stderr = process.stderr.take().unwrap();
 

@@ -6,7 +6,7 @@
     reason = "a test that cannot go on fails, in its helpers too"
 )]
 
-mod patience;
+mod timeout;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,7 +25,7 @@ use tracer_user::kernel::{
 };
 use tracer_user::probes::Probes;
 
-use patience::patience;
+use timeout::timeout;
 
 const SWITCHES: &[EventTypeId] = &[EventTypeId::SWITCH_IN, EventTypeId::SWITCH_OUT];
 const ALL: &[EventTypeId] = &[
@@ -119,7 +119,7 @@ impl Tracing {
         losses.map(|loss| loss.count).sum()
     }
 
-    /// What the kernel did not tell is no loss of ours.
+    /// What the kernel did not report is no loss of ours.
     fn assert_nothing_lost(&self) {
         let losses = self.losses.iter();
         let ours = losses.filter(|loss| loss.cause != LossCause::KernelNotTold);
@@ -153,7 +153,7 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(
-            start.elapsed() < patience(Duration::from_secs(20)),
+            start.elapsed() < timeout(Duration::from_secs(20)),
             "no {what}"
         );
         thread::sleep(Duration::from_millis(2));
@@ -169,7 +169,7 @@ fn comm(data: &[u8]) -> &str {
     std::str::from_utf8(&data[..end]).unwrap()
 }
 
-/// This test binary again, as a process with several threads that switch a lot when told to.
+/// This test binary again, as a process with several threads that switch a lot when asked to.
 struct Workload {
     child: Child,
     input: ChildStdin,
@@ -232,7 +232,7 @@ impl Workload {
         let mut last = BTreeMap::new();
         let mut since = Instant::now();
         wait_for("rest", || {
-            // One that is ready to run and has no CPU stands still as well.
+            // One that is ready to run and has no CPU does not run either.
             let is_blocked = threads_are_blocked(self.pid());
             let now = switches(self.pid());
             if !is_blocked || now != last {
@@ -353,7 +353,7 @@ fn switch_outs_of_each_thread_equal_what_the_kernel_counts() {
 
 #[test]
 #[ignore = "loads eBPF: run by cargo xtask test"]
-fn switches_of_a_thread_alternate_and_tell_the_other_side() {
+fn switches_of_a_thread_alternate_and_name_the_other_side() {
     let Some(mut tracing) = Tracing::load(16 * MIB, SWITCHES) else {
         return;
     };
@@ -495,7 +495,7 @@ fn nothing_is_older_than_a_watermark_stated_before() {
     // Two seconds, and as long as a busy machine needs for enough of it.
     let is_enough = |seen, advances| seen > 10_000 && advances > 100;
     while start.elapsed() < Duration::from_secs(2)
-        || !is_enough(seen, advances) && start.elapsed() < patience(Duration::from_secs(30))
+        || !is_enough(seen, advances) && start.elapsed() < timeout(Duration::from_secs(30))
     {
         tracing.events.clear();
         tracing.data.clear();
@@ -533,7 +533,7 @@ fn what_a_full_ring_refuses_is_counted_exactly() {
     let lost = tracing.lost(LossCause::KernelRingFull);
     assert!(lost > 1000, "{lost}");
     assert_eq!(tracing.count(EventTypeId::SWITCH_OUT) + lost, expected);
-    // One for each CPU; what stands in the CPU's ring happened before the ring was full.
+    // One for each CPU; what is in the CPU's ring happened before the ring was full.
     let cpus = thread::available_parallelism().unwrap().get();
     assert!(tracing.losses.len() <= cpus, "{:?}", tracing.losses);
     for loss in &tracing.losses {
@@ -555,7 +555,7 @@ fn each_cpu_has_its_ring_and_loses_for_itself() {
     let cpus = thread::available_parallelism().unwrap().get();
     assert!(cpus >= 2, "one CPU is too few for this test");
     let mut workload = Workload::start();
-    // A page of switches on the first CPU, and then some on the second: its ring has room.
+    // A page of switches on the first CPU, and then some on the second: its ring has space.
     workload.run_only_on(0);
     let before = workload.settled_switches();
     tracing.collect_all();
@@ -565,10 +565,10 @@ fn each_cpu_has_its_ring_and_loses_for_itself() {
     let first: u64 = growth(&before, &workload.settled_switches()).values().sum();
     tracing.collect_all();
     let lost_on_first = tracing.lost(LossCause::KernelRingFull);
-    let kept: Vec<_> = tracing.headers().map(|header| header.cpu).collect();
+    let recorded: Vec<_> = tracing.headers().map(|header| header.cpu).collect();
     assert!(lost_on_first > 100, "{lost_on_first} of {first}");
-    assert!(kept.contains(&Some(0)));
-    assert_eq!(kept.len() as u64 + lost_on_first, first);
+    assert!(recorded.contains(&Some(0)));
+    assert_eq!(recorded.len() as u64 + lost_on_first, first);
 
     // What is lost is lost on both: neither counts for the other.
     workload.run_only_on(1);
@@ -580,12 +580,12 @@ fn each_cpu_has_its_ring_and_loses_for_itself() {
     workload.wait_done();
     let second: u64 = growth(&before, &workload.settled_switches()).values().sum();
     tracing.collect_all();
-    let kept = tracing
+    let recorded = tracing
         .headers()
         .filter(|header| header.cpu == Some(1))
         .count() as u64;
-    assert!(kept > 0);
-    assert_eq!(kept + tracing.lost(LossCause::KernelRingFull), second);
+    assert!(recorded > 0);
+    assert_eq!(recorded + tracing.lost(LossCause::KernelRingFull), second);
 }
 
 #[test]
@@ -617,7 +617,7 @@ fn a_stopped_stream_gets_no_switches_and_a_started_one_does_again() {
 
 #[test]
 #[ignore = "loads eBPF: run by cargo xtask test"]
-fn wakeups_tell_of_the_thread_that_is_woken() {
+fn wakeups_name_the_thread_that_is_woken() {
     let Some(mut tracing) = Tracing::load(MIB, &[EventTypeId::WAKEUP]) else {
         return;
     };
@@ -710,7 +710,7 @@ fn an_exec_wakes_the_reader_only_where_that_was_asked_for() {
 
 #[test]
 #[ignore = "loads eBPF: run by cargo xtask test"]
-fn a_file_name_too_long_for_its_record_is_cut_and_said_to_be() {
+fn a_file_name_too_long_for_its_record_is_truncated_and_said_to_be() {
     let Some(mut tracing) = Tracing::load(MIB, &[]) else {
         return;
     };
@@ -826,19 +826,19 @@ fn own_programs() -> BTreeSet<u32> {
 
 #[test]
 #[ignore = "loads eBPF: run by cargo xtask test"]
-fn every_check_is_met_where_loading_works() {
+fn every_check_holds_where_loading_works() {
     if Tracing::load(MIB, ALL).is_none() {
         return;
     }
     for check in checks() {
-        assert!(check.is_met, "{check:?}");
+        assert!(check.holds, "{check:?}");
         assert_eq!(check.remedy, None);
     }
 }
 
 #[test]
 #[ignore = "loads eBPF: run by cargo xtask test"]
-fn a_number_that_no_process_can_have_is_refused() {
+fn a_pid_that_no_process_can_have_is_refused() {
     let Some(mut tracing) = Tracing::load(MIB, &[]) else {
         return;
     };

@@ -10,10 +10,10 @@ use tracer_user::untrusted;
 /// No input may take longer.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Numbers that always come in the same order.
-struct Numbers(u64);
+/// Integers that always come in the same order.
+struct Sequence(u64);
 
-impl Numbers {
+impl Sequence {
     fn next(&mut self) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -27,31 +27,31 @@ impl Numbers {
 }
 
 /// Changes some bytes: single ones, whole words, lengths, order.
-fn change(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
+fn change(bytes: &mut Vec<u8>, sequence: &mut Sequence) {
     const WORDS: [u32; 8] = [0, 1, 0x7f, 0xff, 0xffff, 0x7fff_ffff, 0x8000_0000, u32::MAX];
-    for _ in 0..=numbers.below(4) {
-        let place = numbers.below(bytes.len());
-        match numbers.below(6) {
+    for _ in 0..=sequence.below(4) {
+        let at = sequence.below(bytes.len());
+        match sequence.below(6) {
             0 | 1 => {
-                if let Some(byte) = bytes.get_mut(place) {
-                    *byte ^= 1 << numbers.below(8);
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte ^= 1 << sequence.below(8);
                 }
             }
             2 => {
-                let word = WORDS[numbers.below(WORDS.len())].to_le_bytes();
-                for (byte, new) in bytes.iter_mut().skip(place).zip(word) {
+                let word = WORDS[sequence.below(WORDS.len())].to_le_bytes();
+                for (byte, new) in bytes.iter_mut().skip(at).zip(word) {
                     *byte = new;
                 }
             }
-            3 => bytes.truncate(place),
+            3 => bytes.truncate(at),
             4 => {
-                let end = (place + numbers.below(64)).min(bytes.len());
-                let copied = bytes[place.min(end)..end].to_vec();
-                bytes.splice(place..place, copied);
+                let end = (at + sequence.below(64)).min(bytes.len());
+                let copied = bytes[at.min(end)..end].to_vec();
+                bytes.splice(at..at, copied);
             }
             _ => {
-                let end = (place + numbers.below(16)).min(bytes.len());
-                bytes.drain(place.min(end)..end);
+                let end = (at + sequence.below(16)).min(bytes.len());
+                bytes.drain(at.min(end)..end);
             }
         }
     }
@@ -85,7 +85,7 @@ fn run(name: &str, look: impl Fn(&[u8])) {
             start.elapsed()
         );
     };
-    for (number, seed) in seeds.iter().enumerate() {
+    for (index, seed) in seeds.iter().enumerate() {
         let bytes = fs::read(seed).expect("a seed");
         look(&bytes);
         // Of what fuzzing has found nothing is made: there is much.
@@ -94,10 +94,10 @@ fn run(name: &str, look: impl Fn(&[u8])) {
         }
         let seed = bytes;
         (0..seed.len().min(256)).for_each(|length| look(&seed[..length]));
-        let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15 + number as u64);
+        let mut sequence = Sequence(0x9e37_79b9_7f4a_7c15 + index as u64);
         for _ in 0..rounds.unwrap_or(500) {
             let mut bytes = seed.clone();
-            change(&mut bytes, &mut numbers);
+            change(&mut bytes, &mut sequence);
             look(&bytes);
         }
     }

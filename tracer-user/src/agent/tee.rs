@@ -6,7 +6,7 @@ use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Control, LossCause, Source, Unread};
 
 use super::Hub;
-use crate::kernel::TellsExecs;
+use crate::kernel::ReportsExecs;
 
 /// A source whose events also go to a hub.
 pub struct Tee<S> {
@@ -14,14 +14,14 @@ pub struct Tee<S> {
     hub: Hub,
 }
 
-impl<S: Source + TellsExecs> Tee<S> {
+impl<S: Source + ReportsExecs> Tee<S> {
     /// Lets `hub` hear what `source` brings.
     pub fn new(source: S, hub: Hub) -> Self {
         Self { source, hub }
     }
 }
 
-impl<S: Source + TellsExecs> Source for Tee<S> {
+impl<S: Source + ReportsExecs> Source for Tee<S> {
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
         let (events, losses) = (batch.len(), batch.losses().len());
         let watermark = self.source.collect(batch);

@@ -12,14 +12,14 @@ use crate::trace::{self, ControlGroup, Setup, Targets};
 
 /// Trace running processes, instrumented or not, until they end
 ///
-/// Processes are given by number; or chosen by what they are, those that begin later included: then
+/// Processes are given by pid; or chosen by what they are, those that begin later included: then
 /// the trace goes on until Ctrl-C or what --duration or --events say.
 #[derive(Debug, clap::Args)]
 pub struct AttachArgs {
     /// Processes to trace
     #[arg(value_name = "PID", required_unless_present_any = ["comm", "cgroup", "all"])]
     pids: Vec<String>,
-    /// Trace the processes of this name, of which the kernel keeps 15 bytes; `*` stands for any bytes, `?` for
+    /// Trace the processes of this name, of which the kernel has 15 bytes; `*` matches any bytes, `?`
     /// one: 'redis*'
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pids", "cgroup", "all"])]
     comm: Option<String>,

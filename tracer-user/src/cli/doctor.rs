@@ -71,13 +71,13 @@ pub fn run(config: &DoctorConfig) -> anyhow::Result<ExitCode> {
 }
 
 fn is_failure(finding: &Finding) -> bool {
-    !finding.check.is_met && !finding.is_optional
+    !finding.check.holds && !finding.is_optional
 }
 
 /// Result, what was looked at, what was found; and below, what to do.
 fn line(finding: &Finding, is_coloured: bool) -> String {
     let Finding { check, .. } = finding;
-    let (word, colour) = match (check.is_met, is_failure(finding)) {
+    let (word, colour) = match (check.holds, is_failure(finding)) {
         (true, _) => ("ok", "\x1b[32m"),
         (false, false) => ("note", "\x1b[33m"),
         (false, true) => ("MISSING", "\x1b[31m"),
@@ -91,7 +91,7 @@ fn line(finding: &Finding, is_coloured: bool) -> String {
         "{colour}{word:<7}{plain}  {:<28}  {}\n",
         check.what, check.found
     );
-    if let Some(remedy) = check.remedy.as_ref().filter(|_| !check.is_met) {
+    if let Some(remedy) = check.remedy.as_ref().filter(|_| !check.holds) {
         line.push_str(&format!("{:<7}  {:<28}  → {remedy}\n", "", ""));
     }
     line
@@ -105,7 +105,7 @@ fn ptrace() -> Finding {
         .ok()
         .and_then(|scope| scope.trim().parse().ok())
         .unwrap_or(0);
-    let is_met = has_right || scope == 0;
+    let holds = has_right || scope == 0;
     let found = if has_right {
         "CAP_SYS_PTRACE: every process".to_owned()
     } else if scope == 0 {
@@ -116,7 +116,7 @@ fn ptrace() -> Finding {
     Finding {
         check: Check {
             what: "user events: right to attach",
-            is_met,
+            holds,
             found,
             remedy: Some(
                 "run with sudo, start the program by `tracer-user run --no-system`, \
@@ -133,8 +133,8 @@ fn clock() -> Finding {
     const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let source = fs::read_to_string(SOURCE).unwrap_or_default();
     let source = source.trim();
-    let is_met = matches!(source, "tsc" | "arch_sys_counter");
-    let found = match (source, is_met) {
+    let holds = matches!(source, "tsc" | "arch_sys_counter");
+    let found = match (source, holds) {
         ("", _) => "unknown".to_owned(),
         (source, true) => format!("{source}: the cycle counter"),
         (source, false) => {
@@ -144,7 +144,7 @@ fn clock() -> Finding {
     Finding {
         check: Check {
             what: "user events: clock",
-            is_met,
+            holds,
             found,
             remedy: Some(
                 "where the machine's cycle counter is stable: boot with clocksource=tsc".to_owned(),
@@ -174,7 +174,7 @@ fn library() -> Finding {
     Finding {
         check: Check {
             what: "user events: libposixtrace",
-            is_met: version.is_some() && loadable,
+            holds: version.is_some() && loadable,
             found,
             remedy: Some(
                 "cargo xtask install, then ldconfig; or set PKG_CONFIG_PATH and LD_LIBRARY_PATH"
@@ -196,11 +196,11 @@ fn said(command: &mut Command) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn finding(is_met: bool, is_optional: bool) -> Finding {
+    fn finding(holds: bool, is_optional: bool) -> Finding {
         Finding {
             check: Check {
                 what: "BTF",
-                is_met,
+                holds,
                 found: "none".to_owned(),
                 remedy: Some("another kernel".to_owned()),
             },

@@ -112,7 +112,7 @@ fn object(entry: &SystemEventType, is_here: Availability) -> Object {
     }
 }
 
-/// A type as lines for people: the second one tells what it is.
+/// A type as lines for people: the second one says what it is.
 fn line(entry: &SystemEventType, is_here: Availability) -> String {
     let here = match is_here {
         Availability::There => "yes".to_owned(),
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_name_cost_fields_and_what_is_lacking() {
+    fn a_line_has_name_cost_fields_and_what_is_lacking() {
         let entry = system_event_type(EventTypeId::FAULT_USER).unwrap();
         let there = line(entry, Availability::There);
         let lacking = line(entry, Availability::Lacks("page_fault_user"));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_tells_what_is_not_known_by_null() {
+    fn an_object_shows_what_is_not_known_by_null() {
         let entry = system_event_type(EventTypeId::EXIT).unwrap();
         let object = serde_json::to_value(object(entry, Availability::Unknown)).unwrap();
 

@@ -11,7 +11,7 @@ pub const EVENTS_LOST: u8 = 1;
 /// Failed.
 pub const FAILED: u8 = 2;
 
-/// The exit code of a result. A failure is told in one line.
+/// The exit code of a result. A failure is reported in one line.
 pub fn code(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
@@ -33,15 +33,15 @@ pub fn of_outcome(outcome: Outcome) -> ExitCode {
     }
 }
 
-/// The exit code of a command that failed, as a shell tells it: its status, or 128 and the signal
+/// The exit code of a command that failed, as a shell shows it: its status, or 128 and the signal
 /// that ended it. `None` for a command that did not fail.
 pub fn of_command(status: ExitStatus) -> Option<ExitCode> {
-    let number = match (status.code(), status.signal()) {
+    let code = match (status.code(), status.signal()) {
         (Some(code), _) => code,
         (None, Some(signal)) => 128 + signal,
         (None, None) => i32::from(FAILED),
     };
-    (number != 0).then(|| u8::try_from(number).unwrap_or(FAILED).into())
+    (code != 0).then(|| u8::try_from(code).unwrap_or(FAILED).into())
 }
 
 /// The causes of an error on one line. What one says of the next is not said again.
@@ -58,7 +58,7 @@ fn chain(error: &anyhow::Error) -> String {
     words.join(" ")
 }
 
-/// A line that a person still reads. The verifier of the kernel tells its whole way, and what was
+/// A line that a person still reads. The verifier of the kernel shows its whole way, and what was
 /// wrong at its end; `--verbose` shows all of it.
 fn shortened(line: String) -> String {
     const HEAD: usize = 400;
@@ -83,13 +83,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_of_several_lines_is_told_in_one() {
+    fn a_failure_of_several_lines_is_reported_in_one() {
         let error = anyhow::anyhow!("the verifier said:\n  no\n").context("cannot load");
         assert_eq!(chain(&error), "cannot load: the verifier said: no");
     }
 
     #[test]
-    fn a_cause_that_was_told_already_is_not_told_twice() {
+    fn a_cause_that_was_reported_already_is_not_reported_twice() {
         #[derive(Debug, thiserror::Error)]
         #[error("cannot read the log: {0}")]
         struct Twice(#[from] io::Error);

@@ -20,11 +20,11 @@ use crate::export::{ExportSetup, Target, export};
 /// got one from it.
 ///
 /// chrome: one file of the JSON trace event format: a slice for each time that a thread was on a CPU,
-/// slices for what else has a beginning and an end, every other event as an instant. Perfetto files are smaller and tell
+/// slices for what else has a beginning and an end, every other event as an instant. Perfetto files are smaller and show
 /// more.
 ///
 /// ctf: a folder in the Common Trace Format 1.8 for babeltrace2 and Trace Compass. Times are exact; lost
-/// events are told as discarded. Its dates go on from the log's first moment: where the date was set meanwhile, `read`
+/// events are shown as discarded. Its dates go on from the log's first moment: where the date was set meanwhile, `read`
 /// follows that and this format cannot.
 ///
 /// parquet: one file with a row an event, for DuckDB, Spark, ClickHouse: time, ns, type, class, pid, tid,

@@ -1,4 +1,4 @@
-//! `tracer-user info`: tells what a log holds.
+//! `tracer-user info`: shows what a log holds.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,9 +9,9 @@ use crate::log_view::{Inventory, Output, Walk, Wanted, json, open, text};
 use crate::report::escape::harmless_json;
 use crate::terminal::output::Sink;
 
-/// Tell what a trace log holds: attributes, counts by event type and thread, what is missing
+/// Show what a trace log holds: attributes, counts by event type and thread, what is missing
 ///
-/// Reads the log once from end to end. The lines tell how the stream was made, when, and by which clock;
+/// Reads the log once from end to end. The lines say how the stream was made, when, and by which clock;
 /// whether the log was completed and the status at its end; how many events there are, of which types and
 /// threads, and from when to when; how many bytes an event takes; how many events were lost and why, and
 /// what of the log is damaged.
@@ -20,7 +20,7 @@ pub struct InfoArgs {
     /// The log
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Tell it as one JSON object, with all threads
+    /// Show it as one JSON object, with all threads
     #[arg(long)]
     json: bool,
 }
@@ -41,7 +41,7 @@ impl From<InfoArgs> for InfoConfig {
     }
 }
 
-/// Tells it.
+/// Shows it.
 ///
 /// # Errors
 ///
@@ -51,12 +51,12 @@ pub fn run(config: &InfoConfig) -> anyhow::Result<ExitCode> {
     let bytes = fs::metadata(&config.file).map_or(0, |file| file.len());
     let inventory = Inventory::take(walk, bytes)?;
     let mut output = Output::open(&Sink::Stdout, &config.file)?;
-    let told = if config.is_json {
+    let shown = if config.is_json {
         format!("{}\n", harmless_json(&format!("{:#}", json(&inventory))))
     } else {
         text(&inventory)
     };
-    output.lines().extend_from_slice(told.as_bytes());
+    output.lines().extend_from_slice(shown.as_bytes());
     output.flush()?;
     Ok(exit::of_outcome(inventory.outcome()))
 }

@@ -18,11 +18,11 @@ pub struct LogFilterArgs {
     /// Only these event types: families or types, separated by commas
     /// (fork,exec,exit,switch,wakeup,rename,user; `tracer-user events` lists them). Marks of lost events
     /// are always among them
-    // A number is taken too, as it was before there was --limit.
+    // A count is taken too, as it was before there was --limit.
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     events: Vec<String>,
     /// At most so many events
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     limit: Option<String>,
     /// Only the event type of exactly this name, such as a user event's; may be given again, and adds
     /// to --events
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_and_a_number_have_names_of_their_own() {
+    fn a_list_and_a_count_have_names_of_their_own() {
         for typed in [
             "--limit 5 --events fork,user",
             "--events 5 --events fork,user",

@@ -113,7 +113,7 @@ impl LogArgs {
             existing: match (self.append, self.force) {
                 (true, _) => Existing::Continued,
                 (false, true) => Existing::Replaced,
-                (false, false) => Existing::Kept,
+                (false, false) => Existing::Stays,
             },
             max_size,
             policy,

@@ -89,7 +89,7 @@ pub const PAGES: &[Page] = &[
             ),
         ],
         exit: "\
-The status of the command when that is not 0 (128 and the signal's number when a signal ended it); else 0 \
+The status of the command when that is not 0 (128 and the signal number when a signal ended it); else 0 \
 the trace is complete; 1 events were lost; 2 the command cannot be started or traced.",
     },
     Page {
@@ -187,7 +187,7 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
     },
 ];
 
-/// The definition with what stands here: how commands are called, and examples in the long help.
+/// The definition with what is here: how commands are called, and examples in the long help.
 pub fn complete(mut definition: clap::Command) -> clap::Command {
     for page in PAGES {
         definition = if page.command.is_empty() {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_has_a_page_and_every_example_is_understood() {
+    fn every_command_has_a_page_and_every_example_is_parsed() {
         let definition = super::super::definition();
         let mut named = vec![""];
         named.extend(definition.get_subcommands().map(clap::Command::get_name));

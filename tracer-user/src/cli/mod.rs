@@ -35,7 +35,7 @@ pub use quantity::time;
 #[derive(Debug, Parser)]
 #[command(name = "tracer-user", version)]
 struct Cli {
-    /// Tell on the standard error what is being done
+    /// Say on the standard error what is being done
     #[arg(short, long, global = true)]
     verbose: bool,
     #[command(subcommand)]
@@ -130,7 +130,7 @@ fn one_line(complaint: &clap::Error) -> String {
     format!("{what}{meant} (see --help)")
 }
 
-/// What a complaint tells of this kind; the likeliest where it tells several.
+/// What a complaint says of this kind; the likeliest where it says several.
 fn word(complaint: &clap::Error, kind: ContextKind) -> Option<&str> {
     match complaint.get(kind)? {
         ContextValue::String(word) => Some(word),
@@ -152,7 +152,7 @@ fn pid(typed: &str) -> anyhow::Result<i32> {
     pid.with_context(|| format!("{typed:?} is no pid; give the number of a process, such as 1234"))
 }
 
-/// Lets the tool tell what it does, on the standard error. `TRACER_LOG` chooses otherwise.
+/// Lets the tool say what it does, on the standard error. `TRACER_LOG` chooses otherwise.
 fn observe(is_verbose: bool) {
     let level = if is_verbose { "debug" } else { "warn" };
     let filter = EnvFilter::try_from_env("TRACER_LOG").unwrap_or_else(|_| EnvFilter::new(level));
@@ -160,13 +160,13 @@ fn observe(is_verbose: bool) {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(|| Harmless(std::io::stderr()))
-        // What is told of may be called anything.
+        // What is reported may be called anything.
         .with_ansi(false)
         .with_target(false)
         .try_init();
 }
 
-/// Writes messages in which names of others may stand.
+/// Writes messages in which names of others may be.
 struct Harmless<W>(W);
 
 impl<W: Write> Write for Harmless<W> {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn only_positive_numbers_are_pids() {
+    fn only_positive_integers_are_pids() {
         assert_eq!(pid("1234").unwrap(), 1234);
         for typed in ["0", "-1", "me", "", "99999999999", "12 "] {
             assert!(pid(typed).is_err(), "{typed}");
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_of_the_pen_is_told_what_may_be_meant() {
+    fn a_slip_of_the_pen_is_answered_with_what_may_be_meant() {
         for (typed, meant) in [
             (
                 &["atach", "1"][..],
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_may_be_told_before_or_after_the_command() {
+    fn what_is_done_may_be_asked_for_before_or_after_the_command() {
         for typed in [
             ["-v", "attach", "1"],
             ["attach", "-v", "1"],

@@ -14,7 +14,7 @@ pub struct OutputArgs {
     /// In text, what the first column shows
     #[arg(long, value_enum, value_name = "KIND", default_value = "relative")]
     time: TimeColumn,
-    /// In text, when kinds of events are told apart by colours
+    /// In text, when kinds of events have colours
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     color: ColorChoice,
 }
@@ -22,7 +22,7 @@ pub struct OutputArgs {
 impl OutputArgs {
     /// Where events go: to `otherwise` where nothing else was said.
     #[must_use]
-    pub fn place(&self, otherwise: Sink) -> Sink {
+    pub fn sink(&self, otherwise: Sink) -> Sink {
         self.output.clone().map_or(otherwise, Sink::of)
     }
 

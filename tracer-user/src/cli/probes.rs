@@ -58,7 +58,7 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
     let pid = config.pid;
     let used = of_process(pid).map_err(|source| {
         let what = if source.kind() == io::ErrorKind::NotFound {
-            format!("no process has the number {pid}")
+            format!("no process has the pid {pid}")
         } else {
             format!("the files of process {pid} cannot be looked at (another user's need root)")
         };
@@ -144,9 +144,10 @@ enum Point<'a> {
         name: String,
         #[serde(serialize_with = "as_text")]
         file: &'a Path,
-        /// Places in the file that are this probe.
-        places: usize,
-        /// How the arguments are found, at the first place.
+        /// Sites in the file that are this probe.
+        #[serde(rename = "places")]
+        sites: usize,
+        /// How the arguments are found, at the first site.
         arguments: String,
         /// Whether the program looks if anybody listens.
         semaphore: bool,
@@ -173,21 +174,21 @@ fn points(binary: &Binary) -> anyhow::Result<Vec<Point<'_>>> {
     Ok(points)
 }
 
-/// The places of one probe as one point.
+/// The sites of one probe as one point.
 fn static_points(file: &Path, probes: Vec<StaticProbe>) -> Vec<Point<'_>> {
     let mut points: Vec<Point<'_>> = Vec::new();
     let mut known: HashMap<(String, String), usize> = HashMap::new();
     for probe in probes {
         let name = (probe.provider.clone(), probe.name.clone());
         match known.get(&name).and_then(|index| points.get_mut(*index)) {
-            Some(Point::Usdt { places, .. }) => *places += 1,
+            Some(Point::Usdt { sites, .. }) => *sites += 1,
             _ => {
                 known.insert(name, points.len());
                 points.push(Point::Usdt {
                     provider: probe.provider,
                     name: probe.name,
                     file,
-                    places: 1,
+                    sites: 1,
                     arguments: probe.arguments,
                     semaphore: probe.semaphore.is_some(),
                 });
@@ -220,7 +221,7 @@ impl std::fmt::Display for Point<'_> {
                 provider,
                 name,
                 file,
-                places,
+                sites,
                 arguments,
                 ..
             } => {
@@ -231,8 +232,8 @@ impl std::fmt::Display for Point<'_> {
                 if readable < all {
                     write!(f, ", {} of them unreadable", all - readable)?;
                 }
-                if *places > 1 {
-                    write!(f, ", at {places} places")?;
+                if *sites > 1 {
+                    write!(f, ", at {sites} sites")?;
                 }
                 write!(f, ", in {}", printable(&file.to_string_lossy()))
             }
@@ -254,14 +255,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_listed_is_told_once() {
+    fn what_is_not_listed_is_reported_once() {
         let one = ["/bin/a".to_owned()];
         assert!(are_stripped(&one).starts_with("/bin/a is stripped: of its functions"));
         let two = ["/bin/a".to_owned(), "/bin/b".to_owned()];
-        let told = are_stripped(&two);
+        let reported = are_stripped(&two);
         assert!(
-            told.starts_with("2 files are stripped, such as /bin/a: of their"),
-            "{told}"
+            reported.starts_with("2 files are stripped, such as /bin/a: of their"),
+            "{reported}"
         );
         assert!(found_nothing(7, "mallok").contains("\"mallok\""));
     }
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_places_of_a_probe_are_one_line() {
+    fn the_sites_of_a_probe_are_one_line() {
         let probes = vec![
             probe("start", "8@%rax 8f@%xmm0"),
             probe("end", ""),
@@ -289,7 +290,7 @@ mod tests {
         assert_eq!(lines.len(), 2);
         assert!(lines[0].starts_with("--usdt app:start "), "{}", lines[0]);
         assert!(
-            lines[0].ends_with("# 2 arguments, 1 of them unreadable, at 2 places, in /bin/app"),
+            lines[0].ends_with("# 2 arguments, 1 of them unreadable, at 2 sites, in /bin/app"),
             "{}",
             lines[0]
         );
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn json_tells_the_kind_of_each_point() {
+    fn json_has_the_kind_of_each_point() {
         let point = Point::Function {
             symbol: "main".into(),
             file: Path::new("/bin/app"),

@@ -16,12 +16,12 @@ pub fn size(option: &str, typed: &str, least: u64, most: u64) -> anyhow::Result<
         "k" | "kb" | "kib" => 10,
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
-        _ => bail!("{option} {typed:?} is no size; give bytes, or a number with K, M or G: 8M"),
+        _ => bail!("{option} {typed:?} is no size; give bytes, or a size with K, M or G: 8M"),
     };
-    let number: u64 = digits.parse().with_context(|| {
-        format!("{option} {typed:?} is no size; give bytes, or a number with K, M or G: 8M")
+    let count: u64 = digits.parse().with_context(|| {
+        format!("{option} {typed:?} is no size; give bytes, or a size with K, M or G: 8M")
     })?;
-    let bytes = number.checked_mul(1 << shift);
+    let bytes = count.checked_mul(1 << shift);
     let is_possible = bytes.is_some_and(|bytes| (least..=most).contains(&bytes));
     ensure!(
         is_possible,
@@ -32,7 +32,7 @@ pub fn size(option: &str, typed: &str, least: u64, most: u64) -> anyhow::Result<
     Ok(bytes.unwrap_or(most))
 }
 
-/// Reads a time: `10s`, `500ms`, `1m`, `1.5h`; a bare number is seconds.
+/// Reads a time: `10s`, `500ms`, `1m`, `1.5h`; without a unit it is seconds.
 ///
 /// # Errors
 ///
@@ -47,14 +47,14 @@ pub fn time(option: &str, typed: &str) -> anyhow::Result<Duration> {
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        _ => bail!(
-            "{option} {typed:?} is no time; give seconds, or a number with ms, s, m or h: 10s"
-        ),
+        _ => {
+            bail!("{option} {typed:?} is no time; give seconds, or a time with ms, s, m or h: 10s")
+        }
     };
-    let number: f64 = digits.parse().with_context(|| {
-        format!("{option} {typed:?} is no time; give seconds, or a number with ms, s, m or h: 10s")
+    let count: f64 = digits.parse().with_context(|| {
+        format!("{option} {typed:?} is no time; give seconds, or a time with ms, s, m or h: 10s")
     })?;
-    let seconds = number * unit;
+    let seconds = count * unit;
     ensure!(
         seconds > 0.0 && seconds <= MOST_SECONDS,
         "{option} is {typed}, and must be above 0 and at most 30 years"

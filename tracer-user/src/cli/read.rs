@@ -17,7 +17,7 @@ use crate::terminal::output::Sink;
 /// ns,time,type,class,pid,tid,comm,cpu,data,truncated,ns_pid,ns_tid,thread_id,prog_address; fields are quoted as RFC 4180 says, lines end
 /// with a line feed, and data is a JSON object.
 ///
-/// The closing line on the standard error tells the events by type, those lost by cause, and what of the
+/// The closing line on the standard error counts the events by type, those lost by cause, and what of the
 /// log is damaged. What is damaged is skipped; everything else is shown.
 #[derive(Debug, clap::Args)]
 pub struct ReadArgs {
@@ -67,7 +67,7 @@ impl TryFrom<ReadArgs> for ReadConfig {
                 format: args.format,
                 follow: args.follow,
                 look: args.output.look(),
-                output: args.output.place(Sink::Stdout),
+                output: args.output.sink(Sink::Stdout),
             },
         })
     }

@@ -31,11 +31,11 @@ pub struct TraceArgs {
     no_inherit: bool,
     /// Show only these: families or types, separated by commas (`tracer-user events` lists them, and
     /// which are shown without this option). Marks of lost events are always shown
-    // A number is taken too, as it was before there was --limit.
+    // A count is taken too, as it was before there was --limit.
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     events: Vec<String>,
     /// End after so many events
-    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     limit: Option<String>,
     /// Show these system calls too: names separated by commas, or all
     #[arg(long, value_name = "LIST")]
@@ -48,7 +48,7 @@ pub struct TraceArgs {
     no_system: bool,
     #[command(flatten)]
     probes: ProbeArgs,
-    /// End after this time: 10s, 500ms, 1m; a bare number is seconds
+    /// End after this time: 10s, 500ms, 1m; without a unit, seconds
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     duration: Option<String>,
     /// How events are shown: text, or json for one object a line
@@ -148,7 +148,7 @@ impl TraceArgs {
             stream_bytes,
             thread_ring_bytes,
             log: args.log.setup(stream_bytes, !args.no_inherit)?,
-            output: args.output.place(otherwise),
+            output: args.output.sink(otherwise),
             look: args.output.look(),
         })
     }
@@ -176,14 +176,14 @@ pub(super) fn split_events(
     limit: Option<&str>,
     has_probes: bool,
 ) -> anyhow::Result<(Option<u64>, Option<Selection>)> {
-    let mut limit = limit.map(|typed| number("--limit", typed)).transpose()?;
+    let mut limit = limit.map(|typed| count("--limit", typed)).transpose()?;
     let mut words = Vec::new();
     for typed in typed {
         if typed.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
-            let number = number("--events", typed)?;
+            let count = count("--events", typed)?;
             ensure!(
-                limit.replace(number).is_none(),
-                "--events and --limit are given two numbers; give one, by --limit"
+                limit.replace(count).is_none(),
+                "--events and --limit are given two counts; give one, by --limit"
             );
         } else {
             words.extend(typed.split(',').map(str::trim));
@@ -203,12 +203,12 @@ pub(super) fn split_events(
 }
 
 /// A number of events.
-fn number(option: &str, typed: &str) -> anyhow::Result<u64> {
-    let number: u64 = typed.parse().ok().with_context(|| {
+fn count(option: &str, typed: &str) -> anyhow::Result<u64> {
+    let count: u64 = typed.parse().ok().with_context(|| {
         format!("{option} {typed} is no number of events; give one, such as --limit 100")
     })?;
-    ensure!(number > 0, "{option} 0 would show nothing; give at least 1");
-    Ok(number)
+    ensure!(count > 0, "{option} 0 would show nothing; give at least 1");
+    Ok(count)
 }
 
 #[cfg(test)]
@@ -250,9 +250,9 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_types_and_a_number_of_events_have_names_of_their_own() {
-        for number in ["--limit 5", "--events 5"] {
-            let setup = setup(&format!("{number} --events fork,user --events exec")).unwrap();
+    fn a_list_of_types_and_a_count_of_events_have_names_of_their_own() {
+        for count in ["--limit 5", "--events 5"] {
+            let setup = setup(&format!("{count} --events fork,user --events exec")).unwrap();
             assert_eq!(setup.event_limit, Some(5));
             assert!(setup.selection.has_user());
             assert!(setup.selection.has(EventTypeId::EXEC));
@@ -274,7 +274,7 @@ mod tests {
         let recorder = log("--log f --full-policy loop --stream-size 1M");
         assert_eq!(recorder.stream_policy, StreamFullPolicy::Loop);
         assert_eq!(recorder.stream_bytes, 1 << 20);
-        assert_eq!(log("--log f").existing, Existing::Kept);
+        assert_eq!(log("--log f").existing, Existing::Stays);
         assert_eq!(log("--log f --append").existing, Existing::Continued);
         assert_eq!(log("--log f --force").existing, Existing::Replaced);
     }

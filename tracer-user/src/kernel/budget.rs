@@ -1,7 +1,7 @@
 //! How long the verifier may take for each program.
 
 /// The most instructions that the verifier may walk. A change that needs more raises it in the
-/// same commit. Kernels differ a little: there is room for a tenth above what 6.18 needs.
+/// same commit. Kernels differ a little: a tenth is allowed above what 6.18 needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// The program, and its tracepoint.

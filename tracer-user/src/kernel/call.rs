@@ -33,7 +33,7 @@ pub(super) struct ProgramAttributes {
 /// What `attributes` names is there until the call has returned.
 pub(super) unsafe fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
     let attributes = std::ptr::from_ref(attributes);
-    // SAFETY: `attributes` is as long as the call is told; the kernel only reads it.
+    // SAFETY: `attributes` is as long as the call is given; the kernel only reads it.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
     owned(fd)
 }

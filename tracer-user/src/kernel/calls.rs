@@ -1,4 +1,4 @@
-//! Which system calls are wanted, and how the programs are told.
+//! Which system calls are wanted, and how the programs know.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,17 +43,17 @@ impl SyscallSet {
             sets: [[0; syscalls::WORDS]; 2],
         };
         for name in names {
-            let numbers = [Table::Native, Table::Compat].map(|table| syscall_number(table, name));
-            if numbers == [None, None] {
+            let codes = [Table::Native, Table::Compat].map(|table| syscall_number(table, name));
+            if codes == [None, None] {
                 return Err(UnknownSyscall {
                     name: name.to_owned(),
                 });
             }
-            for (words, number) in set.sets.iter_mut().zip(numbers) {
-                let Some(number) = number else { continue };
-                let place = number.min(syscalls::OTHERS);
-                if let Some(word) = words.get_mut((place / 64) as usize) {
-                    *word |= 1 << (place % 64);
+            for (words, code) in set.sets.iter_mut().zip(codes) {
+                let Some(code) = code else { continue };
+                let bit = code.min(syscalls::OTHERS);
+                if let Some(word) = words.get_mut((bit / 64) as usize) {
+                    *word |= 1 << (bit % 64);
                 }
             }
         }
@@ -65,7 +65,7 @@ impl SyscallSet {
 fn hint(typed: &str) -> String {
     match nearest(typed, names()) {
         Some(name) => format!("; is {name} meant?"),
-        None => " (`man 2 syscalls` lists them; all stands for all)".to_owned(),
+        None => " (`man 2 syscalls` lists them; all means all)".to_owned(),
     }
 }
 
@@ -140,8 +140,8 @@ impl Wanted {
         let next = (word.load(Ordering::Relaxed) & wanted::GENERATION) as u32 ^ 1;
         for (compat, words) in (0..).zip(&calls.sets) {
             let set = syscalls::set(next, compat) as usize;
-            for (place, bits) in words.iter().enumerate() {
-                let at = (set * syscalls::WORDS + place) * 8;
+            for (index, bits) in words.iter().enumerate() {
+                let at = (set * syscalls::WORDS + index) * 8;
                 if let Some(word) = self.0.syscalls.word(at) {
                     word.store(*bits, Ordering::Relaxed);
                 }
@@ -174,8 +174,8 @@ mod tests {
         let count = |words: &[u64]| words.iter().map(|word| word.count_ones()).sum::<u32>();
 
         assert_eq!(count(&set.sets[0]), 2);
-        let number = usize::try_from(libc::SYS_openat).unwrap();
-        assert_eq!(set.sets[0][number / 64] >> (number % 64) & 1, 1);
+        let code = usize::try_from(libc::SYS_openat).unwrap();
+        assert_eq!(set.sets[0][code / 64] >> (code % 64) & 1, 1);
         if cfg!(target_arch = "x86_64") {
             assert_eq!(set.sets[1][295 / 64] >> (295 % 64) & 1, 1);
         }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_is_told_what_may_be_meant() {
+    fn a_name_that_is_none_is_answered_with_what_may_be_meant() {
         let error = |name| SyscallSet::of_names([name]).unwrap_err().to_string();
 
         assert_eq!(
@@ -202,7 +202,7 @@ mod tests {
         );
         assert_eq!(
             error("frobnicate"),
-            "no system call is called \"frobnicate\" (`man 2 syscalls` lists them; all stands for all)"
+            "no system call is called \"frobnicate\" (`man 2 syscalls` lists them; all means all)"
         );
         assert!(error("").starts_with("no system call is called \"\" ("));
     }

@@ -15,18 +15,18 @@ pub struct Check {
     /// What was looked at, in a few words.
     pub what: &'static str,
     /// Whether it is as needed.
-    pub is_met: bool,
+    pub holds: bool,
     /// What was found.
     pub found: String,
-    /// What to do when it is not met.
+    /// What to do when it does not hold.
     pub remedy: Option<String>,
 }
 
 impl Check {
-    fn met(what: &'static str, found: impl Into<String>) -> Self {
+    fn held(what: &'static str, found: impl Into<String>) -> Self {
         Self {
             what,
-            is_met: true,
+            holds: true,
             found: found.into(),
             remedy: None,
         }
@@ -34,10 +34,10 @@ impl Check {
 
     fn of(what: &'static str, result: Result<String, Unmet>) -> Self {
         match result {
-            Ok(found) => Self::met(what, found),
+            Ok(found) => Self::held(what, found),
             Err(unmet) => Self {
                 what,
-                is_met: false,
+                holds: false,
                 found: with_causes(&unmet),
                 remedy: Some(unmet.remedy().to_owned()),
             },
@@ -50,7 +50,7 @@ impl Check {
 #[must_use]
 pub fn checks() -> Vec<Check> {
     let mut checks = vec![
-        Check::met("kernel", requirements::release()),
+        Check::held("kernel", requirements::release()),
         object_check(),
         Check::of(
             "capabilities",
@@ -84,10 +84,10 @@ pub fn checks() -> Vec<Check> {
 
 fn object_check() -> Check {
     match object() {
-        Some(object) => Check::met("eBPF object", format!("built in, {} bytes", object.len())),
+        Some(object) => Check::held("eBPF object", format!("built in, {} bytes", object.len())),
         None => Check {
             what: "eBPF object",
-            is_met: false,
+            holds: false,
             found: LoadError::ObjectMissing.to_string(),
             remedy: Some("run: cargo xtask build-ebpf".to_owned()),
         },
@@ -98,28 +98,28 @@ fn object_check() -> Check {
 fn in_words(namespace: Option<Nested>) -> String {
     match namespace {
         None => "the first one: every process".to_owned(),
-        Some(Nested(number)) => format!(
-            "{number}, as of a container: its processes, by their numbers here (those of the host: \
+        Some(Nested(inode)) => format!(
+            "{inode}, as of a container: its processes, by their pids here (those of the host: \
              a container with --pid=host)"
         ),
     }
 }
 
-/// Whether `/proc` speaks of processes by their numbers here.
+/// Whether `/proc` speaks of processes by their pids here.
 fn proc_check() -> Check {
     const PROC: &str = "/proc";
     if namespace::is_proc_own() {
-        return Check::met(PROC, "of this pid namespace");
+        return Check::held(PROC, "of this pid namespace");
     }
     Check {
         what: PROC,
-        is_met: false,
+        holds: false,
         found: PROC_OF_ANOTHER.to_owned(),
         remedy: Some(MOUNT_PROC.to_owned()),
     }
 }
 
-/// What is wrong when `/proc` shows other numbers.
+/// What is wrong when `/proc` shows other pids.
 pub const PROC_OF_ANOTHER: &str = "/proc is not there, or is that of another pid namespace";
 /// What to do about that.
 pub const MOUNT_PROC: &str = "mount it: mount -t proc proc /proc (or: unshare --mount-proc)";
@@ -148,7 +148,7 @@ fn type_checks() -> Vec<Check> {
         "all there".to_owned()
     } else {
         format!(
-            "missing: {} (`tracer-user events` tells what that means)",
+            "missing: {} (`tracer-user events` says what that means)",
             missing.join(", ")
         )
     };
@@ -158,10 +158,10 @@ fn type_checks() -> Vec<Check> {
         "by walking the stack, for want of bpf_task_pt_regs (5.15): slower"
     };
     vec![
-        Check::met(TYPES, format!("{} bytes", bytes.len())),
+        Check::held(TYPES, format!("{} bytes", bytes.len())),
         Check::of("task fields", fields),
-        Check::met("tracepoints", tracepoints),
-        Check::met("addresses of calls", addresses),
+        Check::held("tracepoints", tracepoints),
+        Check::held("addresses of calls", addresses),
     ]
 }
 
@@ -176,7 +176,7 @@ pub enum Availability {
     Unknown,
 }
 
-/// Tells of each of the kernel's types whether this kernel has it.
+/// Says of each of the kernel's types whether this kernel has it.
 pub fn availability() -> impl Fn(EventTypeId) -> Availability {
     let bytes = requirements::read_btf().unwrap_or_default();
     let known = requirements::parse_btf(&bytes).ok().map(|btf| {

@@ -4,8 +4,8 @@ use tracer_common::kernel::{Choice, traced};
 
 use super::name_pattern::NamePattern;
 
-/// Which processes are traced beside those that are given by number. The programs choose them as
-/// they begin; those that run already are given by number too.
+/// Which processes are traced beside those that are given by pid. The programs choose them as
+/// they begin; those that run already are given by pid too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProcessChoice {
     /// None.
@@ -13,7 +13,7 @@ pub enum ProcessChoice {
     Given,
     /// Those with a name like this.
     Named(NamePattern),
-    /// Those in the control group (version 2) of this number, or in one within it. One that leaves
+    /// Those in the control group (version 2) of this id, or in one within it. One that leaves
     /// is traced no longer.
     InGroup(u64),
     /// All of our pid namespace but this one.
@@ -38,7 +38,7 @@ impl ProcessChoice {
             ..NOTHING
         };
         match self {
-            // Everything is chosen by marking every number there can be; in a pid namespace, by
+            // Everything is chosen by marking every pid there can be; in a pid namespace, by
             // marking what is there, and what comes in.
             Self::Everything if is_nested => Some(Choice {
                 newcomers: 1,

@@ -22,7 +22,7 @@ pub enum ExecStep {
 /// A step of a process's exec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExecSign {
-    /// That of the event that tells of it.
+    /// That of the event that reports it.
     pub time: MonotonicNs,
     /// The process.
     pub pid: i32,
@@ -36,7 +36,7 @@ pub struct ExecSign {
 pub enum RecordError {
     /// It is shorter than a header.
     #[error("{have} bytes are too few for a header")]
-    HeaderCut {
+    HeaderTruncated {
         /// Bytes there are.
         have: usize,
     },
@@ -54,10 +54,10 @@ pub enum RecordError {
         /// Bytes there are.
         have: usize,
     },
-    /// No process or thread can have this number.
+    /// No process or thread can have this id.
     #[error("{id} is not the number of a process or thread")]
     WrongId {
-        /// The number.
+        /// The id.
         id: u32,
     },
 }
@@ -69,7 +69,7 @@ pub fn decode(
 ) -> Result<(), RecordError> {
     let have = untrusted.len();
     let Ok((header, _)) = RecordHeader::ref_from_prefix(untrusted) else {
-        return Err(RecordError::HeaderCut { have });
+        return Err(RecordError::HeaderTruncated { have });
     };
     if header.event_type == SWITCH_RECORD {
         return decode_switch(untrusted, each);
@@ -151,7 +151,7 @@ fn event_header(
     })
 }
 
-/// What a record that is no event's data tells of an exec, with its time and process.
+/// What a record that is no event's data says of an exec, with its time and process.
 pub fn exec_sign(untrusted: &[u8]) -> Option<ExecSign> {
     let (header, _) = RecordHeader::read_from_prefix(untrusted).ok()?;
     let step = match EventTypeId(u32::from(header.event_type)) {
@@ -177,10 +177,10 @@ struct Shape {
     text_at: Option<usize>,
 }
 
-/// Types of the kernel have lower numbers: each has a bit of a word.
+/// Types of the kernel have lower ids: each has a bit of a word.
 const TYPES: usize = u64::BITS as usize;
 
-/// The shape of each type's records, by its number.
+/// The shape of each type's records, by its id.
 const SHAPES: [Option<Shape>; TYPES] = {
     let mut shapes = [None; TYPES];
     let mut i = 0;
@@ -210,7 +210,7 @@ fn shape(id: EventTypeId) -> Option<Shape> {
     *SHAPES.get(usize::try_from(id.0).ok()?)?
 }
 
-/// Whether this stands for a probe, which has a number of its own and no event type yet.
+/// Whether this is the id of a probe, which has an index of its own and no event type yet.
 fn is_probe(id: EventTypeId) -> bool {
     id.0 >= u32::from(PROBE_RECORDS)
 }
@@ -333,8 +333,8 @@ mod tests {
         assert_eq!((comes.time, comes.cpu), (leaves.time, leaves.cpu));
         assert_eq!(came[..8], [8, 0, 0, 0, 9, 0, 0, 0]);
         assert_eq!(came[8..], [b'p'; COMM_BYTES]);
-        let cut = &record.as_bytes()[..80];
-        assert!(decode(cut, |_, _| panic!("an event")).is_err());
+        let truncated = &record.as_bytes()[..80];
+        assert!(decode(truncated, |_, _| panic!("an event")).is_err());
     }
 
     #[test]
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exec_whose_file_was_cut_says_so() {
+    fn an_exec_whose_file_was_truncated_says_so() {
         let mut record = exec(&[b'x'; EXEC_FILE_BYTES - 1]);
         record.header.truncated = 1;
 
@@ -366,7 +366,10 @@ mod tests {
         let mut of_no_process = exec(b"x");
         of_no_process.header.pid = u32::MAX;
 
-        assert_eq!(one(&bytes[..39]), Err(RecordError::HeaderCut { have: 39 }));
+        assert_eq!(
+            one(&bytes[..39]),
+            Err(RecordError::HeaderTruncated { have: 39 })
+        );
         assert_eq!(
             one(&bytes[..343]),
             Err(RecordError::WrongSize {

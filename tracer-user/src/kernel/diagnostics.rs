@@ -7,7 +7,7 @@ use log::{Log, Metadata, Record};
 /// The reader of the programs' log.
 pub type Diagnostics = EbpfLogger<ToTracing>;
 
-/// Hands log records on to `tracing`.
+/// Passes log records on to `tracing`.
 #[derive(Debug)]
 pub struct ToTracing;
 
@@ -24,7 +24,7 @@ impl Log for ToTracing {
     fn flush(&self) {}
 }
 
-/// Opens the programs' log. Without it everything else works, so that a failure is told and no
+/// Opens the programs' log. Without it everything else works, so that a failure is reported and no
 /// more.
 pub fn diagnostics(ebpf: &mut Ebpf) -> Option<Diagnostics> {
     match EbpfLogger::init_with_logger(ebpf, ToTracing) {

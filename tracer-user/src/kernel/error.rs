@@ -1,4 +1,4 @@
-//! Why the kernel's events cannot be had.
+//! Why the kernel's events are not available.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use aya::programs::ProgramError;
 use super::probes::ProbeError;
 use super::requirements::Unmet;
 
-/// Why the kernel's events cannot be had. Each message says what is missing and what to do.
+/// Why the kernel's events are not available. Each message says what is missing and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -88,17 +88,17 @@ pub enum LoadError {
         source: io::Error,
     },
 
-    /// No process of our pid namespace has this number.
-    #[error("no process of this pid namespace has the number {pid}")]
+    /// No process of our pid namespace has this pid.
+    #[error("no process of this pid namespace has the pid {pid}")]
     NotHere {
-        /// The number.
+        /// The pid.
         pid: i32,
     },
 
-    /// No process can have this number.
-    #[error("{pid} is not the number of a process; the numbers are 1 to {last}")]
+    /// No process can have this pid.
+    #[error("{pid} is not the pid of a process; pids are 1 to {last}")]
     NoSuchPid {
-        /// The number.
+        /// The pid.
         pid: i32,
         /// The last one possible.
         last: usize,

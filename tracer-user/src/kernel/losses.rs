@@ -15,11 +15,11 @@ use super::mapping::Mapping;
 /// How often to ask for missed runs: a few system calls a program, for what hardly ever happens.
 const MISSES_EVERY: Duration = Duration::from_millis(100);
 
-/// A count that only grows, and how much of it was told.
+/// A count that only grows, and how much of it was reported.
 #[derive(Debug, Default)]
-struct Told(u64);
+struct Reported(u64);
 
-impl Told {
+impl Reported {
     /// What has been added since the last call.
     fn growth(&mut self, count: u64) -> u64 {
         let growth = count.saturating_sub(self.0);
@@ -40,7 +40,7 @@ pub struct LostOnOneCpu {
 }
 
 /// The map `LOST`, an entry a CPU: how many events found a ring full since the programs were
-/// loaded. It can be asked as long as it is kept, also when the programs are gone.
+/// loaded. It can be asked as long as it is there, also when the programs are gone.
 #[derive(Clone)]
 pub struct LostByCpu {
     lost: Arc<Mapping>,
@@ -75,14 +75,14 @@ impl LostByCpu {
 pub struct Losses {
     by_cpu: LostByCpu,
     programs: Vec<OwnedFd>,
-    missed: Told,
+    missed: Reported,
     missed_read: Option<Instant>,
-    /// A number.
+    /// A count.
     unseen_returns: Mapping,
-    returns: Told,
-    /// A number.
+    returns: Reported,
+    /// A count.
     untold_ends: Mapping,
-    ends: Told,
+    ends: Reported,
 }
 
 impl Losses {
@@ -95,12 +95,12 @@ impl Losses {
         Self {
             by_cpu,
             programs,
-            missed: Told::default(),
+            missed: Reported::default(),
             missed_read: None,
             unseen_returns,
-            returns: Told::default(),
+            returns: Reported::default(),
             untold_ends,
-            ends: Told::default(),
+            ends: Reported::default(),
         }
     }
 
@@ -112,17 +112,17 @@ impl Losses {
     fn ring_full_on(&self, cpu: usize) -> Option<LostOnOneCpu> {
         let at = cpu * size_of::<LostOnCpu>();
         let word = |offset| self.by_cpu.lost.word(at + offset);
-        let told = word(offset_of!(LostOnCpu, reported))?;
+        let reported = word(offset_of!(LostOnCpu, reported))?;
         // Acquire: the programs write the time before they count.
         let so_far = word(offset_of!(LostOnCpu, ring_full))?.load(Ordering::Acquire);
-        let count = so_far.saturating_sub(told.load(Ordering::Relaxed));
+        let count = so_far.saturating_sub(reported.load(Ordering::Relaxed));
         if count == 0 {
             return None;
         }
-        // While events are counted between our look and our word that they were told, the time
+        // While events are counted between our look and our word that they were reported, the time
         // stays that of an earlier one.
         let first_ns = word(offset_of!(LostOnCpu, first_ns))?.load(Ordering::Relaxed);
-        told.store(so_far, Ordering::Release);
+        reported.store(so_far, Ordering::Release);
         Some(LostOnOneCpu {
             cpu,
             count,
@@ -138,7 +138,7 @@ impl Losses {
         self.returns.growth(count)
     }
 
-    /// Ends of requests that the kernel did not tell since the last call, as their reuse has shown.
+    /// Ends of requests that the kernel did not report since the last call, as their reuse has shown.
     pub fn untold_ends(&mut self) -> u64 {
         let count = self.untold_ends.word(0);
         let count = count.map_or(0, |count| count.load(Ordering::Relaxed));
@@ -146,7 +146,7 @@ impl Losses {
     }
 
     /// Runs that the kernel skipped because the program was running on that CPU already, since
-    /// the last call that told any. Asked for now and then only; see [`ask_soon`](Self::ask_soon).
+    /// the last call that reported any. Asked for now and then only; see [`ask_soon`](Self::ask_soon).
     pub fn missed(&mut self) -> u64 {
         if self
             .missed_read
@@ -184,17 +184,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_told_is_not_told_again() {
-        let mut told = Told::default();
+    fn what_was_reported_is_not_reported_again() {
+        let mut reported = Reported::default();
 
-        assert_eq!([told.growth(3), told.growth(3), told.growth(5)], [3, 0, 2]);
+        assert_eq!(
+            [reported.growth(3), reported.growth(3), reported.growth(5)],
+            [3, 0, 2]
+        );
     }
 
     #[test]
-    fn a_count_that_could_not_be_read_in_full_is_not_told_twice_later() {
-        let mut told = Told::default();
+    fn a_count_that_could_not_be_read_in_full_is_not_reported_twice_later() {
+        let mut reported = Reported::default();
 
-        assert_eq!([told.growth(5), told.growth(2), told.growth(6)], [5, 0, 1]);
+        assert_eq!(
+            [reported.growth(5), reported.growth(2), reported.growth(6)],
+            [5, 0, 1]
+        );
     }
 
     #[test]

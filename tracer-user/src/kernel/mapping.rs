@@ -85,11 +85,11 @@ impl Mapping {
         Some(unsafe { AtomicU8::from_ptr(byte.as_ptr()) })
     }
 
-    /// Writes bytes from the start on, as far as there is room.
+    /// Writes bytes from the start on, as far as there is space.
     pub fn write(&self, bytes: &[u8]) {
         for (at, byte) in bytes.iter().enumerate() {
-            if let Some(place) = self.byte(at) {
-                place.store(*byte, Ordering::Relaxed);
+            if let Some(target) = self.byte(at) {
+                target.store(*byte, Ordering::Relaxed);
             }
         }
     }

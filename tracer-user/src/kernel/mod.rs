@@ -3,9 +3,9 @@
 //! - [`KernelTracer::load`] checks what the kernel must have (`requirements`), asks its BTF
 //!   where fields lie (`btf`), and loads (`object`, `options`) and attaches the programs (`programs`, `probes`).
 //! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
-//!   its memory (`traced`), and numbers there (`namespace`); which processes are chosen by what they are (`choice`); and
+//!   its memory (`traced`), and pids there (`namespace`); which processes are chosen by what they are (`choice`); and
 //!   which system calls are recorded (`calls`).
-//! - [`KernelSource`] hands what is recorded to a stream (`rings`, `ring`, `mapping`, `decode`), with a watermark
+//! - [`KernelSource`] passes what is recorded to a stream (`rings`, `ring`, `mapping`, `decode`), with a watermark
 //!   and the count of what was lost (`losses`, `switches`).
 //! - [`checks`] is what `tracer-user doctor` prints.
 //!
@@ -58,5 +58,5 @@ pub use namespace::is_proc_own;
 pub use options::KernelOptions;
 pub use probes::{ProbeError, probe_check};
 pub use requirements::Unmet;
-pub use source::{KernelSource, TellsExecs};
+pub use source::{KernelSource, ReportsExecs};
 pub use tracer::KernelTracer;

@@ -13,18 +13,18 @@ const ANY: u8 = b'?';
 /// Any bytes, or none.
 const STAR: u8 = b'*';
 
-/// A pattern of names of processes: `*` stands for any bytes, `?` for one.
+/// A pattern of names of processes: `*` matches any bytes, `?` for one.
 ///
-/// The pattern is a row of places, each of which stands for one byte of a name. How far a name has come is a
-/// set of places: the eBPF programs go through a name in this way, by the words that this makes for them.
+/// The pattern is a row of elements, each of which matches one byte of a name. How far a name has come is a
+/// set of elements: the eBPF programs go through a name in this way, by the words that this makes for them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NamePattern {
-    places: [u8; MOST],
+    elements: [u8; MOST],
     length: usize,
-    /// Bit *n*: any bytes may stand before place *n*.
+    /// Bit *n*: any bytes may come before element *n*.
     stars: u32,
     /// Whether there was more than a name can have.
-    is_cut: bool,
+    is_truncated: bool,
 }
 
 /// Why something is no pattern of names.
@@ -49,27 +49,27 @@ impl NamePattern {
             return Err(PatternError::Empty);
         }
         let mut pattern = Self {
-            places: [0; MOST],
+            elements: [0; MOST],
             length: 0,
             stars: 0,
-            is_cut: false,
+            is_truncated: false,
         };
         for byte in typed.bytes() {
-            match (byte, pattern.places.get_mut(pattern.length)) {
+            match (byte, pattern.elements.get_mut(pattern.length)) {
                 (STAR, _) => pattern.stars |= pattern.end(),
-                (_, Some(place)) => {
-                    *place = byte;
+                (_, Some(element)) => {
+                    *element = byte;
                     pattern.length += 1;
                 }
-                (_, None) => pattern.is_cut = true,
+                (_, None) => pattern.is_truncated = true,
             }
         }
-        // Where a star stands before the end, nobody knows which bytes would be cut.
+        // Where a star comes before the end, nobody knows which bytes would be truncated.
         let is_open = pattern.stars & !pattern.end() != 0;
-        if pattern.is_cut && is_open {
+        if pattern.is_truncated && is_open {
             return Err(PatternError::TooLong);
         }
-        if pattern.is_cut {
+        if pattern.is_truncated {
             pattern.stars = 0;
         }
         Ok(pattern)
@@ -87,17 +87,17 @@ impl NamePattern {
 
     /// Whether there was more than the kernel keeps of a name.
     #[must_use]
-    pub fn is_cut(&self) -> bool {
-        self.is_cut
+    pub fn is_truncated(&self) -> bool {
+        self.is_truncated
     }
 
-    /// For each byte the places that it fits, as bits.
+    /// For each byte the elements that it fits, as bits.
     pub(super) fn fits(&self) -> [u32; 256] {
         let mut fits = [0; 256];
-        for (number, place) in self.places.iter().take(self.length).enumerate() {
+        for (index, element) in self.elements.iter().take(self.length).enumerate() {
             for (byte, fits) in (0..=u8::MAX).zip(&mut fits) {
-                if *place == ANY || *place == byte {
-                    *fits |= 1 << number;
+                if *element == ANY || *element == byte {
+                    *fits |= 1 << index;
                 }
             }
         }
@@ -108,7 +108,7 @@ impl NamePattern {
         self.stars
     }
 
-    /// The bit of the place after the last.
+    /// The bit of the element after the last.
     pub(super) fn end(&self) -> u32 {
         1 << self.length
     }
@@ -117,11 +117,11 @@ impl NamePattern {
 impl fmt::Display for NamePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = Vec::new();
-        for number in 0..=self.length {
-            if self.stars & (1 << number) != 0 {
+        for index in 0..=self.length {
+            if self.stars & (1 << index) != 0 {
                 text.push(STAR);
             }
-            text.extend(self.places.get(number).filter(|_| number < self.length));
+            text.extend(self.elements.get(index).filter(|_| index < self.length));
         }
         f.write_str(&String::from_utf8_lossy(&text))
     }
@@ -175,11 +175,14 @@ mod tests {
     fn a_long_name_is_what_the_kernel_keeps_of_it() {
         for typed in ["a-very-long-command-name", "a-very-long-command*"] {
             let long = NamePattern::new(typed).unwrap();
-            assert!(long.is_cut() && long.matches(b"a-very-long-com"), "{typed}");
+            assert!(
+                long.is_truncated() && long.matches(b"a-very-long-com"),
+                "{typed}"
+            );
             assert_eq!(long.to_string(), "a-very-long-com");
         }
         let fifteen = NamePattern::new("a-very-long-com").unwrap();
-        assert!(!fifteen.is_cut());
+        assert!(!fifteen.is_truncated());
         assert_eq!(
             NamePattern::new("*a-very-long-name"),
             Err(PatternError::TooLong)

@@ -1,7 +1,7 @@
 //! The pid namespace in which this process is, and what its processes are called in the first one.
 //!
-//! The programs find a process by its number in the kernel's first pid namespace. Where this process
-//! is in another, as in a container, those numbers are not to be seen: the kernel is asked for both
+//! The programs find a process by its pid in the kernel's first pid namespace. Where this process
+//! is in another, as in a container, those pids are not to be seen: the kernel is asked for both
 //! numbers of every process that is there (a BPF iterator, which shows those of the reader's own
 //! namespace), and a program notes both for every one that begins.
 
@@ -17,14 +17,14 @@ use zerocopy::FromBytes as _;
 
 use super::error::LoadError;
 
-/// What the kernel numbers its first namespaces with (`PROC_PID_INIT_INO`, `PROC_USER_INIT_INO`).
+/// The inodes of the kernel's first namespaces (`PROC_PID_INIT_INO`, `PROC_USER_INIT_INO`).
 const FIRST_PID_NAMESPACE: u64 = 0xefff_fffc;
 const FIRST_USER_NAMESPACE: u64 = 0xefff_fffd;
 
 /// Program that lists the processes.
 const LISTING: &str = "list_tasks";
 
-/// Globals of the fields without which numbers cannot be told apart.
+/// Globals of the fields without which pids cannot be translated.
 pub const FIELDS: &[(&str, &str, &str)] = &[
     ("TASK_THREAD_PID", "task_struct", "thread_pid"),
     ("TASK_LEADER", "task_struct", "group_leader"),
@@ -34,18 +34,18 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("NAMESPACE_INODE", "pid_namespace", "ns.inum"),
 ];
 
-/// A pid namespace that is not the first one, by its number.
+/// A pid namespace that is not the first one, by its inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nested(pub u32);
 
 /// The pid namespace of this process; `None` for the first one.
 pub fn own() -> io::Result<Option<Nested>> {
-    let number = fs::metadata("/proc/self/ns/pid")?.ino();
-    if number == FIRST_PID_NAMESPACE {
+    let inode = fs::metadata("/proc/self/ns/pid")?.ino();
+    if inode == FIRST_PID_NAMESPACE {
         return Ok(None);
     }
-    let number = u32::try_from(number).map_err(|_too_large| io::ErrorKind::InvalidData)?;
-    Ok(Some(Nested(number)))
+    let inode = u32::try_from(inode).map_err(|_too_large| io::ErrorKind::InvalidData)?;
+    Ok(Some(Nested(inode)))
 }
 
 /// Whether this process is in a user namespace of its own, where no capability counts for eBPF.
@@ -65,7 +65,7 @@ pub fn is_proc_own() -> bool {
 pub struct Listing;
 
 impl Listing {
-    /// Loads the program, whose first run also tells the other programs the numbers of what is
+    /// Loads the program, whose first run also gives the other programs the pids of what is
     /// there.
     pub fn load(ebpf: &mut Ebpf, btf: &Btf) -> Result<Self, LoadError> {
         let program = program(ebpf)?;
@@ -87,7 +87,7 @@ impl Listing {
             .collect())
     }
 
-    /// The processes that are there now: by their number here, and in the first namespace.
+    /// The processes that are there now: by their pid here, and in the first namespace.
     pub fn processes(&self, ebpf: &mut Ebpf) -> Result<Vec<Process>, LoadError> {
         let threads = self.threads(ebpf)?;
         let of_first_threads = threads.iter().filter(|thread| thread.tid == thread.pid);
@@ -100,7 +100,7 @@ impl Listing {
     }
 }
 
-/// A process, by its numbers.
+/// A process, by its pids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
     /// In our pid namespace.
@@ -132,16 +132,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_namespace_of_this_process_is_the_one_that_its_status_tells() {
+    fn the_namespace_of_this_process_is_the_one_that_its_status_shows() {
         // Before 4.1 the kernel does not say; no kernel with eBPF as it is needed is that old.
         let status = fs::read_to_string("/proc/self/status").unwrap();
-        let numbers = status
+        let pids = status
             .lines()
             .find_map(|line| line.strip_prefix("NSpid:"))
             .unwrap();
         let is_nested = own().unwrap().is_some();
-        // Seen by its own /proc it has one number; deeper, in that of another, more.
-        assert!(numbers.split_whitespace().count() == 1 || is_nested);
+        // Seen by its own /proc it has one pid; deeper, in that of another, more.
+        assert!(pids.split_whitespace().count() == 1 || is_nested);
         assert!(is_proc_own() || is_nested);
     }
 }

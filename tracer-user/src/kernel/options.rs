@@ -15,7 +15,7 @@ pub struct KernelOptions {
     /// Bytes of each BPF ring; rounded up to a power of two of pages. There is one for every few
     /// CPUs.
     pub ring_bytes: u32,
-    /// Types that are wanted beside those that tell which processes exist (fork, thread
+    /// Types that are wanted beside those that say which processes exist (fork, thread
     /// creation, exec, exit, rename), which are always recorded. A stream's filter can take
     /// types away while it runs; it cannot add one that is not here.
     pub wanted: Vec<EventTypeId>,
@@ -23,7 +23,7 @@ pub struct KernelOptions {
     pub syscalls: SyscallSet,
     /// What is probed in programs.
     pub probes: Probes,
-    /// Which processes are traced without being given by number.
+    /// Which processes are traced without being given by pid.
     pub choice: ProcessChoice,
     /// Whether a child that a chosen process makes is traced too.
     pub inherit: bool,

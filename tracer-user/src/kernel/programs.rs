@@ -15,7 +15,7 @@ struct Tracepoint {
     name: &'static str,
     /// Types that are not recorded without it, as bits.
     records: u64,
-    /// Types that are recorded without it with less to tell, as bits, and [what else needs it](NEEDED_OTHERWISE).
+    /// Types that are recorded without it with less in it, as bits, and [what else needs it](NEEDED_OTHERWISE).
     helps: u64,
 }
 
@@ -31,9 +31,9 @@ impl Tracepoint {
 }
 
 /// Beside the bits of types: what is needed when processes are chosen by control group. No type has
-/// the number 0.
+/// the bit 0.
 pub const CONTROL_GROUPS: u64 = 1;
-/// The same: what is needed where interrupts are noted as they begin and end. The number is that of
+/// The same: what is needed where interrupts are noted as they begin and end. The bit is that of
 /// a type which the kernel has nothing to do with.
 pub const INTERRUPTS: u64 = wanted::bit(EventTypeId::ERROR);
 
@@ -83,7 +83,7 @@ fn add_all_of(all: &mut Vec<Tracepoint>, known: &KernelEventType) {
 /// The tracepoint of this name, which is added where it is not there yet.
 fn add<'a>(all: &'a mut Vec<Tracepoint>, name: &'static str) -> &'a mut Tracepoint {
     let found = all.iter().position(|tracepoint| tracepoint.name == name);
-    let place = found.unwrap_or(all.len());
+    let index = found.unwrap_or(all.len());
     if found.is_none() {
         all.push(Tracepoint {
             name,
@@ -91,7 +91,7 @@ fn add<'a>(all: &'a mut Vec<Tracepoint>, name: &'static str) -> &'a mut Tracepoi
             helps: 0,
         });
     }
-    &mut all[place]
+    &mut all[index]
 }
 
 /// The tracepoints that the programs attach to.
@@ -116,7 +116,7 @@ pub struct Attached {
 }
 
 /// Loads and attaches the programs that record something of `wanted_bits`, as far as the kernel
-/// has their tracepoints: `has` says of which it does. Types that tell which processes exist
+/// has their tracepoints: `has` says of which it does. Types that say which processes exist
 /// cannot be done without. `after_first` is called once new processes are seen, and nothing else is.
 pub fn attach(
     ebpf: &mut Ebpf,
@@ -220,7 +220,7 @@ mod tests {
             variables: &kernel.variables,
             cpus: 1,
             pages: 1,
-            number_pages: 1,
+            pid_pages: 1,
             probe_sites: 1,
             wanted: u64::MAX,
             is_verbose,

@@ -134,9 +134,9 @@ pub struct Kernel {
 impl Kernel {
     /// Whether it says how deep it is in interrupts.
     pub fn counts_interrupts(&self) -> bool {
-        let places = ["PREEMPT_COUNT", "TASK_PREEMPT_COUNT"];
+        let counts = ["PREEMPT_COUNT", "TASK_PREEMPT_COUNT"];
         let mut globals = self.globals.iter();
-        globals.any(|global| places.contains(&global.name) && global.value != NO_OFFSET)
+        globals.any(|global| counts.contains(&global.name) && global.value != NO_OFFSET)
     }
 }
 
@@ -149,10 +149,10 @@ pub fn examine() -> Result<Kernel, Unmet> {
     let mut globals = offsets::globals(&btf).map_err(|source| Unmet::Field { source })?;
     let namespace = pid_namespace()?;
     if namespace.is_some() {
-        has_numbers(&globals)?;
+        has_upids(&globals)?;
     }
-    let (variables, places) = variables::find(&btf);
-    globals.extend(places);
+    let (variables, offsets) = variables::find(&btf);
+    globals.extend(offsets);
     let tracepoints = tracepoint_names()
         .filter(|name| btf.tracepoint_arguments(name).is_some())
         .collect();
@@ -175,8 +175,8 @@ pub fn pid_namespace() -> Result<Option<Nested>, Unmet> {
     namespace::own().map_err(|source| Unmet::PidNamespace { source })
 }
 
-/// Whether the kernel's types tell how processes are numbered in a pid namespace.
-fn has_numbers(globals: &[Global]) -> Result<(), Unmet> {
+/// Whether the kernel's types say which pids processes have in a pid namespace.
+fn has_upids(globals: &[Global]) -> Result<(), Unmet> {
     let lacks = |name: &str| {
         globals
             .iter()
@@ -288,7 +288,7 @@ pub fn locked_memory() -> Result<bool, Unmet> {
     })
 }
 
-/// Whether a link to many places of programs can be for one process: before 6.10 some kernels then
+/// Whether a link to many sites of programs can be for one process: before 6.10 some kernels then
 /// pass over its other threads.
 pub fn scopes_links_by_process() -> bool {
     version(&release()).is_some_and(|version| version >= (6, 10))
@@ -303,11 +303,11 @@ pub fn release() -> String {
 }
 
 fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// CPUs that the machine may have: their numbers are below this.
+/// CPUs that the machine may have: their indices are below this.
 pub fn cpus() -> u32 {
     let possible = aya::util::nr_cpus().ok();
     let possible = possible.and_then(|cpus| u32::try_from(cpus).ok());
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_the_first_two_numbers_of_a_release() {
+    fn versions_are_the_first_two_parts_of_a_release() {
         assert_eq!(version("5.10.0-28-amd64"), Some((5, 10)));
         assert_eq!(version("6.18.44"), Some((6, 18)));
         assert_eq!(version("6.1-rc1"), Some((6, 1)));

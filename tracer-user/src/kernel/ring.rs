@@ -1,6 +1,6 @@
 //! The reader's end of a BPF ring.
 //!
-//! A ring has a page with the place up to which it was read, a page with the place up to which it was
+//! A ring has a page with the position up to which it was read, a page with the position up to which it was
 //! written, and its bytes. The kernel lets a process map the bytes twice in a row, so that a record
 //! that goes on at the ring's start lies in one piece. Both times count as memory of the process: here
 //! they are mapped once, and the few records that are in two pieces are put together.
@@ -15,15 +15,15 @@ use super::mapping::{Access, Mapping, page_bytes};
 /// well below a microsecond in between; longer only when its virtual CPU is taken away.
 const BUSY_LOOKS: u32 = 200;
 
-/// What is told to the writers at once: the word is one that they read for each record.
+/// What the writers know at once: the word is one that they read for each record.
 const GIVE_BACK_BYTES: u64 = 32 * 1024;
 
-/// Before each record stands its length, with these bits, and four bytes of the kernel's own.
+/// Before each record is its length, with these bits, and four bytes of the kernel's own.
 const HEADER_BYTES: u64 = 8;
 const IS_BUSY: u32 = 1 << 31;
 const IS_DISCARDED: u32 = 1 << 30;
 
-/// A place in the ring: bytes since it was made.
+/// A position in the ring: bytes since it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position(u64);
 
@@ -77,7 +77,7 @@ impl Ring {
         })
     }
 
-    /// The place up to which room has been reserved so far.
+    /// The position up to which space has been reserved so far.
     pub fn end(&self) -> Position {
         Position(word(&self.written, self.page_bytes))
     }
@@ -130,7 +130,7 @@ impl Ring {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let (start, end) = (self.offset(HEADER_BYTES), self.mapped_bytes());
         let first = length.min(end.saturating_sub(start));
-        // SAFETY: the record was submitted, and no writer takes its room before it is given back.
+        // SAFETY: the record was submitted, and no writer takes its space before it is given back.
         let bytes = unsafe { self.written.bytes(start, first) }.unwrap_or_default();
         if first == length {
             each(bytes);
@@ -155,10 +155,10 @@ impl Ring {
         2 * self.page_bytes + usize::try_from(self.ring_bytes).unwrap_or(0)
     }
 
-    /// Lets the writers have the room of what was handed over.
+    /// Lets the writers have the space of what was handed over.
     fn give_back(&self) {
         if let Some(read) = self.read.word(0) {
-            // Release: the records have been read before their room is given back.
+            // Release: the records have been read before their space is given back.
             read.store(self.position.0, Ordering::Release);
         }
     }
@@ -253,7 +253,7 @@ mod tests {
             let record: Vec<u8> = (0..100).map(|byte| byte ^ round.to_le_bytes()[0]).collect();
             writer.write(&record, 0);
             assert_eq!(drained(&mut ring), (vec![record], true));
-            assert_eq!(writer.read(), writer.end, "its room is given back");
+            assert_eq!(writer.read(), writer.end, "its space is given back");
         }
     }
 

@@ -26,7 +26,7 @@ pub fn count_for(cpus: u32) -> u32 {
 /// The reader's ends of all rings.
 pub struct Rings {
     rings: Vec<Ring>,
-    /// Where each ring's writers stood; kept to save the memory.
+    /// Where each ring's writers were; held to save the memory.
     ends: Vec<Position>,
 }
 
@@ -35,10 +35,13 @@ impl Rings {
     pub fn make(ebpf: &mut Ebpf, count: u32, bytes: u32) -> Result<Self, LoadError> {
         let map = ebpf.map_mut(RINGS);
         let map = map.ok_or(LoadError::PartMissing { name: RINGS })?;
-        let mut places = ArrayOfMaps::<_, RingBuf<MapData>>::try_from(map).map_err(map_error)?;
-        let rings = (0..count).map(|place| {
+        let mut rings_of_programs =
+            ArrayOfMaps::<_, RingBuf<MapData>>::try_from(map).map_err(map_error)?;
+        let rings = (0..count).map(|index| {
             let records = ring_buffer(bytes).map_err(map_error)?;
-            places.set(place, &records, 0).map_err(map_error)?;
+            rings_of_programs
+                .set(index, &records, 0)
+                .map_err(map_error)?;
             // Without the loader's own end, which maps the bytes twice.
             let map = records.as_fd().try_clone_to_owned();
             let map = map.map_err(|source| LoadError::MapCall {
@@ -55,7 +58,7 @@ impl Rings {
         })
     }
 
-    /// The places up to which room has been reserved so far.
+    /// The positions up to which space has been reserved so far.
     pub fn look_at_ends(&mut self) {
         self.ends.clear();
         self.ends.extend(self.rings.iter().map(Ring::end));

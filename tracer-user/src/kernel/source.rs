@@ -23,8 +23,8 @@ use super::switches::Switches;
 /// its last update, a tick of 10 ms at most, which is 5 µs. Twice that, to be safe.
 const CLOCK_MARGIN_NS: u64 = 10_000;
 
-/// A source that also tells of the steps of execs.
-pub trait TellsExecs {
+/// A source that also reports the steps of execs.
+pub trait ReportsExecs {
     /// Those of the last collection, which are forgotten.
     fn take_exec_signs(&mut self) -> Vec<ExecSign>;
 }
@@ -44,7 +44,7 @@ pub struct KernelSource {
     switches: Switches,
 }
 
-impl TellsExecs for KernelSource {
+impl ReportsExecs for KernelSource {
     fn take_exec_signs(&mut self) -> Vec<ExecSign> {
         std::mem::take(&mut self.signs)
     }
@@ -101,7 +101,7 @@ impl KernelSource {
 }
 
 impl Source for KernelSource {
-    /// A record gets its time after its room. So whatever is reserved beyond the end of its ring
+    /// A record gets its time after its space. So whatever is reserved beyond the end of its ring
     /// that is read here, after the clock, has a later time than the clock showed.
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
         let now = monotonic_now();
@@ -112,7 +112,7 @@ impl Source for KernelSource {
         let switches = &mut self.switches;
         let signs = &mut self.signs;
         let is_whole = self.rings.drain(|record| {
-            let each = |header, data: &[u8]| match self.probes.numbered(header, batch) {
+            let each = |header, data: &[u8]| match self.probes.identified(header, batch) {
                 Some(header) => {
                     untold += u64::from(switches.misses_one(&header, data));
                     signs.extend(exec_sign(record));
@@ -150,7 +150,7 @@ impl Source for KernelSource {
     }
 
     /// Types that are filtered out, and all optional ones while the stream does not run, are
-    /// dropped by the programs from now on. Those that tell which processes exist keep coming.
+    /// dropped by the programs from now on. Those that say which processes exist keep coming.
     fn control(&mut self, control: &Control) {
         let [filter, ..] = control.filter.words();
         let bits = if control.running { !filter } else { 0 };

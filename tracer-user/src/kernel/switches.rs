@@ -1,4 +1,4 @@
-//! Switches that the kernel did not tell: a thread leaves a CPU that it never got.
+//! Switches that the kernel did not report: a thread leaves a CPU that it never got.
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{PID_LIMIT, SwitchOutData};
@@ -9,7 +9,7 @@ use zerocopy::FromBytes;
 /// memory.
 ///
 /// The first switch away of a thread may be one without a switch to it: it had its CPU when the trace
-/// began. At any later one without, the kernel did not tell.
+/// began. At any later one without, the kernel did not report it.
 #[derive(Default)]
 pub struct Switches(Vec<u64>);
 
@@ -29,7 +29,7 @@ impl Switches {
 
     /// Notes the thread. Whether it was noted before.
     fn see(&mut self, tid: i32) -> bool {
-        let Ok(place) = usize::try_from(tid) else {
+        let Ok(index) = usize::try_from(tid) else {
             return false;
         };
         if self.0.is_empty() {
@@ -37,10 +37,10 @@ impl Switches {
             self.0 = vec![0; usize::try_from(PID_LIMIT / u64::BITS).unwrap_or(0)];
         }
         let bits = usize::try_from(u64::BITS).unwrap_or(64);
-        let Some(word) = self.0.get_mut(place / bits) else {
+        let Some(word) = self.0.get_mut(index / bits) else {
             return false;
         };
-        let bit = 1 << (place % bits);
+        let bit = 1 << (index % bits);
         let was_seen = *word & bit != 0;
         *word |= bit;
         was_seen
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_no_thread_has_are_borne() {
+    fn tids_that_no_thread_has_are_borne() {
         let mut switches = Switches::default();
 
         assert!(!leaves(&mut switches, -1, 0));

@@ -30,7 +30,7 @@ impl Traced {
         map.map(Self).map_err(|source| failed("dup", source))
     }
 
-    /// Sets the bits of process `pid`, by its number in the first pid namespace.
+    /// Sets the bits of process `pid`, by its pid in the first pid namespace.
     pub fn set(&self, pid: usize, bits: u8) -> Result<(), LoadError> {
         let (page, at) = (pid / page_bytes(), pid % page_bytes());
         let mapping = self.map(page * page_bytes(), page_bytes())?;
@@ -45,7 +45,7 @@ impl Traced {
     pub fn set_all(&self, bits: u8, excepted: usize) -> Result<(), LoadError> {
         let processes = usize::try_from(PID_LIMIT).unwrap_or(usize::MAX);
         let mapping = self.map(0, processes)?;
-        // A process that is made while its parent is not marked yet may get a number that was
+        // A process that is made while its parent is not marked yet may get a pid that was
         // passed already: the second time round every parent is marked, and with it what it makes.
         for _ in 0..2 {
             for pid in (1..processes).filter(|pid| *pid != excepted) {

@@ -95,7 +95,7 @@ impl KernelTracer {
         });
         globals.push(Global {
             name: "NAMESPACE",
-            value: kernel.namespace.map_or(0, |Nested(number)| number),
+            value: kernel.namespace.map_or(0, |Nested(inode)| inode),
         });
         // Of who asks for wake-ups, where the kernel's own count of them cannot be read.
         let wants_wakeups = options.wanted_bits() & wanted::bit(EventTypeId::WAKEUP) != 0;
@@ -115,7 +115,7 @@ impl KernelTracer {
             variables: &kernel.variables,
             cpus,
             pages: PID_LIMIT / TRACED_PAGE,
-            number_pages: if is_nested { PID_LIMIT / PIDS_PAGE } else { 1 },
+            pid_pages: if is_nested { PID_LIMIT / PIDS_PAGE } else { 1 },
             wanted: options.wanted_bits(),
             probe_sites: options.probes.locations.len(),
             is_verbose: options.verbose,
@@ -138,7 +138,7 @@ impl KernelTracer {
             let lost = map_array(&ebpf, LOST, usize_of(cpus) * size_of::<LostOnCpu>())?;
             let lost = LostByCpu::new(lost, usize_of(cpus));
             let log = options.verbose.then(|| diagnostics(&mut ebpf)).flatten();
-            // Last, so that the programs find everything in place when they are attached.
+            // Last, so that the programs find everything when they are attached.
             let mut bits = wanted::LIFECYCLE | wanted_bits;
             if notes_interrupts {
                 bits |= INTERRUPTS;
@@ -151,8 +151,8 @@ impl KernelTracer {
                 }
             }
             let has = |name: &str| kernel.tracepoints.contains(&name);
-            // New processes are numbered from then on: now those that are there.
-            let number = |ebpf: &mut Ebpf| {
+            // New processes have their pids known from then on: now those that are there.
+            let list = |ebpf: &mut Ebpf| {
                 if is_nested {
                     let listed = Listing::load(ebpf, &kernel.btf)?;
                     listed.threads(ebpf)?;
@@ -160,7 +160,7 @@ impl KernelTracer {
                 }
                 Ok(())
             };
-            let attached = programs::attach(&mut ebpf, &kernel.btf, bits, has, number)?;
+            let attached = programs::attach(&mut ebpf, &kernel.btf, bits, has, list)?;
             let probes = probes::attach(&mut ebpf, &options.probes);
             let mut probes = probes.map_err(|source| LoadError::Probes { source })?;
             let programs = attached.programs.iter();
@@ -191,11 +191,11 @@ impl KernelTracer {
     /// it makes from now on, and theirs.
     ///
     /// Where our pid namespace is the first one, it does not look whether there is such a process: a
-    /// number that no process has is traced only until it is given to a new process.
+    /// pid that no process has is traced only until it is given to a new process.
     ///
     /// # Errors
     ///
-    /// [`LoadError::NoSuchPid`]: no process can have this number. [`LoadError::NotHere`]: no process
+    /// [`LoadError::NoSuchPid`]: no process can have this pid. [`LoadError::NotHere`]: no process
     /// of our pid namespace has it.
     pub fn trace(&mut self, pid: i32, inherit: bool) -> Result<(), LoadError> {
         self.set_traced(pid, choice::bits(inherit))
@@ -285,9 +285,9 @@ impl KernelTracer {
     }
 
     fn set_traced(&mut self, pid: i32, bits: u8) -> Result<(), LoadError> {
-        let place = checked(pid)?;
+        let index = checked(pid)?;
         let Some(listing) = &self.listing else {
-            return self.traced.set(place, bits);
+            return self.traced.set(index, bits);
         };
         let processes = listing.processes(&mut self.ebpf)?;
         let found = processes.iter().find(|process| process.here == pid);
@@ -296,15 +296,15 @@ impl KernelTracer {
     }
 }
 
-/// The place of a process, by its number in the first pid namespace.
+/// The index of a process, by its pid in the first pid namespace.
 fn checked(pid: i32) -> Result<usize, LoadError> {
-    let places = usize_of(PID_LIMIT);
+    let limit = usize_of(PID_LIMIT);
     usize::try_from(pid)
         .ok()
-        .filter(|pid| (1..places).contains(pid))
+        .filter(|pid| (1..limit).contains(pid))
         .ok_or(LoadError::NoSuchPid {
             pid,
-            last: places - 1,
+            last: limit - 1,
         })
 }
 
@@ -318,10 +318,10 @@ pub(super) struct Parameters<'a> {
     /// Pages of the map `TRACED`.
     pub pages: u32,
     /// Pages of the map `PIDS`.
-    pub number_pages: u32,
+    pub pid_pages: u32,
     /// The types that are wanted, as bits.
     pub wanted: u64,
-    /// Places of the map `PROBE_SITES`.
+    /// Entries of the map `PROBE_SITES`.
     pub probe_sites: usize,
     pub is_verbose: bool,
 }
@@ -334,7 +334,7 @@ impl Parameters<'_> {
         } else {
             (0_u8, 1)
         };
-        let waker_places = if self.wanted & wanted::bit(EventTypeId::WAKEUP) == 0 {
+        let waker_slots = if self.wanted & wanted::bit(EventTypeId::WAKEUP) == 0 {
             1
         } else {
             WAKER_SLOTS
@@ -352,11 +352,11 @@ impl Parameters<'_> {
             .map_max_entries(LOST, self.cpus)
             .map_max_entries("RUNNING", self.cpus)
             .map_max_entries("INTERRUPTS", self.cpus)
-            .map_max_entries("WAKERS", waker_places)
+            .map_max_entries("WAKERS", waker_slots)
             .map_max_entries("ISSUERS", requests)
             .map_max_entries("BIOS", requests)
             .map_max_entries(TRACED, self.pages)
-            .map_max_entries("PIDS", self.number_pages)
+            .map_max_entries("PIDS", self.pid_pages)
             .map_max_entries(
                 "PROBE_SITES",
                 u32::try_from(self.probe_sites).unwrap_or(u32::MAX).max(1),
@@ -392,7 +392,7 @@ fn map_array(ebpf: &Ebpf, name: &'static str, length: usize) -> Result<Mapping, 
     })
 }
 
-/// A 32-bit number fits the address space of every machine that eBPF runs on.
-fn usize_of(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
+/// A 32-bit integer fits the address space of every machine that eBPF runs on.
+fn usize_of(value: u32) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
 }

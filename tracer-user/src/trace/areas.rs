@@ -11,7 +11,7 @@ use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::Source;
 
 use super::name_shares::NameShares;
-use super::origin::{AreaNumber, Tagged};
+use super::origin::{AreaTag, Tagged};
 use super::proc_fs;
 use super::setup::later;
 use crate::asking::{self, Held};
@@ -47,7 +47,7 @@ const LOOKS_AT_ONCE: usize = 32;
 /// How long they may take, but for the last of them. A signal waits for it, and so do the events of others.
 const LOOK_WITHIN: Duration = Duration::from_millis(25);
 
-/// Why the user events of a process cannot be had.
+/// Why the user events of a process are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum AreaError {
     /// Its area cannot be found.
@@ -56,7 +56,7 @@ pub enum AreaError {
     /// No stream can be opened in it.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The kernel does not tell, or not now.
+    /// The kernel does not say, or not now.
     #[error(transparent)]
     Held(#[from] Held),
 }
@@ -115,7 +115,7 @@ struct Known {
     users: HashSet<i32>,
     /// Those, and the children that were made by them: who may have written what is read.
     writers: HashSet<i32>,
-    number: Option<AreaNumber>,
+    tag: Option<AreaTag>,
     retirement: Retirement,
 }
 
@@ -125,11 +125,11 @@ pub struct Areas {
     /// When the trace began.
     start: MonotonicNs,
     known: HashMap<(AreaId, Option<i32>), Known>,
-    last_number: u16,
+    last_tag: u16,
     searches: HashMap<i32, Search>,
     /// Processes that were asked for: they are looked at for as long as they live.
     asked_for: HashSet<i32>,
-    /// Whether an exec is told by an event. Without, what is asked for is looked at for ever.
+    /// Whether an event reports an exec. Without, what is asked for is looked at for ever.
     has_exec_events: bool,
     found_late: FoundLate,
     /// Looks for users of areas that are left until it is tidied up.
@@ -148,7 +148,7 @@ impl Areas {
             request,
             start,
             known: HashMap::new(),
-            last_number: 0,
+            last_tag: 0,
             searches: HashMap::new(),
             asked_for: HashSet::new(),
             has_exec_events,
@@ -165,7 +165,7 @@ impl Areas {
         self.found_late
     }
 
-    /// Of how many processes no user event could be had, for lack of descriptors, memory or streams, or since too many areas are read.
+    /// Of how many processes no user event was available, for lack of descriptors, memory or streams, or since too many areas are read.
     pub fn unread(&self) -> usize {
         self.refused.len() + self.lacking.len()
     }
@@ -195,13 +195,13 @@ impl Areas {
         Ok(look)
     }
 
-    /// Notes that the user events of a process that was asked for cannot be had for now, and looks again later.
+    /// Notes that the user events of a process that was asked for are not available for now, and looks again later.
     pub fn put_off(&mut self, pid: i32, now: MonotonicNs) {
         self.search(pid, now);
         self.lacking.insert(pid);
     }
 
-    /// Looks at a command from now on where no event will tell that it runs another program: one that is run as another user
+    /// Looks at a command from now on where no event will report that it runs another program: one that is run as another user
     /// does not take the area up that was made for it, and has one of its own.
     pub fn expect(&mut self, pid: i32, now: MonotonicNs) {
         if !self.has_exec_events {
@@ -247,22 +247,22 @@ impl Areas {
             target,
             ..self.request.clone()
         };
-        // Who has the stream's place now is asked for, and that may be another process than this one.
+        // Who has the stream's slot now is asked for, and that may be another process than this one.
         let mut source = asking::of_process(pid, move || AreaSource::open(area, &request))??;
         source.share_names(self.names.of(owner));
-        let number = self.free_number();
+        let tag = self.free_tag();
         let known = Known {
             owner,
             users: HashSet::from([pid]),
             writers: HashSet::from([pid]),
-            number,
+            tag,
             retirement: source.retirement(),
         };
         self.known.insert((id, target), known);
         tracing::debug!(pid, inode = id.inode, ?target, "trace area opened");
         let source: Box<dyn Source> = Box::new(source);
-        Ok(Look::New(match number {
-            Some(number) => Box::new(Tagged::new(source, number)),
+        Ok(Look::New(match tag {
+            Some(tag) => Box::new(Tagged::new(source, tag)),
             None => source,
         }))
     }
@@ -275,18 +275,14 @@ impl Areas {
         });
     }
 
-    /// A number that no area has, and that the last ones to come had not either.
-    fn free_number(&mut self) -> Option<AreaNumber> {
-        let numbers = (0..u16::MAX).map(|step| self.last_number.wrapping_add(1).wrapping_add(step));
-        let number = numbers
-            .filter_map(|number| NonZeroU16::new(number).map(AreaNumber))
-            .find(|number| {
-                self.known
-                    .values()
-                    .all(|known| known.number != Some(*number))
-            })?;
-        self.last_number = number.0.get();
-        Some(number)
+    /// A tag that no area has, and that the last ones to come had not either.
+    fn free_tag(&mut self) -> Option<AreaTag> {
+        let tags = (0..u16::MAX).map(|step| self.last_tag.wrapping_add(1).wrapping_add(step));
+        let tag = tags
+            .filter_map(|tag| NonZeroU16::new(tag).map(AreaTag))
+            .find(|tag| self.known.values().all(|known| known.tag != Some(*tag)))?;
+        self.last_tag = tag.0.get();
+        Some(tag)
     }
 
     /// Notes that a child was made, which may write to the area of its parent.
@@ -300,19 +296,18 @@ impl Areas {
 
     /// Whether process `pid` may have written to this area: as far as is known, or the area is
     /// read no more.
-    pub fn may_write(&self, area: AreaNumber, pid: i32) -> bool {
+    pub fn may_write(&self, area: AreaTag, pid: i32) -> bool {
         let mut known = self.known.values();
         known
-            .find(|known| known.number == Some(area))
+            .find(|known| known.tag == Some(area))
             .is_none_or(|known| known.writers.contains(&pid))
     }
 
-    /// Whether process `pid` uses this area for certain, or has ended: then nobody can tell. Looks at the process where that
+    /// Whether process `pid` uses this area for certain, or has ended: then nobody knows. Looks at the process where that
     /// is not known.
-    pub fn is_used_by(&mut self, area: AreaNumber, pid: i32) -> bool {
-        let of_number = |known: &Known| known.number == Some(area);
-        let Some(((id, _), known)) = self.known.iter_mut().find(|(_, known)| of_number(known))
-        else {
+    pub fn is_used_by(&mut self, area: AreaTag, pid: i32) -> bool {
+        let has_tag = |known: &Known| known.tag == Some(area);
+        let Some(((id, _), known)) = self.known.iter_mut().find(|(_, known)| has_tag(known)) else {
             return true;
         };
         if known.writers.contains(&pid) {
@@ -335,15 +330,15 @@ impl Areas {
     }
 
     /// The processes that may have written to this area.
-    pub fn writers(&self, area: AreaNumber) -> Vec<i32> {
+    pub fn writers(&self, area: AreaTag) -> Vec<i32> {
         let mut known = self.known.values();
-        let known = known.find(|known| known.number == Some(area));
+        let known = known.find(|known| known.tag == Some(area));
         known
             .map(|known| known.writers.iter().copied().collect())
             .unwrap_or_default()
     }
 
-    /// Notes that process `pid` has ended: whoever has its number from now on is another one.
+    /// Notes that process `pid` has ended: whoever has its pid from now on is another one.
     pub fn ended(&mut self, pid: i32) {
         self.searches.remove(&pid);
         self.asked_for.remove(&pid);
@@ -420,7 +415,7 @@ impl Areas {
     }
 
     /// Gives up the areas whose users have all ended: a trace may see thousands. Without events that
-    /// tell of forks not all users are known.
+    /// report forks not all users are known.
     fn give_up(&mut self, is_live: impl Fn(i32) -> bool) {
         for known in self.known.values_mut() {
             known.users.retain(|pid| is_live(*pid));
@@ -430,10 +425,10 @@ impl Areas {
         self.known.retain(|_, known| !known.retirement.has_ended());
     }
 
-    /// Looks for the area of the process that had the number `pid` at the moment `since`.
+    /// Looks for the area of the process that had the pid `pid` at the moment `since`.
     fn look(&mut self, pid: i32, since: MonotonicNs) -> Result<Look, AreaError> {
         let found = asking::of_process(pid, move || Area::find(pid))??;
-        // Asked when its area is held already: whoever has the number now had it then.
+        // Asked when its area is held already: whoever has the pid now had it then.
         if proc_fs::was_started_after(pid, since)? {
             return Err(FindError::NoSuchProcess { pid }.into());
         }
@@ -460,7 +455,7 @@ impl Areas {
         }
     }
 
-    /// Ends the search, unless no event would tell that it has to begin again.
+    /// Ends the search, unless no event would report that it has to begin again.
     fn found(&mut self, pid: i32, now: MonotonicNs) {
         let goes_on = !self.has_exec_events && self.asked_for.contains(&pid);
         match self.searches.get_mut(&pid) {
@@ -577,13 +572,13 @@ mod tests {
     }
 
     #[test]
-    fn a_user_with_a_thousand_areas_takes_no_place_of_others() {
+    fn a_user_with_a_thousand_areas_takes_no_slot_of_others() {
         let mut areas = areas();
         let known = |owner| Known {
             owner,
             users: HashSet::new(),
             writers: HashSet::new(),
-            number: None,
+            tag: None,
             retirement: Retirement::default(),
         };
         let id = |inode| AreaId { device: 1, inode };

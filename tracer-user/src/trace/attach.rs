@@ -21,7 +21,7 @@ use crate::probes::Subject;
 use crate::terminal::Outcome;
 use crate::terminal::say;
 
-/// Traces the targets: processes that are given by number until they end, others until the setup
+/// Traces the targets: processes that are given by pid until they end, others until the setup
 /// or the user says so.
 ///
 /// # Errors
@@ -67,7 +67,7 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
                 "process {pid} has no trace area (not linked with libposixtrace): \
                  no user events until it loads it"
             )),
-            // What the kernel does not tell now, on a busy machine too, it may tell later.
+            // What the kernel does not say now, on a busy machine too, it may say later.
             Err(error) if has_others && error.is_targets_own() || error.is_for_now() => {
                 begun.tracer.put_off(pid, monotonic_now());
                 let error = anyhow::Error::new(error);
@@ -88,7 +88,7 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
 async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outcome> {
     ensure!(
         setup.system,
-        "--no-system goes with pids only: the kernel's events tell which processes are chosen"
+        "--no-system goes with pids only: the kernel's events say which processes are chosen"
     );
     let (wakes, woken) = unbounded_channel();
     let to_probe = if setup.probes.is_empty() {
@@ -117,7 +117,7 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
         begun.tracer.add_found(*pid, monotonic_now());
     }
     if let Targets::Named(pattern) = targets
-        && pattern.is_cut()
+        && pattern.is_truncated()
     {
         say(&format!(
             "of a name the kernel keeps 15 bytes: looking for {pattern}"

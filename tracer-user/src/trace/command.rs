@@ -29,20 +29,20 @@ pub type LastName = Arc<OnceLock<Comm>>;
 
 impl Waiting {
     /// Starts `command` up to the point where it waits. The new program inherits `inherited`, and is
-    /// told where `agent` gives kernel events.
+    /// which is given where `agent` has kernel events.
     ///
-    /// How it ends, or that its program cannot be started, is told by `wakes` later.
+    /// How it ends, or that its program cannot be started, is reported by `wakes` later.
     ///
     /// # Errors
     ///
-    /// No process, thread or descriptor can be had.
+    /// No process, thread or descriptor is available.
     pub fn start(
         command: &[OsString],
         inherited: Option<OwnedFd>,
         agent: Option<OsString>,
         wakes: UnboundedSender<Wake>,
     ) -> io::Result<Self> {
-        let (mut told, tell) = pipe()?;
+        let (mut reported, ready) = pipe()?;
         let (wait, go) = pipe()?;
         let [program, arguments @ ..] = command else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -52,29 +52,29 @@ impl Waiting {
         if let Some(address) = agent {
             command.env(ADDRESS_VARIABLE, address);
         }
-        let gate = Gate {
-            tell: tell.as_raw_fd(),
+        let start = Start {
+            ready: ready.as_raw_fd(),
             go: go.as_raw_fd(),
             wait: wait.as_raw_fd(),
             inherited: inherited.as_ref().map(AsRawFd::as_raw_fd),
         };
-        // SAFETY: `Gate::pass` makes only calls that are async-signal-safe and does not allocate.
-        unsafe { command.pre_exec(move || gate.pass()) };
+        // SAFETY: `Start::pass` makes only calls that are async-signal-safe and does not allocate.
+        unsafe { command.pre_exec(move || start.pass()) };
         let last_name = LastName::default();
         let learnt = last_name.clone();
         // `spawn` returns only when the program runs, so that it has a thread of its own.
         thread::Builder::new()
-            // The child has this name until its own program runs, and others tell of it by then.
+            // The child has this name until its own program runs, and others report it by then.
             .name("tracer-user".to_owned())
             .spawn(move || {
-                let wake = spawn_and_wait(&mut command, (tell, wait, inherited), &learnt);
+                let wake = spawn_and_wait(&mut command, (ready, wait, inherited), &learnt);
                 // Nobody listens any more when the trace was ended before the command.
                 let _ = wakes.send(wake);
             })?;
         let mut pid = [0; 4];
         // At the end of the pipe there is no process: `wakes` brings the reason, so that pid 0
         // goes no further than the first wake.
-        let pid = match told.read_exact(&mut pid) {
+        let pid = match reported.read_exact(&mut pid) {
             Ok(()) => i32::from_ne_bytes(pid),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
             Err(error) => return Err(error),
@@ -108,12 +108,12 @@ fn spawn_and_wait(
     last_name: &LastName,
 ) -> Wake {
     let child = command.spawn();
-    // Only now: the child needs them until its program runs. That `tell` is closed says that
+    // Only now: the child needs them until its program runs. That `ready` is closed says that
     // there is no child.
     drop(ends);
     match child {
         Ok(mut child) => {
-            // Until its status is taken, `/proc` still tells what it was called.
+            // Until its status is taken, `/proc` still says what it was called.
             wait_without_taking(child.id());
             let pid = i32::try_from(child.id()).unwrap_or(0);
             if let Some(comm) = proc_fs::comm(pid, pid) {
@@ -134,7 +134,7 @@ fn wait_without_taking(pid: u32) {
         // SAFETY: all-zero bytes are a valid `siginfo_t`, for the kernel to write to.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         let how = libc::WEXITED | libc::WNOWAIT;
-        // SAFETY: `info` is a place to write to.
+        // SAFETY: `info` is valid for writes.
         let waited = unsafe { libc::waitid(libc::P_PID, pid, &raw mut info, how) };
         let is_interrupted = || io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
         if waited == 0 || !is_interrupted() {
@@ -145,20 +145,20 @@ fn wait_without_taking(pid: u32) {
 
 /// Descriptors of the child, between fork and exec.
 #[derive(Clone, Copy)]
-struct Gate {
-    tell: RawFd,
+struct Start {
+    ready: RawFd,
     go: RawFd,
     wait: RawFd,
     inherited: Option<RawFd>,
 }
 
-impl Gate {
-    /// Tells the pid, waits for the word to go on, and hands on what the program inherits.
+impl Start {
+    /// Reports the pid, waits for the word to go on, and hands on what the program inherits.
     fn pass(self) -> io::Result<()> {
         // SAFETY: the call has no preconditions and cannot fail.
         let pid = unsafe { libc::getpid() }.to_ne_bytes();
-        // SAFETY: `pid` has as many bytes as the call is told. A pipe takes four bytes whole.
-        if unsafe { libc::write(self.tell, pid.as_ptr().cast(), pid.len()) } < 0 {
+        // SAFETY: `pid` has as many bytes as the call is given. A pipe takes four bytes whole.
+        if unsafe { libc::write(self.ready, pid.as_ptr().cast(), pid.len()) } < 0 {
             return Err(io::Error::last_os_error());
         }
         // The child's own copy: with it open, the end of the tracer could not be seen.
@@ -169,7 +169,7 @@ impl Gate {
         let Some(fd) = self.inherited else {
             return Ok(());
         };
-        // SAFETY: the call takes numbers only, and the descriptor is open: the parent holds it
+        // SAFETY: the call takes integers only, and the descriptor is open: the parent holds it
         // until the program runs.
         if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } < 0 {
             return Err(io::Error::last_os_error());
@@ -180,7 +180,7 @@ impl Gate {
     fn wait_for_word(self) -> io::Result<()> {
         let mut word = 0_u8;
         loop {
-            // SAFETY: `word` is valid for the one byte that the call is told.
+            // SAFETY: `word` is valid for the one byte that the call is given.
             match unsafe { libc::read(self.wait, (&raw mut word).cast(), 1) } {
                 1 => return Ok(()),
                 // The tracer is gone.
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_runs_when_it_is_released_and_tells_its_end() {
+    fn a_command_runs_when_it_is_released_and_reports_its_end() {
         let (waiting, mut woken) = started(&["sh", "-c", "exit 3"]);
         assert!(waiting.pid().is_some());
         waiting.release().unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_not_there_is_told() {
+    fn a_command_that_is_not_there_is_reported() {
         let (waiting, mut woken) = started(&["/no/such/program"]);
         waiting.release().unwrap();
 

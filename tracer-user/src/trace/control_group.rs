@@ -12,7 +12,7 @@ use anyhow::{Context, bail, ensure};
 pub struct ControlGroup {
     /// Its folder.
     pub path: PathBuf,
-    /// Its number, as the kernel's programs see it.
+    /// Its id, as the kernel's programs see it.
     pub id: u64,
 }
 
@@ -87,7 +87,7 @@ impl ControlGroup {
                     // One that is not of our pid namespace is shown as 0.
                     pids.extend(pids_here.filter(|pid| *pid != 0));
                 }
-                // It has ended meanwhile, or it is one of threads and its processes stand above.
+                // It has ended meanwhile, or it is one of threads and its processes are listed above.
                 Err(error) => tracing::debug!(group = %group.display(), %error, "not listed"),
             }
         }
@@ -99,8 +99,8 @@ impl ControlGroup {
 fn root_in(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut words = line.split(' ');
-        let (_, place, kind) = (words.next()?, words.next()?, words.next()?);
-        (kind == "cgroup2").then(|| PathBuf::from(place))
+        let (_, path, kind) = (words.next()?, words.next()?, words.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(path))
     })
 }
 

@@ -38,7 +38,7 @@ fn limit() -> io::Result<libc::rlimit> {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: `limit` is a place to write to.
+    // SAFETY: `limit` is valid for writes.
     match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } {
         0 => Ok(limit),
         _ => Err(io::Error::last_os_error()),

@@ -1,4 +1,4 @@
-//! Following to the end, and what is told then.
+//! Following to the end, and what is reported then.
 
 use std::io;
 use std::process::ExitStatus;
@@ -34,7 +34,7 @@ impl Ended {
     }
 }
 
-/// Follows to the end, writes what is left, and tells what was shown and lost.
+/// Follows to the end, writes what is left, and reports what was shown and lost.
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
     if unread > 0 {
         say(&format!(
             "the user events of {unread} processes could not be read: no descriptor or memory was left, their trace area is \
-             damaged or kept from others, or their user has more of them than are read (1,024)"
+             damaged or hidden from others, or their user has more of them than are read (1,024)"
         ));
     }
     let outcome = if summary.is_complete() && unread == 0 && !lacks_events {

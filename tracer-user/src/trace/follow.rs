@@ -40,7 +40,7 @@ pub fn ring_of(kernel: Option<&KernelTracer>) -> io::Result<Option<OwnedFd>> {
         return Ok(None);
     };
     // SAFETY: the kernel source, which owns the ring, lives as long as the tracer that lent us
-    // the number, and this borrow ends with the call.
+    // the pid, and this borrow ends with the call.
     let ring = unsafe { BorrowedFd::borrow_raw(ring) };
     ring.try_clone_to_owned().map(Some)
 }
@@ -64,7 +64,7 @@ pub enum End {
     Done,
     /// The user does not want to wait for the last lines.
     AtOnce,
-    /// The lines can go nowhere; the writer tells why.
+    /// The lines can go nowhere; the writer says why.
     OutputClosed,
     /// The command could not be started.
     NotStarted(io::Error),
@@ -104,7 +104,7 @@ pub struct Follow {
     pub writer: Writer,
     /// What happens outside of the stream.
     pub wakes: UnboundedReceiver<Wake>,
-    /// By which the ends of further processes are told.
+    /// By which the ends of further processes are reported.
     pub wake: UnboundedSender<Wake>,
     /// The kernel's ring.
     pub ring: Option<OwnedFd>,
@@ -214,23 +214,23 @@ impl Follow {
         }
     }
 
-    /// The status of the command, which may be told a little after its last event.
+    /// The status of the command, which may be reported a little after its last event.
     ///
     /// # Errors
     ///
-    /// The command could not be started, which may be told as late.
+    /// The command could not be started, which may be reported as late.
     pub async fn status(&mut self) -> io::Result<Option<ExitStatus>> {
         let Some(command) = self.command.as_mut() else {
             return Ok(None);
         };
         if command.status.is_none() && command.process.has_ended() {
-            let told = tokio::time::timeout(STATUS_WITHIN, end_of_command(&mut self.wakes));
-            command.status = told.await.unwrap_or(Ok(None))?;
+            let reported = tokio::time::timeout(STATUS_WITHIN, end_of_command(&mut self.wakes));
+            command.status = reported.await.unwrap_or(Ok(None))?;
         }
         Ok(command.status)
     }
 
-    /// Sees to it that the ends of processes are told that no event tells of.
+    /// Sees to it that the ends of processes are reported that no event reports.
     fn watch_newcomers(&mut self) {
         for pid in self.tracer.take_newcomers() {
             let process = PidFd::open(pid);
@@ -258,14 +258,14 @@ impl Follow {
             Wake::Flush => self.tracer.flush_log(true),
             // The round that follows any wake is all that is needed.
             Wake::AgentAsked => {}
-            Wake::Signal(number) => return self.signalled(number, phase),
+            Wake::Signal(signal) => return self.signalled(signal, phase),
         }
         None
     }
 
     /// The first signal is for the command: Ctrl-C reaches it from the terminal, the others are
     /// handed on. Without a command, or the next time, it ends the trace; and once more, at once.
-    fn signalled(&mut self, number: i32, phase: &mut Phase) -> Option<End> {
+    fn signalled(&mut self, signal: i32, phase: &mut Phase) -> Option<End> {
         if phase.is_ending() {
             return Some(End::AtOnce);
         }
@@ -277,8 +277,8 @@ impl Follow {
             && !command.was_signalled
         {
             command.was_signalled = true;
-            if number != libc::SIGINT {
-                command.process.signal(number);
+            if signal != libc::SIGINT {
+                command.process.signal(signal);
             }
             return None;
         }
@@ -287,7 +287,7 @@ impl Follow {
     }
 }
 
-/// Waits until the end of the command is told, or that it never began.
+/// Waits until the end of the command is reported, or that it never began.
 async fn end_of_command(wakes: &mut UnboundedReceiver<Wake>) -> io::Result<Option<ExitStatus>> {
     while let Some(wake) = wakes.recv().await {
         match wake {
@@ -436,10 +436,10 @@ mod tests {
         assert_eq!(followed_to_the_end(None), (0, true));
     }
 
-    /// What is found out when these are told one after the other.
-    fn found_out(told: impl IntoIterator<Item = Wake>) -> io::Result<Option<ExitStatus>> {
+    /// What is found out when these are reported one after the other.
+    fn found_out(reported: impl IntoIterator<Item = Wake>) -> io::Result<Option<ExitStatus>> {
         let (wakes, mut woken) = unbounded_channel();
-        for wake in told {
+        for wake in reported {
             wakes.send(wake).unwrap();
         }
         drop(wakes);
@@ -449,19 +449,19 @@ mod tests {
     }
 
     #[test]
-    fn that_a_command_was_not_started_may_be_told_after_its_process_has_ended() {
+    fn that_a_command_was_not_started_may_be_reported_after_its_process_has_ended() {
         // A program that is no executable: the process that was to become it ends by itself.
         let error = io::Error::from_raw_os_error(libc::EACCES);
-        let told = [Wake::ProcessEnded(1), Wake::NotStarted(error)];
-        let error = found_out(told).unwrap_err();
+        let reported = [Wake::ProcessEnded(1), Wake::NotStarted(error)];
+        let error = found_out(reported).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EACCES));
     }
 
     #[test]
-    fn the_status_of_a_command_may_be_told_late() {
+    fn the_status_of_a_command_may_be_reported_late() {
         let status = ExitStatus::from_raw(3 << 8);
-        let told = [Wake::ProcessEnded(1), Wake::CommandEnded(status)];
-        assert_eq!(found_out(told).unwrap(), Some(status));
+        let reported = [Wake::ProcessEnded(1), Wake::CommandEnded(status)];
+        assert_eq!(found_out(reported).unwrap(), Some(status));
         assert_eq!(found_out([]).unwrap(), None);
     }
 }

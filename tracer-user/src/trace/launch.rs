@@ -93,7 +93,7 @@ async fn start_and_follow(
     }
     begun.hub.add_process(pid);
     // Its name is there as long as the trace.
-    let _place = agent.map(|agent| agent.serve(begun.hub.clone(), wakes.clone()));
+    let _served = agent.map(|agent| agent.serve(begun.hub.clone(), wakes.clone()));
     let last_name = waiting.last_name();
     begun
         .tracer
@@ -104,7 +104,7 @@ async fn start_and_follow(
             .open_area(area, pid)
             .context("cannot trace user events")?;
     }
-    // When it has ended while it waited, its end is told as any other.
+    // When it has ended while it waited, its end is reported as any other.
     let _ = waiting.release();
     let follow = Follow {
         tracer: begun.tracer,

@@ -1,4 +1,4 @@
-//! A log as the place where events go.
+//! A log as the destination of events.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -23,14 +23,14 @@ use crate::terminal::say;
 /// How often what was added is written, at least.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 
-/// Bytes of a thread's name, as the kernel keeps it.
+/// Bytes of a thread's name, as the kernel has it.
 const COMM_BYTES: usize = 16;
 
 /// What becomes of a file that is where a log is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// It stays, and there is no trace.
-    Kept,
+    Stays,
     /// It is replaced.
     Replaced,
     /// The log in it is continued.
@@ -87,7 +87,7 @@ impl LogOutput {
         } else {
             // An empty file is one as well: whoever made it has it for something.
             ensure!(
-                found == Found::Nothing || setup.existing != Existing::Kept,
+                found == Found::Nothing || setup.existing != Existing::Stays,
                 "{} is there already; give --append to go on with the log in it, --force to replace it, or \
                  --log another name",
                 path.display()
@@ -104,7 +104,7 @@ impl LogOutput {
             StreamFullPolicy::Flush => None,
             policy @ (StreamFullPolicy::Loop | StreamFullPolicy::UntilFull) => {
                 let mut stream = StreamCore::new(policy, setup.stream_bytes);
-                // That it was started, the stream that is read tells.
+                // That it was started, the stream that is read says.
                 stream.start(MonotonicNs(0), Origin::NONE);
                 stream.clear(MonotonicNs(0));
                 Some(stream)
@@ -207,7 +207,7 @@ impl LogOutput {
         self.stream = Some(stream);
     }
 
-    /// The first failure is told at once; what it cost is told at the end.
+    /// The first failure is reported at once; what it cost is reported at the end.
     fn note(&mut self, result: Result<(), WriteError>) {
         if let Err(error) = result
             && !std::mem::replace(&mut self.has_failed, true)
@@ -228,7 +228,7 @@ fn parts<'a>(header: &EventHeader, record: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     }
 }
 
-/// Whether the event tells of a stream: it has no thread.
+/// Whether the event concerns a stream: it has no thread.
 fn is_streams_own(header: &EventHeader) -> bool {
     header.event_type <= EventTypeId::FLUSH_STOP
 }

@@ -19,7 +19,7 @@ pub fn give_back_what_is_free() {
     }
 }
 
-/// The mappings, as `/proc/self/smaps` tells them, that can be had again from a file as they are: nobody may
+/// The mappings, as `/proc/self/smaps` shows them, that can be read again from a file as they are: nobody may
 /// write them, and nobody has.
 fn mappings_of_files(mappings: &str) -> impl Iterator<Item = Range<usize>> {
     let mut at_hand = None;
@@ -29,7 +29,7 @@ fn mappings_of_files(mappings: &str) -> impl Iterator<Item = Range<usize>> {
             return None;
         }
         let of_file = at_hand.clone()?;
-        // Pages that were written are told as anonymous: relocations, a debugger's breakpoints.
+        // Pages that were written are shown as anonymous: relocations, a debugger's breakpoints.
         let anonymous = line.strip_prefix("Anonymous:")?;
         at_hand = None;
         let is_clean = anonymous.split_ascii_whitespace().next() == Some("0");
@@ -51,7 +51,7 @@ fn file_mapping(line: &str) -> Option<Option<Range<usize>>> {
 }
 
 fn give_back_pages(pages: Range<usize>) {
-    // SAFETY: the kernel has just told that these are a file's pages, which nobody has written: whoever
+    // SAFETY: the kernel has just said that these are a file's pages, which nobody has written: whoever
     // reads them later, on whatever thread, reads the same.
     let result = unsafe {
         libc::madvise(
@@ -62,7 +62,7 @@ fn give_back_pages(pages: Range<usize>) {
     };
     if result != 0 {
         let error = std::io::Error::last_os_error();
-        tracing::debug!(%error, "pages are kept");
+        tracing::debug!(%error, "pages stay");
     }
 }
 
@@ -79,8 +79,8 @@ mod tests {
     fn resident(kind: &str) -> u64 {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(kind));
-        let number = line.unwrap().split_whitespace().next().unwrap();
-        number.parse().unwrap()
+        let size = line.unwrap().split_whitespace().next().unwrap();
+        size.parse().unwrap()
     }
 
     #[test]
@@ -89,11 +89,11 @@ mod tests {
         let _turn = ONE_AT_A_TIME.lock().unwrap();
         let pieces: Vec<Vec<u8>> = (0..200_000).map(|_| vec![1; 200]).collect();
         // A few that stay, far from each other, keep the allocator from shortening the heap itself.
-        let kept: Vec<Vec<u8>> = pieces.into_iter().step_by(1000).collect();
+        let held: Vec<Vec<u8>> = pieces.into_iter().step_by(1000).collect();
         let before = resident("RssAnon:");
         give_back_what_is_free();
         let after = resident("RssAnon:");
-        drop(kept);
+        drop(held);
 
         assert!(after + 20_000 < before, "{before} kB, then {after} kB");
     }

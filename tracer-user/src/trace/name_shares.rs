@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_takes_no_place_that_others_need() {
+    fn a_user_takes_no_name_that_others_need() {
         let shares = NameShares::new();
         let own = shares.own_user;
         let takes = |user: u32| (0..2000).filter(|_| shares.of(user).take()).count();

@@ -4,12 +4,12 @@ use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file that was made just now; removed when this is dropped, unless it is kept. So a trace that could not begin leaves no
+/// A file that was made just now; removed when this is dropped, unless it is to stay. So a trace that could not begin leaves no
 /// file that would be in the way of the next attempt.
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,
-    /// Device and number: the name may lead to another file by then.
+    /// Device and inode: the name may lead to another file by then.
     identity: Option<(u64, u64)>,
 }
 
@@ -32,7 +32,7 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         let there = fs::symlink_metadata(&self.path).ok();
         if self.identity.is_some() && there.as_ref().map(identity) == self.identity {
-            // The failure that brought us here is what is told.
+            // The failure that brought us here is what is reported.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_goes_unless_it_is_kept_or_is_another() {
+    fn it_goes_unless_it_is_to_stay_or_is_another() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         drop(NewFile::new(&path, &File::create(&path).unwrap()));

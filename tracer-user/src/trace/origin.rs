@@ -1,8 +1,8 @@
 //! From which trace area a user event came.
 //!
-//! The numbers in a user event are those by which the program knows itself. In another pid namespace
+//! The pids in a user event are those of the program's innermost pid namespace. In another pid namespace
 //! they may be the same as those of somebody else here, so that it matters whose area it was. The stream
-//! does not say; an area's number goes with each of its events, in front of that of the CPU.
+//! does not say; an area's tag goes with each of its events, in front of that of the CPU.
 
 use std::num::NonZeroU16;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use tracer_engine::source::{Batch, Control, Source, Unread};
 
 /// Names an area whose events are read, as long as they are; then it may be another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct AreaNumber(pub NonZeroU16);
+pub struct AreaTag(pub NonZeroU16);
 
 /// Bits of the CPU, of which no machine has so many, and its value where it is not known.
 const CPU_BITS: u32 = 16;
@@ -22,12 +22,12 @@ const NO_CPU: u32 = (1 << CPU_BITS) - 1;
 /// A source whose events carry the number of their area.
 pub struct Tagged {
     source: Box<dyn Source>,
-    area: AreaNumber,
+    area: AreaTag,
 }
 
 impl Tagged {
     /// The events of `source`, which reads `area`.
-    pub fn new(source: Box<dyn Source>, area: AreaNumber) -> Self {
+    pub fn new(source: Box<dyn Source>, area: AreaTag) -> Self {
         Self { source, area }
     }
 }
@@ -70,18 +70,18 @@ impl Source for Tagged {
         self.source.define_event_type(name)
     }
 
-    fn event_types(&mut self, tell: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
-        self.source.event_types(tell);
+    fn event_types(&mut self, report: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
+        self.source.event_types(report);
     }
 }
 
-fn tag(header: &mut EventHeader, AreaNumber(area): AreaNumber) {
+fn tag(header: &mut EventHeader, AreaTag(area): AreaTag) {
     let cpu = header.cpu.map_or(NO_CPU, |cpu| cpu.min(NO_CPU));
     header.cpu = Some(u32::from(area.get()) << CPU_BITS | cpu);
 }
 
 /// Takes the number of its area from an event; `None` from one that came from none.
-pub fn take(header: &mut EventHeader) -> Option<AreaNumber> {
+pub fn take(header: &mut EventHeader) -> Option<AreaTag> {
     if !header.event_type.is_user() {
         return None;
     }
@@ -89,7 +89,7 @@ pub fn take(header: &mut EventHeader) -> Option<AreaNumber> {
     let area = NonZeroU16::new(u16::try_from(tagged >> CPU_BITS).ok()?)?;
     let cpu = tagged & NO_CPU;
     header.cpu = (cpu != NO_CPU).then_some(cpu);
-    Some(AreaNumber(area))
+    Some(AreaTag(area))
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn what_was_put_in_front_of_the_cpu_is_taken_away_again() {
-        let area = AreaNumber(NonZeroU16::MAX);
+        let area = AreaTag(NonZeroU16::MAX);
         for cpu in [None, Some(0), Some(8191)] {
             let mut tagged = header(cpu);
             tag(&mut tagged, area);

@@ -17,7 +17,7 @@ impl PidFd {
     ///
     /// What `pidfd_open()` said: `ESRCH` for no such process, `EINVAL` or `ENOENT` for a thread.
     pub fn open(pid: i32) -> io::Result<Self> {
-        // SAFETY: the call takes two numbers and touches no memory of ours.
+        // SAFETY: the call takes two integers and touches no memory of ours.
         let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
         let fd = RawFd::try_from(fd).map_err(io::Error::other)?;
         if fd < 0 {
@@ -42,7 +42,7 @@ impl PidFd {
     /// Sends a signal. A process that has ended gets none, and that is no failure.
     pub fn signal(&self, signal: i32) {
         let no_info = std::ptr::null::<libc::siginfo_t>();
-        // SAFETY: the descriptor is open, and a null pointer stands for no further information.
+        // SAFETY: the descriptor is open, and a null pointer means no further information.
         unsafe {
             libc::syscall(
                 libc::SYS_pidfd_send_signal,

@@ -60,8 +60,8 @@ impl Printer {
         }
     }
 
-    /// Tells at the end on which CPUs the kernel's rings were full.
-    pub fn tell_cpus(&mut self, lost: LostByCpu) {
+    /// Reports at the end on which CPUs the kernel's rings were full.
+    pub fn report_cpus(&mut self, lost: LostByCpu) {
         self.lost_by_cpu = Some(lost);
     }
 
@@ -119,7 +119,7 @@ impl Printer {
     }
 
     /// Adds the line of an event, or puts it into the log; `types` knows the name of its type. Its thread has this name,
-    /// and these numbers in its own pid namespace.
+    /// and these ids in its own pid namespace.
     pub fn print(
         &mut self,
         event: &Event<'_>,
@@ -161,7 +161,7 @@ impl Printer {
         &mut self.lines
     }
 
-    /// Adds what follows the last event, and says what people are told. `written` is what became of events on
+    /// Adds what follows the last event, and says what people are to know. `written` is what became of events on
     /// their way into a log.
     pub fn end(
         &mut self,

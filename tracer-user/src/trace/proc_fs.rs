@@ -1,4 +1,4 @@
-//! What `/proc` tells of processes that existed before we looked.
+//! What `/proc` says of processes that existed before we looked.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use crate::asking::{self, Held};
 use crate::kernel::{MOUNT_PROC, PROC_OF_ANOTHER, is_proc_own};
 use crate::report::NamespaceIds;
 
-/// Makes sure that `/proc` is there, and speaks of processes by the numbers that we know.
+/// Makes sure that `/proc` is there, and speaks of processes by the pids that we know.
 ///
 /// # Errors
 ///
@@ -82,8 +82,8 @@ impl Stat {
     }
 }
 
-/// Whether process `pid` was started later than this moment, so that it is another one than the process that had the number
-/// then. The kernel tells starts to the hundredth of a second, and `false` is said where one cannot tell: of no process, and
+/// Whether process `pid` was started later than this moment, so that it is another one than the process that had the pid
+/// then. The kernel says starts to the hundredth of a second, and `false` is returned where that is not known: of no process, and
 /// in a time namespace, whose clocks are not those of the kernel's events.
 ///
 /// # Errors
@@ -95,7 +95,7 @@ pub fn was_started_after(pid: i32, moment: MonotonicNs) -> Result<bool, Held> {
     let Some(stat) = Stat::read(pid)?.filter(|_| has_first_clocks()) else {
         return Ok(false);
     };
-    // SAFETY: takes a number only.
+    // SAFETY: takes an integer only.
     let ticks_a_second = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100);
     let start = stat
         .start_ticks
@@ -123,7 +123,7 @@ fn boottime_now() -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: a valid place to write to.
+    // SAFETY: valid for writes.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now) };
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
@@ -134,10 +134,10 @@ pub fn comm(pid: i32, tid: i32) -> Option<Comm> {
     Some(Comm::new(name.strip_suffix(b"\n").unwrap_or(&name)))
 }
 
-/// A process and a thread of it as they are numbered in their own pid namespace.
+/// A process and a thread of it as their own pid namespace knows them.
 pub fn inside(pid: i32, tid: i32) -> Option<NamespaceIds> {
     let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
-    // From our namespace inwards: the last number is the thread's own.
+    // From our namespace inwards: the last one is the thread's own.
     let innermost = |name| {
         line_of(&status, name)?
             .split_ascii_whitespace()
@@ -180,13 +180,13 @@ pub fn process_of(tid: i32) -> io::Result<Option<i32>> {
     }
 }
 
-/// Whether this process has a capability, by its number.
+/// Whether this process has a capability, by its bit.
 #[must_use]
-pub fn has_capability(number: u32) -> bool {
+pub fn has_capability(bit: u32) -> bool {
     fs::read_to_string("/proc/self/status")
         .ok()
         .and_then(|status| u64::from_str_radix(line_of(&status, "CapEff:")?, 16).ok())
-        .is_some_and(|effective| effective >> number & 1 == 1)
+        .is_some_and(|effective| effective >> bit & 1 == 1)
 }
 
 fn line_of<'a>(status: &'a str, name: &str) -> Option<&'a str> {
@@ -196,7 +196,7 @@ fn line_of<'a>(status: &'a str, name: &str) -> Option<&'a str> {
         .map(str::trim)
 }
 
-/// Whether a process has this number, ended or not. It needs no descriptor.
+/// Whether a process has this pid, ended or not. It needs no descriptor.
 pub fn exists(pid: i32) -> bool {
     // SAFETY: signal 0 is never delivered: the call only looks.
     let result = unsafe { libc::kill(pid, 0) };
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_facts_are_no_facts() {
+    fn truncated_facts_are_no_facts() {
         assert_eq!(Stat::parse(b"7 (x) S 3"), None);
         assert_eq!(Stat::parse(b""), None);
     }

@@ -1,4 +1,4 @@
-//! Who is traced, and what threads are called: kept up by the events of the stream.
+//! Who is traced, and what threads are called, as the events of the stream say.
 
 use std::mem::offset_of;
 
@@ -46,12 +46,12 @@ struct Thread {
 }
 
 impl Thread {
-    /// Its numbers in its own pid namespace; ours where they are not known.
+    /// Its ids in its own pid namespace; ours where they are not known.
     fn as_it_calls_itself(&self, tid: i32) -> NamespaceIds {
         self.inside.unwrap_or(NamespaceIds { pid: self.pid, tid })
     }
 
-    /// Its numbers in its own pid namespace, where they are others than ours.
+    /// Its ids in its own pid namespace, where they are others than ours.
     fn inside_elsewhere(&self, tid: i32) -> Option<NamespaceIds> {
         let ours = NamespaceIds { pid: self.pid, tid };
         self.inside.filter(|inside| *inside != ours)
@@ -102,8 +102,8 @@ impl Processes {
         self.put(pid, tid, comm, inside);
     }
 
-    /// Notes how a thread that has a name is numbered in its own pid namespace.
-    pub fn number(&mut self, tid: i32, inside: NamespaceIds) {
+    /// Notes the ids of a thread that has a name in its own pid namespace.
+    pub fn set_inside(&mut self, tid: i32, inside: NamespaceIds) {
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.inside = Some(inside);
         }
@@ -156,7 +156,7 @@ impl Processes {
     }
 
     /// What a thread is shown with: its name or its process's, where known, and its process and thread as the
-    /// thread itself sees them, where those are other numbers than ours.
+    /// thread itself sees them, where those are others than ours.
     pub fn shown(&self, tid: i32) -> (Option<&Comm>, Option<NamespaceIds>) {
         let Some(thread) = self.threads.get(&tid) else {
             return (None, None);
@@ -171,7 +171,7 @@ impl Processes {
     }
 
     /// Whether a thread of a process that is [known](Self::knows) has a name.
-    pub fn has_met(&self, pid: i32, tid: i32) -> bool {
+    pub fn is_registered(&self, pid: i32, tid: i32) -> bool {
         let thread = self.threads.get(&tid);
         thread.is_some_and(|thread| thread.pid == pid && thread.is_of_known)
     }
@@ -188,7 +188,7 @@ impl Processes {
                 is_of_known,
             },
         );
-        // The same number may have been that of a thread of another process before.
+        // The same tid may have been that of a thread of another process before.
         let is_listed = before.is_some_and(|before| before.pid == pid && before.ended.is_none());
         if !is_listed && let Some(threads) = self.live.get_mut(&pid) {
             threads.push(tid);
@@ -295,7 +295,7 @@ impl Processes {
         let (live, ended) = (&self.live, &self.ended);
         self.threads.retain(|_, thread| match thread.ended {
             Some(ended) => ended >= time,
-            // Met when its process had ended already.
+            // First seen when its process had ended already.
             None => live.contains_key(&thread.pid) || ended.contains_key(&thread.pid),
         });
         let threads = &self.threads;
@@ -329,7 +329,7 @@ mod tests {
 
     use super::*;
 
-    /// What process 10 has told, an event a nanosecond.
+    /// What process 10 has reported, an event a nanosecond.
     struct Story {
         processes: Processes,
         now: u64,
@@ -343,7 +343,7 @@ mod tests {
             Self { processes, now: 0 }
         }
 
-        fn told(mut self, event_type: EventTypeId, pid: i32, tid: i32, data: &[u8]) -> Self {
+        fn then(mut self, event_type: EventTypeId, pid: i32, tid: i32, data: &[u8]) -> Self {
             self.now += 1;
             let header = EventHeader {
                 time: MonotonicNs(self.now),
@@ -367,7 +367,7 @@ mod tests {
                 child_ns_pid: child,
                 child_ns_tid: child,
             };
-            self.told(EventTypeId::FORK, parent, parent, data.as_bytes())
+            self.then(EventTypeId::FORK, parent, parent, data.as_bytes())
         }
 
         fn with_thread(self, pid: u32, tid: u32) -> Self {
@@ -379,7 +379,7 @@ mod tests {
                 child_ns_tid: tid,
             };
             let pid = pid.cast_signed();
-            self.told(EventTypeId::THREAD_CREATE, pid, pid, data.as_bytes())
+            self.then(EventTypeId::THREAD_CREATE, pid, pid, data.as_bytes())
         }
 
         fn comm(&self, tid: i32) -> Option<&str> {
@@ -393,27 +393,30 @@ mod tests {
         let story = Story::of_process_10(true).forked(10, 11).forked(11, 12);
         let story =
             story
-                .told(EventTypeId::EXIT, 10, 10, &[0; 8])
-                .told(EventTypeId::EXIT, 11, 11, &[0; 8]);
+                .then(EventTypeId::EXIT, 10, 10, &[0; 8])
+                .then(EventTypeId::EXIT, 11, 11, &[0; 8]);
         assert!(!story.processes.have_all_ended());
         assert_eq!(story.comm(12), Some("shell"));
 
-        let story = story.told(EventTypeId::EXIT, 12, 12, &[0; 8]);
+        let story = story.then(EventTypeId::EXIT, 12, 12, &[0; 8]);
         assert!(story.processes.have_all_ended());
     }
 
     #[test]
-    fn a_thread_is_met_once_its_process_is_known_and_it_has_a_name() {
+    fn a_thread_is_registered_once_its_process_is_known_and_it_has_a_name() {
         let mut story = Story::of_process_10(true).forked(10, 11);
-        assert!(story.processes.has_met(11, 11));
-        assert!(!story.processes.has_met(11, 12), "has no name");
-        assert!(!story.processes.has_met(12, 11), "is another's");
+        assert!(story.processes.is_registered(11, 11));
+        assert!(!story.processes.is_registered(11, 12), "has no name");
+        assert!(!story.processes.is_registered(12, 11), "is another's");
 
         story.processes.name(20, 21, Comm::new(b"foreign"));
-        assert!(!story.processes.has_met(20, 21), "nobody knows its process");
+        assert!(
+            !story.processes.is_registered(20, 21),
+            "nobody knows its process"
+        );
         story.processes.add(20);
         story.processes.name(20, 21, Comm::new(b"ours"));
-        assert!(story.processes.has_met(20, 21));
+        assert!(story.processes.is_registered(20, 21));
     }
 
     #[test]
@@ -429,7 +432,7 @@ mod tests {
         let mut story =
             Story::of_process_10(true)
                 .with_thread(10, 20)
-                .told(EventTypeId::EXEC, 10, 10, &data);
+                .then(EventTypeId::EXEC, 10, 10, &data);
         assert_eq!(story.comm(10), Some("make"));
 
         story.processes.forget(MonotonicNs(3));
@@ -461,8 +464,8 @@ mod tests {
     fn names_outlive_the_end_until_they_are_forgotten() {
         let mut story = Story::of_process_10(true)
             .with_thread(10, 20)
-            .told(EventTypeId::THREAD_EXIT, 10, 20, &[0; 8])
-            .told(EventTypeId::EXIT, 10, 10, &[0; 8]);
+            .then(EventTypeId::THREAD_EXIT, 10, 20, &[0; 8])
+            .then(EventTypeId::EXIT, 10, 10, &[0; 8]);
         assert_eq!(
             (story.comm(10), story.comm(20)),
             (Some("shell"), Some("thread"))
@@ -479,7 +482,7 @@ mod tests {
     fn a_pid_that_is_used_again_is_another_process() {
         let mut story = Story::of_process_10(true)
             .forked(10, 11)
-            .told(EventTypeId::EXIT, 11, 11, &[0; 8])
+            .then(EventTypeId::EXIT, 11, 11, &[0; 8])
             .forked(10, 11);
         story.processes.forget(MonotonicNs(100));
 
@@ -488,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_is_to_itself_is_told_where_it_differs_and_outlives_an_exec() {
+    fn what_a_thread_is_to_itself_is_shown_where_it_differs_and_outlives_an_exec() {
         let mut data = ForkData {
             child_pid: 11,
             child_tid: 11,
@@ -496,17 +499,17 @@ mod tests {
             child_ns_pid: 1,
             child_ns_tid: 1,
         };
-        let story = Story::of_process_10(true).told(EventTypeId::FORK, 10, 10, data.as_bytes());
+        let story = Story::of_process_10(true).then(EventTypeId::FORK, 10, 10, data.as_bytes());
         let inside = NamespaceIds { pid: 1, tid: 1 };
         assert_eq!(story.processes.shown(11).1, Some(inside));
         assert_eq!(story.processes.shown(10).1, None);
 
-        let story = story.told(EventTypeId::EXEC, 11, 11, b"make\0\0\0\0\0\0\0\0\0\0\0\0");
+        let story = story.then(EventTypeId::EXEC, 11, 11, b"make\0\0\0\0\0\0\0\0\0\0\0\0");
         assert_eq!(story.processes.shown(11).1, Some(inside));
 
-        // The number is used again, outside.
+        // The tid is used again, outside.
         (data.child_ns_pid, data.child_ns_tid) = (11, 11);
-        let story = story.told(EventTypeId::EXIT, 11, 11, &[0; 8]).told(
+        let story = story.then(EventTypeId::EXIT, 11, 11, &[0; 8]).then(
             EventTypeId::FORK,
             10,
             10,
@@ -516,10 +519,10 @@ mod tests {
     }
 
     #[test]
-    fn data_that_is_cut_changes_nothing() {
+    fn truncated_data_changes_nothing() {
         let story = Story::of_process_10(true)
-            .told(EventTypeId::FORK, 10, 10, &[1, 2])
-            .told(EventTypeId::RENAME, 10, 10, b"short");
+            .then(EventTypeId::FORK, 10, 10, &[1, 2])
+            .then(EventTypeId::RENAME, 10, 10, b"short");
         assert_eq!(story.processes.live().count(), 1);
         assert_eq!(story.comm(10), Some("shell"));
     }

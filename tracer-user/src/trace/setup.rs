@@ -86,7 +86,7 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// The kernel's events cannot be had, or the log cannot be made.
+    /// The kernel's events are not available, or the log cannot be made.
     pub fn begin(&self, choice: ProcessChoice, subject: Subject<'_>) -> anyhow::Result<Begun> {
         let mut probes = probes::find(&self.probes, subject).context("cannot probe")?;
         if let (ProcessChoice::Given, Subject::Processes(pids), false) =
@@ -119,7 +119,7 @@ impl Setup {
             };
             let (tracer, source) = KernelTracer::load(&options)
                 .context("cannot trace kernel events (--no-system traces user events alone)")?;
-            self.tell_what_is_lacking(&tracer)?;
+            self.report_what_is_lacking(&tracer)?;
             hub.report_to(tracer.wanted());
             stream.add_source(Box::new(Tee::new(source, hub.clone())));
             Some(tracer)
@@ -145,7 +145,7 @@ impl Setup {
         let report = self.report(start, &output);
         let mut printer = Printer::new(report, &self.selection, self.event_limit);
         if let Some(kernel) = &kernel {
-            printer.tell_cpus(kernel.lost_by_cpu());
+            printer.report_cpus(kernel.lost_by_cpu());
         }
         if let Some(log) = log {
             printer.log_to(log);
@@ -180,8 +180,8 @@ impl Setup {
         types
     }
 
-    /// Tells which of the chosen types this kernel does not have, and goes on with the others.
-    fn tell_what_is_lacking(&self, kernel: &KernelTracer) -> anyhow::Result<()> {
+    /// Reports which of the chosen types this kernel does not have, and goes on with the others.
+    fn report_what_is_lacking(&self, kernel: &KernelTracer) -> anyhow::Result<()> {
         let chosen = self.selection.of_kernel();
         let lacking: Vec<&str> = chosen
             .iter()

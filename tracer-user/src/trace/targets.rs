@@ -9,7 +9,7 @@ use crate::kernel::{NamePattern, ProcessChoice};
 /// What is attached to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Targets {
-    /// Processes by their numbers. The trace ends when all of them and theirs have.
+    /// Processes by their pids. The trace ends when all of them and theirs have.
     Pids(Vec<i32>),
     /// Processes with a name like this, now and later.
     Named(NamePattern),

@@ -11,7 +11,7 @@ use tracer_engine::{ActiveStream, Origin};
 
 use super::areas::{AreaError, Areas, Look};
 use super::command::LastName;
-use super::origin::{self, AreaNumber};
+use super::origin::{self, AreaTag};
 use super::printer::Printer;
 use super::proc_fs::{self, Stat};
 use super::processes::{Comm, Processes};
@@ -54,20 +54,20 @@ pub struct Tracer {
     /// `None` when user events are not wanted.
     areas: Option<Areas>,
     printer: Printer,
-    /// Whether the kernel tells of forks, names and ends; else `/proc` is asked.
+    /// Whether the kernel reports forks, names and ends; else `/proc` is asked.
     has_kernel: bool,
     /// A command that has not run an instruction of its program yet.
     unstarted: Option<i32>,
     /// The command, and the name that it has at its end.
     command: Option<(i32, LastName)>,
-    /// Processes whose ends no event tells.
+    /// Processes whose ends no event reports.
     newcomers: Vec<i32>,
     watermark: MonotonicNs,
     /// When it was last collected.
     collected: MonotonicNs,
     lacks_events: bool,
     /// Whose event was found to be its own last, until something changes.
-    believed: Option<(AreaNumber, NamespaceIds)>,
+    believed: Option<(AreaTag, NamespaceIds)>,
     /// User events with numbers of processes that do not use their area.
     claimed: u64,
     /// What the event at hand calls its thread, where that is none that we know.
@@ -150,7 +150,7 @@ impl Tracer {
             if let Some(comm) = proc_fs::comm(pid, tid) {
                 self.processes.name(pid, tid, comm);
                 if let Some(inside) = proc_fs::inside(pid, tid) {
-                    self.processes.number(tid, inside);
+                    self.processes.set_inside(tid, inside);
                 }
             }
         }
@@ -167,17 +167,17 @@ impl Tracer {
         }
     }
 
-    /// Adds a process that waits to become a command, and with `is_exec_told` shows nothing of it
+    /// Adds a process that waits to become a command, and with `is_exec_reported` shows nothing of it
     /// before it does: until then its doings are ours.
     /// `last_name` is what it is called when it has ended before anybody asked.
-    pub fn add_command(&mut self, pid: i32, is_exec_told: bool, last_name: LastName) {
+    pub fn add_command(&mut self, pid: i32, is_exec_reported: bool, last_name: LastName) {
         // Its name is ours as well. Its own comes with the exec, or is read when it is needed.
         self.processes.add(pid);
-        self.unstarted = is_exec_told.then_some(pid);
+        self.unstarted = is_exec_reported.then_some(pid);
         self.command = Some((pid, last_name));
     }
 
-    /// The processes that were met since this was last asked and whose ends no event will tell.
+    /// The processes that were registered since this was last asked and whose ends no event will report.
     pub fn take_newcomers(&mut self) -> Vec<i32> {
         std::mem::take(&mut self.newcomers)
     }
@@ -197,9 +197,9 @@ impl Tracer {
         Ok(())
     }
 
-    /// Collects, and shows events up to the time `until` as long as there is room for their lines.
+    /// Collects, and shows events up to the time `until` as long as there is space for their lines.
     pub fn round(&mut self, until: MonotonicNs, now: MonotonicNs) -> Round {
-        // What is collected beyond the end takes time from what is still to be shown, and its place.
+        // What is collected beyond the end takes time and space from what is still to be shown.
         let is_due = now.0.saturating_sub(self.collected.0) > COLLECT_BESIDE_EVERY_NS;
         if self.watermark < until || is_due {
             self.watermark = self.stream.sync();
@@ -242,8 +242,8 @@ impl Tracer {
         self.lacks_events
     }
 
-    /// What is to be done once a second: the ends of processes that no event told, new names that no
-    /// event told, forgetting.
+    /// What is to be done once a second: the ends of processes that no event reported, new names that no
+    /// event reported, forgetting.
     pub fn tidy(&mut self, now: MonotonicNs) {
         self.believed = None;
         let live: Vec<i32> = self.processes.live().collect();
@@ -287,7 +287,7 @@ impl Tracer {
         self.claimed
     }
 
-    /// Of how many processes no user event could be had, though they may have emitted some.
+    /// Of how many processes no user event was available, though they may have emitted some.
     pub fn unread(&self) -> usize {
         self.areas.as_ref().map_or(0, Areas::unread)
     }
@@ -321,7 +321,7 @@ impl Tracer {
         self.processes.end(pid, at);
     }
 
-    /// Whether every traced process has ended, as far as the events seen tell.
+    /// Whether every traced process has ended, as far as the events seen say.
     pub fn have_all_ended(&self) -> bool {
         self.processes.have_all_ended()
     }
@@ -336,10 +336,10 @@ impl Tracer {
         self.printer.lines()
     }
 
-    /// Adds what follows the last event, and says what people are told. A log is completed.
+    /// Adds what follows the last event, and says what people are to know. A log is completed.
     pub fn end(&mut self, elapsed: Duration) -> Summary {
         // Some losses are counted only now and then: once the stream has been stopped, the sources
-        // tell all of them.
+        // report all of them.
         self.stream.stop(Origin::NONE);
         self.stream.sync();
         self.stream.learn_event_types();
@@ -357,7 +357,7 @@ impl Tracer {
             self.data = data;
             return false;
         };
-        self.number(&mut header);
+        self.translate(&mut header);
         if header.event_type == EventTypeId::SYSCALL_ENTER {
             blank_registers(&mut data);
         }
@@ -366,8 +366,8 @@ impl Tracer {
             data: &data,
         };
         let id = header.event_type;
-        self.meet(&event);
-        // A thread is shown by the name it had when the event happened. The kernel tells of a
+        self.register(&event);
+        // A thread is shown by the name it had when the event happened. The kernel reports a
         // rename before it, and of an exec after it.
         if id == EventTypeId::RENAME {
             self.show(&event, until);
@@ -380,9 +380,9 @@ impl Tracer {
         true
     }
 
-    /// Gives a user event the numbers by which we know the process and thread: it has those by
-    /// which they know themselves. 0 where nobody can tell.
-    fn number(&mut self, header: &mut EventHeader) {
+    /// Gives a user event the ids by which we know the process and thread: it has those by
+    /// which they know themselves. 0 where nobody knows.
+    fn translate(&mut self, header: &mut EventHeader) {
         let Some(area) = origin::take(header) else {
             return;
         };
@@ -405,8 +405,8 @@ impl Tracer {
         (header.pid, header.tid) = (ours.pid, ours.tid);
     }
 
-    /// Whether a thread may have written to an area. A hostile program may give its events any numbers.
-    fn may_be_of(&mut self, area: AreaNumber, ids: NamespaceIds) -> bool {
+    /// Whether a thread may have written to an area. A hostile program may give its events any ids.
+    fn may_be_of(&mut self, area: AreaTag, ids: NamespaceIds) -> bool {
         if self.believed == Some((area, ids)) {
             return true;
         }
@@ -420,7 +420,7 @@ impl Tracer {
         false
     }
 
-    fn ours(&mut self, area: AreaNumber, inside: NamespaceIds) -> Option<NamespaceIds> {
+    fn ours(&mut self, area: AreaTag, inside: NamespaceIds) -> Option<NamespaceIds> {
         let areas = self.areas.as_ref()?;
         let may_write = |pid| areas.may_write(area, pid);
         if let Some(ours) = self.processes.called(inside, may_write) {
@@ -429,7 +429,7 @@ impl Tracer {
         if !self.processes.has_any_elsewhere(may_write) {
             return Some(inside);
         }
-        // Its beginning was lost, or there is no kernel to tell of it.
+        // Its beginning was lost, or there is no kernel to report it.
         let of_writers = areas.writers(area).into_iter();
         let mut threads = of_writers.flat_map(|pid| {
             let threads = proc_fs::threads(pid).into_iter();
@@ -438,7 +438,7 @@ impl Tracer {
         let found = threads.find(|ours| proc_fs::inside(ours.pid, ours.tid) == Some(inside))?;
         if let Some(comm) = proc_fs::comm(found.pid, found.tid) {
             self.processes.name(found.pid, found.tid, comm);
-            self.processes.number(found.tid, inside);
+            self.processes.set_inside(found.tid, inside);
         }
         Some(found)
     }
@@ -454,7 +454,7 @@ impl Tracer {
                 id,
                 EventTypeId::EXEC | EventTypeId::FORK | EventTypeId::THREAD_CREATE
             );
-            // What else the kernel tells is still our doing. Its end is that of a command that
+            // What else the kernel reports is still our doing. Its end is that of a command that
             // cannot be started: the caller says so.
             if !is_start && !id.is_user() {
                 return;
@@ -478,13 +478,13 @@ impl Tracer {
     }
 
     /// Registers the event's process and thread on first sight, and what its process will run.
-    fn meet(&mut self, event: &Event<'_>) {
+    fn register(&mut self, event: &Event<'_>) {
         let (pid, tid, id) = (event.header.pid, event.header.tid, event.header.event_type);
         if pid == 0 {
             return;
         }
-        if !self.processes.has_met(pid, tid) {
-            self.meet_thread(event);
+        if !self.processes.is_registered(pid, tid) {
+            self.register_thread(event);
         }
         let Some(areas) = &mut self.areas else {
             return;
@@ -502,10 +502,10 @@ impl Tracer {
         }
     }
 
-    fn meet_thread(&mut self, event: &Event<'_>) {
+    fn register_thread(&mut self, event: &Event<'_>) {
         let (pid, tid, id) = (event.header.pid, event.header.tid, event.header.event_type);
-        // Its fork was lost, or there is no kernel to tell of it. The pid of a user event may be one
-        // of another pid namespace; where the kernel tells of forks we need not rely on it.
+        // Its fork was lost, or there is no kernel to report it. The pid of a user event may be one
+        // of another pid namespace; where the kernel reports forks we need not rely on it.
         let may_be_foreign = self.has_kernel && id.is_user();
         if !self.processes.knows(pid) && !may_be_foreign {
             self.processes.add(pid);
@@ -532,13 +532,13 @@ impl Tracer {
                 self.processes.name(pid, pid, of_process);
             }
             if let Some(inside) = proc_fs::inside(pid, tid) {
-                self.processes.number(tid, inside);
+                self.processes.set_inside(tid, inside);
             }
         }
     }
 
     /// What a command was called that ended before anybody asked. Its threads have its name unless they take
-    /// others, which nobody can tell any more.
+    /// others, which nobody knows any more.
     fn last_name_of(&self, pid: i32) -> Option<Comm> {
         let (command, name) = self.command.as_ref()?;
         name.get().filter(|_| *command == pid).cloned()
@@ -591,20 +591,20 @@ mod tests {
     /// No process has this pid: it is above the most that a kernel gives out.
     const PID: i32 = 5_000_000;
 
-    /// What a test tells its source to hand over.
-    enum Told {
+    /// What a test has its source hand over.
+    enum Step {
         Event(EventHeader, Vec<u8>),
         Loss(Loss),
     }
 
-    /// Hands over what it is told and knows everything up to the time of the last event.
-    struct Script(mpsc::Receiver<Told>, MonotonicNs);
+    /// Hands over what it is given and knows everything up to the time of the last event.
+    struct Script(mpsc::Receiver<Step>, MonotonicNs);
 
     impl Source for Script {
         fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
-            for told in self.0.try_iter() {
-                match told {
-                    Told::Event(header, data) => {
+            for step in self.0.try_iter() {
+                match step {
+                    Step::Event(header, data) => {
                         self.1 = MonotonicNs(header.time.0 + 1);
                         let mut header = header;
                         if header.event_type.is_user() {
@@ -613,7 +613,7 @@ mod tests {
                         }
                         batch.push(header, &data);
                     }
-                    Told::Loss(loss) => batch.lose(loss),
+                    Step::Loss(loss) => batch.lose(loss),
                 }
             }
             self.1
@@ -628,7 +628,7 @@ mod tests {
 
     struct Scene {
         tracer: Tracer,
-        told: mpsc::Sender<Told>,
+        steps: mpsc::Sender<Step>,
         now: u64,
     }
 
@@ -639,7 +639,7 @@ mod tests {
             let clock = || MonotonicNs(0);
             let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 1 << 20, clock);
             stream.set_filter(&selection.filter(), Filtering::Set, Origin::NONE);
-            let (told, script) = mpsc::channel();
+            let (steps, script) = mpsc::channel();
             stream.add_source(Box::new(Script(script, MonotonicNs(0))));
             stream.start(Origin::NONE);
             let epoch = WallClock::new(ClockPair::default());
@@ -649,12 +649,12 @@ mod tests {
             processes.name(PID, PID, Comm::new(b"shell"));
             Self {
                 tracer: Tracer::new(stream, processes, None, printer, true),
-                told,
+                steps,
                 now: 0,
             }
         }
 
-        fn tell(&mut self, event_type: EventTypeId, pid: i32, data: &[u8]) {
+        fn then(&mut self, event_type: EventTypeId, pid: i32, data: &[u8]) {
             self.now += 1;
             let header = EventHeader {
                 time: MonotonicNs(self.now),
@@ -666,7 +666,7 @@ mod tests {
                 program_address: 0,
                 truncation: Truncation::None,
             };
-            self.told.send(Told::Event(header, data.to_vec())).unwrap();
+            self.steps.send(Step::Event(header, data.to_vec())).unwrap();
         }
 
         /// Type and thread name of each line since the last call.
@@ -707,8 +707,8 @@ mod tests {
     #[test]
     fn what_is_not_shown_still_names_what_is() {
         let mut scene = Scene::showing(&["user"], None);
-        scene.tell(EventTypeId::FORK, PID, &fork(5_000_001));
-        scene.tell(EventTypeId(FIRST_USER_EVENT + 1), 5_000_001, b"x");
+        scene.then(EventTypeId::FORK, PID, &fork(5_000_001));
+        scene.then(EventTypeId(FIRST_USER_EVENT + 1), 5_000_001, b"x");
 
         assert_eq!(scene.lines(), [line("lock held", "child")]);
     }
@@ -716,13 +716,13 @@ mod tests {
     #[test]
     fn a_thread_is_shown_by_the_name_it_had() {
         let mut scene = Scene::showing(&["rename", "exec", "exit"], None);
-        scene.tell(EventTypeId::RENAME, PID, b"renamed\0\0\0\0\0\0\0\0\0");
-        scene.tell(
+        scene.then(EventTypeId::RENAME, PID, b"renamed\0\0\0\0\0\0\0\0\0");
+        scene.then(
             EventTypeId::EXEC,
             PID,
             b"make\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0/bin/make\0",
         );
-        scene.tell(EventTypeId::EXIT, PID, &[0; 8]);
+        scene.then(EventTypeId::EXIT, PID, &[0; 8]);
 
         assert_eq!(
             scene.lines(),
@@ -739,7 +739,7 @@ mod tests {
     fn no_more_is_shown_than_was_asked_for() {
         let mut scene = Scene::showing(&["user"], Some(2));
         for _ in 0..5 {
-            scene.tell(EventTypeId(FIRST_USER_EVENT + 1), PID, b"");
+            scene.then(EventTypeId(FIRST_USER_EVENT + 1), PID, b"");
         }
         assert_eq!(scene.lines().len(), 2);
         assert!(scene.tracer.is_done());
@@ -751,10 +751,10 @@ mod tests {
     fn a_command_is_shown_from_its_exec_on() {
         let mut scene = Scene::showing(&["switch", "wakeup", "exec"], None);
         scene.tracer.add_command(PID, true, LastName::default());
-        scene.tell(EventTypeId::WAKEUP, PID, &[0; 8]);
-        scene.tell(EventTypeId::SWITCH_IN, PID, &[0; 24]);
-        scene.tell(EventTypeId::EXEC, PID, &[b'x'; 30]);
-        scene.tell(EventTypeId::SWITCH_OUT, PID, &[0; 32]);
+        scene.then(EventTypeId::WAKEUP, PID, &[0; 8]);
+        scene.then(EventTypeId::SWITCH_IN, PID, &[0; 24]);
+        scene.then(EventTypeId::EXEC, PID, &[b'x'; 30]);
+        scene.then(EventTypeId::SWITCH_OUT, PID, &[0; 32]);
         let types: Vec<String> = scene.lines().into_iter().map(|(name, _)| name).collect();
 
         assert_eq!(types, ["linux_trace_exec", "linux_trace_switch_out"]);
@@ -772,8 +772,8 @@ mod tests {
     #[test]
     fn what_happens_after_the_end_is_not_shown() {
         let mut scene = Scene::showing(&["user"], None);
-        scene.tell(EventTypeId(FIRST_USER_EVENT + 1), PID, b"");
-        scene.tell(EventTypeId(FIRST_USER_EVENT + 1), PID, b"");
+        scene.then(EventTypeId(FIRST_USER_EVENT + 1), PID, b"");
+        scene.then(EventTypeId(FIRST_USER_EVENT + 1), PID, b"");
         scene.tracer.round(MonotonicNs(1), MonotonicNs(0));
 
         assert_eq!(scene.lines().len(), 1);
@@ -784,10 +784,10 @@ mod tests {
         let mut scene = Scene::showing(&["user"], None);
         let event = EventTypeId(FIRST_USER_EVENT + 1);
         let end = MonotonicNs(1);
-        scene.tell(event, PID, b"");
+        scene.then(event, PID, b"");
         scene.tracer.round(end, MonotonicNs(0));
-        scene.tell(event, PID, b"");
-        scene.tell(event, PID, b"");
+        scene.then(event, PID, b"");
+        scene.then(event, PID, b"");
         scene.tracer.round(end, MonotonicNs(0));
         assert_eq!(scene.tracer.watermark, MonotonicNs(2));
 
@@ -797,7 +797,7 @@ mod tests {
         assert_eq!(scene.tracer.watermark, MonotonicNs(4));
     }
 
-    /// Never has everything, and tells by when it is to have counted what it lacks.
+    /// Never has everything, and reports by when it is to have counted what it lacks.
     struct Behind(mpsc::Sender<Instant>);
 
     impl Source for Behind {
@@ -816,8 +816,8 @@ mod tests {
     #[test]
     fn what_was_not_read_is_counted_for_a_moment() {
         let mut scene = Scene::showing(&["user"], None);
-        let (told, end) = mpsc::channel();
-        scene.tracer.stream.add_source(Box::new(Behind(told)));
+        let (deadlines, end) = mpsc::channel();
+        scene.tracer.stream.add_source(Box::new(Behind(deadlines)));
         let before = Instant::now();
         assert!(!scene.tracer.leave_sources_behind(MonotonicNs(2)));
         let end = end.recv().unwrap();
@@ -835,9 +835,9 @@ mod tests {
             count: 3,
             since: MonotonicNs(1),
         };
-        scene.told.send(Told::Loss(loss)).unwrap();
-        scene.tell(EventTypeId::EXIT, PID, &[0; 8]);
-        scene.tell(EventTypeId::EXIT, PID, &[0; 8]);
+        scene.steps.send(Step::Loss(loss)).unwrap();
+        scene.then(EventTypeId::EXIT, PID, &[0; 8]);
+        scene.then(EventTypeId::EXIT, PID, &[0; 8]);
         let types: Vec<String> = scene.lines().into_iter().map(|(name, _)| name).collect();
 
         assert!(

@@ -26,22 +26,22 @@ pub enum Wake {
     CommandEnded(ExitStatus),
 }
 
-/// Tells of the signals that end a trace, from now on.
+/// Reports the signals that end a trace, from now on.
 ///
 /// # Errors
 ///
 /// A handler cannot be installed.
 pub fn watch_signals(wakes: &UnboundedSender<Wake>) -> io::Result<()> {
-    for number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for signal_number in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // `nohup` says that the end of the terminal is none of our business.
-        if number == libc::SIGHUP && is_ignored(number) {
+        if signal_number == libc::SIGHUP && is_ignored(signal_number) {
             continue;
         }
-        let mut signals = signal(SignalKind::from_raw(number))?;
+        let mut signals = signal(SignalKind::from_raw(signal_number))?;
         let wakes = wakes.clone();
         tokio::spawn(async move {
             while signals.recv().await.is_some() {
-                if wakes.send(Wake::Signal(number)).is_err() {
+                if wakes.send(Wake::Signal(signal_number)).is_err() {
                     return;
                 }
             }
@@ -50,7 +50,7 @@ pub fn watch_signals(wakes: &UnboundedSender<Wake>) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells of every SIGUSR1, from now on.
+/// Reports every SIGUSR1, from now on.
 ///
 /// # Errors
 ///
@@ -68,7 +68,7 @@ pub fn watch_flushes(wakes: &UnboundedSender<Wake>) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells of the end of process `pid`.
+/// Reports the end of process `pid`.
 ///
 /// # Errors
 ///

@@ -28,11 +28,11 @@ pub struct Writer {
 /// What became of an offered buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// It is on its way, and an empty one has taken its place.
+    /// It is on its way, and an empty one is here instead.
     Taken,
-    /// There is no room; it is as it was.
+    /// There is no space; it is as it was.
     Full,
-    /// Nothing can be written any more; [`Writer::finish`] tells why.
+    /// Nothing can be written any more; [`Writer::finish`] says why.
     Closed,
 }
 
@@ -41,16 +41,16 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// No thread can be had.
+    /// No thread is available.
     pub fn start(target: impl Write + Send + 'static, watched: Option<File>) -> io::Result<Self> {
         let (chunks, to_write) = mpsc::channel(CHUNKS);
         let (give_back, spare) = std_mpsc::channel();
-        let (tell, result) = oneshot::channel();
+        let (finished, result) = oneshot::channel();
         thread::Builder::new()
             .name("writer".to_owned())
             .spawn(move || {
                 // Nobody listens any more when the trace was ended at once.
-                let _ = tell.send(write_all(target, to_write, &give_back));
+                let _ = finished.send(write_all(target, to_write, &give_back));
             })?;
         Ok(Self {
             chunks,
@@ -60,13 +60,13 @@ impl Writer {
         })
     }
 
-    /// Whether nobody reads any more what is written, which a write would tell only when there is something to
+    /// Whether nobody reads any more what is written, which a write would show only when there is something to
     /// be written.
     pub fn has_lost_its_reader(&self) -> bool {
         self.watched.as_ref().is_some_and(has_lost_its_reader)
     }
 
-    /// Hands over the buffer, unless it is empty or there is no room.
+    /// Hands over the buffer, unless it is empty or there is no space.
     pub fn offer(&mut self, buffer: &mut Vec<u8>) -> Offer {
         if buffer.is_empty() {
             return if self.chunks.is_closed() {
@@ -76,9 +76,9 @@ impl Writer {
             };
         }
         match self.chunks.try_reserve() {
-            Ok(place) => {
+            Ok(slot) => {
                 let empty = self.spare.try_recv().unwrap_or_default();
-                place.send(std::mem::replace(buffer, empty));
+                slot.send(std::mem::replace(buffer, empty));
                 Offer::Taken
             }
             Err(mpsc::error::TrySendError::Full(())) => Offer::Full,
@@ -88,7 +88,7 @@ impl Writer {
 
     /// Waits until a buffer can be handed over, or never again.
     pub async fn ready(&self) {
-        // The result is told by the next offer.
+        // The result is reported by the next offer.
         let _ = self.chunks.reserve().await;
     }
 
@@ -98,7 +98,7 @@ impl Writer {
     ///
     /// What the first failed write said.
     pub async fn finish(self, last: Vec<u8>) -> io::Result<()> {
-        // When the thread has ended before, its result tells why.
+        // When the thread has ended before, its result says why.
         let _ = self.chunks.send(last).await;
         drop(self.chunks);
         self.result.await.unwrap_or(Ok(()))
@@ -155,8 +155,8 @@ mod tests {
     async fn everything_is_written_in_order() {
         let written = Shared::default();
         let mut writer = Writer::start(written.clone(), None).unwrap();
-        for number in 0..100_u8 {
-            let mut buffer = vec![number];
+        for byte in 0..100_u8 {
+            let mut buffer = vec![byte];
             while writer.offer(&mut buffer) == Offer::Full {
                 writer.ready().await;
             }

@@ -25,10 +25,10 @@ pub(super) fn type_in_itself(types: &[u8], starts: &[usize]) -> Option<usize> {
     for outermost in 0..starts.len() {
         enter(outermost, &mut seen, &mut way);
         while let Some(Step { index, next }) = way.last_mut() {
-            let (outer, number) = (*index, *next);
+            let (outer, step) = (*index, *next);
             *next += 1;
             let start = starts.get(outer).copied().unwrap_or(types.len());
-            match contained(types, start, number) {
+            match contained(types, start, step) {
                 Some(inner) if enter(inner, &mut seen, &mut way) => return Some(start),
                 Some(_) => {}
                 None => {
@@ -57,16 +57,16 @@ fn enter(index: usize, seen: &mut [Seen], way: &mut Vec<Step>) -> bool {
 }
 
 /// The index of a type that is a part of the one that begins at `start`: the first, the second and so on. `None` after the last.
-fn contained(types: &[u8], start: usize, number: usize) -> Option<usize> {
+fn contained(types: &[u8], start: usize, step: usize) -> Option<usize> {
     let outer = read_type(types, start)?;
     let id = match outer.kind {
-        kind::STRUCT | kind::UNION if number < outer.length => {
-            let member = outer.rest.checked_add(number.checked_mul(12)?)?;
+        kind::STRUCT | kind::UNION if step < outer.length => {
+            let member = outer.rest.checked_add(step.checked_mul(12)?)?;
             read_u32(types, member.checked_add(4)?)?
         }
-        kind::ARRAY if number == 0 => read_u32(types, outer.rest)?,
+        kind::ARRAY if step == 0 => read_u32(types, outer.rest)?,
         kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG
-            if number == 0 =>
+            if step == 0 =>
         {
             outer.size_or_type
         }

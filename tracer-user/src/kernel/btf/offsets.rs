@@ -348,26 +348,26 @@ fn first_name(field: &Field) -> &'static str {
 }
 
 /// Which arguments `sched_switch` has. Prototypes carry no names, but the order of tasks
-/// (pointers) and numbers tells the three apart.
+/// (pointers) and integers is another one in each of the three.
 fn switch_arguments(arguments: Option<&[Argument]>) -> u32 {
-    use Argument::{Number, Pointer};
+    use Argument::{Integer, Pointer};
     match arguments {
-        Some([Number, Pointer, Pointer, Number, ..]) => SWITCH_STATE_LAST,
-        Some([Number, Number, Pointer, Pointer, ..]) => SWITCH_STATE_SECOND,
+        Some([Integer, Pointer, Pointer, Integer, ..]) => SWITCH_STATE_LAST,
+        Some([Integer, Integer, Pointer, Pointer, ..]) => SWITCH_STATE_SECOND,
         _ => SWITCH_WITHOUT_STATE,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Argument::{Number, Pointer};
+    use super::Argument::{Integer, Pointer};
     use super::*;
 
     #[test]
-    fn the_three_prototypes_of_sched_switch_are_told_apart() {
-        let old = [Number, Pointer, Pointer];
-        let early_5_18 = [Number, Number, Pointer, Pointer];
-        let new = [Number, Pointer, Pointer, Number];
+    fn the_three_prototypes_of_sched_switch_are_distinguished() {
+        let old = [Integer, Pointer, Pointer];
+        let early_5_18 = [Integer, Integer, Pointer, Pointer];
+        let new = [Integer, Pointer, Pointer, Integer];
 
         assert_eq!(switch_arguments(Some(&old)), SWITCH_WITHOUT_STATE);
         assert_eq!(switch_arguments(Some(&early_5_18)), SWITCH_STATE_SECOND);

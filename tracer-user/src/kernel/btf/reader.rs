@@ -12,24 +12,24 @@ use super::containment::type_in_itself;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BtfError {
-    /// The header is cut.
+    /// The header is truncated.
     #[error("{have} bytes are too few for a header")]
-    HeaderCut {
+    HeaderTruncated {
         /// Bytes there are.
         have: usize,
     },
     /// The first bytes are not those of BTF in this machine's byte order.
-    #[error("the magic number is {found:#06x}")]
+    #[error("the magic is {found:#06x}")]
     Magic {
         /// What is there.
         found: u16,
     },
     /// A section reaches beyond the end.
     #[error("a section reaches beyond the end")]
-    SectionCut,
+    SectionTruncated,
     /// A type reaches beyond the section of types.
-    #[error("the type at byte {at} of its section is cut")]
-    TypeCut {
+    #[error("the type at byte {at} of its section is truncated")]
+    TypeTruncated {
         /// Where it begins.
         at: usize,
     },
@@ -90,7 +90,7 @@ pub(super) struct Type {
     pub(super) length: usize,
     /// Whether member offsets carry the size of a bit field.
     has_bit_fields: bool,
-    /// The size, or the type that this one is about.
+    /// The size, or the type that this one refers to.
     pub(super) size_or_type: u32,
     /// Where what follows begins, in the section of types.
     pub(super) rest: usize,
@@ -101,8 +101,8 @@ pub(super) struct Type {
 pub enum Argument {
     /// An address.
     Pointer,
-    /// A number or truth value.
-    Number,
+    /// An integer or truth value.
+    Integer,
 }
 
 /// The types of one BTF file.
@@ -121,18 +121,18 @@ impl<'a> Btf<'a> {
     ///
     /// See [`BtfError`].
     pub fn parse(untrusted: &'a [u8]) -> Result<Self, BtfError> {
-        let cut = BtfError::HeaderCut {
+        let truncated = BtfError::HeaderTruncated {
             have: untrusted.len(),
         };
-        let magic = read_u16(untrusted, 0).ok_or(cut)?;
+        let magic = read_u16(untrusted, 0).ok_or(truncated)?;
         if magic != MAGIC {
             return Err(BtfError::Magic { found: magic });
         }
-        let header_length = read_u32(untrusted, 4).ok_or(cut)?;
+        let header_length = read_u32(untrusted, 4).ok_or(truncated)?;
         let section = |at: usize| -> Result<&'a [u8], BtfError> {
-            let offset = read_u32(untrusted, at).ok_or(cut)?;
-            let length = read_u32(untrusted, at + 4).ok_or(cut)?;
-            section(untrusted, header_length, offset, length).ok_or(BtfError::SectionCut)
+            let offset = read_u32(untrusted, at).ok_or(truncated)?;
+            let length = read_u32(untrusted, at + 4).ok_or(truncated)?;
+            section(untrusted, header_length, offset, length).ok_or(BtfError::SectionTruncated)
         };
         let (types, strings) = (section(8)?, section(16)?);
         let starts = type_starts(types)?;
@@ -169,7 +169,7 @@ impl<'a> Btf<'a> {
 
     /// How far from the beginning of its section the variable `name` is.
     #[must_use]
-    pub fn place_of_variable(&self, name: &str) -> Option<u32> {
+    pub fn offset_of_variable(&self, name: &str) -> Option<u32> {
         let variable = self.variable(name)?;
         let sections = self.starts.iter();
         let sections = sections.filter_map(|start| read_type(self.types, *start));
@@ -202,7 +202,7 @@ impl<'a> Btf<'a> {
     pub fn entries_of_variable(&self, name: &str) -> Option<u32> {
         let variable = self.get(self.find(kind::VAR, name)?)?;
         let array = self.get(self.strip(TypeId(variable.size_or_type))?)?;
-        // The types of the entries and of the index come before their number.
+        // The types of the entries and of the index come before their count.
         let count = || read_u32(self.types, array.rest.checked_add(8)?);
         (array.kind == kind::ARRAY).then(count).flatten()
     }
@@ -242,7 +242,7 @@ impl<'a> Btf<'a> {
                 Some(if argument.kind == kind::PTR {
                     Argument::Pointer
                 } else {
-                    Argument::Number
+                    Argument::Integer
                 })
             })
             .collect()
@@ -250,7 +250,7 @@ impl<'a> Btf<'a> {
 
     /// Offset in bits and type of the member `name` of a struct or union.
     ///
-    /// Each type is looked through once, however often it is met: one that does not have the member
+    /// Each type is looked through once, however often it is reached: one that does not have the member
     /// does not have it the next time either.
     fn member(
         &self,
@@ -340,8 +340,8 @@ fn type_starts(types: &[u8]) -> Result<Vec<usize>, BtfError> {
     let mut starts = Vec::new();
     let mut at = 0;
     while at < types.len() {
-        let cut = BtfError::TypeCut { at };
-        let found = read_type(types, at).ok_or(cut)?;
+        let truncated = BtfError::TypeTruncated { at };
+        let found = read_type(types, at).ok_or(truncated)?;
         let rest_length = match found.kind {
             kind::PTR
             | kind::FWD
@@ -360,7 +360,7 @@ fn type_starts(types: &[u8]) -> Result<Vec<usize>, BtfError> {
         };
         let end = found.rest + rest_length;
         if end > types.len() {
-            return Err(cut);
+            return Err(truncated);
         }
         starts.push(at);
         at = end;
@@ -596,13 +596,13 @@ mod tests {
     }
 
     #[test]
-    fn arguments_of_a_tracepoint_are_told_without_the_first() {
+    fn arguments_of_a_tracepoint_are_listed_without_the_first() {
         let bytes = task_struct();
         let btf = Btf::parse(&bytes).unwrap();
 
         assert_eq!(
             btf.tracepoint_arguments("test"),
-            Some(vec![Argument::Number, Argument::Pointer])
+            Some(vec![Argument::Integer, Argument::Pointer])
         );
         assert_eq!(btf.tracepoint_arguments("none"), None);
     }
@@ -616,11 +616,14 @@ mod tests {
         let whole = builder.build();
         assert!(Btf::parse(&whole).is_ok());
         let section = Btf::parse(&whole[..whole.len() - 1]);
-        assert_eq!(section.err(), Some(BtfError::SectionCut));
+        assert_eq!(section.err(), Some(BtfError::SectionTruncated));
         // The last member lacks its last word.
         builder.types.truncate(builder.types.len() - 4);
         let types = builder.build();
-        assert_eq!(Btf::parse(&types).err(), Some(BtfError::TypeCut { at }));
+        assert_eq!(
+            Btf::parse(&types).err(),
+            Some(BtfError::TypeTruncated { at })
+        );
     }
 
     #[test]

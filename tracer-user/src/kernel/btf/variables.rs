@@ -9,9 +9,9 @@ use crate::kernel::call::{PROGRAM_LOAD, ProgramAttributes, bpf};
 /// A variable, or the function by which all of them are read, as the object names it and as the kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable {
-    /// The constant that stands for it in the object: one of [`cpu_variable`].
-    pub stands_for: u64,
-    /// Its number in the kernel's BTF.
+    /// Its placeholder in the object, a constant: one of [`cpu_variable`].
+    pub placeholder: u64,
+    /// Its id in the kernel's BTF.
     pub id: u32,
 }
 
@@ -29,7 +29,7 @@ pub fn find(btf: &Btf<'_>) -> (Vec<Variable>, Vec<Global>) {
         variables.push(*function);
         globals.extend_from_slice(of_way);
     }
-    for (name, place, found) in [
+    for (name, global, found) in [
         (
             "__preempt_count",
             "PREEMPT_COUNT_DISTANCE",
@@ -43,7 +43,10 @@ pub fn find(btf: &Btf<'_>) -> (Vec<Variable>, Vec<Global>) {
         };
         let distance = way.as_ref().and_then(|_| distance(btf, name));
         if let Some(value) = distance {
-            globals.push(Global { name: place, value });
+            globals.push(Global {
+                name: global,
+                value,
+            });
         } else if is_named(variable.id) {
             variables.push(variable);
         } else {
@@ -56,11 +59,11 @@ pub fn find(btf: &Btf<'_>) -> (Vec<Variable>, Vec<Global>) {
 
 /// From the run queue of a CPU to another of its variables, modulo 2^32.
 fn distance(btf: &Btf<'_>, name: &str) -> Option<u32> {
-    let place = match btf.place_of_variable(name) {
-        None if name == "__preempt_count" => btf.place_of_variable("pcpu_hot"),
-        place => place,
+    let offset = match btf.offset_of_variable(name) {
+        None if name == "__preempt_count" => btf.offset_of_variable("pcpu_hot"),
+        offset => offset,
     };
-    Some(place?.wrapping_sub(btf.place_of_variable("runqueues")?))
+    Some(offset?.wrapping_sub(btf.offset_of_variable("runqueues")?))
 }
 
 /// The function that makes any address readable, and how to come to the run queue; `None` where one or the
@@ -84,10 +87,10 @@ fn from_run_queue(btf: &Btf<'_>) -> Option<Found> {
 
 type Found = (Variable, Vec<Global>);
 
-fn found(stands_for: u64, id: u32, globals: &[(&'static str, u32)]) -> Found {
+fn found(placeholder: u64, id: u32, globals: &[(&'static str, u32)]) -> Found {
     let globals = globals.iter().copied();
     let globals = globals.map(|(name, value)| Global { name, value });
-    (Variable { stands_for, id }, globals.collect())
+    (Variable { placeholder, id }, globals.collect())
 }
 
 /// The count of interrupts: from 6.2 to 6.14 it was in a struct. Only on x86.
@@ -130,7 +133,7 @@ fn timers(btf: &Btf<'_>) -> Option<Found> {
     Some(found(cpu_variable::TIMER_BASES, id, &globals))
 }
 
-/// Whether a program may name the variable with this number: not before 5.10, and not where the
+/// Whether a program may name the variable with this id: not before 5.10, and not where the
 /// kernel was built without the names of its variables (`CONFIG_KALLSYMS_ALL`).
 fn is_named(id: u32) -> bool {
     let Ok(id) = i32::try_from(id) else {
@@ -145,7 +148,7 @@ fn is_named(id: u32) -> bool {
     ])
 }
 
-/// Whether a program may call the function with this number for an address that it reads a word of that type at.
+/// Whether a program may call the function with this id for an address that it reads a word of that type at.
 fn is_callable(function: u32, word: u32) -> bool {
     let (Ok(function), Ok(word)) = (i32::try_from(function), i32::try_from(word)) else {
         return false;
@@ -218,13 +221,13 @@ pub fn name_variables(object: &mut [u8], variables: &[Variable]) {
         let Some(loaded) = loaded_constant(instruction) else {
             continue;
         };
-        let variable = variables.iter().find(|known| known.stands_for == loaded);
+        let variable = variables.iter().find(|known| known.placeholder == loaded);
         if let (Some(variable), [code, registers, _, _, low @ ..]) = (variable, instruction) {
             let (low, high) = low.split_at_mut(4);
             low.copy_from_slice(&variable.id.to_ne_bytes());
             // What would be the second half. Which BTF it is: that of the kernel itself.
             high.fill(0);
-            if variable.stands_for == cpu_variable::READABLE {
+            if variable.placeholder == cpu_variable::READABLE {
                 (*code, *registers) = (CALL, FUNCTION << 4);
                 high.iter_mut().take(1).for_each(|code| *code = JUMP);
             } else {
@@ -266,9 +269,9 @@ mod tests {
     }
 
     #[test]
-    fn only_what_stands_for_a_variable_is_changed() {
+    fn only_placeholders_of_variables_are_changed() {
         let variable = Variable {
-            stands_for: cpu_variable::PREEMPT_COUNT,
+            placeholder: cpu_variable::PREEMPT_COUNT,
             id: 77,
         };
         let mut object = vec![0; 8];
@@ -285,9 +288,9 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_for_the_function_becomes_a_call_and_nothing() {
+    fn the_placeholder_of_the_function_becomes_a_call_and_nothing() {
         let function = Variable {
-            stands_for: cpu_variable::READABLE,
+            placeholder: cpu_variable::READABLE,
             id: 0x1_0203,
         };
         let mut object = load(cpu_variable::READABLE, 0);
@@ -308,11 +311,11 @@ mod tests {
 
         assert_eq!(preempt_count(&btf).is_some(), cfg!(target_arch = "x86_64"));
         assert!(hrtimers(&btf).is_some());
-        let places = ["runqueues", "hrtimer_bases", "timer_bases"];
-        let places = places.map(|name| btf.place_of_variable(name).unwrap());
+        let offsets = ["runqueues", "hrtimer_bases", "timer_bases"];
+        let offsets = offsets.map(|name| btf.offset_of_variable(name).unwrap());
         // Each is larger than what is between addresses by chance.
-        assert!(places[0].abs_diff(places[1]) >= 64 && places[1].abs_diff(places[2]) >= 64);
-        assert_eq!(btf.place_of_variable("schedule"), None, "a function");
+        assert!(offsets[0].abs_diff(offsets[1]) >= 64 && offsets[1].abs_diff(offsets[2]) >= 64);
+        assert_eq!(btf.offset_of_variable("schedule"), None, "a function");
         let (_, globals) = timers(&btf).unwrap();
         let count = globals.iter().find(|global| global.name == "TIMER_BASES");
         assert!(matches!(count, Some(count) if (1..=3).contains(&count.value)));

@@ -1,4 +1,4 @@
-//! One link for all places of a file (`uprobe_multi`).
+//! One link for all sites of a file (`uprobe_multi`).
 //!
 //! The kernel wants to know when it loads the program that it is for such links, and the loader has
 //! no way to say so: the program is loaded here, with the maps that the loader has made.
@@ -31,7 +31,7 @@ pub(super) fn attach(
     let program = match load(ebpf) {
         Ok(program) => program,
         Err(error) => {
-            tracing::debug!(error = &*error, "no program for many places");
+            tracing::debug!(error = &*error, "no program for many sites");
             return None;
         }
     };
@@ -42,7 +42,7 @@ pub(super) fn attach(
                 Ok(link) => attached.links.push(link),
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
-                    tracing::debug!(error, "no link to many places");
+                    tracing::debug!(error, "no link to many sites");
                     return None;
                 }
             }
@@ -52,13 +52,13 @@ pub(super) fn attach(
     Some(attached)
 }
 
-/// What can be one link: the places of a file, entries and returns apart.
+/// What can be one link: the sites of a file, entries and returns apart.
 fn groups<'a>(
     attachments: &'a [Attachment<'a>],
 ) -> BTreeMap<(RawFd, bool), Vec<&'a Attachment<'a>>> {
     let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for attachment in attachments {
-        let file = attachment.place.binary.file().as_raw_fd();
+        let file = attachment.site.binary.file().as_raw_fd();
         let group = groups.entry((file, attachment.is_return));
         group.or_default().push(attachment);
     }
@@ -92,7 +92,7 @@ fn load(ebpf: &Ebpf) -> Result<OwnedFd, LoadError> {
     };
     let name = PROGRAM.bytes().zip(&mut attributes.name);
     name.for_each(|(from, to)| *to = from);
-    // SAFETY: `attributes` is as long as the call is told, and what it names lives until after it.
+    // SAFETY: `attributes` is as long as the call is given, and what it names lives until after it.
     Ok(unsafe { bpf(PROGRAM_LOAD, &attributes) }?)
 }
 
@@ -117,13 +117,13 @@ fn link(program: BorrowedFd<'_>, group: &[&Attachment<'_>], pid: i32) -> io::Res
         return Err(io::ErrorKind::InvalidInput.into());
     };
     // The very file that was looked at, by its descriptor.
-    let file = first.place.binary.file().as_raw_fd();
+    let file = first.site.binary.file().as_raw_fd();
     let path = CString::new(format!("/proc/self/fd/{file}"))?;
-    let of = |number: fn(&Attachment<'_>) -> u64| -> Vec<u64> {
-        group.iter().map(|attachment| number(attachment)).collect()
+    let of = |value: fn(&Attachment<'_>) -> u64| -> Vec<u64> {
+        group.iter().map(|attachment| value(attachment)).collect()
     };
-    let offsets = of(|attachment| attachment.place.offset);
-    let semaphores = of(|attachment| attachment.place.semaphore.unwrap_or(0));
+    let offsets = of(|attachment| attachment.site.offset);
+    let semaphores = of(|attachment| attachment.site.semaphore.unwrap_or(0));
     let cookies = of(|attachment| attachment.cookie);
     let attributes = LinkAttributes {
         program: program.as_raw_fd().cast_unsigned(),
@@ -148,7 +148,7 @@ fn address(text: &CStr) -> u64 {
     text.as_ptr().expose_provenance() as u64
 }
 
-/// `union bpf_attr` of `BPF_LINK_CREATE` for many places.
+/// `union bpf_attr` of `BPF_LINK_CREATE` for many sites.
 #[repr(C)]
 struct LinkAttributes {
     program: u32,

@@ -1,13 +1,13 @@
 //! Attaching the eBPF program to points of programs.
 //!
-//! By the kernel's own calls, since the loader's have no way to name a semaphore or many places:
+//! By the kernel's own calls, since the loader's have no way to name a semaphore or many sites:
 //!
-//! - `many`: one link for all places of a file, which ends in a fraction of a second (since 6.6);
-//! - `single`: for each place a perf event and a link from the program to it, one of which takes a
+//! - `many`: one link for all sites of a file, which ends in a fraction of a second (since 6.6);
+//! - `single`: for each site a perf event and a link from the program to it, one of which takes a
 //!   tenth of a second to end, whoever else waits.
 //!
-//! The cookie of an attachment is the place's number. A place that is the return of a function has a
-//! second attachment, at the entry: that tells of returns that the kernel will not see.
+//! The cookie of an attachment is the site's index. A site that is the return of a function has a
+//! second attachment, at the entry: that reports returns that the kernel will not see.
 
 mod many;
 mod single;
@@ -47,8 +47,10 @@ pub enum ProbeError {
         /// Why it seems so.
         source: io::Error,
     },
-    /// The kernel does not tell which probe was passed.
-    #[error("the kernel does not tell a program which probe was passed; use Linux 5.15 or later")]
+    /// The kernel does not say which probe was passed.
+    #[error(
+        "the kernel does not let a program know which probe was passed; use Linux 5.15 or later"
+    )]
     NoCookies,
     /// The kernel does not take the program.
     #[error("the eBPF program for probes was not taken by the kernel")]
@@ -62,15 +64,15 @@ pub enum ProbeError {
         /// The program or map.
         name: &'static str,
     },
-    /// The kernel does not know the places.
+    /// The kernel does not know the sites.
     #[error("the eBPF map {SITES} cannot be written")]
     Sites {
         /// What the loader says.
         source: Box<aya::maps::MapError>,
     },
-    /// A place cannot be probed.
+    /// A site cannot be probed.
     #[error("{call} failed for the probe at {offset:#x} of {}{}", path.display(), hint(source))]
-    Place {
+    Site {
         /// The call.
         call: &'static str,
         /// The file.
@@ -118,36 +120,36 @@ impl Drop for Attachments {
                 let rest = self.links.len().saturating_sub(share);
                 let links = self.links.split_off(rest);
                 let ender = std::thread::Builder::new();
-                // Where no thread can be had, they end here, as the closure is dropped.
+                // Where no thread is available, they end here, as the closure is dropped.
                 let _ = ender.spawn_scoped(scope, move || drop(links));
             }
         });
     }
 }
 
-/// What is attached at a place: one consumer of the kernel's.
+/// What is attached at a site: one consumer of the kernel's.
 #[derive(Clone, Copy)]
 struct Attachment<'a> {
-    place: &'a Location,
+    site: &'a Location,
     /// Whether it is the return of the function that starts there.
     is_return: bool,
     cookie: u64,
 }
 
-/// What is attached at the places: for a return also its entry.
-fn attachments(places: &[Location]) -> Vec<Attachment<'_>> {
-    let of_place = |(number, place): (u64, &'_ Location)| {
-        let entry = place.is_return.then_some(number | ENTRY_OF_RETURN);
+/// What is attached at the sites: for a return also its entry.
+fn attachments(sites: &[Location]) -> Vec<Attachment<'_>> {
+    let of_site = |(index, site): (u64, &'_ Location)| {
+        let entry = site.is_return.then_some(index | ENTRY_OF_RETURN);
         [
-            Some((place.is_return, number)),
+            Some((site.is_return, index)),
             entry.map(|cookie| (false, cookie)),
         ]
     };
-    let all = (0..).zip(places).flat_map(|numbered| {
-        let place = numbered.1;
-        let both = of_place(numbered).into_iter().flatten();
+    let all = (0..).zip(sites).flat_map(|indexed| {
+        let site = indexed.1;
+        let both = of_site(indexed).into_iter().flatten();
         both.map(move |(is_return, cookie)| Attachment {
-            place,
+            site,
             is_return,
             cookie,
         })
@@ -155,19 +157,19 @@ fn attachments(places: &[Location]) -> Vec<Attachment<'_>> {
     all.collect()
 }
 
-/// Attaches to every place.
+/// Attaches to every site.
 pub fn attach(ebpf: &mut Ebpf, probes: &Probes) -> Result<Attachments, ProbeError> {
     if probes.locations.is_empty() {
         return Ok(Attachments::default());
     }
     let pmu = examine()?;
-    tell_sites(ebpf, &probes.locations)?;
+    set_sites(ebpf, &probes.locations)?;
     let attachments = attachments(&probes.locations);
     let scopes = match &probes.only {
         None => &[EVERYBODY][..],
         Some(pids) => pids,
     };
-    // What goes wrong is told by the other way, place by place.
+    // What goes wrong is reported by the other way, site by site.
     if let Some(attached) = many::attach(ebpf, &attachments, scopes) {
         return Ok(attached);
     }
@@ -183,10 +185,10 @@ pub fn attach(ebpf: &mut Ebpf, probes: &Probes) -> Result<Attachments, ProbeErro
     Ok(attached)
 }
 
-/// In the place of a pid.
+/// Instead of a pid.
 const EVERYBODY: i32 = -1;
 
-fn tell_sites(ebpf: &mut Ebpf, places: &[Location]) -> Result<(), ProbeError> {
+fn set_sites(ebpf: &mut Ebpf, all: &[Location]) -> Result<(), ProbeError> {
     const BYTES: usize = size_of::<ProbeSite>();
     let failed = |source| ProbeError::Sites {
         source: Box::new(source),
@@ -194,10 +196,10 @@ fn tell_sites(ebpf: &mut Ebpf, places: &[Location]) -> Result<(), ProbeError> {
     let map = ebpf.map_mut(SITES);
     let map = map.ok_or(ProbeError::PartMissing { name: SITES })?;
     let mut sites: Array<&mut MapData, [u8; BYTES]> = Array::try_from(map).map_err(failed)?;
-    for (number, place) in (0..).zip(places) {
+    for (index, one) in (0..).zip(all) {
         let mut bytes = [0; BYTES];
-        bytes.copy_from_slice(place.site.as_bytes());
-        sites.set(number, bytes, 0).map_err(failed)?;
+        bytes.copy_from_slice(one.site.as_bytes());
+        sites.set(index, bytes, 0).map_err(failed)?;
     }
     Ok(())
 }
@@ -215,7 +217,7 @@ fn load(ebpf: &mut Ebpf) -> Result<ProgramFd, ProbeError> {
     })
 }
 
-/// Checks that the kernel has what probes need. Returns the number by which it knows this kind of
+/// Checks that the kernel has what probes need. Returns the code by which it knows this kind of
 /// perf event.
 fn examine() -> Result<u32, ProbeError> {
     let cookies = is_helper_supported(ProgramType::KProbe, BpfHelper::BPF_FUNC_get_attach_cookie);
@@ -224,8 +226,8 @@ fn examine() -> Result<u32, ProbeError> {
         return Err(ProbeError::NoCookies);
     }
     let pmu = std::fs::read_to_string(PMU);
-    let number = pmu.and_then(|text| text.trim().parse().map_err(io::Error::other));
-    number.map_err(|source| ProbeError::NoUprobes { source })
+    let code = pmu.and_then(|text| text.trim().parse().map_err(io::Error::other));
+    code.map_err(|source| ProbeError::NoUprobes { source })
 }
 
 /// What `tracer-user doctor` prints about probes.
@@ -234,7 +236,7 @@ pub fn probe_check() -> Check {
     let result = examine();
     Check {
         what: "probes of programs",
-        is_met: result.is_ok(),
+        holds: result.is_ok(),
         found: match &result {
             Ok(_) => "there".to_owned(),
             Err(error) => error.to_string(),
@@ -248,13 +250,13 @@ pub fn probe_check() -> Check {
 pub struct ProbeNames(pub Vec<String>);
 
 impl ProbeNames {
-    /// The header with the number that the stream has given to the probe's type; `None` for a probe
+    /// The header with the id that the stream has given to the probe's type; `None` for a probe
     /// that is none of ours. Headers of other events stay as they are.
-    pub fn numbered(&self, header: EventHeader, batch: &mut Batch<'_>) -> Option<EventHeader> {
-        let Some(number) = header.event_type.0.checked_sub(u32::from(PROBE_RECORDS)) else {
+    pub fn identified(&self, header: EventHeader, batch: &mut Batch<'_>) -> Option<EventHeader> {
+        let Some(index) = header.event_type.0.checked_sub(u32::from(PROBE_RECORDS)) else {
             return Some(header);
         };
-        let name = self.0.get(usize::try_from(number).ok()?)?;
+        let name = self.0.get(usize::try_from(index).ok()?)?;
         let id = batch.user_event_type(name.as_bytes(), NO_PREFERENCE);
         Some(EventHeader {
             event_type: id,

@@ -1,4 +1,4 @@
-//! A perf event and a link for each place.
+//! A perf event and a link for each site.
 
 use std::ffi::CString;
 use std::io;
@@ -8,19 +8,19 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use super::{Attachment, EVERYBODY, ProbeError};
 use crate::kernel::call::{LINK_CREATE, bpf, owned};
 
-/// Attaches the program to one place, in process `pid` alone or in all.
+/// Attaches the program to one site, in process `pid` alone or in all.
 pub(super) fn attach(
     program: BorrowedFd<'_>,
     pmu: u32,
     attachment: &Attachment<'_>,
     pid: i32,
 ) -> Result<OwnedFd, ProbeError> {
-    let place = attachment.place;
+    let site = attachment.site;
     let failed = |call| {
-        move |source| ProbeError::Place {
+        move |source| ProbeError::Site {
             call,
-            path: place.binary.path().to_owned(),
-            offset: place.offset,
+            path: site.binary.path().to_owned(),
+            offset: site.offset,
             source,
         }
     };
@@ -46,22 +46,22 @@ struct EventAttributes {
     offset: u64,
 }
 
-/// Opens a perf event for the place, in process `pid` alone or in all.
+/// Opens a perf event for the site, in process `pid` alone or in all.
 fn open_event(pmu: u32, attachment: &Attachment<'_>, pid: i32) -> io::Result<OwnedFd> {
-    let place = attachment.place;
+    let site = attachment.site;
     // Bits of `config`, as in /sys/bus/event_source/devices/uprobe/format.
     const SEMAPHORE_SHIFT: u32 = 32;
     let is_return = u64::from(attachment.is_return);
-    let semaphore = u32::try_from(place.semaphore.unwrap_or(0)).map_err(io::Error::other)?;
+    let semaphore = u32::try_from(site.semaphore.unwrap_or(0)).map_err(io::Error::other)?;
     // The very file that was looked at, by its descriptor.
-    let path = format!("/proc/self/fd/{}", place.binary.file().as_raw_fd());
+    let path = format!("/proc/self/fd/{}", site.binary.file().as_raw_fd());
     let path = CString::new(path)?;
     let attributes = EventAttributes {
         kind: pmu,
         size: u32::try_from(size_of::<EventAttributes>()).map_err(io::Error::other)?,
         config: (u64::from(semaphore) << SEMAPHORE_SHIFT) | is_return,
         path: path.as_ptr().expose_provenance() as u64,
-        offset: place.offset,
+        offset: site.offset,
         ..EventAttributes::default()
     };
     // The programs of an event for everybody run on every CPU, whichever it is opened on.
