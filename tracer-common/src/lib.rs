@@ -7,6 +7,10 @@
 //! Nothing here acts: it is all layout, constants and tables.
 
 #![cfg_attr(not(test), no_std)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 
 // Not for eBPF programs, which have no use for it and lack its atomics.
 #[cfg(not(target_arch = "bpf"))]

@@ -11,6 +11,17 @@
 //! - `own_file` makes the files that all of these write;
 //! - [`cli`] is what was typed, checked.
 
+// Whatever comes from outside is no reason to end the program.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::print_stdout
+    )
+)]
+
 pub mod agent;
 mod asking;
 pub mod cli;

@@ -125,6 +125,7 @@ macro_rules! record_bytes {
 pub(crate) use record_bytes;
 
 /// The bytes of an ASCII text of this length, in lower case.
+#[expect(clippy::indexing_slicing, reason = "the compiler runs it")]
 pub(crate) const fn lower_case<const LENGTH: usize>(text: &str) -> [u8; LENGTH] {
     let mut bytes = [0; LENGTH];
     let mut i = 0;
@@ -136,6 +137,7 @@ pub(crate) const fn lower_case<const LENGTH: usize>(text: &str) -> [u8; LENGTH] 
 }
 
 /// Bytes that are text.
+#[expect(clippy::panic, reason = "the compiler runs it")]
 pub(crate) const fn text(bytes: &'static [u8]) -> &'static str {
     match core::str::from_utf8(bytes) {
         Ok(text) => text,

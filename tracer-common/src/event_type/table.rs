@@ -98,6 +98,7 @@ const STREAM_EVENT_TYPES: &[SystemEventType] = &[
 pub const SYSTEM_EVENT_TYPES: &[SystemEventType] =
     &all::<{ STREAM_EVENT_TYPES.len() + KERNEL_EVENT_TYPES.len() }>();
 
+#[expect(clippy::indexing_slicing, reason = "the compiler runs it")]
 const fn all<const COUNT: usize>() -> [SystemEventType; COUNT] {
     let mut all = [STREAM_EVENT_TYPES[0]; COUNT];
     let streams = STREAM_EVENT_TYPES.len();
@@ -135,6 +136,7 @@ pub fn predefined_event_type(name: &[u8]) -> Option<EventTypeId> {
     entry.map(|entry| entry.id)
 }
 
+#[expect(clippy::indexing_slicing, reason = "the compiler runs it")]
 const _: () = {
     assert!(
         EVENT_ID_LIMIT.is_multiple_of(64),

@@ -102,6 +102,7 @@ pub mod wanted {
     /// The types that are recorded only when they are wanted.
     pub const OPTIONAL: u64 = of_kernel() & !LIFECYCLE;
 
+    #[expect(clippy::indexing_slicing, reason = "the compiler runs it")]
     const fn of_kernel() -> u64 {
         let mut bits = 0;
         let mut i = 0;

@@ -116,6 +116,7 @@ impl<Data: IntoBytes> Record<Data> {
     };
 }
 
+#[expect(clippy::indexing_slicing, reason = "the compiler runs it")]
 const fn count(families: &[&[KernelEventType]]) -> usize {
     let mut count = 0;
     let mut i = 0;
@@ -127,6 +128,7 @@ const fn count(families: &[&[KernelEventType]]) -> usize {
 }
 
 /// The types of all families, by identifier: each time the one after the last, found among all.
+#[expect(clippy::indexing_slicing, reason = "the compiler runs it")]
 const fn in_order<const COUNT: usize>(families: &[&[KernelEventType]]) -> [KernelEventType; COUNT] {
     let mut sorted = [families[0][0]; COUNT];
     let mut last = 0;
@@ -141,6 +143,11 @@ const fn in_order<const COUNT: usize>(families: &[&[KernelEventType]]) -> [Kerne
 }
 
 /// The type with the lowest identifier above `last`.
+#[expect(
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    reason = "the compiler runs it"
+)]
 const fn after(families: &[&[KernelEventType]], last: u32) -> KernelEventType {
     let mut found: Option<KernelEventType> = None;
     let mut i = 0;

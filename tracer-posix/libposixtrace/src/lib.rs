@@ -3,6 +3,18 @@
 //! Each converts its arguments, calls one function of the engine, and converts the result: 0 or an
 //! error number. `errno` is left alone.
 
+// A program is never ended by a function that it calls.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::print_stdout,
+        clippy::wildcard_enum_match_arm
+    )
+)]
+
 pub mod attr;
 mod call_address;
 mod clock;

@@ -144,11 +144,12 @@ fn in_case_of(word: &[u8], begin: &str, end: &str) -> Option<Vec<u8>> {
 fn without_separators(name: &[u8], in_front: bool) -> &[u8] {
     let is_separator = |byte: &u8| b" _-.:/".contains(byte);
     if in_front {
-        let start = name.iter().position(|byte| !is_separator(byte));
-        &name[start.unwrap_or(name.len())..]
+        let count = name.iter().take_while(|byte| is_separator(byte)).count();
+        name.get(count..).unwrap_or_default()
     } else {
-        let end = name.iter().rposition(|byte| !is_separator(byte));
-        &name[..end.map_or(0, |index| index + 1)]
+        let last = name.iter().rposition(|byte| !is_separator(byte));
+        let other = last.and_then(|last| name.get(..=last));
+        other.unwrap_or_default()
     }
 }
 

@@ -181,6 +181,7 @@ struct Shape {
 const TYPES: usize = u64::BITS as usize;
 
 /// The shape of each type's records, by its id.
+#[expect(clippy::indexing_slicing, reason = "the compiler makes it")]
 const SHAPES: [Option<Shape>; TYPES] = {
     let mut shapes = [None; TYPES];
     let mut i = 0;

@@ -80,7 +80,8 @@ impl NamePattern {
     pub fn matches(&self, name: &[u8]) -> bool {
         let fits = self.fits();
         let step = |reached: u32, byte: &u8| {
-            ((reached & fits[usize::from(*byte)]) << 1) | (reached & self.stars)
+            let fits = fits.get(usize::from(*byte)).copied().unwrap_or(0);
+            ((reached & fits) << 1) | (reached & self.stars)
         };
         !name.is_empty() && name.iter().fold(1, step) & self.end() != 0
     }

@@ -81,6 +81,7 @@ fn add_all_of(all: &mut Vec<Tracepoint>, known: &KernelEventType) {
 }
 
 /// The tracepoint of this name, which is added where it is not there yet.
+#[expect(clippy::indexing_slicing, reason = "it was just found, or added")]
 fn add<'a>(all: &'a mut Vec<Tracepoint>, name: &'static str) -> &'a mut Tracepoint {
     let found = all.iter().position(|tracepoint| tracepoint.name == name);
     let index = found.unwrap_or(all.len());

@@ -31,6 +31,7 @@ impl TypeTable {
     }
 
     /// Learns what `types` says of a type.
+    #[expect(clippy::indexing_slicing, reason = "there are as many rows by then")]
     pub fn learn(&mut self, id: EventTypeId, types: &EventTypes, wanted: &Wanted) -> &mut Row {
         let index = index(id);
         let nameless = || format!("event_type_{}", id.0).into_bytes().into();

@@ -57,9 +57,9 @@ impl Widths {
     pub fn column(self, out: &mut Vec<u8>, width: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let start = out.len();
         write(out);
-        let written = &out[start..];
+        let written = out.iter().skip(start);
         // Bytes that go on a character of several have 10 as their upper bits.
-        let characters = written.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
+        let characters = written.filter(|byte| **byte & 0xc0 != 0x80).count();
         let filled = out.len() + width.saturating_sub(characters);
         out.resize(filled + self.gap, b' ');
     }

@@ -48,6 +48,7 @@ impl Csv {
     }
 
     /// Appends what `write` writes, quoted where that is needed, and a comma.
+    #[expect(clippy::indexing_slicing, reason = "the space was just made")]
     fn quoted(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         self.field.clear();
         write(&mut self.field);
@@ -98,11 +99,11 @@ impl Report for Csv {
         self.quoted(out, |field| push_data(field, line));
         let is_truncated = header.truncation != Truncation::None;
         out.extend_from_slice(if is_truncated { b"true" } else { b"false" });
-        let inside = line.inside.map(|inside| [inside.pid, inside.tid]);
-        for index in 0..2 {
+        let inside = line.inside;
+        for id in [inside.map(|ids| ids.pid), inside.map(|ids| ids.tid)] {
             out.push(b',');
-            if let Some(ids) = inside {
-                push_decimal(out, ids[index]);
+            if let Some(id) = id {
+                push_decimal(out, id);
             }
         }
         for value in [header.thread_id, header.program_address] {

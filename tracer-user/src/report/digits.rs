@@ -36,6 +36,7 @@ pub fn push_three_digits(out: &mut Vec<u8>, value: u32) {
 }
 
 /// The last two digits of a value.
+#[expect(clippy::indexing_slicing, reason = "every index is below 100")]
 fn two_digits(value: u32) -> [u8; 2] {
     /// The digits of every value below 100.
     const PAIRS: [[u8; 2]; 100] = {
@@ -51,6 +52,10 @@ fn two_digits(value: u32) -> [u8; 2] {
 }
 
 /// Appends bytes in hexadecimal, two digits each.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "the space was just made, and half a byte is below 16"
+)]
 pub fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let start = out.len();

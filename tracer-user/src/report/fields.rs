@@ -70,7 +70,7 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
         FieldKind::NamedArguments => Value::NamedArguments(entered(untrusted, bytes)?),
         FieldKind::SyscallResult => Value::Result(left(untrusted, long()?)?),
         FieldKind::ShownResult => Value::ShownResult(left(untrusted, long()?)?),
-        FieldKind::Comm => Value::Bytes(until_null(&bytes[..bytes.len().min(COMM_BYTES)])),
+        FieldKind::Comm => Value::Bytes(until_null(bytes.get(..COMM_BYTES).unwrap_or(bytes))),
         FieldKind::Text => Value::Bytes(until_null(bytes)),
         FieldKind::TaskState => Value::TaskState(word()?),
         FieldKind::Flag => Value::Flag(word()? != 0),
@@ -96,8 +96,7 @@ pub fn read_grown<T: FromBytes + IntoBytes>(untrusted: &[u8], least: usize) -> O
 
 /// What comes before the first null.
 pub fn until_null(bytes: &[u8]) -> &[u8] {
-    let end = bytes.iter().position(|byte| *byte == 0);
-    &bytes[..end.unwrap_or(bytes.len())]
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// The table and the system call number.

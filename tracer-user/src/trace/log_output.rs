@@ -221,8 +221,8 @@ impl LogOutput {
 fn parts<'a>(header: &EventHeader, record: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     match record.split_first_chunk::<COMM_BYTES>() {
         Some((comm, data)) if !is_streams_own(header) => {
-            let length = comm.iter().position(|byte| *byte == 0);
-            (&comm[..length.unwrap_or(COMM_BYTES)], data)
+            let mut parts = comm.split(|byte| *byte == 0);
+            (parts.next().unwrap_or_default(), data)
         }
         _ => (&[], record),
     }

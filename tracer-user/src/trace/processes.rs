@@ -29,8 +29,8 @@ impl Comm {
 
     /// Its bytes, without nulls.
     pub fn bytes(&self) -> &[u8] {
-        let length = self.0.iter().position(|byte| *byte == 0);
-        &self.0[..length.unwrap_or(COMM_BYTES)]
+        let mut parts = self.0.split(|byte| *byte == 0);
+        parts.next().unwrap_or_default()
     }
 }
 
@@ -269,7 +269,7 @@ impl Processes {
                 }
             }
             EventTypeId::EXEC => {
-                let name = &data[..data.len().min(offset_of!(ExecData, old_tid))];
+                let name = data.get(..offset_of!(ExecData, old_tid)).unwrap_or(data);
                 self.keep_only_first_thread(pid, header.time);
                 self.name(pid, tid, Comm::new(name));
             }

@@ -158,16 +158,14 @@ impl Exporter for Ctf {
 
 /// An identifier of the trace: the same for every export of one log.
 fn uuid(anchor: ClockPair) -> [u8; 16] {
-    const VERSION: (usize, u8, u8) = (6, 0x0f, 0x80);
-    const VARIANT: (usize, u8, u8) = (8, 0x3f, 0x80);
-    let mut uuid = [0; 16];
-    uuid[..8].copy_from_slice(&anchor.realtime.0.to_be_bytes());
-    uuid[8..].copy_from_slice(&anchor.monotonic.0.to_be_bytes());
-    // Version 8 of RFC 9562: made as its maker likes.
-    for (index, mask, set) in [VERSION, VARIANT] {
-        uuid[index] = uuid[index] & mask | set;
+    /// Version 8 of RFC 9562, made as its maker likes: the bits that say so, and their values.
+    const VERSION: (u128, u128) = (0xf << 76, 0x8 << 76);
+    const VARIANT: (u128, u128) = (0x3 << 62, 0x2 << 62);
+    let mut uuid = u128::from(anchor.realtime.0) << 64 | u128::from(anchor.monotonic.0);
+    for (bits, value) in [VERSION, VARIANT] {
+        uuid = uuid & !bits | value;
     }
-    uuid
+    uuid.to_be_bytes()
 }
 
 #[cfg(test)]
