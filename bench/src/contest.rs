@@ -78,7 +78,7 @@ impl<'a> Contest<'a> {
     }
 
     /// Shows something else than the value itself.
-    pub fn telling(mut self, measure: Measure) -> Self {
+    pub fn showing(mut self, measure: Measure) -> Self {
         self.measure = measure;
         self
     }
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn what_is_added_is_shown_against_the_first() {
-        let mut contest = Contest::new("?", Unit::Ns).telling(Measure::Added);
+        let mut contest = Contest::new("?", Unit::Ns).showing(Measure::Added);
         contest.peer("none", || Ok(Run::new(100.0)));
         contest.ours("ours", || Ok(Run::new(110.0)));
         contest.peer("peer", || Ok(Run::new(140.0)));

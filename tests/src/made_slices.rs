@@ -151,7 +151,7 @@ impl Made {
 
     fn call(&mut self, ns: u64, syscall: libc::c_long, args: [u64; 6]) -> anyhow::Result<()> {
         let call = SyscallEnterData {
-            number: i32::try_from(syscall)?,
+            number: nr(syscall)?,
             compat: 0,
             args,
         };
@@ -160,7 +160,7 @@ impl Made {
 
     fn left(&mut self, ns: u64, syscall: libc::c_long, ret: i64) -> anyhow::Result<()> {
         let call = SyscallExitData {
-            number: i32::try_from(syscall)?,
+            number: nr(syscall)?,
             compat: 0,
             ret,
         };
@@ -190,4 +190,9 @@ impl Made {
         };
         Ok(self.writer.append(&header, data, comm, &self.types)?)
     }
+}
+
+/// The system call number, as events have it.
+fn nr(syscall: libc::c_long) -> anyhow::Result<i32> {
+    Ok(i32::try_from(syscall)?)
 }

@@ -88,7 +88,7 @@ pub fn between_breakpoints(command: &mut Command, objects: &[&Path]) -> anyhow::
     addresses.iter().map(step).collect()
 }
 
-/// Where the program stood at each step.
+/// Where the program was at each step.
 fn follow(pid: i32) -> anyhow::Result<Vec<u64>> {
     /// More steps than any trace point takes.
     const MOST: usize = 100_000;

@@ -19,13 +19,13 @@ at_tracepoint!("sys_exit": sys_exit, sys_exit_raw => exit);
 #[inline(always)]
 fn enter<C: Tracepoint>(ctx: &C) {
     #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
-    let code = ctx.argument::<1>() as u32;
-    remember_sigreturn::<C>(code);
-    let wanted = maps::call_wanted(EventTypeId::SYSCALL_ENTER, code);
+    let nr = ctx.argument::<1>() as u32;
+    remember_sigreturn::<C>(nr);
+    let wanted = maps::call_wanted(EventTypeId::SYSCALL_ENTER, nr);
     let Some((task, is_compat)) = caller::<C>(wanted) else {
         return;
     };
-    // SAFETY: the arguments are the registers and the code of the call.
+    // SAFETY: the arguments are the registers and the system call number.
     let registers = unsafe { Registers::argument::<0>(ctx) };
     record(&task, EventTypeId::SYSCALL_ENTER, |header| Record {
         header: RecordHeader {
@@ -33,7 +33,7 @@ fn enter<C: Tracepoint>(ctx: &C) {
             ..header
         },
         data: SyscallEnterData {
-            number: code.cast_signed(),
+            number: nr.cast_signed(),
             compat: u32::from(is_compat),
             args: registers.arguments(is_compat),
         },
@@ -46,11 +46,11 @@ fn exit<C: Tracepoint>(ctx: &C) {
     // SAFETY: the arguments are `struct pt_regs *, long result`.
     let registers = unsafe { Registers::argument::<0>(ctx) };
     #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
-    let code = match registers.call() as u32 {
+    let nr = match registers.call() as u32 {
         NO_CALL => ended_sigreturn::<C>(),
-        code => code,
+        nr => nr,
     };
-    let wanted = maps::call_wanted(EventTypeId::SYSCALL_EXIT, code);
+    let wanted = maps::call_wanted(EventTypeId::SYSCALL_EXIT, nr);
     let Some((task, is_compat)) = caller::<C>(wanted) else {
         return;
     };
@@ -60,7 +60,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
             ..header
         },
         data: SyscallExitData {
-            number: code.cast_signed(),
+            number: nr.cast_signed(),
             compat: u32::from(is_compat),
             ret: ctx.argument::<1>().cast_signed(),
         },
@@ -70,10 +70,10 @@ fn exit<C: Tracepoint>(ctx: &C) {
 /// Notes a call that ends a signal handler: it brings the registers back as they were before the
 /// signal, and with them the number of no call.
 #[inline(always)]
-fn remember_sigreturn<C: Tracepoint>(code: u32) {
-    let is_native = code == SIGRETURN.load();
-    let is_compat = code == COMPAT_SIGRETURN.load() || code == COMPAT_RT_SIGRETURN.load();
-    if !is_native && !is_compat && code != NO_CALL {
+fn remember_sigreturn<C: Tracepoint>(nr: u32) {
+    let is_native = nr == SIGRETURN.load();
+    let is_compat = nr == COMPAT_SIGRETURN.load() || nr == COMPAT_RT_SIGRETURN.load();
+    if !is_native && !is_compat && nr != NO_CALL {
         return;
     }
     let task = Task::<C>::current();
@@ -84,16 +84,16 @@ fn remember_sigreturn<C: Tracepoint>(code: u32) {
         is_compat
     } else {
         is_native
-    } && code != NO_CALL
+    } && nr != NO_CALL
     {
-        maps::remember_sigreturn(task.tid(), code);
+        maps::remember_sigreturn(task.tid(), nr);
     } else {
         // Its end is not that of an earlier one.
         maps::forget_sigreturn(task.tid());
     }
 }
 
-/// The code of the call that ends without one, as its entry had it.
+/// The system call number of the call that ends without one, as its entry had it.
 #[inline(always)]
 fn ended_sigreturn<C: Tracepoint>() -> u32 {
     maps::forget_sigreturn(Task::<C>::current().tid()).unwrap_or(NO_CALL)
@@ -102,7 +102,7 @@ fn ended_sigreturn<C: Tracepoint>() -> u32 {
 /// The running thread, and whether its call is one of a 32-bit program; `None` where the call is
 /// not to be recorded.
 ///
-/// The code is asked for first: which thread runs is the answer of a helper, whose call costs
+/// The call is asked for first: which thread runs is the answer of a helper, whose call costs
 /// several times what the look-ups do.
 #[inline(always)]
 fn caller<C: Tracepoint>(wanted: CallWanted) -> Option<(Task<C>, bool)> {

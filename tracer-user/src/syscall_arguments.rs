@@ -357,19 +357,19 @@ mod tests {
     #[test]
     fn registers_that_are_no_arguments_are_blanked() {
         use zerocopy::IntoBytes;
-        let call = call("close", [3, 9, 9, 9, 9, 9]);
+        let Call { nr, registers, .. } = call("close", [3, 9, 9, 9, 9, 9]);
         let mut entered = SyscallEnterData {
-            number: call.nr,
+            number: nr,
             compat: 0,
-            args: call.registers,
+            args: registers,
         };
         blank_registers(entered.as_mut_bytes());
         assert_eq!(entered.args, [3, 0, 0, 0, 0, 0]);
 
-        entered.args = call.registers;
+        entered.args = registers;
         entered.number = -1;
         blank_registers(entered.as_mut_bytes());
-        assert_eq!(entered.args, call.registers);
+        assert_eq!(entered.args, registers);
         blank_registers(&mut entered.as_mut_bytes()[..20]);
     }
 

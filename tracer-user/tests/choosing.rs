@@ -91,7 +91,7 @@ impl Tracing {
             );
         }
         // What the kernel did not report is no loss of ours.
-        losses.retain(|loss| loss.cause != LossCause::KernelNotTold);
+        losses.retain(|loss| loss.cause != LossCause::KernelNotReported);
         assert_eq!(losses, []);
         // SAFETY: `gettid` has no preconditions.
         let tid = unsafe { libc::gettid() };

@@ -122,7 +122,7 @@ impl Tracing {
     /// What the kernel did not report is no loss of ours.
     fn assert_nothing_lost(&self) {
         let losses = self.losses.iter();
-        let ours = losses.filter(|loss| loss.cause != LossCause::KernelNotTold);
+        let ours = losses.filter(|loss| loss.cause != LossCause::KernelNotReported);
         assert_eq!(ours.collect::<Vec<_>>(), Vec::<&Loss>::new());
     }
 

@@ -45,7 +45,7 @@ pub fn sqlite(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let question = "What does tracing add to sqlite3, which inserts rows into a file in memory, \
                     each in a transaction of its own? Ours and the scheduler's tools trace context \
                     switches, strace and perf trace the system calls.";
-    let mut contest = Contest::new(question, Unit::Seconds).telling(Measure::AddedPercent);
+    let mut contest = Contest::new(question, Unit::Seconds).showing(Measure::AddedPercent);
     if !has("sqlite3") {
         contest.missing("everyone: sqlite3, which is the work, is not installed");
         return Ok(contest);

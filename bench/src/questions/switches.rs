@@ -68,7 +68,7 @@ fn contest<'a>(
 pub fn pipe_slowdown(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let question =
         "How much longer does `perf bench sched pipe` take on one CPU while it is traced?";
-    let mut contest = Contest::new(question, Unit::Seconds).telling(Measure::AddedPercent);
+    let mut contest = Contest::new(question, Unit::Seconds).showing(Measure::AddedPercent);
     if !has("perf") {
         contest.missing("everyone: perf, whose `bench sched pipe` is the work, is not installed");
         return Ok(contest);

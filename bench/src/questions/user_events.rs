@@ -67,7 +67,7 @@ pub fn disabled(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let question = "What does a trace point add to a loop while nobody traces? The first line is \
                     the loop without one.";
     let mut contest =
-        Contest::new(question, Unit::Ns).telling(super::super::outcome::Measure::Added);
+        Contest::new(question, Unit::Ns).showing(super::super::outcome::Measure::Added);
     let events = bench.work(200_000_000);
     contest.peer("no trace point", move || {
         ns(&mut command("emit_none", &[1, events]))

@@ -100,7 +100,7 @@ impl<L: Flush> ActiveStream<L> {
         self.types = types;
     }
 
-    /// Adds a source and hands it what the stream wants.
+    /// Adds a source and gives it what the stream wants.
     pub fn add_source(&mut self, mut source: Box<dyn Source>) {
         source.control(&self.wanted());
         source.keep_newest(self.core.keeps_newest());
@@ -489,7 +489,7 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// Hands the sources what is wanted. What is filtered is not recorded from then on, and not just
+    /// Gives the sources what is wanted. What is filtered is not recorded from then on, and not just
     /// left out when it comes here: for that they have to know the stream's identifiers.
     fn control(&mut self, control: &Control) {
         if control.filter != EventSet::EMPTY {

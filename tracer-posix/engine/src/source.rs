@@ -92,7 +92,7 @@ pub trait Source: Send {
         0
     }
 
-    /// Hands the source what the stream wants from now on, so that what nobody wants is dropped
+    /// Gives the source what the stream wants from now on, so that what nobody wants is dropped
     /// where it arises. The engine filters again, exactly; a source may bring more than is wanted.
     fn control(&mut self, control: &Control);
 
@@ -145,12 +145,12 @@ pub enum LossCause {
     ReturnTooDeep,
     /// The kernel did not run an eBPF program where it should have, as what came after shows: a thread
     /// left a CPU that it never got, a request to a disk was reused that never ended.
-    KernelNotTold,
+    KernelNotReported,
     /// A thread's ring was overwritten before it was read.
     ThreadRingOverwritten,
     /// A thread's ring had no space, or its controller gave no sign of life for too long.
     ThreadRingFull,
-    /// No ring could be had for a thread.
+    /// No ring was available for a thread.
     NoThreadRing,
     /// Signal handlers that emit were nested too deeply.
     NestedTooDeeply,
@@ -172,7 +172,7 @@ impl LossCause {
         Self::KernelRingFull,
         Self::KernelMissed,
         Self::ReturnTooDeep,
-        Self::KernelNotTold,
+        Self::KernelNotReported,
         Self::ThreadRingOverwritten,
         Self::ThreadRingFull,
         Self::NoThreadRing,
@@ -199,7 +199,7 @@ impl LossCause {
             Self::StreamOverwritten => 9,
             Self::StreamFull => 10,
             Self::ReturnTooDeep => 11,
-            Self::KernelNotTold => 12,
+            Self::KernelNotReported => 12,
             Self::NotRead => 13,
         }
     }
@@ -211,7 +211,7 @@ impl LossCause {
             Self::KernelRingFull => "kernel_ring_full",
             Self::KernelMissed => "kernel_missed",
             Self::ReturnTooDeep => "return_too_deep",
-            Self::KernelNotTold => "kernel_not_told",
+            Self::KernelNotReported => "kernel_not_told",
             Self::ThreadRingOverwritten => "thread_ring_overwritten",
             Self::ThreadRingFull => "thread_ring_full",
             Self::NoThreadRing => "no_thread_ring",

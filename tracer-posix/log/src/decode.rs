@@ -2,10 +2,7 @@
 
 #![cfg_attr(
     not(test),
-    deny(
-        clippy::arithmetic_side_effects,
-        reason = "the file may say any number"
-    )
+    deny(clippy::arithmetic_side_effects, reason = "the file may say anything")
 )]
 
 use tracer_common::event_type::EventTypeId;

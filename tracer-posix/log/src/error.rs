@@ -51,7 +51,7 @@ pub enum WriteError {
     },
     /// `ENOSPC`.
     #[error("no space for a log of {bytes} bytes: {source}")]
-    NoRoom {
+    NoSpace {
         /// What was asked for.
         bytes: u64,
         /// What the system said.
@@ -103,7 +103,7 @@ impl WriteError {
             | Self::EventTooLong { .. }
             | Self::OutOfOrder { .. }
             | Self::Overwritten => libc::EINVAL,
-            Self::NoRoom { .. } | Self::Full => libc::ENOSPC,
+            Self::NoSpace { .. } | Self::Full => libc::ENOSPC,
             Self::Unreadable(error) => error.error_number(),
         }
     }

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_version_adds_is_left_alone() {
+    fn what_a_later_version_adds_is_skipped() {
         let mut longer = preamble(&[(FIRST, "one")]);
         longer.extend_from_slice(b"something new");
 

@@ -33,7 +33,7 @@ impl<S: Source + ReportsExecs> Source for Tee<S> {
         // nothing is known of what came before.
         for loss in losses
             .iter()
-            .filter(|loss| loss.cause != LossCause::KernelNotTold)
+            .filter(|loss| loss.cause != LossCause::KernelNotReported)
         {
             self.hub.lose(*loss);
         }

@@ -2,7 +2,7 @@
 //!
 //! One ring takes one record at a time from all its writers; with several, CPUs do not wait for
 //! each other. Each ring has its records in order of time, but for a few that were reserved at the
-//! same moment; together they are read up to where all writers stood when the reader looked at the
+//! same moment; together they are read up to where all writers were when the reader looked at the
 //! clock, so that the watermark is as exact as that of one ring.
 
 use std::io;

@@ -88,7 +88,7 @@ impl KernelSource {
         for (cause, count) in [
             (LossCause::KernelMissed, self.losses.missed()),
             (LossCause::ReturnTooDeep, self.losses.unseen_returns()),
-            (LossCause::KernelNotTold, untold),
+            (LossCause::KernelNotReported, untold),
             (LossCause::Damaged, damaged),
         ] {
             batch.lose(Loss {

@@ -107,7 +107,7 @@ impl Summary {
     #[must_use]
     pub fn lost_by_tracer(&self) -> u64 {
         self.losses()
-            .filter(|(cause, _)| *cause != LossCause::KernelNotTold.name())
+            .filter(|(cause, _)| *cause != LossCause::KernelNotReported.name())
             .map(|(_, count)| count)
             .fold(0, u64::saturating_add)
     }

@@ -319,7 +319,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// Text of a trace that began when the clock stood at 4 s, one minute after 1970 began.
+    /// Text of a trace that began when the clock was at 4 s, one minute after 1970 began.
     fn text(time: TimeColumn, width: Width, is_coloured: bool) -> Text {
         let start = MonotonicNs(4_000_000_000);
         let style = TextStyle {

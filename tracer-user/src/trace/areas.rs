@@ -321,7 +321,7 @@ impl Areas {
             return true;
         }
         let id = *id;
-        // Who keeps the kernel from telling is not believed.
+        // Who keeps the kernel from answering is not believed.
         let is_user = asking::of_process(pid, move || Area::is_used_by(id, pid)).unwrap_or(false);
         if is_user {
             known.writers.insert(pid);

@@ -59,7 +59,7 @@ impl Stat {
     ///
     /// # Errors
     ///
-    /// The process keeps the kernel from telling.
+    /// The process keeps the kernel from answering.
     pub fn read(pid: i32) -> Result<Option<Self>, Held> {
         let stat = asking::of_process(pid, move || fs::read(format!("/proc/{pid}/stat")))?;
         Ok(stat.ok().and_then(|stat| Self::parse(&stat)))
@@ -88,7 +88,7 @@ impl Stat {
 ///
 /// # Errors
 ///
-/// The process keeps the kernel from telling.
+/// The process keeps the kernel from answering.
 pub fn was_started_after(pid: i32, moment: MonotonicNs) -> Result<bool, Held> {
     /// The offset between two clocks, which are not read at the same moment.
     const MARGIN_NS: u64 = 1_000_000;

@@ -73,7 +73,7 @@ fn segments(start: &FileHeader) -> &[Segment] {
 
 /// The main program is never unloaded.
 fn is_main_program(start: &FileHeader) -> bool {
-    // SAFETY: takes a number only.
+    // SAFETY: takes an integer only.
     let main = unsafe { libc::getauxval(libc::AT_PHDR) };
     u64::try_from(segments(start).as_ptr().addr()) == Ok(main)
 }

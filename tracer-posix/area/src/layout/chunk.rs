@@ -8,7 +8,7 @@
     not(test),
     deny(
         clippy::arithmetic_side_effects,
-        reason = "another process may write any number"
+        reason = "another process may write anything"
     )
 )]
 

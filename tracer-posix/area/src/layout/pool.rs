@@ -171,7 +171,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    /// No chunk that is in the queue of closed ones has a lower [`ChunkHeader::closing`]: in one that has, the number is from a
+    /// No chunk that is in the queue of closed ones has a lower [`ChunkHeader::closing`]: in one that has, the value is from a
     /// time before.
     ///
     /// [`ChunkHeader::closing`]: tracer_common::area::ChunkHeader::closing

@@ -112,8 +112,8 @@ impl Model {
     }
 
     fn start(&mut self, time: u64, filter_bytes: usize) {
-        let is_left_alone = self.is_full && self.policy != StreamFullPolicy::Loop;
-        if self.is_running || is_left_alone {
+        let stays_suspended = self.is_full && self.policy != StreamFullPolicy::Loop;
+        if self.is_running || stays_suspended {
             return;
         }
         self.is_running = true;

@@ -151,7 +151,7 @@ impl<M: Medium> WriterCore<M> {
         };
         match source.raw_os_error() {
             Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => {
-                Err(WriteError::NoRoom { bytes, source })
+                Err(WriteError::NoSpace { bytes, source })
             }
             // It cannot be done here; a write will show if there is no space.
             _ => Ok(()),

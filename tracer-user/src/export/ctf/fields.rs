@@ -35,7 +35,7 @@ pub fn push_system(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) -> O
     Some(())
 }
 
-/// Appends bytes: as text when they are text. Some readers show an empty text as what stood there before.
+/// Appends bytes: as text when they are text. Some readers show an empty text as what was there before.
 pub fn push_bytes(out: &mut Vec<u8>, data: &[u8]) {
     if let Some(text) = as_text(data).filter(|text| !text.is_empty()) {
         out.push(TEXT);

@@ -124,7 +124,7 @@ impl Exporter for Ctf {
         out.push(u8::from(header.truncation != Truncation::None));
         out.extend_from_slice(&header.program_address.to_ne_bytes());
         out.extend_from_slice(&header.thread_id.to_ne_bytes());
-        // Some readers show an empty text as what stood there before.
+        // Some readers show an empty text as what was there before.
         let unknown: &[u8] = if header.pid == 0 { b"-" } else { b"?" };
         push_for_people(out, line.comm.unwrap_or(unknown));
         out.push(0);

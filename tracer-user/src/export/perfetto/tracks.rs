@@ -65,7 +65,7 @@ impl Tracks {
             Track::Idle(cpu) => (None, format!("CPU {cpu} idle")),
         };
         let mut hasher = DefaultHasher::new();
-        ("lane", track, row, parent).hash(&mut hasher);
+        ("row", track, row, parent).hash(&mut hasher);
         let uuid = hasher.finish() | 2;
         if self.described.len() >= MOST_DESCRIBED {
             self.described.clear();
