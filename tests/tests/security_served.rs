@@ -120,7 +120,7 @@ fn is_held(pid: i32, name: &str) -> bool {
 
 #[test]
 #[ignore = "needs root: mounts a file system"]
-fn a_process_that_keeps_the_kernel_from_telling_of_it_holds_nobody_up() {
+fn a_process_that_keeps_the_kernel_from_answering_holds_nobody_up() {
     if missing_right().is_some() {
         return;
     }

@@ -4,9 +4,9 @@
 //! Each takes any bytes, comes to an end in a moment, and does not panic.
 
 use std::fs::File;
-use std::io::Write;
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::os::fd::FromRawFd;
+use std::path::Path;
 
 use crate::probes::Binary;
 
@@ -21,32 +21,32 @@ pub fn usdt_arguments(untrusted: &[u8]) {
     assert!(readable <= all && all <= described.len());
 }
 
-/// A program: its functions, its static probes, the first code of each.
-pub fn elf(untrusted: &[u8]) {
-    let Some((_file, path)) = file_of(untrusted) else {
-        return;
+/// A program: its functions, its static probes, the first code of each. Returns how many functions and probes it has.
+pub fn elf(untrusted: &[u8]) -> usize {
+    let file = file_of(untrusted);
+    let Ok(binary) = Binary::of(file, Path::new("program"), Path::new("/nowhere")) else {
+        return 0;
     };
-    let Ok(binary) = Binary::open(&path, Path::new("program"), Path::new("/nowhere")) else {
-        return;
-    };
-    let _ = (binary.is_stripped(), binary.static_probes());
-    for function in binary.functions().unwrap_or_default().iter().take(100) {
+    let _ = binary.is_stripped();
+    let probes = binary.static_probes().unwrap_or_default();
+    let functions = binary.functions().unwrap_or_default();
+    for function in functions.iter().take(100) {
         if let Ok(code) = binary.code(function, 64) {
             assert!(code.len() <= 64);
         }
     }
+    functions.len() + probes.len()
 }
 
-/// A file in memory with these bytes, and its path.
-fn file_of(bytes: &[u8]) -> Option<(File, PathBuf)> {
+/// A file in memory with these bytes.
+fn file_of(bytes: &[u8]) -> io::Result<File> {
     // SAFETY: the name ends with a null.
     let descriptor = unsafe { libc::memfd_create(c"untrusted".as_ptr(), libc::MFD_CLOEXEC) };
     if descriptor < 0 {
-        return None;
+        return Err(io::Error::last_os_error());
     }
     // SAFETY: it was opened just now and is nobody else's.
     let mut file = unsafe { File::from_raw_fd(descriptor) };
-    file.write_all(bytes).ok()?;
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    Some((file, path.into()))
+    file.write_all(bytes)?;
+    Ok(file)
 }

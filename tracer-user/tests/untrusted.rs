@@ -120,7 +120,19 @@ fn any_bytes_as_arguments_of_static_probes() {
 
 #[test]
 fn any_bytes_as_a_program() {
-    run("elf", untrusted::elf);
+    run("elf", |bytes| {
+        untrusted::elf(bytes);
+    });
+}
+
+/// Or nothing is looked at above, nor by the fuzz target.
+#[test]
+fn a_whole_program_is_looked_at() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/elf");
+    let small = fs::read(seeds.join("small")).expect("a seed");
+    assert!(untrusted::elf(&small) > 0);
+    let own = std::env::current_exe().expect("a program");
+    assert!(untrusted::elf(&fs::read(own).expect("its file")) > 1000);
 }
 
 #[test]

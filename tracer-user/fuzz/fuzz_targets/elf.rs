@@ -2,4 +2,6 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tracer_user::untrusted::elf(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    tracer_user::untrusted::elf(bytes);
+});

@@ -148,7 +148,12 @@ impl Binary {
         Self::of(open_ordinary_below(root, path), path, root)
     }
 
-    fn of(opened: io::Result<File>, path: &Path, root: &Path) -> Result<Self, BinaryError> {
+    /// As [`open`](Self::open), of what is open already, or is not.
+    pub(crate) fn of(
+        opened: io::Result<File>,
+        path: &Path,
+        root: &Path,
+    ) -> Result<Self, BinaryError> {
         let unreadable = |source| BinaryError::Unreadable {
             path: path.to_owned(),
             source,
