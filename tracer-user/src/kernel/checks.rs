@@ -3,47 +3,13 @@
 use tracer_common::event_type::EventTypeId;
 
 use super::btf::offsets;
+use super::check::Check;
 use super::error::LoadError;
 use super::namespace::{self, Nested};
 use super::object::object;
 use super::programs::{tracepoint_names, tracepoints_of};
-use super::requirements::{self, Unmet};
-
-/// One line of `tracer-user doctor`.
-#[derive(Clone, Debug)]
-pub struct Check {
-    /// What was looked at, in a few words.
-    pub what: &'static str,
-    /// Whether it is as needed.
-    pub holds: bool,
-    /// What was found.
-    pub found: String,
-    /// What to do when it does not hold.
-    pub remedy: Option<String>,
-}
-
-impl Check {
-    fn held(what: &'static str, found: impl Into<String>) -> Self {
-        Self {
-            what,
-            holds: true,
-            found: found.into(),
-            remedy: None,
-        }
-    }
-
-    fn of(what: &'static str, result: Result<String, Unmet>) -> Self {
-        match result {
-            Ok(found) => Self::held(what, found),
-            Err(unmet) => Self {
-                what,
-                holds: false,
-                found: with_causes(&unmet),
-                remedy: Some(unmet.remedy().to_owned()),
-            },
-        }
-    }
-}
+use super::requirements;
+use super::unmet::Unmet;
 
 /// Looks at everything the kernel's events need: kernel version, BTF, ring buffers, BTF
 /// tracepoints, lockdown, capabilities, pid namespace, the eBPF object, task-struct fields.
@@ -189,14 +155,4 @@ pub fn availability() -> impl Fn(EventTypeId) -> Availability {
             .find(|name| !known.contains(name))
             .map_or(Availability::There, Availability::Lacks),
     }
-}
-
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -7,7 +7,7 @@ use aya::maps::MapError;
 use aya::programs::ProgramError;
 
 use super::probes::ProbeError;
-use super::requirements::Unmet;
+use super::unmet::Unmet;
 
 /// Why the kernel's events are not available. Each message says what is missing and what to do.
 #[derive(Debug, thiserror::Error)]

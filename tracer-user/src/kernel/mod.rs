@@ -16,6 +16,7 @@ mod btf;
 mod budget;
 mod call;
 mod calls;
+mod check;
 mod checks;
 mod choice;
 mod decode;
@@ -36,6 +37,7 @@ mod source;
 mod switches;
 mod traced;
 mod tracer;
+mod unmet;
 
 /// Reads any bytes as BTF, and asks of them what is asked of a kernel's.
 #[doc(hidden)]
@@ -48,7 +50,8 @@ pub fn look_through_btf(untrusted: &[u8]) {
 }
 
 pub use calls::{SyscallSet, UnknownSyscall, Wanted};
-pub use checks::{Availability, Check, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
+pub use check::Check;
+pub use checks::{Availability, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
 pub use choice::ProcessChoice;
 pub use decode::{ExecSign, ExecStep};
 pub use error::LoadError;
@@ -57,6 +60,6 @@ pub use name_pattern::{NamePattern, PatternError};
 pub use namespace::is_proc_own;
 pub use options::KernelOptions;
 pub use probes::{ProbeError, probe_check};
-pub use requirements::Unmet;
 pub use source::{KernelSource, ReportsExecs};
 pub use tracer::KernelTracer;
+pub use unmet::Unmet;

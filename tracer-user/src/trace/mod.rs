@@ -15,6 +15,7 @@ mod control_group;
 mod descriptors;
 mod ending;
 mod follow;
+mod later;
 mod launch;
 mod log_output;
 mod memory;

@@ -13,6 +13,7 @@ use tracer_log::clocks_now;
 use tracer_posix::agent::WANTED_VARIABLE;
 
 use super::areas::Areas;
+use super::later::later;
 use super::log_output::{LogOutput, LogSetup};
 use super::printer::Printer;
 use super::processes::Processes;
@@ -230,12 +231,4 @@ pub struct Begun {
     pub start: MonotonicNs,
     /// When it ends.
     pub until: Option<MonotonicNs>,
-}
-
-/// The time `wait` after `time`.
-pub fn later(time: MonotonicNs, wait: Duration) -> MonotonicNs {
-    MonotonicNs(
-        time.0
-            .saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)),
-    )
 }

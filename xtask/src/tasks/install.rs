@@ -8,7 +8,8 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-use crate::tasks::dist::{self, Content};
+use crate::tasks::dist;
+use crate::tasks::piece::Content;
 use crate::{privilege, process};
 
 /// Where to install.

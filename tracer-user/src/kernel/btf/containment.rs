@@ -1,6 +1,6 @@
 //! Types that contain themselves: no compiler writes them, and whoever followed them would not come to an end.
 
-use super::reader::{kind, read_type, read_u32};
+use super::raw::{kind, read_type, read_u32};
 
 /// What is known of a type.
 #[derive(Clone, Copy)]

@@ -1,11 +1,13 @@
 //! What the running kernel says about its own types, in BTF.
 //!
 //! - `reader`: finds structs, their members and function prototypes.
+//! - `raw`: integers, and the fixed part of each type.
 //! - `containment`: refuses types that contain themselves.
 //! - `offsets`: the answers that the eBPF programs need.
 //! - `variables`: the variables that they read.
 
 mod containment;
 pub mod offsets;
+mod raw;
 pub mod reader;
 pub mod variables;

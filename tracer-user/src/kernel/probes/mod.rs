@@ -9,13 +9,13 @@
 //! The cookie of an attachment is the site's index. A site that is the return of a function has a
 //! second attachment, at the entry: that reports returns that the kernel will not see.
 
+mod error;
 mod many;
 mod single;
 
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 
 use aya::Ebpf;
 use aya::maps::{Array, MapData};
@@ -27,77 +27,17 @@ use tracer_engine::event::EventHeader;
 use tracer_engine::source::Batch;
 use zerocopy::IntoBytes;
 
-use super::checks::Check;
+pub use error::ProbeError;
+use error::SITES;
+
+use super::check::Check;
 use crate::probes::{Location, Probes};
 
 const PROGRAM: &str = "probe";
-const SITES: &str = "PROBE_SITES";
 /// The stream chooses the number of a point of the program: it has none of its own.
 const NO_PREFERENCE: EventTypeId = EventTypeId(u32::MAX);
 
 const PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
-
-/// Why probes cannot be attached.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProbeError {
-    /// The kernel has none.
-    #[error("the kernel has no probes of programs (use one built with CONFIG_UPROBE_EVENTS=y)")]
-    NoUprobes {
-        /// Why it seems so.
-        source: io::Error,
-    },
-    /// The kernel does not say which probe was passed.
-    #[error(
-        "the kernel does not let a program know which probe was passed; use Linux 5.15 or later"
-    )]
-    NoCookies,
-    /// The kernel does not take the program.
-    #[error("the eBPF program for probes was not taken by the kernel")]
-    Program {
-        /// What the loader says.
-        source: Box<ProgramError>,
-    },
-    /// The object has no such part: it was built from other sources.
-    #[error("the eBPF object has no {name}; run: cargo xtask build-ebpf")]
-    PartMissing {
-        /// The program or map.
-        name: &'static str,
-    },
-    /// The kernel does not know the sites.
-    #[error("the eBPF map {SITES} cannot be written")]
-    Sites {
-        /// What the loader says.
-        source: Box<aya::maps::MapError>,
-    },
-    /// A site cannot be probed.
-    #[error("{call} failed for the probe at {offset:#x} of {}{}", path.display(), hint(source))]
-    Site {
-        /// The call.
-        call: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Where in it.
-        offset: u64,
-        /// Why.
-        source: io::Error,
-    },
-}
-
-/// What the kernel means by some of its errors.
-fn hint(error: &io::Error) -> &'static str {
-    match error.raw_os_error() {
-        Some(libc::EINVAL) => ": no instruction begins there, or the file is on a strange system",
-        Some(libc::EMFILE) => ": raise the limit of open files (ulimit -n), or ask for fewer",
-        // Of any process that has the file mapped: the kernel sets a probe in all of them.
-        Some(libc::EFAULT) => {
-            ": a process that has the file mapped keeps the kernel from this page of it (userfaultfd); \
-             probe the processes that are meant alone (attach --no-inherit), or a copy of the file"
-        }
-        Some(libc::ENOTSUP | libc::EIO) => ": the kernel cannot stop at this instruction",
-        _ => "",
-    }
-}
 
 /// The attachments. They end when this is dropped.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::tasks::dist::{Content, Piece};
+use crate::tasks::piece::{Content, Piece};
 use crate::{packages, process, workspace};
 
 /// What to do with the pages.

@@ -1,0 +1,71 @@
+//! Why probes cannot be attached.
+
+use std::io;
+use std::path::PathBuf;
+
+use aya::programs::ProgramError;
+
+/// The map of the sites.
+pub(super) const SITES: &str = "PROBE_SITES";
+
+/// Why probes cannot be attached.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProbeError {
+    /// The kernel has none.
+    #[error("the kernel has no probes of programs (use one built with CONFIG_UPROBE_EVENTS=y)")]
+    NoUprobes {
+        /// Why it seems so.
+        source: io::Error,
+    },
+    /// The kernel does not say which probe was passed.
+    #[error(
+        "the kernel does not let a program know which probe was passed; use Linux 5.15 or later"
+    )]
+    NoCookies,
+    /// The kernel does not take the program.
+    #[error("the eBPF program for probes was not taken by the kernel")]
+    Program {
+        /// What the loader says.
+        source: Box<ProgramError>,
+    },
+    /// The object has no such part: it was built from other sources.
+    #[error("the eBPF object has no {name}; run: cargo xtask build-ebpf")]
+    PartMissing {
+        /// The program or map.
+        name: &'static str,
+    },
+    /// The kernel does not know the sites.
+    #[error("the eBPF map {SITES} cannot be written")]
+    Sites {
+        /// What the loader says.
+        source: Box<aya::maps::MapError>,
+    },
+    /// A site cannot be probed.
+    #[error("{call} failed for the probe at {offset:#x} of {}{}", path.display(), hint(source))]
+    Site {
+        /// The call.
+        call: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What the kernel means by some of its errors.
+fn hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EINVAL) => ": no instruction begins there, or the file is on a strange system",
+        Some(libc::EMFILE) => ": raise the limit of open files (ulimit -n), or ask for fewer",
+        // Of any process that has the file mapped: the kernel sets a probe in all of them.
+        Some(libc::EFAULT) => {
+            ": a process that has the file mapped keeps the kernel from this page of it (userfaultfd); \
+             probe the processes that are meant alone (attach --no-inherit), or a copy of the file"
+        }
+        Some(libc::ENOTSUP | libc::EIO) => ": the kernel cannot stop at this instruction",
+        _ => "",
+    }
+}
