@@ -6,7 +6,7 @@ use aya::EbpfError;
 use aya::maps::MapError;
 use aya::programs::ProgramError;
 
-use super::probes::ProbeError;
+use super::probes::error::ProbeError;
 use super::unmet::Unmet;
 
 /// Why the kernel's events are not available. Each message says what is missing and what to do.

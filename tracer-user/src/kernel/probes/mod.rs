@@ -9,7 +9,7 @@
 //! The cookie of an attachment is the site's index. A site that is the return of a function has a
 //! second attachment, at the entry: that reports returns that the kernel will not see.
 
-mod error;
+pub(super) mod error;
 mod many;
 mod single;
 
