@@ -29,7 +29,7 @@ fn main() -> io::Result<()> {
     include_recorder(&mark)
 }
 
-/// Takes in the program that has the mark in it, or nothing: another version's would not be understood.
+/// Takes in the program that has the mark in it, or nothing: another version's could not be decoded.
 fn include_recorder(mark: &str) -> io::Result<()> {
     println!("cargo:rerun-if-env-changed={RECORDER}");
     // The program is no part of itself.
@@ -69,7 +69,7 @@ fn add_folder(hash: &mut Hash, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells sources apart (FNV-1a).
+/// Distinguishes sources (FNV-1a).
 struct Hash(u64);
 
 impl Hash {

@@ -120,7 +120,7 @@ fn filtered(criterion: &mut Criterion) {
     stream.start(Origin::NONE);
     stream.learn_event_types();
     stream.set_filter(&filter, Filtering::Set, Origin::NONE);
-    // The source learns the type's number with its first event, and filters from then on.
+    // The source learns the type's id with its first event, and filters from then on.
     event.emit(&[1; 32]);
     stream.sync();
     stream.sync();

@@ -22,8 +22,8 @@ struct Given {
 
 impl Source for Given {
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
-        for number in 0..self.count {
-            let time = MonotonicNs(self.first + u64::from(number) * self.step);
+        for index in 0..self.count {
+            let time = MonotonicNs(self.first + u64::from(index) * self.step);
             batch.push(header(time), &[7; 32]);
         }
         MonotonicNs(u64::MAX)
@@ -61,9 +61,9 @@ fn empty_stream() -> ActiveStream {
 fn with_sources(sources: u32) -> ActiveStream {
     let mut stream = empty_stream();
     stream.start(Origin::NONE);
-    for number in 0..sources {
+    for index in 0..sources {
         stream.add_source(Box::new(Given {
-            first: 1000 + u64::from(number),
+            first: 1000 + u64::from(index),
             step: u64::from(sources),
             count: EVENTS / sources,
         }));

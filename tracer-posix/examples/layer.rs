@@ -15,10 +15,10 @@ fn main() {
         .with(tracer_posix::layer())
         .init();
     println!("this is process {}", std::process::id());
-    for number in 0_u32.. {
-        let _request = info_span!("request", number).entered();
+    for id in 0_u32.. {
+        let _request = info_span!("request", id).entered();
         std::thread::sleep(Duration::from_millis(200));
-        info!(bytes = number * 10, "answered");
-        info!(name: "checkpoint", number);
+        info!(bytes = id * 10, "answered");
+        info!(name: "checkpoint", id);
     }
 }

@@ -30,12 +30,12 @@ static LOCK: Mutex<usize> = Mutex::new(0);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let mut number_or = |default: u64| match arguments.next() {
+    let mut value_or = |default: u64| match arguments.next() {
         Some(argument) => argument.parse::<u64>(),
         None => Ok(default),
     };
-    let seconds = number_or(10)?;
-    let hold = Duration::from_millis(number_or(2)?);
+    let seconds = value_or(10)?;
+    let hold = Duration::from_millis(value_or(2)?);
     let events = Events {
         lock_wanted: UserEvent::open("lock wanted")?,
         lock_held: UserEvent::open("lock held")?,

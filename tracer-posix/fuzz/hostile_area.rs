@@ -113,28 +113,28 @@ impl Order<'_> {
         usize::from(self.0[3])
     }
 
-    fn number(self) -> u32 {
+    fn operand(self) -> u32 {
         u32::from_le_bytes([self.0[5], self.0[6], self.0[7], 0])
     }
 
     /// What is written where `before` was.
     fn value(self, before: u32, generation: u32) -> u32 {
         match self.0[4] % 10 {
-            0 => self.number(),
+            0 => self.operand(),
             1 => 0,
-            2 => u32::MAX - self.number() % 4,
+            2 => u32::MAX - self.operand() % 4,
             3 => generation,
-            4 => 1 << (self.number() % 32),
-            5 => before.wrapping_add(self.number()),
-            6 => before.wrapping_sub(self.number()),
-            7 => MIN_CHUNK_BYTES.wrapping_sub(self.number() % 128),
+            4 => 1 << (self.operand() % 32),
+            5 => before.wrapping_add(self.operand()),
+            6 => before.wrapping_sub(self.operand()),
+            7 => MIN_CHUNK_BYTES.wrapping_sub(self.operand() % 128),
             8 => std::process::id(),
-            _ => before ^ self.number(),
+            _ => before ^ self.operand(),
         }
     }
 
     /// The offset of what it writes.
-    fn place(self) -> Option<usize> {
+    fn offset(self) -> Option<usize> {
         let (index, field) = (self.index(), self.field());
         let chunk = index % (WINDOWS * IN_WINDOW);
         let window = DATA_OFFSET + chunk / IN_WINDOW * WINDOW_BYTES;
@@ -164,8 +164,8 @@ impl Order<'_> {
 /// Carries out an order that writes, or makes up a state. `false`: it is one to read or to emit.
 fn write(memory: &Memory, order: Order<'_>) -> bool {
     let generation = memory.generation();
-    if let Some(place) = order.place() {
-        let word = memory.word(place);
+    if let Some(index) = order.offset() {
+        let word = memory.word(index);
         word.store(order.value(word.load(Relaxed), generation), Relaxed);
         return true;
     }
@@ -175,7 +175,7 @@ fn write(memory: &Memory, order: Order<'_>) -> bool {
         11 => {
             let chunk = index % (WINDOWS * IN_WINDOW);
             let window = DATA_OFFSET + chunk / IN_WINDOW * WINDOW_BYTES;
-            let turn = order.number() % 4;
+            let turn = order.operand() % 4;
             let state = u32::from(order.0[4]) % 6;
             let word = chunk_state::word(generation, turn, state);
             let header = window + chunk % IN_WINDOW * size_of::<ChunkHeader>();
@@ -192,7 +192,7 @@ fn write(memory: &Memory, order: Order<'_>) -> bool {
                 own.store(window::word(generation), Relaxed);
             }
             let fresh = STREAMS_OFFSET + std::mem::offset_of!(StreamControl, fresh);
-            memory.word(fresh).store(order.number(), Relaxed);
+            memory.word(fresh).store(order.operand(), Relaxed);
             memory.note_change();
         }
         13 => memory.note_change(),
@@ -245,8 +245,8 @@ fn example() -> &'static [Written] {
         let mut stream = stream(Area::own().expect("an area"));
         let events = ["one", "two", "three"].map(|name| UserEvent::open(name).expect("a name"));
         let emit = move |count: usize| {
-            for number in 0..count {
-                events[number % 3].emit(&[7; 64][..number % 65]);
+            for index in 0..count {
+                events[index % 3].emit(&[7; 64][..index % 65]);
             }
         };
         emit(300);
@@ -270,7 +270,7 @@ fn example() -> &'static [Written] {
     })
 }
 
-/// A word with the number of the first stream in place of this one's.
+/// A word with the id of the first stream instead of this one's.
 fn as_of_first(offset: usize, value: u64, generation: u32) -> u64 {
     let (high, low) = (value >> 32, value & u64::from(u32::MAX));
     let is_high = (WINDOWS_OFFSET..STREAM_WINDOWS_OFFSET).contains(&offset)
@@ -334,14 +334,14 @@ fn own_file() -> OwnedFd {
     opened.expect("an area of our own").into()
 }
 
-/// Makes this process's area what a new one is, but for the streams' numbers, which go on.
+/// Makes this process's area what a new one is, but for the streams' ids, which go on.
 fn empty(file: &impl AsFd, memory: &Memory) {
     static NEXT: AtomicU32 = AtomicU32::new(0x4000_0000);
     let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    let number = file.as_fd().as_raw_fd();
+    let descriptor = file.as_fd().as_raw_fd();
     let end = i64::try_from(DATA_OFFSET + WINDOW_SLOTS * WINDOW_BYTES).expect("an offset");
     // SAFETY: takes no pointers.
-    assert_eq!(unsafe { libc::fallocate(number, hole, 0, end) }, 0);
+    assert_eq!(unsafe { libc::fallocate(descriptor, hole, 0, end) }, 0);
     let header = |offset: usize, value: u32| memory.word(offset).store(value, Relaxed);
     let generation = NEXT.fetch_add(1, Relaxed);
     header(std::mem::offset_of!(AreaHeader, generations), generation);
@@ -352,9 +352,9 @@ fn empty(file: &impl AsFd, memory: &Memory) {
 /// Emits so many events, but of those that take long not all.
 fn emit(count: usize, mut one: impl FnMut(usize)) {
     let mut long = 0;
-    for number in 0..count {
+    for index in 0..count {
         let start = Instant::now();
-        one(number);
+        one(index);
         long += usize::from(start.elapsed() > LONG);
         if long == MOST_LONG {
             return;
@@ -400,7 +400,7 @@ pub fn area_emit(bytes: &[u8]) {
             }
             _ => {
                 let data = [7; 64];
-                emit(count + 1, |number| event.emit(&data[..number % 65]));
+                emit(count + 1, |index| event.emit(&data[..index % 65]));
             }
         }
     }

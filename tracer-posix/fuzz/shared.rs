@@ -31,7 +31,7 @@ pub fn file_of(bytes: &[u8]) -> File {
     file
 }
 
-/// Everything that a file tells as a log, twice: the same both times.
+/// Everything that a file says as a log, twice: the same both times.
 pub fn read_all(file: File) -> Vec<Recorded> {
     let length = file.metadata().unwrap().len();
     let Ok(mut reader) = LogReader::open(file) else {
@@ -92,21 +92,21 @@ fn new_log(kind: u8) -> Vec<u8> {
     types.define_user(b"request", Some(EventTypeId(257)));
     let file = file_of(&[]);
     let mut writer = LogWriter::create(file.try_clone().unwrap(), &info, options).unwrap();
-    for number in 0..60_u8 {
+    for index in 0..60_u8 {
         let header = EventHeader {
-            time: MonotonicNs(1_000_000 + u64::from(number) * 100),
-            event_type: EventTypeId(if number % 3 == 0 { 37 } else { 257 }),
+            time: MonotonicNs(1_000_000 + u64::from(index) * 100),
+            event_type: EventTypeId(if index % 3 == 0 { 37 } else { 257 }),
             pid: 4711,
-            tid: 4711 + i32::from(number % 2),
-            cpu: (number % 5 > 0).then_some(u32::from(number % 4)),
+            tid: 4711 + i32::from(index % 2),
+            cpu: (index % 5 > 0).then_some(u32::from(index % 4)),
             thread_id: 0x7000,
             program_address: 0x40_0000,
             truncation: Truncation::None,
         };
         // Events differ from one another.
-        let data = [number, 1, 2, 3, 4, 5, 6, 7];
+        let data = [index, 1, 2, 3, 4, 5, 6, 7];
         writer.append(&header, &data, b"thread", &types).unwrap();
-        if number % 4 == 3 {
+        if index % 4 == 3 {
             writer.flush(&Ledger::default()).unwrap();
         }
     }

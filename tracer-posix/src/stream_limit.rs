@@ -1,9 +1,9 @@
 //! How many streams a user has in the whole system (`{TRACE_SYS_MAX}`), without a daemon.
 //!
 //! Every stream holds a record lock on a byte of one file, which is its user's alone: nobody else can open
-//! it, so that nobody else can hold all the places, or make us wait by a lease. The kernel lets
+//! it, so that nobody else can hold all the slots, or make us wait by a lease. The kernel lets
 //! go of such locks when the process that holds them ends or execs, however that comes about, and a forked child does
-//! not get them: just as it is with streams. Where the file cannot be had (no `/dev/shm`, or somebody else has
+//! not get them: just as it is with streams. Where the file is not available (no `/dev/shm`, or somebody else has
 //! taken its name), only the limit of each area counts.
 
 use std::ffi::c_int;
@@ -25,17 +25,17 @@ const PATH: &str = "/dev/shm/posix-trace-streams";
 /// Streams that a user may have at once in the whole system: `{TRACE_SYS_MAX}`.
 pub const TRACE_SYS_MAX: usize = STREAM_SLOTS;
 
-/// A stream's place in the count. Given back when dropped.
+/// A stream's slot in the count. Given back when dropped.
 #[derive(Debug)]
 pub struct Counted(Option<usize>);
 
 /// `EAGAIN`: there are as many streams as there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this user has {TRACE_SYS_MAX} trace streams in the system, and no more may be had")]
+#[error("this user has {TRACE_SYS_MAX} trace streams in the system, and may have no more")]
 pub struct TooManyStreams;
 
 impl TooManyStreams {
-    /// The number that the C functions return for it.
+    /// The error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         libc::EAGAIN
@@ -46,7 +46,7 @@ impl TooManyStreams {
 struct Held {
     pid: i32,
     file: Guarded<File>,
-    places: [AtomicBool; TRACE_SYS_MAX],
+    slots: [AtomicBool; TRACE_SYS_MAX],
 }
 
 /// That of this process; in a forked child that has not counted yet, its parent's.
@@ -59,7 +59,7 @@ fn held() -> Option<&'static Held> {
     (held.pid == area::own_pid()).then_some(held)
 }
 
-/// The same with the file open, or `None` where it cannot be had.
+/// The same with the file open, or `None` where it is not available.
 fn held_open() -> Option<&'static Held> {
     let found = HELD.load(Acquire);
     match held() {
@@ -70,18 +70,18 @@ fn held_open() -> Option<&'static Held> {
     }
 }
 
-/// Opens the file for this process, and takes the places in it again that it had. What was there before
+/// Opens the file for this process, and takes the slots in it again that it had. What was there before
 /// stays as it is: another thread may be at it, and the parent's belongs to the parent.
 fn made_anew(found: *mut Held, taken: [bool; TRACE_SYS_MAX]) -> Option<&'static Held> {
     let file = Guarded::new(open().ok()?).ok()?;
-    for (place, _) in taken.iter().enumerate().filter(|(_, is_taken)| **is_taken) {
+    for (slot, _) in taken.iter().enumerate().filter(|(_, is_taken)| **is_taken) {
         // Another process's by now: then there is one stream too many, which nobody can help.
-        let _ = lock(file.get().ok()?, place, libc::F_WRLCK);
+        let _ = lock(file.get().ok()?, slot, libc::F_WRLCK);
     }
     let held = Box::into_raw(Box::new(Held {
         pid: area::own_pid(),
         file,
-        places: taken.map(AtomicBool::new),
+        slots: taken.map(AtomicBool::new),
     }));
     // Where another thread was faster, ours stays open: closing it would end the locks of both.
     let _faster = HELD.compare_exchange(found, held, AcqRel, Acquire);
@@ -90,23 +90,23 @@ fn made_anew(found: *mut Held, taken: [bool; TRACE_SYS_MAX]) -> Option<&'static 
 
 impl Held {
     fn taken(&self) -> [bool; TRACE_SYS_MAX] {
-        std::array::from_fn(|place| {
-            self.places
-                .get(place)
+        std::array::from_fn(|slot| {
+            self.slots
+                .get(slot)
                 .is_some_and(|is_taken| is_taken.load(Acquire))
         })
     }
 
-    /// Takes a free place; `None` where all are taken.
+    /// Takes a free slot; `None` where all are taken.
     fn take(&self) -> io::Result<Option<usize>> {
         let file = self.file.get()?;
-        for (place, is_taken) in self.places.iter().enumerate() {
+        for (slot, is_taken) in self.slots.iter().enumerate() {
             // A lock that this process has it would be given again.
             if is_taken.swap(true, AcqRel) {
                 continue;
             }
-            match lock(file, place, libc::F_WRLCK) {
-                Ok(()) => return Ok(Some(place)),
+            match lock(file, slot, libc::F_WRLCK) {
+                Ok(()) => return Ok(Some(slot)),
                 Err(error) => {
                     is_taken.store(false, Release);
                     if !is_taken_by_another(&error) {
@@ -130,7 +130,7 @@ impl Counted {
             return Ok(Self(None));
         };
         match held.take() {
-            Ok(Some(place)) => Ok(Self(Some(place))),
+            Ok(Some(slot)) => Ok(Self(Some(slot))),
             Ok(None) => Err(TooManyStreams),
             // A file system without locks.
             Err(_) => Ok(Self(None)),
@@ -140,13 +140,13 @@ impl Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        if let Some(place) = self.0
+        if let Some(slot) = self.0
             && let Some(held) = held()
-            && let Some(is_taken) = held.places.get(place)
+            && let Some(is_taken) = held.slots.get(slot)
         {
             // Closed behind our back, the lock is gone as well.
             if let Ok(file) = held.file.get() {
-                let _ = lock(file, place, libc::F_UNLCK);
+                let _ = lock(file, slot, libc::F_UNLCK);
             }
             is_taken.store(false, Release);
         }
@@ -188,12 +188,12 @@ fn open_own(path: &str, user: u32) -> io::Result<File> {
     }
 }
 
-fn lock(file: &File, place: usize, kind: libc::c_int) -> io::Result<()> {
-    // SAFETY: a lock's description is plain numbers.
+fn lock(file: &File, slot: usize, kind: libc::c_int) -> io::Result<()> {
+    // SAFETY: a lock's description is plain integers.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = libc::c_short::try_from(kind).unwrap_or_default();
     lock.l_whence = libc::c_short::try_from(libc::SEEK_SET).unwrap_or_default();
-    lock.l_start = libc::off_t::try_from(place).unwrap_or_default();
+    lock.l_start = libc::off_t::try_from(slot).unwrap_or_default();
     lock.l_len = 1;
     // SAFETY: a valid object.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) } == 0 {
@@ -233,13 +233,13 @@ mod tests {
     #[test]
     fn what_others_have_put_there_is_neither_used_nor_waited_for() {
         let folder = tempfile::tempdir().unwrap();
-        let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-        let shared = place("shared");
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let shared = path("shared");
         fs::write(&shared, "").unwrap();
         fs::set_permissions(&shared, fs::Permissions::from_mode(0o666)).unwrap();
-        let link = place("link");
+        let link = path("link");
         symlink("/dev/zero", &link).unwrap();
-        let fifo = std::ffi::CString::new(place("fifo")).unwrap();
+        let fifo = std::ffi::CString::new(path("fifo")).unwrap();
         // SAFETY: the name ends with a null.
         assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
 
@@ -248,7 +248,7 @@ mod tests {
             assert!(open_own(&path, own()).is_err(), "{path}");
         }
         // Another user's.
-        assert!(open_own(&place("theirs"), own() + 1).is_err());
+        assert!(open_own(&path("theirs"), own() + 1).is_err());
         assert!(start.elapsed() < Duration::from_secs(20));
     }
 }

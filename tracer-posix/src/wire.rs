@@ -22,7 +22,7 @@ pub struct SentEvent {
     cpu: Option<u32>,
     thread_id: u64,
     program_address: u64,
-    is_cut: bool,
+    is_truncated: bool,
     /// Its data.
     pub data: Vec<u8>,
 }
@@ -40,7 +40,7 @@ impl SentEvent {
             cpu: header.cpu,
             thread_id: header.thread_id,
             program_address: header.program_address,
-            is_cut: header.truncation == Truncation::Record,
+            is_truncated: header.truncation == Truncation::Record,
             data: event.data.to_vec(),
         }
     }
@@ -56,7 +56,7 @@ impl SentEvent {
             cpu: self.cpu,
             thread_id: self.thread_id,
             program_address: self.program_address,
-            truncation: if self.is_cut {
+            truncation: if self.is_truncated {
                 Truncation::Record
             } else {
                 Truncation::None

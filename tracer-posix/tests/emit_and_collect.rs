@@ -137,7 +137,7 @@ fn an_event_comes_out_with_all_that_it_was_given() {
 }
 
 #[test]
-fn data_beyond_the_maximum_is_cut_and_the_event_says_so() {
+fn data_beyond_the_maximum_is_truncated_and_the_event_says_so() {
     let _alone = alone();
     let event = own_event("long");
     let mut harness = Harness::new(&StreamRequest {
@@ -192,10 +192,10 @@ fn every_thread_s_events_come_once_or_are_counted_while_the_reader_reads() {
         for thread in 0..threads {
             let running = &running;
             scope.spawn(move || {
-                for number in 0..each {
+                for sequence in 0..each {
                     let mut data = [0; 16];
                     data[..8].copy_from_slice(&thread.to_ne_bytes());
-                    data[8..].copy_from_slice(&number.to_ne_bytes());
+                    data[8..].copy_from_slice(&sequence.to_ne_bytes());
                     event.emit(&data);
                 }
                 running.fetch_sub(1, Ordering::Release);
@@ -208,10 +208,10 @@ fn every_thread_s_events_come_once_or_are_counted_while_the_reader_reads() {
             lost += round.lost();
             for (_, data) in of_type(&round, event) {
                 let thread = u64::from_ne_bytes(data[..8].try_into().unwrap());
-                let number = u64::from_ne_bytes(data[8..].try_into().unwrap());
+                let sequence = u64::from_ne_bytes(data[8..].try_into().unwrap());
                 let expected = next.entry(thread).or_default();
-                assert!(number >= *expected, "twice, or out of order");
-                *expected = number + 1;
+                assert!(sequence >= *expected, "twice, or out of order");
+                *expected = sequence + 1;
                 *seen.entry(thread).or_default() += 1;
             }
             if is_last {
@@ -262,7 +262,7 @@ fn a_handler_that_interrupts_an_emission_loses_nothing_and_spoils_nothing() {
         let emitter = unsafe { libc::pthread_self() };
         let done = &done;
         scope.spawn(move || {
-            // A thread that is interrupted without end does nothing else; and there is room for so many.
+            // A thread that is interrupted without end does nothing else; and there is space for so many.
             while !done.load(Ordering::Relaxed) && HANDLED.load(Ordering::Relaxed) < 200_000 {
                 // SAFETY: the thread outlives this scope.
                 unsafe { libc::pthread_kill(emitter, libc::SIGUSR1) };
@@ -288,14 +288,14 @@ fn a_handler_that_interrupts_an_emission_loses_nothing_and_spoils_nothing() {
     assert!(HANDLED.load(Ordering::Relaxed) > 1000, "the handler ran");
     assert_eq!(lost, 0);
     assert_eq!(own.len() as u64, emitted);
-    for (number, data) in (0_u64..).zip(&own) {
-        assert_eq!(**data, number.to_ne_bytes());
+    for (sequence, data) in (0_u64..).zip(&own) {
+        assert_eq!(**data, sequence.to_ne_bytes());
     }
     assert_eq!(from_handler, HANDLED.load(Ordering::Relaxed));
 }
 
 #[test]
-fn a_forked_child_emits_under_its_own_number_if_the_stream_is_inherited() {
+fn a_forked_child_emits_under_its_own_pid_if_the_stream_is_inherited() {
     let _alone = alone();
     let event = own_event("in a child");
     let mut inheriting = Harness::new(&request());

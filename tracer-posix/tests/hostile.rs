@@ -86,7 +86,7 @@ impl Hostile {
         }
     }
 
-    /// Where the header of a chunk is, and the chunk: the first place is taken by the headers.
+    /// Where the header of a chunk is, and the chunk: the first one is taken by the headers.
     fn chunk(index: usize) -> (usize, usize) {
         let at = index + 1;
         (
@@ -112,8 +112,8 @@ impl Hostile {
     fn set_half(&self, offset: usize, value: u32) {
         let word = self.get(offset / 8 * 8);
         let shift = offset % 8 * 8;
-        let kept = word & !(u64::from(u32::MAX) << shift);
-        self.set(offset / 8 * 8, kept | u64::from(value) << shift);
+        let others = word & !(u64::from(u32::MAX) << shift);
+        self.set(offset / 8 * 8, others | u64::from(value) << shift);
     }
 
     /// Makes a chunk look alive, and everything else in it odd.
@@ -296,8 +296,8 @@ fn a_name_that_is_never_written_does_not_hold_up_each_that_comes_after_it() {
     let claimed = u64::from(std::process::id()) << 32 | u64::from(name_state::CLAIMED);
     hostile.set(NAMES_OFFSET, claimed);
     let begin = Instant::now();
-    for number in 0..20 {
-        let name = format!("name {number}");
+    for index in 0..20 {
+        let name = format!("name {index}");
         let id = source.area().define_name(name.as_bytes()).unwrap();
         assert_ne!(id, EventTypeId::UNNAMED_USEREVENT);
         assert_eq!(source.area().define_name(name.as_bytes()).unwrap(), id);

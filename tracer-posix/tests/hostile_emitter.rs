@@ -2,7 +2,7 @@
 //! harmed, and neither is held up.
 //!
 //! The other processes are this test binary again, as in `other_processes.rs`. `TRACER_HOSTILE_SECONDS` says for how long (1),
-//! `TRACER_SEED` from which random number on.
+//! `TRACER_SEED` from which random value on.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -105,7 +105,7 @@ fn play() {
     }
 }
 
-/// Says that it is ready, and waits until it is told to begin.
+/// Says that it is ready, and waits until it is asked to begin.
 fn wait_for_go() {
     println!("ready");
     std::io::stdout().flush().unwrap();
@@ -122,7 +122,7 @@ fn own_time() -> Duration {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: a valid place to write to.
+    // SAFETY: valid for writes.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now) };
     Duration::new(
         now.tv_sec.unsigned_abs(),
@@ -192,7 +192,7 @@ fn child_that_emits(event: &UserEvent) {
         unsafe { libc::_exit(0) };
     }
     let mut status = 0;
-    // SAFETY: a valid place to write to.
+    // SAFETY: valid for writes.
     let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!((waited, status), (child, 0), "the child was harmed");
 }
@@ -237,8 +237,8 @@ fn spoil(pid: i32) {
             return;
         }
         for _ in 0..64 {
-            let (place, value) = nonsense(&mut random, generation);
-            words[place].store(value, Relaxed);
+            let (at, value) = nonsense(&mut random, generation);
+            words[at].store(value, Relaxed);
         }
         if !round.is_multiple_of(4) {
             right
@@ -281,20 +281,20 @@ fn spoil_ended(words: &[AtomicU64]) {
     let full = u64::from(MIN_CHUNK_BYTES) - 16;
     wait_for_go();
     for_ever(|| {
-        for number in 0..4 {
-            // The first chunk's place is taken by the headers.
-            let header = DATA_OFFSET / 8 + (number + 1) * size_of::<ChunkHeader>() / 8;
-            let chunk = DATA_OFFSET / 8 + (number + 1) * MIN_CHUNK_BYTES as usize / 8;
+        for index in 0..4 {
+            // The first chunk's memory is taken by the headers.
+            let header = DATA_OFFSET / 8 + (index + 1) * size_of::<ChunkHeader>() / 8;
+            let chunk = DATA_OFFSET / 8 + (index + 1) * MIN_CHUNK_BYTES as usize / 8;
             words[chunk].store(full, Relaxed);
             words[header + offset_of!(ChunkHeader, next) / 8]
-                .store(1 + (number as u64 + 1) % 4, Relaxed);
+                .store(1 + (index as u64 + 1) % 4, Relaxed);
             words[header].store(state, Relaxed);
         }
         ended.store(1, Relaxed);
     });
 }
 
-/// A place, as the index of a word, and what is written there.
+/// The index of a word, and what is written there.
 fn nonsense(random: &mut Random, generation: u32) -> (usize, u64) {
     let fixed = [
         (0, size_of::<AreaHeader>()),
@@ -338,8 +338,8 @@ fn nonsense(random: &mut Random, generation: u32) -> (usize, u64) {
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let number = line.unwrap().trim().trim_end_matches(" kB");
-    number.parse().unwrap()
+    let size = line.unwrap().trim().trim_end_matches(" kB");
+    size.parse().unwrap()
 }
 
 fn wait_for_ready(child: &mut Child) -> BufReader<std::process::ChildStdout> {

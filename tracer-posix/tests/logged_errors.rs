@@ -27,10 +27,10 @@ fn a_flush_that_fails_is_an_error() {
         event.emit(&[7; 100]);
     }
 
-    let number = |result: Result<(), LogCallError>| match result.unwrap_err() {
+    let error_of = |result: Result<(), LogCallError>| match result.unwrap_err() {
         LogCallError::Log(error) => error.raw_os_error(),
         other => panic!("{other}"),
     };
-    assert_eq!(number(stream.flush(Origin::NONE)), Some(libc::EFBIG));
-    assert_eq!(number(stream.shut_down(Origin::NONE)), Some(libc::EFBIG));
+    assert_eq!(error_of(stream.flush(Origin::NONE)), Some(libc::EFBIG));
+    assert_eq!(error_of(stream.shut_down(Origin::NONE)), Some(libc::EFBIG));
 }

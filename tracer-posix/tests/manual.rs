@@ -1,9 +1,9 @@
-//! The manual pages against what they tell of.
+//! The manual pages against what they describe.
 
 use tracer_engine::Attributes;
 
 #[test]
-fn the_manual_tells_the_defaults_of_the_attributes() {
+fn the_manual_has_the_defaults_of_the_attributes() {
     let page = include_str!("../../man/posix_trace_attr_init.3");
     let attributes = Attributes::default();
     let rows = [

@@ -12,12 +12,12 @@ use tracer_posix::stream::{CreateError, LogCallError, LoggedStream};
 /// A file on a file system of 64 KiB that only this thread has, and what it starts.
 fn file_on_a_small_device(folder: &std::path::Path) -> std::fs::File {
     let path = std::ffi::CString::new(folder.to_str().unwrap()).unwrap();
-    // SAFETY: takes a number only.
+    // SAFETY: takes an integer only.
     let result = unsafe { libc::unshare(libc::CLONE_NEWNS) };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-    let mount = |kind: *const libc::c_char, place: &std::ffi::CStr, flags, data: *const _| {
+    let mount = |kind: *const libc::c_char, path: &std::ffi::CStr, flags, data: *const _| {
         // SAFETY: strings that end with a null, or null.
-        let result = unsafe { libc::mount(kind, place.as_ptr(), kind, flags, data) };
+        let result = unsafe { libc::mount(kind, path.as_ptr(), kind, flags, data) };
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     };
     let private = libc::MS_REC | libc::MS_PRIVATE;
@@ -34,17 +34,17 @@ fn a_log_on_a_full_device_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = file_on_a_small_device(folder.path());
     let own = std::process::id().cast_signed();
-    let number = |error: LogCallError| match error {
+    let code_of = |error: LogCallError| match error {
         LogCallError::Log(error) => error.raw_os_error(),
         other => panic!("{other}"),
     };
 
-    // One that takes its room at once.
+    // One that takes its space at once.
     let looping = Attributes::default().with_log_full_policy(LogFullPolicy::Loop);
     let error = LoggedStream::create(own, &looping, file.as_fd()).unwrap_err();
     let refused = match &error {
         CreateError::Log(error) => error.error_number(),
-        CreateError::Refused(number) => *number,
+        CreateError::Refused(code) => *code,
         other => panic!("{other}"),
     };
     assert_eq!(refused, libc::ENOSPC, "{error}");
@@ -57,7 +57,7 @@ fn a_log_on_a_full_device_is_an_error() {
         event.emit(&[7; 100]);
     }
     let flushed = stream.flush(Origin::NONE).unwrap_err();
-    assert_eq!(number(flushed), Some(libc::ENOSPC));
+    assert_eq!(code_of(flushed), Some(libc::ENOSPC));
     let ended = stream.shut_down(Origin::NONE).unwrap_err();
-    assert_eq!(number(ended), Some(libc::ENOSPC));
+    assert_eq!(code_of(ended), Some(libc::ENOSPC));
 }

@@ -36,9 +36,9 @@ fn recorded(mut stream: Stream) -> Vec<(EventTypeId, u64)> {
     assert!(!status.is_overrun && !status.is_full, "{status:?}");
     let mut events = Vec::new();
     while let Some(traced) = stream.try_next() {
-        let number = traced.event.data.first_chunk().copied();
-        let number = number.map_or(0, u64::from_ne_bytes);
-        events.push((traced.event.header.event_type, number));
+        let value = traced.event.data.first_chunk().copied();
+        let value = value.map_or(0, u64::from_ne_bytes);
+        events.push((traced.event.header.event_type, value));
     }
     events
 }
@@ -100,14 +100,14 @@ fn a_thread_that_was_alone_is_in_order_with_one_that_comes_later() {
         UserEvent::open("effect").unwrap(),
     );
     let stream = running_stream();
-    let (number, effects) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (value, effects) = (AtomicU64::new(0), AtomicU64::new(0));
     thread::scope(|scope| {
         scope.spawn(|| {
             for count in 1..=CAUSES {
-                // Only the number leads from the load, which takes long, to the event: no branch keeps
+                // Only the value leads from the load, which takes long, to the event: no branch keeps
                 // the clock from being read before the load is done.
-                push_out_of_caches(&number);
-                effect.emit(&number.load(Relaxed).to_ne_bytes());
+                push_out_of_caches(&value);
+                effect.emit(&value.load(Relaxed).to_ne_bytes());
                 effects.store(count, Relaxed);
             }
         });
@@ -117,18 +117,18 @@ fn a_thread_that_was_alone_is_in_order_with_one_that_comes_later() {
             }
             for next in 1..=CAUSES {
                 cause.emit(&(CAUSE | next).to_ne_bytes());
-                number.store(next, Relaxed);
+                value.store(next, Relaxed);
             }
         });
     });
 
     let (mut last_cause, mut seen) = (0, 0_u64);
-    for (event_type, number) in recorded(stream) {
-        if number & CAUSE != 0 {
-            assert_eq!(number ^ CAUSE, last_cause + 1);
+    for (event_type, value) in recorded(stream) {
+        if value & CAUSE != 0 {
+            assert_eq!(value ^ CAUSE, last_cause + 1);
             last_cause += 1;
         } else if event_type.is_user() {
-            assert!(number <= last_cause, "{number} was seen after {last_cause}");
+            assert!(value <= last_cause, "{value} was seen after {last_cause}");
             seen += 1;
         }
     }

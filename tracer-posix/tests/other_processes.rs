@@ -45,7 +45,7 @@ fn forked(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(|| Ok(())) }
 }
 
-/// Hands nothing on to the command: not the area of this process either.
+/// Passes nothing on to the command: not the area of this process either.
 fn without_descriptors(command: &mut Command) -> &mut Command {
     // SAFETY: closes what the program does not need; safe after a fork.
     let close = || match unsafe { libc::close_range(3, u32::MAX, 0) } {
@@ -149,21 +149,21 @@ fn play() {
         return;
     };
     match role.as_str() {
-        "emit when told" => {
-            let event = UserEvent::open("told").unwrap();
+        "emit when asked" => {
+            let event = UserEvent::open("asked").unwrap();
             say("ready");
             wait_for_a_word();
-            for number in 0..1000 {
-                event.emit(number.to_string().as_bytes());
+            for index in 0..1000 {
+                event.emit(index.to_string().as_bytes());
             }
             say("done");
             wait_for_a_word();
         }
-        "emit when told, with another area half made" => {
+        "emit when asked, with another area half made" => {
             // SAFETY: the name is a string ended by a null.
             let half = unsafe { libc::memfd_create(c"posix_trace_area".as_ptr(), 0) };
             assert!(half >= 0);
-            let event = UserEvent::open("told").unwrap();
+            let event = UserEvent::open("asked").unwrap();
             say("ready");
             wait_for_a_word();
             event.emit(b"despite it");
@@ -182,7 +182,7 @@ fn play() {
             UserEvent::open("at once").unwrap().emit(b"first");
             say("ready");
         }
-        "start another when told" => {
+        "start another when asked" => {
             let event = UserEvent::open("grandparent").unwrap();
             say("ready");
             wait_for_a_word();
@@ -213,7 +213,7 @@ fn play() {
 #[test]
 fn a_running_process_is_found_and_its_events_come_once() {
     let _alone = alone();
-    let (mut child, mut output) = started(&mut player("emit when told"));
+    let (mut child, mut output) = started(&mut player("emit when asked"));
     let area = Area::find(pid_of(&child)).unwrap().expect("it has an area");
     let source = AreaSource::open(area, &request(Some(pid_of(&child)))).unwrap();
     let mut stream = stream_over(source);
@@ -225,7 +225,7 @@ fn a_running_process_is_found_and_its_events_come_once() {
     child.wait().unwrap();
 
     let expected: Vec<_> = (0..1000)
-        .map(|number| ("told".to_owned(), number.to_string(), pid_of(&child)))
+        .map(|index| ("asked".to_owned(), index.to_string(), pid_of(&child)))
         .collect();
     assert_eq!(events, expected);
     assert_eq!(stream.ledger().lost_in_all(), 0);
@@ -234,7 +234,7 @@ fn a_running_process_is_found_and_its_events_come_once() {
 #[test]
 fn an_area_that_is_just_being_made_is_no_damaged_one() {
     let _alone = alone();
-    let role = "emit when told, with another area half made";
+    let role = "emit when asked, with another area half made";
     let (mut child, mut output) = started(&mut player(role));
     let area = Area::find(pid_of(&child)).unwrap().expect("the whole one");
     let source = AreaSource::open(area, &request(Some(pid_of(&child)))).unwrap();
@@ -304,7 +304,7 @@ fn a_command_that_is_given_an_area_is_traced_from_its_first_event() {
 #[test]
 fn what_a_traced_process_starts_is_traced_too() {
     let _alone = alone();
-    let (mut child, mut output) = started(&mut player("start another when told"));
+    let (mut child, mut output) = started(&mut player("start another when asked"));
     let area = Area::find(pid_of(&child)).unwrap().expect("it has an area");
     let source = AreaSource::open(area, &request(Some(pid_of(&child)))).unwrap();
     let mut stream = stream_over(source);
@@ -362,7 +362,7 @@ fn what_is_emitted_after_the_lease_ran_out_is_counted() {
 #[test]
 fn a_target_that_was_killed_does_not_hold_the_stream_up() {
     let _alone = alone();
-    let (mut child, mut output) = started(&mut player("emit when told"));
+    let (mut child, mut output) = started(&mut player("emit when asked"));
     let pid = pid_of(&child);
     let area = Area::find(pid).unwrap().expect("it has an area");
     let mut source = AreaSource::open(area, &request(Some(pid))).unwrap();
@@ -385,7 +385,7 @@ fn a_target_that_was_killed_does_not_hold_the_stream_up() {
 }
 
 #[test]
-fn a_process_that_does_not_exist_or_has_no_area_is_told_apart() {
+fn a_process_that_does_not_exist_and_one_without_an_area_are_distinguished() {
     use tracer_area::FindError;
     let _alone = alone();
     assert!(matches!(
@@ -407,7 +407,7 @@ fn a_process_that_does_not_exist_or_has_no_area_is_told_apart() {
     sleeper.wait().unwrap();
 }
 
-/// A program without an area that becomes a player of that role when it is told to.
+/// A program without an area that becomes a player of that role when it is asked to.
 fn later(role: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let own = player(role);
     let mut command = Command::new("sh");

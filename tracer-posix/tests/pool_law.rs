@@ -54,7 +54,7 @@ fn small_events() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 40..120)
 }
 
-/// A thread that emits what it is told to.
+/// A thread that emits what it is asked to.
 struct Writer {
     orders: Sender<Vec<u8>>,
     done: Receiver<()>,
@@ -181,10 +181,10 @@ impl Run {
             self.sent.len() as u64,
             "seen and lost"
         );
-        let number = |data: &Vec<u8>| u64::from_ne_bytes(data[..8].try_into().unwrap());
-        assert!(self.seen.is_sorted_by_key(number), "out of order");
+        let sequence = |data: &Vec<u8>| u64::from_ne_bytes(data[..8].try_into().unwrap());
+        assert!(self.seen.is_sorted_by_key(sequence), "out of order");
         for data in &self.seen {
-            assert_eq!(data, &self.sent[usize::try_from(number(data)).unwrap()]);
+            assert_eq!(data, &self.sent[usize::try_from(sequence(data)).unwrap()]);
         }
     }
 }
@@ -192,8 +192,8 @@ impl Run {
 /// A stream sees what all threads of the process emit: one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Of the events in this order, those that a buffer of so many bytes has room for.
-fn with_room<'a>(events: impl Iterator<Item = &'a Vec<u8>>, bytes: usize) -> Vec<&'a Vec<u8>> {
+/// Of the events in this order, those that a buffer of so many bytes has space for.
+fn that_fit<'a>(events: impl Iterator<Item = &'a Vec<u8>>, bytes: usize) -> Vec<&'a Vec<u8>> {
     let mut used = 0;
     events
         .take_while(|data| {
@@ -219,7 +219,7 @@ proptest! {
         ops.iter().filter(is_unread).for_each(|op| run.play(op));
         run.end();
 
-        let held = with_room(run.sent.iter().rev(), bytes);
+        let held = that_fit(run.sent.iter().rev(), bytes);
         let newest: Vec<_> = run.seen.iter().rev().take(held.len()).collect();
         prop_assert_eq!(newest, held);
     }
@@ -232,7 +232,7 @@ proptest! {
         ops.iter().for_each(|op| run.play(op));
         run.end();
 
-        let held = with_room(run.sent.iter().rev(), bytes);
+        let held = that_fit(run.sent.iter().rev(), bytes);
         let newest: Vec<_> = run.seen.iter().rev().take(held.len()).collect();
         prop_assert_eq!(newest, held);
     }
@@ -248,7 +248,7 @@ proptest! {
         ops.iter().filter(is_unread).for_each(|op| run.play(op));
         run.end();
 
-        let held = with_room(run.sent.iter(), bytes);
+        let held = that_fit(run.sent.iter(), bytes);
         let oldest: Vec<_> = run.seen.iter().take(held.len()).collect();
         prop_assert_eq!(oldest, held);
     }
@@ -287,7 +287,7 @@ fn what_others_push_out_at_once_is_not_handed_over() {
     });
 
     let [all, newest] = handed_over;
-    // Events take 72 bytes of the stream's room and 32 of a chunk's; a chunk or two of 16 KiB a writer are read in any case.
+    // Events take 72 bytes of the stream's space and 32 of a chunk's; a chunk or two of 16 KiB a writer are read in any case.
     assert!(all > BYTES * 2, "{all}");
     assert!((BYTES..BYTES * 3 / 2).contains(&newest), "{newest}");
 }

@@ -43,12 +43,12 @@ fn run(name: &str, most: usize, look: impl Fn(&[u8])) {
     let rounds = std::env::var("UNTRUSTED_ROUNDS")
         .ok()
         .and_then(|rounds| rounds.parse().ok());
-    let mut number = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |limit: usize| {
-        number ^= number << 13;
-        number ^= number >> 7;
-        number ^= number << 17;
-        usize::try_from(number >> 33).expect("31 bits") % limit.max(1)
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).expect("31 bits") % limit.max(1)
     };
     for path in seeds {
         let seed = fs::read(&path).expect("a seed");
@@ -64,9 +64,9 @@ fn run(name: &str, most: usize, look: impl Fn(&[u8])) {
         for _ in 0..rounds.unwrap_or(most) {
             let mut bytes = seed.clone();
             for _ in 0..=next(3) {
-                let place = next(bytes.len());
+                let at = next(bytes.len());
                 let byte = [0, 0x7f, 0x80, 0xff, 1 << next(8)][next(5)];
-                if let Some(there) = bytes.get_mut(place) {
+                if let Some(there) = bytes.get_mut(at) {
                     *there = byte;
                 }
             }
@@ -85,7 +85,7 @@ fn any_bytes_as_a_message() {
     run("wire", ROUNDS, |mut bytes| {
         // Length by length, as both sides read.
         while let Ok(answer) = wire::read_message::<protocol::Answer>(&mut bytes) {
-            // What was understood can be said again.
+            // What was decoded can be said again.
             assert!(wire::framed(&answer).is_ok());
         }
     });

@@ -12,32 +12,32 @@ use shared::{file_of, read_all, valid_log};
 /// Changes a log as the bytes say: six bytes a change.
 fn change(log: &mut Vec<u8>, changes: &[u8]) {
     for change in changes.chunks_exact(6) {
-        let number = |at: usize| usize::from(u16::from_le_bytes([change[at], change[at + 1]]));
+        let word = |at: usize| usize::from(u16::from_le_bytes([change[at], change[at + 1]]));
         // The header's gaps are of no interest.
-        let place = match number(1) % 3 {
-            0 => number(3) % 1024,
-            1 => 4096 + number(3) % 1024,
-            _ => 8192 + number(3),
+        let at = match word(1) % 3 {
+            0 => word(3) % 1024,
+            1 => 4096 + word(3) % 1024,
+            _ => 8192 + word(3),
         };
-        let place = place.min(log.len());
-        let length = usize::from(change[5]).min(log.len() - place);
+        let at = at.min(log.len());
+        let length = usize::from(change[5]).min(log.len() - at);
         match change[0] % 6 {
             0 => {
-                if let Some(byte) = log.get_mut(place) {
+                if let Some(byte) = log.get_mut(at) {
                     *byte ^= 1 << (change[5] % 8);
                 }
             }
-            1 => log.truncate(place),
+            1 => log.truncate(at),
             2 => {
-                log.drain(place..place + length);
+                log.drain(at..at + length);
             }
             3 => {
-                let copied = log[place..place + length].to_vec();
-                log.splice(place..place, copied);
+                let copied = log[at..at + length].to_vec();
+                log.splice(at..at, copied);
             }
-            4 => log[place..place + length].fill(0),
+            4 => log[at..at + length].fill(0),
             _ => {
-                let copied = log[place..place + length].to_vec();
+                let copied = log[at..at + length].to_vec();
                 log.extend_from_slice(&copied);
             }
         }

@@ -1,4 +1,4 @@
-//! Any bytes as messages: what is understood can be said again.
+//! Any bytes as messages: what is decoded can be said again.
 
 #![no_main]
 

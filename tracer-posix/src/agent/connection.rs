@@ -13,7 +13,7 @@ use super::{ADDRESS_VARIABLE, AgentError, SYSTEM_ADDRESS, is_program_with_specia
 
 /// How long the agent is waited for. It answers within a fraction of a millisecond; what has not by
 /// then never will.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connects to the agent of this program, and makes sure that it is one: a process of root's or of
 /// this process's own user. Anybody else would be believed what the kernel is said to have done.
@@ -43,7 +43,7 @@ fn address() -> OsString {
 }
 
 /// Connects to a path. A listener whose queue somebody else has filled does not hold us up for
-/// longer than [`PATIENCE`].
+/// longer than [`TIMEOUT`].
 fn connect_to(path: &[u8]) -> io::Result<UnixStream> {
     // SAFETY: all-zero bytes are a valid address.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
@@ -53,20 +53,20 @@ fn connect_to(path: &[u8]) -> io::Result<UnixStream> {
         return Err(unusable());
     }
     address.sun_family = libc::sa_family_t::try_from(libc::AF_UNIX).map_err(|_never| unusable())?;
-    for (room, byte) in address.sun_path.iter_mut().zip(path) {
-        *room = byte.cast_signed();
+    for (to, byte) in address.sun_path.iter_mut().zip(path) {
+        *to = byte.cast_signed();
     }
     let length = offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1;
     let length = libc::socklen_t::try_from(length).map_err(|_never| unusable())?;
-    // SAFETY: takes numbers only.
+    // SAFETY: takes integers only.
     let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: it was opened just now and is nobody else's.
     let socket = UnixStream::from(unsafe { OwnedFd::from_raw_fd(socket) });
-    socket.set_write_timeout(Some(PATIENCE))?;
-    // SAFETY: the address is valid for the length that the call is told.
+    socket.set_write_timeout(Some(TIMEOUT))?;
+    // SAFETY: the address is valid for the length that the call is given.
     let failed = unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) };
     if failed != 0 {
         return Err(io::Error::last_os_error());

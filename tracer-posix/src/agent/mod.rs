@@ -1,7 +1,7 @@
 //! The kernel's events in the streams of ordinary programs.
 //!
 //! They come from an *agent*, a privileged process that has the kernel's events anyhow: today
-//! `tracer-user run`, under which the program was started. The agent hands to a controller the
+//! `tracer-user run`, under which the program was started. The agent gives a controller the
 //! events of processes that it traces and that the controller may trace, and nothing else.
 //!
 //! - [`protocol`]: what controller and agent say to each other;
@@ -24,12 +24,12 @@ pub const ADDRESS_VARIABLE: &str = "LINUX_TRACE_AGENT";
 pub const SYSTEM_ADDRESS: &str = "/run/tracer-user.sock";
 
 /// Set to 1 in the environment of a program, it gives the kernel's events to all its streams that
-/// were not told otherwise.
+/// were not set otherwise.
 pub const WANTED_VARIABLE: &str = "LINUX_TRACE_KERNEL_EVENTS";
 
 /// Whether this program has rights that its caller does not have (set-user-ID and the like), so that
 /// its environment is not to be believed.
 fn is_program_with_special_rights() -> bool {
-    // SAFETY: takes nothing but a number.
+    // SAFETY: takes nothing but an integer.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }

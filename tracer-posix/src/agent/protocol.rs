@@ -24,9 +24,9 @@ pub enum Ask {
         pid: i32,
         /// Whether its children are traced too.
         inherit: bool,
-        /// Bytes of events that are kept for the controller until it collects them.
+        /// Bytes of events that are held for the controller until it collects them.
         capacity: u64,
-        /// Whether new events are refused when there is no room; else the oldest make room.
+        /// Whether new events are refused when there is no space; else the oldest give way.
         keeps_oldest: bool,
     },
     /// What the stream wants from now on.
@@ -56,7 +56,7 @@ pub enum Answer {
     Events {
         /// In order of time.
         events: Vec<SentEvent>,
-        /// Events lost before them: by the place of the cause in [`LossCause::ALL`], how many, and since when.
+        /// Events lost before them: by the index of the cause in [`LossCause::ALL`], how many, and since when.
         lost: Vec<(u32, u64, u64)>,
         /// Nothing older will come; nanoseconds on `CLOCK_MONOTONIC`.
         watermark: u64,
@@ -68,16 +68,16 @@ pub enum Answer {
 /// A cause of loss as sent.
 #[must_use]
 pub fn sent_cause(cause: LossCause) -> u32 {
-    let place = LossCause::ALL.iter().position(|known| *known == cause);
-    place
-        .and_then(|place| u32::try_from(place).ok())
+    let index = LossCause::ALL.iter().position(|known| *known == cause);
+    index
+        .and_then(|index| u32::try_from(index).ok())
         .unwrap_or(0)
 }
 
 /// A cause of loss as received; what is not known is the ring between kernel and agent.
 #[must_use]
 pub fn received_cause(untrusted: u32) -> LossCause {
-    let place = usize::try_from(untrusted).ok();
-    let known = place.and_then(|place| LossCause::ALL.get(place));
+    let index = usize::try_from(untrusted).ok();
+    let known = index.and_then(|index| LossCause::ALL.get(index));
     known.copied().unwrap_or(LossCause::KernelRingFull)
 }

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-use super::connection::{PATIENCE, Until, connect};
+use super::connection::{TIMEOUT, Until, connect};
 use super::protocol::{Answer, Ask, VERSION, received_cause};
 use crate::wire::{read_message, write_message};
 use tracer_area::descriptor::Guarded;
@@ -37,7 +37,7 @@ pub struct Request {
     pub mode: RingMode,
 }
 
-/// Why the kernel's events cannot be had.
+/// Why the kernel's events are not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
@@ -69,7 +69,7 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// The number that the C functions return for it.
+    /// The error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
@@ -161,7 +161,7 @@ impl AgentSource {
     }
 
     fn ask(&mut self, ask: &Ask) -> io::Result<Answer> {
-        self.ask_until(ask, Instant::now() + PATIENCE)
+        self.ask_until(ask, Instant::now() + TIMEOUT)
     }
 
     fn ask_until(&mut self, ask: &Ask, end: Instant) -> io::Result<Answer> {
@@ -188,7 +188,7 @@ impl AgentSource {
         for event in events {
             self.unsettled += event.data.len() + size_of::<Pending>();
             let header = event.header();
-            // The kernel's types have one number everywhere; an agent has no others to give.
+            // The kernel's types have one id everywhere; an agent has no others to give.
             if !header.event_type.is_user() {
                 batch.push(header, &event.data);
             }
@@ -212,7 +212,7 @@ impl AgentSource {
     }
 
     /// The agent is not listened to any more. One that has ended has brought everything; of one
-    /// that does not answer as it should, nobody knows how much is missing, so that it is told as
+    /// that does not answer as it should, nobody knows how much is missing, so that it is reported as
     /// one loss.
     fn give_up(&mut self, error: &io::Error, batch: &mut Batch<'_>) {
         self.is_over = true;
@@ -234,7 +234,7 @@ impl AgentSource {
 
 impl Source for AgentSource {
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         let mut taken = 0;
         while !self.is_over {
             let before = self.unsettled;

@@ -11,7 +11,7 @@ use tracer_engine::{Attributes, Inheritance};
 ///
 /// # Errors
 ///
-/// They are asked for and cannot be had.
+/// They are asked for and not available.
 pub fn source_if_wanted(
     pid: i32,
     attributes: &Attributes,
@@ -34,7 +34,7 @@ pub fn are_wanted(attributes: &Attributes) -> bool {
     attributes.kernel_events().unwrap_or_else(environment_wants)
 }
 
-/// A program with special rights is not told by its caller.
+/// A program with special rights is not instructed by its caller.
 fn environment_wants() -> bool {
     !is_program_with_special_rights()
         && env::var_os(WANTED_VARIABLE).is_some_and(|value| value == "1")

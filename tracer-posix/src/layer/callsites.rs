@@ -10,12 +10,12 @@ use super::Types;
 use super::names::{Border, type_name};
 use crate::emit::UserEvent;
 
-/// Places: a power of two, and many more than a process can have user event types.
-const PLACES: usize = 4096;
+/// Slots: a power of two, and many more than a process can have user event types.
+const SLOTS: usize = 4096;
 
 /// A callsite and its types; key 0 while it is free.
 #[derive(Debug)]
-struct Place {
+struct Slot {
     key: AtomicUsize,
     /// The identifiers of both types, one in each half; 0 while they are being found out.
     types: AtomicU64,
@@ -24,7 +24,7 @@ struct Place {
 /// Every callsite that the layer has seen. Only ever added to.
 #[derive(Debug)]
 pub(super) struct Callsites {
-    places: [Place; PLACES],
+    slots: [Slot; SLOTS],
     /// How many there are.
     count: AtomicUsize,
 }
@@ -32,12 +32,12 @@ pub(super) struct Callsites {
 /// The callsites of this process.
 pub(super) fn all() -> &'static Callsites {
     static ALL: Callsites = Callsites {
-        places: [const {
-            Place {
+        slots: [const {
+            Slot {
                 key: AtomicUsize::new(0),
                 types: AtomicU64::new(0),
             }
-        }; PLACES],
+        }; SLOTS],
         count: AtomicUsize::new(0),
     };
     &ALL
@@ -48,11 +48,11 @@ impl Callsites {
     #[inline]
     pub(super) fn find(&self, metadata: &'static Metadata<'static>) -> Option<Types> {
         let key = key(metadata);
-        for place in self.places_of(key) {
-            match place.key.load(Acquire) {
+        for slot in self.slots_of(key) {
+            match slot.key.load(Acquire) {
                 0 => return None,
                 found if found == key => {
-                    let types = place.types.load(Acquire);
+                    let types = slot.types.load(Acquire);
                     return (types != 0).then(|| unpacked(types));
                 }
                 _ => {}
@@ -61,33 +61,33 @@ impl Callsites {
         None
     }
 
-    /// Defines the types of a callsite. Threads that meet it at the same moment find the same. When no more
+    /// Defines the types of a callsite. Threads that come to it at the same moment find the same. When no more
     /// can be noted, it is defined again the next time; when no names are left, its events have none.
     pub(super) fn define(&self, metadata: &'static Metadata<'static>) -> Types {
         let types = types_of(metadata);
-        if self.count.load(Relaxed) >= PLACES / 2 {
+        if self.count.load(Relaxed) >= SLOTS / 2 {
             return types;
         }
         let key = key(metadata);
-        for place in self.places_of(key) {
-            let taken = place.key.compare_exchange(0, key, AcqRel, Acquire);
+        for slot in self.slots_of(key) {
+            let taken = slot.key.compare_exchange(0, key, AcqRel, Acquire);
             if taken.is_ok() {
                 self.count.fetch_add(1, Relaxed);
             }
             if taken.is_ok() || taken == Err(key) {
-                place.types.store(packed(types), Release);
+                slot.types.store(packed(types), Release);
                 break;
             }
         }
         types
     }
 
-    /// The places where a key may be, in the order in which they are taken.
-    fn places_of(&self, key: usize) -> impl Iterator<Item = &Place> {
+    /// The slots where a key may be, in the order in which they are taken.
+    fn slots_of(&self, key: usize) -> impl Iterator<Item = &Slot> {
         // Metadata lie close together: the upper half of the product spreads them.
         let spread = (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let first = usize::try_from(spread).unwrap_or(0);
-        (0..PLACES).filter_map(move |step| self.places.get((first + step) % PLACES))
+        (0..SLOTS).filter_map(move |step| self.slots.get((first + step) % SLOTS))
     }
 }
 
@@ -123,7 +123,7 @@ fn types_of(metadata: &Metadata<'_>) -> Types {
     }
 }
 
-const _: () = assert!(PLACES >= 2 * TRACE_USER_EVENT_MAX as usize);
+const _: () = assert!(SLOTS >= 2 * TRACE_USER_EVENT_MAX as usize);
 
 #[cfg(test)]
 mod tests {

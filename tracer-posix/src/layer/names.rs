@@ -32,22 +32,22 @@ pub(super) fn full_name(metadata: &Metadata<'_>, border: Border) -> String {
 }
 
 /// The line of an event that has no name of its own: the macros call it "event FILE:LINE", and its target
-/// tells more.
+/// says more.
 fn line_of(metadata: &Metadata<'_>) -> Option<u32> {
     metadata
         .line()
         .filter(|_| metadata.is_event() && metadata.name().starts_with("event "))
 }
 
-/// A name that is too long loses its middle to a number made from all of it: names that differ stay
+/// A name that is too long loses its middle to a hash of all of it: names that differ stay
 /// different, and a line stays.
 fn shortened(name: String, line: Option<u32>) -> String {
     if name.len() <= TRACE_EVENT_NAME_MAX {
         return name;
     }
-    let number = BuildHasherDefault::<DefaultHasher>::default().hash_one(&name) >> 32;
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&name) >> 32;
     let line = line.map_or_else(String::new, |line| format!(":{line}"));
-    let tail = format!("~{number:08x}{line}");
+    let tail = format!("~{hash:08x}{line}");
     let mut end = TRACE_EVENT_NAME_MAX - tail.len();
     while !name.is_char_boundary(end) {
         end -= 1;

@@ -6,14 +6,14 @@ use std::fmt::{self, Write as _};
 const MOST: usize = 512;
 
 /// How text ends from which something was left out.
-const CUT: &str = "…";
+const MARK: &str = "…";
 
 /// Text on the stack; what does not fit is left out, and marked.
 #[derive(Clone, Debug)]
 pub(super) struct Text {
     bytes: [u8; MOST],
     length: usize,
-    is_cut: bool,
+    is_truncated: bool,
 }
 
 impl Default for Text {
@@ -21,7 +21,7 @@ impl Default for Text {
         Self {
             bytes: [0; MOST],
             length: 0,
-            is_cut: false,
+            is_truncated: false,
         }
     }
 }
@@ -37,23 +37,23 @@ impl Text {
             self.push(name);
             self.push("=");
         }
-        // Text never fails: it cuts.
+        // Text never fails: it is truncated.
         let _ = self.write_fmt(value);
     }
 
-    /// Adds `text`, or as much of it as leaves room for a mark, whole characters only.
+    /// Adds `text`, or as much of it as leaves space for a mark, whole characters only.
     pub(super) fn push(&mut self, text: &str) {
-        if self.is_cut {
+        if self.is_truncated {
             return;
         }
         if text.len() <= MOST - self.length {
             self.append(text);
             return;
         }
-        self.is_cut = true;
+        self.is_truncated = true;
         self.append(whole_characters(text, MOST - self.length));
-        self.length = whole_characters(self.as_str(), MOST - CUT.len()).len();
-        self.append(CUT);
+        self.length = whole_characters(self.as_str(), MOST - MARK.len()).len();
+        self.append(MARK);
     }
 
     /// Whether there is none.
@@ -64,8 +64,8 @@ impl Text {
     /// Adds what fits.
     fn append(&mut self, text: &str) {
         let end = self.length + text.len();
-        if let Some(place) = self.bytes.get_mut(self.length..end) {
-            place.copy_from_slice(text.as_bytes());
+        if let Some(to) = self.bytes.get_mut(self.length..end) {
+            to.copy_from_slice(text.as_bytes());
             self.length = end;
         }
     }
@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_between_characters_and_marked() {
+    fn what_does_not_fit_is_truncated_between_characters_and_marked() {
         let mut text = Text::default();
         text.push("a");
         text.push(&"ä".repeat(MOST));
         text.push("z");
 
-        let cut = format!("a{}…", "ä".repeat((MOST - 1 - CUT.len()) / 2));
-        assert_eq!(text.as_str(), cut);
+        let truncated = format!("a{}…", "ä".repeat((MOST - 1 - MARK.len()) / 2));
+        assert_eq!(text.as_str(), truncated);
     }
 
     #[test]
@@ -126,6 +126,6 @@ mod tests {
         assert_eq!(text.as_str(), "x".repeat(MOST));
 
         text.push("y");
-        assert_eq!(text.as_str(), "x".repeat(MOST - CUT.len()) + CUT);
+        assert_eq!(text.as_str(), "x".repeat(MOST - MARK.len()) + MARK);
     }
 }

@@ -1,5 +1,5 @@
 //! How a stream and its log are, in memory that recorder and controller share: a status must not wait for
-//! a flush, which may take as long as a disk does, nor for the recorder at all. What is told once, that something was lost, is
+//! a flush, which may take as long as a disk does, nor for the recorder at all. What is reported once, that something was lost, is
 //! put there by the recorder and taken out by the controller.
 
 use std::io;
@@ -12,9 +12,9 @@ use super::protocol::LoggedStatus;
 
 /// The stream records.
 const RUNNING: u32 = 1;
-/// The stream's room is used up.
+/// The stream's space is used up.
 const FULL: u32 = 1 << 1;
-/// The log's room is used up.
+/// The log's space is used up.
 const LOG_FULL: u32 = 1 << 2;
 /// The recorder flushes, on demand or by itself.
 const FLUSHING: u32 = 1 << 3;
@@ -69,7 +69,7 @@ impl Activity {
 
     fn map(flags: libc::c_int, file: RawFd) -> io::Result<Self> {
         // SAFETY: asks for a new mapping at an address of the kernel's choice.
-        let place = unsafe {
+        let address = unsafe {
             libc::mmap(
                 ptr::null_mut(),
                 size_of::<Words>(),
@@ -79,8 +79,8 @@ impl Activity {
                 0,
             )
         };
-        match NonNull::new(place.cast()) {
-            Some(words) if place != libc::MAP_FAILED => Ok(Self {
+        match NonNull::new(address.cast()) {
+            Some(words) if address != libc::MAP_FAILED => Ok(Self {
                 words,
                 asking: AtomicU32::new(0),
             }),
@@ -99,7 +99,7 @@ impl Activity {
 
     /// In the recorder: states how the stream and its log are, between two flushes, and what was lost since this was stated
     /// last.
-    pub(super) fn tell(&self, status: LoggedStatus) {
+    pub(super) fn report(&self, status: LoggedStatus) {
         let bit = |is_so, bit| if is_so { bit } else { 0 };
         let lost = bit(status.is_overrun, OVERRUN) | bit(status.is_log_overrun, LOG_OVERRUN);
         self.words().lost.fetch_or(lost, Relaxed);
@@ -137,7 +137,7 @@ impl Activity {
         (self.asking.load(Acquire) > 0).then(|| self.status())
     }
 
-    /// The status as it was told last. What was lost, and an error of a flush, is told once.
+    /// The status as it was reported last. What was lost, and an error of a flush, is reported once.
     #[doc(hidden)]
     pub fn status(&self) -> LoggedStatus {
         let said = self.said().load(Acquire);
@@ -168,7 +168,7 @@ fn memory_file() -> io::Result<OwnedFd> {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: a valid place.
+    // SAFETY: valid for writes.
     let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
     // Beyond it the kernel would send the program a signal.
     if !is_known || limit.rlim_cur < BYTES.unsigned_abs() {
@@ -243,24 +243,24 @@ mod tests {
     }
 
     #[test]
-    fn the_status_is_what_was_told_last_and_losses_are_told_once() {
+    fn the_status_is_what_was_reported_last_and_losses_are_reported_once() {
         let activity = Activity::new().unwrap();
-        activity.tell(RUNNING_AND_FULL);
+        activity.report(RUNNING_AND_FULL);
         let second = LoggedStatus {
             flush_error: 5,
             ..LoggedStatus::default()
         };
-        activity.tell(second);
-        let told = LoggedStatus {
+        activity.report(second);
+        let expected = LoggedStatus {
             is_overrun: true,
             is_log_overrun: true,
             flush_error: 28,
             ..LoggedStatus::default()
         };
-        assert_eq!(activity.status(), told);
+        assert_eq!(activity.status(), expected);
         assert_eq!(activity.status(), LoggedStatus::default());
 
-        activity.tell(RUNNING_AND_FULL);
+        activity.report(RUNNING_AND_FULL);
         activity.forget_losses();
         let expected = LoggedStatus {
             is_overrun: false,
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn a_flush_of_the_recorder_is_seen_until_it_is_over() {
         let activity = Activity::new().unwrap();
-        activity.tell(RUNNING_AND_FULL);
+        activity.report(RUNNING_AND_FULL);
         let flushing = activity.flushing();
         let status = activity.status();
         assert!(status.is_flushing && status.is_running);
@@ -285,21 +285,21 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no such files")]
-    fn whoever_is_given_the_file_shares_what_was_told() {
-        let (told, file) = Activity::in_file().unwrap();
+    fn whoever_is_given_the_file_shares_what_was_reported() {
+        let (own, file) = Activity::in_file().unwrap();
         let seen = Activity::of_file(&file).unwrap();
         drop(file);
-        told.tell(RUNNING_AND_FULL);
+        own.report(RUNNING_AND_FULL);
         assert!(seen.status().is_log_full);
     }
 
     #[test]
-    fn another_process_shares_what_was_told() {
+    fn another_process_shares_what_was_reported() {
         let activity = Activity::new().unwrap();
         // SAFETY: the child only stores a word and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            activity.tell(RUNNING_AND_FULL);
+            activity.report(RUNNING_AND_FULL);
             // SAFETY: takes no pointers, and does not return.
             unsafe { libc::_exit(0) };
         }

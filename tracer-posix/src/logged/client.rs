@@ -31,7 +31,7 @@ pub struct LoggedStream {
     is_shut_down: bool,
     recorder: libc::pid_t,
     clock: RealtimeClock,
-    /// What the recorder filters, so that nobody waits for it to be told.
+    /// What the recorder filters, so that nobody waits for it to be asked.
     filter: EventSet,
     activity: Arc<Activity>,
 }
@@ -54,7 +54,7 @@ pub enum LogCallError {
 }
 
 impl LogCallError {
-    /// The number that the C functions return for it.
+    /// The error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
@@ -66,7 +66,7 @@ impl LogCallError {
     /// What a recorder's answer says.
     fn check(reply: &Reply) -> Result<(), Self> {
         match reply {
-            Reply::Failed(number) => Err(Self::Log(io::Error::from_raw_os_error(*number))),
+            Reply::Failed(error) => Err(Self::Log(io::Error::from_raw_os_error(*error))),
             _ => Ok(()),
         }
     }
@@ -188,14 +188,14 @@ impl LoggedStream {
         self.filter
     }
 
-    /// What the recorder is about, for threads that must not wait for what this stream was asked for.
+    /// What the recorder is doing, for threads that must not wait for what this stream was asked for.
     #[doc(hidden)]
     pub fn activity(&self) -> &Arc<Activity> {
         &self.activity
     }
 
-    /// The status as the recorder knows it now; losses and the error of a flush are told once. A recorder that does not
-    /// answer at once is not waited for: then it is as that told last.
+    /// The status as the recorder knows it now; losses and the error of a flush are reported once. A recorder that does not
+    /// answer at once is not waited for: then it is as that reported last.
     ///
     /// # Errors
     ///
@@ -245,7 +245,7 @@ impl LoggedStream {
         }
     }
 
-    /// The first type with this number or a higher one.
+    /// The first type with this id or a higher one.
     ///
     /// # Errors
     ///

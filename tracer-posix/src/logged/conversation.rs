@@ -64,7 +64,7 @@ impl Conversation {
         Ok(self.event.take())
     }
 
-    /// Has the recorder tell in shared memory how things are now. It may do so later than this returns.
+    /// Has the recorder report in shared memory how things are now. It may do so later than this returns.
     pub fn refresh_status(&mut self) -> Result<(), RecorderGone> {
         self.hear_what_came()?;
         self.ask_at_once(Quick::Status, &Request::Status)
@@ -142,7 +142,7 @@ mod tests {
         (Conversation::new(Guarded::new(ours).unwrap()), theirs)
     }
 
-    fn event(number: u8) -> SentEvent {
+    fn event(byte: u8) -> SentEvent {
         let header = EventHeader {
             time: MonotonicNs(0),
             event_type: EventTypeId(257),
@@ -155,14 +155,14 @@ mod tests {
         };
         SentEvent::new(&Event {
             header,
-            data: &[number],
+            data: &[byte],
         })
     }
 
     /// Answers the next request, which is of this kind.
     fn answer(recorder: &OwnedFd, is_it: impl Fn(&Request) -> bool, reply: &Reply) {
-        let mut room = [0; 1000];
-        let bytes = socket::receive(recorder, &mut room).unwrap();
+        let mut buffer = [0; 1000];
+        let bytes = socket::receive(recorder, &mut buffer).unwrap();
         let request = postcard::from_bytes(bytes).unwrap();
         assert!(is_it(&request), "{request:?}");
         socket::send(recorder, &postcard::to_stdvec(reply).unwrap()).unwrap();

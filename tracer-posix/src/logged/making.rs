@@ -66,7 +66,7 @@ fn by_program(job: &Job) -> io::Result<Result<Made, CreateError>> {
         return Err(io::ErrorKind::Unsupported.into());
     }
     let traces_itself = job.target == area::own_pid();
-    // Where the file of our own area cannot be had, only a fork has the area.
+    // Where the file of our own area is not available, only a fork has the area.
     let area = traces_itself.then(area::own_file_anew).transpose()?;
     let (activity, shared) = Activity::in_file()?;
     let (ours, theirs) = socket::pair()?;
@@ -90,7 +90,7 @@ fn by_program(job: &Job) -> io::Result<Result<Made, CreateError>> {
             activity: Arc::new(activity),
             recorder,
         })),
-        Reply::Failed(number) => Ok(Err(CreateError::Refused(number))),
+        Reply::Failed(error) => Ok(Err(CreateError::Refused(error))),
         // It has other rights than we have.
         _ => Err(io::ErrorKind::PermissionDenied.into()),
     }
@@ -109,13 +109,13 @@ fn by_fork(job: Job) -> Result<Made, CreateError> {
         };
         let area = area::own_file();
         let agent = kernel.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-        let kept = [
+        let open = [
             theirs.as_raw_fd(),
             log.as_raw_fd(),
             area.unwrap_or(-1),
             agent,
         ];
-        settle_down(&kept);
+        settle_down(&open);
         let made = record(&order, None, (File::from(log), kernel));
         record_for(&order, made, &theirs, Arc::clone(&activity));
     })
@@ -127,7 +127,7 @@ fn by_fork(job: Job) -> Result<Made, CreateError> {
             activity,
             recorder,
         }),
-        Ok(Reply::Failed(number)) => Err(CreateError::Refused(number)),
+        Ok(Reply::Failed(error)) => Err(CreateError::Refused(error)),
         Ok(_) => Err(CreateError::Recorder(io::ErrorKind::InvalidData.into())),
         Err(error) => Err(CreateError::Recorder(error)),
     }

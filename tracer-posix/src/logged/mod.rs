@@ -8,7 +8,7 @@
 //!
 //! - [`Recording`]: the stream and its log, wherever they live.
 //! - `making`: making the recorder, by `program` or, by `process` alone, as a fork.
-//! - `order`, `rights`: what the program is told, and what a fork would have of its controller by itself.
+//! - `order`, `rights`: what the program is given, and what a fork would have of its controller by itself.
 //! - `record`, `serve`: what the recorder does.
 //! - `protocol`, `socket`, `conversation`: what controller and recorder say to each other.
 //! - `activity`: how stream and log are, in shared memory, for those who cannot wait.

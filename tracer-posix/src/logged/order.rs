@@ -1,4 +1,4 @@
-//! What a recorder is told to do, and the message that says so to the program that records.
+//! What a recorder is to do, and the message that says so to the program that records.
 
 use std::os::fd::RawFd;
 
@@ -20,14 +20,14 @@ pub(super) struct Order {
     pub controller: i32,
     /// Where the controller's end of the conversation is among its descriptors, and which socket that is.
     pub end: (RawFd, u64),
-    /// What the log tells of the stream.
+    /// What the log says of the stream.
     pub header: LogHeader,
 }
 
-/// What this was built from: only a program that was built from the same understands what is said.
+/// What this was built from: only a program that was built from the same can decode what is said.
 const SOURCES: &str = env!("TRACER_SOURCES");
 
-/// The first message to the program that records. Files come with it, in this order: the log, what is told in shared
+/// The first message to the program that records. Files come with it, in this order: the log, what is reported in shared
 /// memory, and those that are named here.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Start {
@@ -78,8 +78,8 @@ impl Start {
     }
 
     /// Whether controller and program are of the same version.
-    pub fn is_understood(&self) -> bool {
-        // As it stands in memory: the build script looks for it in the program's file.
+    pub fn is_known(&self) -> bool {
+        // As it is in memory: the build script looks for it in the program's file.
         self.sources == std::hint::black_box(SOURCES)
     }
 
@@ -181,7 +181,7 @@ mod tests {
         let bytes = postcard::to_stdvec(&sent).unwrap();
         let received: Start = postcard::from_bytes(&bytes).unwrap();
 
-        assert!(received.is_understood());
+        assert!(received.is_known());
         assert_eq!(received.order(), order);
         assert_eq!(received.rights, Rights::of_this_thread());
         assert_eq!((received.has_area, received.has_agent), (true, false));

@@ -1,6 +1,6 @@
 //! Making a process that is no child of ours, without a signal or a zombie that the program could notice.
 //!
-//! A child that shares our memory, as `vfork()` makes one, and that tells nobody when it ends, makes the process, and
+//! A child that shares our memory, as `vfork()` makes one, and that lets nobody know when it ends, makes the process, and
 //! ends: so that belongs to nobody here. It is a program of its own ([`exec`](super::program)), or, where no program may be
 //! started, what `fork()` makes: only in `fork()` the C library makes its own state (the allocator's locks above all) fit for
 //! use in the new process.
@@ -8,7 +8,7 @@
 use std::ffi::{c_int, c_void};
 use std::io;
 
-/// Room for the stack of a child that forks, which runs the program's own handlers (`pthread_atfork()`).
+/// Space for the stack of a child that forks, which runs the program's own handlers (`pthread_atfork()`).
 const STACK_BYTES: usize = 1 << 20;
 
 unsafe extern "C" {
@@ -37,14 +37,14 @@ struct Task<'a> {
 ///
 /// # Errors
 ///
-/// No process, or no memory, is to be had.
+/// No process, or no memory, is available.
 pub(super) fn spawn(run: &mut dyn FnMut()) -> io::Result<()> {
     let mut task = Task { run, error: 0 };
     // SAFETY: `fork_and_end` takes a task, and ends before this returns.
     unsafe { run_in_child(fork_and_end, (&raw mut task).cast(), STACK_BYTES) }?;
     match task.error {
         0 => Ok(()),
-        number => Err(io::Error::from_raw_os_error(number)),
+        error => Err(io::Error::from_raw_os_error(error)),
     }
 }
 
@@ -74,8 +74,8 @@ pub(super) unsafe fn run_in_child(
     Ok(())
 }
 
-/// Makes a child that shares our memory and tells nobody when it ends; returns when it has ended or runs another program.
-/// Its number, or -1.
+/// Makes a child that shares our memory and lets nobody know when it ends; returns when it has ended or runs another program.
+/// Its pid, or -1.
 ///
 /// # Safety
 ///
@@ -176,11 +176,11 @@ struct BlockedSignals(libc::sigset_t);
 
 impl BlockedSignals {
     fn new() -> Self {
-        // SAFETY: a set of signals is plain numbers.
+        // SAFETY: a set of signals is plain integers.
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
-        // SAFETY: a valid place.
+        // SAFETY: valid for writes.
         unsafe { libc::sigfillset(&raw mut all) };
-        // SAFETY: valid places.
+        // SAFETY: valid for reads and writes.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
         Self(before)
     }

@@ -18,7 +18,7 @@ const PROGRAM: &[u8] = include_bytes!(env!("TRACER_RECORDER_INCLUDED"));
 /// The number of its end of the conversation.
 pub(super) const SOCKET: RawFd = 3;
 
-/// Room for the stack of a child, which calls nothing but the kernel.
+/// Space for the stack of a child, which calls nothing but the kernel.
 const STACK_BYTES: usize = 64 << 10;
 
 /// Who may read and run the file: nobody but its user. One that may not be read makes a process that may not be looked into,
@@ -67,7 +67,7 @@ pub(super) fn start(socket: &OwnedFd, rights: Rights) -> io::Result<()> {
     unsafe { process::run_in_child(make_and_end, (&raw mut launch).cast(), STACK_BYTES) }?;
     match launch.error {
         0 => Ok(()),
-        number => Err(io::Error::from_raw_os_error(number)),
+        error => Err(io::Error::from_raw_os_error(error)),
     }
 }
 
@@ -110,15 +110,15 @@ extern "C" fn become_the_program(launch: *mut c_void) -> c_int {
     // SAFETY: `start` gives a launch, and both threads that made us wait.
     if let Some(launch) = unsafe { launch.cast::<Launch>().as_mut() } {
         // It returns only with an error.
-        if let Err(number) = exec(launch) {
-            launch.error = number;
+        if let Err(error) = exec(launch) {
+            launch.error = error;
         }
     }
     process::end_process();
     0
 }
 
-/// Runs the program in place of this child, whose descriptors are a copy: it keeps its end of the conversation, and nothing
+/// Runs the program instead of this child, whose descriptors are a copy: it keeps its end of the conversation, and nothing
 /// else of the controller. In the standard ones is the program's own file, which nobody can write to.
 fn exec(launch: &Launch) -> Result<(), c_int> {
     if launch.socket == SOCKET {
@@ -201,15 +201,15 @@ fn file_of(launch: &Launch) -> Result<RawFd, c_int> {
     Ok(file)
 }
 
-/// A system call that takes numbers only.
-fn call(number: c_long, [first, second, third]: [c_long; 3]) -> c_long {
+/// A system call that takes integers only.
+fn call(nr: c_long, [first, second, third]: [c_long; 3]) -> c_long {
     // SAFETY: no pointers are passed.
-    unsafe { libc::syscall(number, first, second, third) }
+    unsafe { libc::syscall(nr, first, second, third) }
 }
 
 fn checked(result: c_long) -> Result<c_int, c_int> {
     match c_int::try_from(result) {
-        Ok(number) if number >= 0 => Ok(number),
+        Ok(value) if value >= 0 => Ok(value),
         _ => Err(error()),
     }
 }
@@ -217,7 +217,7 @@ fn checked(result: c_long) -> Result<c_int, c_int> {
 /// The error of the last call. (The thread whose memory this is waits.)
 fn error() -> c_int {
     // SAFETY: takes nothing and cannot fail.
-    let place = unsafe { libc::__errno_location() };
-    // SAFETY: the place is the thread's own.
-    unsafe { place.read() }
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: it is the thread's own.
+    unsafe { errno.read() }
 }

@@ -22,13 +22,13 @@ pub(super) enum Request {
         caller: Caller,
     },
     Flush(Caller),
-    /// Collects, and tells in shared memory how things are.
+    /// Collects, and reports in shared memory how things are.
     Status,
     ShowNext,
     DefineEventType(Vec<u8>),
     /// The name of a type.
     EventTypeName(u32),
-    /// The first type from a number on.
+    /// The first type from an id on.
     EventTypeFrom(u32),
     Shutdown(Caller),
 }
@@ -48,20 +48,20 @@ pub(super) enum Reply {
     Name(Option<Vec<u8>>),
 }
 
-/// What `posix_trace_get_status()` tells of a stream with a log.
+/// What `posix_trace_get_status()` says of a stream with a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoggedStatus {
     /// Whether the stream records (`POSIX_TRACE_RUNNING`).
     pub is_running: bool,
-    /// Whether its room is used up (`POSIX_TRACE_FULL`).
+    /// Whether its space is used up (`POSIX_TRACE_FULL`).
     pub is_full: bool,
     /// Whether it lost events since this was last asked (`POSIX_TRACE_OVERRUN`).
     pub is_overrun: bool,
-    /// Whether a flush is going on (`POSIX_TRACE_FLUSHING`). What was lost is told when it is over.
+    /// Whether a flush is going on (`POSIX_TRACE_FLUSHING`). What was lost is reported when it is over.
     pub is_flushing: bool,
     /// The number of the first error of a flush since this was last asked; 0 for none.
     pub flush_error: i32,
-    /// Whether the log's room is used up.
+    /// Whether the log's space is used up.
     pub is_log_full: bool,
     /// Whether the log lost events since this was last asked.
     pub is_log_overrun: bool,

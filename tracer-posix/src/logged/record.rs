@@ -20,16 +20,16 @@ use super::{Activity, Recording, program, socket};
 /// recorder comes by again.
 const LEAST_POOL: usize = 2 << 20;
 
-/// A recording that is ready, and its place in the count of streams.
+/// A recording that is ready, and its slot in the count of streams.
 pub(super) type Begun = (Recording, Counted);
 
 /// The whole of the program that records (crate `tracer-recorder`): it was started with one end of a conversation, and is
-/// told there what to do.
+/// given there what to do.
 #[doc(hidden)]
 pub fn be_the_recorder() {
-    // SAFETY: it was given to this program and nobody else has it; a number that is no descriptor is found out.
+    // SAFETY: it was given to this program and nobody else has it; an integer that is no descriptor is found out.
     let given = unsafe { OwnedFd::from_raw_fd(program::SOCKET) };
-    // The log is closed before it when this process ends: who is told of the end may open the log.
+    // The log is closed before it when this process ends: who learns of the end may open the log.
     let Ok(conversation) = socket::duplicate(given.as_fd()) else {
         return;
     };
@@ -42,14 +42,14 @@ pub fn be_the_recorder() {
         return;
     };
     drop(message);
-    if !start.is_understood() || !start.rights.take_on() {
-        // The controller forks instead; where it is gone nobody is to be told.
+    if !start.is_known() || !start.rights.take_on() {
+        // The controller forks instead; where it is gone nobody is to know.
         let _ = send(&conversation, &Reply::Unfit);
         return;
     }
-    let mut kept: Vec<_> = files.iter().map(AsRawFd::as_raw_fd).collect();
-    kept.push(conversation.as_raw_fd());
-    settle_down(&kept);
+    let mut open: Vec<_> = files.iter().map(AsRawFd::as_raw_fd).collect();
+    open.push(conversation.as_raw_fd());
+    settle_down(&open);
     let mut files = files.into_iter();
     let (Some(log), Some(shared)) = (files.next(), files.next()) else {
         return;
@@ -80,9 +80,9 @@ pub(super) fn record_for(
         Ok(_) => Reply::Ready(std::process::id().cast_signed()),
         Err(error) => Reply::Failed(error.error_number()),
     };
-    let told = send(conversation, &first);
+    let sent = send(conversation, &first);
     if let Ok((mut recording, _counted)) = made
-        && told.is_ok()
+        && sent.is_ok()
     {
         recording.set_activity(activity);
         serve(recording, conversation, controller);
@@ -124,7 +124,7 @@ pub(super) fn record(
     };
     let log = LogWriter::create(log, &order.header, options)?;
     let mut recording = Recording::new(policy, attributes.stream_min_size(), monotonic_now, log);
-    recording.meet(pid);
+    recording.register(pid);
     recording.add_source(Box::new(source));
     if let Some(kernel) = kernel {
         recording.add_source(Box::new(kernel));

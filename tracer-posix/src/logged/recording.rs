@@ -27,26 +27,26 @@ struct Log {
     /// The data of the event at hand.
     data: Vec<u8>,
     names: ThreadNames,
-    /// Where it is told that a flush goes on, if anywhere.
+    /// Where it is reported that a flush goes on, if anywhere.
     activity: Option<Arc<Activity>>,
 }
 
 impl Log {
     fn note(&mut self, result: Result<(), WriteError>) {
         if let Err(error) = result {
-            let number = error.error_number();
+            let code = error.error_number();
             if self.error == 0 {
-                self.error = number;
+                self.error = code;
             }
             if self.first_error == 0 {
-                self.first_error = number;
+                self.first_error = code;
             }
         }
     }
 }
 
 impl Log {
-    /// Hands what was copied over to the file.
+    /// Passes what was copied on to the file.
     fn write(&mut self, core: &StreamCore) {
         let activity = self.activity.clone();
         let _flushing = activity.as_deref().map(Activity::flushing);
@@ -113,27 +113,27 @@ impl Recording {
     }
 
     /// Learns what a process is called, which may be gone when its events are flushed.
-    pub(super) fn meet(&mut self, pid: i32) {
+    pub(super) fn register(&mut self, pid: i32) {
         self.stream.log().0.names.ask(pid, pid, Instant::now());
     }
 
-    /// Adds a source and tells it what the stream wants.
+    /// Adds a source and gives it what the stream wants.
     pub fn add_source(&mut self, source: Box<dyn Source>) {
         self.stream.add_source(source);
     }
 
-    /// Tells from now on in `activity` when it flushes.
+    /// Reports from now on in `activity` when it flushes.
     pub(super) fn set_activity(&mut self, activity: Arc<Activity>) {
         self.stream.log().0.activity = Some(activity);
     }
 
-    /// Tells how stream and log are, for those who ask without waiting.
-    pub(super) fn tell(&mut self) {
+    /// Reports how stream and log are, for those who ask without waiting.
+    pub(super) fn report(&mut self) {
         self.stream.note_what_is_unknown();
         let (log, core, _) = self.stream.log();
         if let Some(activity) = &log.activity {
             let stream = core.status();
-            activity.tell(LoggedStatus {
+            activity.report(LoggedStatus {
                 is_running: stream.is_running,
                 is_full: stream.is_full,
                 is_overrun: stream.is_overrun,
@@ -146,7 +146,7 @@ impl Recording {
     }
 
     /// What has to be done now and then: under `POSIX_TRACE_FLUSH` collects, and flushes before there is
-    /// no room. Returns whether anything had come.
+    /// no space. Returns whether anything had come.
     pub fn tick(&mut self) -> bool {
         if self.policy != StreamFullPolicy::Flush {
             return false;
@@ -224,7 +224,7 @@ impl Recording {
         self.last_write = Instant::now();
         match log.error {
             0 => Ok(()),
-            number => Err(number),
+            error => Err(error),
         }
     }
 
@@ -266,25 +266,25 @@ impl Recording {
         self.stream.flush(caller);
         let status = self.stream.status();
         let (mut log, types, ledger) = self.stream.into_log();
-        // What was told and nobody has asked for.
-        let told = log.activity.as_deref().map(Activity::status);
-        let told = told.unwrap_or_default();
+        // What was reported and nobody has asked for.
+        let reported = log.activity.as_deref().map(Activity::status);
+        let reported = reported.unwrap_or_default();
         let status = FinalStatus {
             is_full: status.is_full,
-            is_overrun: status.is_overrun || told.is_overrun || !is_all_counted,
-            flush_error: match told.flush_error {
+            is_overrun: status.is_overrun || reported.is_overrun || !is_all_counted,
+            flush_error: match reported.flush_error {
                 0 => log.first_error,
                 first => first,
             },
             is_log_full: log.writer.is_full(),
-            is_log_overrun: log.writer.take_overrun() || told.is_log_overrun,
+            is_log_overrun: log.writer.take_overrun() || reported.is_log_overrun,
         };
         let flushed = log.error;
         let completed = log.writer.complete(&types, &ledger, status);
         match (flushed, completed) {
             (0, Ok(())) => Ok(()),
             (0, Err(error)) => Err(error.error_number()),
-            (number, _) => Err(number),
+            (error, _) => Err(error),
         }
     }
 }

@@ -61,7 +61,7 @@ impl Rights {
         let effective_group = unsafe { libc::getegid() };
         // SAFETY: takes no pointers.
         let is_dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) } == 1;
-        // A number that is nobody's changes nothing.
+        // A descriptor that is nobody's changes nothing.
         Self {
             users: [real_user, effective_user, set_file_user(u32::MAX)],
             groups: [real_group, effective_group, set_file_group(u32::MAX)],
@@ -131,8 +131,8 @@ impl Capabilities {
             ..self
         }
         .set();
-        let kept = (0..CAPABILITIES).filter(|bit| self.permitted >> bit & 1 == 1);
-        for capability in kept {
+        let held = (0..CAPABILITIES).filter(|bit| self.permitted >> bit & 1 == 1);
+        for capability in held {
             // SAFETY: takes no pointers.
             unsafe {
                 libc::syscall(
@@ -148,13 +148,13 @@ impl Capabilities {
     }
 }
 
-fn call(number: c_long, words: &mut [Words; 2]) {
+fn call(nr: c_long, words: &mut [Words; 2]) {
     let mut header = Header {
         version: CAPABILITIES_VERSION,
         pid: 0,
     };
     // SAFETY: a header of this version goes with two sets of words; an error leaves them as they are.
-    unsafe { libc::syscall(number, &raw mut header, words.as_mut_ptr()) };
+    unsafe { libc::syscall(nr, &raw mut header, words.as_mut_ptr()) };
 }
 
 /// Sets the user by whom files are opened; which it was before. (Not by the C library, which would do it in all threads.)
@@ -172,10 +172,10 @@ fn number_of(result: c_long) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "the kernel gives back a user's number"
+        reason = "the kernel gives back a uid"
     )]
-    let number = result as u32;
-    number
+    let uid = result as u32;
+    uid
 }
 
 #[cfg(test)]
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     /// What `/proc` says of this thread under a name.
-    fn told(name: &str) -> String {
+    fn line_of(name: &str) -> String {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap().trim().to_owned()
@@ -191,21 +191,21 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no capabilities")]
-    fn the_rights_are_those_that_the_kernel_tells() {
+    fn the_rights_are_those_that_the_kernel_shows() {
         let rights = Rights::of_this_thread();
-        let set = |name| u64::from_str_radix(&told(name), 16).unwrap();
+        let set = |name| u64::from_str_radix(&line_of(name), 16).unwrap();
         let expected = Capabilities {
             effective: set("CapEff:"),
             permitted: set("CapPrm:"),
             inheritable: set("CapInh:"),
         };
         assert_eq!(rights.capabilities, expected);
-        let numbers: Vec<u32> = told("Uid:")
+        let uids: Vec<u32> = line_of("Uid:")
             .split_whitespace()
-            .map(|number| number.parse().unwrap())
+            .map(|uid| uid.parse().unwrap())
             .collect();
-        let [real, effective, _saved, file] = numbers[..] else {
-            panic!("{numbers:?}");
+        let [real, effective, _saved, file] = uids[..] else {
+            panic!("{uids:?}");
         };
         assert_eq!(rights.users, [real, effective, file]);
     }

@@ -19,7 +19,7 @@ const BUSY: Duration = Duration::from_millis(1);
 /// How often while nothing comes.
 const QUIET: Duration = Duration::from_millis(8);
 /// How often it is made sure that the controller still has its end: a process that it made may have
-/// kept that open when the controller has ended or runs another program.
+/// held that open when the controller has ended or runs another program.
 const CONTROLLER_LOOK: Duration = Duration::from_millis(250);
 
 /// The controller, as the recorder sees it.
@@ -33,7 +33,7 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// The controller with this number, whose end has a number and is the socket with an inode.
+    /// The controller with this pid, whose end has a descriptor and is the socket with an inode.
     pub(super) fn new(pid: libc::pid_t, end: (RawFd, u64)) -> Self {
         // SAFETY: takes no pointers.
         let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -86,15 +86,15 @@ pub(super) fn serve(mut recording: Recording, socket: &OwnedFd, mut controller: 
             Woken::Request(Request::Shutdown(caller)) => {
                 let reply = match recording.complete(caller.into()) {
                     Ok(()) => Reply::Done,
-                    Err(number) => Reply::Failed(number),
+                    Err(error) => Reply::Failed(error),
                 };
-                // A controller that is gone has nobody to be told.
+                // A controller that is gone has nobody to answer.
                 let _ = send(socket, &reply);
                 return;
             }
             Woken::Request(request) => {
                 let reply = answer(&mut recording, request);
-                recording.tell();
+                recording.report();
                 if send(socket, &reply).is_err() {
                     break;
                 }
@@ -107,16 +107,16 @@ pub(super) fn serve(mut recording: Recording, socket: &OwnedFd, mut controller: 
         } else {
             (pause * 2).min(QUIET)
         };
-        recording.tell();
+        recording.report();
     }
-    // What cannot be written any more nobody can be told of; the log says what it lacks.
+    // What cannot be written any more nobody can learn of; the log says what it lacks.
     let _ = recording.complete(Origin::NONE);
 }
 
 pub(super) fn answer(recording: &mut Recording, request: Request) -> Reply {
     let done = |result: Result<(), i32>| match result {
         Ok(()) => Reply::Done,
-        Err(number) => Reply::Failed(number),
+        Err(error) => Reply::Failed(error),
     };
     match request {
         Request::Start(caller) => recording.start(caller.into()),
@@ -126,7 +126,7 @@ pub(super) fn answer(recording: &mut Recording, request: Request) -> Reply {
             recording.set_filter(&EventSet::from_words(set), how.into(), caller.into());
         }
         Request::Flush(caller) => return done(recording.flush(caller.into())),
-        // What follows each request is told then.
+        // What follows each request is reported then.
         Request::Status => recording.collect(),
         Request::ShowNext => {
             return Reply::Event(recording.show_next().map(|event| SentEvent::new(&event)));
@@ -187,9 +187,9 @@ pub(super) fn send(socket: &OwnedFd, reply: &Reply) -> io::Result<()> {
     super::socket::send(socket, &bytes)
 }
 
-/// Makes a new recorder a process of its own: no terminal, no files but `kept`, no
+/// Makes a new recorder a process of its own: no terminal, no files but `open`, no
 /// working directory that could not be unmounted, no real-time rights.
-pub(super) fn settle_down(kept: &[RawFd]) {
+pub(super) fn settle_down(open: &[RawFd]) {
     // SAFETY: takes no pointers.
     unsafe { libc::setsid() };
     // SAFETY: a string ended by a null.
@@ -202,18 +202,18 @@ pub(super) fn settle_down(kept: &[RawFd]) {
     // SAFETY: a string ended by a null.
     let nothing = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
     for standard in 0..3 {
-        if nothing >= 0 && !kept.contains(&standard) {
+        if nothing >= 0 && !open.contains(&standard) {
             // SAFETY: takes no pointers; what the descriptor was belongs to the controller.
             unsafe { libc::dup2(nothing, standard) };
         }
     }
-    let mut kept: Vec<u32> = kept
+    let mut open: Vec<u32> = open
         .iter()
         .filter_map(|fd| u32::try_from(*fd).ok())
         .collect();
-    kept.sort_unstable();
+    open.sort_unstable();
     let mut first = 3;
-    for fd in kept.into_iter().chain([u32::MAX]) {
+    for fd in open.into_iter().chain([u32::MAX]) {
         if first < fd {
             // Kernels without it keep the controller's files open until its log is complete.
             // SAFETY: takes no pointers; these descriptors belong to the controller.

@@ -11,14 +11,14 @@ use std::time::Duration;
 /// Most files that one message brings.
 const MOST_FILES: usize = 4;
 
-/// Room for the numbers of so many files, as the kernel wants it aligned.
-type FileRoom = [u64; 8];
+/// Space for so many descriptors, as the kernel wants it aligned.
+type FilesSpace = [u64; 8];
 
 /// The two ends of a conversation.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [-1; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    // SAFETY: room for two descriptors.
+    // SAFETY: space for two descriptors.
     if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -60,15 +60,15 @@ pub(super) fn send(socket: &OwnedFd, message: &[u8]) -> io::Result<()> {
 }
 
 /// Receives one message; an error when the other side has closed its end.
-pub(super) fn receive<'a>(socket: &OwnedFd, room: &'a mut [u8]) -> io::Result<&'a [u8]> {
+pub(super) fn receive<'a>(socket: &OwnedFd, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
     loop {
-        // SAFETY: there is so much room.
+        // SAFETY: there is so much space.
         let received = unsafe {
             libc::syscall(
                 libc::SYS_recvfrom,
                 socket.as_raw_fd(),
-                room.as_mut_ptr(),
-                room.len(),
+                buffer.as_mut_ptr(),
+                buffer.len(),
                 0,
                 ptr::null::<libc::sockaddr>(),
                 ptr::null::<libc::socklen_t>(),
@@ -76,7 +76,7 @@ pub(super) fn receive<'a>(socket: &OwnedFd, room: &'a mut [u8]) -> io::Result<&'
         };
         match usize::try_from(received) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(length) => return Ok(room.get(..length).unwrap_or_default()),
+            Ok(length) => return Ok(buffer.get(..length).unwrap_or_default()),
             Err(_failed) => interrupted_or_failed()?,
         }
     }
@@ -91,24 +91,24 @@ pub(super) fn send_with_files(socket: &OwnedFd, message: &[u8], files: &[RawFd])
         iov_base: message.as_ptr().cast_mut().cast(),
         iov_len: message.len(),
     };
-    let mut room: FileRoom = [0; 8];
+    let mut buffer: FilesSpace = [0; 8];
     let bytes = u32::try_from(size_of_val(files)).map_err(io::Error::other)?;
-    let mut header = header_of(&mut part, &mut room);
+    let mut header = header_of(&mut part, &mut buffer);
     // SAFETY: a plain sum.
     header.msg_controllen = (unsafe { libc::CMSG_SPACE(bytes) }) as _;
-    // SAFETY: the room takes a header and so many numbers.
+    // SAFETY: the space takes a header and so many descriptors.
     let control = unsafe { libc::CMSG_FIRSTHDR(&raw const header) };
     // SAFETY: a plain sum.
     let length = unsafe { libc::CMSG_LEN(bytes) };
-    // SAFETY: within the room, as the line above says.
+    // SAFETY: within the space, as the line above says.
     if let Some(control) = unsafe { control.as_mut() } {
         control.cmsg_level = libc::SOL_SOCKET;
         control.cmsg_type = libc::SCM_RIGHTS;
         control.cmsg_len = length as _;
     }
-    // SAFETY: the header is within the room.
+    // SAFETY: the header is within the space.
     let data = unsafe { libc::CMSG_DATA(control) };
-    // SAFETY: there is room for so many numbers; bytes need no alignment.
+    // SAFETY: there is space for so many descriptors; bytes need no alignment.
     unsafe { data.copy_from_nonoverlapping(files.as_ptr().cast(), size_of_val(files)) };
     loop {
         // SAFETY: all that the header names is valid.
@@ -130,13 +130,13 @@ pub(super) fn send_with_files(socket: &OwnedFd, message: &[u8], files: &[RawFd])
 /// Receives one message and the descriptors that come with it.
 pub(super) fn receive_with_files<'a>(
     socket: &OwnedFd,
-    room: &'a mut [u8],
+    buffer: &'a mut [u8],
 ) -> io::Result<(&'a [u8], Vec<OwnedFd>)> {
     let mut part = libc::iovec {
-        iov_base: room.as_mut_ptr().cast(),
-        iov_len: room.len(),
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
     };
-    let mut files: FileRoom = [0; 8];
+    let mut files: FilesSpace = [0; 8];
     let mut header = header_of(&mut part, &mut files);
     let received = loop {
         // SAFETY: all that the header names is valid.
@@ -156,7 +156,7 @@ pub(super) fn receive_with_files<'a>(
     };
     let files = files_in(&header);
     let is_whole = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0;
-    match room.get(..received) {
+    match buffer.get(..received) {
         Some(message) if is_whole => Ok((message, files)),
         _ => Err(io::ErrorKind::InvalidData.into()),
     }
@@ -166,7 +166,7 @@ pub(super) fn receive_with_files<'a>(
 fn files_in(header: &libc::msghdr) -> Vec<OwnedFd> {
     // SAFETY: the kernel has filled the header in.
     let control = unsafe { libc::CMSG_FIRSTHDR(header) };
-    // SAFETY: null, or within the room.
+    // SAFETY: null, or within the space.
     let Some(found) = (unsafe { control.as_ref() }) else {
         return Vec::new();
     };
@@ -177,27 +177,27 @@ fn files_in(header: &libc::msghdr) -> Vec<OwnedFd> {
     let empty = unsafe { libc::CMSG_LEN(0) };
     let bytes = found.cmsg_len.saturating_sub(empty as usize);
     let count = (bytes / size_of::<RawFd>()).min(MOST_FILES);
-    // SAFETY: the header is within the room.
+    // SAFETY: the header is within the space.
     let data = unsafe { libc::CMSG_DATA(control) }.cast::<RawFd>();
-    let number = |index| {
-        // SAFETY: the kernel has written so many numbers.
-        let place = unsafe { data.add(index) };
+    let descriptor = |index| {
+        // SAFETY: the kernel has written so many descriptors.
+        let at = unsafe { data.add(index) };
         // SAFETY: as above.
-        unsafe { place.read_unaligned() }
+        unsafe { at.read_unaligned() }
     };
     // SAFETY: just opened for this process, and nobody else's.
     (0..count)
-        .map(|index| unsafe { OwnedFd::from_raw_fd(number(index)) })
+        .map(|index| unsafe { OwnedFd::from_raw_fd(descriptor(index)) })
         .collect()
 }
 
-fn header_of(part: &mut libc::iovec, files: &mut FileRoom) -> libc::msghdr {
-    // SAFETY: all of it is numbers and pointers, which may be null.
+fn header_of(part: &mut libc::iovec, files: &mut FilesSpace) -> libc::msghdr {
+    // SAFETY: all of it is integers and pointers, which may be null.
     let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     header.msg_iov = part;
     header.msg_iovlen = 1;
     header.msg_control = files.as_mut_ptr().cast();
-    header.msg_controllen = size_of::<FileRoom>() as _;
+    header.msg_controllen = size_of::<FilesSpace>() as _;
     header
 }
 
@@ -254,15 +254,15 @@ mod tests {
         send_with_files(&ours, b"message", &files).unwrap();
         send_with_files(&ours, b"another", &[]).unwrap();
 
-        let mut room = [0; 100];
-        let (message, files) = receive_with_files(&theirs, &mut room).unwrap();
+        let mut buffer = [0; 100];
+        let (message, files) = receive_with_files(&theirs, &mut buffer).unwrap();
         assert_eq!((message, files.len()), (&b"message"[..], 2));
         let mut got = File::from(files.into_iter().next().unwrap());
         got.rewind().unwrap();
         let mut text = String::new();
         got.read_to_string(&mut text).unwrap();
         assert_eq!(text, "of the first");
-        let (message, files) = receive_with_files(&theirs, &mut room).unwrap();
+        let (message, files) = receive_with_files(&theirs, &mut buffer).unwrap();
         assert_eq!((message, files.len()), (&b"another"[..], 0));
     }
 

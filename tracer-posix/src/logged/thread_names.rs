@@ -10,7 +10,7 @@ use tracer_engine::event::EventHeader;
 /// How long a name is taken for the same: a thread may rename itself.
 const LASTS: Duration = Duration::from_secs(1);
 
-/// Threads whose names are kept. Beyond that all are forgotten.
+/// Threads whose names are held. Beyond that all are forgotten.
 const MOST_THREADS: usize = 65_536;
 
 /// The names of threads. One that has ended before it was asked for has the name of its process.
@@ -120,13 +120,13 @@ mod tests {
     fn a_name_outlives_its_thread_and_follows_what_it_is_changed_to() {
         let (mut names, now) = (ThreadNames::default(), Instant::now());
         let pid = std::process::id().cast_signed();
-        let (told, tid) = std::sync::mpsc::channel();
+        let (sender, tid) = std::sync::mpsc::channel();
         let (end, ends) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::Builder::new().name("pool".to_owned());
         let thread = thread
             .spawn(move || {
                 // SAFETY: takes nothing.
-                told.send(unsafe { libc::gettid() }).unwrap();
+                sender.send(unsafe { libc::gettid() }).unwrap();
                 let _ = ends.recv();
             })
             .unwrap();

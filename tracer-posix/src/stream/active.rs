@@ -136,7 +136,7 @@ impl Stream {
         self.set_filter_for(set, how, caller(0));
     }
 
-    /// The status now; that events were lost is told once.
+    /// The status now; that events were lost is reported once.
     #[doc(alias = "posix_trace_get_status")]
     pub fn status(&mut self) -> Status {
         self.stream.status()
@@ -163,7 +163,7 @@ impl Stream {
         self.stream.event_types()
     }
 
-    /// The oldest event, if one can be had without collecting.
+    /// The oldest event, if one is available without collecting.
     #[doc(hidden)]
     #[inline(always)]
     pub fn next_held(&mut self) -> Option<Traced<'_>> {
@@ -183,14 +183,14 @@ impl Stream {
         self.next_held()
     }
 
-    /// The oldest event; waits for one, but not longer than `patience`.
+    /// The oldest event; waits for one, but not longer than `timeout`.
     #[doc(alias = "posix_trace_timedgetnext_event")]
-    pub fn next_within(&mut self, patience: Duration) -> Option<Traced<'_>> {
+    pub fn next_within(&mut self, timeout: Duration) -> Option<Traced<'_>> {
         let since = Instant::now();
         while self.stream.held() == 0 {
             self.stream.fetch();
             self.clock.look();
-            let left = patience.saturating_sub(since.elapsed());
+            let left = timeout.saturating_sub(since.elapsed());
             if self.stream.held() > 0 || left.is_zero() {
                 break;
             }

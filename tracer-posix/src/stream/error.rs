@@ -13,13 +13,13 @@ use tracer_log::WriteError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {
-    /// An attribute cannot be had.
+    /// An attribute is not available.
     #[error(transparent)]
     Attribute(#[from] InvalidAttribute),
     /// The process cannot be traced.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// The kernel's events are asked for and cannot be had.
+    /// The kernel's events are asked for and not available.
     #[error(transparent)]
     Agent(#[from] AgentError),
     /// There are too many streams.
@@ -28,7 +28,7 @@ pub enum CreateError {
     /// The log cannot be written.
     #[error(transparent)]
     Log(#[from] WriteError),
-    /// `ENOMEM`: there is no recorder to be had.
+    /// `ENOMEM`: no recorder is available.
     #[error("cannot make the process that records")]
     Recorder(#[source] io::Error),
     /// The recorder could not make the stream; this is the standard's error number.
@@ -37,7 +37,7 @@ pub enum CreateError {
 }
 
 impl CreateError {
-    /// The number that the C functions return for it.
+    /// The error number that the C functions return for it.
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
@@ -47,7 +47,7 @@ impl CreateError {
             Self::Agent(error) => error.error_number(),
             Self::Count(error) => error.error_number(),
             Self::Recorder(_) => libc::ENOMEM,
-            Self::Refused(number) => *number,
+            Self::Refused(error) => *error,
         }
     }
 }

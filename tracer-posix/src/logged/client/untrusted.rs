@@ -40,12 +40,12 @@ fn messages(mut untrusted: &[u8]) -> Vec<&[u8]> {
 #[doc(hidden)]
 pub fn ask_recorder(untrusted: &[u8]) {
     // SAFETY: the name ends with a null.
-    let number = unsafe { libc::memfd_create(c"log".as_ptr(), libc::MFD_CLOEXEC) };
-    if number < 0 {
+    let descriptor = unsafe { libc::memfd_create(c"log".as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
         return;
     }
     // SAFETY: just opened, and nobody else's.
-    let file = unsafe { File::from_raw_fd(number) };
+    let file = unsafe { File::from_raw_fd(descriptor) };
     let header = LogHeader {
         attributes: Attributes::default().with_max_data_size(64),
         anchor: ClockPair {
