@@ -37,7 +37,7 @@ enum Task {
     /// Measures the project beside the tools that people use today
     Bench(tasks::bench::Args),
     /// Checks formatting, lints, and what is generated
-    Lint,
+    Lint(tasks::lint::Args),
     /// Writes docs/conformance.md from the clauses of the standard and the tests that show them
     Conformance(tasks::conformance::Args),
     /// Writes the part of trace.h that is made from the code
@@ -74,7 +74,7 @@ fn perform(task: Task) -> anyhow::Result<()> {
         Task::Miri(args) => tasks::miri::run(&args),
         Task::Stress(args) => tasks::stress::run(&args),
         Task::Bench(args) => tasks::bench::run(&args),
-        Task::Lint => tasks::lint::run(),
+        Task::Lint(args) => tasks::lint::run(&args),
         Task::Conformance(args) => tasks::conformance::run(&args),
         Task::Header(args) => tasks::header::run(&args),
         Task::Man(args) => tasks::man::run(&args),

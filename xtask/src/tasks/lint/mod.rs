@@ -11,8 +11,19 @@ use crate::tasks::build_ebpf::cargo_for_ebpf;
 use crate::tasks::{conformance, header, interface, man, setup, vmtest};
 use crate::{process, workspace};
 
+/// What is checked.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Only that no word is used that gave way to another
+    #[arg(long)]
+    words: bool,
+}
+
 /// Fails on anything that is not clean.
-pub fn run() -> anyhow::Result<()> {
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.words {
+        return words::check();
+    }
     setup::for_linting()?;
     conformance::run(&conformance::Args { check: true })?;
     man::run(&man::Args { check: true })?;
