@@ -26,6 +26,7 @@ const PATH: &str = "/dev/shm/posix-trace-streams";
 pub const TRACE_SYS_MAX: usize = STREAM_SLOTS;
 
 /// A stream's slot in the count. Given back when dropped.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct Counted(Option<usize>);
 

@@ -3,7 +3,7 @@
 
 use std::os::fd::AsFd;
 
-use tracer_engine::{Attributes, LogFullPolicy, Origin};
+use tracer_engine::{Attributes, LogFullPolicy};
 use tracer_posix::emit::UserEvent;
 use tracer_posix::stream::{LogCallError, LoggedStream};
 
@@ -22,7 +22,7 @@ fn a_flush_that_fails_is_an_error() {
     assert_eq!(result, 0);
     let own = std::process::id().cast_signed();
     let mut stream = LoggedStream::create(own, &attributes, file.as_fd()).unwrap();
-    stream.start(Origin::NONE).unwrap();
+    stream.start().unwrap();
     for _ in 0..1000 {
         event.emit(&[7; 100]);
     }
@@ -31,6 +31,6 @@ fn a_flush_that_fails_is_an_error() {
         LogCallError::Log(error) => error.raw_os_error(),
         other => panic!("{other}"),
     };
-    assert_eq!(error_of(stream.flush(Origin::NONE)), Some(libc::EFBIG));
-    assert_eq!(error_of(stream.shut_down(Origin::NONE)), Some(libc::EFBIG));
+    assert_eq!(error_of(stream.flush()), Some(libc::EFBIG));
+    assert_eq!(error_of(stream.shut_down()), Some(libc::EFBIG));
 }

@@ -5,7 +5,7 @@
 use std::fs::OpenOptions;
 use std::os::fd::AsFd;
 
-use tracer_engine::{Attributes, LogFullPolicy, Origin};
+use tracer_engine::{Attributes, LogFullPolicy};
 use tracer_posix::emit::UserEvent;
 use tracer_posix::stream::{CreateError, LogCallError, LoggedStream};
 
@@ -52,12 +52,12 @@ fn a_log_on_a_full_device_is_an_error() {
     let growing = Attributes::default().with_log_full_policy(LogFullPolicy::Append);
     let mut stream = LoggedStream::create(own, &growing, file.as_fd()).unwrap();
     let event = UserEvent::open("an event").unwrap();
-    stream.start(Origin::NONE).unwrap();
+    stream.start().unwrap();
     for _ in 0..2000 {
         event.emit(&[7; 100]);
     }
-    let flushed = stream.flush(Origin::NONE).unwrap_err();
+    let flushed = stream.flush().unwrap_err();
     assert_eq!(code_of(flushed), Some(libc::ENOSPC));
-    let ended = stream.shut_down(Origin::NONE).unwrap_err();
+    let ended = stream.shut_down().unwrap_err();
     assert_eq!(code_of(ended), Some(libc::ENOSPC));
 }

@@ -51,6 +51,15 @@ impl Flush for NoLog {
     fn flush(&mut self, _: &mut StreamCore, _: &EventTypes, _: Origin) {}
 }
 
+impl<L: Flush> std::fmt::Debug for ActiveStream<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ActiveStream")
+            .field("core", &self.core)
+            .field("types", &self.types)
+            .finish_non_exhaustive()
+    }
+}
+
 impl ActiveStream {
     /// Makes a suspended, empty stream with an empty filter that holds `capacity` bytes of events.
     /// `now` is the clock of its own events.

@@ -13,6 +13,12 @@ pub struct MonotonicNs(pub u64);
 #[repr(transparent)]
 pub struct RealtimeNs(pub u64);
 
+impl From<RealtimeNs> for std::time::SystemTime {
+    fn from(time: RealtimeNs) -> Self {
+        Self::UNIX_EPOCH + std::time::Duration::from_nanos(time.0)
+    }
+}
+
 /// Whether an event's data is whole (`posix_truncation_status` as recorded).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truncation {

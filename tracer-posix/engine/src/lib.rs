@@ -8,6 +8,7 @@
 //!   policy.
 
 #![forbid(unsafe_code)]
+#![deny(missing_debug_implementations)]
 // Whatever comes from outside is no reason to end the program.
 #![cfg_attr(
     not(test),

@@ -266,6 +266,7 @@ pub struct BatchMark {
 }
 
 /// What sources hand to the engine in one round.
+#[derive(Debug)]
 pub struct Batch<'a> {
     types: &'a mut EventTypes,
     events: &'a mut Vec<Pending>,

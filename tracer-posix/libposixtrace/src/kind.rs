@@ -70,7 +70,7 @@ impl Kind {
     pub(super) fn start(&mut self, caller: Origin) -> Result<(), Invalid> {
         match self {
             Self::Active(stream) => stream.start_for(caller),
-            Self::Logged(stream) => stream.start(caller)?,
+            Self::Logged(stream) => stream.start_for(caller)?,
             Self::Recorded(_) => return Err(Invalid),
         }
         Ok(())
@@ -79,7 +79,7 @@ impl Kind {
     pub(super) fn stop(&mut self, caller: Origin) -> Result<(), Invalid> {
         match self {
             Self::Active(stream) => stream.stop_for(caller),
-            Self::Logged(stream) => stream.stop(caller)?,
+            Self::Logged(stream) => stream.stop_for(caller)?,
             Self::Recorded(_) => return Err(Invalid),
         }
         Ok(())
@@ -98,7 +98,7 @@ impl Kind {
 
     pub(super) fn flush(&mut self, caller: Origin) -> Returned {
         match self {
-            Self::Logged(stream) => returned(stream.flush(caller)),
+            Self::Logged(stream) => returned(stream.flush_for(caller)),
             Self::Active(_) | Self::Recorded(_) => Err(Invalid),
         }
     }
@@ -108,7 +108,7 @@ impl Kind {
         match self {
             // What it has in the target's area is freed by the time this returns.
             Self::Active(_) => Ok(0),
-            Self::Logged(stream) => returned(stream.shut_down(caller)),
+            Self::Logged(stream) => returned(stream.shut_down_for(caller)),
             Self::Recorded(_) => Err(Invalid),
         }
     }
@@ -129,7 +129,7 @@ impl Kind {
     ) -> Result<(), Invalid> {
         match self {
             Self::Active(stream) => stream.set_filter_for(set, how, caller),
-            Self::Logged(stream) => stream.set_filter(set, how, caller)?,
+            Self::Logged(stream) => stream.set_filter_for(set, how, caller)?,
             Self::Recorded(_) => return Err(Invalid),
         }
         Ok(())

@@ -10,6 +10,7 @@
 //! - `packet_scanner`, `packet_cursor` (`sequential_cursor`, `circular_cursor`): finding packets in a file that may hold anything; `reader`: [`LogReader`].
 
 #![deny(unsafe_code)]
+#![deny(missing_debug_implementations)]
 // Whatever comes from outside is no reason to end the program.
 #![cfg_attr(
     not(test),

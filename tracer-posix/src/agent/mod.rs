@@ -4,16 +4,20 @@
 //! `tracer-user run`, under which the program was started. The agent gives a controller the
 //! events of processes that it traces and that the controller may trace, and nothing else.
 //!
-//! - [`protocol`]: what controller and agent say to each other;
+//! - `protocol`: what controller and agent say to each other;
 //! - `connection`: who is believed to be an agent;
-//! - [`AgentSource`]: the agent as a source of a stream.
+//! - `AgentSource`: the agent as a source of a stream.
 
 mod connection;
+#[doc(hidden)]
 pub mod protocol;
 mod source;
 mod wanted;
 
-pub use source::{AgentError, AgentSource, Request};
+pub use source::AgentError;
+#[doc(hidden)]
+pub use source::{AgentSource, Request};
+#[doc(hidden)]
 pub use wanted::{are_wanted, source_if_wanted};
 
 /// Names the agent's socket in the environment of programs that it starts: an absolute path. Programs

@@ -207,6 +207,7 @@ impl Drop for Flushing<'_> {
 
 /// A flush that somebody waits for.
 #[doc(hidden)]
+#[derive(Debug)]
 pub struct Asking<'a>(&'a Activity);
 
 impl Drop for Asking<'_> {

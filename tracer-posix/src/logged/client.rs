@@ -11,9 +11,10 @@ use tracer_engine::event::{EventHeader, RealtimeNs};
 use tracer_engine::{Attributes, EventSet, Filtering, Origin};
 use tracer_log::{LogHeader, clocks_now};
 
-use crate::stream::{CreateError, RealtimeClock};
+use crate::stream::{CreateError, RealtimeClock, caller};
 
 use super::conversation::Conversation;
+use super::gone::RecorderGone;
 use super::making::{Job, Made, make};
 use super::protocol::{LoggedStatus, Reply, Request};
 use super::{Activity, process, socket};
@@ -35,11 +36,6 @@ pub struct LoggedStream {
     filter: EventSet,
     activity: Arc<Activity>,
 }
-
-/// The recorder is gone: somebody has killed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the process that records is gone; its log may be incomplete")]
-pub struct RecorderGone;
 
 /// Why a call that writes the log failed.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +63,12 @@ impl LogCallError {
     fn check(reply: &Reply) -> Result<(), Self> {
         match reply {
             Reply::Failed(error) => Err(Self::Log(io::Error::from_raw_os_error(*error))),
-            _ => Ok(()),
+            Reply::Ready(_)
+            | Reply::Unfit
+            | Reply::Done
+            | Reply::Event(_)
+            | Reply::EventType(_)
+            | Reply::Name(_) => Ok(()),
         }
     }
 }
@@ -126,8 +127,14 @@ impl LoggedStream {
     ///
     /// # Errors
     ///
-    /// See [`RecorderGone`]; of all that follows, too.
-    pub fn start(&mut self, caller: Origin) -> Result<(), RecorderGone> {
+    /// See [`RecorderGone`].
+    #[doc(alias = "posix_trace_start")]
+    pub fn start(&mut self) -> Result<(), RecorderGone> {
+        self.start_for(caller(0))
+    }
+
+    #[doc(hidden)]
+    pub fn start_for(&mut self, caller: Origin) -> Result<(), RecorderGone> {
         self.ask(&Request::Start(caller.into())).map(drop)
     }
 
@@ -136,7 +143,13 @@ impl LoggedStream {
     /// # Errors
     ///
     /// See [`RecorderGone`].
-    pub fn stop(&mut self, caller: Origin) -> Result<(), RecorderGone> {
+    #[doc(alias = "posix_trace_stop")]
+    pub fn stop(&mut self) -> Result<(), RecorderGone> {
+        self.stop_for(caller(0))
+    }
+
+    #[doc(hidden)]
+    pub fn stop_for(&mut self, caller: Origin) -> Result<(), RecorderGone> {
         self.ask(&Request::Stop(caller.into())).map(drop)
     }
 
@@ -157,7 +170,13 @@ impl LoggedStream {
     /// # Errors
     ///
     /// See [`LogCallError`].
-    pub fn flush(&mut self, caller: Origin) -> Result<(), LogCallError> {
+    #[doc(alias = "posix_trace_flush")]
+    pub fn flush(&mut self) -> Result<(), LogCallError> {
+        self.flush_for(caller(0))
+    }
+
+    #[doc(hidden)]
+    pub fn flush_for(&mut self, caller: Origin) -> Result<(), LogCallError> {
         LogCallError::check(&self.ask(&Request::Flush(caller.into()))?)
     }
 
@@ -166,7 +185,13 @@ impl LoggedStream {
     /// # Errors
     ///
     /// See [`RecorderGone`].
-    pub fn set_filter(
+    #[doc(alias = "posix_trace_set_filter")]
+    pub fn set_filter(&mut self, set: &EventSet, how: Filtering) -> Result<(), RecorderGone> {
+        self.set_filter_for(set, how, caller(0))
+    }
+
+    #[doc(hidden)]
+    pub fn set_filter_for(
         &mut self,
         set: &EventSet,
         how: Filtering,
@@ -221,16 +246,15 @@ impl LoggedStream {
         }))
     }
 
-    /// The number of the user event type `name`; defines it where it is new.
+    /// The id of the user event type `name`; defines it where it is new.
     ///
     /// # Errors
     ///
     /// See [`RecorderGone`].
     pub fn define_event_type(&mut self, name: &[u8]) -> Result<EventTypeId, RecorderGone> {
-        match self.ask(&Request::DefineEventType(name.to_vec()))? {
-            Reply::EventType(Some(id)) => Ok(EventTypeId(id)),
-            _ => Err(RecorderGone),
-        }
+        let reply = self.ask(&Request::DefineEventType(name.to_vec()))?;
+        let id = reply.event_type().flatten();
+        id.map(EventTypeId).ok_or(RecorderGone)
     }
 
     /// The name of a type, if it has one.
@@ -239,10 +263,8 @@ impl LoggedStream {
     ///
     /// See [`RecorderGone`].
     pub fn event_type_name(&mut self, id: EventTypeId) -> Result<Option<Vec<u8>>, RecorderGone> {
-        match self.ask(&Request::EventTypeName(id.0))? {
-            Reply::Name(name) => Ok(name),
-            _ => Err(RecorderGone),
-        }
+        let reply = self.ask(&Request::EventTypeName(id.0))?;
+        reply.name().ok_or(RecorderGone)
     }
 
     /// The first type with this id or a higher one.
@@ -254,10 +276,9 @@ impl LoggedStream {
         &mut self,
         id: EventTypeId,
     ) -> Result<Option<EventTypeId>, RecorderGone> {
-        match self.ask(&Request::EventTypeFrom(id.0))? {
-            Reply::EventType(id) => Ok(id.map(EventTypeId)),
-            _ => Err(RecorderGone),
-        }
+        let reply = self.ask(&Request::EventTypeFrom(id.0))?;
+        let id = reply.event_type().ok_or(RecorderGone)?;
+        Ok(id.map(EventTypeId))
     }
 
     /// Stops the stream, flushes it, and completes the log.
@@ -265,7 +286,13 @@ impl LoggedStream {
     /// # Errors
     ///
     /// See [`LogCallError`]: the stream is ended all the same.
-    pub fn shut_down(mut self, caller: Origin) -> Result<(), LogCallError> {
+    #[doc(alias = "posix_trace_shutdown")]
+    pub fn shut_down(self) -> Result<(), LogCallError> {
+        self.shut_down_for(caller(0))
+    }
+
+    #[doc(hidden)]
+    pub fn shut_down_for(mut self, caller: Origin) -> Result<(), LogCallError> {
         LogCallError::check(&self.end(caller)?)
     }
 

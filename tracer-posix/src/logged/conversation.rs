@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::wire::SentEvent;
 use tracer_area::descriptor::Guarded;
 
-use super::client::RecorderGone;
+use super::gone::RecorderGone;
 use super::protocol::{MESSAGE_BYTES, Reply, Request};
 use super::socket;
 

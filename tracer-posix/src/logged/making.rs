@@ -91,8 +91,10 @@ fn by_program(job: &Job) -> io::Result<Result<Made, CreateError>> {
             recorder,
         })),
         Reply::Failed(error) => Ok(Err(CreateError::Refused(error))),
-        // It has other rights than we have.
-        _ => Err(io::ErrorKind::PermissionDenied.into()),
+        // It has other rights than we have, or says nonsense.
+        Reply::Unfit | Reply::Done | Reply::Event(_) | Reply::EventType(_) | Reply::Name(_) => {
+            Err(io::ErrorKind::PermissionDenied.into())
+        }
     }
 }
 

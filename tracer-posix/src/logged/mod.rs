@@ -6,7 +6,7 @@
 //! library, or a fork of the controller where that may start no program. It keeps nothing of
 //! the controller open but the log, and it is no child of the controller: `wait()` never sees it.
 //!
-//! - [`Recording`]: the stream and its log, wherever they live.
+//! - `Recording`: the stream and its log, wherever they live.
 //! - `making`: making the recorder, by `program` or, by `process` alone, as a fork.
 //! - `order`, `rights`: what the program is given, and what a fork would have of its controller by itself.
 //! - `record`, `serve`: what the recorder does.
@@ -17,6 +17,7 @@
 mod activity;
 mod client;
 mod conversation;
+mod gone;
 mod making;
 mod order;
 mod process;
@@ -31,10 +32,12 @@ mod thread_names;
 
 #[doc(hidden)]
 pub use activity::Activity;
-pub use client::{LogCallError, LoggedStream, RecorderGone};
+pub use client::{LogCallError, LoggedStream};
 #[doc(hidden)]
 pub use client::{ask_recorder, hear_recorder};
+pub use gone::RecorderGone;
 pub use protocol::LoggedStatus;
 #[doc(hidden)]
 pub use record::be_the_recorder;
+#[doc(hidden)]
 pub use recording::Recording;

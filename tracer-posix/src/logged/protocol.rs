@@ -48,6 +48,26 @@ pub(super) enum Reply {
     Name(Option<Vec<u8>>),
 }
 
+impl Reply {
+    /// The type that it names, if it answers that question.
+    pub fn event_type(&self) -> Option<Option<u32>> {
+        if let Self::EventType(id) = self {
+            Some(*id)
+        } else {
+            None
+        }
+    }
+
+    /// The name, if it answers that question.
+    pub fn name(self) -> Option<Option<Vec<u8>>> {
+        if let Self::Name(name) = self {
+            Some(name)
+        } else {
+            None
+        }
+    }
+}
+
 /// What `posix_trace_get_status()` says of a stream with a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoggedStatus {
@@ -59,7 +79,7 @@ pub struct LoggedStatus {
     pub is_overrun: bool,
     /// Whether a flush is going on (`POSIX_TRACE_FLUSHING`). What was lost is reported when it is over.
     pub is_flushing: bool,
-    /// The number of the first error of a flush since this was last asked; 0 for none.
+    /// The error number of the first error of a flush since this was last asked; 0 for none.
     pub flush_error: i32,
     /// Whether the log's space is used up.
     pub is_log_full: bool,

@@ -87,6 +87,14 @@ pub struct Recording {
     last_write: Instant,
 }
 
+impl std::fmt::Debug for Recording {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recording")
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Recording {
     /// A suspended, empty stream that holds `capacity` bytes of events and is flushed to `log`.
     #[must_use]

@@ -31,6 +31,14 @@ pub struct Stream {
     _counted: Counted,
 }
 
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream")
+            .field("attributes", &self.attributes)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Drop for Stream {
     fn drop(&mut self) {
         if let Some(bell) = &self.bell {

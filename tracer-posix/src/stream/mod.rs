@@ -10,9 +10,7 @@
 //! answer with `EINVAL` does not compile here.
 //!
 //! ```no_run
-//! use tracer_posix::emit::UserEvent;
-//! use tracer_engine::Attributes;
-//! use tracer_posix::stream::Stream;
+//! use tracer_posix::{Attributes, Stream, UserEvent};
 //!
 //! let request = UserEvent::open("request")?;
 //! let mut stream = Stream::create_for_self(&Attributes::default())?;
@@ -30,10 +28,13 @@ mod caller;
 mod clock;
 mod error;
 
+pub use crate::agent::AgentError;
 pub use crate::logged::{LogCallError, LoggedStatus, LoggedStream, RecorderGone};
+pub use crate::stream_limit::TooManyStreams;
 pub use active::{Stream, Traced};
 #[doc(hidden)]
 pub use caller::caller;
 pub(crate) use clock::RealtimeClock;
 pub use error::CreateError;
+pub use tracer_area::{NameTooLong, TargetError};
 pub use tracer_log::LogReader;

@@ -40,6 +40,15 @@ pub(super) struct Buffer {
     shown: Cursor,
 }
 
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Buffer")
+            .field("used", &self.used)
+            .field("events", &self.events)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Buffer {
     pub(super) fn used(&self) -> usize {
         self.used

@@ -67,6 +67,7 @@ enum Activity {
 }
 
 /// An active stream without its sources.
+#[derive(Debug)]
 pub struct StreamCore {
     policy: StreamFullPolicy,
     /// Bytes for events, space for an automatic STOP not counted.

@@ -114,8 +114,8 @@ pub fn hear_recorder(untrusted: &[u8]) {
             2 => stream.event_type_name(EventTypeId(300)).map(drop),
             3 => stream.event_type_from(EventTypeId(0)).map(drop),
             4 => stream.define_event_type(b"name").map(drop),
-            _ => stream.start(caller),
+            _ => stream.start_for(caller),
         };
-        let _ = stream.flush(caller);
+        let _ = stream.flush_for(caller);
     }
 }
