@@ -164,8 +164,8 @@ impl Order<'_> {
 /// Carries out an order that writes, or makes up a state. `false`: it is one to read or to emit.
 fn write(memory: &Memory, order: Order<'_>) -> bool {
     let generation = memory.generation();
-    if let Some(index) = order.offset() {
-        let word = memory.word(index);
+    if let Some(offset) = order.offset() {
+        let word = memory.word(offset);
         word.store(order.value(word.load(Relaxed), generation), Relaxed);
         return true;
     }
@@ -270,7 +270,7 @@ fn example() -> &'static [Written] {
     })
 }
 
-/// A word with the id of the first stream instead of this one's.
+/// A word with the generation of the first stream instead of this one's.
 fn as_of_first(offset: usize, value: u64, generation: u32) -> u64 {
     let (high, low) = (value >> 32, value & u64::from(u32::MAX));
     let is_high = (WINDOWS_OFFSET..STREAM_WINDOWS_OFFSET).contains(&offset)
@@ -334,7 +334,7 @@ fn own_file() -> OwnedFd {
     opened.expect("an area of our own").into()
 }
 
-/// Makes this process's area what a new one is, but for the streams' ids, which go on.
+/// Makes this process's area what a new one is, but for the streams' generations, which go on.
 fn empty(file: &impl AsFd, memory: &Memory) {
     static NEXT: AtomicU32 = AtomicU32::new(0x4000_0000);
     let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;

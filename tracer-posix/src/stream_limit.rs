@@ -19,7 +19,7 @@ use tracer_common::area::STREAM_SLOTS;
 use tracer_area as area;
 use tracer_area::descriptor::Guarded;
 
-/// What the file is called, but for the number of its user. Nothing is in it.
+/// What the file is called, but for the uid of its user. Nothing is in it.
 const PATH: &str = "/dev/shm/posix-trace-streams";
 
 /// Streams that a user may have at once in the whole system: `{TRACE_SYS_MAX}`.

@@ -32,7 +32,7 @@ pub struct LoggedStream {
     is_shut_down: bool,
     recorder: libc::pid_t,
     clock: RealtimeClock,
-    /// What the recorder filters, so that nobody waits for it to be asked.
+    /// What the recorder filters, so that nobody has to ask it.
     filter: EventSet,
     activity: Arc<Activity>,
 }

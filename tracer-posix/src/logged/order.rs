@@ -78,7 +78,7 @@ impl Start {
     }
 
     /// Whether controller and program are of the same version.
-    pub fn is_known(&self) -> bool {
+    pub fn is_same_version(&self) -> bool {
         // As it is in memory: the build script looks for it in the program's file.
         self.sources == std::hint::black_box(SOURCES)
     }
@@ -181,7 +181,7 @@ mod tests {
         let bytes = postcard::to_stdvec(&sent).unwrap();
         let received: Start = postcard::from_bytes(&bytes).unwrap();
 
-        assert!(received.is_known());
+        assert!(received.is_same_version());
         assert_eq!(received.order(), order);
         assert_eq!(received.rights, Rights::of_this_thread());
         assert_eq!((received.has_area, received.has_agent), (true, false));

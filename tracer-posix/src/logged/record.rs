@@ -42,7 +42,7 @@ pub fn be_the_recorder() {
         return;
     };
     drop(message);
-    if !start.is_known() || !start.rights.take_on() {
+    if !start.is_same_version() || !start.rights.take_on() {
         // The controller forks instead; where it is gone nobody is to know.
         let _ = send(&conversation, &Reply::Unfit);
         return;

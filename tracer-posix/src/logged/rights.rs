@@ -61,7 +61,7 @@ impl Rights {
         let effective_group = unsafe { libc::getegid() };
         // SAFETY: takes no pointers.
         let is_dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) } == 1;
-        // A descriptor that is nobody's changes nothing.
+        // An id that is nobody's changes nothing.
         Self {
             users: [real_user, effective_user, set_file_user(u32::MAX)],
             groups: [real_group, effective_group, set_file_group(u32::MAX)],
@@ -160,22 +160,22 @@ fn call(nr: c_long, words: &mut [Words; 2]) {
 /// Sets the user by whom files are opened; which it was before. (Not by the C library, which would do it in all threads.)
 fn set_file_user(user: u32) -> u32 {
     // SAFETY: takes no pointers.
-    number_of(unsafe { libc::syscall(libc::SYS_setfsuid, user) })
+    id_of(unsafe { libc::syscall(libc::SYS_setfsuid, user) })
 }
 
 fn set_file_group(group: u32) -> u32 {
     // SAFETY: takes no pointers.
-    number_of(unsafe { libc::syscall(libc::SYS_setfsgid, group) })
+    id_of(unsafe { libc::syscall(libc::SYS_setfsgid, group) })
 }
 
-fn number_of(result: c_long) -> u32 {
+fn id_of(result: c_long) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "the kernel gives back a uid"
+        reason = "the kernel returns a uid or a gid"
     )]
-    let uid = result as u32;
-    uid
+    let id = result as u32;
+    id
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ pub(super) fn serve(mut recording: Recording, socket: &OwnedFd, mut controller: 
                     Ok(()) => Reply::Done,
                     Err(error) => Reply::Failed(error),
                 };
-                // A controller that is gone has nobody to answer.
+                // A controller that is gone needs no answer.
                 let _ = send(socket, &reply);
                 return;
             }
