@@ -14,7 +14,7 @@ const { chromium } = require("playwright-core");
 const KINDS = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".json": "application/json",
   ".png": "image/png", ".svg": "image/svg+xml", ".wasm": "application/wasm", ".woff2": "font/woff2" };
 const SIZE = { width: 1280, height: 820 };
-const PATIENCE_MS = 300_000;
+const TIMEOUT_MS = 300_000;
 
 /** Serves the interface, and the trace as `/trace`. */
 async function serve(folder, trace) {
@@ -55,7 +55,7 @@ async function main() {
     page.on("pageerror", (error) => faults.push(String(error)));
     await page.goto(`${home}/#!/?url=${home}/trace`);
     const isLoaded = () => globalThis.app?.trace?.workspaces?.currentWorkspace.flatTracks.length > 0;
-    await page.waitForFunction(isLoaded, null, { timeout: PATIENCE_MS });
+    await page.waitForFunction(isLoaded, null, { timeout: TIMEOUT_MS });
     await page.waitForTimeout(4000);
     await page.keyboard.press("Control+b");
     await page.evaluate(show, sql);

@@ -69,9 +69,9 @@ class Cursor:
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 if value >> bits:
-                    raise Malformed("number too large")
+                    raise Malformed("varint too large")
                 return value
-        raise Malformed("number too long")
+        raise Malformed("varint too long")
 
     def u64(self):
         return struct.unpack("<Q", self.bytes(8))[0]
@@ -100,8 +100,8 @@ class Header:
         self.flush_error, used = struct.unpack_from("<iI", copy, 280)
         self.oldest = struct.unpack_from("<Q", copy, 288)[0]
         self.losses = {}
-        for number in range(used):
-            cause, count = struct.unpack_from("<I4xQ", copy, 352 + 16 * number)
+        for index in range(used):
+            cause, count = struct.unpack_from("<I4xQ", copy, 352 + 16 * index)
             self.losses[cause] = count
 
 
@@ -155,8 +155,8 @@ class Packet:
         cursor = Cursor(bytes_)
         types = {}
         for _ in range(cursor.varint()):
-            number = cursor.varint(32)
-            types[number] = cursor.bytes(cursor.varint())
+            id = cursor.varint(32)
+            types[id] = cursor.bytes(cursor.varint())
         losses = {}
         for _ in range(cursor.varint()):
             cause = cursor.varint(32)
@@ -193,14 +193,14 @@ class Packet:
                 data = read_data(cursor)
             if flags & 96:
                 if not flags & 16 or len(data) > 64:
-                    raise Malformed("a number behind this data")
+                    raise Malformed("a value behind this data")
                 if flags & 64:
-                    number = cursor.varint()
+                    value = cursor.varint()
                 elif thread["got_cpu"] is None:
                     raise Malformed("no switch to the thread")
                 else:
-                    number = time - thread["got_cpu"]
-                data = data + struct.pack("<Q" if self.is_little else ">Q", number)
+                    value = time - thread["got_cpu"]
+                data = data + struct.pack("<Q" if self.is_little else ">Q", value)
             if event_type == SWITCH_IN:
                 thread["got_cpu"] = time
             events.append(
@@ -283,17 +283,17 @@ def all_packets(log, header):
 
 
 def in_order(log, header):
-    """The packets of the log, oldest first, and the number that the next one should have."""
+    """The packets of the log, oldest first, and the sequence number that the next one should have."""
     packets = list(all_packets(log, header))
-    next_number = 0
+    next_sequence = 0
     if header.policy == LOOP and packets:
         newest = max(packets, key=lambda packet: packet.sequence)
-        next_number = max(newest.oldest, header.oldest if header.is_complete else 0)
+        next_sequence = max(newest.oldest, header.oldest if header.is_complete else 0)
         packets = sorted(
-            (packet for packet in packets if packet.sequence >= next_number),
+            (packet for packet in packets if packet.sequence >= next_sequence),
             key=lambda packet: packet.sequence,
         )
-    return packets, next_number
+    return packets, next_sequence
 
 
 def types_of_trailer(log, header):
@@ -309,8 +309,8 @@ def types_of_trailer(log, header):
     cursor = Cursor(raw, 48)
     types = {}
     for _ in range(struct.unpack_from("<I", raw, 32)[0]):
-        number = cursor.varint(32)
-        types[number] = cursor.bytes(cursor.varint())
+        id = cursor.varint(32)
+        types[id] = cursor.bytes(cursor.varint())
     return types
 
 
@@ -320,10 +320,10 @@ def main(path):
     header = read_header(log)
     types = types_of_trailer(log, header)
     losses = {}
-    packets, next_number = in_order(log, header)
+    packets, next_sequence = in_order(log, header)
     missing, last_time = 0, 0
     for packet in packets:
-        if packet.sequence < next_number:
+        if packet.sequence < next_sequence:
             continue
         try:
             if packet.first < last_time:
@@ -332,8 +332,8 @@ def main(path):
             events = packet.events()
         except Malformed:
             continue
-        missing += packet.sequence - next_number
-        next_number = packet.sequence + 1
+        missing += packet.sequence - next_sequence
+        next_sequence = packet.sequence + 1
         last_time = packet.last
         types.update(defined)
         losses.update(lost)
@@ -341,7 +341,7 @@ def main(path):
             event["name"] = types.get(event["type"], b"").decode("utf-8", "replace")
             print(json.dumps(event))
     if header.is_complete:
-        missing += max(0, header.packets - next_number)
+        missing += max(0, header.packets - next_sequence)
     losses.update(header.losses)
     end = {
         "missing": missing,

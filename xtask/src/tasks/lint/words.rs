@@ -76,6 +76,8 @@ const INTERFACE: &[(&str, &str)] = &[
     ("tracer-ebpf/", "`pid::numbers`"),
     // Of clap.
     ("tracer-user/src/cli/", "allow_negative_numbers"),
+    // Of JavaScript.
+    ("tests/node/", "Number("),
     // Of an example in the assembler's notation.
     ("tracer-user/src/probes/", "numbers("),
 ];
@@ -156,7 +158,7 @@ fn files() -> anyhow::Result<Vec<String>> {
     let is_text = |name: &&str| {
         let kind = Path::new(name).extension().and_then(|kind| kind.to_str());
         let has_old_words = name.ends_with("lint/words.rs") || *name == "CHANGELOG.md";
-        matches!(kind, Some("rs" | "md" | "c" | "h" | "toml")) && !has_old_words
+        matches!(kind, Some("rs" | "md" | "c" | "h" | "toml" | "3" | "7" | "js" | "sh" | "py" | "yml")) && !has_old_words
     };
     Ok(listed.lines().filter(is_text).map(str::to_owned).collect())
 }

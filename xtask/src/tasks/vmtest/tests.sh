@@ -36,7 +36,7 @@ now() {
 
 # Says what everybody waits for when a test takes too long, and ends it.
 watch() {
-    sleep "$PATIENCE"
+    sleep "$TIMEOUT"
     echo "vmtest: late $1"
     echo late >/vmtest/status
     ps -eo pid,ppid,stat,args | grep -v '\]$'
