@@ -1,7 +1,7 @@
 //! How many streams a user has in the whole system (`{TRACE_SYS_MAX}`), without a daemon.
 //!
 //! Every stream holds a record lock on a byte of one file, which is its user's alone: nobody else can open
-//! it, so that nobody else can hold all the slots, or make us wait by a lease. The kernel lets
+//! it, so that nobody else can hold all the entries, or make us wait by a lease. The kernel lets
 //! go of such locks when the process that holds them ends or execs, however that comes about, and a forked child does
 //! not get them: just as it is with streams. Where the file is not available (no `/dev/shm`, or somebody else has
 //! taken its name), only the limit of each area counts.
@@ -25,7 +25,7 @@ const PATH: &str = "/dev/shm/posix-trace-streams";
 /// Streams that a user may have at once in the whole system: `{TRACE_SYS_MAX}`.
 pub const TRACE_SYS_MAX: usize = STREAM_SLOTS;
 
-/// A stream's slot in the count. Given back when dropped.
+/// A stream's entry in the count. Given back when dropped.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Counted(Option<usize>);
@@ -47,7 +47,7 @@ impl TooManyStreams {
 struct Held {
     pid: i32,
     file: Guarded<File>,
-    slots: [AtomicBool; TRACE_SYS_MAX],
+    entries: [AtomicBool; TRACE_SYS_MAX],
 }
 
 /// That of this process; in a forked child that has not counted yet, its parent's.
@@ -71,18 +71,18 @@ fn held_open() -> Option<&'static Held> {
     }
 }
 
-/// Opens the file for this process, and takes the slots in it again that it had. What was there before
+/// Opens the file for this process, and takes the entries in it again that it had. What was there before
 /// stays as it is: another thread may be at it, and the parent's belongs to the parent.
 fn made_anew(found: *mut Held, taken: [bool; TRACE_SYS_MAX]) -> Option<&'static Held> {
     let file = Guarded::new(open().ok()?).ok()?;
-    for (slot, _) in taken.iter().enumerate().filter(|(_, is_taken)| **is_taken) {
+    for (entry, _) in taken.iter().enumerate().filter(|(_, is_taken)| **is_taken) {
         // Another process's by now: then there is one stream too many, which nobody can help.
-        let _ = lock(file.get().ok()?, slot, libc::F_WRLCK);
+        let _ = lock(file.get().ok()?, entry, libc::F_WRLCK);
     }
     let held = Box::into_raw(Box::new(Held {
         pid: area::own_pid(),
         file,
-        slots: taken.map(AtomicBool::new),
+        entries: taken.map(AtomicBool::new),
     }));
     // Where another thread was faster, ours stays open: closing it would end the locks of both.
     let _faster = HELD.compare_exchange(found, held, AcqRel, Acquire);
@@ -91,23 +91,23 @@ fn made_anew(found: *mut Held, taken: [bool; TRACE_SYS_MAX]) -> Option<&'static 
 
 impl Held {
     fn taken(&self) -> [bool; TRACE_SYS_MAX] {
-        std::array::from_fn(|slot| {
-            self.slots
-                .get(slot)
+        std::array::from_fn(|entry| {
+            self.entries
+                .get(entry)
                 .is_some_and(|is_taken| is_taken.load(Acquire))
         })
     }
 
-    /// Takes a free slot; `None` where all are taken.
+    /// Takes a free entry; `None` where all are taken.
     fn take(&self) -> io::Result<Option<usize>> {
         let file = self.file.get()?;
-        for (slot, is_taken) in self.slots.iter().enumerate() {
+        for (entry, is_taken) in self.entries.iter().enumerate() {
             // A lock that this process has it would be given again.
             if is_taken.swap(true, AcqRel) {
                 continue;
             }
-            match lock(file, slot, libc::F_WRLCK) {
-                Ok(()) => return Ok(Some(slot)),
+            match lock(file, entry, libc::F_WRLCK) {
+                Ok(()) => return Ok(Some(entry)),
                 Err(error) => {
                     is_taken.store(false, Release);
                     if !is_taken_by_another(&error) {
@@ -131,7 +131,7 @@ impl Counted {
             return Ok(Self(None));
         };
         match held.take() {
-            Ok(Some(slot)) => Ok(Self(Some(slot))),
+            Ok(Some(entry)) => Ok(Self(Some(entry))),
             Ok(None) => Err(TooManyStreams),
             // A file system without locks.
             Err(_) => Ok(Self(None)),
@@ -141,13 +141,13 @@ impl Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        if let Some(slot) = self.0
+        if let Some(entry) = self.0
             && let Some(held) = held()
-            && let Some(is_taken) = held.slots.get(slot)
+            && let Some(is_taken) = held.entries.get(entry)
         {
             // Closed behind our back, the lock is gone as well.
             if let Ok(file) = held.file.get() {
-                let _ = lock(file, slot, libc::F_UNLCK);
+                let _ = lock(file, entry, libc::F_UNLCK);
             }
             is_taken.store(false, Release);
         }
@@ -189,12 +189,12 @@ fn open_own(path: &str, user: u32) -> io::Result<File> {
     }
 }
 
-fn lock(file: &File, slot: usize, kind: libc::c_int) -> io::Result<()> {
+fn lock(file: &File, entry: usize, kind: libc::c_int) -> io::Result<()> {
     // SAFETY: a lock's description is plain integers.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = libc::c_short::try_from(kind).unwrap_or_default();
     lock.l_whence = libc::c_short::try_from(libc::SEEK_SET).unwrap_or_default();
-    lock.l_start = libc::off_t::try_from(slot).unwrap_or_default();
+    lock.l_start = libc::off_t::try_from(entry).unwrap_or_default();
     lock.l_len = 1;
     // SAFETY: a valid object.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) } == 0 {

@@ -20,7 +20,7 @@ use super::{Activity, Recording, program, socket};
 /// recorder comes by again.
 const LEAST_POOL: usize = 2 << 20;
 
-/// A recording that is ready, and its slot in the count of streams.
+/// A recording that is ready, and its entry in the count of streams.
 pub(super) type Begun = (Recording, Counted);
 
 /// The whole of the program that records (crate `tracer-recorder`): it was started with one end of a conversation, and is

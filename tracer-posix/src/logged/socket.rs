@@ -12,7 +12,7 @@ use std::time::Duration;
 const MOST_FILES: usize = 4;
 
 /// Space for so many descriptors, as the kernel wants it aligned.
-type FilesSpace = [u64; 8];
+type ControlBuffer = [u64; 8];
 
 /// The two ends of a conversation.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -91,7 +91,7 @@ pub(super) fn send_with_files(socket: &OwnedFd, message: &[u8], files: &[RawFd])
         iov_base: message.as_ptr().cast_mut().cast(),
         iov_len: message.len(),
     };
-    let mut buffer: FilesSpace = [0; 8];
+    let mut buffer: ControlBuffer = [0; 8];
     let bytes = u32::try_from(size_of_val(files)).map_err(io::Error::other)?;
     let mut header = header_of(&mut part, &mut buffer);
     // SAFETY: a plain sum.
@@ -136,7 +136,7 @@ pub(super) fn receive_with_files<'a>(
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
     };
-    let mut files: FilesSpace = [0; 8];
+    let mut files: ControlBuffer = [0; 8];
     let mut header = header_of(&mut part, &mut files);
     let received = loop {
         // SAFETY: all that the header names is valid.
@@ -191,13 +191,13 @@ fn files_in(header: &libc::msghdr) -> Vec<OwnedFd> {
         .collect()
 }
 
-fn header_of(part: &mut libc::iovec, files: &mut FilesSpace) -> libc::msghdr {
+fn header_of(part: &mut libc::iovec, files: &mut ControlBuffer) -> libc::msghdr {
     // SAFETY: all of it is integers and pointers, which may be null.
     let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     header.msg_iov = part;
     header.msg_iovlen = 1;
     header.msg_control = files.as_mut_ptr().cast();
-    header.msg_controllen = size_of::<FilesSpace>() as _;
+    header.msg_controllen = size_of::<ControlBuffer>() as _;
     header
 }
 

@@ -1,7 +1,8 @@
 //! The kernel source: loads the eBPF programs and reads what they record.
 //!
 //! - [`KernelTracer::load`] checks what the kernel must have (`requirements`), asks its BTF
-//!   where fields lie (`btf`), and loads (`object`, `options`) and attaches the programs (`programs`, `probes`).
+//!   where fields lie (`btf`), and loads (`object`, `options`, `loading`) and
+//!   attaches the programs (`programs`, `probes`).
 //! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
 //!   its memory (`traced`), and pids there (`namespace`); which processes are chosen by what they are (`choice`); and
 //!   which system calls are recorded (`calls`).
@@ -22,6 +23,7 @@ mod choice;
 mod decode;
 mod diagnostics;
 mod error;
+mod loading;
 mod losses;
 mod mapping;
 mod name_pattern;

@@ -195,10 +195,10 @@ mod tests {
     use super::*;
     use crate::kernel::btf::offsets::Global;
     use crate::kernel::budget::{BUDGETS, Budget, budget_of};
+    use crate::kernel::loading::Parameters;
     use crate::kernel::namespace::Listing;
     use crate::kernel::object::object;
     use crate::kernel::requirements::{self, Kernel};
-    use crate::kernel::tracer::Parameters;
 
     /// The object as loaded without anything attached, or `None` where this test may not run.
     fn load(is_verbose: bool, namespace: u32) -> Option<(Ebpf, Kernel)> {

@@ -158,7 +158,10 @@ fn files() -> anyhow::Result<Vec<String>> {
     let is_text = |name: &&str| {
         let kind = Path::new(name).extension().and_then(|kind| kind.to_str());
         let has_old_words = name.ends_with("lint/words.rs") || *name == "CHANGELOG.md";
-        matches!(kind, Some("rs" | "md" | "c" | "h" | "toml" | "3" | "7" | "js" | "sh" | "py" | "yml")) && !has_old_words
+        matches!(
+            kind,
+            Some("rs" | "md" | "c" | "h" | "toml" | "3" | "7" | "js" | "sh" | "py" | "yml")
+        ) && !has_old_words
     };
     Ok(listed.lines().filter(is_text).map(str::to_owned).collect())
 }

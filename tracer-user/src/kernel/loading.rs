@@ -1,0 +1,285 @@
+//! Loading the programs: what the object is loaded with, the maps that this process uses, what is attached.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use aya::maps::Map;
+use aya::{Btf, Ebpf, EbpfLoader};
+use zerocopy::IntoBytes;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{
+    Choice, LostOnCpu, PID_LIMIT, PIDS_PAGE, TRACED_PAGE, WAKER_SLOTS, syscalls, wanted,
+};
+
+use super::btf::offsets::Global;
+use super::btf::variables::{Variable, name_variables};
+use super::calls::Wanted;
+use super::diagnostics::{Diagnostics, diagnostics};
+use super::error::LoadError;
+use super::losses::LostByCpu;
+use super::mapping::{Access, Mapping};
+use super::namespace::{Listing, Nested};
+use super::options::KernelOptions;
+use super::probes::{self, Attachments};
+use super::programs::{self, CONTROL_GROUPS, INTERRUPTS};
+use super::requirements::{self, Kernel};
+use super::rings::{self, Rings};
+use super::traced::TRACED;
+
+/// A ring may be filled to this part, one in so many, before its reader is woken.
+const WAKE_AT_ONE_IN: u32 = 4;
+
+/// The programs' own log: its size, and the code of the level `debug`.
+const LOG_BYTES: u32 = 128 * 1024;
+const LOG_DEBUG: u8 = aya_log::Level::Debug as u8;
+
+/// Requests to block devices that are remembered at a time.
+const MOST_REQUESTS: u32 = 8192;
+
+const WANTED: &str = "WANTED";
+const SYSCALLS: &str = "SYSCALLS";
+const LOST: &str = "LOST";
+const CHOICE: &str = "CHOICE";
+const UNSEEN_RETURNS: &str = "UNSEEN_RETURNS";
+const UNTOLD_ENDS: &str = "UNTOLD_ENDS";
+
+/// Bytes of the map `SYSCALLS`.
+const SYSCALLS_BYTES: usize = syscalls::SETS as usize * syscalls::WORDS * size_of::<u64>();
+
+/// What is decided before anything is loaded.
+pub(super) struct Plan<'a> {
+    options: &'a KernelOptions,
+    kernel: &'a Kernel,
+    cpus: u32,
+    ring_bytes: u32,
+    ring_count: u32,
+    /// Of who asks for wake-ups, where the kernel's own count of interrupts cannot be read.
+    notes_interrupts: bool,
+    /// Which processes are traced by what they are, where that was asked for.
+    chosen: Option<Choice>,
+}
+
+/// What this process uses of the programs' maps.
+pub(super) struct Maps {
+    pub rings: Rings,
+    /// Readable when one of the rings is.
+    pub ring_fd: OwnedFd,
+    pub wanted: Wanted,
+    pub lost: LostByCpu,
+    pub unseen_returns: Mapping,
+    pub untold_ends: Mapping,
+    pub log: Option<Diagnostics>,
+}
+
+/// What is attached.
+pub(super) struct Attached {
+    /// For the count of what they missed.
+    pub programs: Vec<OwnedFd>,
+    /// The types that are recorded, as bits.
+    pub recorded: u64,
+    /// Where our pid namespace is not the first one.
+    pub listing: Option<Listing>,
+    pub probes: Attachments,
+}
+
+impl<'a> Plan<'a> {
+    /// Of these options, on this kernel.
+    pub fn new(options: &'a KernelOptions, kernel: &'a Kernel, ring_bytes: u32) -> Self {
+        let cpus = requirements::cpus();
+        let wants_wakeups = options.wanted_bits() & wanted::bit(EventTypeId::WAKEUP) != 0;
+        let is_nested = kernel.namespace.is_some();
+        Self {
+            options,
+            kernel,
+            cpus,
+            ring_bytes,
+            ring_count: rings::count_for(cpus),
+            notes_interrupts: wants_wakeups && !kernel.counts_interrupts(),
+            chosen: options.choice.for_programs(options.inherit, is_nested),
+        }
+    }
+
+    /// The constants of the programs.
+    fn globals(&self) -> Vec<Global> {
+        let namespace = self.kernel.namespace.map_or(0, |Nested(inode)| inode);
+        let of_plan = [
+            ("RING_WAKE_BYTES", self.ring_bytes / WAKE_AT_ONE_IN),
+            ("EXEC_WAKES", u32::from(self.options.wakes_at_exec)),
+            ("RING_MASK", self.ring_count.saturating_sub(1)),
+            ("NAMESPACE", namespace),
+            ("NOTES_INTERRUPTS", u32::from(self.notes_interrupts)),
+            ("CHOOSES", u32::from(self.chosen.is_some())),
+        ];
+        let mut globals = self.kernel.globals.clone();
+        globals.extend(of_plan.map(|(name, value)| Global { name, value }));
+        globals
+    }
+
+    /// Loads the object.
+    pub fn load(&self, object: &[u8]) -> Result<Ebpf, LoadError> {
+        let is_nested = self.kernel.namespace.is_some();
+        let parameters = Parameters {
+            globals: &self.globals(),
+            variables: &self.kernel.variables,
+            cpus: self.cpus,
+            pages: PID_LIMIT / TRACED_PAGE,
+            pid_pages: if is_nested { PID_LIMIT / PIDS_PAGE } else { 1 },
+            wanted: self.options.wanted_bits(),
+            probe_sites: self.options.probes.locations.len(),
+            is_verbose: self.options.verbose,
+        };
+        parameters.load(object, &self.kernel.btf)
+    }
+
+    /// Makes the rings, and maps what is shared with the programs. All of it is there before they are attached.
+    pub fn map(&self, ebpf: &mut Ebpf) -> Result<Maps, LoadError> {
+        let rings = Rings::make(ebpf, self.ring_count, self.ring_bytes)?;
+        let ring_fd = rings.any_readable();
+        let ring_fd = ring_fd.map_err(|source| LoadError::MapCall {
+            call: "epoll",
+            name: "RINGS",
+            source,
+        })?;
+        let word = map_array(ebpf, WANTED, size_of::<u64>())?;
+        let sets = map_array(ebpf, SYSCALLS, SYSCALLS_BYTES)?;
+        let wanted = Wanted::new(word, sets);
+        wanted.set_syscalls(&self.options.syscalls);
+        let cpus = usize_of(self.cpus);
+        let lost = map_array(ebpf, LOST, cpus * size_of::<LostOnCpu>())?;
+        if let Some(chosen) = self.chosen {
+            let choice = map_array(ebpf, CHOICE, size_of::<Choice>())?;
+            choice.write(chosen.as_bytes());
+        }
+        Ok(Maps {
+            rings,
+            ring_fd,
+            wanted,
+            lost: LostByCpu::new(lost, cpus),
+            unseen_returns: map_array(ebpf, UNSEEN_RETURNS, size_of::<u64>())?,
+            untold_ends: map_array(ebpf, UNTOLD_ENDS, size_of::<u64>())?,
+            log: self.options.verbose.then(|| diagnostics(ebpf)).flatten(),
+        })
+    }
+
+    /// Attaches the programs, and the probes.
+    pub fn attach(&self, ebpf: &mut Ebpf) -> Result<Attached, LoadError> {
+        let mut bits = wanted::LIFECYCLE | self.options.wanted_bits();
+        if self.notes_interrupts {
+            bits |= INTERRUPTS;
+        }
+        if self.chosen.is_some_and(|chosen| chosen.cgroup != 0) {
+            bits |= CONTROL_GROUPS;
+        }
+        let mut listing = None;
+        let has = |name: &str| self.kernel.tracepoints.contains(&name);
+        // New processes have their pids known from then on: now those that are there.
+        let list = |ebpf: &mut Ebpf| {
+            if self.kernel.namespace.is_some() {
+                let listed = Listing::load(ebpf, &self.kernel.btf)?;
+                listed.threads(ebpf)?;
+                listing = Some(listed);
+            }
+            Ok(())
+        };
+        let attached = programs::attach(ebpf, &self.kernel.btf, bits, has, list)?;
+        let probes = probes::attach(ebpf, &self.options.probes);
+        let mut probes = probes.map_err(|source| LoadError::Probes { source })?;
+        let programs = attached.programs.iter();
+        let programs = programs.filter_map(|program| program.as_fd().try_clone_to_owned().ok());
+        Ok(Attached {
+            programs: programs.chain(probes.program.take()).collect(),
+            recorded: attached.recorded,
+            listing,
+            probes,
+        })
+    }
+}
+
+/// What the object is loaded with.
+pub(super) struct Parameters<'a> {
+    pub globals: &'a [Global],
+    /// Variables of the kernel that they name.
+    pub variables: &'a [Variable],
+    /// CPUs that the machine may have.
+    pub cpus: u32,
+    /// Pages of the map `TRACED`.
+    pub pages: u32,
+    /// Pages of the map `PIDS`.
+    pub pid_pages: u32,
+    /// The types that are wanted, as bits.
+    pub wanted: u64,
+    /// Entries of the map `PROBE_SITES`.
+    pub probe_sites: usize,
+    pub is_verbose: bool,
+}
+
+impl Parameters<'_> {
+    pub fn load(&self, object: &[u8], btf: &Btf) -> Result<Ebpf, LoadError> {
+        // Level 0 is below every message: the verifier then drops them as dead code.
+        let (log_level, log_bytes) = if self.is_verbose {
+            (LOG_DEBUG, LOG_BYTES)
+        } else {
+            (0_u8, 1)
+        };
+        let waker_slots = if self.wanted & wanted::bit(EventTypeId::WAKEUP) == 0 {
+            1
+        } else {
+            WAKER_SLOTS
+        };
+        let block =
+            wanted::bit(EventTypeId::BLOCK_ISSUE) | wanted::bit(EventTypeId::BLOCK_COMPLETE);
+        let requests = if self.wanted & block == 0 {
+            1
+        } else {
+            MOST_REQUESTS
+        };
+        let mut loader = EbpfLoader::new();
+        loader
+            .btf(Some(btf))
+            .map_max_entries(LOST, self.cpus)
+            .map_max_entries("RUNNING", self.cpus)
+            .map_max_entries("INTERRUPTS", self.cpus)
+            .map_max_entries("WAKERS", waker_slots)
+            .map_max_entries("ISSUERS", requests)
+            .map_max_entries("BIOS", requests)
+            .map_max_entries(TRACED, self.pages)
+            .map_max_entries("PIDS", self.pid_pages)
+            .map_max_entries(
+                "PROBE_SITES",
+                u32::try_from(self.probe_sites).unwrap_or(u32::MAX).max(1),
+            )
+            .map_max_entries("AYA_LOGS", log_bytes)
+            .override_global(aya_log::LEVEL, &log_level, true);
+        for global in self.globals {
+            loader.override_global(global.name, &global.value, true);
+        }
+        // In words, so that it stays aligned as an object file must be.
+        let mut words = vec![0_u64; object.len().div_ceil(size_of::<u64>())];
+        let bytes = words.as_mut_bytes();
+        let bytes = bytes.get_mut(..object.len()).unwrap_or_default();
+        bytes.copy_from_slice(object);
+        name_variables(bytes, self.variables);
+        loader.load(bytes).map_err(|source| LoadError::Object {
+            source: Box::new(source),
+        })
+    }
+}
+
+/// Maps the first `length` bytes of an array into this process.
+fn map_array(ebpf: &Ebpf, name: &'static str, length: usize) -> Result<Mapping, LoadError> {
+    let Some(Map::Array(array)) = ebpf.map(name) else {
+        return Err(LoadError::PartMissing { name });
+    };
+    Mapping::new(array.fd().as_fd(), length, Access::ReadWrite).map_err(|source| {
+        LoadError::MapCall {
+            call: "mmap",
+            name,
+            source,
+        }
+    })
+}
+
+/// A 32-bit integer fits the address space of every machine that eBPF runs on.
+pub(super) fn usize_of(value: u32) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
