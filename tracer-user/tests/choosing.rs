@@ -105,7 +105,7 @@ impl Tracing {
     }
 }
 
-/// How often each system call was entered, by its code.
+/// How often each system call was entered, by its system call number.
 fn calls(events: &[(EventHeader, Vec<u8>)]) -> BTreeMap<i64, u32> {
     let mut calls = BTreeMap::new();
     for (header, data) in events {
@@ -186,7 +186,7 @@ fn a_program_that_nobody_wants_is_not_loaded() {
         (&[EventTypeId::SIGNAL_DELIVER], &["signal_deliver"]),
         (
             &[EventTypeId::SYSCALL_EXIT, EventTypeId::IDLE_ENTER],
-            // Which call ends is known from its entry where its code is gone (`rt_sigreturn`).
+            // Which call ends is known from its entry where the system call number is gone (`rt_sigreturn`).
             &["sys_enter", "sys_exit", "cpu_idle"],
         ),
         (

@@ -13,7 +13,7 @@ const ANY: u8 = b'?';
 /// Any bytes, or none.
 const STAR: u8 = b'*';
 
-/// A pattern of names of processes: `*` matches any bytes, `?` for one.
+/// A pattern of names of processes: `*` matches any bytes, `?` one.
 ///
 /// The pattern is a row of elements, each of which matches one byte of a name. How far a name has come is a
 /// set of elements: the eBPF programs go through a name in this way, by the words that this makes for them.
