@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// Where the program that records is (`.cargo/config.toml`), once `cargo xtask` has built it. In a library that is built
-/// without it forks record.
+/// Where the program that records is (`.cargo/config.toml`), once `cargo xtask` has built it. In a
+/// library that is built without it forks record.
 const RECORDER: &str = "TRACER_RECORDER";
 
 /// What library and program are built from, and have to be built from alike.
@@ -29,7 +29,8 @@ fn main() -> io::Result<()> {
     include_recorder(&mark)
 }
 
-/// Takes in the program that has the mark in it, or nothing: another version's could not be decoded.
+/// Takes in the program that has the mark in it, or nothing: another version's could not be
+/// decoded.
 fn include_recorder(mark: &str) -> io::Result<()> {
     println!("cargo:rerun-if-env-changed={RECORDER}");
     // The program is no part of itself.

@@ -48,8 +48,8 @@ struct Args {
     /// Write docs/performance.md anew from the last results, and measure nothing
     #[arg(long)]
     document: bool,
-    /// Keep the results of a quick run in the repository too, or those of a filtered one instead of the
-    /// same questions' there
+    /// Keep the results of a quick run in the repository too, or those of a filtered one instead of
+    /// the same questions' there
     #[arg(long)]
     keep: bool,
 }

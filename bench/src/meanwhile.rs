@@ -1,7 +1,8 @@
-//! What a tracer adds to a program that goes on all the while: first without it, then with it, then without it again.
+//! What a tracer adds to a program that goes on all the while: first without it, then with it, then
+//! without it again.
 //!
-//! Two runs of a program differ by more than what a tracer adds: by where their memory happens to lie, and by what the
-//! machine does meanwhile. One run differs from itself by far less.
+//! Two runs of a program differ by more than what a tracer adds: by where their memory happens to
+//! lie, and by what the machine does meanwhile. One run differs from itself by far less.
 
 use std::fs;
 use std::path::Path;

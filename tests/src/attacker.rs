@@ -38,7 +38,8 @@ pub fn command_as(user: u32, program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// A folder that everybody may look into, with a distribution that everybody may run, and these programs.
+/// A folder that everybody may look into, with a distribution that everybody may run, and these
+/// programs.
 ///
 /// # Errors
 ///
@@ -60,7 +61,8 @@ pub fn as_user(user: u32, stage: &Path, program: &str) -> Command {
     command
 }
 
-/// How long a trace takes to end on this machine that nobody disturbs, but for the time that others have the CPUs.
+/// How long a trace takes to end on this machine that nobody disturbs, but for the time that others
+/// have the CPUs.
 ///
 /// # Errors
 ///

@@ -57,8 +57,8 @@ pub fn objects_of(pid: i32) -> anyhow::Result<BTreeSet<Object>> {
     Ok(objects)
 }
 
-/// Every eBPF object that the kernel has because of process `pid`: those that it has descriptors of, the programs of its
-/// attachments, and the maps of all these programs.
+/// Every eBPF object that the kernel has because of process `pid`: those that it has descriptors
+/// of, the programs of its attachments, and the maps of all these programs.
 ///
 /// # Errors
 ///
@@ -202,8 +202,8 @@ impl Object {
 
     /// The maps of a program.
     fn maps(self) -> anyhow::Result<Vec<u32>> {
-        /// The word of 8 bytes in `struct bpf_prog_info` with their count in its upper half; the next word is the address
-        /// of their identifiers.
+        /// The word of 8 bytes in `struct bpf_prog_info` with their count in its upper half; the
+        /// next word is the address of their identifiers.
         const COUNT: usize = 6;
         let Some(program) = self.open()? else {
             return Ok(Vec::new());

@@ -47,8 +47,8 @@ pub enum Linkage {
 /// Compiles `tests/programs/NAME.c` into `into` as a user of the library would, and returns the
 /// program.
 ///
-/// Where `TRACER_PROGRAMS` names a folder that has it, the program is taken from there instead: in a virtual
-/// machine a compiler takes long.
+/// Where `TRACER_PROGRAMS` names a folder that has it, the program is taken from there instead: in
+/// a virtual machine a compiler takes long.
 ///
 /// # Errors
 ///

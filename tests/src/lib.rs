@@ -38,8 +38,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-/// `time`, and so many times longer as `TRACER_TEST_SLOWNESS` says: a machine whose processors are made in
-/// software is no measure of how long something may take.
+/// `time`, and so many times longer as `TRACER_TEST_SLOWNESS` says: a machine whose processors are
+/// made in software is no measure of how long something may take.
 #[must_use]
 pub fn timeout(time: Duration) -> Duration {
     let slowness = std::env::var("TRACER_TEST_SLOWNESS").ok();
@@ -60,7 +60,8 @@ pub fn monotonic_ns() -> u64 {
     part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec)
 }
 
-/// Looks again and again until `look` finds something, for at most `time`, on a machine of usual speed.
+/// Looks again and again until `look` finds something, for at most `time`, on a machine of usual
+/// speed.
 ///
 /// # Errors
 ///

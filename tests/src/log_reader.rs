@@ -76,7 +76,8 @@ impl Log {
         Ok(lines)
     }
 
-    /// Exports it, and returns where to. What it says on the standard error must be the closing line.
+    /// Exports it, and returns where to. What it says on the standard error must be the closing
+    /// line.
     ///
     /// # Errors
     ///

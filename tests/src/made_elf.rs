@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::attacker::{ATTACKER, give};
 
-/// An ELF file of this machine with one executable segment, a section of notes, one of symbols and one of
-/// their names.
+/// An ELF file of this machine with one executable segment, a section of notes, one of symbols and
+/// one of their names.
 pub struct Elf {
     /// Offset and size of the notes.
     pub notes: (u64, u64),

@@ -1,5 +1,6 @@
-//! A log of threads that are heard of after their end: a wake-up that another CPU completes, a process that goes on without
-//! its main thread, and a tid that is used again. One runs another program meanwhile, and is called as that is.
+//! A log of threads that are heard of after their end: a wake-up that another CPU completes, a
+//! process that goes on without its main thread, and a tid that is used again. One runs another
+//! program meanwhile, and is called as that is.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! A log that a test writes event by event, with names and data as a hostile program would choose them.
+//! A log that a test writes event by event, with names and data as a hostile program would choose
+//! them.
 
 use std::fs::File;
 use std::path::Path;
@@ -43,8 +44,8 @@ const NEXT: [u8; 16] = *b"w\"k\n\xff,\0\0\0\0\0\0\0\0\0\0";
 /// Rounds of events; each takes a millisecond.
 pub const ROUNDS: u64 = 2_000;
 
-/// Writes a log of [`ROUNDS`] rounds, `lost` events of which are said to be lost. Returns how many are
-/// in it.
+/// Writes a log of [`ROUNDS`] rounds, `lost` events of which are said to be lost. Returns how many
+/// are in it.
 ///
 /// # Errors
 ///

@@ -14,8 +14,8 @@ use zerocopy::IntoBytes as _;
 
 use crate::made::{self, START_NS};
 
-/// A slice: name, when it began and how long it took, in nanoseconds from the start of the log, and within how many others
-/// of its line it lies.
+/// A slice: name, when it began and how long it took, in nanoseconds from the start of the log, and
+/// within how many others of its line it lies.
 pub type Expected = (&'static str, u64, u64, u64);
 
 /// The slices of process 7.

@@ -1,7 +1,7 @@
 //! File systems that tests need and that not every machine has mounted.
 //!
-//! They are mounted in a mount namespace of the test's own thread, which the programs that it starts
-//! inherit: nobody else sees them, and nothing of them is left, however the test ends.
+//! They are mounted in a mount namespace of the test's own thread, which the programs that it
+//! starts inherit: nobody else sees them, and nothing of them is left, however the test ends.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -75,7 +75,8 @@ pub fn own_namespace() -> anyhow::Result<()> {
     );
     // What is mounted here is nobody else's: by itself it would be seen outside as well.
     make_private(Path::new("/"), libc::MS_REC).or_else(|error| {
-        // In a chroot the root may be a folder of some mount that has no name there; what has one can be made private.
+        // In a chroot the root may be a folder of some mount that has no name there; what has one
+        // can be made private.
         ensure!(error.raw_os_error() == Some(libc::EINVAL), error);
         for path in mount_points()? {
             make_private(&path, 0).with_context(|| path.display().to_string())?;

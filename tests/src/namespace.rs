@@ -10,8 +10,8 @@ use anyhow::Context as _;
 use crate::dist;
 use crate::event::Event;
 
-/// A shell in a pid namespace of its own, `depth` levels below this one, with its own `/proc`. It runs
-/// `script` with `arguments` from `$0` on; all of it ends with the shell.
+/// A shell in a pid namespace of its own, `depth` levels below this one, with its own `/proc`. It
+/// runs `script` with `arguments` from `$0` on; all of it ends with the shell.
 #[must_use]
 pub fn shell(depth: usize, script: &str, arguments: &[&Path]) -> Command {
     let mut words = Vec::new();

@@ -41,7 +41,8 @@ fn are_blocked(pid: i32, threads: &[i32]) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// The counts of `threads`, once the threads are blocked and the counts do not change: nor do those of one that is ready to run and has no CPU.
+/// The counts of `threads`, once the threads are blocked and the counts do not change: nor do those
+/// of one that is ready to run and has no CPU.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Logs of programs that emit sequences of events (`tests/programs/crash.c`, `flood.c`): the data of each is its thread's
-//! index and its own among the events of that thread.
+//! Logs of programs that emit sequences of events (`tests/programs/crash.c`, `flood.c`): the data
+//! of each is its thread's index and its own among the events of that thread.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -55,7 +55,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// The first and the last sequence number of a thread, when none between is missing or comes twice.
+    /// The first and the last sequence number of a thread, when none between is missing or comes
+    /// twice.
     ///
     /// # Errors
     ///
@@ -77,8 +78,8 @@ impl Found {
     }
 }
 
-/// Reads a log in which the events with sequence numbers have the type `event_type`. Nothing may be damaged, and time must never go
-/// back.
+/// Reads a log in which the events with sequence numbers have the type `event_type`. Nothing may be
+/// damaged, and time must never go back.
 ///
 /// # Errors
 ///

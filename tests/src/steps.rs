@@ -46,7 +46,7 @@ impl Step {
 
     /// Whether the last operand, which is the one that is written, is in memory.
     fn ends_with_memory(&self) -> bool {
-        // The target's address is not part of an operand: "mov %eax,0x2(%rip)        # 4010 <enabled>".
+        // The target's address is not part of an operand: "mov %eax,0x2(%rip) # 4010 <enabled>".
         let operands = self.instruction.split('#').next().unwrap_or("").trim();
         let last = operands.rsplit(',').next().unwrap_or("");
         operands.ends_with(')') || last.contains("%fs:")

@@ -97,8 +97,8 @@ impl Tracer {
         events.into_iter().next().context("no event")
     }
 
-    /// Waits until it has printed so many events of which `is_wanted` is true. Their lines have `text` in them: where there are many others it
-    /// takes too long to look at all of those.
+    /// Waits until it has printed so many events of which `is_wanted` is true. Their lines have
+    /// `text` in them: where there are many others it takes too long to look at all of those.
     ///
     /// # Errors
     ///
@@ -250,8 +250,8 @@ pub struct Ending {
     pub own: Duration,
 }
 
-/// How long a process's first thread was ready to run and others had the CPUs, as the kernel counts. The process may have ended, if nobody
-/// has waited for it.
+/// How long a process's first thread was ready to run and others had the CPUs, as the kernel
+/// counts. The process may have ended, if nobody has waited for it.
 fn waited_for_a_cpu(pid: i32) -> Duration {
     let counts = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
     let waited = counts.split_ascii_whitespace().nth(1);

@@ -30,7 +30,8 @@ fn start(folder: &Path) -> anyhow::Result<(Target, i64, i64)> {
     Ok((target, pid, i64::try_from(thread)?))
 }
 
-/// Traces what is chosen by `options`, of which `pid` is one, while `work` is done; returns the moves.
+/// Traces what is chosen by `options`, of which `pid` is one, while `work` is done; returns the
+/// moves.
 fn moves(
     options: &[&str],
     pid: i64,

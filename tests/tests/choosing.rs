@@ -164,7 +164,8 @@ fn processes_in_a_control_group_are_traced_as_long_as_they_are_in_it() {
 
     put(&elsewhere, &before);
     let left = tests::monotonic_ns();
-    // Some rounds of those that were and are outside, seen by what they have made, and of those inside.
+    // Some rounds of those that were and are outside, seen by what they have made, and of those
+    // inside.
     for outside in [&before, &never] {
         made_by(pid_of(outside), 3).unwrap();
     }

@@ -49,7 +49,8 @@ impl Scene {
     }
 }
 
-/// A different moment in every run, from at once to 20 ms: the sequence is the same each time, the moments are not.
+/// A different moment in every run, from at once to 20 ms: the sequence is the same each time, the
+/// moments are not.
 fn any_moment(run: u64) -> Duration {
     Duration::from_micros(run.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 20_000)
 }
@@ -151,7 +152,8 @@ fn the_recorder_may_be_killed_too_and_what_it_had_written_is_there() {
         assert!(first == 1 && last > 100, "{first} to {last}");
         missing += last - sequences.len() as u64;
     }
-    // On a busy machine the recorder may be without a processor for so long that the stream is full; then it says so.
+    // On a busy machine the recorder may be without a processor for so long that the stream is
+    // full; then it says so.
     let reported = found.lost + found.lost_in_log;
     assert!(
         missing <= reported,

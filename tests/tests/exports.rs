@@ -1,5 +1,5 @@
-//! Exports, read by tools that are not ours: the same events at the same times as `tracer-user read`
-//! shows.
+//! Exports, read by tools that are not ours: the same events at the same times as
+//! `tracer-user read` shows.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -205,7 +205,8 @@ fn cpus_idle_as_long_as_the_kernel_says() {
     tracer
         .wait_for(|event| event.is_system("idle_exit"))
         .unwrap();
-    // Of a period that lasts from before the trace or beyond its end only one side would be recorded.
+    // Of a period that lasts from before the trace or beyond its end only one side would be
+    // recorded.
     wake_all_cpus().unwrap();
     let (start, before) = (monotonic_ns(), idle_seconds().unwrap());
     std::thread::sleep(std::time::Duration::from_secs(3));
@@ -319,7 +320,8 @@ fn requests_to_the_disk_are_as_many_bytes_as_the_kernel_counted_for_the_process(
     let bytes = |name| -> i64 { reads(name).filter_map(|e| e.integer("bytes")).sum() };
     let counted = i64::try_from(counted).unwrap();
     assert_eq!(bytes("block_issue"), counted);
-    // While some threads have the CPU, a kernel may run no program at the end of a request; that is counted.
+    // While some threads have the CPU, a kernel may run no program at the end of a request; that is
+    // counted.
     let missing = reads("block_issue").count() - reads("block_complete").count();
     let unreported = trace.summary().unwrap().lost["kernel_not_told"];
     assert!(

@@ -1,5 +1,5 @@
-//! Each event is shown with its thread's name, or its process's: of threads that live shortly too, and in logs that a
-//! program makes of itself.
+//! Each event is shown with its thread's name, or its process's: of threads that live shortly too,
+//! and in logs that a program makes of itself.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -307,7 +307,8 @@ fn user_events_of_a_namespace_below_carry_the_pids_of_the_kernels_events() {
             ours.insert(word.clone(), (event.pid, event.tid));
         }
         assert_eq!(ours["main"], (main, main));
-        // The tracer has lost nothing, as its status says: where something is missing the kernel did not report it.
+        // The tracer has lost nothing, as its status says: where something is missing the kernel
+        // did not report it.
         let unreported = trace.summary().unwrap().lost["kernel_not_told"];
         assert!(
             unreported > 0 || !events.iter().any(is_mark_of_loss),

@@ -1,8 +1,8 @@
-//! Where the kernel promises no more memory than it has (`vm.overcommit_memory=2`) and all of it is reserved, a trace point
-//! loses its event, and harms nobody.
+//! Where the kernel promises no more memory than it has (`vm.overcommit_memory=2`) and all of it is
+//! reserved, a trace point loses its event, and harms nobody.
 //!
-//! That setting is the whole machine's, so the machine is a small one: a kernel in user space (User Mode Linux), whose first
-//! program is the test's.
+//! That setting is the whole machine's, so the machine is a small one: a kernel in user space (User
+//! Mode Linux), whose first program is the test's.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -64,7 +64,8 @@ fn where_memory_is_refused_events_are_lost_and_nobody_is_ended() {
         assert!(what.ends_with("exit 0"), "{name}: {what}");
     }
     let says = |name: &str, words: &str| assert!(cases[name].contains(words), "{cases:?}");
-    // Without memory for a first chunk nothing is recorded, and that is reported; with one it is used.
+    // Without memory for a first chunk nothing is recorded, and that is reported; with one it is
+    // used.
     for name in ["first events", "threads", "child", "types"] {
         says(name, "status 0 overrun 1 read 0 ");
     }

@@ -1,6 +1,7 @@
 //! PostgreSQL under pgbench, read by everybody: the same events, each as often.
 //!
-//! `cargo xtask test --postgresql` runs it: a data base is more than most people want to install for a test.
+//! `cargo xtask test --postgresql` runs it: a data base is more than most people want to install
+//! for a test.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -62,7 +62,8 @@ impl Drop for Disk {
     }
 }
 
-/// The names of loop devices in `/dev`, as far as they were made for this: a chroot may have none. Removed when dropped.
+/// The names of loop devices in `/dev`, as far as they were made for this: a chroot may have none.
+/// Removed when dropped.
 struct Nodes(Vec<String>);
 
 impl Nodes {
@@ -248,8 +249,8 @@ fn requests_of_others(run: &Run) -> u32 {
         counted,
         "each is reported or counted: {missing:?}, {unreported}"
     );
-    // While some threads have the CPU, a kernel may run no program at all: then nothing that interrupts
-    // them is reported. Of who was interrupted otherwise, every end is.
+    // While some threads have the CPU, a kernel may run no program at all: then nothing that
+    // interrupts them is reported. Of who was interrupted otherwise, every end is.
     let reported: BTreeSet<_> = completed.iter().filter_map(|of| ends.get(of)).collect();
     for of in missing {
         let interrupted = ends.get(of);

@@ -26,7 +26,8 @@ fn stage() -> anyhow::Result<tempfile::TempDir> {
     Ok(folder)
 }
 
-/// What `agent_asker` says, which finds `agent` in its environment; nothing where it takes too long.
+/// What `agent_asker` says, which finds `agent` in its environment; nothing where it takes too
+/// long.
 fn ask(asker: Command, agent: &Path) -> Vec<String> {
     let mut limited = Command::new("timeout");
     limited.args(["--kill-after=1", "20"]);
@@ -90,8 +91,8 @@ fn a_program_with_special_rights_does_not_look_where_its_caller_says() {
     assert_eq!(said, [format!("created {}", libc::ENOTSUP)]);
 }
 
-/// A tracer with a command that writes down where the agent is, waits for a line, and then is the victim:
-/// `kernel_events`, which checks all that it gets.
+/// A tracer with a command that writes down where the agent is, waits for a line, and then is the
+/// victim: `kernel_events`, which checks all that it gets.
 struct Scene {
     tracer: Child,
     agent: PathBuf,
@@ -188,7 +189,8 @@ fn a_user_gets_a_share_of_the_subscriptions_and_of_their_memory() {
     }
     let folder = stage().unwrap();
     let (end, said) = (folder.path().join("end"), folder.path().join("said"));
-    // A process of the traced family, but of another user; it holds its subscriptions until the pipe ends.
+    // A process of the traced family, but of another user; it holds its subscriptions until the
+    // pipe ends.
     let attacker = format!(
         "mkfifo {end}; setpriv --reuid={ATTACKER} --regid={ATTACKER} --clear-groups -- \
          {program} subscribe \"$LINUX_TRACE_AGENT\" 32 < {end} > {said} & exec 9> {end}; \

@@ -95,7 +95,8 @@ fn a_program_that_is_run_as_another_user_has_an_area_of_its_own_and_is_traced_in
         return;
     }
     let stage = stage(&["flood"]).unwrap();
-    // The tracer makes an area for the command, which is `setpriv`, of root; what it becomes is not root's. It waits a second.
+    // The tracer makes an area for the command, which is `setpriv`, of root; what it becomes is not
+    // root's. It waits a second.
     let flood = as_user(VICTIM, stage.path(), "flood");
     let words: Vec<_> = flood
         .get_args()
@@ -172,7 +173,8 @@ fn a_set_uid_program_takes_up_no_area() {
         return;
     }
     let stage = stage(&[]).unwrap();
-    // With the library inside: what is set-uid does not look for libraries where the environment says.
+    // With the library inside: what is set-uid does not look for libraries where the environment
+    // says.
     dist::compile_static("flood", stage.path()).unwrap();
     let set_uid = stage.path().join("flood");
     // Of the very user whose area it is handed, so that nothing but its being set-uid shows.

@@ -1,5 +1,5 @@
-//! Hostile processes that take for themselves what a tracer has of something: names, mappings, memory, descriptors, time. Another
-//! user's events are complete all the same, within seconds.
+//! Hostile processes that take for themselves what a tracer has of something: names, mappings,
+//! memory, descriptors, time. Another user's events are complete all the same, within seconds.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -49,8 +49,8 @@ fn attach_with(options: &[&str], others: &[i32], victim: &Target) -> Tracer {
     tracer
 }
 
-/// Lets the victim emit, and ends the trace: all of its events are there under their name, in no more time and memory
-/// than there may be.
+/// Lets the victim emit, and ends the trace: all of its events are there under their name, in no
+/// more time and memory than there may be.
 fn all_of_the_victim(mut tracer: Tracer, victim: &mut Target, before_kib: u64) -> Trace {
     let own = victim.pid();
     let start = Instant::now();
@@ -82,8 +82,9 @@ fn end(tracer: Tracer) -> Trace {
     trace
 }
 
-/// Processes that take something for themselves beside the victim. Also with the kernel's events of all of them, of which there are so many that
-/// a busy machine loses some: of such a trace only the end is looked at.
+/// Processes that take something for themselves beside the victim. Also with the kernel's events of
+/// all of them, of which there are so many that a busy machine loses some: of such a trace only the
+/// end is looked at.
 fn attack(what: &str, count: usize) -> Option<Trace> {
     if missing_right().is_some() {
         return None;
@@ -174,7 +175,8 @@ fn who_has_the_lock_of_an_areas_file_holds_nobody_up() {
     if missing_right().is_some() {
         return;
     }
-    // Other users may do the same with a file that they serve (FUSE). Linux 6.1 has the device, with CONFIG_USERFAULTFD.
+    // Other users may do the same with a file that they serve (FUSE). Linux 6.1 has the device,
+    // with CONFIG_USERFAULTFD.
     let device = File::options()
         .read(true)
         .write(true)
@@ -185,7 +187,8 @@ fn who_has_the_lock_of_an_areas_file_holds_nobody_up() {
     let inherited = unsafe { libc::dup(device.as_raw_fd()) };
     assert!(inherited > 2);
     let argument = inherited.to_string();
-    // All that is looked at waits for the lock; or only what the tracer has itself to give back at the end.
+    // All that is looked at waits for the lock; or only what the tracer has itself to give back at
+    // the end.
     for what in ["locked", "lock"] {
         attack_with(Kernel::NotTraced, &[what, &argument], 1);
         attack_with(Kernel::Traced, &[what, &argument], 1);
@@ -359,7 +362,8 @@ fn descriptors_that_hundreds_of_processes_share_are_not_asked_for_one_by_one() {
     }
 }
 
-/// The machine has some huge pages while this lives. Without, nobody can map any: nothing that is in them is looked into.
+/// The machine has some huge pages while this lives. Without, nobody can map any: nothing that is
+/// in them is looked into.
 struct HugePages {
     before: String,
 }
@@ -405,7 +409,8 @@ fn what_is_called_as_an_area_and_lies_in_huge_pages_is_none() {
 #[test]
 #[ignore = "needs root: traces kernel events"]
 fn a_process_that_runs_programs_for_ever_holds_nobody_up() {
-    // The others take long to look at, which is done after each exec. To show all their system calls would take as long.
+    // The others take long to look at, which is done after each exec. To show all their system
+    // calls would take as long.
     let few: &[&str] = &["--events", "fork,exec,exit,user"];
     for (kind, options) in [("execs", &[][..]), ("heavy", few)] {
         if let Some((_, trace)) = beside_odd(kind, options) {

@@ -34,8 +34,9 @@ fn attack(folder: &Path, kind: &str, file: &Path) -> anyhow::Result<Target> {
     Ok(Target::start(attack.arg(kind).arg(file))?.0)
 }
 
-/// What the tracer says, how long it took, and how much memory, in KiB. It is ended after 5 s of a processor's
-/// time, and where it waits for something, after 30 s: other tests may have the processors meanwhile.
+/// What the tracer says, how long it took, and how much memory, in KiB. It is ended after 5 s of a
+/// processor's time, and where it waits for something, after 30 s: other tests may have the
+/// processors meanwhile.
 fn bounded(arguments: &[&str]) -> anyhow::Result<(Output, Duration, u64)> {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=1", "30", "prlimit", "--cpu=5", "--"]);

@@ -1,4 +1,5 @@
-//! A traced process that its own user holds by `ptrace`: others are traced all the same, and the trace ends when it is asked to.
+//! A traced process that its own user holds by `ptrace`: others are traced all the same, and the
+//! trace ends when it is asked to.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -57,7 +58,8 @@ fn a_process_that_its_user_holds_holds_nobody_up() {
     for kind in ["exec", "now", "exit"] {
         let errors = stage.path().join(kind);
         let flood = stage.path().join("flood");
-        // Files that say how far it is: the held one is traced, the held one emits, the victim is traced.
+        // Files that say how far it is: the held one is traced, the held one emits, the victim is
+        // traced.
         let moments = ["traced", "emits", "begins"];
         let [traced, emits, begins] = moments.map(|at| stage.path().join(format!("{kind}.{at}")));
         // Held amid its emissions, it emits for as long as that takes.
@@ -68,7 +70,8 @@ fn a_process_that_its_user_holds_holds_nobody_up() {
             &["holder", kind, flood.to_str().unwrap(), "1", "500", seconds],
         );
         let victim = words(VICTIM, stage.path(), &["flood", "1", "500", "1"]);
-        // The victim begins when the other is held. Each waits until its area is found, which is another one than the tracer's.
+        // The victim begins when the other is held. Each waits until its area is found, which is
+        // another one than the tracer's.
         let script = format!(
             "go_after() {{ for i in $(seq 1200); do [ -e $1 ] && break; sleep 0.05; done; printf g; sleep $2; }}\n\
              export HOLD_AFTER={emits}\n\

@@ -1,4 +1,5 @@
-//! Processes in namespaces that a hostile user makes: other clocks, other users, other mounts, other pids.
+//! Processes in namespaces that a hostile user makes: other clocks, other users, other mounts,
+//! other pids.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -38,7 +39,8 @@ fn flood_below(pid: i32) -> i32 {
     flood_below(children.split_whitespace().next().unwrap().parse().unwrap())
 }
 
-/// Traces the program in its namespaces and a victim outside of them, which take turns; what was traced.
+/// Traces the program in its namespaces and a victim outside of them, which take turns; what was
+/// traced.
 fn beside(options: &[&str], script: &str) -> Option<(Trace, i32, i32)> {
     if missing_right().is_some() {
         return None;
@@ -91,7 +93,8 @@ fn beside(options: &[&str], script: &str) -> Option<(Trace, i32, i32)> {
     Some((trace, theirs, own))
 }
 
-/// Makes sure that what the program emits lies where it was between what the kernel records of it: one event, then it sleeps.
+/// Makes sure that what the program emits lies where it was between what the kernel records of it:
+/// one event, then it sleeps.
 fn turns(events: &[Event], pid: i32) {
     let of_process = events.iter().filter(|event| event.pid == pid);
     let kinds: Vec<&str> = of_process
@@ -120,7 +123,8 @@ fn a_process_with_other_clocks_has_its_events_where_they_were() {
 #[test]
 #[ignore = "needs root: traces kernel events of other users' processes"]
 fn who_is_root_where_nobody_else_is_changes_nothing_for_others() {
-    // It sees an empty /proc, and other files under the names of the library and of what shows processes.
+    // It sees an empty /proc, and other files under the names of the library and of what shows
+    // processes.
     let script = "mount -t tmpfs none /run && mount -t tmpfs none /proc && mount -t tmpfs none /sys && exec \"$0\" 1 500 1";
     let options = ["--mount", "--pid", "--fork", "--ipc", "--net", "--uts"];
     let Some((trace, theirs, own)) = beside(&options, script) else {

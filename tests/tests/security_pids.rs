@@ -1,4 +1,5 @@
-//! Pids of processes that have ended, given to processes of others: those are not taken for the ones that were traced.
+//! Pids of processes that have ended, given to processes of others: those are not taken for the
+//! ones that were traced.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -34,7 +35,8 @@ fn start_as(pid: i32, command: impl Fn() -> Command) -> Target {
     panic!("no process got the pid {pid}");
 }
 
-/// A shell of the attacker's that has a child again and again, and says which it has when there is a file `go`.
+/// A shell of the attacker's that has a child again and again, and says which it has when there is
+/// a file `go`.
 fn parent(go: &Path) -> Target {
     let script = "echo ready; while [ ! -e \"$0\" ]; do sleep 0.05; done; \
                   sleep 0.02 & echo child $!; wait; echo done; cat > /dev/null";
@@ -81,7 +83,8 @@ fn who_is_given_the_pid_of_an_ended_child_is_not_traced_instead() {
     let end = of_child.iter().position(|event| event.is_system("exit"));
     let after = &of_child[end.expect("the child was traced to its end") + 1..];
     let after: Vec<_> = after.iter().map(|event| &event.event_type).collect();
-    // Once it is ended it leaves its CPU, and on a slow machine may wait for something before; another one would run a program and end.
+    // Once it is ended it leaves its CPU, and on a slow machine may wait for something before;
+    // another one would run a program and end.
     let of_its_end = ["switch_out", "wakeup", "switch_in"];
     let after: Vec<_> = after
         .iter()

@@ -1,4 +1,5 @@
-//! Files that a hostile process serves itself (FUSE), mapped by a process that is looked at: whoever asks for one, and gets no answer, waits for ever.
+//! Files that a hostile process serves itself (FUSE), mapped by a process that is looked at:
+//! whoever asks for one, and gets no answer, waits for ever.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,7 +14,8 @@ use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
 
-/// A process with code mapped from a file that nobody answers for any more, and who should. What it does then is its kind.
+/// A process with code mapped from a file that nobody answers for any more, and who should. What it
+/// does then is its kind.
 fn trap(stage: &Path, kind: &str) -> (i32, Target) {
     let folder = stage.join(kind);
     fs::create_dir(&folder).unwrap();
@@ -106,7 +108,8 @@ fn a_mapped_file_that_a_silent_program_serves_is_not_asked_for() {
     assert_eq!(values_after(&said, "asked").unwrap()[0][0], 0, "{said:?}");
 }
 
-/// Whether the kernel shows nobody a file of a process in `/proc`: who asks waits, until it is killed.
+/// Whether the kernel shows nobody a file of a process in `/proc`: who asks waits, until it is
+/// killed.
 fn is_held(pid: i32, name: &str) -> bool {
     let mut asker = Command::new("cat");
     asker.arg(format!("/proc/{pid}/{name}"));

@@ -31,7 +31,8 @@ fn folder() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Cases that make as many streams as the whole system may have: meanwhile no other case can have one.
+/// Cases that make as many streams as the whole system may have: meanwhile no other case can have
+/// one.
 const EXCLUSIVE: [&str; 8] = [
     "logs_that_are_read_do_not_count",
     "no_more_streams_than_the_limit_can_be_made",

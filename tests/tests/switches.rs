@@ -151,8 +151,8 @@ fn the_time_on_the_cpu_is_what_the_scheduler_counts() {
     if missing_right().is_some() {
         return;
     }
-    // Runs of milliseconds, beside some short ones: the scheduler reads its clock a microsecond to three before the tracepoint, and how much so
-    // depends on the machine.
+    // Runs of milliseconds, beside some short ones: the scheduler reads its clock a microsecond to
+    // three before the tracepoint, and how much so depends on the machine.
     let (run, ()) = Run::of(&["50", "200", "20000000", "0"], |_| Ok(())).unwrap();
     for (tid, counted) in run.counted {
         let (runs, ran) = run.recorded[&tid];
@@ -217,7 +217,8 @@ fn a_stopped_reader_counts_the_switches_that_the_kernel_could_not_record() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // At least one switch a round of each thread, whatever the machine: far more than the ring holds.
+    // At least one switch a round of each thread, whatever the machine: far more than the ring
+    // holds.
     let (mut target, threads) = start(&folder, &["20000", "1", "0", "0"]).unwrap();
     let pid = target.pid();
     // Only one side of each switch, the one that the kernel counts as well.

@@ -112,7 +112,8 @@ fn the_user_events_of_ones_own_process_can_be_traced_without_rights() {
     assert_eq!(trace.status.code(), Some(0), "{}", trace.stderr);
 }
 
-/// Runs a case of a standard program as somebody without rights, or with those that `more` gives it.
+/// Runs a case of a standard program as somebody without rights, or with those that `more` gives
+/// it.
 fn run_standard(program: &str, case: &str, more: &[&str]) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let everyones = dist::copy_for_everyone(folder.path())?;

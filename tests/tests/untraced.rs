@@ -56,7 +56,8 @@ fn one_memfd_and_no_thread() {
 
 /// The system calls that setting the library up may make, and how many of each.
 const CALLS: [(&str, u64); 16] = [
-    // Whether the program before handed on its area: each descriptor that it may be is looked at. And the area's own.
+    // Whether the program before handed on its area: each descriptor that it may be is looked at.
+    // And the area's own.
     ("prlimit64", 3),
     ("fcntl", 35),
     // The area.
@@ -65,7 +66,8 @@ const CALLS: [(&str, u64); 16] = [
     ("fchmod", 1),
     ("fstat", 1),
     ("newfstatat", 1),
-    // The descriptor that it may be handed on by, and whether the kernel promises no more memory than it has.
+    // The descriptor that it may be handed on by, and whether the kernel promises no more memory
+    // than it has.
     ("openat", 2),
     ("read", 1),
     ("close", 3),

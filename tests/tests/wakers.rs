@@ -20,7 +20,8 @@ fn is_same_as(asked: &Noted, event: &Event) -> bool {
     match asked.context {
         'h' | 'H' | 'z' | 'Z' => matches!(context, "irq" | "hrtimer") && waker == Some(0),
         's' => matches!(context, "softirq" | "timer") && waker == Some(0),
-        // On real-time kernels before 6.12 ftrace does not see that a thread of the kernel serves them.
+        // On real-time kernels before 6.12 ftrace does not see that a thread of the kernel serves
+        // them.
         '.' if is_realtime() && serves_softirqs(asked.on_cpu) => {
             matches!(context, "softirq" | "timer") && waker == Some(0)
         }
@@ -33,7 +34,8 @@ fn is_realtime() -> bool {
     version.is_ok_and(|version| version.contains("PREEMPT_RT"))
 }
 
-/// Whether the thread is the kernel's own that serves soft interrupts, or those of timers, on a CPU.
+/// Whether the thread is the kernel's own that serves soft interrupts, or those of timers, on a
+/// CPU.
 fn serves_softirqs(tid: i64) -> bool {
     let name = std::fs::read_to_string(format!("/proc/{tid}/comm"));
     name.is_ok_and(|name| name.starts_with("ksoftirqd/") || name.starts_with("ktimers/"))

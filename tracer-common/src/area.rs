@@ -1,10 +1,11 @@
 //! The trace area: shared memory through which a target gives its controllers its user events.
 //!
 //! One area serves a process family: a process that loads the library, its children by `fork()`,
-//! and what they exec if it inherits the descriptor. It is a sparse memfd that is sealed at its size: it
-//! neither shrinks nor grows. (A process that can have no memfd has anonymous shared memory of the same layout, which only its
-//! children share.) It has fixed parts, at fixed offsets, and behind them *windows* of [`WINDOW_BYTES`]: each belongs to
-//! one stream at a time and is divided into that stream's *chunks*, which hold the records.
+//! and what they exec if it inherits the descriptor. It is a sparse memfd that is sealed at its
+//! size: it neither shrinks nor grows. (A process that can have no memfd has anonymous shared
+//! memory of the same layout, which only its children share.) It has fixed parts, at fixed offsets,
+//! and behind them *windows* of [`WINDOW_BYTES`]: each belongs to one stream at a time and is
+//! divided into that stream's *chunks*, which hold the records.
 //!
 //! Who writes what:
 //!
@@ -55,8 +56,8 @@ pub const NAME_SLOTS: usize = (TRACE_USER_EVENT_MAX - 1) as usize;
 pub const PROCESS_SLOTS: usize = 1024;
 /// Windows of one area.
 pub const WINDOW_SLOTS: usize = 4096;
-/// Bytes of a window. Each is mapped where its address is a multiple of this, so that a chunk's address leads to its
-/// window and to its header.
+/// Bytes of a window. Each is mapped where its address is a multiple of this, so that a chunk's
+/// address leads to its window and to its header.
 pub const WINDOW_BYTES: usize = 4 << 20;
 /// ChainCursors of one area: the chunks that can be open at once, in all of its streams.
 pub const CHAIN_SLOTS: usize = 65_536;
@@ -72,7 +73,8 @@ pub const PROCESSES_OFFSET: usize = page_up(NAMES_OFFSET + NAME_SLOTS * size_of:
 /// Offset of the window table: a word for each window, see [`window`].
 pub const WINDOWS_OFFSET: usize =
     page_up(PROCESSES_OFFSET + PROCESS_SLOTS * size_of::<ProcessEntry>());
-/// Offset of the streams' lists of windows: for each stream, in order, the index of each of its windows plus one.
+/// Offset of the streams' lists of windows: for each stream, in order, the index of each of its
+/// windows plus one.
 pub const STREAM_WINDOWS_OFFSET: usize = page_up(WINDOWS_OFFSET + WINDOW_SLOTS * 8);
 /// Offset of the streams' arrays of [`EnteringEntry`].
 pub const ENTERING_OFFSET: usize = page_up(STREAM_WINDOWS_OFFSET + STREAM_SLOTS * WINDOW_SLOTS * 4);
@@ -104,8 +106,8 @@ pub struct AreaHeader {
     pub magic: AtomicU64,
     /// [`VERSION`].
     pub version: AtomicU32,
-    /// One of [`clock`]. The first controller decides, before it opens a stream; it never changes after
-    /// that. A process that nobody traces need not know.
+    /// One of [`clock`]. The first controller decides, before it opens a stream; it never changes
+    /// after that. A process that nobody traces need not know.
     pub clock: AtomicU32,
     /// When the area was made, on `CLOCK_MONOTONIC` in nanoseconds.
     pub created: AtomicU64,
@@ -119,8 +121,9 @@ pub struct AreaHeader {
     pub generations: AtomicU32,
     /// Programs that took the area over from another one by exec so far.
     pub programs: AtomicU32,
-    /// 1: memory is provided before it is touched, since the kernel may refuse it (`vm.overcommit_memory=2`). Set by whoever
-    /// makes the area or opens a stream, read by whoever takes a chunk.
+    /// 1: memory is provided before it is touched, since the kernel may refuse it
+    /// (`vm.overcommit_memory=2`). Set by whoever makes the area or opens a stream, read by whoever
+    /// takes a chunk.
     pub provides: AtomicU32,
     /// Unused. Zero. Keeps `active` on a cache line of its own, as it is read by every emission.
     pub reserved: [AtomicU64; 2],
@@ -168,11 +171,11 @@ pub struct StreamControl {
     pub state: AtomicU32,
     /// Names the stream: unique in the area. 0 while no stream lives here.
     pub generation: AtomicU32,
-    /// One of [`emitters`]. Set by the controller to begin with, and by each thread before its first event; it never goes
-    /// back from `MANY`.
+    /// One of [`emitters`]. Set by the controller to begin with, and by each thread before its
+    /// first event; it never goes back from `MANY`.
     pub emitters: AtomicU32,
-    /// Bit 0: the reader sleeps on this word, or is about to. Whoever has recorded an event and finds it set clears it, counts
-    /// one more waking in the other bits, and wakes the reader.
+    /// Bit 0: the reader sleeps on this word, or is about to. Whoever has recorded an event and
+    /// finds it set clears it, counts one more waking in the other bits, and wakes the reader.
     pub waiting: AtomicU32,
     /// Past this time, in ticks, events are refused and counted: the controller gave no sign of
     /// life. `u64::MAX` for a stream that needs no such signs.
@@ -197,8 +200,8 @@ pub struct StreamControl {
     pub filter: [AtomicU64; EVENT_SET_WORDS],
     /// Events refused because a thread that has no chunk could have none. Counted by the target.
     pub refused_no_chunk: AtomicU64,
-    /// Events refused because they interrupted another one of their thread, where that cannot be begun again. Counted by the
-    /// target.
+    /// Events refused because they interrupted another one of their thread, where that cannot be
+    /// begun again. Counted by the target.
     pub refused_nested: AtomicU64,
     /// Chunks that the stream's size asks for. What writers need comes on top of it.
     pub chunks_for_size: AtomicU32,
@@ -208,22 +211,30 @@ pub struct StreamControl {
     pub fresh: AtomicU32,
     /// The generation of the stream that has ended here last.
     pub ended_generation: AtomicU32,
-    /// Counts the chunks that were opened, continued or closed: while it stays, the same chunks are open.
+    /// Counts the chunks that were opened, continued or closed: while it stays, the same chunks are
+    /// open.
     pub changes: AtomicU64,
-    /// The chunk that was closed first, its ordinal plus one (low half), and a count of changes (high half).
+    /// The chunk that was closed first, its ordinal plus one (low half), and a count of changes
+    /// (high half).
     pub oldest: AtomicU64,
-    /// The chunk that was closed last (low half), or one before it, and a count of changes (high half).
+    /// The chunk that was closed last (low half), or one before it, and a count of changes (high
+    /// half).
     pub newest: AtomicU64,
-    /// The reader has read all chunks with a lower [`ChunkHeader::closing`]. Written by the controller.
+    /// The reader has read all chunks with a lower [`ChunkHeader::closing`]. Written by the
+    /// controller.
     pub consumed: AtomicU64,
-    /// The last one of the open chunks whose threads have ended plus one (low half), and a count of changes (high half).
+    /// The last one of the open chunks whose threads have ended plus one (low half), and a count of
+    /// changes (high half).
     pub ended: AtomicU64,
-    /// The last one of the stream's chains without a chunk plus one (low half), and a count of changes (high half).
+    /// The last one of the stream's chains without a chunk plus one (low half), and a count of
+    /// changes (high half).
     pub free_chains: AtomicU64,
-    /// The last one of the chunks whose memory the reader has given back plus one (low half), and a count of changes (high half).
+    /// The last one of the chunks whose memory the reader has given back plus one (low half), and a
+    /// count of changes (high half).
     pub released: AtomicU64,
-    /// The pid namespace in which the target's own pid counts (as [`controller_namespace`](Self::controller_namespace)), or 0
-    /// where the controller does not know.
+    /// The pid namespace in which the target's own pid counts (as
+    /// [`controller_namespace`](Self::controller_namespace)), or 0 where the controller does not
+    /// know.
     pub target_namespace: AtomicU64,
 }
 
@@ -272,22 +283,23 @@ pub struct ProcessEntry {
     pub traced_by: [AtomicU32; STREAM_SLOTS],
 }
 
-/// A thread that is changing a stream's pool. A stream's memory is given to nobody else while one of its entries is set by a
-/// thread that lives.
+/// A thread that is changing a stream's pool. A stream's memory is given to nobody else while one
+/// of its entries is set by a thread that lives.
 #[repr(C)]
 pub struct EnteringEntry {
-    /// The tid (low half) and the pid namespace of that, 0 where it is not known (high half). 0 where there is no thread,
-    /// [`LEFT_FOR_GOOD`] where it lives and never comes back.
+    /// The tid (low half) and the pid namespace of that, 0 where it is not known (high half). 0
+    /// where there is no thread, [`LEFT_FOR_GOOD`] where it lives and never comes back.
     pub thread: AtomicU64,
     /// How many threads have left it, each before it took its tid away.
     pub times: AtomicU64,
 }
 
-/// See [`EnteringEntry::thread`]: a handler has jumped out of what the thread was doing. No thread has this tid.
+/// See [`EnteringEntry::thread`]: a handler has jumped out of what the thread was doing. No thread
+/// has this tid.
 pub const LEFT_FOR_GOOD: u64 = 0x7fff_ffff;
 
-/// A chain: a row of chunks, one opened after the other, whose events are counted together. At any time one writer at
-/// most has it.
+/// A chain: a row of chunks, one opened after the other, whose events are counted together. At any
+/// time one writer at most has it.
 #[repr(C)]
 pub struct ChainEntry {
     /// Generation of the stream that it belongs to, or 0.
@@ -322,7 +334,8 @@ pub mod chunk_state {
     /// Nobody writes here any more.
     pub const CLOSED: u32 = 4;
 
-    /// A chunk's state word: generation of the stream (high half), how often the chunk was opened (24 bits), state (8 bits).
+    /// A chunk's state word: generation of the stream (high half), how often the chunk was opened
+    /// (24 bits), state (8 bits).
     #[must_use]
     pub const fn word(generation: u32, turn: u32, state: u32) -> u64 {
         (generation as u64) << 32 | ((turn & 0xff_ffff) as u64) << 8 | state as u64
@@ -354,22 +367,25 @@ pub struct ChunkHeader {
     pub state: AtomicU64,
     /// The chain whose chunk it is.
     pub chain: AtomicU32,
-    /// 1: its thread begins an emission again that was preempted or interrupted, so that a reader of the same process
-    /// need not look at `begun`.
+    /// 1: its thread begins an emission again that was preempted or interrupted, so that a reader
+    /// of the same process need not look at `begun`.
     pub restartable: AtomicU32,
     /// Events of its chain before it, those refused included.
     pub first: AtomicU64,
     /// Events that were refused while it was open.
     pub refused: AtomicU64,
-    /// The ordinal plus one of the next chunk in the list that it is in (low half), and a count of changes (high half).
+    /// The ordinal plus one of the next chunk in the list that it is in (low half), and a count of
+    /// changes (high half).
     pub next: AtomicU64,
     /// A count that is higher the later the chunk was closed.
     pub closing: AtomicU64,
-    /// What [`ChunkStart::head`] will be after the record that is being written: set before the clock is read. While it
-    /// differs from the head, an event older than now may still come. It is here, and not in the chunk, since a thread that
-    /// finds its stream ended has set it by then: whatever the window is divided into now, headers are at its start.
+    /// What [`ChunkStart::head`] will be after the record that is being written: set before the
+    /// clock is read. While it differs from the head, an event older than now may still come. It is
+    /// here, and not in the chunk, since a thread that finds its stream ended has set it by then:
+    /// whatever the window is divided into now, headers are at its start.
     pub begun: AtomicU64,
-    /// The thread that emits here, in its own pid namespace: its tid (low half) and its pid (high half).
+    /// The thread that emits here, in its own pid namespace: its tid (low half) and its pid (high
+    /// half).
     pub thread: AtomicU64,
 }
 
@@ -378,8 +394,8 @@ pub mod home {
     /// Nothing is known of it.
     pub const UNKNOWN: u64 = 0;
 
-    /// The pid namespace of its tid (inode of `/proc/self/ns/pid`), and which of the programs of its area it runs
-    /// ([`AreaHeader::programs`](super::AreaHeader::programs)).
+    /// The pid namespace of its tid (inode of `/proc/self/ns/pid`), and which of the programs of
+    /// its area it runs ([`AreaHeader::programs`](super::AreaHeader::programs)).
     #[must_use]
     pub const fn word(namespace: u32, program: u32) -> u64 {
         (namespace as u64) << 32 | program as u64
@@ -401,27 +417,30 @@ pub mod home {
 /// What a chunk itself begins with.
 #[repr(C, align(64))]
 pub struct ChunkStart {
-    /// Where the next record will start, in bytes from the chunk's beginning (low half), and the events before it (high
-    /// half).
+    /// Where the next record will start, in bytes from the chunk's beginning (low half), and the
+    /// events before it (high half).
     pub head: AtomicU64,
     /// The chunk's ordinal in its stream. It never changes while the stream lives.
     pub ordinal: AtomicU64,
-    /// What [`StreamControl::changes`] was when the chunk was opened. A reader that has looked at it then has seen every chunk
-    /// that was opened in the chain before.
+    /// What [`StreamControl::changes`] was when the chunk was opened. A reader that has looked at
+    /// it then has seen every chunk that was opened in the chain before.
     pub opened: AtomicU64,
     /// Where its thread is at home: see [`home`].
     pub home: AtomicU64,
-    /// What [`StreamControl::changes`] was when its thread was named. Of two threads the later one has the higher count.
+    /// What [`StreamControl::changes`] was when its thread was named. Of two threads the later one
+    /// has the higher count.
     pub named: AtomicU64,
 }
 
-/// Type number of a record that is no event: the thread that emits from here on. The first record of a chunk is one. Its
-/// data is the process and the thread in their own pid namespace (32 bits each), and the thread's `pthread_t` (64 bits).
+/// Type number of a record that is no event: the thread that emits from here on. The first record
+/// of a chunk is one. Its data is the process and the thread in their own pid namespace (32 bits
+/// each), and the thread's `pthread_t` (64 bits).
 pub const IDENTITY_RECORD: u32 = 0x7fff;
 /// Bytes of data of such a record.
 pub const IDENTITY_BYTES: usize = 16;
 
-/// Head of a record, as three words of 64 bits. The data follows, filled up to a multiple of eight bytes.
+/// Head of a record, as three words of 64 bits. The data follows, filled up to a multiple of eight
+/// bytes.
 ///
 /// - word 0: time in ticks.
 /// - word 1: bits 0-47 address of the trace point; bits 48-63 the CPU plus one, 0 when not known.

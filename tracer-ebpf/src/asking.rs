@@ -4,7 +4,8 @@ use crate::context::CommWords;
 use crate::pid::Pid;
 use tracer_common::kernel::waker_context;
 
-/// Who asks for a wake-up, in words: fields of other sizes would be cleared and copied byte by byte.
+/// Who asks for a wake-up, in words: fields of other sizes would be cleared and copied byte by
+/// byte.
 #[derive(Clone, Copy)]
 pub struct Asking {
     /// From the lowest bit: thread and process, [`TASK_BITS`] each, and the [`waker_context`].

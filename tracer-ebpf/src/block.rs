@@ -37,7 +37,8 @@ fn start<C: Tracepoint>(ctx: &C) {
 /// Runs there too, before there is a request: for what is to be its first part.
 #[inline(always)]
 fn begin<C: Tracepoint>(ctx: &C) {
-    // The arguments are `struct bio *`, and before 5.11 `struct request_queue *, struct bio *, int`.
+    // The arguments are `struct bio *`, and before 5.11
+    // `struct request_queue *, struct bio *, int`.
     let bio = if GETRQ_HAS_QUEUE.load() == 0 {
         ctx.argument::<0>()
     } else {
@@ -62,10 +63,10 @@ fn starting<C: Tracepoint>() -> Issuer {
     }
 }
 
-/// Remembers who starts the request at this address. The kernel reuses the address of a request that has
-/// ended: one that is still there, and was handed over, has ended without a word. A kernel was seen to run no
-/// program while certain threads had the CPU, and not to count that either: ends of requests whose
-/// interrupt came then were missing, and no others.
+/// Remembers who starts the request at this address. The kernel reuses the address of a request
+/// that has ended: one that is still there, and was handed over, has ended without a word. A kernel
+/// was seen to run no program while certain threads had the CPU, and not to count that either: ends
+/// of requests whose interrupt came then were missing, and no others.
 #[inline(always)]
 fn remember(address: u64, issuer: &Issuer) {
     if let Some(before) = maps::issuer(address)

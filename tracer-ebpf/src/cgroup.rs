@@ -39,7 +39,8 @@ fn record_attach<C: Tracepoint>(ctx: &C, task: &Task<C>) {
     let node: Address = unsafe { field::<C, _>(group, CGROUP_NODE.load()) };
     // SAFETY: it is a `struct kernfs_node *`, and `id` 64 bits of it.
     let id: u64 = unsafe { field::<C, _>(node.0, NODE_ID.load()) };
-    // In version 2 it is the task's now; in another hierarchy the task has one of version 2 beside it.
+    // In version 2 it is the task's now; in another hierarchy the task has one of version 2 beside
+    // it.
     let is_second = task.control_group().0 == group;
     let (type_id, wake) = (EventTypeId::CGROUP_ATTACH, Wake::InTime);
     record_by(task, type_id, wake, |record, header| {

@@ -38,8 +38,8 @@ pub fn bits<C: Tracepoint>(task: &Task<C>, comm: [u8; COMM_BYTES]) -> u8 {
 }
 
 /// The [`traced`] bits of a process that is chosen because it has come into the agent's pid
-/// namespace, as a command does that is started in a container; 0 for any other. Those that are made
-/// in it have their parent's.
+/// namespace, as a command does that is started in a container; 0 for any other. Those that are
+/// made in it have their parent's.
 #[inline(always)]
 pub fn bits_of_newcomer(parent: Pid, child: Pid) -> u8 {
     if CHOOSES.load() == 0 || parent.is_visible() || !child.is_visible() {
@@ -65,15 +65,16 @@ fn is_named(choice: &Choice, comm: [u8; COMM_BYTES]) -> bool {
         if byte == 0 {
             break;
         }
-        // By a table, and not by comparing: each comparison is a branch, and the verifier follows all.
+        // By a table, and not by comparing: each comparison is a branch, and the verifier follows
+        // all.
         let fits = choice.fits[usize::from(byte)];
         reached = (reached & fits) << 1 | reached & choice.stars;
     }
     reached & choice.end != 0
 }
 
-/// Notes that a process was moved to another control group: it is traced from now on, or no longer. Nothing where
-/// processes are not chosen by their groups.
+/// Notes that a process was moved to another control group: it is traced from now on, or no longer.
+/// Nothing where processes are not chosen by their groups.
 #[inline(always)]
 pub fn moved<C: Tracepoint>(ctx: &C, task: &Task<C>) {
     if CHOOSES.load() == 0 || maps::choice().is_none_or(|choice| choice.cgroup == 0) {

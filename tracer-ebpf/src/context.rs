@@ -59,8 +59,8 @@ pub trait Tracepoint: EbpfContext {
     /// when it came into the kernel. For kernels that have the helper `bpf_task_pt_regs`.
     fn registers(running: *const u8) -> *const u8;
 
-    /// An address that [`read`](Self::read) takes for a word or a half of one, wherever it is in the kernel. Only
-    /// where [`WORD_TYPE`] is known.
+    /// An address that [`read`](Self::read) takes for a word or a half of one, wherever it is in
+    /// the kernel. Only where [`WORD_TYPE`] is known.
     fn readable(address: *const u8) -> *const u8;
 
     /// Reads a value in the kernel; all zero when it cannot be read.
@@ -96,9 +96,8 @@ impl Tracepoint for BtfTracePointContext {
     #[inline(always)]
     fn readable(address: *const u8) -> *const u8 {
         let readable: *const u8;
-        // Written out so that it is one instruction, which the agent finds and makes a call. What that may
-        // change is said here.
-        // SAFETY: the function only says of what type the address is.
+        // Written out so that it is one instruction, which the agent finds and makes a call. What
+        // that may change is said here. SAFETY: the function only says of what type the address is.
         unsafe {
             asm!(
                 "r0 = {function} ll",

@@ -38,8 +38,8 @@ fn exec<C: Tracepoint>(ctx: &C) {
     // SAFETY: the argument is a `struct linux_binprm *`, and `filename` a pointer in it.
     let name: Address = unsafe { field::<C, _>(ctx.address::<2>(), BINPRM_FILENAME.load()) };
     let program_address = maps::forget_call(task.tid());
-    // A program with a trace area of its own has one in a millisecond or so: the agent looks for it,
-    // where user events are wanted.
+    // A program with a trace area of its own has one in a millisecond or so: the agent looks for
+    // it, where user events are wanted.
     let wake = if EXEC_WAKES.load() != 0 {
         Wake::Now
     } else {

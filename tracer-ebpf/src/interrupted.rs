@@ -1,12 +1,13 @@
 //! Whether what runs is the work of the thread that has the CPU, or of an interrupt.
 //!
 //! The kernel counts how deep it is in interrupts, for each CPU or in the running thread, according
-//! to the machine. Which timer's function runs, it notes where it calls it. What it keeps for a CPU lies
-//! together: from the CPU's run queue, in which the running thread is, it is always as far to each of these
-//! variables as in the kernel's file. Where one may not read like that (before 6.2), the variables are named.
-//! Where they have no names either, since the kernel was built without, the tracepoints before and
-//! after interrupts say; and of what is within none of them, the stack: that of a thread is used by
-//! its system calls, and by interrupts of its program too, but not at the same time.
+//! to the machine. Which timer's function runs, it notes where it calls it. What it keeps for a CPU
+//! lies together: from the CPU's run queue, in which the running thread is, it is always as far to
+//! each of these variables as in the kernel's file. Where one may not read like that (before 6.2),
+//! the variables are named. Where they have no names either, since the kernel was built without,
+//! the tracepoints before and after interrupts say; and of what is within none of them, the stack:
+//! that of a thread is used by its system calls, and by interrupts of its program too, but not at
+//! the same time.
 
 use core::arch::asm;
 use core::mem::offset_of;
@@ -36,8 +37,8 @@ const IRQ: u32 = 0xff_0000;
 /// timers run in a soft interrupt.
 const CLOCKS: u32 = 4;
 
-/// Reads a `$type` in the variable that `$variable` names, as this CPU has it, `$offset` bytes from its
-/// beginning. It is `$distance` bytes from the run queue, where that is known.
+/// Reads a `$type` in the variable that `$variable` names, as this CPU has it, `$offset` bytes from
+/// its beginning. It is `$distance` bytes from the run queue, where that is known.
 macro_rules! on_this_cpu {
     ($context:ty, $type:ty, $queue:expr, $variable:expr, $distance:expr, $offset:expr) => {
         if $distance != NO_OFFSET {
@@ -175,8 +176,8 @@ fn is_call_of_thread<C: Tracepoint>(ctx: &C, running: &Task<C>) -> bool {
     call != u64::MAX
 }
 
-/// Notes that a handler of a device's interrupt begins or ends. Handlers are not interrupted by others,
-/// and are not counted: an end that the kernel does not report would count for ever.
+/// Notes that a handler of a device's interrupt begins or ends. Handlers are not interrupted by
+/// others, and are not counted: an end that the kernel does not report would count for ever.
 #[inline(always)]
 pub fn note_handler(begins: bool) {
     note(offset_of!(InterruptsOf, handlers), u32::from(begins));

@@ -150,8 +150,8 @@ globals! {
     TASK_FAIR_QUEUE = NO_OFFSET;
     /// `cfs_rq::rq`: the CPU's run queue.
     FAIR_QUEUE_RUN_QUEUE = NO_OFFSET;
-    /// The type that [`READABLE`](tracer_common::kernel::cpu_variable::READABLE) makes an address one of: a
-    /// word. 0 where the kernel has no such function.
+    /// The type that [`READABLE`](tracer_common::kernel::cpu_variable::READABLE) makes an address
+    /// one of: a word. 0 where the kernel has no such function.
     WORD_TYPE = 0;
     /// From the run queue of a CPU to its variable
     /// [`PREEMPT_COUNT`](tracer_common::kernel::cpu_variable::PREEMPT_COUNT), modulo 2^32.

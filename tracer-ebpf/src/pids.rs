@@ -1,8 +1,8 @@
 //! Pids and tids of the agent's own pid namespace, which events have.
 //!
-//! Where the agent is in the first one, both are the same, and the verifier drops what is here. Where
-//! it is in another, as in a container, the map `PIDS` says which pid belongs to which: written
-//! for every new thread before it first runs, and at the start for those that are there
+//! Where the agent is in the first one, both are the same, and the verifier drops what is here.
+//! Where it is in another, as in a container, the map `PIDS` says which pid belongs to which:
+//! written for every new thread before it first runs, and at the start for those that are there
 //! ([`crate::listing`]).
 
 use crate::context::Tracepoint;

@@ -110,8 +110,8 @@ fn record_in<C: Tracepoint>(cpu: u32, prev: &Task<C>, next: &Task<C>) -> Option<
     })
 }
 
-/// What is recorded of a switch away at `time_ns`, from a thread that has had the CPU since `since`, or
-/// since a time that is not known: 0.
+/// What is recorded of a switch away at `time_ns`, from a thread that has had the CPU since
+/// `since`, or since a time that is not known: 0.
 #[inline(always)]
 fn out_data<C: Tracepoint>(
     ctx: &C,

@@ -12,8 +12,8 @@ use crate::offsets::{
 };
 use crate::task::{Address, Task};
 
-/// Bits of `mm_struct::flags` that say whether the memory may be dumped, and their value where its user
-/// may do so.
+/// Bits of `mm_struct::flags` that say whether the memory may be dumped, and their value where its
+/// user may do so.
 const DUMPABLE_BITS: u64 = 3;
 const DUMPABLE: u64 = 1;
 
@@ -42,7 +42,8 @@ pub fn of<C: Tracepoint>(task: &Task<C>) -> Sight {
     }
 }
 
-/// By a helper, because these are behind several pointers, and of sizes that differ between kernels.
+/// By a helper, because these are behind several pointers, and of sizes that differ between
+/// kernels.
 #[inline(always)]
 fn read<T>(base: Address, offset: u32) -> Option<T> {
     if offset == NO_OFFSET {

@@ -30,8 +30,8 @@ pub fn address<C: Tracepoint>(ctx: &C) -> u64 {
     unsafe { field::<C, _>(registers, REGS_IP.load()) }
 }
 
-/// Whether the running thread may be in an exec: where it cannot be asked, it may. The codes are those
-/// of `execve` and `execveat` on any machine; none of them renames a thread elsewhere.
+/// Whether the running thread may be in an exec: where it cannot be asked, it may. The codes are
+/// those of `execve` and `execveat` on any machine; none of them renames a thread elsewhere.
 #[inline(always)]
 pub fn may_be_in_exec<C: Tracepoint>(_: &C) -> bool {
     /// Bit of a call of the x32 kind.

@@ -63,8 +63,8 @@ fn asking<C: Tracepoint>(ctx: &C, task: &Task<C>) -> Asking {
     Asking::thread(running.pid(), running.tid(), running.name())
 }
 
-/// Whether the thread is new is no argument, so that each program has the code for itself: shared, it
-/// would be called, with all that it needs handed over in memory.
+/// Whether the thread is new is no argument, so that each program has the code for itself: shared,
+/// it would be called, with all that it needs handed over in memory.
 #[inline(always)]
 fn wakeup<C: Tracepoint, const IS_NEW: bool>(task: &Task<C>, waker: Asking) {
     record(task, EventTypeId::WAKEUP, |header| Record {

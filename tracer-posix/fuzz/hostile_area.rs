@@ -1,7 +1,8 @@
-//! An area that somebody else writes into: what a controller reads there, and what a program emits there. The bytes are orders
-//! of eight bytes each: write this there, read, emit.
+//! An area that somebody else writes into: what a controller reads there, and what a program emits
+//! there. The bytes are orders of eight bytes each: write this there, read, emit.
 //!
-//! For the fuzz targets `area_read` and `area_emit`, and for the tests that run the same with orders that are always the same.
+//! For the fuzz targets `area_read` and `area_emit`, and for the tests that run the same with
+//! orders that are always the same.
 
 #![allow(dead_code, reason = "each target uses its part of this")]
 
@@ -33,7 +34,8 @@ const MOST_ORDERS: usize = 512;
 const MOST_WINDOWS: usize = 64;
 /// Events that are emitted.
 const MOST_EVENTS: usize = 2000;
-/// Where a pool is spoilt, an event can take a millisecond, and many of them would only take longer.
+/// Where a pool is spoilt, an event can take a millisecond, and many of them would only take
+/// longer.
 const LONG: Duration = Duration::from_micros(100);
 /// So many that take long are emitted in one order.
 const MOST_LONG: usize = 16;
@@ -284,7 +286,8 @@ fn as_of_first(offset: usize, value: u64, generation: u32) -> u64 {
     }
 }
 
-/// Reads an area in which others write. The first byte says whether it begins with events that were emitted.
+/// Reads an area in which others write. The first byte says whether it begins with events that were
+/// emitted.
 pub fn area_read(bytes: &[u8]) {
     let Some((how, orders)) = bytes.split_first() else {
         return;

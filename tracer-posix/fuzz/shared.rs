@@ -120,7 +120,8 @@ fn new_log(kind: u8) -> Vec<u8> {
     bytes
 }
 
-/// Makes checksums right, and the ids of packets that of the log: 0 none of them, 1 the header's, 2 all.
+/// Makes checksums right, and the ids of packets that of the log: 0 none of them, 1 the header's, 2
+/// all.
 pub fn repair(log: &mut Vec<u8>, how: u8) {
     if how == 0 || log.len() < 9000 {
         return;

@@ -1,7 +1,7 @@
 //! The tracing option of IEEE 1003.1 for Linux.
 //!
-//! A program emits events; a stream records them, beside those of the kernel; whoever has the stream reads them, at once or
-//! from a log.
+//! A program emits events; a stream records them, beside those of the kernel; whoever has the
+//! stream reads them, at once or from a log.
 //!
 //! ```no_run
 //! use std::time::SystemTime;
@@ -18,11 +18,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`UserEvent`]: trace points; `layer()`: spans and events of the `tracing` crate as user events, behind the feature
-//!   `tracing`.
+//! - [`UserEvent`]: trace points; `layer()`: spans and events of the `tracing` crate as user
+//!   events, behind the feature `tracing`.
 //! - [`Stream`], [`LoggedStream`], [`LogReader`]: the three kinds of streams, see [`stream`].
 //! - [`Attributes`], [`EventSet`], [`Event`]: what they are made with, filter, and hold.
-//! - [`agent`]: the kernel's events in streams, from a privileged process; [`stream_limit`]: how many streams there are.
+//! - [`agent`]: the kernel's events in streams, from a privileged process; [`stream_limit`]: how
+//!   many streams there are.
 
 // A program is never ended by a function that it calls.
 #![cfg_attr(

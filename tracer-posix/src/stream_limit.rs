@@ -1,10 +1,11 @@
 //! How many streams a user has in the whole system (`{TRACE_SYS_MAX}`), without a daemon.
 //!
-//! Every stream holds a record lock on a byte of one file, which is its user's alone: nobody else can open
-//! it, so that nobody else can hold all the entries, or make us wait by a lease. The kernel lets
-//! go of such locks when the process that holds them ends or execs, however that comes about, and a forked child does
-//! not get them: just as it is with streams. Where the file is not available (no `/dev/shm`, or somebody else has
-//! taken its name), only the limit of each area counts.
+//! Every stream holds a record lock on a byte of one file, which is its user's alone: nobody else
+//! can open it, so that nobody else can hold all the entries, or make us wait by a lease. The
+//! kernel lets go of such locks when the process that holds them ends or execs, however that comes
+//! about, and a forked child does not get them: just as it is with streams. Where the file is not
+//! available (no `/dev/shm`, or somebody else has taken its name), only the limit of each area
+//! counts.
 
 use std::ffi::c_int;
 use std::fs::{File, OpenOptions};
@@ -43,7 +44,8 @@ impl TooManyStreams {
     }
 }
 
-/// What this process holds: without a lock, since a child may be forked while another thread is here.
+/// What this process holds: without a lock, since a child may be forked while another thread is
+/// here.
 struct Held {
     pid: i32,
     file: Guarded<File>,
@@ -71,8 +73,8 @@ fn held_open() -> Option<&'static Held> {
     }
 }
 
-/// Opens the file for this process, and takes the entries in it again that it had. What was there before
-/// stays as it is: another thread may be at it, and the parent's belongs to the parent.
+/// Opens the file for this process, and takes the entries in it again that it had. What was there
+/// before stays as it is: another thread may be at it, and the parent's belongs to the parent.
 fn made_anew(found: *mut Held, taken: [bool; TRACE_SYS_MAX]) -> Option<&'static Held> {
     let file = Guarded::new(open().ok()?).ok()?;
     for (entry, _) in taken.iter().enumerate().filter(|(_, is_taken)| **is_taken) {
@@ -160,8 +162,8 @@ fn open() -> io::Result<File> {
     open_own(&format!("{PATH}-{user}"), user)
 }
 
-/// Opens a file of this user's, or makes it. Somebody else may have put anything there: a link, a FIFO, a
-/// file with a lease on it. None of that is waited for or used.
+/// Opens a file of this user's, or makes it. Somebody else may have put anything there: a link, a
+/// FIFO, a file with a lease on it. None of that is waited for or used.
 fn open_own(path: &str, user: u32) -> io::Result<File> {
     let options = |creates| {
         let mut options = OpenOptions::new();

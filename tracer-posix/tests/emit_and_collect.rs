@@ -262,7 +262,8 @@ fn a_handler_that_interrupts_an_emission_loses_nothing_and_spoils_nothing() {
         let emitter = unsafe { libc::pthread_self() };
         let done = &done;
         scope.spawn(move || {
-            // A thread that is interrupted without end does nothing else; and there is space for so many.
+            // A thread that is interrupted without end does nothing else; and there is space for so
+            // many.
             while !done.load(Ordering::Relaxed) && HANDLED.load(Ordering::Relaxed) < 200_000 {
                 // SAFETY: the thread outlives this scope.
                 unsafe { libc::pthread_kill(emitter, libc::SIGUSR1) };

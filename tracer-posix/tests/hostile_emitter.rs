@@ -1,8 +1,8 @@
-//! An area that another process writes nonsense into while a program emits and a controller reads: neither is
-//! harmed, and neither is held up.
+//! An area that another process writes nonsense into while a program emits and a controller reads:
+//! neither is harmed, and neither is held up.
 //!
-//! The other processes are this test binary again, as in `other_processes.rs`. `TRACER_HOSTILE_SECONDS` says for how long (1),
-//! `TRACER_SEED` from which random value on.
+//! The other processes are this test binary again, as in `other_processes.rs`.
+//! `TRACER_HOSTILE_SECONDS` says for how long (1), `TRACER_SEED` from which random value on.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -33,8 +33,8 @@ const SEED: &str = "TRACER_SEED";
 const REACH: usize = DATA_OFFSET + 8 * WINDOW_BYTES;
 /// Longest processor time of one event, in a library that was not optimized.
 const MOST_OF_AN_EVENT: Duration = Duration::from_millis(200);
-/// How much later than it should anybody may end: others may have the processors. What one event and one round take is measured
-/// by their own time.
+/// How much later than it should anybody may end: others may have the processors. What one event
+/// and one round take is measured by their own time.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Memory that a hostile process may cost others.
 const MOST_MEMORY_KIB: u64 = 200 * 1024;
@@ -271,7 +271,8 @@ fn spoil_chains(words: &[AtomicU64]) {
     });
 }
 
-/// The hostile process that makes full chunks of ended threads out of others, in a list without an end.
+/// The hostile process that makes full chunks of ended threads out of others, in a list without an
+/// end.
 fn spoil_ended(words: &[AtomicU64]) {
     let control = STREAMS_OFFSET / 8;
     let generation = &words[control + offset_of!(StreamControl, generation) / 8];

@@ -1,5 +1,5 @@
-//! A log that cannot be written is an error of the call that writes it. Alone in its file, for the limit is the whole
-//! process's.
+//! A log that cannot be written is an error of the call that writes it. Alone in its file, for the
+//! limit is the whole process's.
 
 use std::os::fd::AsFd;
 

@@ -1,4 +1,5 @@
-//! Where a device is full, a call returns that as an error. Alone in its file, for it goes into a mount namespace of its own.
+//! Where a device is full, a call returns that as an error. Alone in its file, for it goes into a
+//! mount namespace of its own.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

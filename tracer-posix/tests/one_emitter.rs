@@ -1,5 +1,5 @@
-//! A thread that emits alone need not wait for its loads before it reads the clock; as soon as it is not alone, it
-//! does. Either way the order is exact.
+//! A thread that emits alone need not wait for its loads before it reads the clock; as soon as it
+//! is not alone, it does. Either way the order is exact.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -104,8 +104,8 @@ fn a_thread_that_was_alone_is_in_order_with_one_that_comes_later() {
     thread::scope(|scope| {
         scope.spawn(|| {
             for count in 1..=CAUSES {
-                // Only the value leads from the load, which takes long, to the event: no branch keeps
-                // the clock from being read before the load is done.
+                // Only the value leads from the load, which takes long, to the event: no branch
+                // keeps the clock from being read before the load is done.
                 push_out_of_caches(&value);
                 effect.emit(&value.load(Relaxed).to_ne_bytes());
                 effects.store(count, Relaxed);

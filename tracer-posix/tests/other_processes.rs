@@ -56,14 +56,16 @@ fn without_descriptors(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(close) }
 }
 
-/// Takes from this thread, if it is root's, what shows it the files that another process has only mapped.
+/// Takes from this thread, if it is root's, what shows it the files that another process has only
+/// mapped.
 fn see_no_mapped_files() {
     const SYS_ADMIN: u64 = 1 << 21;
     const CHECKPOINT_RESTORE: u64 = 1 << 40;
     // Version 3, this thread; effective, permitted and inheritable, the lower half first.
     let header = [0x2008_0522_u32, 0];
     let mut sets = [[0_u32; 3]; 2];
-    // SAFETY: the kernel reads the header and writes the two sets, which are as long as this version has them.
+    // SAFETY: the kernel reads the header and writes the two sets, which are as long as this
+    // version has them.
     let got = unsafe { libc::syscall(libc::SYS_capget, &raw const header, &raw mut sets) };
     assert_eq!(got, 0);
     for (half, shift) in sets.iter_mut().zip([0, 32]) {

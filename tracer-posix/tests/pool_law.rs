@@ -1,5 +1,6 @@
-//! The law of the pool: whichever threads emit, and however they come and go, a stream that nobody reads holds what one buffer of its size
-//! would hold. Against a model that is too simple to be wrong: a list, and a sum of bytes.
+//! The law of the pool: whichever threads emit, and however they come and go, a stream that nobody
+//! reads holds what one buffer of its size would hold. Against a model that is too simple to be
+//! wrong: a list, and a sum of bytes.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -41,7 +42,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..60)
 }
 
-/// Small events, of which a chunk has more than a small stream: some writers fill chunk after chunk while others have one open.
+/// Small events, of which a chunk has more than a small stream: some writers fill chunk after chunk
+/// while others have one open.
 fn small_events() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         20 => (0..WRITERS, 1_usize..2000, 0_usize..16)
@@ -287,7 +289,8 @@ fn what_others_push_out_at_once_is_not_handed_over() {
     });
 
     let [all, newest] = handed_over;
-    // Events take 72 bytes of the stream's space and 32 of a chunk's; a chunk or two of 16 KiB a writer are read in any case.
+    // Events take 72 bytes of the stream's space and 32 of a chunk's; a chunk or two of 16 KiB a
+    // writer are read in any case.
     assert!(all > BYTES * 2, "{all}");
     assert!((BYTES..BYTES * 3 / 2).contains(&newest), "{newest}");
 }

@@ -1,5 +1,5 @@
-//! The entry points of the fuzz targets for messages and areas, with the seeds and changes of them that are the same each
-//! time. `UNTRUSTED_ROUNDS` makes more of them.
+//! The entry points of the fuzz targets for messages and areas, with the seeds and changes of them
+//! that are the same each time. `UNTRUSTED_ROUNDS` makes more of them.
 
 #[path = "../fuzz/hostile_area.rs"]
 mod hostile_area;

@@ -1,9 +1,11 @@
 //! Asking the kernel for what it knows of a process only when that process lets it.
 //!
-//! A process has locks of its own while it runs another program, and while a page is brought to it. Where that waits for a file that its user serves
-//! (FUSE), it lasts as long as that user likes. Whoever asks meanwhile for its mappings, for the files that it has mapped or, of some
-//! kernels, for its line of `stat` waits as well, and no signal ends that but one that kills. So another thread asks, and is waited for so long only. Who has
-//! been waited for, in vain or until a late answer came, is waited for less the next time, and of each user so many may be asked at once.
+//! A process has locks of its own while it runs another program, and while a page is brought to it.
+//! Where that waits for a file that its user serves (FUSE), it lasts as long as that user likes.
+//! Whoever asks meanwhile for its mappings, for the files that it has mapped or, of some kernels,
+//! for its line of `stat` waits as well, and no signal ends that but one that kills. So another
+//! thread asks, and is waited for so long only. Who has been waited for, in vain or until a late
+//! answer came, is waited for less the next time, and of each user so many may be asked at once.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -25,7 +27,8 @@ const OF_ALL: Duration = Duration::from_millis(400);
 /// For one process, where its user has taken all that there is.
 const LEAST: Duration = Duration::from_millis(2);
 
-/// An answer that takes no longer counts for nothing: on a busy machine those of everybody take a while.
+/// An answer that takes no longer counts for nothing: on a busy machine those of everybody take a
+/// while.
 const USUAL: Duration = Duration::from_millis(10);
 
 /// So many times as long it takes until what was waited for counts no more.
@@ -52,7 +55,8 @@ impl From<Held> for io::Error {
 /// So many times as long is waited where nothing is traced yet, and the answer may be long itself.
 const BEFORE_TRACING: u32 = 10;
 
-/// As [`of_process`], before anything is traced: an answer of megabytes on a busy machine is waited for as well.
+/// As [`of_process`], before anything is traced: an answer of megabytes on a busy machine is waited
+/// for as well.
 ///
 /// # Errors
 ///
@@ -64,7 +68,8 @@ pub fn before_tracing<A: Send + 'static>(
     within(BEFORE_TRACING, pid, question)
 }
 
-/// What the kernel answers to a question about process `pid`. Processes of root and of our own user are believed to let it.
+/// What the kernel answers to a question about process `pid`. Processes of root and of our own user
+/// are believed to let it.
 ///
 /// # Errors
 ///
@@ -270,7 +275,8 @@ mod tests {
         let mut asked = Asked::default();
         let mut beyond_usual = Duration::ZERO;
         for pid in 0..1000 {
-            // The latest answer that comes in time, as who runs programs for ever may give to each look.
+            // The latest answer that comes in time, as who runs programs for ever may give to each
+            // look.
             let wait = asked.timeout(7, pid, now).unwrap();
             beyond_usual += wait.saturating_sub(USUAL);
             asked.waited(7, wait, now);

@@ -6,7 +6,8 @@
 //! - [`terminal`] is what talks to people: where lines go, messages, exit codes;
 //! - `selection` chooses types of events;
 //! - [`log_view`] looks at logs, and [`export`] converts them to what other tools open;
-//! - [`syscall_names`] knows the names of system calls, and [`syscall_arguments`] how many arguments they take;
+//! - [`syscall_names`] knows the names of system calls, and [`syscall_arguments`] how many
+//!   arguments they take;
 //! - `asking` asks the kernel for what a process may keep it from answering;
 //! - `own_file` makes the files that all of these write;
 //! - [`cli`] is what was typed, checked.

@@ -1,7 +1,7 @@
 //! The known word that a mistyped one may mean.
 
-/// How alike two words must be (Jaro and Winkler's measure, at most 1): a letter too many, too few or
-/// at the wrong position in a word of four.
+/// How alike two words must be (Jaro and Winkler's measure, at most 1): a letter too many, too few
+/// or at the wrong position in a word of four.
 const ALIKE: f64 = 0.86;
 
 /// The word of `known` that is most like `typed`; `None` where none is much like it.

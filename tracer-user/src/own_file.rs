@@ -1,7 +1,7 @@
 //! Files that we make: whose they are, and who may read them.
 //!
-//! What root traces is for root's eyes. So a file that root makes is readable for its owner alone; and
-//! under `sudo` its owner is the user who called, who is to work with it.
+//! What root traces is for root's eyes. So a file that root makes is readable for its owner alone;
+//! and under `sudo` its owner is the user who called, who is to work with it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -30,8 +30,8 @@ pub fn create(path: &Path) -> io::Result<File> {
         other => return other,
     }
     let mut options = OpenOptions::new();
-    // With `O_CREAT`, so that the kernel's protection of folders for everybody's files holds. It is emptied
-    // only when it is known whose it is.
+    // With `O_CREAT`, so that the kernel's protection of folders for everybody's files holds. It is
+    // emptied only when it is known whose it is.
     options.write(true).create(true).mode(mode());
     let file = options.custom_flags(libc::O_NOCTTY).open(path)?;
     let metadata = file.metadata()?;
@@ -45,7 +45,8 @@ pub fn create(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file to read and to write, or makes it; what is in it stays. Also says whether it was made.
+/// Opens a file to read and to write, or makes it; what is in it stays. Also says whether it was
+/// made.
 ///
 /// # Errors
 ///

@@ -10,7 +10,8 @@ use crate::nearest::nearest;
 /// The word that chooses every user event.
 const USER: &str = "user";
 
-/// Types that the process table lives on: they flow through the stream even when they are not shown.
+/// Types that the process table lives on: they flow through the stream even when they are not
+/// shown.
 const LIFE_CYCLE: [EventTypeId; 6] = [
     EventTypeId::FORK,
     EventTypeId::THREAD_CREATE,

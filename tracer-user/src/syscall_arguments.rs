@@ -1,7 +1,8 @@
-//! The arguments of the machine's system calls: how many there are, what they are called, and how people know their values.
+//! The arguments of the machine's system calls: how many there are, what they are called, and how
+//! people know their values.
 //!
-//! `syscall_arguments.txt` has a line a call: its name, and the name and kind of each argument. They are those of the
-//! kernel's own tracepoints, with which a test compares them.
+//! `syscall_arguments.txt` has a line a call: its name, and the name and kind of each argument.
+//! They are those of the kernel's own tracepoints, with which a test compares them.
 
 use std::sync::LazyLock;
 
@@ -155,8 +156,8 @@ impl Returned {
     }
 }
 
-/// Blanks what was in the registers that are no arguments of the call, in the data of a system call that begins: it means
-/// nothing, and equal calls become equal data.
+/// Blanks what was in the registers that are no arguments of the call, in the data of a system call
+/// that begins: it means nothing, and equal calls become equal data.
 pub fn blank_registers(data: &mut [u8]) {
     let Ok((entered, _)) = SyscallEnterData::mut_from_prefix(data) else {
         return;
@@ -219,7 +220,8 @@ impl Kind {
     }
 }
 
-/// The arguments of a call of the machine's table, where it is known. Calls of 32-bit programs take some in halves.
+/// The arguments of a call of the machine's table, where it is known. Calls of 32-bit programs take
+/// some in halves.
 fn known(table: Table, nr: i32) -> Option<&'static [Argument]> {
     static BY_NR: LazyLock<Vec<Option<Vec<Argument>>>> = LazyLock::new(|| {
         let mut calls = Vec::new();
@@ -392,8 +394,8 @@ mod tests {
         assert_eq!(count(libc::SYS_lookup_dcookie), 3);
     }
 
-    /// The kernel's tracing files, mounted for this thread alone: they are not everywhere, and nothing
-    /// is left of it.
+    /// The kernel's tracing files, mounted for this thread alone: they are not everywhere, and
+    /// nothing is left of it.
     fn own_tracefs() -> PathBuf {
         let (nothing, root, mount_point) = (ptr::null(), c"/".as_ptr(), c"/sys/kernel/tracing");
         // SAFETY: takes integers only.
@@ -404,7 +406,8 @@ mod tests {
             .into_iter()
             .any(|(at, flags)| {
                 let private = flags | libc::MS_PRIVATE;
-                // SAFETY: the path is a C string; with these flags the kernel looks at no other argument.
+                // SAFETY: the path is a C string; with these flags the kernel looks at no other
+                // argument.
                 unsafe { libc::mount(nothing, at, nothing, private, ptr::null()) == 0 }
             });
         assert!(is_private, "{}", io::Error::last_os_error());

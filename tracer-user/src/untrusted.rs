@@ -1,5 +1,5 @@
-//! What reads bytes that somebody else wrote, by one name each: for the fuzz targets in `fuzz`, and for the tests
-//! that run the same with bytes that are always the same.
+//! What reads bytes that somebody else wrote, by one name each: for the fuzz targets in `fuzz`, and
+//! for the tests that run the same with bytes that are always the same.
 //!
 //! Each takes any bytes, comes to an end in a moment, and does not panic.
 
@@ -21,7 +21,8 @@ pub fn usdt_arguments(untrusted: &[u8]) {
     assert!(readable <= all && all <= described.len());
 }
 
-/// A program: its functions, its static probes, the first code of each. Returns how many functions and probes it has.
+/// A program: its functions, its static probes, the first code of each. Returns how many functions
+/// and probes it has.
 pub fn elf(untrusted: &[u8]) -> usize {
     let file = file_of(untrusted);
     let Ok(binary) = Binary::of(file, Path::new("program"), Path::new("/nowhere")) else {

@@ -186,7 +186,8 @@ fn a_program_that_nobody_wants_is_not_loaded() {
         (&[EventTypeId::SIGNAL_DELIVER], &["signal_deliver"]),
         (
             &[EventTypeId::SYSCALL_EXIT, EventTypeId::IDLE_ENTER],
-            // Which call ends is known from its entry where the system call number is gone (`rt_sigreturn`).
+            // Which call ends is known from its entry where the system call number is gone
+            // (`rt_sigreturn`).
             &["sys_enter", "sys_exit", "cpu_idle"],
         ),
         (

@@ -200,8 +200,8 @@ impl Workload {
         i32::try_from(self.child.id()).unwrap()
     }
 
-    /// Lets each thread go through so many rounds, without waiting for it. It sleeps in every fourth; whether it switches in the others too
-    /// depends on who is on the same CPU.
+    /// Lets each thread go through so many rounds, without waiting for it. It sleeps in every
+    /// fourth; whether it switches in the others too depends on who is on the same CPU.
     fn begin(&mut self, rounds: u32) {
         writeln!(self.input, "{rounds}").unwrap();
     }
@@ -378,9 +378,9 @@ fn switches_of_a_thread_alternate_and_name_the_other_side() {
         if !is_in {
             let (state, is_preempted) = (word(data, 24), word(data, 28));
             assert!(is_preempted == 1 || state != 0);
-            // Some kernels do not pass every switch to a thread through the tracepoint, and other tracers miss the
-            // same ones: then it is not said how long the thread ran. Switches away are exact: they are compared with the
-            // kernel's counts.
+            // Some kernels do not pass every switch to a thread through the tracepoint, and other
+            // tracers miss the same ones: then it is not said how long the thread ran. Switches
+            // away are exact: they are compared with the kernel's counts.
             let ran_ns = u64::from_ne_bytes(data[32..40].try_into().unwrap());
             assert_eq!(ran_ns == 0, before != Some(true), "{header:?}");
         }
@@ -782,7 +782,8 @@ fn no_program_remains_after_drop() {
         return;
     };
     let loaded = own_programs();
-    // With those that note in which interrupt a thread is woken, where the kernel does not say it itself.
+    // With those that note in which interrupt a thread is woken, where the kernel does not say it
+    // itself.
     assert!([8, 14].contains(&loaded.len()), "{}", loaded.len());
     assert!(loaded.is_subset(&all_programs()));
     let Tracing {

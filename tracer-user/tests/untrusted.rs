@@ -1,5 +1,5 @@
-//! The entry points of the fuzz targets, with the seeds and changes of them that are the same each time.
-//! `UNTRUSTED_ROUNDS` makes more of them.
+//! The entry points of the fuzz targets, with the seeds and changes of them that are the same each
+//! time. `UNTRUSTED_ROUNDS` makes more of them.
 
 use std::fs;
 use std::path::Path;

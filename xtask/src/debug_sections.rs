@@ -4,8 +4,8 @@ use anyhow::{Context as _, ensure};
 use object::build::elf::{Builder, SectionData};
 use object::elf::SHT_STRTAB;
 
-/// The object without its sections for debuggers. Everything else stays: code, relocations, symbols, and
-/// the kernel's own type information.
+/// The object without its sections for debuggers. Everything else stays: code, relocations,
+/// symbols, and the kernel's own type information.
 pub fn remove(object: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut builder = Builder::read(object).context("the object cannot be read")?;
     for section in &mut builder.sections {

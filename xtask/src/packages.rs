@@ -253,8 +253,8 @@ pub fn install_missing<'a>(needs: impl IntoIterator<Item = &'a Need>) -> anyhow:
     Ok(())
 }
 
-/// Whether programs can be compiled with LTTng-UST. Its header is where the compiler looks for those
-/// of this machine's kind, or for all.
+/// Whether programs can be compiled with LTTng-UST. Its header is where the compiler looks for
+/// those of this machine's kind, or for all.
 pub fn has_lttng_header() -> bool {
     let machine = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
     [machine.as_str(), "/usr/include"]

@@ -1,7 +1,7 @@
 //! The kernel's tracing files, for tools that look for them where they usually are.
 //!
-//! Where they are not mounted, they are in a mount namespace of our own, which what is started from here inherits: nobody
-//! else sees them, and nothing of it is left, however we end.
+//! Where they are not mounted, they are in a mount namespace of our own, which what is started from
+//! here inherits: nobody else sees them, and nothing of it is left, however we end.
 
 use std::ffi::CStr;
 use std::io;
@@ -13,7 +13,8 @@ use anyhow::Context as _;
 /// Where tools look for them.
 pub const TRACEFS: &str = "/sys/kernel/tracing";
 
-/// Sees to it that they are there. To be called before there are other threads, which would not see them.
+/// Sees to it that they are there. To be called before there are other threads, which would not see
+/// them.
 pub fn mount() -> anyhow::Result<()> {
     if Path::new(TRACEFS).join("instances").exists() {
         return Ok(());
@@ -29,8 +30,8 @@ pub fn mount() -> anyhow::Result<()> {
 fn own_namespace() -> io::Result<()> {
     // SAFETY: takes no pointers.
     succeeded(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
-    // What is mounted here would be seen outside as well. In a chroot the root may be a folder of a mount that has no
-    // name there: then it is the mount in which tracefs will be.
+    // What is mounted here would be seen outside as well. In a chroot the root may be a folder of a
+    // mount that has no name there: then it is the mount in which tracefs will be.
     make_private(c"/", libc::MS_REC).or_else(|_| make_private(c"/sys", 0))
 }
 

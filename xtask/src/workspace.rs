@@ -12,8 +12,8 @@ use crate::process;
 
 /// The top folder of the repository.
 ///
-/// Cargo says where it has just found this crate. What it was built with is where the checkout was at that
-/// time: one that was moved is not built anew.
+/// Cargo says where it has just found this crate. What it was built with is where the checkout was
+/// at that time: one that was moved is not built anew.
 pub fn root() -> &'static Path {
     static ROOT: LazyLock<PathBuf> =
         LazyLock::new(|| root_of(env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from)));
@@ -28,8 +28,9 @@ fn root_of(said: Option<PathBuf>) -> PathBuf {
     here.parent().map_or_else(|| here.clone(), Path::to_owned)
 }
 
-/// Sees to it that nothing is used which has the path of another folder compiled into it, as tests have:
-/// where the checkout was moved with its `target/`, the workspace's own crates are built anew.
+/// Sees to it that nothing is used which has the path of another folder compiled into it, as tests
+/// have: where the checkout was moved with its `target/`, the workspace's own crates are built
+/// anew.
 pub fn settle() -> anyhow::Result<()> {
     let (sign, here) = (target("checkout"), root().as_os_str().as_bytes());
     let before = fs::read(&sign).ok();

@@ -121,7 +121,8 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // Of a child that was waited for by `stop`, there is nothing left to kill: its `out` is gone.
+        // Of a child that was waited for by `stop`, there is nothing left to kill: its `out` is
+        // gone.
         if !self.out.as_os_str().is_empty() {
             let _ = self.child.kill();
             let _ = self.child.wait();

@@ -161,7 +161,8 @@ fn scheduling(answers: &[Vec<Value>], events: &[Value], expected: &Counts) {
             ((integer(row, "tid"), start + integer(row, "dur")), run)
         })
         .collect();
-    // By CPU: who has it, since when, and when the one before left it; and when anybody left it last.
+    // By CPU: who has it, since when, and when the one before left it; and when anybody left it
+    // last.
     let mut running: HashMap<i64, (i64, i64, Option<i64>)> = HashMap::new();
     let mut left: HashMap<i64, i64> = HashMap::new();
     let mut compared = 0;
@@ -187,7 +188,8 @@ fn scheduling(answers: &[Vec<Value>], events: &[Value], expected: &Counts) {
                 };
                 let (start, end_state) = found[&(tid, ns)];
                 assert_eq!(end_state, state, "{event}");
-                // Both sides of a switch are one: it came when the one before it left, which may be recorded some time before.
+                // Both sides of a switch are one: it came when the one before it left, which may be
+                // recorded some time before.
                 assert!(start == since || Some(start) == left_before, "{event}");
                 compared += 1;
             }

@@ -1,8 +1,9 @@
 //! How a family of the kernel's events is declared: the structs of its data, and its types.
 
-/// Declares structs of data, as C lays them out. `#[shown(…)]` says of what kind a member is, and under
-/// which name it is shown where that is another (`Syscall as "name"`); of several kinds it is shown several times. A member
-/// without it is not shown. The documentation is that of `trace.h` too.
+/// Declares structs of data, as C lays them out. `#[shown(…)]` says of what kind a member is, and
+/// under which name it is shown where that is another (`Syscall as "name"`); of several kinds it is
+/// shown several times. A member without it is not shown. The documentation is that of `trace.h`
+/// too.
 macro_rules! event_data {
     ($(
         $(#[doc = $doc:literal])*
@@ -64,12 +65,14 @@ macro_rules! name_shown {
 }
 pub(crate) use name_shown;
 
-/// Declares the types of a family: `EventTypeId::NAME`, and what the tables say of it, as `EVENT_TYPES`.
+/// Declares the types of a family: `EventTypeId::NAME`, and what the tables say of it, as
+/// `EVENT_TYPES`.
 ///
-/// The constant in `trace.h` is `LINUX_TRACE_NAME`, and the name the same in lower case. What is said of a type is the text of
-/// `about`, the word that chooses it, its data, and the tracepoints that record it; where it applies:
-/// a record that is more than header and data, the member of the data that is text and ends it, the words in which people are
-/// shown it (`"cpu {from_cpu} → {to_cpu}"`), tracepoints that help, and the methods of
+/// The constant in `trace.h` is `LINUX_TRACE_NAME`, and the name the same in lower case. What is
+/// said of a type is the text of `about`, the word that chooses it, its data, and the tracepoints
+/// that record it; where it applies: a record that is more than header and data, the member of the
+/// data that is text and ends it, the words in which people are shown it
+/// (`"cpu {from_cpu} → {to_cpu}"`), tracepoints that help, and the methods of
 /// [`KernelEventType`](super::KernelEventType) that say how it `is`.
 macro_rules! event_types {
     ($(

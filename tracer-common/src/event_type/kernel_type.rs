@@ -18,16 +18,16 @@ pub struct KernelEventType {
     pub data_bytes: usize,
     /// Where in its data a text begins that ends it: the agent removes what follows the null.
     pub text_at: Option<usize>,
-    /// What it carries, as people see it: text, with fields by their names in braces. `None` where all fields
-    /// are shown by their names, and where there is more to it.
+    /// What it carries, as people see it: text, with fields by their names in braces. `None` where
+    /// all fields are shown by their names, and where there is more to it.
     pub words: Option<&'static str>,
     /// How its data is laid out; `None` for no data.
     pub layout: Option<&'static DataLayout>,
 }
 
 impl KernelEventType {
-    /// A type with this data, by default rare and traced without being named. The first of `names` is the constant of
-    /// `trace.h`.
+    /// A type with this data, by default rare and traced without being named. The first of `names`
+    /// is the constant of `trace.h`.
     pub(crate) const fn new<Data: EventData>(
         id: EventTypeId,
         names: [&'static str; 2],

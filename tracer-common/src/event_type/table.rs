@@ -93,8 +93,8 @@ const STREAM_EVENT_TYPES: &[SystemEventType] = &[
     .without_process(),
 ];
 
-/// Every system event type, in order of identifier. Those of the kernel are declared with their data, in
-/// [`kernel`](crate::kernel).
+/// Every system event type, in order of identifier. Those of the kernel are declared with their
+/// data, in [`kernel`](crate::kernel).
 pub const SYSTEM_EVENT_TYPES: &[SystemEventType] =
     &all::<{ STREAM_EVENT_TYPES.len() + KERNEL_EVENT_TYPES.len() }>();
 

@@ -43,7 +43,7 @@ event_data! {
         /// Where: in units of 512 bytes from the start of the device.
         #[shown(U64)]
         pub sector: u64,
-        /// 0: done; otherwise why not, as the kernel's `blk_status_t` (before 5.16 an error number).
+        /// 0: done; otherwise why not: the kernel's `blk_status_t` (an error number before 5.16).
         #[shown(I32)]
         pub status: i32,
         /// Zero.

@@ -3,12 +3,13 @@
 use super::COMM_BYTES;
 use crate::event_type::declare::{event_data, event_types};
 
-/// Bytes recorded of the path of a control group, its null counted. A longer one is truncated and the record says so.
+/// Bytes recorded of the path of a control group, its null counted. A longer one is truncated and
+/// the record says so.
 pub const CGROUP_PATH_BYTES: usize = 256;
 
 event_data! {
-    /// Data of `LINUX_TRACE_CGROUP_ATTACH`. The event is one of the thread that was moved; of a process that was
-    /// moved, its first thread.
+    /// Data of `LINUX_TRACE_CGROUP_ATTACH`. The event is one of the thread that was moved; of a
+    /// process that was moved, its first thread.
     pub struct CgroupAttachData {
         /// The control group: the inode of its folder.
         #[shown(U64)]
@@ -33,7 +34,8 @@ event_data! {
         pub version: u32,
         /// Zero.
         pub reserved: u32,
-        /// The path of the control group from its root, ended by a null. What follows the null is removed.
+        /// The path of the control group from its root, ended by a null. What follows the null is
+        /// removed.
         #[shown(Text)]
         pub path: [u8; CGROUP_PATH_BYTES],
     }

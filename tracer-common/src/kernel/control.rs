@@ -62,8 +62,8 @@ pub struct Choice {
     pub bits: u64,
     /// 1: processes are chosen that come into the agent's pid namespace from outside.
     pub newcomers: u64,
-    /// The pattern of the names that are chosen, as positions that each match one byte of a name. Bit *n* of an
-    /// entry says that this byte fits position *n*.
+    /// The pattern of the names that are chosen, as positions that each match one byte of a name.
+    /// Bit *n* of an entry says that this byte fits position *n*.
     pub fits: [u32; 256],
     /// Bit *n*: any bytes may come before position *n*.
     pub stars: u32,
@@ -142,9 +142,9 @@ pub struct LostOnCpu {
 
 const _: () = assert!(size_of::<LostOnCpu>() == 64);
 
-/// Variables of the kernel that it keeps for each CPU, and a function of its own. What represents each in the
-/// object is a 64-bit constant: the agent makes the instruction that loads it one that names the
-/// kernel's variable, or calls the function, which the loader cannot.
+/// Variables of the kernel that it keeps for each CPU, and a function of its own. What represents
+/// each in the object is a 64-bit constant: the agent makes the instruction that loads it one that
+/// names the kernel's variable, or calls the function, which the loader cannot.
 pub mod cpu_variable {
     /// Where the kernel counts how deep it is in interrupts: `__preempt_count`, from 6.2 to 6.14
     /// in `pcpu_hot`.
@@ -153,8 +153,8 @@ pub mod cpu_variable {
     pub const HRTIMER_BASES: u64 = 0x6b73_796d_7063_7502;
     /// `timer_bases`: which other timers run.
     pub const TIMER_BASES: u64 = 0x6b73_796d_7063_7503;
-    /// `bpf_rdonly_cast()`: makes an address one that may be read from. The verifier drops the call: it
-    /// costs nothing.
+    /// `bpf_rdonly_cast()`: makes an address one that may be read from. The verifier drops the
+    /// call: it costs nothing.
     pub const READABLE: u64 = 0x6b73_796d_7063_7504;
 }
 

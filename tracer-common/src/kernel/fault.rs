@@ -6,7 +6,8 @@ event_data! {
     /// Data of `LINUX_TRACE_FAULT_USER`, whose program address is that of the instruction, and of
     /// `LINUX_TRACE_FAULT_KERNEL`, whose program address is that of the system call.
     pub struct FaultData {
-        /// The address that was accessed; 0 where it is one of the kernel's own, which are not shown.
+        /// The address that was accessed; 0 where it is one of the kernel's own, which are not
+        /// shown.
         #[shown(Address)]
         pub address: u64,
         /// 1: by a write.

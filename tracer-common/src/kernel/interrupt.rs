@@ -53,8 +53,8 @@ event_data! {
     }
 }
 
-/// In which interrupts a CPU is, noted where they begin and end: an entry of the map `INTERRUPTS`, by
-/// the CPU's index. Only where the kernel's own count cannot be read.
+/// In which interrupts a CPU is, noted where they begin and end: an entry of the map `INTERRUPTS`,
+/// by the CPU's index. Only where the kernel's own count cannot be read.
 ///
 /// As long as a cache line, so that CPUs do not disturb each other.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

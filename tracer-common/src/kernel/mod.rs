@@ -3,8 +3,8 @@
 //! Written by `tracer-ebpf`, read by `tracer-user`, which both come from one build: no version.
 //! Every record is a [`RecordHeader`] and then the data of its event type, whose layout
 //! [`crate::event_type::SYSTEM_EVENT_TYPES`] describes field by field. All integers are in the
-//! machine's byte order. One file a family of events, as in `tracer-ebpf`: it declares the data of its events, and
-//! everything else that is said of their types.
+//! machine's byte order. One file a family of events, as in `tracer-ebpf`: it declares the data of
+//! its events, and everything else that is said of their types.
 
 mod block;
 mod cgroup;
@@ -63,8 +63,8 @@ pub const KERNEL_EVENT_TYPES: &[KernelEventType] = &in_order::<{ count(FAMILIES)
 /// Bytes of a thread name in the kernel (`TASK_COMM_LEN`).
 pub const COMM_BYTES: usize = 16;
 
-/// Bytes recorded of the file name of an exec, its null counted. A longer one is truncated and the record
-/// says so.
+/// Bytes recorded of the file name of an exec, its null counted. A longer one is truncated and the
+/// record says so.
 pub const EXEC_FILE_BYTES: usize = 256;
 
 /// Starts every record of the ring.
@@ -85,7 +85,8 @@ pub struct RecordHeader {
     pub event_type: u16,
     /// CPU on which the event was recorded.
     pub cpu: u16,
-    /// 0: whole; 1: the data was truncated while recording. A rename has [`EXEC_BEGINS`](Self::EXEC_BEGINS) too.
+    /// 0: whole; 1: the data was truncated while recording. A rename has
+    /// [`EXEC_BEGINS`](Self::EXEC_BEGINS) too.
     pub truncated: u32,
 }
 
@@ -94,8 +95,8 @@ impl RecordHeader {
     pub const EXEC_BEGINS: u32 = 1 << 1;
 }
 
-/// What lies in the ring for an event: its header and its data. The verifier refuses to send bytes that were never
-/// written, so there are none between and behind them.
+/// What lies in the ring for an event: its header and its data. The verifier refuses to send bytes
+/// that were never written, so there are none between and behind them.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Record<Data> {

@@ -7,8 +7,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Arguments that a probe records at most.
 pub const PROBE_ARGUMENTS: usize = 6;
 
-/// Added to the index of the probe in a record's event type: no event type has such an identifier, and
-/// the agent replaces it by the one that the stream has given.
+/// Added to the index of the probe in a record's event type: no event type has such an identifier,
+/// and the agent replaces it by the one that the stream has given.
 pub const PROBE_RECORDS: u16 = 0x8000;
 
 /// Added to the index of the site in the cookie of an attachment: it is where the function is

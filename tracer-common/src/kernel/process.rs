@@ -81,15 +81,16 @@ event_data! {
 /// 4 bytes, so that a record of 8-byte alignment has no implicit padding after [`ExecData`].
 const EXEC_PADDING: usize = 4;
 
-/// Who may look into a process from an exec on. Part of the record, and not of the event's data: the agent
-/// asks by it whether a program that was given the process's events may be given those that follow.
+/// Who may look into a process from an exec on. Part of the record, and not of the event's data:
+/// the agent asks by it whether a program that was given the process's events may be given those
+/// that follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Sight {
     /// Capabilities that the process may use.
     pub permitted: u64,
-    /// Its user, in the initial user namespace; [`NOBODY`](Self::NOBODY) where real, effective and saved one
-    /// differ, or are not known.
+    /// Its user, in the initial user namespace; [`NOBODY`](Self::NOBODY) where real, effective and
+    /// saved one differ, or are not known.
     pub uid: u32,
     /// Its group, likewise.
     pub gid: u32,

@@ -40,8 +40,8 @@ event_data! {
         /// 1: it was runnable and had to give way.
         #[shown(Flag)]
         pub preempted: u32,
-        /// How long it had the CPU, in nanoseconds: from the switch to it to this one. 0: the switch to
-        /// it was not seen.
+        /// How long it had the CPU, in nanoseconds: from the switch to it to this one. 0: the
+        /// switch to it was not seen.
         #[shown(U64)]
         pub ran_ns: u64,
     }
@@ -56,8 +56,8 @@ event_data! {
         /// 1: the thread never ran before.
         #[shown(Flag as "new")]
         pub new_thread: u32,
-        /// Process that asked for the wake-up, where a thread did; 0 for the idle task, an interrupt, or
-        /// when it is not known.
+        /// Process that asked for the wake-up, where a thread did; 0 for the idle task, an
+        /// interrupt, or when it is not known.
         #[shown(Pid)]
         pub waker_pid: u32,
         /// Its thread.
@@ -66,8 +66,8 @@ event_data! {
         /// The name of that thread; empty when no thread asked.
         #[shown(Comm)]
         pub waker_comm: [u8; COMM_BYTES],
-        /// What asked: 0: not known, 1: a thread, 2: an interrupt, 3: a soft interrupt, 4: a high-resolution
-        /// timer, 5: another timer ([`waker_context`]).
+        /// What asked: 0: not known, 1: a thread, 2: an interrupt, 3: a soft interrupt, 4: a
+        /// high-resolution timer, 5: another timer ([`waker_context`]).
         #[shown(WakerContext)]
         pub waker_context: u32,
         /// Zero.
@@ -110,8 +110,8 @@ pub const WAKER_SLOTS: u32 = 16384;
 /// that is woken modulo [`WAKER_SLOTS`].
 ///
 /// Written where the wake-up is asked for, read where the thread becomes runnable. Where two
-/// threads of one slot are woken at the same time, one of them is recorded without its waker. A hash
-/// map would hold both, and take longer than recording the event does.
+/// threads of one slot are woken at the same time, one of them is recorded without its waker. A
+/// hash map would hold both, and take longer than recording the event does.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Waker {

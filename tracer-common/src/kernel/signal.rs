@@ -6,8 +6,8 @@ use crate::event_type::declare::{event_data, event_types};
 event_data! {
     /// Data of `LINUX_TRACE_SIGNAL_GENERATE`.
     ///
-    /// The event is one of the caller where a traced process sends by a call such as `kill`, and its
-    /// program address is that of the call. Otherwise it is one of the target.
+    /// The event is one of the caller where a traced process sends by a call such as `kill`, and
+    /// its program address is that of the call. Otherwise it is one of the target.
     pub struct SignalGenerateData {
         /// The signal.
         #[shown(Signal)]
@@ -33,8 +33,8 @@ event_data! {
         /// 1: to the process; 0: to one thread.
         #[shown(Flag)]
         pub group: u32,
-        /// 0: it is on its way; 1: the target ignores it; 2: it is pending already; 3: it is lost; 4: it is
-        /// sent without its `siginfo_t` ([`signal_result`]).
+        /// 0: it is on its way; 1: the target ignores it; 2: it is pending already; 3: it is lost;
+        /// 4: it is sent without its `siginfo_t` ([`signal_result`]).
         #[shown(SignalResult)]
         pub result: u32,
     }

@@ -20,8 +20,8 @@ event_data! {
 event_data! {
     /// Data of `LINUX_TRACE_SYSCALL_EXIT`. The program address is where the program goes on.
     pub struct SyscallExitData {
-        /// As on entry. -1: the call has that system call number, or it is a return from a signal handler, of which
-        /// the kernel no longer knows, and whose entry was before the trace.
+        /// As on entry. -1: the call has that system call number, or it is a return from a signal
+        /// handler, of which the kernel no longer knows, and whose entry was before the trace.
         #[shown(Syscall as "name", I32)]
         pub number: i32,
         /// As on entry.

@@ -1,9 +1,9 @@
 //! The trace area: emitting into it, finding it, reading it.
 //!
-//! The way of an event: a trace point (`UserEvent::emit()`, `posix_trace_event()`) finds the streams that run in the area's
-//! control words and writes a record into its thread's chunk for each that wants it. The controller
-//! finds the area of a process ([`Area::find`]), takes a slot in it, and reads the chunks
-//! ([`AreaSource`]).
+//! The way of an event: a trace point (`UserEvent::emit()`, `posix_trace_event()`) finds the
+//! streams that run in the area's control words and writes a record into its thread's chunk for
+//! each that wants it. The controller finds the area of a process ([`Area::find`]), takes a slot in
+//! it, and reads the chunks ([`AreaSource`]).
 //!
 //! | folder | what | knows |
 //! |---|---|---|
@@ -13,7 +13,8 @@
 //! | `discover` | the area of a process: `find`, `find_error`, `belonging`, `reader_windows`; who lives: `alive`, `liveness` | `emit`, `layout`, `system` |
 //! | `read` | the controller: `source`, `deferred`, `slot`; what there is to read: `look`, `slice`, `round`, `newest`, `unread`, `effort`; reading it: `reading`, `chunk_reader`, `chains`, `type_ids`, `bell`; what dead threads have left: `stranded`, `abandoned`; giving memory back: `retire`, `retirement`, `allowance`, `spent` | all of them |
 //!
-//! Unsafe code is in those that map memory, ask the kernel, or keep what is a thread's own; each block says why it is sound.
+//! Unsafe code is in those that map memory, ask the kernel, or keep what is a thread's own; each
+//! block says why it is sound.
 
 // Whatever comes from outside is no reason to end the program.
 #![cfg_attr(

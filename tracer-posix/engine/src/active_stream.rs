@@ -28,8 +28,8 @@ pub struct ActiveStream<L: Flush = NoLog> {
     stopped: MonotonicNs,
 }
 
-/// Longer than any source is behind the clock: they have their own bounds for threads that are stopped in the middle of an
-/// emission.
+/// Longer than any source is behind the clock: they have their own bounds for threads that are
+/// stopped in the middle of an emission.
 const SETTLED_WITHIN: Duration = Duration::from_millis(500);
 const SETTLE_PAUSE: Duration = Duration::from_micros(20);
 
@@ -38,8 +38,8 @@ const COUNTED_WITHIN: Duration = Duration::from_millis(500);
 
 /// Where a stream is flushed to.
 pub trait Flush {
-    /// Takes away what the stream holds. It is called, for [`Origin::NONE`], also before an event for
-    /// which a stream under `POSIX_TRACE_FLUSH` has no space.
+    /// Takes away what the stream holds. It is called, for [`Origin::NONE`], also before an event
+    /// for which a stream under `POSIX_TRACE_FLUSH` has no space.
     fn flush(&mut self, core: &mut StreamCore, types: &EventTypes, caller: Origin);
 }
 
@@ -92,8 +92,9 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// From now on a collection takes no longer than this, or a little more, and a [`sync`](Self::sync) may leave something for the next one: for
-    /// who reads the areas of many processes that nobody vouches for, and has other things to do as well.
+    /// From now on a collection takes no longer than this, or a little more, and a
+    /// [`sync`](Self::sync) may leave something for the next one: for who reads the areas of many
+    /// processes that nobody vouches for, and has other things to do as well.
     pub fn collect_within(&mut self, limit: Duration) {
         self.limit = Some(limit);
     }
@@ -199,8 +200,8 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// Collects until an event is there, or all that was emitted before this call. A stream that has much to read does not
-    /// read it all for one event.
+    /// Collects until an event is there, or all that was emitted before this call. A stream that
+    /// has much to read does not read it all for one event.
     pub fn fetch(&mut self) {
         let mut is_from_now = !has_more(&self.sources);
         while self.core.held() == 0 {
@@ -211,7 +212,8 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// As [`sync`](Self::sync), as far as the sources come at once: what is left comes with the next call.
+    /// As [`sync`](Self::sync), as far as the sources come at once: what is left comes with the
+    /// next call.
     fn sync_portion(&mut self) -> MonotonicNs {
         let Self {
             core,
@@ -245,8 +247,8 @@ impl<L: Flush> ActiveStream<L> {
         merge.round_until((sources, turn), types, core, *now, end, &mut flush)
     }
 
-    /// Sleeps until an event is there, but not for longer than `time`, and where not every source can wake a reader, for no
-    /// longer than `interval`. Collects before it sleeps.
+    /// Sleeps until an event is there, but not for longer than `time`, and where not every source
+    /// can wake a reader, for no longer than `interval`. Collects before it sleeps.
     pub fn sleep(&mut self, time: Duration, interval: Duration) {
         let can_wake = self.announce_sleep();
         self.sync();
@@ -268,7 +270,8 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// Says that the reader is about to sleep, where the emitters can wake it; it has to collect once more.
+    /// Says that the reader is about to sleep, where the emitters can wake it; it has to collect
+    /// once more.
     pub fn announce_sleep(&mut self) -> bool {
         match self.sources.as_mut_slice() {
             [sole] => sole.source.announce_sleep(),
@@ -276,9 +279,10 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// As [`sync`](Self::sync), until the stream is complete up to the moment of the call: what was emitted before
-    /// a call counts as before it. A thread that was stopped in the middle of an emission is not waited for without end; and where
-    /// [collecting is limited](Self::collect_within), nobody for longer.
+    /// As [`sync`](Self::sync), until the stream is complete up to the moment of the call: what was
+    /// emitted before a call counts as before it. A thread that was stopped in the middle of an
+    /// emission is not waited for without end; and where [collecting is
+    /// limited](Self::collect_within), nobody for longer.
     pub fn settle(&mut self) -> MonotonicNs {
         let called = (self.now)();
         let limit = self.limit.unwrap_or(SETTLED_WITHIN).min(SETTLED_WITHIN);
@@ -320,7 +324,8 @@ impl<L: Flush> ActiveStream<L> {
         self.log.flush(&mut self.core, &self.types, caller);
     }
 
-    /// The stream's log, with what it needs to be written: the stream without its sources, and its event types.
+    /// The stream's log, with what it needs to be written: the stream without its sources, and its
+    /// event types.
     pub fn log(&mut self) -> (&mut L, &mut StreamCore, &EventTypes) {
         (&mut self.log, &mut self.core, &self.types)
     }
@@ -367,8 +372,9 @@ impl<L: Flush> ActiveStream<L> {
         })
     }
 
-    /// Where the next event leaves a stream empty that restarts then, what came while it was full is fetched before: so the
-    /// sources have space for all that comes after the restart, and what was lost was lost before it.
+    /// Where the next event leaves a stream empty that restarts then, what came while it was full
+    /// is fetched before: so the sources have space for all that comes after the restart, and what
+    /// was lost was lost before it.
     #[inline]
     fn prepare_restart(&mut self) {
         if self.core.restarts_when_read() {
@@ -376,8 +382,8 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// The oldest event, if one is there, as in [`next_event`](Self::next_event); its data is put into
-    /// `data`.
+    /// The oldest event, if one is there, as in [`next_event`](Self::next_event); its data is put
+    /// into `data`.
     pub fn take_next(&mut self, data: &mut Vec<u8>) -> Option<EventHeader> {
         self.prepare_restart();
         self.core.next(data, self.now)
@@ -393,8 +399,8 @@ impl<L: Flush> ActiveStream<L> {
         self.next_event()
     }
 
-    /// The identifier of the user event type `name`, in the target as well as in this stream; defines it
-    /// where it is new.
+    /// The identifier of the user event type `name`, in the target as well as in this stream;
+    /// defines it where it is new.
     ///
     /// # Standard
     ///
@@ -415,8 +421,9 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// Gives the sources up that are behind `until`, where the stream ends and they are not waited for any longer: what they have not
-    /// brought counts as lost. Whether all of that could be counted, by `end`. The rest is collected as before.
+    /// Gives the sources up that are behind `until`, where the stream ends and they are not waited
+    /// for any longer: what they have not brought counts as lost. Whether all of that could be
+    /// counted, by `end`. The rest is collected as before.
     pub fn leave_sources_behind(&mut self, until: MonotonicNs, end: Instant) -> bool {
         // A source that is gone has no names.
         self.learn_event_types();
@@ -429,8 +436,8 @@ impl<L: Flush> ActiveStream<L> {
         merge.count_unread(sources, types, until, end)
     }
 
-    /// Ends the stream, which was stopped: it takes nothing any more, and its sources are given up. What they have not brought counts as lost; whether all
-    /// of that could be counted.
+    /// Ends the stream, which was stopped: it takes nothing any more, and its sources are given up.
+    /// What they have not brought counts as lost; whether all of that could be counted.
     pub fn end(&mut self) -> bool {
         let is_known = self.leave_sources_behind(self.stopped, Instant::now() + COUNTED_WITHIN);
         self.sources.clear();
@@ -498,8 +505,8 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// Gives the sources what is wanted. What is filtered is not recorded from then on, and not just
-    /// left out when it comes here: for that they have to know the stream's identifiers.
+    /// Gives the sources what is wanted. What is filtered is not recorded from then on, and not
+    /// just left out when it comes here: for that they have to know the stream's identifiers.
     fn control(&mut self, control: &Control) {
         if control.filter != EventSet::EMPTY {
             self.learn_event_types();

@@ -282,8 +282,8 @@ impl Attributes {
         self.checked(StreamFullPolicy::Loop)
     }
 
-    /// As [`for_stream_without_log`](Self::for_stream_without_log), for a stream with a log. Whether the
-    /// log's size is enough, the log says.
+    /// As [`for_stream_without_log`](Self::for_stream_without_log), for a stream with a log.
+    /// Whether the log's size is enough, the log says.
     ///
     /// # Errors
     ///

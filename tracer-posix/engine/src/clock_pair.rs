@@ -14,8 +14,8 @@ pub struct ClockPair {
 impl ClockPair {
     /// Reads both clocks at one moment.
     ///
-    /// A thread that loses its processor between two clocks reads them far apart: so they are read several times, and
-    /// the reading that took least counts.
+    /// A thread that loses its processor between two clocks reads them far apart: so they are read
+    /// several times, and the reading that took least counts.
     pub fn read(monotonic: impl Fn() -> MonotonicNs, realtime: impl Fn() -> RealtimeNs) -> Self {
         const READINGS: usize = 5;
         let read = || {
@@ -41,7 +41,8 @@ impl ClockPair {
         best.1
     }
 
-    /// What has to be added to a time on `CLOCK_MONOTONIC` to have it on `CLOCK_REALTIME`, in nanoseconds.
+    /// What has to be added to a time on `CLOCK_MONOTONIC` to have it on `CLOCK_REALTIME`, in
+    /// nanoseconds.
     #[must_use]
     pub fn realtime_offset(self) -> i64 {
         self.realtime.0.wrapping_sub(self.monotonic.0).cast_signed()

@@ -19,9 +19,9 @@ pub struct EventTypes {
 const FIRST_NAMED: u32 = FIRST_USER_EVENT + 1;
 
 impl EventTypes {
-    /// The identifier of the user event type `name`; defines it when it is new, as `preferred` where
-    /// that identifier is free. A predefined name gives the predefined identifier. When all are used up,
-    /// here or where `preferred` comes from: the type without a name of its own.
+    /// The identifier of the user event type `name`; defines it when it is new, as `preferred`
+    /// where that identifier is free. A predefined name gives the predefined identifier. When all
+    /// are used up, here or where `preferred` comes from: the type without a name of its own.
     pub fn define_user(&mut self, name: &[u8], preferred: Option<EventTypeId>) -> EventTypeId {
         if let Some(predefined) = predefined_event_type(name) {
             return predefined;

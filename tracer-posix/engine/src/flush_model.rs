@@ -116,8 +116,9 @@ fn user_events(log: &[(EventTypeId, u64, usize)]) -> Vec<(u64, usize)> {
 }
 
 proptest! {
-    /// Whatever is emitted, however much at once: what was recorded while the stream ran is in the log, once, in
-    /// order and whole, unless it was cleared before it was flushed; and nothing is lost.
+    /// Whatever is emitted, however much at once: what was recorded while the stream ran is in the
+    /// log, once, in order and whole, unless it was cleared before it was flushed; and nothing is
+    /// lost.
     #[test]
     fn a_flushed_stream_loses_nothing(ops in ops()) {
         let emitted = Emitted::default();
@@ -128,7 +129,8 @@ proptest! {
             Log::default(),
         );
         stream.add_source(Box::new(emitted.clone()));
-        // Recorded and expected in the log, in order. Those not synced yet are not known to the stream.
+        // Recorded and expected in the log, in order. Those not synced yet are not known to the
+        // stream.
         let mut expected: Vec<(u64, usize)> = Vec::new();
         let mut shown = Vec::new();
         let (mut is_running, mut is_filtered) = (false, false);

@@ -1,4 +1,5 @@
-//! What the standard says about streams, as logic without effects: no shared memory, no files, no clock of its own.
+//! What the standard says about streams, as logic without effects: no shared memory, no files, no
+//! clock of its own.
 //!
 //! - [`event`]: what an event is once it is in a stream.
 //! - [`source`]: where a stream gets its events from.

@@ -31,10 +31,10 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    /// Collects a portion from each source that has more, or from all where none has; drops those that have ended, and feeds
-    /// what is certain to be in order. Returns the time up to which it is: no source will bring anything older. `now` serves
-    /// where no source has a say.
-    /// `flush` is called before an event for which a stream that is flushed has no space.
+    /// Collects a portion from each source that has more, or from all where none has; drops those
+    /// that have ended, and feeds what is certain to be in order. Returns the time up to which it
+    /// is: no source will bring anything older. `now` serves where no source has a say. `flush` is
+    /// called before an event for which a stream that is flushed has no space.
     pub(super) fn round(
         &mut self,
         sources: &mut Vec<Merged>,
@@ -59,10 +59,11 @@ impl Merge {
         stated.unwrap_or_else(now)
     }
 
-    /// Collects from each source in turn, and then from those that have more, until all have brought all or until `end`; the next call goes on with the
-    /// source after the last one: so none keeps another from being asked for longer than all of them take once. Those that
-    /// [come first](Source::comes_first) have no turn: each call begins with them. What they have begun they go on
-    /// with. Otherwise as [`round`](Self::round).
+    /// Collects from each source in turn, and then from those that have more, until all have
+    /// brought all or until `end`; the next call goes on with the source after the last one: so
+    /// none keeps another from being asked for longer than all of them take once. Those that [come
+    /// first](Source::comes_first) have no turn: each call begins with them. What they have begun
+    /// they go on with. Otherwise as [`round`](Self::round).
     pub(super) fn round_until(
         &mut self,
         (sources, turn): (&mut Vec<Merged>, &mut usize),
@@ -112,8 +113,8 @@ impl Merge {
         }
     }
 
-    /// Has each source count what it has not brought of the time up to `until`, by `end`, and gives those up that have. Whether all of
-    /// that is counted.
+    /// Has each source count what it has not brought of the time up to `until`, by `end`, and gives
+    /// those up that have. Whether all of that is counted.
     pub(super) fn count_unread(
         &mut self,
         sources: &mut Vec<Merged>,

@@ -171,8 +171,8 @@ fn a_loss_stays_after_an_event_that_is_not_certain_yet() {
 }
 
 proptest! {
-    /// Events come out once, whole, in order of time, and none before all sources have vouched that no older
-    /// one comes; what is reported lost is counted once.
+    /// Events come out once, whole, in order of time, and none before all sources have vouched that
+    /// no older one comes; what is reported lost is counted once.
     #[test]
     fn what_sources_bring_in_portions_comes_out_as_one_sorted_list(
         made in prop::collection::vec((0_usize..3, 1_u64..4, 0_usize..40), 0..60),

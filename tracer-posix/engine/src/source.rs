@@ -11,8 +11,8 @@ use tracer_common::event_type::EventTypeId;
 use crate::event::{EventHeader, MonotonicNs};
 use crate::{EventSet, EventTypes};
 
-/// The word that a stream's emitters wake its reader by. It can be looked at as long as this exists, whatever becomes of the
-/// stream.
+/// The word that a stream's emitters wake its reader by. It can be looked at as long as this
+/// exists, whatever becomes of the stream.
 #[doc(hidden)]
 pub trait WaitingWord: fmt::Debug + Send + Sync {
     /// The word.
@@ -21,31 +21,35 @@ pub trait WaitingWord: fmt::Debug + Send + Sync {
 
 /// What events of one stream come from.
 pub trait Source: Send {
-    /// Hands over everything recorded since the last call, or a portion of it, and states a watermark: whatever a
-    /// later call brings is not older than it.
+    /// Hands over everything recorded since the last call, or a portion of it, and states a
+    /// watermark: whatever a later call brings is not older than it.
     ///
     /// Events of one call may come in any order. A source that cannot state more than last time
     /// returns the same watermark again. It must not wait for longer than a few milliseconds.
     /// A source that will never bring anything again returns `MonotonicNs(u64::MAX)`.
     fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs;
 
-    /// Whether the last [`collect`](Self::collect) has handed over a portion only, and the next one will go on.
+    /// Whether the last [`collect`](Self::collect) has handed over a portion only, and the next one
+    /// will go on.
     fn has_more(&self) -> bool {
         false
     }
 
-    /// Whether it is asked before all others where there is not time for all: its events are nobody's who could make them take long.
+    /// Whether it is asked before all others where there is not time for all: its events are
+    /// nobody's who could make them take long.
     fn comes_first(&self) -> bool {
         false
     }
 
-    /// Says that the stream's reader is about to sleep: whoever records an event from now on wakes it. The reader has to
-    /// [collect](Self::collect) once more before it [sleeps](Self::sleep). `false` from a source that cannot wake anybody, or not yet.
+    /// Says that the stream's reader is about to sleep: whoever records an event from now on wakes
+    /// it. The reader has to [collect](Self::collect) once more before it [sleeps](Self::sleep).
+    /// `false` from a source that cannot wake anybody, or not yet.
     fn announce_sleep(&mut self) -> bool {
         false
     }
 
-    /// Sleeps until there is something new, but not for longer than `time`. After [`announce_sleep`](Self::announce_sleep) only.
+    /// Sleeps until there is something new, but not for longer than `time`. After
+    /// [`announce_sleep`](Self::announce_sleep) only.
     fn sleep(&mut self, time: std::time::Duration) {
         let _ = time;
     }
@@ -59,22 +63,24 @@ pub trait Source: Send {
         None
     }
 
-    /// Lets nobody emit any more who has not begun to, where that is decided in the source; [`control`](Self::control) lets them
-    /// again. What was emitted is still to be collected.
+    /// Lets nobody emit any more who has not begun to, where that is decided in the source;
+    /// [`control`](Self::control) lets them again. What was emitted is still to be collected.
     fn hold_emitters(&mut self) {}
 
     /// The stream records all that comes from here on, and keeps the newest of it, so many bytes as
-    /// [`event_size`](crate::sizes::event_size) counts them: what more that came after an event pushes out need not be handed
-    /// over, if it is reported as lost. `None`: all has to be.
+    /// [`event_size`](crate::sizes::event_size) counts them: what more that came after an event
+    /// pushes out need not be handed over, if it is reported as lost. `None`: all has to be.
     fn keep_newest(&mut self, bytes: Option<usize>) {
         let _ = bytes;
     }
 
-    /// The next [`collect`](Self::collect) hands over what is there by then, and does not go on with what was there before.
+    /// The next [`collect`](Self::collect) hands over what is there by then, and does not go on
+    /// with what was there before.
     fn begin_anew(&mut self) {}
 
-    /// The stream ends: what this has not brought of the time up to `until` nobody waits for any longer. It is counted as lost
-    /// ([`LossCause::NotRead`]), if that can be done by `end`, and this is collected no more.
+    /// The stream ends: what this has not brought of the time up to `until` nobody waits for any
+    /// longer. It is counted as lost ([`LossCause::NotRead`]), if that can be done by `end`, and
+    /// this is collected no more.
     fn count_unread(
         &mut self,
         until: MonotonicNs,
@@ -82,7 +88,8 @@ pub trait Source: Send {
         batch: &mut Batch<'_>,
     ) -> Unread;
 
-    /// Whether events may have been lost since this was last asked, and nobody knows whether there were any.
+    /// Whether events may have been lost since this was last asked, and nobody knows whether there
+    /// were any.
     fn may_have_lost(&mut self) -> bool {
         false
     }
@@ -104,9 +111,9 @@ pub trait Source: Send {
         None
     }
 
-    /// Reports the names and the source's own identifiers of all user event types that are defined where
-    /// the events come from, and gets the stream's identifier of each. Nothing from a source that
-    /// has no names of its own.
+    /// Reports the names and the source's own identifiers of all user event types that are defined
+    /// where the events come from, and gets the stream's identifier of each. Nothing from a source
+    /// that has no names of its own.
     fn event_types(&mut self, report: &mut dyn FnMut(&[u8], EventTypeId) -> EventTypeId) {
         let _ = report;
     }
@@ -143,8 +150,8 @@ pub enum LossCause {
     /// A function returned while more functions of its thread were to be seen returning than the
     /// kernel sees.
     ReturnTooDeep,
-    /// The kernel did not run an eBPF program where it should have, as what came after shows: a thread
-    /// left a CPU that it never got, a request to a disk was reused that never ended.
+    /// The kernel did not run an eBPF program where it should have, as what came after shows: a
+    /// thread left a CPU that it never got, a request to a disk was reused that never ended.
     KernelNotReported,
     /// A thread's ring was overwritten before it was read.
     ThreadRingOverwritten,
@@ -232,7 +239,8 @@ pub struct Loss {
     pub cause: LossCause,
     /// How many.
     pub count: u64,
-    /// Not later than the first of them, and not earlier than the last event before it; as exact as the source knows.
+    /// Not later than the first of them, and not earlier than the last event before it; as exact as
+    /// the source knows.
     pub since: MonotonicNs,
 }
 
@@ -243,7 +251,8 @@ pub struct Pending {
     pub header: EventHeader,
     pub(crate) data_start: usize,
     pub(crate) data_length: usize,
-    /// Events of the same thread are missing right before it, and had got lost by then; 0 where none are.
+    /// Events of the same thread are missing right before it, and had got lost by then; 0 where
+    /// none are.
     pub(crate) gap_until: MonotonicNs,
 }
 
@@ -308,8 +317,8 @@ impl<'a> Batch<'a> {
         });
     }
 
-    /// Says of the event that was added last that events of its thread are missing right before it, which had got lost by
-    /// `until`.
+    /// Says of the event that was added last that events of its thread are missing right before it,
+    /// which had got lost by `until`.
     pub fn mark_gap(&mut self, until: MonotonicNs) {
         if let Some(event) = self.events.last_mut() {
             event.gap_until = until.min(event.header.time);

@@ -1,5 +1,5 @@
-//! Any bytes as a log: opening and reading them ends, without a panic. Checksums are made right, or hardly anything would
-//! come past them.
+//! Any bytes as a log: opening and reading them ends, without a panic. Checksums are made right, or
+//! hardly anything would come past them.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! A valid log, then changed: every event that is still reported is one that was written, and they are in order.
+//! A valid log, then changed: every event that is still reported is one that was written, and they
+//! are in order.
 
 #![no_main]
 

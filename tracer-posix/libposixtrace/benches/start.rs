@@ -1,7 +1,8 @@
 //! What does a program pay at its start that is linked to the library and never traced?
 //!
-//! The programs are C, and the library is what `cargo xtask dist` has laid out. One of them loads nothing but the C
-//! library; one also what the library needs itself (`libgcc_s`), as every C++ program does.
+//! The programs are C, and the library is what `cargo xtask dist` has laid out. One of them loads
+//! nothing but the C library; one also what the library needs itself (`libgcc_s`), as every C++
+//! program does.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 

@@ -354,7 +354,7 @@ struct linux_trace_block_complete {
     unsigned linux_minor;           /* Minor number of the device. */
     unsigned linux_bytes;           /* How much was done. */
     __linux_trace_u64 linux_sector; /* Where: in units of 512 bytes from the start of the device. */
-    /* 0: done; otherwise why not, as the kernel's blk_status_t (before 5.16 an error number). */
+    /* 0: done; otherwise why not: the kernel's blk_status_t (an error number before 5.16). */
     int linux_status;
     unsigned linux_reserved;        /* Zero. */
 };

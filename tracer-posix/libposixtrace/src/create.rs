@@ -43,8 +43,9 @@ pub unsafe extern "C" fn posix_trace_create(
 ///
 /// # Errors
 ///
-/// As [`posix_trace_create`]; `EBADF` for what is not open for writing, `EINVAL` for what is no regular
-/// file or a log too small for one event, `ENOSPC` and `EFBIG` where there is no space for the log.
+/// As [`posix_trace_create`]; `EBADF` for what is not open for writing, `EINVAL` for what is no
+/// regular file or a log too small for one event, `ENOSPC` and `EFBIG` where there is no space for
+/// the log.
 ///
 /// # Safety
 ///
@@ -58,7 +59,8 @@ pub unsafe extern "C" fn posix_trace_create_withlog(
     trid: *mut TraceId,
 ) -> c_int {
     let _errno = ErrnoGuard::keep();
-    // Before anything is opened here: that would be given a descriptor which the program has closed.
+    // Before anything is opened here: that would be given a descriptor which the program has
+    // closed.
     let file = duplicate(file_desc);
     // SAFETY: as promised by the caller.
     unsafe {
@@ -125,7 +127,8 @@ fn duplicate(file_desc: RawFd) -> Result<OwnedFd, c_int> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// The error number of a failure. Where that alone would not explain it, the standard error says what to do.
+/// The error number of a failure. Where that alone would not explain it, the standard error says
+/// what to do.
 fn reported(error: &CreateError) -> c_int {
     let error_number = error.error_number();
     if let CreateError::Agent(error) = error {
@@ -140,8 +143,9 @@ fn reported(error: &CreateError) -> c_int {
 ///
 /// # Errors
 ///
-/// Returns `EINVAL` for what is no log, or not open for reading, or a null pointer; `EAGAIN` when this process has too many
-/// streams; `EMFILE` or `ENFILE` when no descriptor is left to read it by.
+/// Returns `EINVAL` for what is no log, or not open for reading, or a null pointer; `EAGAIN` when
+/// this process has too many streams; `EMFILE` or `ENFILE` when no descriptor is left to read it
+/// by.
 ///
 /// # Safety
 ///

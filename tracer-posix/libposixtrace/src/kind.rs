@@ -153,8 +153,8 @@ impl Kind {
         }
     }
 
-    /// Says that a reader is about to sleep, who has to look once more. What wakes it; `None` where it has to look again
-    /// and again.
+    /// Says that a reader is about to sleep, who has to look once more. What wakes it; `None` where
+    /// it has to look again and again.
     pub(super) fn announce_sleep(&mut self) -> Option<&Arc<Bell>> {
         match self {
             Self::Active(stream) => stream.announce_sleep(),

@@ -1,8 +1,9 @@
 //! Whether there is memory for a call.
 //!
-//! Many small things are made in a call, by ways that end the program where no memory is available. So a call first
-//! requests as much as they take together, by a way that fails, and frees it: it begins when it can end. Other threads may
-//! take the memory meanwhile, and an allocator that fails at random is not foreseen.
+//! Many small things are made in a call, by ways that end the program where no memory is available.
+//! So a call first requests as much as they take together, by a way that fails, and frees it: it
+//! begins when it can end. Other threads may take the memory meanwhile, and an allocator that fails
+//! at random is not foreseen.
 
 use std::ffi::c_int;
 use std::hint::black_box;
@@ -10,7 +11,8 @@ use std::hint::black_box;
 /// More than a call takes beside the events that it reads.
 const CALL_BYTES: usize = 96 << 10;
 
-/// What the allocator is asked for. For more the kernel is: an allocator holds on to what it once had.
+/// What the allocator is asked for. For more the kernel is: an allocator holds on to what it once
+/// had.
 const MOST_OF_ALLOCATOR: usize = 128 << 10;
 
 /// Fails with `ENOMEM` where there is too little memory for a call.

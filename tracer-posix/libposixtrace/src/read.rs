@@ -1,9 +1,9 @@
 //! The three functions that read the next event.
 //!
-//! A reader that waits is woken by the trace point that has something for it ([`Bell`]). Where not all that its
-//! stream records comes from trace points, or another thread waits there already, it looks again and again, at
-//! first after a fifth of a millisecond and then less often, up to every five. No lock is held
-//! while it sleeps.
+//! A reader that waits is woken by the trace point that has something for it ([`Bell`]). Where not
+//! all that its stream records comes from trace points, or another thread waits there already, it
+//! looks again and again, at first after a fifth of a millisecond and then less often, up to every
+//! five. No lock is held while it sleeps.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
@@ -23,7 +23,8 @@ use super::wait::holding_back_signals;
 
 const SHORTEST_WAIT: Duration = Duration::from_micros(200);
 const LONGEST_WAIT: Duration = Duration::from_millis(5);
-/// A sleeper that is woken looks at the clock so often all the same, if it has a deadline: the clock may have been set.
+/// A sleeper that is woken looks at the clock so often all the same, if it has a deadline: the
+/// clock may have been set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// Where the caller wants an event to be written.
@@ -140,8 +141,8 @@ impl Destination {
         unsafe { store(self.unavailable, 0) }
     }
 
-    /// Waits for an event, until `deadline` says that it is enough: what is left of the time, or what to return. A
-    /// thread may be cancelled while it sleeps here.
+    /// Waits for an event, until `deadline` says that it is enough: what is left of the time, or
+    /// what to return. A thread may be cancelled while it sleeps here.
     fn fill_waiting(
         self,
         trid: TraceId,
@@ -152,7 +153,8 @@ impl Destination {
         if let Step::Done(code) = self.step(trid, Effort::AtHand, at_hand) {
             return code;
         }
-        // From here on until the call returns: a handler that ran between two looks would go unnoticed.
+        // From here on until the call returns: a handler that ran between two looks would go
+        // unnoticed.
         holding_back_signals(|signals| {
             let mut wait = SHORTEST_WAIT;
             loop {
@@ -185,8 +187,8 @@ impl Destination {
         })
     }
 
-    /// Makes this thread the one that the stream's emitters wake. What becomes readable then; `None` where it has to look again
-    /// and again: another thread sleeps there, or nobody wakes.
+    /// Makes this thread the one that the stream's emitters wake. What becomes readable then;
+    /// `None` where it has to look again and again: another thread sleeps there, or nobody wakes.
     fn take_bell(&self, trid: TraceId) -> Option<RawFd> {
         let _errno = ErrnoGuard::keep();
         let mut held = table::find(trid).ok()?.lock().ok()?;

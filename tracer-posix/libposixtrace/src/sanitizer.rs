@@ -1,8 +1,8 @@
 //! Annotates our locks for a race detector in the program.
 //!
-//! ThreadSanitizer sees what the C library's functions touch for us, and knows the C library's locks; it does not see
-//! ours, and would take two threads that use one stream in turn for a race. Where it is in the program, it has functions
-//! that announce them.
+//! ThreadSanitizer sees what the C library's functions touch for us, and knows the C library's
+//! locks; it does not see ours, and would take two threads that use one stream in turn for a race.
+//! Where it is in the program, it has functions that announce them.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::AtomicPtr;

@@ -22,8 +22,8 @@ pub(super) fn with_stream<T>(
     act(table::find(trid)?.lock()?.stream()?)
 }
 
-/// As [`with_stream`], for a call that collects what was recorded: fails with `ENOMEM` where there is no memory for that, and
-/// does nothing.
+/// As [`with_stream`], for a call that collects what was recorded: fails with `ENOMEM` where there
+/// is no memory for that, and does nothing.
 fn with_collecting_stream(
     trid: TraceId,
     act: impl FnOnce(&mut Stream) -> Result<c_int, Invalid>,
@@ -94,8 +94,8 @@ with_call_address! {
     ///
     /// # Errors
     ///
-    /// Returns `EINVAL` for what is no active stream with a log, `EFBIG` and `ENOSPC` where there is no space
-    /// for the log.
+    /// Returns `EINVAL` for what is no active stream with a log, `EFBIG` and `ENOSPC` where there
+    /// is no space for the log.
     ///
     /// # Safety
     ///
@@ -117,8 +117,8 @@ with_call_address! {
     ///
     /// # Errors
     ///
-    /// Returns `EINVAL` for what is no active stream, `EFBIG` and `ENOSPC` where there was no space for the
-    /// log: the stream is ended all the same.
+    /// Returns `EINVAL` for what is no active stream, `EFBIG` and `ENOSPC` where there was no space
+    /// for the log: the stream is ended all the same.
     ///
     /// # Safety
     ///
@@ -155,8 +155,8 @@ pub unsafe extern "C" fn posix_trace_get_attr(trid: TraceId, attr: *mut TraceAtt
     }))
 }
 
-/// Stores the status of a stream; that events were lost is reported once, but for a log always. It waits neither for
-/// a flush nor for another thread or process.
+/// Stores the status of a stream; that events were lost is reported once, but for a log always. It
+/// waits neither for a flush nor for another thread or process.
 ///
 /// # Errors
 ///
@@ -217,7 +217,8 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
     }))
 }
 
-/// Stores the filter of a stream. It waits for no other thread or process: while one changes the filter, it is the one before.
+/// Stores the filter of a stream. It waits for no other thread or process: while one changes the
+/// filter, it is the one before.
 ///
 /// # Errors
 ///

@@ -85,8 +85,9 @@ impl Found {
         }
     }
 
-    /// As [`lock`](Self::lock), for a call that must not wait for another process: `None` where another thread keeps the
-    /// stream for longer than a millisecond, as one does that waits for the recorder.
+    /// As [`lock`](Self::lock), for a call that must not wait for another process: `None` where
+    /// another thread keeps the stream for longer than a millisecond, as one does that waits for
+    /// the recorder.
     #[inline]
     pub(super) fn lock_at_once(&self) -> Result<Option<Held>, Invalid> {
         let entry = self.entry;
@@ -185,7 +186,8 @@ impl<'a, T> Locked<'a, T> {
     }
 }
 
-/// Lets other threads run. (By a system call: in the C library's function a thread may be cancelled.)
+/// Lets other threads run. (By a system call: in the C library's function a thread may be
+/// cancelled.)
 fn pause() {
     let time = AGAIN;
     // SAFETY: a valid time; what is left of it is not asked for.
@@ -297,8 +299,8 @@ fn next_generation() -> u32 {
     }
 }
 
-/// How far a child's generations begin behind those of its parent, which makes streams as well after
-/// the fork: another distance for each child, and at most half of all generations.
+/// How far a child's generations begin behind those of its parent, which makes streams as well
+/// after the fork: another distance for each child, and at most half of all generations.
 fn distance_from_parent() -> u32 {
     let spread = area::own_pid().unsigned_abs().wrapping_mul(0x9e37_79b9);
     1 + (spread >> (INDEX_BITS + 1))

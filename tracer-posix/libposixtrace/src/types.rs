@@ -17,7 +17,8 @@ pub type EventId = u32;
 
 /// `trace_attr_t`: owns no memory, and may be copied over.
 ///
-/// Written by `posix_trace_attr_init()`, `posix_trace_attr_set…()` and `posix_trace_get_attr()`, read by the others.
+/// Written by `posix_trace_attr_init()`, `posix_trace_attr_set…()` and `posix_trace_get_attr()`,
+/// read by the others.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct TraceAttr {
@@ -176,8 +177,8 @@ macro_rules! layout {
     };
 }
 
-/// Sizes and offsets of the types, to be compared with what the C compiler says. Those of the data of the kernel's events
-/// are in [`tracer_common::kernel::KERNEL_EVENT_TYPES`].
+/// Sizes and offsets of the types, to be compared with what the C compiler says. Those of the data
+/// of the kernel's events are in [`tracer_common::kernel::KERNEL_EVENT_TYPES`].
 pub const LAYOUTS: &[Layout] = &[
     layout!("trace_attr_t" is TraceAttr {}),
     layout!("trace_event_set_t" is EventSet {}),

@@ -6,8 +6,8 @@
 //!
 //! A thread may be cancelled while it sleeps. The C library then unwinds its frames, so nothing
 //! that would have to be dropped lives in them, and all are of functions that may be left so. Where
-//! it was asked to end before it slept, its signals are still held back: a clean-up handler lets them
-//! through before any of the program's runs.
+//! it was asked to end before it slept, its signals are still held back: a clean-up handler lets
+//! them through before any of the program's runs.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
@@ -57,8 +57,8 @@ pub(super) struct HeldBack {
     mask: libc::sigset_t,
 }
 
-/// Does something with the thread's signals held back. They are let through again when it returns, or
-/// when the thread ends in it.
+/// Does something with the thread's signals held back. They are let through again when it returns,
+/// or when the thread ends in it.
 pub(super) fn holding_back_signals(act: impl FnOnce(HeldBack) -> c_int) -> c_int {
     let mut held = HeldBack::new();
     let mut clean_up = CleanUp {
@@ -98,8 +98,8 @@ impl HeldBack {
         Self { mask }
     }
 
-    /// Sleeps for at most `time`, or until `bell` can be read if that is a descriptor, and lets signals through
-    /// meanwhile; `EINTR` when a handler ran, 0 otherwise.
+    /// Sleeps for at most `time`, or until `bell` can be read if that is a descriptor, and lets
+    /// signals through meanwhile; `EINTR` when a handler ran, 0 otherwise.
     pub(super) fn sleep(self, time: Duration, bell: RawFd) -> c_int {
         let time = libc::timespec {
             tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),

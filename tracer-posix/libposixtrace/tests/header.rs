@@ -62,7 +62,8 @@ const CPP: [&str; 8] = [
     "c++98", "c++03", "c++11", "gnu++11", "c++14", "c++17", "c++20", "c++2b",
 ];
 
-/// In each language: alone, twice, with each way to ask the C library for more, and with the options.
+/// In each language: alone, twice, with each way to ask the C library for more, and with the
+/// options.
 fn compiles_with(compiler: &str, standards: &[&str], language: &str) {
     let beginnings = [
         "",

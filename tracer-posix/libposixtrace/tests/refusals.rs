@@ -1,5 +1,5 @@
-//! Trace points under bad conditions: within each other, without descriptors, without memory. What they refuse is counted, by cause
-//! and once.
+//! Trace points under bad conditions: within each other, without descriptors, without memory. What
+//! they refuse is counted, by cause and once.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -139,7 +139,8 @@ fn emit_page(index: usize) {
     unsafe { posix_trace_event(EVENT.load(SeqCst), page.cast(), DATA) };
 }
 
-/// Emits from the next page, within the emission that it interrupts, and then makes that one's page readable.
+/// Emits from the next page, within the emission that it interrupts, and then makes that one's page
+/// readable.
 extern "C" fn emit_within(_signal: c_int) {
     let depth = DEPTH.fetch_add(1, SeqCst);
     if depth >= LEVELS {
@@ -154,7 +155,8 @@ extern "C" fn emit_within(_signal: c_int) {
     unsafe { libc::mprotect(page.cast(), PAGE, libc::PROT_READ) };
 }
 
-/// Emits from within emissions, each in a handler that has interrupted the one before. What came, and what was lost.
+/// Emits from within emissions, each in a handler that has interrupted the one before. What came,
+/// and what was lost.
 fn emit_within_each_other() -> (usize, Vec<(LossCause, u64)>) {
     let event = UserEvent::open("nested").unwrap();
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -211,7 +213,8 @@ fn without_restartable_sequences_what_interrupts_an_emission_is_counted() {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Closes every descriptor of the library's in the calling thread's own table of descriptors, as `closefrom(3)` would.
+/// Closes every descriptor of the library's in the calling thread's own table of descriptors, as
+/// `closefrom(3)` would.
 fn close_areas() {
     // SAFETY: takes no pointers.
     assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);

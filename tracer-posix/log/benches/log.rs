@@ -1,7 +1,8 @@
 //! What does a log cost: to write, and to read, an event?
 //!
-//! Both are measured on a file in memory, as the time that the processor spends on it, the kernel's copying included:
-//! what is asked is the format's cost, not the disk's, nor what else the machine does.
+//! Both are measured on a file in memory, as the time that the processor spends on it, the kernel's
+//! copying included: what is asked is the format's cost, not the disk's, nor what else the machine
+//! does.
 
 #![expect(
     clippy::unwrap_used,
@@ -22,7 +23,8 @@ use tracer_log::{FinalStatus, LogHeader, LogOptions, LogReader, LogWriter};
 
 const EVENTS: u64 = 500_000;
 
-/// User events with 32 bytes of data, from two threads on two CPUs; or a thread switch, as the kernel reports it.
+/// User events with 32 bytes of data, from two threads on two CPUs; or a thread switch, as the
+/// kernel reports it.
 #[derive(Clone, Copy)]
 enum Mix {
     User,

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io;
 
-/// What a log is read from: a file, or bytes that somebody else keeps. It may grow, shrink or change between two calls.
+/// What a log is read from: a file, or bytes that somebody else keeps. It may grow, shrink or
+/// change between two calls.
 pub trait LogBytes: fmt::Debug {
     /// How many bytes there are now.
     ///

@@ -1,9 +1,9 @@
 //! Going through packets that go round (`LOOP`), while the writer may be going round too.
 //!
-//! A look at all packet headers ([`Survey`]) shows the newest packet, and by it the oldest that counts. From there on
-//! packets lie one after the other, with one way back to the region's start. The start of the region always holds the
-//! first packet of the lap that the writer is in: so a look at it, and at what follows the newest packet, shows whether
-//! the writer has gone on.
+//! A look at all packet headers ([`Survey`]) shows the newest packet, and by it the oldest that
+//! counts. From there on packets lie one after the other, with one way back to the region's start.
+//! The start of the region always holds the first packet of the lap that the writer is in: so a
+//! look at it, and at what follows the newest packet, shows whether the writer has gone on.
 
 #![cfg_attr(
     not(test),
@@ -186,7 +186,8 @@ impl CircularCursor {
         self.has_skipped = true;
     }
 
-    /// The first packet on the way that has one of the sequence numbers, and how many bytes lie before it.
+    /// The first packet on the way that has one of the sequence numbers, and how many bytes lie
+    /// before it.
     fn search(
         &self,
         scanner: &PacketScanner<impl LogBytes>,

@@ -85,8 +85,8 @@ impl Packet {
         self.next = 0;
     }
 
-    /// Checks and decodes the bytes, which have to begin with `header`; new event types come to `types`. Either all
-    /// events are there afterwards, or none.
+    /// Checks and decodes the bytes, which have to begin with `header`; new event types come to
+    /// `types`. Either all events are there afterwards, or none.
     pub fn decode(
         &mut self,
         header: &PacketHeader,

@@ -176,8 +176,8 @@ pub(super) struct DataDictionary {
 }
 
 impl DataDictionary {
-    /// The index of `data`, of which those with an index lie in `buffer`. New data has to be put there, and
-    /// [`note_span`](Self::note_span) then says where.
+    /// The index of `data`, of which those with an index lie in `buffer`. New data has to be put
+    /// there, and [`note_span`](Self::note_span) then says where.
     pub fn enter(&mut self, data: &[u8], buffer: &[u8]) -> Entry {
         let hash = self.hasher.hash_one(data);
         let spans = &self.spans;

@@ -34,11 +34,12 @@ pub(super) mod flags {
     pub const ALL: u8 = 127;
 }
 
-/// The longest data that is looked for in the dictionary. Only system events have data that comes again and again.
+/// The longest data that is looked for in the dictionary. Only system events have data that comes
+/// again and again.
 pub(super) const LONGEST_COMMON_DATA: usize = 64;
 
-/// Most bytes of an event beside its data: flags, time, thread (index, pid, tid, `pthread_t`, name), site (index, type,
-/// address), cpu, data (index, length, integer behind it).
+/// Most bytes of an event beside its data: flags, time, thread (index, pid, tid, `pthread_t`,
+/// name), site (index, type, address), cpu, data (index, length, integer behind it).
 const MAX_EVENT_OVERHEAD: usize =
     1 + 10 + (5 + 5 + 5 + 10 + 1 + 16) + (5 + 5 + 10) + 5 + (5 + 5 + 10);
 
@@ -305,7 +306,8 @@ fn put_cpu(bytes: &mut Scratch, flags: &mut u8, seen: &mut LastSeen, cpu: Option
     bytes.put(u64::from(cpu));
 }
 
-/// What a switch from a thread says, and, apart from it, how long that had run: all the rest comes again and again.
+/// What a switch from a thread says, and, apart from it, how long that had run: all the rest comes
+/// again and again.
 #[inline]
 fn split_ran(id: EventTypeId, data: &[u8]) -> Option<(&[u8], u64)> {
     let is_whole = id == EventTypeId::SWITCH_OUT && data.len() == size_of::<SwitchOutData>();

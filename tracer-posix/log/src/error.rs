@@ -7,8 +7,8 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The system refused a write. Its own error number: `ENOSPC`, `EFBIG` (also where the process's limit on the size of files
-    /// would be passed), `EIO`...
+    /// The system refused a write. Its own error number: `ENOSPC`, `EFBIG` (also where the
+    /// process's limit on the size of files would be passed), `EIO`...
     #[error("cannot write the log: {0}")]
     Io(#[from] io::Error),
     /// `EBADF`.

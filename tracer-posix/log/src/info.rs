@@ -12,8 +12,8 @@ pub struct LogOptions {
 }
 
 impl LogOptions {
-    /// The smallest limit of a log with `LOOP` or `UNTIL_FULL` for a stream with these attributes: it holds a packet with
-    /// one event of max-data-size, and a STOP.
+    /// The smallest limit of a log with `LOOP` or `UNTIL_FULL` for a stream with these attributes:
+    /// it holds a packet with one event of max-data-size, and a STOP.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn least_size(attributes: &Attributes) -> u64 {

@@ -1,6 +1,8 @@
-//! The fixed parts of a log, as they lie in the file. `docs/log-format.md` says what each field means.
+//! The fixed parts of a log, as they lie in the file. `docs/log-format.md` says what each field
+//! means.
 //!
-//! Everything is little-endian. No field is ever moved or given another meaning; new ones take reserved bytes.
+//! Everything is little-endian. No field is ever moved or given another meaning; new ones take
+//! reserved bytes.
 
 use std::mem::offset_of;
 
@@ -15,7 +17,8 @@ pub(super) const VERSION: u16 = 3;
 /// The oldest version whose readers can decode what is written here.
 pub(super) const OLDEST_READER: u16 = 3;
 
-/// Starts a log. The first byte is no text and the next ones notice a transfer that changes the ends of lines.
+/// Starts a log. The first byte is no text and the next ones notice a transfer that changes the
+/// ends of lines.
 pub(super) const FILE_MAGIC: [u8; 8] = *b"\x93TRL\r\n\x1a\n";
 
 /// Starts a packet.
@@ -24,7 +27,8 @@ pub(super) const PACKET_MAGIC: [u8; 8] = *b"\xa7TRLpkt\n";
 /// Starts the trailer.
 pub(super) const TRAILER_MAGIC: [u8; 8] = *b"\xc2TRLend\n";
 
-/// Where the two copies of the file's header lie: in pages of their own, so that one torn write damages one of them.
+/// Where the two copies of the file's header lie: in pages of their own, so that one torn write
+/// damages one of them.
 pub(super) const HEADER_COPIES: [u64; 2] = [0, 4096];
 
 /// Where packets begin.
@@ -45,7 +49,8 @@ pub(super) const HEADER_BYTES_FIELD: u32 = 1024;
 /// Bytes of a packet before its preamble.
 pub(super) const PACKET_HEADER_BYTES: usize = size_of::<RawPacketHeader>();
 
-/// Distinguishes one log from another, so that packets of a log that was there before are not taken for its own.
+/// Distinguishes one log from another, so that packets of a log that was there before are not taken
+/// for its own.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
 )]
@@ -64,7 +69,8 @@ pub(super) struct RawLoss {
 /// Causes that the file's header has space for.
 pub(super) const HEADER_LOSSES: usize = 42;
 
-/// Bytes of a kernel's release in the header, the null at its end included: longer ones are truncated.
+/// Bytes of a kernel's release in the header, the null at its end included: longer ones are
+/// truncated.
 pub(super) const KERNEL_RELEASE_BYTES: usize = 40;
 
 /// Bytes of a machine's name in the header, the null at its end included.

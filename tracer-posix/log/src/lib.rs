@@ -2,12 +2,14 @@
 //!
 //! `docs/log-format.md` describes the file byte by byte. From below:
 //!
-//! - `layout`: the fixed parts, as they lie in the file; `varint`, `losses`, `preamble`: the variable ones.
+//! - `layout`: the fixed parts, as they lie in the file; `varint`, `losses`, `preamble`: the
+//!   variable ones.
 //! - `encode`, `decode`: events to the bytes of a packet, and back.
 //! - `region`: where the next packet goes, and what gives way, for each policy.
 //! - `bytes`: what a log is read from.
 //! - `writer`: `LogWriter`, on Linux; all its effects go through `medium`.
-//! - `packet_scanner`, `packet_cursor` (`sequential_cursor`, `circular_cursor`): finding packets in a file that may hold anything; `reader`: [`LogReader`].
+//! - `packet_scanner`, `packet_cursor` (`sequential_cursor`, `circular_cursor`): finding packets in
+//!   a file that may hold anything; `reader`: [`LogReader`].
 
 #![deny(unsafe_code)]
 #![deny(missing_debug_implementations)]

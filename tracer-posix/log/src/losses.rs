@@ -62,7 +62,8 @@ impl LossCounts {
         }
     }
 
-    /// Takes what a stream lost `by_now` less what it had lost `since`, on top of what was lost `before` it began.
+    /// Takes what a stream lost `by_now` less what it had lost `since`, on top of what was lost
+    /// `before` it began.
     pub fn set_stream(&mut self, before: &Self, since: &Self, by_now: &Self) {
         for (cause, count) in LossCause::ALL.into_iter().zip(&mut self.stream) {
             let lost = by_now.lost(cause).saturating_sub(since.lost(cause));
@@ -113,7 +114,8 @@ impl LossCounts {
         *counter = counter.saturating_add(count);
     }
 
-    /// Appends the counts as a preamble has them. All of them, so that the length is known before the last count is.
+    /// Appends the counts as a preamble has them. All of them, so that the length is known before
+    /// the last count is.
     pub fn put(&self, bytes: &mut Vec<u8>) {
         let by_id = LossCause::ALL
             .into_iter()

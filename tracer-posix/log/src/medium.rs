@@ -31,7 +31,8 @@ pub(super) struct LogFile(pub File);
 
 impl Medium for LogFile {
     fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        // Beyond the process's limit the kernel would send SIGXFSZ, which ends a process that is not prepared for it.
+        // Beyond the process's limit the kernel would send SIGXFSZ, which ends a process that is
+        // not prepared for it.
         let end = offset.saturating_add(bytes.len() as u64);
         if end > sys::file_size_limit() {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
@@ -52,7 +53,8 @@ impl Medium for LogFile {
     }
 }
 
-/// An id that no other log has, as far as chance allows. It keeps packets of different logs apart; it is no secret.
+/// An id that no other log has, as far as chance allows. It keeps packets of different logs apart;
+/// it is no secret.
 pub(super) fn new_log_id() -> LogId {
     let keys = RandomState::new();
     let salt = (std::process::id(), sys::monotonic_now().0);

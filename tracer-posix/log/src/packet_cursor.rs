@@ -115,8 +115,8 @@ impl PacketCursor {
         }
     }
 
-    /// The next packet whose header is whole; the same again until it is accepted or rejected. `None` at the end of what
-    /// is there now.
+    /// The next packet whose header is whole; the same again until it is accepted or rejected.
+    /// `None` at the end of what is there now.
     pub fn find(
         &mut self,
         scanner: &PacketScanner<impl LogBytes>,

@@ -99,7 +99,8 @@ impl<B: LogBytes> PacketScanner<B> {
         Ok(buffer)
     }
 
-    /// The first packet with a whole header that begins in `from..end`, at a multiple of the alignment.
+    /// The first packet with a whole header that begins in `from..end`, at a multiple of the
+    /// alignment.
     pub fn search(&self, from: u64, end: u64, log_id: LogId) -> io::Result<Option<Found>> {
         let mut buffer = vec![0; SEARCH_BYTES];
         let Some(mut offset) = from.checked_next_multiple_of(ALIGNMENT as u64) else {

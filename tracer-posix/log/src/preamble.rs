@@ -1,4 +1,5 @@
-//! What a packet says before its events: the user event types that they use, and the events lost so far.
+//! What a packet says before its events: the user event types that they use, and the events lost so
+//! far.
 
 use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT};
 
@@ -63,7 +64,8 @@ pub(super) fn put(bytes: &mut Vec<u8>, definitions: &Definitions, losses: &LossC
     losses.put(bytes);
 }
 
-/// Reads a preamble: the types that it defines come to `types`. `None` when it is not one; `types` is then as it was.
+/// Reads a preamble: the types that it defines come to `types`. `None` when it is not one; `types`
+/// is then as it was.
 ///
 /// What follows the losses is left for later versions.
 pub(super) fn read(untrusted: &[u8], types: &mut EventTypes) -> Option<LossCounts> {

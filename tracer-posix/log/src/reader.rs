@@ -35,8 +35,9 @@ pub struct LogRecord<'a> {
 
 /// Reads a log, event by event, while it is written or afterwards.
 ///
-/// The file may hold anything. What is reported has passed every check of its packet before the packet's first event is;
-/// what has not is skipped, and reported by [`damage`](Self::damage). Memory does not grow with the log.
+/// The file may hold anything. What is reported has passed every check of its packet before the
+/// packet's first event is; what has not is skipped, and reported by [`damage`](Self::damage).
+/// Memory does not grow with the log.
 #[derive(Debug)]
 pub struct LogReader<B = File> {
     scanner: PacketScanner<B>,
@@ -61,8 +62,8 @@ struct Position {
 }
 
 impl<B: LogBytes> LogReader<B> {
-    /// Opens the log that `file` holds from offset 0 on. Reads at offsets only: the file's position does not matter and is
-    /// not moved.
+    /// Opens the log that `file` holds from offset 0 on. Reads at offsets only: the file's position
+    /// does not matter and is not moved.
     ///
     /// # Errors
     ///
@@ -103,7 +104,8 @@ impl<B: LogBytes> LogReader<B> {
         self.header.options
     }
 
-    /// Its event types: all of them where the log was completed, else those of the packets that are there.
+    /// Its event types: all of them where the log was completed, else those of the packets that are
+    /// there.
     #[must_use]
     pub fn event_types(&self) -> &EventTypes {
         &self.types
@@ -115,15 +117,17 @@ impl<B: LogBytes> LogReader<B> {
         self.header.content.status
     }
 
-    /// Events that the log holds, if it was completed: as many can be read where nothing is damaged.
+    /// Events that the log holds, if it was completed: as many can be read where nothing is
+    /// damaged.
     #[must_use]
     pub fn events_at_end(&self) -> Option<u64> {
         let content = &self.header.content;
         content.status.map(|_| content.events)
     }
 
-    /// The next event, oldest first; `None` at the end of what is there now. Called again later, it goes on with what was
-    /// written since. A log that was cleared meanwhile is read from its new start.
+    /// The next event, oldest first; `None` at the end of what is there now. Called again later, it
+    /// goes on with what was written since. A log that was cleared meanwhile is read from its new
+    /// start.
     ///
     /// # Errors
     ///
@@ -157,7 +161,8 @@ impl<B: LogBytes> LogReader<B> {
         self.skip_before = MonotonicNs(0);
     }
 
-    /// Skips packets that end before `time` without decoding them; events before it may still follow.
+    /// Skips packets that end before `time` without decoding them; events before it may still
+    /// follow.
     pub fn skip_to(&mut self, time: MonotonicNs) {
         self.skip_before = time;
         if self.position.last_time < time.0 {
@@ -171,7 +176,8 @@ impl<B: LogBytes> LogReader<B> {
         self.cursor.damage()
     }
 
-    /// Events that the trace lost for this cause, up to the packet at hand: lost before they came into the log.
+    /// Events that the trace lost for this cause, up to the packet at hand: lost before they came
+    /// into the log.
     #[must_use]
     pub fn lost(&self, cause: LossCause) -> u64 {
         self.losses.lost(cause)
@@ -195,7 +201,8 @@ impl<B: LogBytes> LogReader<B> {
         self.losses.overwritten
     }
 
-    /// Bytes of the log up to the event at hand, and of the whole log as it is now: for a progress bar.
+    /// Bytes of the log up to the event at hand, and of the whole log as it is now: for a progress
+    /// bar.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         let length = self.scanner.file_length().unwrap_or(0);
@@ -215,7 +222,8 @@ impl<B: LogBytes> LogReader<B> {
         self.losses
     }
 
-    /// Goes to the next packet that is whole, and decodes it. It may be without events. Returns whether there is one.
+    /// Goes to the next packet that is whole, and decodes it. It may be without events. Returns
+    /// whether there is one.
     #[cold]
     pub(super) fn load_packet(&mut self) -> io::Result<bool> {
         self.packet.forget();
@@ -270,8 +278,8 @@ impl<B: LogBytes> LogReader<B> {
         }
     }
 
-    /// At the end of what is there: has the log been completed or cleared meanwhile? Returns whether it is worth looking
-    /// for packets again.
+    /// At the end of what is there: has the log been completed or cleared meanwhile? Returns
+    /// whether it is worth looking for packets again.
     fn look_at_header(&mut self) -> io::Result<bool> {
         let newer = read_header(&self.scanner)?
             .ok()
@@ -319,7 +327,8 @@ impl<B: LogBytes> LogReader<B> {
         let start = found.offset.saturating_add(PACKET_HEADER_BYTES as u64);
         let untrusted = self.scanner.read_at(buffer, start)?;
         if crc32c::crc32c(untrusted) == found.header.preamble_crc {
-            // A preamble that defines types otherwise than those before makes its packet unreadable, later.
+            // A preamble that defines types otherwise than those before makes its packet
+            // unreadable, later.
             let _ = preamble::read(untrusted, &mut self.types);
         }
         Ok(())

@@ -1,7 +1,8 @@
 //! Where the next packet goes, and what has to give way for it.
 //!
-//! With `APPEND` and `UNTIL_FULL` packets follow one another. With `LOOP` they go round in the region: a packet that does
-//! not fit before the region's end goes to its start, and what it would overlap is overwritten, oldest first.
+//! With `APPEND` and `UNTIL_FULL` packets follow one another. With `LOOP` they go round in the
+//! region: a packet that does not fit before the region's end goes to its start, and what it would
+//! overlap is overwritten, oldest first.
 
 use std::collections::VecDeque;
 
@@ -26,7 +27,8 @@ pub(super) struct Region {
     head: u64,
     /// Just past the last byte that any packet ever took.
     end: u64,
-    /// The packets of a `LOOP` log, oldest first. They lie one after the other from `tail` to the head, on the way round.
+    /// The packets of a `LOOP` log, oldest first. They lie one after the other from `tail` to the
+    /// head, on the way round.
     extents: VecDeque<Extent>,
     tail: u64,
     /// Where the lap that `tail` is in ends, once the head is in the next one.
@@ -68,8 +70,8 @@ impl Region {
         usize::try_from(self.limit.saturating_sub(used)).unwrap_or(usize::MAX)
     }
 
-    /// Where a packet of `length` bytes goes, and how many events are given up for it. They are gone from now on, whether
-    /// or not the packet is then written.
+    /// Where a packet of `length` bytes goes, and how many events are given up for it. They are
+    /// gone from now on, whether or not the packet is then written.
     pub fn allocate(&mut self, length: usize) -> (u64, u64) {
         if self.policy != LogFullPolicy::Loop {
             return (self.head, 0);
@@ -120,7 +122,8 @@ impl Region {
         self.events = self.events.saturating_add(u64::from(events));
     }
 
-    /// Says that a packet is there already, after all others that are. What lies between gives way together with it.
+    /// Says that a packet is there already, after all others that are. What lies between gives way
+    /// together with it.
     pub fn found(&mut self, offset: u64, length: usize, events: u32, sequence: u64) {
         let between = offset.saturating_sub(self.head);
         let length = length.saturating_add(usize::try_from(between).unwrap_or(usize::MAX));
@@ -150,7 +153,8 @@ impl Region {
         self.end
     }
 
-    /// Where the trailer goes: after the last packet, or after the region when packets have gone round in it.
+    /// Where the trailer goes: after the last packet, or after the region when packets have gone
+    /// round in it.
     pub fn trailer(&self) -> u64 {
         if self.is_overwriting || self.lap_end.is_some() {
             self.limit
@@ -211,7 +215,8 @@ mod tests {
         // Packets 2 to 4 are left, and 504 bytes more overlap two of them.
         assert_eq!(write(&mut region, 304, 11), (REGION_START + 304, 7));
 
-        // Packet 4 lies where nothing of the next lap comes to lie: it gives way all the same, to keep the order.
+        // Packet 4 lies where nothing of the next lap comes to lie: it gives way all the same, to
+        // keep the order.
         assert_eq!(write(&mut region, 608, 12), (REGION_START, 5 + 10 + 11));
     }
 

@@ -71,11 +71,12 @@ pub(super) fn opened(file: &File) -> io::Result<Opened> {
     })
 }
 
-/// Keeps other processes from writing to `file`, as long as this one lives and until [`unlock`]. Says which
-/// process does so already; `None` where it is ours now, or where the file system has no locks.
+/// Keeps other processes from writing to `file`, as long as this one lives and until [`unlock`].
+/// Says which process does so already; `None` where it is ours now, or where the file system has no
+/// locks.
 ///
-/// A lock of the process, and not of the descriptor: the recorder of a stream is a process of its own, and
-/// what it leaves when it is killed must not keep anybody out.
+/// A lock of the process, and not of the descriptor: the recorder of a stream is a process of its
+/// own, and what it leaves when it is killed must not keep anybody out.
 pub(super) fn lock(file: &File) -> Option<libc::pid_t> {
     let mut lock = whole_file(libc::F_WRLCK);
     // SAFETY: `file` is open, and `lock` describes a part of it.
@@ -103,7 +104,8 @@ fn errno() -> Option<i32> {
 }
 
 fn whole_file(kind: i32) -> libc::flock {
-    // SAFETY: a `flock` consists of integers; all of them 0 mean the file from its beginning to its end.
+    // SAFETY: a `flock` consists of integers; all of them 0 mean the file from its beginning to its
+    // end.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     // Both are small: the C library's headers have them as constants of this type.
     lock.l_type = libc::c_short::try_from(kind).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Integers of variable length: seven bits a byte, lowest first; the top bit says that more follow (LEB128).
+//! Integers of variable length: seven bits a byte, lowest first; the top bit says that more follow
+//! (LEB128).
 
 #![cfg_attr(
     not(test),

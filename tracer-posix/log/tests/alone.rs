@@ -1,4 +1,5 @@
-//! A program that only reads logs carries neither the C functions nor a trace area. This one does nothing else.
+//! A program that only reads logs carries neither the C functions nor a trace area. This one does
+//! nothing else.
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use tracer_log::{LogReader, OpenError};

@@ -1,4 +1,5 @@
-//! What writing and reading a large log takes of memory. Alone in its file: the peak is the whole process's.
+//! What writing and reading a large log takes of memory. Alone in its file: the peak is the whole
+//! process's.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,5 +1,5 @@
-//! A process that may not make large files: its log ends there, and the process does not. Alone in its file, for the limit
-//! is the whole process's.
+//! A process that may not make large files: its log ends there, and the process does not. Alone in
+//! its file, for the limit is the whole process's.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

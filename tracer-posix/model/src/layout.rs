@@ -1,4 +1,5 @@
-//! What lies in an area: the library's files, beside the checker's atomics and doubles of mapped memory.
+//! What lies in an area: the library's files, beside the checker's atomics and doubles of mapped
+//! memory.
 
 pub(crate) mod atomics;
 #[expect(dead_code, reason = "the pool needs more of it than these laws")]

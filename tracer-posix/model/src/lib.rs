@@ -1,25 +1,28 @@
 //! The chunks of `tracer-posix` under a model checker: every order that a few threads'
 //! accesses can take, and the values that a weak memory may show.
 //!
-//! `chunk.rs`, `record.rs`, `links.rs`, `pool.rs`, `states.rs`, `stranded.rs` and `abandoned.rs` are the library's own files; only the
-//! atomics are loom's, and the pool lies in a few words (`doubles.rs`) instead of mapped memory.
-//! What surrounds a chunk in `emitter.rs`, `retire.rs` and `reading.rs` needs mapped memory and system calls, and is written again in `threads.rs` in a
-//! few lines each, as is what surrounds the pool in `thread.rs`, in `killed_laws.rs`.
+//! `chunk.rs`, `record.rs`, `links.rs`, `pool.rs`, `states.rs`, `stranded.rs` and `abandoned.rs`
+//! are the library's own files; only the atomics are loom's, and the pool lies in a few words
+//! (`doubles.rs`) instead of mapped memory. What surrounds a chunk in `emitter.rs`, `retire.rs` and
+//! `reading.rs` needs mapped memory and system calls, and is written again in `threads.rs` in a few
+//! lines each, as is what surrounds the pool in `thread.rs`, in `killed_laws.rs`.
 //!
 //! What the model leaves out:
 //!
 //! - Orders with more than three switches between threads that a thread did not ask for: there are
-//!   too many. Where a reader looks for what killed threads have left it is one switch, and a part of the orders with that; and, with what was
-//!   stored last, those that `interrupted_laws.rs` says.
+//!   too many. Where a reader looks for what killed threads have left it is one switch, and a part
+//!   of the orders with that; and, with what was stored last, those that `interrupted_laws.rs`
+//!   says.
 //! - `membarrier()` and the compiler's fence, which it pairs with, are two full fences here.
 //! - The cycle counter is a counter that all threads read and advance in one order.
-//! - The restartable sequence, which the processor and the kernel execute: `sequence.rs` does in assembly what
-//!   `Chunk::write` does here.
-//! - A hostile process, and one that dies amid a record. Amid a change of the pool it may die before any of its stores.
+//! - The restartable sequence, which the processor and the kernel execute: `sequence.rs` does in
+//!   assembly what `Chunk::write` does here.
+//! - A hostile process, and one that dies amid a record. Amid a change of the pool it may die
+//!   before any of its stores.
 //! - What the kernel says of threads: one that is gone has done all that it did.
 //!
-//! A law that cannot fail says nothing. These are faults that were put into the search for what dead threads have left, each alone, and a law
-//! that each has made fail:
+//! A law that cannot fail says nothing. These are faults that were put into the search for what
+//! dead threads have left, each alone, and a law that each has made fail:
 //!
 //! | Fault | Law |
 //! |-|-|
@@ -48,8 +51,9 @@
 //! | an abandoned chunk not looked at again | `gone_on_with_while_the_reader_looks` |
 //! | its thread's namespace, or program, not compared | `whose_chunks_are_abandoned` |
 //!
-//! Not noticed, since others make up for it: each of the two looks at an abandoned chunk and the count of changes between them, one at
-//! a time; and the barrier before entries are noted, as whoever sees that something was taken sees the entry of who took it.
+//! Not noticed, since others make up for it: each of the two looks at an abandoned chunk and the
+//! count of changes between them, one at a time; and the barrier before entries are noted, as
+//! whoever sees that something was taken sees the entry of who took it.
 
 mod area {
     pub(crate) mod doubles;

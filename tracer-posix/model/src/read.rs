@@ -1,4 +1,5 @@
-//! The search for what dead threads have left: the library's files, beside doubles of what surrounds them.
+//! The search for what dead threads have left: the library's files, beside doubles of what
+//! surrounds them.
 
 #[path = "../../area/src/read/abandoned.rs"]
 pub(crate) mod abandoned;

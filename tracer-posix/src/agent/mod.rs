@@ -20,8 +20,8 @@ pub use source::{AgentSource, Request};
 #[doc(hidden)]
 pub use wanted::{are_wanted, source_if_wanted};
 
-/// Names the agent's socket in the environment of programs that it starts: an absolute path. Programs
-/// with special rights do not look.
+/// Names the agent's socket in the environment of programs that it starts: an absolute path.
+/// Programs with special rights do not look.
 pub const ADDRESS_VARIABLE: &str = "LINUX_TRACE_AGENT";
 
 /// Where a system-wide agent listens, if one is there.
@@ -31,8 +31,8 @@ pub const SYSTEM_ADDRESS: &str = "/run/tracer-user.sock";
 /// were not set otherwise.
 pub const WANTED_VARIABLE: &str = "LINUX_TRACE_KERNEL_EVENTS";
 
-/// Whether this program has rights that its caller does not have (set-user-ID and the like), so that
-/// its environment is not to be believed.
+/// Whether this program has rights that its caller does not have (set-user-ID and the like), so
+/// that its environment is not to be believed.
 fn is_program_with_special_rights() -> bool {
     // SAFETY: takes nothing but an integer.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }

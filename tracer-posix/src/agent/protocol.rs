@@ -56,7 +56,8 @@ pub enum Answer {
     Events {
         /// In order of time.
         events: Vec<SentEvent>,
-        /// Events lost before them: by the index of the cause in [`LossCause::ALL`], how many, and since when.
+        /// Events lost before them: by the index of the cause in [`LossCause::ALL`], how many, and
+        /// since when.
         lost: Vec<(u32, u64, u64)>,
         /// Nothing older will come; nanoseconds on `CLOCK_MONOTONIC`.
         watermark: u64,

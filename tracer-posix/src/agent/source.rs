@@ -212,8 +212,8 @@ impl AgentSource {
     }
 
     /// The agent is not listened to any more. One that has ended has brought everything; of one
-    /// that does not answer as it should, nobody knows how much is missing, so that it is reported as
-    /// one loss.
+    /// that does not answer as it should, nobody knows how much is missing, so that it is reported
+    /// as one loss.
     fn give_up(&mut self, error: &io::Error, batch: &mut Batch<'_>) {
         self.is_over = true;
         let has_ended = matches!(

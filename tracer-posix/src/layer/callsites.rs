@@ -1,4 +1,5 @@
-//! The event types of callsites: found without a lock, so that a child may be forked at any time, and without allocation.
+//! The event types of callsites: found without a lock, so that a child may be forked at any time,
+//! and without allocation.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -61,8 +62,9 @@ impl Callsites {
         None
     }
 
-    /// Defines the types of a callsite. Threads that come to it at the same moment find the same. When no more
-    /// can be noted, it is defined again the next time; when no names are left, its events have none.
+    /// Defines the types of a callsite. Threads that come to it at the same moment find the same.
+    /// When no more can be noted, it is defined again the next time; when no names are left, its
+    /// events have none.
     pub(super) fn define(&self, metadata: &'static Metadata<'static>) -> Types {
         let types = types_of(metadata);
         if self.count.load(Relaxed) >= SLOTS / 2 {

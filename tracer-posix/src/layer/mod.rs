@@ -6,18 +6,19 @@
 //! tracing_subscriber::registry().with(tracer_posix::layer()).init();
 //! ```
 //!
-//! A span gives two event types, `enter NAME` and `exit NAME`; an event gives one, which is called by its target
-//! and line where it has no name of its own. The data is text: `level=INFO span=3` and then the fields. The span of
-//! an event is the one that it is in; its id is the subscriber's, which gives it to another once the span is
-//! closed.
+//! A span gives two event types, `enter NAME` and `exit NAME`; an event gives one, which is called
+//! by its target and line where it has no name of its own. The data is text: `level=INFO span=3`
+//! and then the fields. The span of an event is the one that it is in; its id is the subscriber's,
+//! which gives it to another once the span is closed.
 //!
 //! A name that is longer than `{TRACE_EVENT_NAME_MAX}` has a hash instead of its middle. When all
-//! `{TRACE_USER_EVENT_MAX}` types are used up, events have the unnamed type, and their data begins with their name.
-//! A callsite takes its types with the first of its events that is traced. Data is recorded up to 512 bytes; what was truncated
-//! ends with an ellipsis.
+//! `{TRACE_USER_EVENT_MAX}` types are used up, events have the unnamed type, and their data begins
+//! with their name. A callsite takes its types with the first of its events that is traced. Data is
+//! recorded up to 512 bytes; what was truncated ends with an ellipsis.
 //!
-//! While nobody traces the process, an event costs a load and a branch more than without the layer. A span keeps the
-//! text of its fields, if it has any, while it lives: a stream that begins later shows them.
+//! While nobody traces the process, an event costs a load and a branch more than without the layer.
+//! A span keeps the text of its fields, if it has any, while it lives: a stream that begins later
+//! shows them.
 
 mod callsites;
 mod names;

@@ -31,8 +31,8 @@ pub(super) fn full_name(metadata: &Metadata<'_>, border: Border) -> String {
     }
 }
 
-/// The line of an event that has no name of its own: the macros call it "event FILE:LINE", and its target
-/// says more.
+/// The line of an event that has no name of its own: the macros call it "event FILE:LINE", and its
+/// target says more.
 fn line_of(metadata: &Metadata<'_>) -> Option<u32> {
     metadata
         .line()

@@ -1,6 +1,7 @@
-//! How a stream and its log are, in memory that recorder and controller share: a status must not wait for
-//! a flush, which may take as long as a disk does, nor for the recorder at all. What is reported once, that something was lost, is
-//! put there by the recorder and taken out by the controller.
+//! How a stream and its log are, in memory that recorder and controller share: a status must not
+//! wait for a flush, which may take as long as a disk does, nor for the recorder at all. What is
+//! reported once, that something was lost, is put there by the recorder and taken out by the
+//! controller.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -45,13 +46,15 @@ pub struct Activity {
     asking: AtomicU32,
 }
 
-// SAFETY: the shared memory belongs to the process, not to a thread, and is reached by atomics alone.
+// SAFETY: the shared memory belongs to the process, not to a thread, and is reached by atomics
+// alone.
 unsafe impl Send for Activity {}
 // SAFETY: as above.
 unsafe impl Sync for Activity {}
 
 impl Activity {
-    /// That of a recorder that is still to be made, of a suspended and empty stream. A forked child shares it.
+    /// That of a recorder that is still to be made, of a suspended and empty stream. A forked child
+    /// shares it.
     pub(super) fn new() -> io::Result<Self> {
         Self::map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)
     }
@@ -89,7 +92,8 @@ impl Activity {
     }
 
     fn words(&self) -> &Words {
-        // SAFETY: a page of zeroes to begin with, mapped as long as `self` lives, and only reached by atomics.
+        // SAFETY: a page of zeroes to begin with, mapped as long as `self` lives, and only reached
+        // by atomics.
         unsafe { self.words.as_ref() }
     }
 
@@ -97,8 +101,8 @@ impl Activity {
         &self.words().said
     }
 
-    /// In the recorder: states how the stream and its log are, between two flushes, and what was lost since this was stated
-    /// last.
+    /// In the recorder: states how the stream and its log are, between two flushes, and what was
+    /// lost since this was stated last.
     pub(super) fn report(&self, status: LoggedStatus) {
         let bit = |is_so, bit| if is_so { bit } else { 0 };
         let lost = bit(status.is_overrun, OVERRUN) | bit(status.is_log_overrun, LOG_OVERRUN);
@@ -137,7 +141,8 @@ impl Activity {
         (self.asking.load(Acquire) > 0).then(|| self.status())
     }
 
-    /// The status as it was reported last. What was lost, and an error of a flush, is reported once.
+    /// The status as it was reported last. What was lost, and an error of a flush, is reported
+    /// once.
     #[doc(hidden)]
     pub fn status(&self) -> LoggedStatus {
         let said = self.said().load(Acquire);

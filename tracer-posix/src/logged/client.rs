@@ -213,14 +213,15 @@ impl LoggedStream {
         self.filter
     }
 
-    /// What the recorder is doing, for threads that must not wait for what this stream was asked for.
+    /// What the recorder is doing, for threads that must not wait for what this stream was asked
+    /// for.
     #[doc(hidden)]
     pub fn activity(&self) -> &Arc<Activity> {
         &self.activity
     }
 
-    /// The status as the recorder knows it now; losses and the error of a flush are reported once. A recorder that does not
-    /// answer at once is not waited for: then it is as that reported last.
+    /// The status as the recorder knows it now; losses and the error of a flush are reported once.
+    /// A recorder that does not answer at once is not waited for: then it is as that reported last.
     ///
     /// # Errors
     ///
@@ -230,8 +231,9 @@ impl LoggedStream {
         Ok(self.activity.status())
     }
 
-    /// The oldest event that is not flushed yet and was not shown, with its data and its time. It stays in
-    /// the stream. A recorder that does not answer at once is not waited for: what it answers is the next call's.
+    /// The oldest event that is not flushed yet and was not shown, with its data and its time. It
+    /// stays in the stream. A recorder that does not answer at once is not waited for: what it
+    /// answers is the next call's.
     ///
     /// # Errors
     ///

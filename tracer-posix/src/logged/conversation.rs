@@ -1,8 +1,9 @@
 //! The controller's end of the conversation with its recorder.
 //!
-//! Each request has one reply, in order. Two of them are not waited for: what the status is, and which event comes next. A
-//! reply to one of these that does not come at once stays outstanding: it is taken by the next call, or by a later one that
-//! waits for its own. No event is lost or shown twice that way, whatever is asked meanwhile.
+//! Each request has one reply, in order. Two of them are not waited for: what the status is, and
+//! which event comes next. A reply to one of these that does not come at once stays outstanding: it
+//! is taken by the next call, or by a later one that waits for its own. No event is lost or shown
+//! twice that way, whatever is asked meanwhile.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -64,7 +65,8 @@ impl Conversation {
         Ok(self.event.take())
     }
 
-    /// Has the recorder report in shared memory how things are now. It may do so later than this returns.
+    /// Has the recorder report in shared memory how things are now. It may do so later than this
+    /// returns.
     pub fn refresh_status(&mut self) -> Result<(), RecorderGone> {
         self.hear_what_came()?;
         self.ask_at_once(Quick::Status, &Request::Status)

@@ -18,7 +18,8 @@ pub(super) struct Order {
     pub target: i32,
     /// Whose stream it is.
     pub controller: i32,
-    /// Where the controller's end of the conversation is among its descriptors, and which socket that is.
+    /// Where the controller's end of the conversation is among its descriptors, and which socket
+    /// that is.
     pub end: (RawFd, u64),
     /// What the log says of the stream.
     pub header: LogHeader,
@@ -27,8 +28,8 @@ pub(super) struct Order {
 /// What this was built from: only a program that was built from the same can decode what is said.
 const SOURCES: &str = env!("TRACER_SOURCES");
 
-/// The first message to the program that records. Files come with it, in this order: the log, what is reported in shared
-/// memory, and those that are named here.
+/// The first message to the program that records. Files come with it, in this order: the log, what
+/// is reported in shared memory, and those that are named here.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Start {
     sources: String,

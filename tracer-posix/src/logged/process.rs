@@ -1,19 +1,22 @@
-//! Making a process that is no child of ours, without a signal or a zombie that the program could notice.
+//! Making a process that is no child of ours, without a signal or a zombie that the program could
+//! notice.
 //!
-//! A child that shares our memory, as `vfork()` makes one, and that lets nobody know when it ends, makes the process, and
-//! ends: so that belongs to nobody here. It is a program of its own ([`exec`](super::program)), or, where no program may be
-//! started, what `fork()` makes: only in `fork()` the C library makes its own state (the allocator's locks above all) fit for
-//! use in the new process.
+//! A child that shares our memory, as `vfork()` makes one, and that lets nobody know when it ends,
+//! makes the process, and ends: so that belongs to nobody here. It is a program of its own
+//! ([`exec`](super::program)), or, where no program may be started, what `fork()` makes: only in
+//! `fork()` the C library makes its own state (the allocator's locks above all) fit for use in the
+//! new process.
 
 use std::ffi::{c_int, c_void};
 use std::io;
 
-/// Space for the stack of a child that forks, which runs the program's own handlers (`pthread_atfork()`).
+/// Space for the stack of a child that forks, which runs the program's own handlers
+/// (`pthread_atfork()`).
 const STACK_BYTES: usize = 1 << 20;
 
 unsafe extern "C" {
-    /// `clone()` under the name that race detectors do not take: they would believe this very process to be a
-    /// forked child from then on, and not let it make threads.
+    /// `clone()` under the name that race detectors do not take: they would believe this very
+    /// process to be a forked child from then on, and not let it make threads.
     fn __clone(
         run: extern "C" fn(*mut c_void) -> c_int,
         stack: *mut c_void,
@@ -33,7 +36,8 @@ struct Task<'a> {
     error: c_int,
 }
 
-/// Runs `run` in a copy of this process, with all signals blocked. Its end is the end of that process.
+/// Runs `run` in a copy of this process, with all signals blocked. Its end is the end of that
+/// process.
 ///
 /// # Errors
 ///
@@ -48,12 +52,13 @@ pub(super) fn spawn(run: &mut dyn FnMut()) -> io::Result<()> {
     }
 }
 
-/// Has a child that shares our memory run `begin`, with all signals blocked, while the calling thread waits for its end.
+/// Has a child that shares our memory run `begin`, with all signals blocked, while the calling
+/// thread waits for its end.
 ///
 /// # Safety
 ///
-/// `begin` may be called with `argument`, takes no more than `stack_bytes` of stack, calls nothing that is not
-/// async-signal-safe (but `fork()`), and ends the child by [`end_process`].
+/// `begin` may be called with `argument`, takes no more than `stack_bytes` of stack, calls nothing
+/// that is not async-signal-safe (but `fork()`), and ends the child by [`end_process`].
 pub(super) unsafe fn run_in_child(
     begin: Beginning,
     argument: *mut c_void,
@@ -74,8 +79,8 @@ pub(super) unsafe fn run_in_child(
     Ok(())
 }
 
-/// Makes a child that shares our memory and lets nobody know when it ends; returns when it has ended or runs another program.
-/// Its pid, or -1.
+/// Makes a child that shares our memory and lets nobody know when it ends; returns when it has
+/// ended or runs another program. Its pid, or -1.
 ///
 /// # Safety
 ///
@@ -85,7 +90,8 @@ pub(super) unsafe fn child_sharing_memory(
     stack: *mut c_void,
     argument: *mut c_void,
 ) -> libc::pid_t {
-    // SAFETY: as promised by the caller, whose thread waits (CLONE_VFORK) and so keeps all of it alive.
+    // SAFETY: as promised by the caller, whose thread waits (CLONE_VFORK) and so keeps all of it
+    // alive.
     unsafe { __clone(begin, stack, libc::CLONE_VM | libc::CLONE_VFORK, argument) }
 }
 
@@ -120,9 +126,9 @@ pub(super) fn end_process() {
     unsafe { libc::syscall(libc::SYS_exit_group, 0) };
 }
 
-/// Takes notice of the end of a child, if it is one. The child that shares our memory is, though no `wait()` of the
-/// program sees it: it was made without a signal. The recorder is where orphans become our children: when this
-/// is the first process of a container.
+/// Takes notice of the end of a child, if it is one. The child that shares our memory is, though no
+/// `wait()` of the program sees it: it was made without a signal. The recorder is where orphans
+/// become our children: when this is the first process of a container.
 pub(super) fn reap(child: libc::pid_t) {
     loop {
         // SAFETY: no status is asked for.

@@ -1,9 +1,10 @@
 //! Starting the program that records.
 //!
-//! It is a small program of its own inside the library (crate `tracer-recorder`), so that a log costs a large program neither
-//! a copy of its memory nor its `pthread_atfork()` handlers, and so that no file has to be there: the program is written into
-//! sealed memory and started from that. Where this is forbidden (seccomp, `vm.memfd_noexec`, a security module) or impossible,
-//! nothing has happened, and the recorder is a fork ([`process`]).
+//! It is a small program of its own inside the library (crate `tracer-recorder`), so that a log
+//! costs a large program neither a copy of its memory nor its `pthread_atfork()` handlers, and so
+//! that no file has to be there: the program is written into sealed memory and started from that.
+//! Where this is forbidden (seccomp, `vm.memfd_noexec`, a security module) or impossible, nothing
+//! has happened, and the recorder is a fork ([`process`]).
 
 use std::ffi::{c_int, c_long, c_void};
 use std::io;
@@ -12,7 +13,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use super::process;
 use super::rights::Rights;
 
-/// The program; empty where the library was built without it (by `cargo build` alone, and not by `cargo xtask`).
+/// The program; empty where the library was built without it (by `cargo build` alone, and not by
+/// `cargo xtask`).
 const PROGRAM: &[u8] = include_bytes!(env!("TRACER_RECORDER_INCLUDED"));
 
 /// The number of its end of the conversation.
@@ -21,8 +23,8 @@ pub(super) const SOCKET: RawFd = 3;
 /// Space for the stack of a child, which calls nothing but the kernel.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Who may read and run the file: nobody but its user. One that may not be read makes a process that may not be looked into,
-/// from its first moment on.
+/// Who may read and run the file: nobody but its user. One that may not be read makes a process
+/// that may not be looked into, from its first moment on.
 const RUN: libc::mode_t = 0o100;
 const READ_AND_RUN: libc::mode_t = 0o500;
 
@@ -63,7 +65,8 @@ pub(super) fn start(socket: &OwnedFd, rights: Rights) -> io::Result<()> {
         second_stack: second_stack.as_mut_ptr_range().end.cast(),
         error: 0,
     };
-    // SAFETY: `make_and_end` takes a launch, needs little stack, calls nothing but the kernel, and ends the child.
+    // SAFETY: `make_and_end` takes a launch, needs little stack, calls nothing but the kernel, and
+    // ends the child.
     unsafe { process::run_in_child(make_and_end, (&raw mut launch).cast(), STACK_BYTES) }?;
     match launch.error {
         0 => Ok(()),
@@ -83,14 +86,15 @@ extern "C" fn make_and_end(launch: *mut c_void) -> c_int {
 
 fn make(launch: &mut Launch) {
     let (stack, argument) = (launch.second_stack, (&raw mut *launch).cast());
-    // SAFETY: `become_the_program` takes a launch, needs little stack, calls nothing but the kernel, and ends the child.
+    // SAFETY: `become_the_program` takes a launch, needs little stack, calls nothing but the
+    // kernel, and ends the child.
     let child = unsafe { process::child_sharing_memory(become_the_program, stack, argument) };
     if child < 0 {
         launch.error = error();
         return;
     }
-    // Where it is no program by now it has ended, if only by a signal: seccomp may end whoever tries.
-    // SAFETY: no status is asked for.
+    // Where it is no program by now it has ended, if only by a signal: seccomp may end whoever
+    // tries. SAFETY: no status is asked for.
     let ended = unsafe {
         libc::syscall(
             libc::SYS_wait4,
@@ -118,8 +122,9 @@ extern "C" fn become_the_program(launch: *mut c_void) -> c_int {
     0
 }
 
-/// Runs the program instead of this child, whose descriptors are a copy: it keeps its end of the conversation, and nothing
-/// else of the controller. In the standard ones is the program's own file, which nobody can write to.
+/// Runs the program instead of this child, whose descriptors are a copy: it keeps its end of the
+/// conversation, and nothing else of the controller. In the standard ones is the program's own
+/// file, which nobody can write to.
 fn exec(launch: &Launch) -> Result<(), c_int> {
     if launch.socket == SOCKET {
         checked(call(

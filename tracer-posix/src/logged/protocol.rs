@@ -1,4 +1,5 @@
-//! What controller and recorder say to each other: one request, one reply, each a message of its own.
+//! What controller and recorder say to each other: one request, one reply, each a message of its
+//! own.
 
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +78,8 @@ pub struct LoggedStatus {
     pub is_full: bool,
     /// Whether it lost events since this was last asked (`POSIX_TRACE_OVERRUN`).
     pub is_overrun: bool,
-    /// Whether a flush is going on (`POSIX_TRACE_FLUSHING`). What was lost is reported when it is over.
+    /// Whether a flush is going on (`POSIX_TRACE_FLUSHING`). What was lost is reported when it is
+    /// over.
     pub is_flushing: bool,
     /// The error number of the first error of a flush since this was last asked; 0 for none.
     pub flush_error: i32,

@@ -23,11 +23,12 @@ const LEAST_POOL: usize = 2 << 20;
 /// A recording that is ready, and its entry in the count of streams.
 pub(super) type Begun = (Recording, Counted);
 
-/// The whole of the program that records (crate `tracer-recorder`): it was started with one end of a conversation, and is
-/// given there what to do.
+/// The whole of the program that records (crate `tracer-recorder`): it was started with one end of
+/// a conversation, and is given there what to do.
 #[doc(hidden)]
 pub fn be_the_recorder() {
-    // SAFETY: it was given to this program and nobody else has it; an integer that is no descriptor is found out.
+    // SAFETY: it was given to this program and nobody else has it; an integer that is no descriptor
+    // is found out.
     let given = unsafe { OwnedFd::from_raw_fd(program::SOCKET) };
     // The log is closed before it when this process ends: who learns of the end may open the log.
     let Ok(conversation) = socket::duplicate(given.as_fd()) else {
@@ -89,7 +90,8 @@ pub(super) fn record_for(
     }
 }
 
-/// The stream and its log. The area of the controller comes as a file where this is not a fork of it.
+/// The stream and its log. The area of the controller comes as a file where this is not a fork of
+/// it.
 pub(super) fn record(
     order: &Order,
     area: Option<OwnedFd>,

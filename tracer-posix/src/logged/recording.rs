@@ -153,8 +153,8 @@ impl Recording {
         }
     }
 
-    /// What has to be done now and then: under `POSIX_TRACE_FLUSH` collects, and flushes before there is
-    /// no space. Returns whether anything had come.
+    /// What has to be done now and then: under `POSIX_TRACE_FLUSH` collects, and flushes before
+    /// there is no space. Returns whether anything had come.
     pub fn tick(&mut self) -> bool {
         if self.policy != StreamFullPolicy::Flush {
             return false;
@@ -175,7 +175,8 @@ impl Recording {
         self.stream.ledger().recorded() != before
     }
 
-    /// Whether the stream records, or stopped itself: whether [`tick`](Self::tick) has anything to do.
+    /// Whether the stream records, or stopped itself: whether [`tick`](Self::tick) has anything to
+    /// do.
     #[must_use]
     pub fn needs_ticks(&mut self) -> bool {
         self.policy == StreamFullPolicy::Flush && self.stream.log().1.wants_events()
@@ -332,7 +333,8 @@ mod tests {
         fn control(&mut self, _: &Control) {}
     }
 
-    /// A log that is completed while a source is behind: how many events count as not read, and whether it was overrun.
+    /// A log that is completed while a source is behind: how many events count as not read, and
+    /// whether it was overrun.
     fn completed_beside(source: Behind) -> (u64, bool) {
         let file = tempfile::tempfile().unwrap();
         let header = LogHeader {

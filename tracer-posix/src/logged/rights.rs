@@ -1,8 +1,10 @@
-//! What a process may do, and may have done to it, which another program loses or gains when it is started.
+//! What a process may do, and may have done to it, which another program loses or gains when it is
+//! started.
 //!
-//! A program that is started has the users and groups of the one before, but for those of the file system; it loses the
-//! capabilities of a program that is not root's, and has all of them where the one before had given some up; and it may be
-//! looked into by its user again. The program that records has to have what its controller has, no more and no less.
+//! A program that is started has the users and groups of the one before, but for those of the file
+//! system; it loses the capabilities of a program that is not root's, and has all of them where the
+//! one before had given some up; and it may be looked into by its user again. The program that
+//! records has to have what its controller has, no more and no less.
 
 use std::ffi::{c_int, c_long, c_ulong};
 
@@ -153,11 +155,13 @@ fn call(nr: c_long, words: &mut [Words; 2]) {
         version: CAPABILITIES_VERSION,
         pid: 0,
     };
-    // SAFETY: a header of this version goes with two sets of words; an error leaves them as they are.
+    // SAFETY: a header of this version goes with two sets of words; an error leaves them as they
+    // are.
     unsafe { libc::syscall(nr, &raw mut header, words.as_mut_ptr()) };
 }
 
-/// Sets the user by whom files are opened; which it was before. (Not by the C library, which would do it in all threads.)
+/// Sets the user by whom files are opened; which it was before. (Not by the C library, which would
+/// do it in all threads.)
 fn set_file_user(user: u32) -> u32 {
     // SAFETY: takes no pointers.
     id_of(unsafe { libc::syscall(libc::SYS_setfsuid, user) })

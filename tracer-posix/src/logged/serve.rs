@@ -47,7 +47,8 @@ impl Controller {
         }
     }
 
-    /// Whether it is still the program that made us. Where that cannot be seen it is believed to be.
+    /// Whether it is still the program that made us. Where that cannot be seen it is believed to
+    /// be.
     fn is_there(&mut self) -> bool {
         if Instant::now() < self.next_look {
             return true;

@@ -1,6 +1,7 @@
 //! Messages between a controller and its recorder, and the files that go with the first of them.
 //!
-//! By system calls, and not by the C library's functions of the same names: in those a thread may be cancelled.
+//! By system calls, and not by the C library's functions of the same names: in those a thread may
+//! be cancelled.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};

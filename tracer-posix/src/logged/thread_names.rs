@@ -29,7 +29,8 @@ struct Name {
 }
 
 impl ThreadNames {
-    /// The name of an event's thread; empty where there is none, or nobody knows it. `now` is when the flush began.
+    /// The name of an event's thread; empty where there is none, or nobody knows it. `now` is when
+    /// the flush began.
     pub fn of(&mut self, header: &EventHeader, now: Instant) -> &[u8] {
         let (pid, tid) = (header.pid, header.tid);
         if pid == 0 {
@@ -61,7 +62,8 @@ impl ThreadNames {
         name.is_none_or(|name| name.bytes.is_empty())
     }
 
-    /// Asks for a name, unless that was done a short time ago. Of a thread that has ended the old one remains.
+    /// Asks for a name, unless that was done a short time ago. Of a thread that has ended the old
+    /// one remains.
     pub fn ask(&mut self, pid: i32, tid: i32, now: Instant) {
         let known = self.names.get(&(pid, tid));
         if known.is_some_and(|name| now.duration_since(name.asked) < LASTS) {

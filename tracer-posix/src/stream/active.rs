@@ -17,8 +17,8 @@ use tracer_engine::{
     ActiveStream, Attributes, EventSet, EventTypes, Filtering, Inheritance, Origin, Status,
 };
 
-/// How often a stream is looked at whose events come from elsewhere too: a trace point wakes its reader, and the agent does
-/// not.
+/// How often a stream is looked at whose events come from elsewhere too: a trace point wakes its
+/// reader, and the agent does not.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// An active trace stream without a log. Dropping it shuts it down.
@@ -231,8 +231,8 @@ impl Stream {
         self.ring();
     }
 
-    /// Says that a reader is about to sleep, who has to collect once more. What wakes it; `None` where it has to look
-    /// again and again.
+    /// Says that a reader is about to sleep, who has to collect once more. What wakes it; `None`
+    /// where it has to look again and again.
     #[doc(hidden)]
     pub fn announce_sleep(&mut self) -> Option<&Arc<Bell>> {
         if self.bell.is_none() {

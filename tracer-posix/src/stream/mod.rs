@@ -6,8 +6,8 @@
 //! | active, with a log | [`LoggedStream`] | [`LoggedStream::create`] |
 //! | pre-recorded | [`LogReader`] | [`LogReader::open`] |
 //!
-//! What the standard allows for one kind only is a method of that type only: a call that `trace.h` would
-//! answer with `EINVAL` does not compile here.
+//! What the standard allows for one kind only is a method of that type only: a call that `trace.h`
+//! would answer with `EINVAL` does not compile here.
 //!
 //! ```no_run
 //! use tracer_posix::{Attributes, Stream, UserEvent};

@@ -147,8 +147,8 @@ impl State {
         }
     }
 
-    /// Events were lost, and nobody knows whose: an exec may be among them. Who may not see all is asked for
-    /// anew, and what happened meanwhile is lost to them.
+    /// Events were lost, and nobody knows whose: an exec may be among them. Who may not see all is
+    /// asked for anew, and what happened meanwhile is lost to them.
     fn doubt(&mut self) {
         for subscription in self.subscriptions.values_mut() {
             subscription.doubt();
@@ -176,8 +176,8 @@ impl Hub {
     }
 
     /// Takes events of the kernel's, which may be in any order, and the steps of execs among them.
-    /// Nothing older than `watermark` will come; what is later waits for the next time, since what came
-    /// before it may not be here yet.
+    /// Nothing older than `watermark` will come; what is later waits for the next time, since what
+    /// came before it may not be here yet.
     pub fn take<'e>(
         &self,
         events: impl Iterator<Item = (&'e EventHeader, &'e [u8])>,

@@ -1,8 +1,8 @@
 //! Handing the kernel's events to programs that ask for them in their own streams.
 //!
-//! A program that was started under this tracer finds [`Agent::address`] in its environment. It is given
-//! events of processes that are traced here, and only to who might trace them itself: the same user
-//! or root, from within the traced family.
+//! A program that was started under this tracer finds [`Agent::address`] in its environment. It is
+//! given events of processes that are traced here, and only to who might trace them itself: the
+//! same user or root, from within the traced family.
 //!
 //! - `hub`: who wants what, and what waits for them; knows nothing of sockets.
 //! - `queue`: what waits for one controller;

@@ -220,7 +220,8 @@ impl Conversation {
                         self.subscription = self.hub.subscribe(wish);
                         match self.subscription {
                             None => too_many(),
-                            // It may have become another program meanwhile, and said so before anybody listened.
+                            // It may have become another program meanwhile, and said so before
+                            // anybody listened.
                             Some(_) if !viewer.may_see_now(pid) => unseen(),
                             Some(_) => Answer::Done,
                         }

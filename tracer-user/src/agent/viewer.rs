@@ -1,7 +1,8 @@
 //! Who may see what a process does: whom `ptrace` would let look into it.
 //!
-//! Asked when a controller comes, and anew whenever the answer can have changed. A process gains rights only
-//! by an exec (set-user-ID, capabilities of a file); what it gives up by itself it does not gain back.
+//! Asked when a controller comes, and anew whenever the answer can have changed. A process gains
+//! rights only by an exec (set-user-ID, capabilities of a file); what it gives up by itself it does
+//! not gain back.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -24,7 +25,8 @@ pub struct Viewer {
 impl Viewer {
     /// The process `pid`, which connected with this user and group.
     pub fn new(pid: i32, user: u32, group: u32) -> Self {
-        // Another user's process may have become one of root's since it connected: that counts for nothing.
+        // Another user's process may have become one of root's since it connected: that counts for
+        // nothing.
         let sees_all = user == 0
             && in_own_namespace(pid)
             && Credentials::read(pid)

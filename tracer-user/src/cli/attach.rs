@@ -19,8 +19,8 @@ pub struct AttachArgs {
     /// Processes to trace
     #[arg(value_name = "PID", required_unless_present_any = ["comm", "cgroup", "all"])]
     pids: Vec<String>,
-    /// Trace the processes of this name, of which the kernel has 15 bytes; `*` matches any bytes, `?`
-    /// one: 'redis*'
+    /// Trace the processes of this name, of which the kernel has 15 bytes; `*` matches any bytes,
+    /// `?` one: 'redis*'
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pids", "cgroup", "all"])]
     comm: Option<String>,
     /// Trace the processes in this control group (version 2) and in those within it: its path, a

@@ -12,23 +12,23 @@ use crate::export::{ExportSetup, Target, export};
 
 /// Convert a trace log to what other tools open
 ///
-/// perfetto: one file for ui.perfetto.dev and trace_processor: the scheduling of CPUs and threads, process
-/// and thread names, wake-ups as flows, what has a beginning and an end as a slice (system calls, interrupts, idle CPUs,
-/// spans, pairs of user events such as `x-start` and `x-done`), and every other event as an instant on its thread's
-/// track, with what it carries.
-/// Of threads that are not traced only the moments are known at which they gave a CPU to a traced thread or
-/// got one from it.
+/// perfetto: one file for ui.perfetto.dev and trace_processor: the scheduling of CPUs and threads,
+/// process and thread names, wake-ups as flows, what has a beginning and an end as a slice (system
+/// calls, interrupts, idle CPUs, spans, pairs of user events such as `x-start` and `x-done`), and
+/// every other event as an instant on its thread's track, with what it carries. Of threads that are
+/// not traced only the moments are known at which they gave a CPU to a traced thread or got one
+/// from it.
 ///
-/// chrome: one file of the JSON trace event format: a slice for each time that a thread was on a CPU,
-/// slices for what else has a beginning and an end, every other event as an instant. Perfetto files are smaller and show
-/// more.
+/// chrome: one file of the JSON trace event format: a slice for each time that a thread was on a
+/// CPU, slices for what else has a beginning and an end, every other event as an instant. Perfetto
+/// files are smaller and show more.
 ///
-/// ctf: a folder in the Common Trace Format 1.8 for babeltrace2 and Trace Compass. Times are exact; lost
-/// events are shown as discarded. Its dates go on from the log's first moment: where the date was set meanwhile, `read`
-/// follows that and this format cannot.
+/// ctf: a folder in the Common Trace Format 1.8 for babeltrace2 and Trace Compass. Times are exact;
+/// lost events are shown as discarded. Its dates go on from the log's first moment: where the date
+/// was set meanwhile, `read` follows that and this format cannot.
 ///
-/// parquet: one file with a row an event, for DuckDB, Spark, ClickHouse: time, ns, type, class, pid, tid,
-/// comm, cpu, prog_address, thread_id, truncated, data (JSON as text), raw (bytes).
+/// parquet: one file with a row an event, for DuckDB, Spark, ClickHouse: time, ns, type, class,
+/// pid, tid, comm, cpu, prog_address, thread_id, truncated, data (JSON as text), raw (bytes).
 #[derive(Debug, clap::Args)]
 pub struct ExportArgs {
     /// The log
@@ -43,9 +43,10 @@ pub struct ExportArgs {
         allow_negative_numbers = true
     )]
     to: Vec<String>,
-    /// The file to write, or `-` for the standard output; for ctf, the folder. It is there when all of it is written;
-    /// until then a folder (and a file, where the file system knows no files without a name) is called
-    /// OUT.RANDOM.partial. What a killed export left of that, the next one to OUT removes
+    /// The file to write, or `-` for the standard output; for ctf, the folder. It is there when all
+    /// of it is written; until then a folder (and a file, where the file system knows no files
+    /// without a name) is called OUT.RANDOM.partial. What a killed export left of that, the next
+    /// one to OUT removes
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// Replace what is there already

@@ -11,10 +11,10 @@ use crate::terminal::output::Sink;
 
 /// Show what a trace log holds: attributes, counts by event type and thread, what is missing
 ///
-/// Reads the log once from end to end. The lines say how the stream was made, when, and by which clock;
-/// whether the log was completed and the status at its end; how many events there are, of which types and
-/// threads, and from when to when; how many bytes an event takes; how many events were lost and why, and
-/// what of the log is damaged.
+/// Reads the log once from end to end. The lines say how the stream was made, when, and by which
+/// clock; whether the log was completed and the status at its end; how many events there are, of
+/// which types and threads, and from when to when; how many bytes an event takes; how many events
+/// were lost and why, and what of the log is damaged.
 #[derive(Debug, clap::Args)]
 pub struct InfoArgs {
     /// The log

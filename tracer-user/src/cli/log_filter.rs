@@ -16,16 +16,16 @@ pub const FILTER_HEADING: &str = "Which events";
 #[command(next_help_heading = FILTER_HEADING)]
 pub struct LogFilterArgs {
     /// Only these event types: families or types, separated by commas
-    /// (fork,exec,exit,switch,wakeup,rename,user; `tracer-user events` lists them). Marks of lost events
-    /// are always among them
+    /// (fork,exec,exit,switch,wakeup,rename,user; `tracer-user events` lists them). Marks of lost
+    /// events are always among them
     // A count is taken too, as it was before there was --limit.
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     events: Vec<String>,
     /// At most so many events
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     limit: Option<String>,
-    /// Only the event type of exactly this name, such as a user event's; may be given again, and adds
-    /// to --events
+    /// Only the event type of exactly this name, such as a user event's; may be given again, and
+    /// adds to --events
     #[arg(long, value_name = "NAME")]
     event: Vec<OsString>,
     /// Only events of these processes, separated by commas

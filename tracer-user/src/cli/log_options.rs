@@ -40,8 +40,8 @@ enum FullPolicy {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
-    /// Put events into a log, instead of showing them; `tracer-user read` shows it. A file that is there already, be it
-    /// empty, is left alone without --append or --force
+    /// Put events into a log, instead of showing them; `tracer-user read` shows it. A file that is
+    /// there already, be it empty, is left alone without --append or --force
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     log: Option<PathBuf>,
     /// Most bytes for events in the log (64M where the policy limits it)
@@ -61,8 +61,8 @@ pub struct LogArgs {
     /// Replace the file that is there already
     #[arg(long, requires = "log", conflicts_with = "append")]
     force: bool,
-    /// What a full stream does. With loop and until-full events stay in the stream (see --stream-size)
-    /// until the end, or until SIGUSR1 asks for a flush
+    /// What a full stream does. With loop and until-full events stay in the stream (see
+    /// --stream-size) until the end, or until SIGUSR1 asks for a flush
     #[arg(
         long,
         value_enum,

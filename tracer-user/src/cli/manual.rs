@@ -1,4 +1,5 @@
-//! What the manual pages and the long help say beside the options: how a command is called, and examples.
+//! What the manual pages and the long help say beside the options: how a command is called, and
+//! examples.
 
 use super::read::EXIT_CODES as OF_A_LOG;
 

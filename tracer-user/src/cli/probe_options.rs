@@ -11,8 +11,8 @@ pub struct ProbeArgs {
     /// `tracer-user probes PID` lists those of a process
     #[arg(long, value_name = "PROVIDER:NAME")]
     usdt: Vec<String>,
-    /// Record each time that a function is entered, with what the registers for arguments hold; with
-    /// +BYTES, each time that the instruction there is reached
+    /// Record each time that a function is entered, with what the registers for arguments hold;
+    /// with +BYTES, each time that the instruction there is reached
     #[arg(long, value_name = "FILE:FUNCTION[+BYTES]")]
     probe: Vec<String>,
     /// Record each time that a function returns, with what it returns

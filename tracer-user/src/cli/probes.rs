@@ -14,8 +14,8 @@ use crate::terminal::say;
 
 /// List what could be probed in a process: static probes and functions
 ///
-/// A line is what `--usdt` or `--probe` (or `--retprobe`) takes. A program and its libraries may have
-/// some ten thousand functions: give a part of what is searched for.
+/// A line is what `--usdt` or `--probe` (or `--retprobe`) takes. A program and its libraries may
+/// have some ten thousand functions: give a part of what is searched for.
 #[derive(Debug, clap::Args)]
 pub struct ProbesArgs {
     /// Process to look at

@@ -11,14 +11,14 @@ use crate::terminal::output::Sink;
 
 /// Show the events of a trace log, also of one that is still being written
 ///
-/// As text the columns are those of a live trace: time since the log was made, thread name, process and
-/// thread, CPU, event type, and what the event carries. With --format json there is one object a line,
-/// and a last line with a summary. With --format csv the first line names the columns:
-/// ns,time,type,class,pid,tid,comm,cpu,data,truncated,ns_pid,ns_tid,thread_id,prog_address; fields are quoted as RFC 4180 says, lines end
-/// with a line feed, and data is a JSON object.
+/// As text the columns are those of a live trace: time since the log was made, thread name, process
+/// and thread, CPU, event type, and what the event carries. With --format json there is one object
+/// a line, and a last line with a summary. With --format csv the first line names the columns:
+/// ns,time,type,class,pid,tid,comm,cpu,data,truncated,ns_pid,ns_tid,thread_id,prog_address; fields
+/// are quoted as RFC 4180 says, lines end with a line feed, and data is a JSON object.
 ///
-/// The closing line on the standard error counts the events by type, those lost by cause, and what of the
-/// log is damaged. What is damaged is skipped; everything else is shown.
+/// The closing line on the standard error counts the events by type, those lost by cause, and what
+/// of the log is damaged. What is damaged is skipped; everything else is shown.
 #[derive(Debug, clap::Args)]
 pub struct ReadArgs {
     /// The log

@@ -10,12 +10,14 @@ use crate::trace::{self, Setup};
 
 /// Start a command and trace it, with its children, from its first instruction
 ///
-/// Ends when the command and the children that are traced have ended, with the status of the command
-/// when that is not 0 (128 and the signal number when a signal ended it), or else as `attach` does.
-/// A command that cannot be started: 2. Ctrl-C goes to the command; a second one ends the trace.
+/// Ends when the command and the children that are traced have ended, with the status of the
+/// command when that is not 0 (128 and the signal number when a signal ended it), or else as
+/// `attach` does. A command that cannot be started: 2. Ctrl-C goes to the command; a second one
+/// ends the trace.
 ///
-/// The command has the standard output for itself. Events go to the standard error, as those of strace and
-/// perf trace do, or to the file that --output names; `--output -` mixes them with what the command writes.
+/// The command has the standard output for itself. Events go to the standard error, as those of
+/// strace and perf trace do, or to the file that --output names; `--output -` mixes them with what
+/// the command writes.
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
     #[command(flatten)]

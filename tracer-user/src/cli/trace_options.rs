@@ -29,8 +29,8 @@ pub struct TraceArgs {
     /// Do not trace children
     #[arg(long)]
     no_inherit: bool,
-    /// Show only these: families or types, separated by commas (`tracer-user events` lists them, and
-    /// which are shown without this option). Marks of lost events are always shown
+    /// Show only these: families or types, separated by commas (`tracer-user events` lists them,
+    /// and which are shown without this option). Marks of lost events are always shown
     // A count is taken too, as it was before there was --limit.
     #[arg(long, value_name = "LIST", allow_negative_numbers = true)]
     events: Vec<String>,
@@ -54,8 +54,8 @@ pub struct TraceArgs {
     /// How events are shown: text, or json for one object a line
     #[arg(long, value_enum, default_value = "text", hide_possible_values = true)]
     format: Format,
-    /// Each ring between kernel and tracer, in bytes or with K, M, G; there is one for every few CPUs,
-    /// and at most eight
+    /// Each ring between kernel and tracer, in bytes or with K, M, G; there is one for every few
+    /// CPUs, and at most eight
     #[arg(
         long,
         value_name = "SIZE",

@@ -1,4 +1,5 @@
-//! What events carry, with the names and values that people know, for formats that have slices and instants.
+//! What events carry, with the names and values that people know, for formats that have slices and
+//! instants.
 
 use std::borrow::Cow;
 

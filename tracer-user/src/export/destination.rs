@@ -1,4 +1,5 @@
-//! Where a conversion goes. Nothing is replaced unasked, and what is half-written does not bear its name.
+//! Where a conversion goes. Nothing is replaced unasked, and what is half-written does not bear its
+//! name.
 
 use std::fs::{self, File, Metadata};
 use std::io::{BufWriter, ErrorKind, Write};
@@ -14,8 +15,8 @@ use crate::terminal::output::{Sink, is_stdout};
 /// Bytes that are written at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Where a conversion goes. A file has no name, and a folder is called `OUT.RANDOM.partial`, until all of it is written;
-/// it is removed when that fails.
+/// Where a conversion goes. A file has no name, and a folder is called `OUT.RANDOM.partial`, until
+/// all of it is written; it is removed when that fails.
 #[derive(Debug)]
 pub struct Destination {
     output: PathBuf,

@@ -3,8 +3,8 @@
 //! - [`Exporter`] is one format: [`perfetto`], [`chrome`], [`ctf`], [`parquet`];
 //! - `destination` sees to it that nothing is overwritten unasked and that a half-written output is
 //!   never taken for a whole one, `unfinished` that one which was killed leaves nothing for good;
-//! - `parts` finds out which events begin and end slices (system calls, interrupts, `pairs` of user events), and `slices`
-//!   puts them below each other;
+//! - `parts` finds out which events begin and end slices (system calls, interrupts, `pairs` of user
+//!   events), and `slices` puts them below each other;
 //! - `plain` reduces the fields of system events to the few kinds of values that formats have.
 
 mod carried;

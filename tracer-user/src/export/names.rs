@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use tracer_engine::event::EventHeader;
 
-/// Threads that are remembered. Beyond that all are forgotten and written anew: what a log can have of
-/// them, the memory of a conversion cannot.
+/// Threads that are remembered. Beyond that all are forgotten and written anew: what a log can have
+/// of them, the memory of a conversion cannot.
 const MOST_THREADS: usize = 65_536;
 
 /// A thread of the log.

@@ -1,8 +1,8 @@
 //! Which user event types are a beginning and its end, by what they are called.
 //!
-//! `x begin` and `x end`, `x-start` and `x-done`, `x__start` and `x__done`, `enter x` and `exit x` (the spans of the
-//! `tracing` layer), `probe:x` and `retprobe:x`. Both have to be in the log: a beginning without an end is an event as any
-//! other.
+//! `x begin` and `x end`, `x-start` and `x-done`, `x__start` and `x__done`, `enter x` and `exit x`
+//! (the spans of the `tracing` layer), `probe:x` and `retprobe:x`. Both have to be in the log: a
+//! beginning without an end is an event as any other.
 
 use std::collections::HashMap;
 
@@ -51,7 +51,8 @@ impl Pairs {
         for (pair, (begin, name)) in named.iter().enumerate() {
             let found = ends_of(name).find_map(|(end, stem)| {
                 let id = by_name.get(end.as_slice()).copied();
-                // A long name was truncated to what a name may have: its end's was truncated elsewhere.
+                // A long name was truncated to what a name may have: its end's was truncated
+                // elsewhere.
                 let is_truncated = name.len() == TRACE_EVENT_NAME_MAX;
                 let id = id.or_else(|| {
                     let is_end = |other: &&[u8]| {

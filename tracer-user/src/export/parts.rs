@@ -40,8 +40,8 @@ impl Parts {
         }
     }
 
-    /// Takes an event that begins or ends a slice; `out` is what is to be written then. False of all others: they are
-    /// instants, and come after what is in `out`.
+    /// Takes an event that begins or ends a slice; `out` is what is to be written then. False of
+    /// all others: they are instants, and come after what is in `out`.
     pub fn take(
         &mut self,
         entry: &Entry<'_>,

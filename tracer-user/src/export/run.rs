@@ -50,7 +50,8 @@ pub fn export(setup: &ExportSetup) -> anyhow::Result<Outcome> {
         _ => Destination::file(&setup.output, &setup.file, setup.force)?,
     };
     convert(setup, log, destination, &interruption).map_err(|error| {
-        // Of whatever a format's library makes of it: nobody reads any further, which is no failure.
+        // Of whatever a format's library makes of it: nobody reads any further, which is no
+        // failure.
         if has_lost_its_reader(&error) {
             io::Error::from(io::ErrorKind::BrokenPipe).into()
         } else {

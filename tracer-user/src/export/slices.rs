@@ -1,12 +1,13 @@
 //! Slices: what has a beginning and an end, put below each other as they lie in time.
 //!
-//! A slice lies in a row of its track. Within a row slices are nested: each ends before the one ends in which it began.
-//! Most are so of themselves. What a program calls a beginning and an end need not be: where one ends while another goes
-//! on that began later, the other one moves to a row of its own. So where a slice lies is known when it ends, and it is
-//! written then, with both of its times; only what never ends is written by its beginning alone.
+//! A slice lies in a row of its track. Within a row slices are nested: each ends before the one
+//! ends in which it began. Most are so of themselves. What a program calls a beginning and an end
+//! need not be: where one ends while another goes on that began later, the other one moves to a row
+//! of its own. So where a slice lies is known when it ends, and it is written then, with both of
+//! its times; only what never ends is written by its beginning alone.
 //!
-//! Who reads the slices puts them in the order of their times, and those of one time in the order of the file.
-//! A slice that others begin with at the same time is therefore written before them.
+//! Who reads the slices puts them in the order of their times, and those of one time in the order
+//! of the file. A slice that others begin with at the same time is therefore written before them.
 
 use std::collections::HashMap;
 
@@ -14,7 +15,8 @@ use tracer_engine::event::MonotonicNs;
 
 use super::names::Thread;
 
-/// Tracks whose slices are remembered: more than any machine has threads, and fewer than a damaged file may name.
+/// Tracks whose slices are remembered: more than any machine has threads, and fewer than a damaged
+/// file may name.
 const MOST_TRACKS: usize = 65_536;
 
 /// Slices within each other.
@@ -218,7 +220,8 @@ impl<A: Arguments> Slices<A> {
     }
 }
 
-/// Whether `key` ends what began with `open`. Returning from a signal handler the kernel no longer knows the call.
+/// Whether `key` ends what began with `open`. Returning from a signal handler the kernel no longer
+/// knows the call.
 fn is_of(open: Key, key: Key) -> bool {
     open == key || (matches!(open, Key::Call(_)) && key == Key::Call(-1))
 }
@@ -354,7 +357,8 @@ mod tests {
         read(&marks)
     }
 
-    /// Reads marks as a viewer does: by time and then in order, each end for the innermost beginning of its row.
+    /// Reads marks as a viewer does: by time and then in order, each end for the innermost
+    /// beginning of its row.
     fn read(marks: &[Mark<()>]) -> Vec<(u32, u64, Option<u64>, usize)> {
         let mut borders = Vec::new();
         for mark in marks {
@@ -439,7 +443,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever begins and ends in whatever order, also at the same time: each slice has its own times.
+        /// Whatever begins and ends in whatever order, also at the same time: each slice has its
+        /// own times.
         #[test]
         fn each_slice_keeps_its_times(
             plan in prop::collection::vec((0_u64..3, 0_usize..40), 1..80)

@@ -1,8 +1,9 @@
 //! What a conversion has written so far, and what one that was killed has left.
 //!
-//! A file has no name until it is whole, where the file system can do that: whoever is killed leaves nothing. A folder
-//! must have a name, and a file of other file systems too. Those are locked while their writer lives: what nobody holds
-//! is abandoned, and the next conversion to the same path removes it.
+//! A file has no name until it is whole, where the file system can do that: whoever is killed
+//! leaves nothing. A folder must have a name, and a file of other file systems too. Those are
+//! locked while their writer lives: what nobody holds is abandoned, and the next conversion to the
+//! same path removes it.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -22,7 +23,8 @@ const DIGITS: usize = 16;
 /// Where a file without a name can be reached, to get one.
 const DESCRIPTORS: &str = "/proc/self/fd";
 
-/// How often a new name is tried, where somebody else took the last for abandoned before it was locked.
+/// How often a new name is tried, where somebody else took the last for abandoned before it was
+/// locked.
 const ATTEMPTS: usize = 8;
 
 /// A file or folder without its final name. It is gone when this is dropped.
@@ -159,7 +161,8 @@ impl Drop for Unfinished {
     }
 }
 
-/// Removes what conversions to `output` left that were killed. What cannot be removed is in nobody's way.
+/// Removes what conversions to `output` left that were killed. What cannot be removed is in
+/// nobody's way.
 fn remove_abandoned(output: &Path, files: &[&str]) {
     let Some(name) = output.file_name() else {
         return;
@@ -226,7 +229,8 @@ fn is_own(file: &File) -> bool {
     })
 }
 
-/// Locks it as long as it is open; `false` where somebody else holds it, or has removed it meanwhile.
+/// Locks it as long as it is open; `false` where somebody else holds it, or has removed it
+/// meanwhile.
 fn lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(file.metadata()?.nlink() > 0),

@@ -20,7 +20,8 @@ const fn budget(program: &'static str, instructions: u32, raw_instructions: u32)
     }
 }
 
-/// That of a program without a row, as a new one is: what those with rows take at most. A row binds it closer.
+/// That of a program without a row, as a new one is: what those with rows take at most. A row binds
+/// it closer.
 const MOST: (u32, u32) = (10_000, 15_000);
 
 /// The programs that were measured.

@@ -30,8 +30,8 @@ const NOTHING: Choice = Choice {
 };
 
 impl ProcessChoice {
-    /// As the programs read it, for an agent that may be in a pid namespace of its own; `None` where
-    /// they have nothing to choose.
+    /// As the programs read it, for an agent that may be in a pid namespace of its own; `None`
+    /// where they have nothing to choose.
     pub(super) fn for_programs(self, inherit: bool, is_nested: bool) -> Option<Choice> {
         let none = Choice {
             bits: bits(inherit).into(),

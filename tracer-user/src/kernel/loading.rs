@@ -1,4 +1,5 @@
-//! Loading the programs: what the object is loaded with, the maps that this process uses, what is attached.
+//! Loading the programs: what the object is loaded with, the maps that this process uses, what is
+//! attached.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -131,7 +132,8 @@ impl<'a> Plan<'a> {
         parameters.load(object, &self.kernel.btf)
     }
 
-    /// Makes the rings, and maps what is shared with the programs. All of it is there before they are attached.
+    /// Makes the rings, and maps what is shared with the programs. All of it is there before they
+    /// are attached.
     pub fn map(&self, ebpf: &mut Ebpf) -> Result<Maps, LoadError> {
         let rings = Rings::make(ebpf, self.ring_count, self.ring_bytes)?;
         let ring_fd = rings.any_readable();

@@ -138,15 +138,16 @@ impl Losses {
         self.returns.growth(count)
     }
 
-    /// Ends of requests that the kernel did not report since the last call, as their reuse has shown.
+    /// Ends of requests that the kernel did not report since the last call, as their reuse has
+    /// shown.
     pub fn untold_ends(&mut self) -> u64 {
         let count = self.untold_ends.word(0);
         let count = count.map_or(0, |count| count.load(Ordering::Relaxed));
         self.ends.growth(count)
     }
 
-    /// Runs that the kernel skipped because the program was running on that CPU already, since
-    /// the last call that reported any. Asked for now and then only; see [`ask_soon`](Self::ask_soon).
+    /// Runs that the kernel skipped because the program was running on that CPU already, since the
+    /// last call that reported any. Asked for now and then only; see [`ask_soon`](Self::ask_soon).
     pub fn missed(&mut self) -> u64 {
         if self
             .missed_read

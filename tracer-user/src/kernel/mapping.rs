@@ -33,7 +33,8 @@ pub struct Mapping {
 // SAFETY: the mapping belongs to the process, not to a thread, and `base` is the only reason why
 // this is not derived.
 unsafe impl Send for Mapping {}
-// SAFETY: through a shared reference the bytes are reached as atomics only, or as nobody writes them.
+// SAFETY: through a shared reference the bytes are reached as atomics only, or as nobody writes
+// them.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {

@@ -15,8 +15,9 @@ const STAR: u8 = b'*';
 
 /// A pattern of names of processes: `*` matches any bytes, `?` one.
 ///
-/// The pattern is a row of elements, each of which matches one byte of a name. How far a name has come is a
-/// set of elements: the eBPF programs go through a name in this way, by the words that this makes for them.
+/// The pattern is a row of elements, each of which matches one byte of a name. How far a name has
+/// come is a set of elements: the eBPF programs go through a name in this way, by the words that
+/// this makes for them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NamePattern {
     elements: [u8; MOST],

@@ -10,12 +10,14 @@ use tracer_common::kernel::{KERNEL_EVENT_TYPES, wanted};
 
 use super::error::LoadError;
 
-/// A tracepoint. The program for it as BTF tracepoint has its name, that for it as raw tracepoint has `_raw` after it.
+/// A tracepoint. The program for it as BTF tracepoint has its name, that for it as raw tracepoint
+/// has `_raw` after it.
 struct Tracepoint {
     name: &'static str,
     /// Types that are not recorded without it, as bits.
     records: u64,
-    /// Types that are recorded without it with less in it, as bits, and [what else needs it](NEEDED_OTHERWISE).
+    /// Types that are recorded without it with less in it, as bits, and [what else needs
+    /// it](NEEDED_OTHERWISE).
     helps: u64,
 }
 
@@ -116,9 +118,9 @@ pub struct Attached {
     pub recorded: u64,
 }
 
-/// Loads and attaches the programs that record something of `wanted_bits`, as far as the kernel
-/// has their tracepoints: `has` says of which it does. Types that say which processes exist
-/// cannot be done without. `after_first` is called once new processes are seen, and nothing else is.
+/// Loads and attaches the programs that record something of `wanted_bits`, as far as the kernel has
+/// their tracepoints: `has` says of which it does. Types that say which processes exist cannot be
+/// done without. `after_first` is called once new processes are seen, and nothing else is.
 pub fn attach(
     ebpf: &mut Ebpf,
     btf: &Btf,

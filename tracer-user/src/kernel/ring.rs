@@ -1,9 +1,10 @@
 //! The reader's end of a BPF ring.
 //!
-//! A ring has a page with the position up to which it was read, a page with the position up to which it was
-//! written, and its bytes. The kernel lets a process map the bytes twice in a row, so that a record
-//! that goes on at the ring's start lies in one piece. Both times count as memory of the process: here
-//! they are mapped once, and the few records that are in two pieces are put together.
+//! A ring has a page with the position up to which it was read, a page with the position up to
+//! which it was written, and its bytes. The kernel lets a process map the bytes twice in a row, so
+//! that a record that goes on at the ring's start lies in one piece. Both times count as memory of
+//! the process: here they are mapped once, and the few records that are in two pieces are put
+//! together.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -165,8 +166,8 @@ impl Ring {
 }
 
 fn word(mapping: &Mapping, at: usize) -> u64 {
-    // Acquire pairs with the kernel's release of the producer's position: what was reserved before it
-    // is seen. The consumer's is our own.
+    // Acquire pairs with the kernel's release of the producer's position: what was reserved before
+    // it is seen. The consumer's is our own.
     let word = mapping.word(at);
     word.map_or(0, |word| word.load(Ordering::Acquire))
 }

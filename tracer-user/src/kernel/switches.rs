@@ -5,11 +5,11 @@ use tracer_common::kernel::{PID_LIMIT, SwitchOutData};
 use tracer_engine::event::EventHeader;
 use zerocopy::FromBytes;
 
-/// The threads that were seen to switch, a bit each: half a megabyte, of which only what is used takes
-/// memory.
+/// The threads that were seen to switch, a bit each: half a megabyte, of which only what is used
+/// takes memory.
 ///
-/// The first switch away of a thread may be one without a switch to it: it had its CPU when the trace
-/// began. At any later one without, the kernel did not report it.
+/// The first switch away of a thread may be one without a switch to it: it had its CPU when the
+/// trace began. At any later one without, the kernel did not report it.
 #[derive(Default)]
 pub struct Switches(Vec<u64>);
 

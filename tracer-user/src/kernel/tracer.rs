@@ -83,8 +83,8 @@ impl KernelTracer {
     /// Traces process `pid` (all its threads) from now on; with `inherit` also the children that
     /// it makes from now on, and theirs.
     ///
-    /// Where our pid namespace is the first one, it does not look whether there is such a process: a
-    /// pid that no process has is traced only until it is given to a new process.
+    /// Where our pid namespace is the first one, it does not look whether there is such a process:
+    /// a pid that no process has is traced only until it is given to a new process.
     ///
     /// # Errors
     ///

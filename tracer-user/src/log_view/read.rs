@@ -105,8 +105,8 @@ fn show<L: Log>(
     }
 }
 
-/// Shows what there is and what comes, until the log is completed. Returns whether a signal ended it
-/// before.
+/// Shows what there is and what comes, until the log is completed. Returns whether a signal ended
+/// it before.
 fn wait_and_show<L: Log>(
     walk: &mut Walk<L>,
     report: &mut dyn Report,

@@ -1,7 +1,8 @@
 //! What threads are called, where an event of theirs does not say so.
 //!
-//! A log has events whose thread's name nobody knew in time. Others of its events may say: what made the thread, what
-//! renamed it, what it did before. A thread that nothing names has the name of its process.
+//! A log has events whose thread's name nobody knew in time. Others of its events may say: what
+//! made the thread, what renamed it, what it did before. A thread that nothing names has the name
+//! of its process.
 
 use foldhash::{HashMap, HashMapExt};
 use tracer_common::event_type::EventTypeId;

@@ -275,7 +275,7 @@ mod tests {
         (seen, walk)
     }
 
-    /// Ten user events of "even" and "odd", 10 ns apart from 100 on, by threads 1 and 2 of process 1.
+    /// Ten user events of "even" and "odd", 10 ns apart from 100 on, by both threads of a process.
     fn ten() -> MadeUpLog {
         let mut log = MadeUpLog::default();
         let names = [log.define(b"even"), log.define(b"odd")];

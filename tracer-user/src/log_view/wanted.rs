@@ -56,7 +56,8 @@ impl Wanted {
     }
 }
 
-/// Whether a type of this name is the one that `wanted` names: exactly, or a system event type as text shows it.
+/// Whether a type of this name is the one that `wanted` names: exactly, or a system event type as
+/// text shows it.
 pub(super) fn is_called(name: &[u8], wanted: &[u8]) -> bool {
     name == wanted
         || std::str::from_utf8(name).is_ok_and(|name| {

@@ -1,4 +1,5 @@
-//! A program or library, as a file: its functions, its static probes, and where in the file they are.
+//! A program or library, as a file: its functions, its static probes, and where in the file they
+//! are.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -129,8 +130,8 @@ pub struct StaticProbe {
 type Parsed<'a> = object::File<'a, Bounded<'a, &'a ReadCache<&'a File>>>;
 
 impl Binary {
-    /// Opens the file at `location`, which people know as `path`. `root` is where absolute paths start
-    /// for who uses it.
+    /// Opens the file at `location`, which people know as `path`. `root` is where absolute paths
+    /// start for who uses it.
     ///
     /// # Errors
     ///
@@ -259,7 +260,8 @@ impl Binary {
         Ok(functions)
     }
 
-    /// Functions from where distributions put the debugger's part of this very file, if it is there.
+    /// Functions from where distributions put the debugger's part of this very file, if it is
+    /// there.
     fn functions_for_debuggers(&self) -> Vec<Function> {
         let found = self.read(|parsed| {
             let id = parsed.build_id().ok().flatten()?.to_vec();
@@ -414,8 +416,8 @@ fn functions(parsed: &Parsed<'_>, segments: &Segments) -> Vec<Function> {
     functions.collect()
 }
 
-/// The addresses of the variables that descriptions of probes name, if any does. Static ones of several
-/// sources may have one name: then nobody knows which is meant.
+/// The addresses of the variables that descriptions of probes name, if any does. Static ones of
+/// several sources may have one name: then nobody knows which is meant.
 fn variables(parsed: &Parsed<'_>, notes: &[Note]) -> HashMap<Vec<u8>, Option<u64>> {
     let mut variables = HashMap::new();
     if !notes.iter().any(|note| note.arguments.contains(BASE)) {
@@ -479,8 +481,8 @@ mod tests {
         Binary::open(&path, &path, Path::new("/")).unwrap()
     }
 
-    /// A function of this program that keeps its name. (`main` would, but may not be named here: the compiler
-    /// makes it, in some part of the program.)
+    /// A function of this program that keeps its name. (`main` would, but may not be named here:
+    /// the compiler makes it, in some part of the program.)
     // SAFETY: nothing else has this name.
     #[unsafe(no_mangle)]
     extern "C" fn linux_trace_test_function(value: u64) -> u64 {

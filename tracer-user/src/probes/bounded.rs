@@ -1,13 +1,13 @@
-//! Reading a file that anybody may have made: no part of it, and not all parts together, take all of
-//! the memory.
+//! Reading a file that anybody may have made: no part of it, and not all parts together, take all
+//! of the memory.
 
 use std::cell::Cell;
 use std::ops::Range;
 
 use object::ReadRef;
 
-/// Bytes of a file that are read in all, at one time. The tables of a browser with all its symbols have
-/// less; a sparse file claims any size for nothing.
+/// Bytes of a file that are read in all, at one time. The tables of a browser with all its symbols
+/// have less; a sparse file claims any size for nothing.
 pub const MOST_BYTES: u64 = 128 << 20;
 
 /// Bytes of a name.

@@ -16,8 +16,8 @@ use crate::terminal::say;
 /// Scripts may be interpreted by scripts; the kernel follows so many.
 const MAX_INTERPRETERS: usize = 4;
 
-/// Bytes of `maps` that are read: of 65,530 mappings, which is the kernel's usual limit, with long names
-/// of files.
+/// Bytes of `maps` that are read: of 65,530 mappings, which is the kernel's usual limit, with long
+/// names of files.
 const MOST_MAPS_BYTES: u64 = 32 << 20;
 
 /// Files of a process that are looked at.
@@ -108,8 +108,8 @@ fn used_in(maps: impl BufRead, pid: i32) -> io::Result<Vec<Used>> {
     Ok(used)
 }
 
-/// Range, as the kernel names it in `map_files`, and path in a line of `maps`, where it is of a file's
-/// code.
+/// Range, as the kernel names it in `map_files`, and path in a line of `maps`, where it is of a
+/// file's code.
 fn code_mapping(line: &[u8]) -> Option<(String, &Path)> {
     let mut fields = line.splitn(6, |byte| *byte == b' ');
     let (start, end) = std::str::from_utf8(fields.next()?).ok()?.split_once('-')?;
@@ -123,8 +123,8 @@ fn code_mapping(line: &[u8]) -> Option<(String, &Path)> {
     (is_code && path.starts_with(b"/")).then(|| (range, Path::new(OsStr::from_bytes(path))))
 }
 
-/// The files that `command` will have mapped when it has been started: itself, or what interprets it,
-/// and its libraries. What it loads later nobody knows.
+/// The files that `command` will have mapped when it has been started: itself, or what interprets
+/// it, and its libraries. What it loads later nobody knows.
 ///
 /// # Errors
 ///

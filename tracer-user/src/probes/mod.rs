@@ -5,9 +5,10 @@
 //! - `files` finds the programs and libraries that a process uses, or a command will;
 //! - [`Binary`] is one of them: its functions, its static probes (`notes`) and how those describe
 //!   their arguments (`arguments`, `registers`);
-//! - `opening` opens files that anybody may have put there, but not what programs of others serve (`served`), `bounded` reads them within
-//!   limits;
-//! - [`find`] turns what was asked for into locations in files, which [`crate::kernel`] attaches to.
+//! - `opening` opens files that anybody may have put there, but not what programs of others serve
+//!   (`served`), `bounded` reads them within limits;
+//! - [`find`] turns what was asked for into locations in files, which [`crate::kernel`] attaches
+//!   to.
 
 mod arguments;
 mod binary;

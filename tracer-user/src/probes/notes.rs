@@ -1,7 +1,8 @@
 //! Static probes in the notes of a file: section `.note.stapsdt`.
 //!
-//! Every note is a probe at one site: its address, the address that section `.stapsdt.base` had when
-//! the note was written, the address of its semaphore or 0, and three texts: provider, name, arguments.
+//! Every note is a probe at one site: its address, the address that section `.stapsdt.base` had
+//! when the note was written, the address of its semaphore or 0, and three texts: provider, name,
+//! arguments.
 
 /// `n_type` of these notes.
 const TYPE: u32 = 3;

@@ -1,11 +1,11 @@
 //! Opening files that others have put where we look: what is no ordinary file is not opened, and
 //! none can make us wait.
 //!
-//! To open a FIFO waits for somebody at its other end, a device may do anything, a terminal without a
-//! session becomes that of ours, and a file with a lease on it keeps us for as long as the holder may
-//! answer. So a file is first taken hold of without being opened (`O_PATH`), looked at, and then
-//! opened through that same hold: it cannot become another one between. Nor is a file
-//! asked for that somebody else's program serves ([`served`](super::served)).
+//! To open a FIFO waits for somebody at its other end, a device may do anything, a terminal without
+//! a session becomes that of ours, and a file with a lease on it keeps us for as long as the holder
+//! may answer. So a file is first taken hold of without being opened (`O_PATH`), looked at, and
+//! then opened through that same hold: it cannot become another one between. Nor is a file asked
+//! for that somebody else's program serves ([`served`](super::served)).
 
 use std::fs::File;
 use std::io;
@@ -34,9 +34,9 @@ pub fn open_ordinary(path: &Path) -> io::Result<File> {
     open_held(&held?, &path)
 }
 
-/// As [`open_ordinary`], where `path` is one of a process whose root is `root`: its links, and `..`, do not
-/// lead out of there. Where somebody else serves one of its mounts, no name leads into another one than its root's: the server
-/// would be asked for the rest of the name.
+/// As [`open_ordinary`], where `path` is one of a process whose root is `root`: its links, and
+/// `..`, do not lead out of there. Where somebody else serves one of its mounts, no name leads into
+/// another one than its root's: the server would be asked for the rest of the name.
 ///
 /// # Errors
 ///

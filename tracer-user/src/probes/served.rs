@@ -1,14 +1,17 @@
-//! Files that a program of somebody else's serves (FUSE). Whoever asks for one waits until that program answers, and cannot even be killed meanwhile; a probe
-//! in one would keep all processes of the machine from forking as long.
+//! Files that a program of somebody else's serves (FUSE). Whoever asks for one waits until that
+//! program answers, and cannot even be killed meanwhile; a probe in one would keep all processes of
+//! the machine from forking as long.
 //!
-//! So it has to be known without asking, not even for the kind of its file system: from what the kernel remembers.
+//! So it has to be known without asking, not even for the kind of its file system: from what the
+//! kernel remembers.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-/// Bytes of a process's `mountinfo` that are read: it may make a hundred thousand mounts for itself.
+/// Bytes of a process's `mountinfo` that are read: it may make a hundred thousand mounts for
+/// itself.
 const MOST_MOUNTINFO_BYTES: u64 = 256 << 10;
 
 /// Why a file is not opened that is there.
@@ -31,7 +34,8 @@ impl From<Unsafe> for io::Error {
     }
 }
 
-/// Makes sure that a file, which is held without having been opened, may be opened. `path` is where it was found.
+/// Makes sure that a file, which is held without having been opened, may be opened. `path` is where
+/// it was found.
 ///
 /// # Errors
 ///
@@ -54,8 +58,8 @@ pub fn ensure_unserved(held: &OwnedFd, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether a process sees other mounts than we do, under its `root`, those it may have made itself, and one of them is served by somebody else; also
-/// where that is not known.
+/// Whether a process sees other mounts than we do, under its `root`, those it may have made itself,
+/// and one of them is served by somebody else; also where that is not known.
 pub fn sees_served_mounts(root: &Path) -> bool {
     let namespace = |process: &Path| fs::read_link(process.join("ns/mnt")).ok();
     let process = root.parent().unwrap_or(root);
@@ -136,7 +140,8 @@ fn find(mounts: impl BufRead, mount: u64) -> Option<Server> {
     lines.find_map(|line| server_in(&String::from_utf8_lossy(&line), mount))
 }
 
-/// Who serves a mount, if a line of `mountinfo` is of it: id, parent, device, root, mount point, options, ..., a dash, kind, source, options.
+/// Who serves a mount, if a line of `mountinfo` is of it: id, parent, device, root, mount point,
+/// options, ..., a dash, kind, source, options.
 fn server_in(line: &str, mount: u64) -> Option<Server> {
     let (of_mount, of_system) = line.split_once(" - ")?;
     if of_mount.split(' ').next()?.parse() != Ok(mount) {

@@ -23,8 +23,8 @@ pub struct Widths {
 }
 
 impl Widths {
-    /// Nearly everything fits: a thread name has at most 15 bytes, ids of more than five digits are rare, and the
-    /// longest short name of a system event type is `signal-generate`.
+    /// Nearly everything fits: a thread name has at most 15 bytes, ids of more than five digits are
+    /// rare, and the longest short name of a system event type is `signal-generate`.
     pub const WIDE: Self = Self {
         seconds: 5,
         comm: 15,

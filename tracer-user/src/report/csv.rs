@@ -8,16 +8,16 @@ use super::escape::push_for_people;
 use super::json::push_data;
 use super::{Line, Report, Summary, WallClock};
 
-/// Shows events as comma-separated values: quoted as RFC 4180 says, a line an event, each ended by a
-/// line feed.
+/// Shows events as comma-separated values: quoted as RFC 4180 says, a line an event, each ended by
+/// a line feed.
 ///
-/// A name that a spreadsheet would take for a formula, since it begins with `=`, `+`, `-` or `@`, gets an
-/// apostrophe in front, which says that it is text.
+/// A name that a spreadsheet would take for a formula, since it begins with `=`, `+`, `-` or `@`,
+/// gets an apostrophe in front, which says that it is text.
 ///
 /// The first line names the columns, which are those of the JSON lines. Bytes of names that are not
 /// harmless are written as in a string literal of Rust, so that an event never takes a second line;
-/// `data` is the JSON object of the JSON lines; what is not known is empty: a CPU, ids in the process's own
-/// pid namespace, the thread's `pthread_t`, the address in the program.
+/// `data` is the JSON object of the JSON lines; what is not known is empty: a CPU, ids in the
+/// process's own pid namespace, the thread's `pthread_t`, the address in the program.
 #[derive(Debug)]
 pub struct Csv {
     clock: WallClock,
@@ -116,8 +116,8 @@ impl Report for Csv {
     }
 
     fn end(&mut self, out: &mut Vec<u8>, _: &Summary) {
-        // A table without rows has its header all the same. What was lost is reported on standard error:
-        // a line of another kind would spoil the table.
+        // A table without rows has its header all the same. What was lost is reported on standard
+        // error: a line of another kind would spoil the table.
         self.push_header(out);
     }
 }

@@ -10,13 +10,14 @@ use super::digits::push_hex;
 fn is_harmless(character: char) -> bool {
     !character.is_control()
         && !matches!(character,
-            // Marks without width, marks of direction, line and paragraph separators, byte-order mark.
+            // Marks without width, marks of direction, line and paragraph separators, byte-order
+            // mark.
             '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// `data` as text, if it is text: UTF-8 of printable characters, tabs and line ends; one null at the
-/// end belongs to the string and not to the text.
+/// `data` as text, if it is text: UTF-8 of printable characters, tabs and line ends; one null at
+/// the end belongs to the string and not to the text.
 pub fn as_text(data: &[u8]) -> Option<&str> {
     let data = data.strip_suffix(b"\0").unwrap_or(data);
     let text = std::str::from_utf8(data).ok()?;
@@ -31,8 +32,8 @@ pub fn as_text(data: &[u8]) -> Option<&str> {
 
 /// Appends bytes for people: what is not harmless is shown as in a string literal of Rust.
 pub fn push_for_people(out: &mut Vec<u8>, untrusted: &[u8]) {
-    // Nearly everything is plain; to look at all of it takes less time than to stop at the first that is
-    // not.
+    // Nearly everything is plain; to look at all of it takes less time than to stop at the first
+    // that is not.
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') & (*byte != b'\\');
     if untrusted
         .iter()
@@ -60,8 +61,8 @@ pub fn push_for_people(out: &mut Vec<u8>, untrusted: &[u8]) {
     }
 }
 
-/// A message of ours, which may have names and paths of others, on one line: what is not harmless is
-/// shown as in a string literal of Rust.
+/// A message of ours, which may have names and paths of others, on one line: what is not harmless
+/// is shown as in a string literal of Rust.
 #[must_use]
 pub fn harmless_line(message: &str) -> Cow<'_, str> {
     replaced(message, is_harmless, |out, character| {

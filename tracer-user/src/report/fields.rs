@@ -79,8 +79,8 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
     })
 }
 
-/// Reads data that `least` bytes are enough for: what an earlier version has written is shorter, and
-/// has zeroes for what it did not know.
+/// Reads data that `least` bytes are enough for: what an earlier version has written is shorter,
+/// and has zeroes for what it did not know.
 pub fn read_grown<T: FromBytes + IntoBytes>(untrusted: &[u8], least: usize) -> Option<T> {
     let mut data = T::new_zeroed();
     let bytes = data.as_mut_bytes();

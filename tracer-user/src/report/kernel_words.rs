@@ -1,4 +1,5 @@
-//! Words for threads, system calls, signals and addresses, and for the event types that are made of them.
+//! Words for threads, system calls, signals and addresses, and for the event types that are made of
+//! them.
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
@@ -55,7 +56,8 @@ pub fn push_address(out: &mut Vec<u8>, address: u64) {
     }));
 }
 
-/// Appends the words of the types that are here; `None` for other types and for data that is truncated.
+/// Appends the words of the types that are here; `None` for other types and for data that is
+/// truncated.
 pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
     match id {
         EventTypeId::SIGNAL_GENERATE => {

@@ -93,7 +93,8 @@ impl Arguments {
     }
 }
 
-/// What a function returned: its type is not known. Where an error is likely, it is shown as one, too.
+/// What a function returned: its type is not known. Where an error is likely, it is shown as one,
+/// too.
 fn push_result(out: &mut Vec<u8>, value: u64) {
     const MOST_ERRORS: u64 = 4096;
     push_readable(out, value);

@@ -1,7 +1,7 @@
 //! Lines that are as wide as the terminal.
 
-/// Shortens the line that begins at `begin` where it has more than so many characters. What commands the
-/// terminal takes no space.
+/// Shortens the line that begins at `begin` where it has more than so many characters. What
+/// commands the terminal takes no space.
 pub fn shorten(out: &mut Vec<u8>, begin: usize, most: usize, is_coloured: bool) {
     /// Also where no more than this would fit: less is of no use.
     const LEAST: usize = 20;

@@ -87,8 +87,8 @@ impl Summary {
         }
     }
 
-    /// Whether nothing is missing but what the policies gave up. A write that failed may have cost nothing,
-    /// and is no success.
+    /// Whether nothing is missing but what the policies gave up. A write that failed may have cost
+    /// nothing, and is no success.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.lost_by_tracer() == 0 && self.written.is_none_or(|written| !written.has_failed)
@@ -102,8 +102,8 @@ impl Summary {
             .fold(0, u64::saturating_add)
     }
 
-    /// Events lost, but for those that the kernel did not report: no other tracer on this kernel has them
-    /// either, and no setting brings them.
+    /// Events lost, but for those that the kernel did not report: no other tracer on this kernel
+    /// has them either, and no setting brings them.
     #[must_use]
     pub fn lost_by_tracer(&self) -> u64 {
         self.losses()
@@ -112,7 +112,8 @@ impl Summary {
             .fold(0, u64::saturating_add)
     }
 
-    /// Name and count of every cause of loss, those of a log included, whether it was written or is read.
+    /// Name and count of every cause of loss, those of a log included, whether it was written or is
+    /// read.
     pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let unwritten = self.written.map(|written| (UNWRITTEN, written.unwritten));
         let of_log = self.log.map(|log| {
@@ -141,7 +142,8 @@ impl Summary {
         lost.filter_map(move |(cause, _)| Some((*cause, remedy(*cause, is_logged)?)))
     }
 
-    /// Two lines for people; more where something was lost, or of a log that is damaged or was not completed.
+    /// Two lines for people; more where something was lost, or of a log that is damaged or was not
+    /// completed.
     #[must_use]
     pub fn for_people(&self) -> String {
         let mut out = Vec::new();

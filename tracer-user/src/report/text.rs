@@ -72,7 +72,8 @@ pub struct TextStyle {
     pub width: Width,
 }
 
-/// Shows events as aligned columns: time, thread name, pid/tid, CPU, event type, and what it carries.
+/// Shows events as aligned columns: time, thread name, pid/tid, CPU, event type, and what it
+/// carries.
 #[derive(Debug)]
 pub struct Text {
     start: MonotonicNs,
@@ -334,7 +335,8 @@ mod tests {
         Text::new(start, WallClock::new(clocks), style)
     }
 
-    /// What the column of times says of an event 1.002 s after the start, and of one a second later.
+    /// What the column of times says of an event 1.002 s after the start, and of one a second
+    /// later.
     fn times(time: TimeColumn) -> (String, Vec<String>) {
         let mut text = text(time, Width::Whole, false);
         let mut out = Vec::new();

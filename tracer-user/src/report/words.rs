@@ -26,7 +26,8 @@ pub fn push_system(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
     }
 }
 
-/// The words of the types that the table has words of; `None` for other types and for data that is truncated.
+/// The words of the types that the table has words of; `None` for other types and for data that is
+/// truncated.
 fn push_words(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) -> Option<()> {
     let mut known = KERNEL_EVENT_TYPES.iter();
     let known = known.find(|known| known.entry.id == entry.id)?;
@@ -66,7 +67,8 @@ pub fn push_user(out: &mut Vec<u8>, data: &[u8], most: Option<usize>) {
     }
 }
 
-/// The words of the types that have their own; `None` for other types and for data that is truncated.
+/// The words of the types that have their own; `None` for other types and for data that is
+/// truncated.
 fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
     match id {
         EventTypeId::FORK => {

@@ -33,18 +33,20 @@ const LOOK_AFTER: [Duration; 9] = [
 /// How often to look at a process that was asked for by its pid.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Areas that are read at once: of one user, and of all. Each takes a descriptor and some mappings, of which a process may
-/// have 65,530.
+/// Areas that are read at once: of one user, and of all. Each takes a descriptor and some mappings,
+/// of which a process may have 65,530.
 const MOST_AREAS_OF_USER: usize = 1024;
 const MOST_AREAS: usize = 4096;
 
-/// How many processes that an area's events name are looked at each second: a hostile one may name thousands.
+/// How many processes that an area's events name are looked at each second: a hostile one may name
+/// thousands.
 const USERS_LOOKED_AT: u32 = 64;
 
 /// Most processes that are looked at in one call, so that many execs do not hold the tracer up.
 const LOOKS_AT_ONCE: usize = 32;
 
-/// How long they may take, but for the last of them. A signal waits for it, and so do the events of others.
+/// How long they may take, but for the last of them. A signal waits for it, and so do the events of
+/// others.
 const LOOK_WITHIN: Duration = Duration::from_millis(25);
 
 /// Why the user events of a process are not available.
@@ -70,7 +72,8 @@ impl AreaError {
         )
     }
 
-    /// Whether the process itself may be the cause, so that others which are traced with it must not suffer for it.
+    /// Whether the process itself may be the cause, so that others which are traced with it must
+    /// not suffer for it.
     pub fn is_targets_own(&self) -> bool {
         !matches!(
             self,
@@ -136,7 +139,8 @@ pub struct Areas {
     looks_left: u32,
     /// Processes whose areas cannot be read: too many are.
     refused: HashSet<i32>,
-    /// Processes whose areas could not be opened yet: no descriptor was left, or no memory, or all streams of the area are in use.
+    /// Processes whose areas could not be opened yet: no descriptor was left, or no memory, or all
+    /// streams of the area are in use.
     lacking: HashSet<i32>,
     names: NameShares,
 }
@@ -165,7 +169,8 @@ impl Areas {
         self.found_late
     }
 
-    /// Of how many processes no user event was available, for lack of descriptors, memory or streams, or since too many areas are read.
+    /// Of how many processes no user event was available, for lack of descriptors, memory or
+    /// streams, or since too many areas are read.
     pub fn unread(&self) -> usize {
         self.refused.len() + self.lacking.len()
     }
@@ -195,14 +200,16 @@ impl Areas {
         Ok(look)
     }
 
-    /// Notes that the user events of a process that was asked for are not available for now, and looks again later.
+    /// Notes that the user events of a process that was asked for are not available for now, and
+    /// looks again later.
     pub fn put_off(&mut self, pid: i32, now: MonotonicNs) {
         self.search(pid, now);
         self.lacking.insert(pid);
     }
 
-    /// Looks at a command from now on where no event will report that it runs another program: one that is run as another user
-    /// does not take the area up that was made for it, and has one of its own.
+    /// Looks at a command from now on where no event will report that it runs another program: one
+    /// that is run as another user does not take the area up that was made for it, and has one of
+    /// its own.
     pub fn expect(&mut self, pid: i32, now: MonotonicNs) {
         if !self.has_exec_events {
             self.asked_for.insert(pid);
@@ -247,7 +254,8 @@ impl Areas {
             target,
             ..self.request.clone()
         };
-        // Who has the stream's slot now is asked for, and that may be another process than this one.
+        // Who has the stream's slot now is asked for, and that may be another process than this
+        // one.
         let mut source = asking::of_process(pid, move || AreaSource::open(area, &request))??;
         source.share_names(self.names.of(owner));
         let tag = self.free_tag();
@@ -267,7 +275,8 @@ impl Areas {
         }))
     }
 
-    /// Notes that a process uses this area, and so no other one any more: it runs another program since.
+    /// Notes that a process uses this area, and so no other one any more: it runs another program
+    /// since.
     fn left_for(&mut self, id: AreaId, pid: i32) {
         let others = self.known.iter_mut().filter(|((known, _), _)| *known != id);
         others.for_each(|(_, known)| {
@@ -303,8 +312,8 @@ impl Areas {
             .is_none_or(|known| known.writers.contains(&pid))
     }
 
-    /// Whether process `pid` uses this area for certain, or has ended: then nobody knows. Looks at the process where that
-    /// is not known.
+    /// Whether process `pid` uses this area for certain, or has ended: then nobody knows. Looks at
+    /// the process where that is not known.
     pub fn is_used_by(&mut self, area: AreaTag, pid: i32) -> bool {
         let has_tag = |known: &Known| known.tag == Some(area);
         let Some(((id, _), known)) = self.known.iter_mut().find(|(_, known)| has_tag(known)) else {
@@ -389,7 +398,8 @@ impl Areas {
         }
     }
 
-    /// The processes whose time it is, the longest overdue first: those that run programs for ever do not come before all others.
+    /// The processes whose time it is, the longest overdue first: those that run programs for ever
+    /// do not come before all others.
     fn due(&self, now: MonotonicNs) -> Vec<i32> {
         let is_due =
             |(pid, search): (&i32, &Search)| (search.due <= now).then_some((search.due, *pid));
@@ -414,8 +424,8 @@ impl Areas {
         }
     }
 
-    /// Gives up the areas whose users have all ended: a trace may see thousands. Without events that
-    /// report forks not all users are known.
+    /// Gives up the areas whose users have all ended: a trace may see thousands. Without events
+    /// that report forks not all users are known.
     fn give_up(&mut self, is_live: impl Fn(i32) -> bool) {
         for known in self.known.values_mut() {
             known.users.retain(|pid| is_live(*pid));

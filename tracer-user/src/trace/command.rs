@@ -17,7 +17,8 @@ use super::proc_fs;
 use super::processes::Comm;
 use super::wake::Wake;
 
-/// A command that has a pid, and has not run an instruction of its program yet. Dropped, it never will.
+/// A command that has a pid, and has not run an instruction of its program yet. Dropped, it never
+/// will.
 pub struct Waiting {
     pid: i32,
     go: PipeWriter,
@@ -28,8 +29,8 @@ pub struct Waiting {
 pub type LastName = Arc<OnceLock<Comm>>;
 
 impl Waiting {
-    /// Starts `command` up to the point where it waits. The new program inherits `inherited`, and is
-    /// which is given where `agent` has kernel events.
+    /// Starts `command` up to the point where it waits. The new program inherits `inherited`, and
+    /// is which is given where `agent` has kernel events.
     ///
     /// How it ends, or that its program cannot be started, is reported by `wakes` later.
     ///

@@ -87,7 +87,8 @@ impl ControlGroup {
                     // One that is not of our pid namespace is shown as 0.
                     pids.extend(pids_here.filter(|pid| *pid != 0));
                 }
-                // It has ended meanwhile, or it is one of threads and its processes are listed above.
+                // It has ended meanwhile, or it is one of threads and its processes are listed
+                // above.
                 Err(error) => tracing::debug!(group = %group.display(), %error, "not listed"),
             }
         }

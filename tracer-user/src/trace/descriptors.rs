@@ -1,7 +1,7 @@
 //! How many descriptors we may have.
 //!
-//! Each trace area that is read takes one, and a process can bring a thousand: what another user does must not take
-//! those away that we need.
+//! Each trace area that is read takes one, and a process can bring a thousand: what another user
+//! does must not take those away that we need.
 
 use std::io;
 use std::sync::OnceLock;

@@ -345,7 +345,8 @@ mod tests {
     use crate::selection::Selection;
     use tracer_engine::ClockPair;
 
-    /// Gets on by a nanosecond each tenth of a second, and brings an event at the end; or never gets on.
+    /// Gets on by a nanosecond each tenth of a second, and brings an event at the end; or never
+    /// gets on.
     struct Slow {
         begins: Option<Instant>,
         has_all: bool,
@@ -392,7 +393,8 @@ mod tests {
         fn control(&mut self, _: &Control) {}
     }
 
-    /// Follows a trace that ends before its source has brought all that it has. How many events it has, and whether some may be missing.
+    /// Follows a trace that ends before its source has brought all that it has. How many events it
+    /// has, and whether some may be missing.
     fn followed_to_the_end(begins: Option<Instant>) -> (u64, bool) {
         let source = Slow {
             begins,

@@ -48,8 +48,8 @@ pub struct LogSetup {
     pub max_size: u64,
     /// What the log does when it is full.
     pub policy: LogFullPolicy,
-    /// What the stream does when it is full. Under `Flush` events go to the log as they come; else they
-    /// stay in the stream until a flush is asked for, or the end.
+    /// What the stream does when it is full. Under `Flush` events go to the log as they come; else
+    /// they stay in the stream until a flush is asked for, or the end.
     pub stream_policy: StreamFullPolicy,
     /// Bytes of the stream.
     pub stream_bytes: usize,
@@ -164,8 +164,8 @@ impl LogOutput {
         self.writer.is_closed()
     }
 
-    /// Completes the log, as well as it can be. Returns how many events gave way to newer ones, as the policies say,
-    /// and how many could not be written.
+    /// Completes the log, as well as it can be. Returns how many events gave way to newer ones, as
+    /// the policies say, and how many could not be written.
     pub fn complete(mut self, types: &EventTypes, lost: &Ledger) -> Written {
         self.keep();
         self.drain(types);
@@ -244,7 +244,8 @@ enum Found {
     Content,
 }
 
-/// The file, as it is there or made. Nothing of it is changed yet: another process may be writing to it.
+/// The file, as it is there or made. Nothing of it is changed yet: another process may be writing
+/// to it.
 fn open(path: &Path) -> anyhow::Result<(File, Found)> {
     let file = own_file::open_log(path);
     let (file, is_new) = file.with_context(|| format!("cannot make {}", path.display()))?;

@@ -3,10 +3,10 @@
 use std::fs;
 use std::ops::Range;
 
-/// Gives back what loading took and the trace does not need: memory that was freed, which the allocator
-/// would keep for ever in small pieces (a good ten megabytes for the kernel's type information), and
-/// the pages of files that were looked at, such as the code that loads. Those come back from the system's
-/// cache when they are looked at again.
+/// Gives back what loading took and the trace does not need: memory that was freed, which the
+/// allocator would keep for ever in small pieces (a good ten megabytes for the kernel's type
+/// information), and the pages of files that were looked at, such as the code that loads. Those
+/// come back from the system's cache when they are looked at again.
 pub fn give_back_what_is_free() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes no pointers, and changes nothing that is in use.
@@ -19,8 +19,8 @@ pub fn give_back_what_is_free() {
     }
 }
 
-/// The mappings, as `/proc/self/smaps` shows them, that can be read again from a file as they are: nobody may
-/// write them, and nobody has.
+/// The mappings, as `/proc/self/smaps` shows them, that can be read again from a file as they are:
+/// nobody may write them, and nobody has.
 fn mappings_of_files(mappings: &str) -> impl Iterator<Item = Range<usize>> {
     let mut at_hand = None;
     mappings.lines().filter_map(move |line| {
@@ -37,7 +37,8 @@ fn mappings_of_files(mappings: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// `None` where the line does not begin a mapping; then its range, where it is a file's and read only.
+/// `None` where the line does not begin a mapping; then its range, where it is a file's and read
+/// only.
 #[expect(clippy::option_option, reason = "two questions, each with a no")]
 fn file_mapping(line: &str) -> Option<Option<Range<usize>>> {
     let mut words = line.split_ascii_whitespace();
@@ -51,8 +52,8 @@ fn file_mapping(line: &str) -> Option<Option<Range<usize>>> {
 }
 
 fn give_back_pages(pages: Range<usize>) {
-    // SAFETY: the kernel has just said that these are a file's pages, which nobody has written: whoever
-    // reads them later, on whatever thread, reads the same.
+    // SAFETY: the kernel has just said that these are a file's pages, which nobody has written:
+    // whoever reads them later, on whatever thread, reads the same.
     let result = unsafe {
         libc::madvise(
             std::ptr::with_exposed_provenance_mut(pages.start),

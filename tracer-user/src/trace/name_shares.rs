@@ -8,7 +8,8 @@ use tracer_area::NameShare;
 
 use crate::agent::{Most, Shares};
 
-/// Names that other users' areas may bring. A trace has 1,023: what is left is for the tracer's own user.
+/// Names that other users' areas may bring. A trace has 1,023: what is left is for the tracer's own
+/// user.
 pub const MOST_NAMES: Most = Most {
     a_user: 767,
     all_but_root: 895,

@@ -4,8 +4,8 @@ use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file that was made just now; removed when this is dropped, unless it is to stay. So a trace that could not begin leaves no
-/// file that would be in the way of the next attempt.
+/// A file that was made just now; removed when this is dropped, unless it is to stay. So a trace
+/// that could not begin leaves no file that would be in the way of the next attempt.
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,

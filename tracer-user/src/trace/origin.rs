@@ -1,8 +1,9 @@
 //! From which trace area a user event came.
 //!
-//! The pids in a user event are those of the program's innermost pid namespace. In another pid namespace
-//! they may be the same as those of somebody else here, so that it matters whose area it was. The stream
-//! does not say; an area's tag goes with each of its events, in front of that of the CPU.
+//! The pids in a user event are those of the program's innermost pid namespace. In another pid
+//! namespace they may be the same as those of somebody else here, so that it matters whose area it
+//! was. The stream does not say; an area's tag goes with each of its events, in front of that of
+//! the CPU.
 
 use std::num::NonZeroU16;
 use std::time::Instant;

@@ -118,8 +118,8 @@ impl Printer {
         }
     }
 
-    /// Adds the line of an event, or puts it into the log; `types` knows the name of its type. Its thread has this name,
-    /// and these ids in its own pid namespace.
+    /// Adds the line of an event, or puts it into the log; `types` knows the name of its type. Its
+    /// thread has this name, and these ids in its own pid namespace.
     pub fn print(
         &mut self,
         event: &Event<'_>,
@@ -161,8 +161,8 @@ impl Printer {
         &mut self.lines
     }
 
-    /// Adds what follows the last event, and says what people are to know. `written` is what became of events on
-    /// their way into a log.
+    /// Adds what follows the last event, and says what people are to know. `written` is what became
+    /// of events on their way into a log.
     pub fn end(
         &mut self,
         lost: impl Fn(LossCause) -> u64,

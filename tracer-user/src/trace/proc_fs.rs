@@ -50,7 +50,8 @@ pub struct Stat {
     pub parent: i32,
     /// Its threads, the ended first one included.
     pub threads: u32,
-    /// When it was started, in the kernel's ticks after boot. With the pid it names a process for good.
+    /// When it was started, in the kernel's ticks after boot. With the pid it names a process for
+    /// good.
     pub start_ticks: u64,
 }
 
@@ -82,9 +83,10 @@ impl Stat {
     }
 }
 
-/// Whether process `pid` was started later than this moment, so that it is another one than the process that had the pid
-/// then. The kernel says starts to the hundredth of a second, and `false` is returned where that is not known: of no process, and
-/// in a time namespace, whose clocks are not those of the kernel's events.
+/// Whether process `pid` was started later than this moment, so that it is another one than the
+/// process that had the pid then. The kernel says starts to the hundredth of a second, and `false`
+/// is returned where that is not known: of no process, and in a time namespace, whose clocks are
+/// not those of the kernel's events.
 ///
 /// # Errors
 ///

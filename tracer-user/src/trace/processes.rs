@@ -69,8 +69,8 @@ pub struct Processes {
     live: HashMap<i32, Vec<i32>>,
     ended: HashMap<i32, MonotonicNs>,
     threads: HashMap<i32, Thread>,
-    /// Threads by what they are called in their own pid namespace, where that is not as here. One may
-    /// be called otherwise by now.
+    /// Threads by what they are called in their own pid namespace, where that is not as here. One
+    /// may be called otherwise by now.
     elsewhere: HashMap<NamespaceIds, Vec<i32>>,
 }
 
@@ -120,8 +120,8 @@ impl Processes {
         }
     }
 
-    /// Whether a thread is known that calls itself otherwise than we do, of those processes of which
-    /// `may_be` is true.
+    /// Whether a thread is known that calls itself otherwise than we do, of those processes of
+    /// which `may_be` is true.
     pub fn has_any_elsewhere(&self, may_be: impl Fn(i32) -> bool) -> bool {
         let mut listed = self.elsewhere.values().flatten();
         listed.any(|tid| {
@@ -131,8 +131,9 @@ impl Processes {
         })
     }
 
-    /// Process and thread that call themselves `inside`, of those processes of which `may_be` is true;
-    /// those that have ended only where no other does. `None` where it may be several, or none.
+    /// Process and thread that call themselves `inside`, of those processes of which `may_be` is
+    /// true; those that have ended only where no other does. `None` where it may be several, or
+    /// none.
     pub fn called(
         &self,
         inside: NamespaceIds,
@@ -155,8 +156,8 @@ impl Processes {
         Some(NamespaceIds { pid, tid })
     }
 
-    /// What a thread is shown with: its name or its process's, where known, and its process and thread as the
-    /// thread itself sees them, where those are others than ours.
+    /// What a thread is shown with: its name or its process's, where known, and its process and
+    /// thread as the thread itself sees them, where those are others than ours.
     pub fn shown(&self, tid: i32) -> (Option<&Comm>, Option<NamespaceIds>) {
         let Some(thread) = self.threads.get(&tid) else {
             return (None, None);

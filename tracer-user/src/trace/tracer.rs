@@ -28,7 +28,8 @@ const COLLECT_WITHIN: Duration = Duration::from_millis(25);
 /// How long it may take to count what was not read at the end.
 const COUNT_WITHIN: Duration = Duration::from_millis(50);
 
-/// How often it is collected while all that is to be shown has been: for others who ask for the kernel's events.
+/// How often it is collected while all that is to be shown has been: for others who ask for the
+/// kernel's events.
 const COLLECT_BESIDE_EVERY_NS: u64 = 100_000_000;
 
 /// How long what has ended stays known: its last events may come that late.
@@ -167,9 +168,9 @@ impl Tracer {
         }
     }
 
-    /// Adds a process that waits to become a command, and with `is_exec_reported` shows nothing of it
-    /// before it does: until then its doings are ours.
-    /// `last_name` is what it is called when it has ended before anybody asked.
+    /// Adds a process that waits to become a command, and with `is_exec_reported` shows nothing of
+    /// it before it does: until then its doings are ours. `last_name` is what it is called when it
+    /// has ended before anybody asked.
     pub fn add_command(&mut self, pid: i32, is_exec_reported: bool, last_name: LastName) {
         // Its name is ours as well. Its own comes with the exec, or is read when it is needed.
         self.processes.add(pid);
@@ -177,7 +178,8 @@ impl Tracer {
         self.command = Some((pid, last_name));
     }
 
-    /// The processes that were registered since this was last asked and whose ends no event will report.
+    /// The processes that were registered since this was last asked and whose ends no event will
+    /// report.
     pub fn take_newcomers(&mut self) -> Vec<i32> {
         std::mem::take(&mut self.newcomers)
     }
@@ -228,8 +230,9 @@ impl Tracer {
         }
     }
 
-    /// Gives the sources up that have not brought everything up to `until`, the end of the trace: that counts as lost. Whether all of it
-    /// could be counted; if not, [`lacks_events`](Self::lacks_events).
+    /// Gives the sources up that have not brought everything up to `until`, the end of the trace:
+    /// that counts as lost. Whether all of it could be counted; if not,
+    /// [`lacks_events`](Self::lacks_events).
     pub fn leave_sources_behind(&mut self, until: MonotonicNs) -> bool {
         let end = Instant::now() + COUNT_WITHIN;
         let is_known = self.stream.leave_sources_behind(until, end);
@@ -242,8 +245,8 @@ impl Tracer {
         self.lacks_events
     }
 
-    /// What is to be done once a second: the ends of processes that no event reported, new names that no
-    /// event reported, forgetting.
+    /// What is to be done once a second: the ends of processes that no event reported, new names
+    /// that no event reported, forgetting.
     pub fn tidy(&mut self, now: MonotonicNs) {
         self.believed = None;
         let live: Vec<i32> = self.processes.live().collect();
@@ -537,8 +540,8 @@ impl Tracer {
         }
     }
 
-    /// What a command was called that ended before anybody asked. Its threads have its name unless they take
-    /// others, which nobody knows any more.
+    /// What a command was called that ended before anybody asked. Its threads have its name unless
+    /// they take others, which nobody knows any more.
     fn last_name_of(&self, pid: i32) -> Option<Comm> {
         let (command, name) = self.command.as_ref()?;
         name.get().filter(|_| *command == pid).cloned()
@@ -554,7 +557,8 @@ impl Tracer {
 
     fn lives_still(&mut self, pid: i32) -> bool {
         let Ok(Some(stat)) = Stat::read(pid) else {
-            // Where no descriptor is left, or it is held, nothing can be read, and that says nothing of the process.
+            // Where no descriptor is left, or it is held, nothing can be read, and that says
+            // nothing of the process.
             return proc_fs::exists(pid);
         };
         let first_seen = *self.start_ticks.entry(pid).or_insert(stat.start_ticks);

@@ -37,7 +37,8 @@ pub enum Offer {
 }
 
 impl Writer {
-    /// Starts the thread. `watched` is what is written to, where it matters whether anybody reads it.
+    /// Starts the thread. `watched` is what is written to, where it matters whether anybody reads
+    /// it.
     ///
     /// # Errors
     ///
@@ -60,8 +61,8 @@ impl Writer {
         })
     }
 
-    /// Whether nobody reads any more what is written, which a write would show only when there is something to
-    /// be written.
+    /// Whether nobody reads any more what is written, which a write would show only when there is
+    /// something to be written.
     pub fn has_lost_its_reader(&self) -> bool {
         self.watched.as_ref().is_some_and(has_lost_its_reader)
     }

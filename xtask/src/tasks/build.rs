@@ -6,7 +6,8 @@ use crate::{process, workspace};
 /// The profile of what is shipped, and the folder in `target` that it is left in.
 const PROFILE: &str = "--profile=shipped";
 
-/// Builds the eBPF object and the program that records, and then the library and the command line, which take them in.
+/// Builds the eBPF object and the program that records, and then the library and the command line,
+/// which take them in.
 pub fn run() -> anyhow::Result<()> {
     build_ebpf::run()?;
     recorder::run()?;

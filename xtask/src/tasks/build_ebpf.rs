@@ -44,7 +44,8 @@ pub fn run() -> anyhow::Result<PathBuf> {
         "{} is no object file",
         built.display()
     );
-    // Six of its seven parts are for debuggers, which find them where it was built. The loader needs none.
+    // Six of its seven parts are for debuggers, which find them where it was built. The loader
+    // needs none.
     let bytes = debug_sections::remove(&bytes)?;
     if fs::read(&object).ok().as_deref() != Some(&bytes) {
         fs::write(&object, &bytes).with_context(|| format!("cannot write {}", object.display()))?;

@@ -98,8 +98,8 @@ fn lay_out(pieces: &[Piece]) -> anyhow::Result<PathBuf> {
     Ok(dist)
 }
 
-/// Makes it under another name. A program that runs from the old file keeps that, and none begins with one that is half-made:
-/// `strip` writes into the file that it is given.
+/// Makes it under another name. A program that runs from the old file keeps that, and none begins
+/// with one that is half-made: `strip` writes into the file that it is given.
 fn lay_whole(piece: &Piece, to: &Path) -> anyhow::Result<()> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;

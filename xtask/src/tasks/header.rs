@@ -1,4 +1,5 @@
-//! The part of `trace.h` that describes the kernel's events: constants and structs, from their declarations.
+//! The part of `trace.h` that describes the kernel's events: constants and structs, from their
+//! declarations.
 
 use std::fs;
 
@@ -84,7 +85,8 @@ fn constant(known: &KernelEventType) -> Line {
     (code, entry.about.to_owned())
 }
 
-/// The lines, with what is said of each in one column behind them, or before it where that is too long.
+/// The lines, with what is said of each in one column behind them, or before it where that is too
+/// long.
 fn described(indent: &str, lines: &[Line]) -> String {
     let widest = |lines: &mut dyn Iterator<Item = &Line>| lines.map(|(code, _)| code.len()).max();
     let fits =
@@ -143,7 +145,8 @@ fn declared(member: &Member) -> String {
     format!("{scalar} {}{length}", c_member(member))
 }
 
-/// Documentation without the marks of rustdoc: a link in parentheses of its own, which C has nothing to lead to, is left out.
+/// Documentation without the marks of rustdoc: a link in parentheses of its own, which C has
+/// nothing to lead to, is left out.
 fn plain(doc: &[&str]) -> String {
     let words: Vec<_> = doc
         .iter()

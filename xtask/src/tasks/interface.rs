@@ -1,5 +1,5 @@
-//! The public interface of the crates that others use, as lists: what a change adds or takes away is seen in its
-//! difference.
+//! The public interface of the crates that others use, as lists: what a change adds or takes away
+//! is seen in its difference.
 
 use std::fs;
 use std::path::PathBuf;
@@ -57,9 +57,11 @@ fn list_of(name: &str) -> anyhow::Result<String> {
     Ok(interface.items().map(|item| format!("{item}\n")).collect())
 }
 
-/// What rustdoc says of a crate, for programs. Its format belongs to the pinned toolchain, as the reader's version does.
+/// What rustdoc says of a crate, for programs. Its format belongs to the pinned toolchain, as the
+/// reader's version does.
 ///
-/// In a folder of its own: crates that ask whether unstable features are there would be compiled anew in each turn.
+/// In a folder of its own: crates that ask whether unstable features are there would be compiled
+/// anew in each turn.
 fn description_of(name: &str) -> anyhow::Result<PathBuf> {
     let target = workspace::target("interface");
     process::run(

@@ -1,8 +1,8 @@
 //! The parts of the library that are free of system calls, in an interpreter that finds undefined
 //! behaviour.
 //!
-//! Not a part of CI: it needs a nightly toolchain, which the rest of the project does without, and the interpreter's
-//! standard library has to be built. Run it after a change of unsafe code.
+//! Not a part of CI: it needs a nightly toolchain, which the rest of the project does without, and
+//! the interpreter's standard library has to be built. Run it after a change of unsafe code.
 
 use std::process::Command;
 
@@ -11,8 +11,9 @@ use crate::{process, workspace};
 /// The toolchain that has Miri.
 const TOOLCHAIN: &str = "nightly";
 
-/// What runs there: what has unsafe code and no system calls. The trace area needs shared memory, the recorder
-/// other processes: those parts have tests of their own against real ones. The engine forbids unsafe code.
+/// What runs there: what has unsafe code and no system calls. The trace area needs shared memory,
+/// the recorder other processes: those parts have tests of their own against real ones. The engine
+/// forbids unsafe code.
 const PARTS: [&str; 3] = ["in_hand::", "thread::", "errno::"];
 
 /// Cases of each property: the interpreter is a thousand times slower.

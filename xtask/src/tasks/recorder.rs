@@ -10,15 +10,15 @@ use crate::{process, workspace};
 /// Where the program is left. `.cargo/config.toml` names it to the library's build script.
 const PROGRAM: &str = "recorder/tracer-recorder";
 
-/// It is started from memory, where there may be no file: all of it is inside. And it is built from a part of the library,
-/// without trace points and C functions.
+/// It is started from memory, where there may be no file: all of it is inside. And it is built from
+/// a part of the library, without trace points and C functions.
 const FLAGS: [&str; 3] = ["-Ctarget-feature=+crt-static", "--cfg", "tracer_recorder"];
 
 /// Separates flags in `CARGO_ENCODED_RUSTFLAGS`.
 const SEPARATOR: &str = "\x1f";
 
-/// Builds the program and returns where it is. The file is left alone when nothing changed, so that nothing built from it is
-/// built again.
+/// Builds the program and returns where it is. The file is left alone when nothing changed, so that
+/// nothing built from it is built again.
 pub fn run() -> anyhow::Result<PathBuf> {
     let target = host()?;
     let folder = workspace::target("recorder");

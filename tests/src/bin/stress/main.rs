@@ -1,9 +1,11 @@
-//! Random stress of the trace area: threads that emit and end, handlers that emit within emissions, children that are killed amid
-//! them, programs that are exec'ed, limits, a reader that reads now and then. `stress SECONDS [SEED]`.
+//! Random stress of the trace area: threads that emit and end, handlers that emit within emissions,
+//! children that are killed amid them, programs that are exec'ed, limits, a reader that reads now
+//! and then. `stress SECONDS [SEED]`.
 //!
-//! Each round has a stream of its own. What was sent is counted outside of the trace area, before and after each emission, in memory
-//! that killed children leave behind. At the end of a round all that was sent has to have been seen, or counted as lost, in order,
-//! with its data; and at the end of all rounds no memory, descriptor or thread is left.
+//! Each round has a stream of its own. What was sent is counted outside of the trace area, before
+//! and after each emission, in memory that killed children leave behind. At the end of a round all
+//! that was sent has to have been seen, or counted as lost, in order, with its data; and at the end
+//! of all rounds no memory, descriptor or thread is left.
 
 mod held;
 mod random;

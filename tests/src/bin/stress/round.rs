@@ -79,7 +79,8 @@ pub fn round(index: u64, seed: u64) -> anyhow::Result<(u64, u64)> {
         }
         tally.read(&mut stream, begin + Duration::from_secs(1000))?;
     }
-    // The START of a stream that overwrites its oldest events is an event like the others, which nobody sent.
+    // The START of a stream that overwrites its oldest events is an event like the others, which
+    // nobody sent.
     let is_start_lost = is_loop && !tally.has_seen_start;
     tally.lost = stream.ledger().lost_in_all() - u64::from(is_start_lost);
     let accounted = tally.seen + tally.lost;
@@ -96,7 +97,8 @@ pub fn round(index: u64, seed: u64) -> anyhow::Result<(u64, u64)> {
     Ok((tally.seen, tally.lost))
 }
 
-/// Waits until no other thread is left: one whose work is done may still run a handler on its way out.
+/// Waits until no other thread is left: one whose work is done may still run a handler on its way
+/// out.
 fn wait_for_threads() -> anyhow::Result<()> {
     let begin = Instant::now();
     while fs::read_dir("/proc/self/task")?.count() > 1 {

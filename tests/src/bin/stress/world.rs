@@ -64,7 +64,8 @@ pub fn world() -> &'static World {
     }
 }
 
-/// Emits one event of a sender: the sender's index, the sequence number, and as much filling as that says.
+/// Emits one event of a sender: the sender's index, the sequence number, and as much filling as
+/// that says.
 pub fn emit(sender: usize) {
     let World { event, counts, .. } = world();
     let Some([begun, done]) = counts.senders.get(sender) else {

@@ -1,8 +1,8 @@
 //! Whether a process is there, and the controller of a stream still.
 //!
 //! A stream is ended for a controller that cannot do it any more: only a proof of its death counts.
-//! `/proc` may be hidden from this process (`hidepid`), not be mounted, or not be openable for want of
-//! descriptors; what it does not show is not dead.
+//! `/proc` may be hidden from this process (`hidepid`), not be mounted, or not be openable for want
+//! of descriptors; what it does not show is not dead.
 
 use std::fs;
 use std::io;
@@ -65,8 +65,8 @@ impl Identity {
     }
 }
 
-/// Whether this is the pid of a process, and not of nothing, or of a thread that is not its process's
-/// first. Where the kernel does not say, it is believed to be.
+/// Whether this is the pid of a process, and not of nothing, or of a thread that is not its
+/// process's first. Where the kernel does not say, it is believed to be.
 pub(super) fn is_process(pid: i32) -> bool {
     // SAFETY: takes no pointers.
     let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -84,8 +84,8 @@ pub(super) fn is_process(pid: i32) -> bool {
     }
 }
 
-/// Whether the kernel ends a process for every call but the few of `SECCOMP_MODE_STRICT`. A thread's first event
-/// takes others.
+/// Whether the kernel ends a process for every call but the few of `SECCOMP_MODE_STRICT`. A
+/// thread's first event takes others.
 pub(super) fn is_strictly_confined(pid: i32) -> bool {
     const STRICT: &str = "1";
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -95,7 +95,8 @@ pub(super) fn is_strictly_confined(pid: i32) -> bool {
     mode.is_some_and(|mode| mode.trim() == STRICT)
 }
 
-/// Whether a process has seen its start as we see it: in another time namespace the boot was at another time.
+/// Whether a process has seen its start as we see it: in another time namespace the boot was at
+/// another time.
 fn counts_from_our_boot(pid: i32) -> bool {
     let theirs = fs::metadata(format!("/proc/{pid}/ns/time"));
     let ours = fs::metadata("/proc/self/ns/time");

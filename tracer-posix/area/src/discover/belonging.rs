@@ -1,8 +1,8 @@
 //! Which area belongs to another process.
 //!
-//! A process may have descriptors of areas that are not its own: one that the program before it was handed, or one that
-//! somebody else has made up and sent to it. Its own is one that it has mapped; or else, where it has only the
-//! descriptor, one of its own user.
+//! A process may have descriptors of areas that are not its own: one that the program before it was
+//! handed, or one that somebody else has made up and sent to it. Its own is one that it has mapped;
+//! or else, where it has only the descriptor, one of its own user.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
@@ -21,10 +21,12 @@ use crate::layout::mapping::{self, FileFacts, HIGH_DESCRIPTORS, UNNAMED_AREA_BYT
 /// ten thousand mappings. It is looked for again and again, and a signal must not wait for that.
 const MOST_MAPS_BYTES: u64 = 1 << 20;
 
-/// Descriptors of a process that are looked at, beside those where areas are put: it may have a million.
+/// Descriptors of a process that are looked at, beside those where areas are put: it may have a
+/// million.
 const MOST_DESCRIPTORS: usize = 4096;
 
-/// Descriptors that are called as an area's is that are opened: where areas are put, and as many elsewhere. They may all be of one file.
+/// Descriptors that are called as an area's is that are opened: where areas are put, and as many
+/// elsewhere. They may all be of one file.
 const MOST_CANDIDATES: usize = 32;
 
 /// What was found of a process.
@@ -71,8 +73,8 @@ pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
         is_whole,
         has_unnamed,
     } = mapped(pid);
-    // Who has thousands of descriptors, and has mapped no area, is not asked for each of them: hundreds of processes may
-    // share them.
+    // Who has thousands of descriptors, and has mapped no area, is not asked for each of them:
+    // hundreds of processes may share them.
     if found.candidates.is_empty() && !(is_whole && mapped.is_empty()) {
         found.look_at_all(descriptors.others(), pid)?;
     }
@@ -214,8 +216,8 @@ impl Descriptors {
     }
 }
 
-/// Reads a file, which is opened without waiting: whoever owns a file may have taken a lease on it, which he is given
-/// most of a minute to let go of.
+/// Reads a file, which is opened without waiting: whoever owns a file may have taken a lease on it,
+/// which he is given most of a minute to let go of.
 fn at_once() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK);
@@ -331,7 +333,8 @@ mod tests {
     #[test]
     fn descriptors_that_are_no_area_are_not_all_opened() {
         let file = mapping::create_file().unwrap();
-        // The tests are other threads of a process, which may have such descriptors too: so these are a child's.
+        // The tests are other threads of a process, which may have such descriptors too: so these
+        // are a child's.
         let mut command = Command::new("cat");
         command.stdin(Stdio::piped()).stdout(Stdio::null());
         let raw = file.as_raw_fd();
@@ -342,7 +345,8 @@ mod tests {
             }
             Ok(())
         };
-        // SAFETY: what runs between fork and exec is system calls, on a descriptor that lives until the child was started.
+        // SAFETY: what runs between fork and exec is system calls, on a descriptor that lives until
+        // the child was started.
         unsafe { command.pre_exec(have_many) };
         let mut child = command.spawn().unwrap();
         let pid = child.id().cast_signed();

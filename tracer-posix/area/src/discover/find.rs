@@ -30,7 +30,8 @@ pub struct Area {
     id: AreaId,
     owner: u32,
     ticks: TickSource,
-    /// Whether processes and threads have the same pids and tids here as where the area's processes are.
+    /// Whether processes and threads have the same pids and tids here as where the area's processes
+    /// are.
     is_in_own_namespace: bool,
 }
 
@@ -44,8 +45,9 @@ enum Memory {
     },
 }
 
-/// The word of a stream that its reader sleeps on ([`waiting`](tracer_common::area::StreamControl::waiting)). It can be looked at as long as this is there, whatever
-/// becomes of the stream.
+/// The word of a stream that its reader sleeps on
+/// ([`waiting`](tracer_common::area::StreamControl::waiting)). It can be looked at as long as this
+/// is there, whatever becomes of the stream.
 #[derive(Debug)]
 struct MappedWord {
     /// What it lies in; `None` for what this process has mapped for good.
@@ -108,7 +110,8 @@ impl Area {
         }
     }
 
-    /// The area of process `pid`, which comes as a file, of a process that counts processes as this one does.
+    /// The area of process `pid`, which comes as a file, of a process that counts processes as this
+    /// one does.
     pub(crate) fn of_file(file: OwnedFd, pid: i32) -> Result<Self, FindError> {
         let area = Self::open(file).map_err(|source| FindError::Map { pid, source })?;
         area.ok_or(FindError::Unreadable { pid })
@@ -135,9 +138,9 @@ impl Area {
         Self::open(file)?.ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
     }
 
-    /// A descriptor of the area to be inherited over exec, where the library in the new program looks
-    /// for it. It is closed by exec until that is taken off it. Only a program of this process's effective user can open the
-    /// area by it.
+    /// A descriptor of the area to be inherited over exec, where the library in the new program
+    /// looks for it. It is closed by exec until that is taken off it. Only a program of this
+    /// process's effective user can open the area by it.
     ///
     /// # Errors
     ///
@@ -176,8 +179,9 @@ impl Area {
         self.owner
     }
 
-    /// Whether the memory that lies in the area may be given back by this process. That waits for the lock of its file, which the area's
-    /// user may have for ever, and whoever waits cannot even be killed.
+    /// Whether the memory that lies in the area may be given back by this process. That waits for
+    /// the lock of its file, which the area's user may have for ever, and whoever waits cannot even
+    /// be killed.
     pub(crate) fn may_be_released(&self) -> bool {
         // SAFETY: has no preconditions and cannot fail.
         self.is_own() || self.owner == unsafe { libc::geteuid() }
@@ -238,7 +242,8 @@ impl Area {
         }))
     }
 
-    /// Gives up windows of another process's area that were not looked at for long, where many are mapped.
+    /// Gives up windows of another process's area that were not looked at for long, where many are
+    /// mapped.
     pub(crate) fn trim_windows(&mut self) {
         if let Memory::Other { windows, .. } = &mut self.memory {
             windows.trim();

@@ -29,7 +29,8 @@ pub enum FindError {
         /// The process asked for.
         pid: i32,
     },
-    /// `EPERM`. Its descriptors are closed: the kernel shows what is only mapped to those with a capability.
+    /// `EPERM`. Its descriptors are closed: the kernel shows what is only mapped to those with a
+    /// capability.
     #[error(
         "process {pid} has a trace area, of which it has closed the descriptor: what is only mapped the kernel shows to \
          those with CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN"
@@ -78,7 +79,8 @@ impl FindError {
         }
     }
 
-    /// Whether it may be found later: what lacks now are descriptors or memory of ours, or its owner has a lease on it.
+    /// Whether it may be found later: what lacks now are descriptors or memory of ours, or its
+    /// owner has a lease on it.
     #[must_use]
     pub fn is_for_lack(&self) -> bool {
         let (Self::NotPermitted { source, .. } | Self::Map { source, .. }) = self else {

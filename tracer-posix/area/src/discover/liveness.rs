@@ -4,8 +4,9 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// Whether there is no thread `tid` in this process's pid namespace, of whatever process, not even one that nobody has waited for yet. A
-/// process that shares its parent's memory takes itself for a thread of that.
+/// Whether there is no thread `tid` in this process's pid namespace, of whatever process, not even
+/// one that nobody has waited for yet. A process that shares its parent's memory takes itself for a
+/// thread of that.
 pub(crate) fn is_gone(tid: i32) -> bool {
     if tid <= 0 {
         return false;
@@ -28,13 +29,14 @@ pub(super) fn has_ended(pid: i32, tid: i32) -> bool {
     is_zombie(pid, tid)
 }
 
-/// Whether thread `tid`, of whatever process in this process's pid namespace, has ended for certain.
+/// Whether thread `tid`, of whatever process in this process's pid namespace, has ended for
+/// certain.
 pub(crate) fn has_thread_ended(tid: i32) -> bool {
     tid > 0 && (is_gone(tid) || is_zombie(tid, tid))
 }
 
-/// Whether a thread that is there is one no more, for certain. `stat` says that too, but in some kernels waits for a process
-/// that runs another program, for as long as that takes.
+/// Whether a thread that is there is one no more, for certain. `stat` says that too, but in some
+/// kernels waits for a process that runs another program, for as long as that takes.
 pub(super) fn is_zombie(pid: i32, tid: i32) -> bool {
     let status = fs::read(format!("/proc/{pid}/task/{tid}/status"));
     status
@@ -44,7 +46,8 @@ pub(super) fn is_zombie(pid: i32, tid: i32) -> bool {
         .is_some_and(|state| matches!(state, b'Z' | b'X' | b'x'))
 }
 
-/// The state in what `/proc/<pid>/status` says. A name has no line of its own in it: the kernel escapes the ends of lines.
+/// The state in what `/proc/<pid>/status` says. A name has no line of its own in it: the kernel
+/// escapes the ends of lines.
 fn state(status: &[u8]) -> Option<u8> {
     let mut lines = status.split(|byte| *byte == b'\n');
     let state = lines.find_map(|line| line.strip_prefix(b"State:\t"))?;

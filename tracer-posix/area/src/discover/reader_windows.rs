@@ -13,29 +13,32 @@ use crate::layout::chunk_ref::ChunkRef;
 use crate::layout::mapping::Mapping;
 use crate::layout::pool::Windows;
 
-/// Windows of one area that stay mapped. A hostile process may have thousands, each of which takes one of the mappings
-/// that a process may have, and memory for what is looked at. Of more the ones that were not looked at for longest are given up when
-/// that is [done](MappedWindows::trim), and mapped again when their turn comes.
+/// Windows of one area that stay mapped. A hostile process may have thousands, each of which takes
+/// one of the mappings that a process may have, and memory for what is looked at. Of more the ones
+/// that were not looked at for longest are given up when that is [done](MappedWindows::trim), and
+/// mapped again when their turn comes.
 const MOST_MAPPED: usize = 32;
 
 /// The same where this process has [many](MANY_IN_ALL) mapped in all.
 const FEW_MAPPED: usize = 8;
 
-/// Windows of all areas together from which on each may have few. A process may have 65,530 mappings.
+/// Windows of all areas together from which on each may have few. A process may have 65,530
+/// mappings.
 const MANY_IN_ALL: usize = 8192;
 
 /// What a chunk begins with, which is never all zeros once it was handed out.
 const CHUNK_HEAD_BYTES: usize = 64;
 
-/// Bytes of headers at the start of a window that say whether any of its chunks was handed out: they are in order, and of so many
-/// at once not all belong to threads that have not come to write their headers.
+/// Bytes of headers at the start of a window that say whether any of its chunks was handed out:
+/// they are in order, and of so many at once not all belong to threads that have not come to write
+/// their headers.
 const HEADERS_LOOKED_AT: usize = 4096;
 
 /// Windows of all areas that are mapped now.
 static MAPPED_IN_ALL: AtomicUsize = AtomicUsize::new(0);
 
-/// Windows of another process's area, each mapped when it is looked at. None is given up while this is borrowed: so a
-/// [`ChunkRef`] in one, which borrows it, never outlives it.
+/// Windows of another process's area, each mapped when it is looked at. None is given up while this
+/// is borrowed: so a [`ChunkRef`] in one, which borrows it, never outlives it.
 #[derive(Debug)]
 pub(crate) struct MappedWindows {
     file: OwnedFd,
@@ -82,7 +85,8 @@ impl MappedWindows {
         }
     }
 
-    /// Gives up what was not looked at for longest, but for some. Nobody refers to a window any more.
+    /// Gives up what was not looked at for longest, but for some. Nobody refers to a window any
+    /// more.
     pub(super) fn trim(&mut self) {
         let is_many = MAPPED_IN_ALL.load(Relaxed) > MANY_IN_ALL;
         let most = if is_many { FEW_MAPPED } else { MOST_MAPPED };
@@ -93,7 +97,8 @@ impl MappedWindows {
         self.file.as_fd()
     }
 
-    /// Whether a chunk at this address was ever written to. What was not is not there, and whoever looks at it makes it.
+    /// Whether a chunk at this address was ever written to. What was not is not there, and whoever
+    /// looks at it makes it.
     fn is_written(&self, base: NonNull<u8>) -> bool {
         let mapped = self.mapped.borrow();
         let offset = mapped.iter().find_map(|window| {
@@ -104,9 +109,9 @@ impl MappedWindows {
         offset.is_some_and(|offset| self.has_any::<CHUNK_HEAD_BYTES>(offset))
     }
 
-    /// Whether there is anything but zeros in some bytes of the file. To read it makes nothing, and waits for nobody. (What `lseek()`
-    /// says of holes waits for the file's lock: a hostile process has that for as long as it likes, with a `write()` of bytes that
-    /// do not come.)
+    /// Whether there is anything but zeros in some bytes of the file. To read it makes nothing, and
+    /// waits for nobody. (What `lseek()` says of holes waits for the file's lock: a hostile process
+    /// has that for as long as it likes, with a `write()` of bytes that do not come.)
     fn has_any<const BYTES: usize>(&self, offset: usize) -> bool {
         let Ok(offset) = libc::off_t::try_from(offset) else {
             return false;
@@ -163,8 +168,8 @@ pub(crate) enum AreaWindows<'a> {
 }
 
 impl AreaWindows<'_> {
-    /// Whether what lies at this address, in a window that was looked at just now, was ever written. Of this process's own
-    /// area it is believed.
+    /// Whether what lies at this address, in a window that was looked at just now, was ever
+    /// written. Of this process's own area it is believed.
     pub(super) fn is_written(&self, base: NonNull<u8>) -> bool {
         match self {
             Self::Own => true,
@@ -189,7 +194,8 @@ impl AreaWindows<'_> {
     }
 }
 
-/// Chunks of which their headers say that there is something to read, and nothing was ever written to them.
+/// Chunks of which their headers say that there is something to read, and nothing was ever written
+/// to them.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     untrue: usize,

@@ -1,11 +1,13 @@
 //! A trace point: the way of an event from the program into its chunks.
 //!
 //! Wait-free and async-signal-safe: no lock, no allocation, no system call and no locked
-//! instruction, but where a thread emits to a stream for the first time or has filled its chunk. (Then there are
-//! locked instructions, and a call that maps memory where it is new to the process.)
+//! instruction, but where a thread emits to a stream for the first time or has filled its chunk.
+//! (Then there are locked instructions, and a call that maps memory where it is new to the
+//! process.)
 //!
-//! A handler may interrupt it anywhere and leave it for good. So nothing here waits to be dropped: a thread that
-//! unwinds a function from one of its instructions (`pthread_exit()` in a handler) finds nothing to do.
+//! A handler may interrupt it anywhere and leave it for good. So nothing here waits to be dropped:
+//! a thread that unwinds a function from one of its instructions (`pthread_exit()` in a handler)
+//! finds nothing to do.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -25,8 +27,8 @@ use crate::layout::ticks::{TickSource, wait_for_earlier_loads};
 use crate::layout::wake;
 use crate::system::signals::HeldBack;
 
-/// How often an emission is begun again that was interrupted. Only a debugger that stops at each instruction
-/// interrupts it more often.
+/// How often an emission is begun again that was interrupted. Only a debugger that stops at each
+/// instruction interrupts it more often.
 const TRIES: usize = 100;
 
 /// Records an event of a user type in every stream that wants it. Anything else than a user type
@@ -86,9 +88,10 @@ impl TracePoint<'_> {
     }
 }
 
-/// The way of nearly every event: a single stream runs, the thread has a chunk in it with space, and all of the data
-/// is recorded. `None` where it is not so; then nothing was done. It calls no function, so that nothing has to be saved
-/// for after one: each instruction counts here, since the fence of the next event waits for it.
+/// The way of nearly every event: a single stream runs, the thread has a chunk in it with space,
+/// and all of the data is recorded. `None` where it is not so; then nothing was done. It calls no
+/// function, so that nothing has to be saved for after one: each instruction counts here, since the
+/// fence of the next event waits for it.
 #[inline(always)]
 fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
     let parts = process::parts_if_ready()?;
@@ -116,8 +119,8 @@ fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
         data: point.data,
         is_truncated: false,
     };
-    // SAFETY: the structure is this thread's and the slot is too. One whose generation is that of a stream is
-    // filled in, or else its chunk is null.
+    // SAFETY: the structure is this thread's and the slot is too. One whose generation is that of a
+    // stream is filled in, or else its chunk is null.
     let outcome = unsafe { sequence::emit(state.rseq, per_stream, &emission) };
     if outcome != Outcome::Recorded {
         return None;
@@ -185,9 +188,10 @@ fn is_wanted(control: &StreamControl, event_type: EventTypeId) -> bool {
 /// Whether the stream has no event that this thread could have seen the effect of, so that it need
 /// not wait for its loads. (`sequence::emit` asks the same.)
 ///
-/// Another emitter notes itself before it emits, and processors with a cycle counter do their loads in
-/// order: a thread that has seen what the other did sees the note too. What the controller records is
-/// not later than the last barrier that it made this thread pass (`ActiveStream::settle`).
+/// Another emitter notes itself before it emits, and processors with a cycle counter do their loads
+/// in order: a thread that has seen what the other did sees the note too. What the controller
+/// records is not later than the last barrier that it made this thread pass
+/// (`ActiveStream::settle`).
 #[inline(always)]
 fn is_sole_emitter(control: &StreamControl) -> bool {
     control.emitters.load(Relaxed) == emitters::ONE
@@ -266,8 +270,8 @@ fn record(
     record_marked(state, per_stream, control, emission)
 }
 
-/// As [`record`], for a thread that is interrupted again and again, as by a debugger that stops at each instruction: no
-/// handler runs meanwhile, and readers look at the mark.
+/// As [`record`], for a thread that is interrupted again and again, as by a debugger that stops at
+/// each instruction: no handler runs meanwhile, and readers look at the mark.
 #[cold]
 fn record_undisturbed(
     state: &ThreadState,

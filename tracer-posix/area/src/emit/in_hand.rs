@@ -1,7 +1,9 @@
-//! What a thread has in hand while it changes a pool, so that it finds out what it has left there for good.
+//! What a thread has in hand while it changes a pool, so that it finds out what it has left there
+//! for good.
 //!
-//! A handler may come at any moment. Usually it returns; it may emit before. But it may also jump out of what it has interrupted
-//! (`siglongjmp()`), which never gets to its end then. The stack alone shows it: where a frame lies now, no older one can be any more.
+//! A handler may come at any moment. Usually it returns; it may emit before. But it may also jump
+//! out of what it has interrupted (`siglongjmp()`), which never gets to its end then. The stack
+//! alone shows it: where a frame lies now, no older one can be any more.
 
 use std::cell::Cell;
 use std::ptr::{NonNull, null, null_mut};
@@ -10,7 +12,8 @@ use std::sync::atomic::compiler_fence;
 
 use tracer_common::area::EnteringEntry;
 
-/// Changes of one thread that are known at once. Those of handlers that interrupt each other deeper than that are not.
+/// Changes of one thread that are known at once. Those of handlers that interrupt each other deeper
+/// than that are not.
 const AT_ONCE: usize = 8;
 
 /// Bytes of stack that the frames of a change take at least, from the lowest on.
@@ -95,7 +98,8 @@ impl InHand {
         Some(change)
     }
 
-    /// Takes away a change that was left for good, if there is one: its frames are where those of a change lie that begins now.
+    /// Takes away a change that was left for good, if there is one: its frames are where those of a
+    /// change lie that begins now.
     pub(super) fn take_left(&self, frame: usize) -> Option<Left> {
         let is_there = |change: &&Change| change.frame.get().wrapping_sub(frame) < FRAME;
         let change = self.changes.iter().find(is_there)?;

@@ -36,10 +36,10 @@ pub(super) fn take() -> Option<OwnedFd> {
     youngest.map(|(_, file)| file)
 }
 
-/// Each high descriptor behind which an area that was inherited may be: they are available
-/// here, and some are left. Every program that is started pays for the look: a call for each takes far less
-/// time than reading `/proc/self/fd`. (Where the process before us was not allowed so high a descriptor, and
-/// raised its limit before it exec'ed, the area is passed by.)
+/// Each high descriptor behind which an area that was inherited may be: they are available here,
+/// and some are left. Every program that is started pays for the look: a call for each takes far
+/// less time than reading `/proc/self/fd`. (Where the process before us was not allowed so high a
+/// descriptor, and raised its limit before it exec'ed, the area is passed by.)
 #[inline]
 fn for_each_high_descriptor(look_at: &mut impl FnMut(RawFd)) -> Option<()> {
     let end = u64::try_from(HIGH_DESCRIPTORS.end).unwrap_or(u64::MAX);
@@ -99,9 +99,9 @@ fn descriptor(name: &[u8]) -> Option<RawFd> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The area behind `raw`, when it was made, and a descriptor to map it by; `raw` is closed. `None` where it is no area, or
-/// one of another user: whoever has given privileges up reads nothing of those who have them, and whoever has some takes nothing
-/// from those who have not.
+/// The area behind `raw`, when it was made, and a descriptor to map it by; `raw` is closed. `None`
+/// where it is no area, or one of another user: whoever has given privileges up reads nothing of
+/// those who have them, and whoever has some takes nothing from those who have not.
 fn area_behind(raw: RawFd) -> Option<(u64, OwnedFd)> {
     let path = mapping::link_of(raw);
     let mut link = [0_u8; 64];

@@ -24,7 +24,8 @@ pub(super) struct ProcessState {
     /// Base of the area's fixed parts; survives fork.
     pub(super) base: AtomicPtr<u8>,
     pub(super) pid: AtomicI32,
-    /// The descriptor of the area's file: one to be [handed on](mapping::to_hand_on), where such a one is available.
+    /// The descriptor of the area's file: one to be [handed on](mapping::to_hand_on), where such a
+    /// one is available.
     pub(super) file: AtomicI32,
     pub(super) device: AtomicU64,
     pub(super) inode: AtomicU64,
@@ -72,8 +73,8 @@ pub(crate) fn parts_if_ready() -> Option<Parts<'static>> {
     NonNull::new(base).map(|base| unsafe { Parts::from_base(base) })
 }
 
-/// Makes every thread of this process that is within an emission begin it anew, with a new time, and every one that runs
-/// pass a memory barrier. `false` where that cannot be done.
+/// Makes every thread of this process that is within an emission begin it anew, with a new time,
+/// and every one that runs pass a memory barrier. `false` where that cannot be done.
 pub(crate) fn restart_emissions() -> bool {
     const PRIVATE_EXPEDITED_RSEQ: libc::c_long = 1 << 7;
     STATE.can_restart.load(Relaxed)
@@ -91,8 +92,8 @@ pub(super) fn tick_source() -> TickSource {
     }
 }
 
-/// Finds out the area's clock before a ring is opened in a stream: whoever opened the stream has decided
-/// it. Once known it is believed for good. `None` where the area says nonsense.
+/// Finds out the area's clock before a ring is opened in a stream: whoever opened the stream has
+/// decided it. Once known it is believed for good. `None` where the area says nonsense.
 pub(super) fn learn_clock(parts: Parts<'_>) -> Option<()> {
     if STATE.clock.load(Relaxed) == clock::UNDECIDED {
         let untrusted = parts.header().clock.load(Acquire);
@@ -112,15 +113,15 @@ pub(super) fn home() -> u64 {
     STATE.home.load(Relaxed)
 }
 
-/// Notes the pid namespace of this process (inode of `/proc/self/ns/pid`), or that it is not known: 0.
+/// Notes the pid namespace of this process (inode of `/proc/self/ns/pid`); 0 where it is not known.
 pub(crate) fn note_namespace(namespace: u64) {
     let namespace = u32::try_from(namespace).unwrap_or(0);
     let program = home::program_of(home());
     STATE.home.store(home::word(namespace, program), Relaxed);
 }
 
-/// Learns the pid namespace of this process from who traces it, if it is not known: without a call that a confined process may
-/// be ended for.
+/// Learns the pid namespace of this process from who traces it, if it is not known: without a call
+/// that a confined process may be ended for.
 pub(super) fn learn_namespace(control: &StreamControl) {
     if home::namespace_of(home()) == 0 && control.target_pid.load(Relaxed) == pid() {
         note_namespace(control.target_namespace.load(Relaxed));
@@ -139,7 +140,8 @@ pub(crate) fn file() -> Option<RawFd> {
     is_ours(file).then_some(file)
 }
 
-/// The area's file, opened anew to be mapped. `None` where it may not be any more, or there is no `/proc`.
+/// The area's file, opened anew to be mapped. `None` where it may not be any more, or there is no
+/// `/proc`.
 pub(super) fn open_file() -> Option<OwnedFd> {
     let opened = mapping::open_anew(file()?, libc::O_RDWR).ok()?;
     // Another thread may have closed ours, and opened a file of its own.
@@ -193,9 +195,9 @@ pub(crate) fn streams_changed() {
     }
 }
 
-/// Passes the area on over exec while a stream traces us: the program that comes after
-/// us goes on being traced. One that is started by a `vfork()` or spawn is given it too, and finds
-/// out by itself whether it is traced; a forked child decides anew. What is handed on lets nobody in by
+/// Passes the area on over exec while a stream traces us: the program that comes after us goes on
+/// being traced. One that is started by a `vfork()` or spawn is given it too, and finds out by
+/// itself whether it is traced; a forked child decides anew. What is handed on lets nobody in by
 /// itself: a program of another user cannot open it.
 pub(super) fn share_over_exec(parts: Parts<'_>) {
     let is_shared = parts.streams().any(|(slot, control)| {

@@ -1,8 +1,9 @@
 //! Staying loaded.
 //!
-//! Threads and the C library keep pointers to functions of ours for as long as they live, so the library must not be
-//! unloaded. The shared one is marked so; a plug-in that has the static one inside is not, and asks the loader when it is
-//! loaded. Loaded again, it is the same with the same area.
+//! Threads and the C library keep pointers to functions of ours for as long as they live, so the
+//! library must not be unloaded. The shared one is marked so; a plug-in that has the static one
+//! inside is not, and asks the loader when it is loaded. Loaded again, it is the same with the same
+//! area.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -67,7 +68,8 @@ fn segments(start: &FileHeader) -> &[Segment] {
         .cast::<u8>()
         .wrapping_add(usize::try_from(start.segments).unwrap_or(0))
         .cast::<Segment>();
-    // SAFETY: the header is that of a loaded file: its program headers are in memory as well, aligned.
+    // SAFETY: the header is that of a loaded file: its program headers are in memory as well,
+    // aligned.
     unsafe { std::slice::from_raw_parts(first, usize::from(start.segment_count)) }
 }
 
@@ -103,7 +105,8 @@ fn is_marked(start: &FileHeader) -> bool {
         .any(|entry| entry.tag == FLAGS_1 && entry.value & NO_DELETE != 0)
 }
 
-/// Asks the loader to keep the file. `dlopen` is looked up, since a static program has none; there this is never called.
+/// Asks the loader to keep the file. `dlopen` is looked up, since a static program has none; there
+/// this is never called.
 fn mark(start: &FileHeader) {
     type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
     // SAFETY: a string ended by a null; the default scope needs no handle.

@@ -1,16 +1,19 @@
 //! An emission as a restartable sequence (`rseq`): the usual way of an event into a chunk.
 //!
-//! The C library registers a small structure for each thread with the kernel. A thread that stores the address of a
-//! descriptor there is in the descriptor's sequence while it executes its instructions: whoever is preempted, migrated or
-//! interrupted by a signal meanwhile does not go on, but begins the sequence again. So:
+//! The C library registers a small structure for each thread with the kernel. A thread that stores
+//! the address of a descriptor there is in the descriptor's sequence while it executes its
+//! instructions: whoever is preempted, migrated or interrupted by a signal meanwhile does not go
+//! on, but begins the sequence again. So:
 //!
-//! - nothing else that this thread does comes in between: a handler that interrupts an emission, and emits, is done before
-//!   the emission begins anew, and one that never returns (`siglongjmp()`, `pthread_exit()`) leaves nothing half done;
-//! - what is recorded has a time from after the last interruption. A reader in the same process reads the clock and makes the
-//!   kernel interrupt every thread (`process::restart_emissions`): nothing that is not recorded yet can carry an older time.
+//! - nothing else that this thread does comes in between: a handler that interrupts an emission,
+//!   and emits, is done before the emission begins anew, and one that never returns
+//!   (`siglongjmp()`, `pthread_exit()`) leaves nothing half done;
+//! - what is recorded has a time from after the last interruption. A reader in the same process
+//!   reads the clock and makes the kernel interrupt every thread (`process::restart_emissions`):
+//!   nothing that is not recorded yet can carry an older time.
 //!
-//! The sequence ends with the store that moves the chunk's head past the record. `Chunk::write` does the same
-//! where there is no `rseq`, and says it in Rust.
+//! The sequence ends with the store that moves the chunk's head past the record. `Chunk::write`
+//! does the same where there is no `rseq`, and says it in Rust.
 
 /// What became of an emission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +53,9 @@ mod x86_64 {
     ///
     /// # Safety
     ///
-    /// `rseq` is this thread's structure, which the C library has registered. The slot is this thread's, and its chunk
-    /// is null or that of a mapped window, of the shape that the slot's `limit` and `header_shift` say. The data has at most 65,535 bytes.
+    /// `rseq` is this thread's structure, which the C library has registered. The slot is this
+    /// thread's, and its chunk is null or that of a mapped window, of the shape that the slot's
+    /// `limit` and `header_shift` say. The data has at most 65,535 bytes.
     #[inline(always)]
     pub(in super::super) unsafe fn emit(
         rseq: *mut u8,
@@ -61,12 +65,14 @@ mod x86_64 {
         let (words, rest) = emission.data.as_chunks::<8>();
         let last = if rest.is_empty() { 0 } else { last_word(rest) };
         let outcome: u64;
-        // SAFETY: all that is written lies within the chunk, or is its header's mark: the offset in the head, which other
-        // processes may write, is checked against the slot's own limit. The descriptor names the instructions
-        // between its labels, and an address to continue at, which the signature precedes.
+        // SAFETY: all that is written lies within the chunk, or is its header's mark: the offset in
+        // the head, which other processes may write, is checked against the slot's own limit. The
+        // descriptor names the instructions between its labels, and an address to continue at,
+        // which the signature precedes.
         unsafe {
             asm!(
-                // The descriptor: version and flags, start, length, where to go on when interrupted.
+                // The descriptor: version and flags, start, length, where to go on when
+                // interrupted.
                 ".pushsection __rseq_cs, \"aw\"",
                 ".balign 32",
                 "30:",
@@ -149,8 +155,8 @@ mod x86_64 {
                 "32:",
                 "xor eax, eax",
                 "jmp 33f",
-                // An instruction that is none, with the signature in it. What follows is part of the function: a handler
-                // may unwind it from there.
+                // An instruction that is none, with the signature in it. What follows is part of
+                // the function: a handler may unwind it from there.
                 ".byte 0x0f, 0xb9, 0x3d",
                 ".long 0x53053053",
                 "34:",

@@ -2,8 +2,8 @@
 //!
 //! The area is made, or taken over from the program that was here before an exec, when the library
 //! is loaded. A forked child goes on in its parent's area. What has to be forgotten in a child is
-//! found out from a page that the kernel wipes on fork, so that children made without the C library's
-//! `fork()` are noticed too.
+//! found out from a page that the kernel wipes on fork, so that children made without the C
+//! library's `fork()` are noticed too.
 
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::ptr::NonNull;
@@ -44,8 +44,8 @@ pub(crate) fn parts_made_ready() -> Option<Parts<'static>> {
 
 /// Makes the area, once. A handler that interrupts it finds no area and emits nothing.
 ///
-/// In a section of its own, with all that it consists of: every program that is started loads the pages
-/// that it lies on.
+/// In a section of its own, with all that it consists of: every program that is started loads the
+/// pages that it lies on.
 #[unsafe(link_section = "linux_trace_start")]
 fn set_up() {
     if STATE
@@ -161,8 +161,8 @@ fn wiped_page() -> Option<&'static AtomicPtr<u8>> {
     Some(unsafe { &*page.cast::<AtomicPtr<u8>>() })
 }
 
-/// Lets a reader in another process order our stores before our reading of the clock, and one in this process begin anew
-/// what threads have begun.
+/// Lets a reader in another process order our stores before our reading of the clock, and one in
+/// this process begin anew what threads have begun.
 fn register_with_membarrier() {
     const REGISTER_GLOBAL_EXPEDITED: libc::c_long = 1 << 2;
     const REGISTER_PRIVATE_EXPEDITED_RSEQ: libc::c_long = 1 << 8;
@@ -174,8 +174,9 @@ fn register_with_membarrier() {
     STATE.can_restart.store(restarts == 0, Relaxed);
 }
 
-/// In a new child of process `parent`: whether it is in the same pid namespace, for certain. From another one it does not see
-/// its parent, and may have been given a new one, most likely the first process of the namespace.
+/// In a new child of process `parent`: whether it is in the same pid namespace, for certain. From
+/// another one it does not see its parent, and may have been given a new one, most likely the first
+/// process of the namespace.
 fn is_in_namespace_of(parent: i32) -> bool {
     // SAFETY: takes nothing and cannot fail.
     parent != 1 && unsafe { libc::getppid() } == parent
@@ -291,7 +292,8 @@ extern "C" fn on_load() {
     set_up();
 }
 
-// Miri has no shared memory: there the area is not made. The program that records has no events of its own.
+// Miri has no shared memory: there the area is not made. The program that records has no events of
+// its own.
 #[cfg(not(any(miri, tracer_recorder)))]
 #[used]
 #[unsafe(link_section = ".init_array")]

@@ -29,11 +29,12 @@ pub(super) enum Role {
     Emitter,
 }
 
-/// What a thread knows of one stream slot, and its chunk there. A handler may use and change it at any moment; each of its
-/// words is right whatever the others are.
+/// What a thread knows of one stream slot, and its chunk there. A handler may use and change it at
+/// any moment; each of its words is right whatever the others are.
 #[repr(C)]
 pub(super) struct PerStream {
-    /// Where the thread's chunk begins; null while it has none. Whoever takes it out by a swap has it.
+    /// Where the thread's chunk begins; null while it has none. Whoever takes it out by a swap has
+    /// it.
     pub(super) chunk: AtomicPtr<u8>,
     /// The stream's control words. Set before `generation`.
     pub(super) control: Cell<*const StreamControl>,
@@ -50,9 +51,11 @@ pub(super) struct PerStream {
 
 /// A thread's own memory: reached through one thread-local pointer, never by another thread.
 pub(crate) struct ThreadState {
-    /// The structure that the C library has registered for this thread with the kernel; null where it has not.
+    /// The structure that the C library has registered for this thread with the kernel; null where
+    /// it has not.
     pub(super) rseq: *mut u8,
-    /// Where the stack was when an emission began that cannot be begun again; 0 while there is none.
+    /// Where the stack was when an emission began that cannot be begun again; 0 while there is
+    /// none.
     busy: Cell<usize>,
     tid: i32,
     pub(super) streams: [PerStream; STREAM_SLOTS],
@@ -76,12 +79,13 @@ pub(super) fn prepare() {
 /// This thread's memory, if it has emitted before.
 #[inline(always)]
 pub(super) fn known() -> Option<&'static ThreadState> {
-    // SAFETY: the thread's own, which it has until it ends; all that changes in it is cells and atomics.
+    // SAFETY: the thread's own, which it has until it ends; all that changes in it is cells and
+    // atomics.
     NonNull::new(tls::get().cast::<ThreadState>()).map(|state| unsafe { state.as_ref() })
 }
 
-/// Makes memory for a thread that has none. Whether the thread is ending and nobody would give it back: then whoever has
-/// called this [does](end_now).
+/// Makes memory for a thread that has none. Whether the thread is ending and nobody would give it
+/// back: then whoever has called this [does](end_now).
 #[cold]
 pub(super) fn register() -> Option<(&'static ThreadState, bool)> {
     let before = errno::get();
@@ -148,8 +152,8 @@ fn make() -> Option<(&'static ThreadState, bool)> {
     known().map(|state| (state, false))
 }
 
-/// The thread is as if it had never emitted. In a forked child: the chunks belong to the parent's thread. Its state's memory
-/// is left behind, a copy-on-write page.
+/// The thread is as if it had never emitted. In a forked child: the chunks belong to the parent's
+/// thread. Its state's memory is left behind, a copy-on-write page.
 pub(super) fn forget() {
     tls::set(std::ptr::null_mut());
     let key = ENDING.load(Relaxed);
@@ -200,8 +204,8 @@ impl ThreadState {
         (slot, control): (usize, &'static StreamControl),
         generation: u32,
     ) {
-        // What is left of the stream that was here before is of no use. But a handler may have come since
-        // our look, and this is what it has just been given.
+        // What is left of the stream that was here before is of no use. But a handler may have come
+        // since our look, and this is what it has just been given.
         let left = per_stream.chunk.swap(std::ptr::null_mut(), AcqRel);
         if let Some(left) = NonNull::new(left)
             && per_stream.generation.get() == generation
@@ -241,8 +245,8 @@ impl ThreadState {
         per_stream.generation.set(generation);
     }
 
-    /// Gives the thread a chunk with space for an event with so much data. `false` where none is available: the event
-    /// was counted as refused.
+    /// Gives the thread a chunk with space for an event with so much data. `false` where none is
+    /// available: the event was counted as refused.
     #[cold]
     pub(super) fn refill(
         &self,
@@ -305,8 +309,8 @@ impl ThreadState {
         result
     }
 
-    /// Gives up what this thread has begun to change and will never end: see [`in_hand`](super::in_hand). The stream's reader puts what is
-    /// in no list where it belongs.
+    /// Gives up what this thread has begun to change and will never end: see
+    /// [`in_hand`](super::in_hand). The stream's reader puts what is in no list where it belongs.
     fn give_up_left(&self, here: usize, parts: Parts<'static>) {
         while let Some(left) = self.in_hand.take_left(here) {
             // SAFETY: null, or in the area's fixed parts, which stay mapped.
@@ -400,10 +404,11 @@ impl ThreadState {
         }
     }
 
-    /// Begins an emission that cannot be begun again when it is interrupted; `None` while this thread is within
-    /// another one, which a handler has interrupted.
+    /// Begins an emission that cannot be begun again when it is interrupted; `None` while this
+    /// thread is within another one, which a handler has interrupted.
     ///
-    /// One that a handler has left for good (`siglongjmp()`) is not taken for that: the stack is not as deep any more.
+    /// One that a handler has left for good (`siglongjmp()`) is not taken for that: the stack is
+    /// not as deep any more.
     pub(super) fn begin_marked(&self) -> Option<usize> {
         let here = stack_pointer();
         let busy = self.busy.get();
@@ -454,8 +459,8 @@ fn stack_pointer() -> usize {
     std::hint::black_box(&raw const local).addr()
 }
 
-/// Whether the frame at `here` is that of a handler that has interrupted the one at `outer`: it is deeper on the same
-/// stack, or on the stack for signals.
+/// Whether the frame at `here` is that of a handler that has interrupted the one at `outer`: it is
+/// deeper on the same stack, or on the stack for signals.
 fn is_within(here: usize, outer: usize) -> bool {
     // SAFETY: integers and a pointer, for which zeros are valid.
     let mut stack: libc::stack_t = unsafe { std::mem::zeroed() };
@@ -474,8 +479,8 @@ fn is_within(here: usize, outer: usize) -> bool {
     }
 }
 
-/// Notes that one more thread emits, before it does. The thread that was the sole emitter until now sees it not
-/// later than anything that this one emits or does afterwards.
+/// Notes that one more thread emits, before it does. The thread that was the sole emitter until now
+/// sees it not later than anything that this one emits or does afterwards.
 fn note_emitter(control: &StreamControl) {
     let is_first = control
         .emitters
@@ -491,8 +496,8 @@ extern "C" fn end(state: *mut libc::c_void) {
     let Some(memory) = NonNull::new(state.cast::<ThreadState>()) else {
         return;
     };
-    // Handlers and destructors that run from here on find no state, register the thread anew, and end it themselves: the key's
-    // destructor may not run once more.
+    // Handlers and destructors that run from here on find no state, register the thread anew, and
+    // end it themselves: the key's destructor may not run once more.
     tls::set_ending();
     tls::set(std::ptr::null_mut());
     // SAFETY: the state was made by `register` for this thread, which alone uses it.
@@ -525,8 +530,8 @@ static ON_EXIT: extern "C" fn() = on_exit;
 
 /// The calling thread, by the kernel's identifier.
 ///
-/// Asked of the kernel: Rust's standard library names `gettid()` as a function that may be missing, and in a program without
-/// shared libraries, where nobody else calls it, it is.
+/// Asked of the kernel: Rust's standard library names `gettid()` as a function that may be missing,
+/// and in a program without shared libraries, where nobody else calls it, it is.
 pub fn own_tid() -> i32 {
     // SAFETY: takes nothing and cannot fail.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) };

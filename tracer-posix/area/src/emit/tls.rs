@@ -164,7 +164,8 @@ mod arch {
             );
         }
         let [low, high, ..] = cpu.wrapping_add(1).to_le_bytes();
-        // Negative where the kernel has not registered the thread: gives 0, as the 65,536th CPU does.
+        // Negative where the kernel has not registered the thread: gives 0, as the 65,536th CPU
+        // does.
         u16::from_le_bytes([low, high])
     }
 }

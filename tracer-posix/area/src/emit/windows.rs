@@ -1,4 +1,5 @@
-//! This process's view of its area's windows: each is mapped when a thread first needs it, and stays so.
+//! This process's view of its area's windows: each is mapped when a thread first needs it, and
+//! stays so.
 
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
@@ -63,7 +64,8 @@ fn map(index: usize) -> Option<NonNull<u8>> {
 fn map_anywhere(index: usize) -> Option<NonNull<u8>> {
     let offset = DATA_OFFSET + index * WINDOW_BYTES;
     let start = mapping::reserve_aligned(WINDOW_BYTES)?;
-    // Without a descriptor: another thread of the program may count on getting the lowest descriptor that is free.
+    // Without a descriptor: another thread of the program may count on getting the lowest
+    // descriptor that is free.
     if let Some(parts) = process::parts_if_ready()
         && mapping::map_again_at(start, WINDOW_BYTES, parts.base(), offset)
     {

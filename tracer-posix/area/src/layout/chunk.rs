@@ -1,8 +1,9 @@
 //! One chunk: a single thread writes it, a single controller reads it, and neither waits.
 //!
-//! A chunk begins with its *head*: where its records end. They lie side by side and never go on in another chunk. A record is
-//! there when the head has moved past it: one store, which also counts it. The *mark*, in the chunk's header, says where they
-//! will end after the one that is being written.
+//! A chunk begins with its *head*: where its records end. They lie side by side and never go on in
+//! another chunk. A record is there when the head has moved past it: one store, which also counts
+//! it. The *mark*, in the chunk's header, says where they will end after the one that is being
+//! written.
 
 #![cfg_attr(
     not(test),
@@ -75,7 +76,8 @@ pub(crate) enum Refusal {
 
 /// What an emission has to ask on its way.
 pub(crate) trait Moment {
-    /// Whether the stream still is the one that the chunk was opened for. Asked when the mark is set.
+    /// Whether the stream still is the one that the chunk was opened for. Asked when the mark is
+    /// set.
     fn is_current(&self) -> bool;
     /// The time now, in ticks, not taken before what precedes it in the program is done.
     fn ticks(&self) -> u64;
@@ -96,8 +98,8 @@ impl<'a> Chunk<'a> {
         &self.words[HEAD_WORD]
     }
 
-    /// Bytes of the chunk that records can lie in, its beginning included. The last word is never used: so an offset is always
-    /// within the chunk.
+    /// Bytes of the chunk that records can lie in, its beginning included. The last word is never
+    /// used: so an offset is always within the chunk.
     fn limit(self) -> u64 {
         (size_of_val(self.words) as u64).wrapping_sub(WORD)
     }
@@ -115,7 +117,8 @@ impl<'a> Chunk<'a> {
         word.map_or(u64::MAX, |word| word.load(Relaxed))
     }
 
-    /// Where its thread is at home, and how often the pool had changed when the thread was named: as that says itself.
+    /// Where its thread is at home, and how often the pool had changed when the thread was named:
+    /// as that says itself.
     pub(crate) fn untrusted_home(self) -> (u64, u64) {
         let word = |index: usize| self.words.get(index).map_or(0, |word| word.load(Relaxed));
         (word(HOME_WORD), word(NAMED_WORD))
@@ -174,7 +177,8 @@ impl<'a> Chunk<'a> {
         moment: &impl Moment,
     ) -> Result<(), Refusal> {
         let bytes = record_bytes(emission.data.len() as u64);
-        // It may be another process that has written it; the slices below are of this chunk all the same.
+        // It may be another process that has written it; the slices below are of this chunk all the
+        // same.
         let untrusted = Head(self.head_word().load(Relaxed));
         if untrusted.offset().wrapping_add(bytes) > self.limit() {
             return Err(Refusal::NoSpace);
@@ -185,7 +189,8 @@ impl<'a> Chunk<'a> {
         };
         let after = untrusted.after_event(bytes);
         self.begun.store(after.0, Relaxed);
-        // What comes after in the program is not done before: the reader's `membarrier` is the other half of this fence.
+        // What comes after in the program is not done before: the reader's `membarrier` is the
+        // other half of this fence.
         compiler_fence(SeqCst);
         if !moment.is_current() {
             // The chunk may be another stream's by now, and its mark too.
@@ -206,7 +211,8 @@ impl<'a> Chunk<'a> {
         Ok(())
     }
 
-    /// Writes a record that is no event. Only its thread writes the chunk, and none of its events is under way.
+    /// Writes a record that is no event. Only its thread writes the chunk, and none of its events
+    /// is under way.
     pub(super) fn write_identity(self, event_type: EventTypeId, data: &[u8]) -> bool {
         let head = self.head();
         let bytes = record_bytes(data.len() as u64);

@@ -79,7 +79,8 @@ impl Shape {
 }
 
 impl Shape {
-    /// The chunk at an address that was a [`ChunkRef::base`] of a pool of this shape: a window lies where its address is a multiple of its size.
+    /// The chunk at an address that was a [`ChunkRef::base`] of a pool of this shape: a window lies
+    /// where its address is a multiple of its size.
     pub(crate) fn chunk_at<'a>(self, base: NonNull<u8>) -> ChunkRef<'a> {
         let inside = base.addr().get() % WINDOW_BYTES;
         let index = inside / self.chunk_bytes;
@@ -122,8 +123,8 @@ impl<'a> ChunkRef<'a> {
     /// What is in it.
     pub(crate) fn chunk(&self) -> Option<Chunk<'a>> {
         let words = self.base.as_ptr().cast::<AtomicU64>();
-        // SAFETY: the chunk lies within a window, which stays mapped as long as the header can be borrowed, is page
-        // aligned, and is only reached by atomics.
+        // SAFETY: the chunk lies within a window, which stays mapped as long as the header can be
+        // borrowed, is page aligned, and is only reached by atomics.
         let words =
             unsafe { std::slice::from_raw_parts(words, self.bytes / size_of::<AtomicU64>()) };
         Chunk::new(words, &self.header.begun)

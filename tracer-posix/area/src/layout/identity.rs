@@ -1,4 +1,5 @@
-//! Who emits into a chunk: as the record that names a new writer has it, and as a word of its header.
+//! Who emits into a chunk: as the record that names a new writer has it, and as a word of its
+//! header.
 
 use tracer_common::area::{IDENTITY_BYTES, RECORD_HEADER_BYTES, home};
 

@@ -1,9 +1,10 @@
 //! Lists in shared memory: a queue and a stack of things that have indices, without a lock.
 //!
-//! Their words have an index plus one in the low half, 0 for none, and a count of changes in the high half, so that a word that has become the same
-//! again differs from one that has stayed. Another process may write anything into them: every index is looked up
-//! ([`Links`]) before it is used, and no operation tries for longer than [`TRIES`] times. It gives up then, as if there
-//! were nothing in the list: that needs as many other threads that succeed in the same moment.
+//! Their words have an index plus one in the low half, 0 for none, and a count of changes in the
+//! high half, so that a word that has become the same again differs from one that has stayed.
+//! Another process may write anything into them: every index is looked up ([`Links`]) before it is
+//! used, and no operation tries for longer than [`TRIES`] times. It gives up then, as if there were
+//! nothing in the list: that needs as many other threads that succeed in the same moment.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -41,17 +42,20 @@ fn change(word: &AtomicU64, before: u64, index: Option<u32>) -> bool {
         .is_ok()
 }
 
-/// Points the link of what is in no list. Whoever sees that also sees that it has left the list in which it was.
+/// Points the link of what is in no list. Whoever sees that also sees that it has left the list in
+/// which it was.
 fn point(link: &AtomicU64, index: Option<u32>) {
     link.store(changed(link.load(Relaxed), index), Release);
 }
 
-/// Changes the link of what is in no list: whoever has noted it sees that somebody has had it in hand.
+/// Changes the link of what is in no list: whoever has noted it sees that somebody has had it in
+/// hand.
 pub(super) fn touch(link: &AtomicU64) {
     point(link, None);
 }
 
-/// A queue. It is never quite empty: what was put in last cannot be taken out before something else was put in.
+/// A queue. It is never quite empty: what was put in last cannot be taken out before something else
+/// was put in.
 pub(crate) struct Queue<'a, L> {
     pub(crate) oldest: &'a AtomicU64,
     pub(crate) newest: &'a AtomicU64,
@@ -235,7 +239,8 @@ mod tests {
         assert_eq!(stack.pop(), None, "77 is no index");
     }
 
-    /// Threads that move indices between a queue and a stack: none is ever held twice, and none is lost.
+    /// Threads that move indices between a queue and a stack: none is ever held twice, and none is
+    /// lost.
     #[test]
     fn an_index_is_held_once_at_a_time_whoever_moves_it() {
         const COUNT: u32 = 40;

@@ -91,8 +91,8 @@ impl Mapping {
 
 /// Gives the memory of a shared mapping back to the machine; it reads as zeros afterwards.
 pub(crate) fn release(base: NonNull<u8>, bytes: usize) {
-    // SAFETY: what is mapped there is reached by atomics alone, and zeros are valid for all of it. (Where it cannot be done
-    // the memory stays in use.)
+    // SAFETY: what is mapped there is reached by atomics alone, and zeros are valid for all of it.
+    // (Where it cannot be done the memory stays in use.)
     unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_REMOVE) };
 }
 
@@ -202,7 +202,8 @@ impl<'a> Parts<'a> {
 /// Who may open an area's file: the user whose area it is, and root.
 pub(super) const OWNER_ONLY: libc::mode_t = 0o600;
 
-/// Makes an area's memory: a sealed memfd of this process's effective user. The descriptor is closed on exec.
+/// Makes an area's memory: a sealed memfd of this process's effective user. The descriptor is
+/// closed on exec.
 #[inline]
 pub(crate) fn create_file() -> io::Result<OwnedFd> {
     let bytes = permitted_bytes()?;
@@ -225,8 +226,8 @@ pub(crate) fn create_file() -> io::Result<OwnedFd> {
     Ok(low)
 }
 
-/// Makes the memory of an area for a process that can have no file: its children share it, and nobody else finds it.
-/// Its bytes as well.
+/// Makes the memory of an area for a process that can have no file: its children share it, and
+/// nobody else finds it. Its bytes as well.
 #[cold]
 pub(crate) fn create_unnamed() -> Option<(NonNull<u8>, usize)> {
     UNNAMED_AREA_BYTES.into_iter().find_map(|bytes| {
@@ -282,15 +283,16 @@ pub(crate) fn map_file_at(start: NonNull<u8>, bytes: usize, file: RawFd, offset:
 }
 
 /// Maps a part of an area, whose beginning is mapped at `base`, once more, over addresses that were
-/// [reserved](reserve_aligned). It needs no descriptor: a shared mapping that is moved and had no bytes is mapped again.
+/// [reserved](reserve_aligned). It needs no descriptor: a shared mapping that is moved and had no
+/// bytes is mapped again.
 pub(crate) fn map_again_at(
     start: NonNull<u8>,
     bytes: usize,
     base: NonNull<u8>,
     offset: usize,
 ) -> bool {
-    // From the beginning on, as far as it has to be: what is not mapped yet has no address to begin from.
-    // SAFETY: asks for a new mapping of what is mapped at `base`.
+    // From the beginning on, as far as it has to be: what is not mapped yet has no address to begin
+    // from. SAFETY: asks for a new mapping of what is mapped at `base`.
     let whole = unsafe {
         libc::mremap(
             base.as_ptr().cast(),
@@ -322,8 +324,8 @@ pub(crate) fn map_again_at(
     is_mapped
 }
 
-/// Where areas' descriptors are, in a process that may have so many: out of the way of the program's own,
-/// which counts on getting the lowest descriptors.
+/// Where areas' descriptors are, in a process that may have so many: out of the way of the
+/// program's own, which counts on getting the lowest descriptors.
 pub(crate) const HIGH_DESCRIPTORS: Range<RawFd> = 992..1024;
 
 /// A high copy of a descriptor; in a process that may have fewer, as high as may be.
@@ -342,8 +344,9 @@ pub(crate) fn move_high(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// A descriptor of the same file, high and closed on exec, by which nothing can be read, written or mapped: whoever
-/// has it opens the file anew ([`open_anew`]), for which the kernel asks for rights again.
+/// A descriptor of the same file, high and closed on exec, by which nothing can be read, written or
+/// mapped: whoever has it opens the file anew ([`open_anew`]), for which the kernel asks for rights
+/// again.
 pub(crate) fn to_hand_on(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let low = open_anew(file.as_raw_fd(), libc::O_PATH)?;
     let high = move_high(low.as_fd());
@@ -351,8 +354,8 @@ pub(crate) fn to_hand_on(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     high
 }
 
-/// Opens what is behind a descriptor once more. It never waits: the owner of a file may have taken a lease on it. No thread is
-/// cancelled in it, as it may be in the C library's `open()`.
+/// Opens what is behind a descriptor once more. It never waits: the owner of a file may have taken
+/// a lease on it. No thread is cancelled in it, as it may be in the C library's `open()`.
 pub(crate) fn open_anew(raw: RawFd, how: libc::c_int) -> io::Result<OwnedFd> {
     let path = link_of(raw);
     let how = how | libc::O_NONBLOCK | libc::O_CLOEXEC;
@@ -369,8 +372,8 @@ pub(crate) fn close(file: OwnedFd) {
     unsafe { libc::syscall(libc::SYS_close, file.into_raw_fd()) };
 }
 
-/// The path of what is behind a descriptor, ended by a null. (No allocation: it may be asked for in the first emission of a
-/// program.)
+/// The path of what is behind a descriptor, ended by a null. (No allocation: it may be asked for in
+/// the first emission of a program.)
 #[inline]
 pub(crate) fn link_of(raw: RawFd) -> [u8; 32] {
     let mut path = [0_u8; 32];

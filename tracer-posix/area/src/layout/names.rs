@@ -17,8 +17,9 @@ use tracer_common::event_type::{
 use super::mapping::Parts;
 use crate::system::pids::{own_pid, process_exists};
 
-/// How long this process waits for others to finish their entries, all of them and all names together, before they are
-/// taken for stuck: a hostile process may claim every entry and write none. Writing one takes a microsecond.
+/// How long this process waits for others to finish their entries, all of them and all names
+/// together, before they are taken for stuck: a hostile process may claim every entry and write
+/// none. Writing one takes a microsecond.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How much of it is used up, in nanoseconds.

@@ -1,7 +1,8 @@
 //! Memory where the kernel promises no more than it has (`vm.overcommit_memory=2`).
 //!
-//! A page of shared memory that is touched first when the limit is reached is SIGBUS, not an error. So there, and there
-//! alone, the kernel is asked for the pages before they are touched: that fails, and ends nobody.
+//! A page of shared memory that is touched first when the limit is reached is SIGBUS, not an error.
+//! So there, and there alone, the kernel is asked for the pages before they are touched: that
+//! fails, and ends nobody.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,7 +12,8 @@ use tracer_common::area::{AreaHeader, DATA_OFFSET, STREAM_WINDOWS_OFFSET};
 use super::mapping::Parts;
 use crate::system::errno;
 
-/// Whether the kernel refuses memory beyond its limit. `false` where `/proc` does not say: whoever opens a stream asks again.
+/// Whether the kernel refuses memory beyond its limit. `false` where `/proc` does not say: whoever
+/// opens a stream asks again.
 ///
 /// Async-signal-safe.
 fn is_strict() -> bool {
@@ -30,12 +32,14 @@ fn is_strict() -> bool {
     read == 1 && mode == STRICT
 }
 
-/// Provides what a process touches of a new area before anybody traces it. `false` where there is no memory.
+/// Provides what a process touches of a new area before anybody traces it. `false` where there is
+/// no memory.
 pub(crate) fn provide_new(parts: Parts<'_>) -> bool {
     !is_strict() || (provide(parts.base(), STREAM_WINDOWS_OFFSET) && note(parts.header()))
 }
 
-/// Provides all fixed parts of an area in which a stream is about to be opened. `false` where there is no memory.
+/// Provides all fixed parts of an area in which a stream is about to be opened. `false` where there
+/// is no memory.
 pub(crate) fn provide_opened(parts: Parts<'_>) -> bool {
     !is_strict() || (provide(parts.base(), DATA_OFFSET) && note(parts.header()))
 }
@@ -45,7 +49,8 @@ fn note(header: &AreaHeader) -> bool {
     true
 }
 
-/// Provides some pages, if the area says that they are to be provided. `false` where there is no memory. Keeps `errno`.
+/// Provides some pages, if the area says that they are to be provided. `false` where there is no
+/// memory. Keeps `errno`.
 ///
 /// Whatever a hostile process says costs a system call, or the protection of its own memory.
 pub(crate) fn provide_if_strict(parts: Parts<'_>, base: NonNull<u8>, bytes: usize) -> bool {

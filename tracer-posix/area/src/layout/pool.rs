@@ -2,34 +2,39 @@
 //!
 //! # Why chunks are as good as one buffer
 //!
-//! A stream of *S* bytes that overwrites its oldest events holds, at any time, its newest *S* bytes. The pool has to hold
-//! them too, whoever emitted them; the merge by time then retains exactly what one buffer would have retained.
+//! A stream of *S* bytes that overwrites its oldest events holds, at any time, its newest *S*
+//! bytes. The pool has to hold them too, whoever emitted them; the merge by time then retains
+//! exactly what one buffer would have retained.
 //!
-//! Let a chunk hold *U* bytes of records at least, and let there be *T* open chunks: a thread has one at most. When
-//! no other chunk is available, the one that was *closed first* is taken again: *X*. Every other full chunk was closed
-//! after *X*. Of those, a writer has at most one that holds anything older than the closing of *X*: the one that it had open at
-//! that moment. So of *F* full chunks beside *X*, at least *F* − *T* were filled after *X* was closed, and *X* holds nothing of the
-//! newest *S* bytes if (*F* − *T*)·*U* ≥ *S*. With *T* open chunks, *X*, and the one chunk that the queue of closed chunks
-//! never gives away (the one closed last, [`links::Queue`](super::links::Queue)), *S*/*U* + 2*T* + 2 chunks are enough.
+//! Let a chunk hold *U* bytes of records at least, and let there be *T* open chunks: a thread has
+//! one at most. When no other chunk is available, the one that was *closed first* is taken again:
+//! *X*. Every other full chunk was closed after *X*. Of those, a writer has at most one that holds
+//! anything older than the closing of *X*: the one that it had open at that moment. So of *F* full
+//! chunks beside *X*, at least *F* − *T* were filled after *X* was closed, and *X* holds nothing of
+//! the newest *S* bytes if (*F* − *T*)·*U* ≥ *S*. With *T* open chunks, *X*, and the one chunk that
+//! the queue of closed chunks never gives away (the one closed last,
+//! [`links::Queue`](super::links::Queue)), *S*/*U* + 2*T* + 2 chunks are enough.
 //!
-//! A stream that keeps its oldest events refuses when that many chunks are in use and nobody has read one of them: then at
-//! least *S* bytes lie in full chunks, all of them older than the event, and the stream, whose size is *S*, would have
-//! refused it too. The merge drops what is too much.
+//! A stream that keeps its oldest events refuses when that many chunks are in use and nobody has
+//! read one of them: then at least *S* bytes lie in full chunks, all of them older than the event,
+//! and the stream, whose size is *S*, would have refused it too. The merge drops what is too much.
 //!
-//! A record never takes more space in a chunk than the size that a stream accounts for it; the record that names a new
-//! writer included.
+//! A record never takes more space in a chunk than the size that a stream accounts for it; the
+//! record that names a new writer included.
 //!
 //! # What is counted
 //!
-//! Chunks that follow each other are a *chain*: each says how many events of its chain came before it. A chain goes on in the
-//! next chunk of its writer, or, where a thread has ended, with the thread that continues its chunk; and its count
-//! stays when it has no chunk. So whatever is overwritten before it was read leaves a gap in the counts.
+//! Chunks that follow each other are a *chain*: each says how many events of its chain came before
+//! it. A chain goes on in the next chunk of its writer, or, where a thread has ended, with the
+//! thread that continues its chunk; and its count stays when it has no chunk. So whatever is
+//! overwritten before it was read leaves a gap in the counts.
 //!
 //! # Who is in the way
 //!
-//! All of it is lock-free: a thread that is stopped or killed anywhere here holds nobody up. What it held is found out by its
-//! entry ([`Entered`]): as long as one is set by a thread that lives, the stream's memory is given to nobody else. What a killed thread
-//! held is found by the stream's reader ([`stranded`](crate::read::stranded)).
+//! All of it is lock-free: a thread that is stopped or killed anywhere here holds nobody up. What
+//! it held is found out by its entry ([`Entered`]): as long as one is set by a thread that lives,
+//! the stream's memory is given to nobody else. What a killed thread held is found by the stream's
+//! reader ([`stranded`](crate::read::stranded)).
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -51,22 +56,24 @@ pub(crate) trait Windows: Copy {
     fn count(&self) -> usize;
     /// Where one is mapped; maps it where that has to be done.
     fn base(&self, index: usize) -> Option<NonNull<u8>>;
-    /// Whether no chunk of one was ever handed out, so that it need not be looked into. (`false` where nobody looks.)
+    /// Whether no chunk of one was ever handed out, so that it need not be looked into. (`false`
+    /// where nobody looks.)
     fn is_empty(&self, _index: usize) -> bool {
         false
     }
-    /// Makes sure that there is memory for so many bytes of one, from `base` on, where touching them might be SIGBUS.
-    /// (Who only reads touches what others were provided with.)
+    /// Makes sure that there is memory for so many bytes of one, from `base` on, where touching
+    /// them might be SIGBUS. (Who only reads touches what others were provided with.)
     fn provide(&self, _base: NonNull<u8>, _bytes: usize) -> bool {
         true
     }
 }
 
-/// How many chains or ended chunks a thread looks at until it has one: as many as there are threads that may take them from it. A hostile
-/// process may take all, or put others there, for ever.
+/// How many chains or ended chunks a thread looks at until it has one: as many as there are threads
+/// that may take them from it. A hostile process may take all, or put others there, for ever.
 const AT_ONCE: usize = ENTERING_SLOTS;
 
-/// Chunks whose memory a reader gives back at once. A hostile process may have a list without an end.
+/// Chunks whose memory a reader gives back at once. A hostile process may have a list without an
+/// end.
 const RELEASED_AT_ONCE: usize = 1024;
 
 /// One stream's pool, as one process sees it.
@@ -80,7 +87,8 @@ pub(crate) struct Pool<'a, W> {
     pub(crate) windows: W,
 }
 
-/// A thread's entry that it changes a pool. Nothing is done when it is dropped: [`leave`](Self::leave) it.
+/// A thread's entry that it changes a pool. Nothing is done when it is dropped:
+/// [`leave`](Self::leave) it.
 pub(crate) struct Entered<'a> {
     entry: &'a EnteringEntry,
 }
@@ -95,8 +103,8 @@ impl Entered<'_> {
 }
 
 impl<'a, W: Windows> Pool<'a, W> {
-    /// Notes that this thread is about to change the pool; `None` where the stream has ended, or too many
-    /// threads do. `report` gets each entry before it is tried.
+    /// Notes that this thread is about to change the pool; `None` where the stream has ended, or
+    /// too many threads do. `report` gets each entry before it is tried.
     pub(crate) fn enter(
         &self,
         identity: Identity,
@@ -114,7 +122,8 @@ impl<'a, W: Windows> Pool<'a, W> {
                 let thread = &entry.thread;
                 thread.compare_exchange(0, word, SeqCst, Relaxed).is_ok()
             })?;
-        // Whoever ends the stream changes the generation, passes a barrier, and then looks at the entries.
+        // Whoever ends the stream changes the generation, passes a barrier, and then looks at the
+        // entries.
         fence(SeqCst);
         let entered = Entered { entry };
         if self.control.generation.load(SeqCst) == self.generation {
@@ -138,15 +147,16 @@ impl<'a, W: Windows> Pool<'a, W> {
         (untrusted < self.windows.count()).then_some(untrusted)
     }
 
-    /// Every chunk that was ever handed out, window by window of the stream, from the n-th on; `None` of a window in which none
-    /// was.
+    /// Every chunk that was ever handed out, window by window of the stream, from the n-th on;
+    /// `None` of a window in which none was.
     pub(crate) fn chunks_by_window(
         &self,
         first: usize,
     ) -> impl Iterator<Item = Option<impl Iterator<Item = ChunkRef<'a>>>> {
         let pool = *self;
         let fresh = self.control.fresh.load(Acquire);
-        // In a stream that is no more than a slot, or a hostile one's, the list of windows ends before.
+        // In a stream that is no more than a slot, or a hostile one's, the list of windows ends
+        // before.
         self.shape
             .by_window(fresh)
             .skip(first)
@@ -171,8 +181,8 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    /// No chunk that is in the queue of closed ones has a lower [`ChunkHeader::closing`]: in one that has, the value is from a
-    /// time before.
+    /// No chunk that is in the queue of closed ones has a lower [`ChunkHeader::closing`]: in one
+    /// that has, the value is from a time before.
     ///
     /// [`ChunkHeader::closing`]: tracer_common::area::ChunkHeader::closing
     pub(crate) fn first_closing(&self) -> Option<u64> {
@@ -207,8 +217,9 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    /// Gives `identity` a chunk with space for an event with so much data; `old` is the one that it had. That one is
-    /// closed; where no other is available it is left as it is. `report` gets each chunk before it is opened.
+    /// Gives `identity` a chunk with space for an event with so much data; `old` is the one that it
+    /// had. That one is closed; where no other is available it is left as it is. `report` gets each
+    /// chunk before it is opened.
     pub(crate) fn open(
         &self,
         identity: Identity,
@@ -256,8 +267,8 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    /// A chunk whose thread has ended, with space for an event and the name of its new thread. Those without are closed;
-    /// where there are many, the rest of them by who comes next.
+    /// A chunk whose thread has ended, with space for an event and the name of its new thread.
+    /// Those without are closed; where there are many, the rest of them by who comes next.
     fn take_ended(
         &self,
         identity: Identity,
@@ -267,7 +278,8 @@ impl<'a, W: Windows> Pool<'a, W> {
         for _ in 0..AT_ONCE {
             let chunk_ref = self.chunk_ref(self.ended().pop()?)?;
             report(&chunk_ref);
-            // Before it is open: a chunk that is, and names a thread that has ended, has been abandoned.
+            // Before it is open: a chunk that is, and names a thread that has ended, has been
+            // abandoned.
             self.name_writer(&chunk_ref, identity);
             // Whoever is killed here is counted as a writer for good, and never as less than none.
             self.control.writers.fetch_add(1, Relaxed);
@@ -284,8 +296,8 @@ impl<'a, W: Windows> Pool<'a, W> {
         None
     }
 
-    /// A chunk that is nobody's: one that was read, one that was never used, or else, where the oldest may be overwritten,
-    /// the one that was closed first.
+    /// A chunk that is nobody's: one that was read, one that was never used, or else, where the
+    /// oldest may be overwritten, the one that was closed first.
     pub(crate) fn take_free(&self) -> Option<ChunkRef<'a>> {
         let consumed = self.control.consumed.load(Acquire);
         let was_read = self.closed().pop(|closing| closing < consumed);
@@ -331,8 +343,8 @@ impl<'a, W: Windows> Pool<'a, W> {
         is_claimed
     }
 
-    /// Gives the memory of chunks back to the machine that were read: those with a lower [`ChunkHeader::closing`]. For the
-    /// stream's reader.
+    /// Gives the memory of chunks back to the machine that were read: those with a lower
+    /// [`ChunkHeader::closing`]. For the stream's reader.
     pub(crate) fn release_read(&self, consumed: u64) {
         for _ in 0..RELEASED_AT_ONCE {
             let Some(ordinal) = self.closed().pop(|closing| closing < consumed) else {
@@ -402,8 +414,8 @@ impl<'a, W: Windows> Pool<'a, W> {
         Some(())
     }
 
-    /// Whether there is memory for the headers at the start of a window. They are read by everybody, whatever became of the
-    /// chunks.
+    /// Whether there is memory for the headers at the start of a window. They are read by
+    /// everybody, whatever became of the chunks.
     fn has_headers(&self, index: usize) -> bool {
         let base = self.windows.base(index);
         base.is_some_and(|base| self.windows.provide(base, self.shape.header_bytes()))
@@ -467,8 +479,9 @@ impl<'a, W: Windows> Pool<'a, W> {
         self.control.changes.fetch_add(1, Release);
     }
 
-    /// Closes a chunk of this thread's. Gives its chain back, which has none now, and the chain's events up to here: the
-    /// chunk may be anybody's as soon as it is closed, and say something else.
+    /// Closes a chunk of this thread's. Gives its chain back, which has none now, and the chain's
+    /// events up to here: the chunk may be anybody's as soon as it is closed, and say something
+    /// else.
     fn close(&self, chunk_ref: &ChunkRef<'a>) -> (u32, u64) {
         let chain = chunk_ref.header.chain.load(Relaxed);
         let events = chunk_ref.events_of_chain();
@@ -490,8 +503,8 @@ impl<'a, W: Windows> Pool<'a, W> {
             return Some(chain);
         }
         let count = &self.parts.header().chain_count;
-        // Those of streams that have ended are used again. One that was just counted is anybody's as well, until it is
-        // taken.
+        // Those of streams that have ended are used again. One that was just counted is anybody's
+        // as well, until it is taken.
         let used = count
             .load(Acquire)
             .min(u32::try_from(CHAIN_SLOTS).unwrap_or(0));

@@ -90,8 +90,8 @@ pub(crate) fn last_word(rest: &[u8]) -> u64 {
     u64::from_ne_bytes(part_of_word(rest).to_le_bytes())
 }
 
-/// One to seven bytes as the low bytes of a word. Two loads that overlap, and no call: a trace point
-/// does this.
+/// One to seven bytes as the low bytes of a word. Two loads that overlap, and no call: a trace
+/// point does this.
 #[inline(always)]
 fn part_of_word(bytes: &[u8]) -> u64 {
     let shift = |width: usize| (bytes.len() - width) * 8;

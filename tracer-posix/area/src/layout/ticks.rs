@@ -98,8 +98,8 @@ pub fn monotonic_now() -> MonotonicNs {
     MonotonicNs(read(libc::CLOCK_MONOTONIC).unwrap_or(0))
 }
 
-/// As [`monotonic_now`], in nanoseconds, by a system call. Once only it is the faster way: the first
-/// time without one, a program loads pages that the clock is read with.
+/// As [`monotonic_now`], in nanoseconds, by a system call. Once only it is the faster way: the
+/// first time without one, a program loads pages that the clock is read with.
 #[inline]
 pub(crate) fn monotonic_from_kernel() -> u64 {
     let mut now = libc::timespec {
@@ -137,19 +137,20 @@ fn nanoseconds(now: &libc::timespec) -> Option<u64> {
 /// Nothing that follows is begun before every earlier load has its value.
 ///
 /// Without it the processor may read the counter before an earlier load has its value, for instance
-/// that of a lock word: an effect would be stamped before its cause. (A counter that is read after a
-/// load which misses the cache is a good hundred nanoseconds early without it.) The kernel's own
+/// that of a lock word: an effect would be stamped before its cause. (A counter that is read after
+/// a load which misses the cache is a good hundred nanoseconds early without it.) The kernel's own
 /// clock reads the counter in the same way.
 ///
-/// Where no earlier load can have seen what caused an event, nobody has to wait (`emitter::is_sole_emitter`).
+/// Where no earlier load can have seen what caused an event, nobody has to wait
+/// (`emitter::is_sole_emitter`).
 ///
 /// It waits for everything before it, not for loads alone: the less a trace point does after it has
 /// read the counter, the sooner the next one's wait is over.
 #[inline(always)]
 pub(crate) fn wait_for_earlier_loads() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the instruction is part of every x86-64. It is declared to read and write memory, so that
-    // the compiler moves no load over it.
+    // SAFETY: the instruction is part of every x86-64. It is declared to read and write memory, so
+    // that the compiler moves no load over it.
     unsafe {
         core::arch::asm!("lfence", options(nostack, preserves_flags));
     }
@@ -160,8 +161,8 @@ pub(crate) fn wait_for_earlier_loads() {
 fn cycles() -> u64 {
     let (low, high): (u64, u64);
     // SAFETY: the instruction is part of every x86-64; a kernel that forbids it to user space does
-    // not offer its clocks by it either. It is declared to read and write memory, so that the compiler
-    // moves no store over it: a trace point's mark is set before.
+    // not offer its clocks by it either. It is declared to read and write memory, so that the
+    // compiler moves no store over it: a trace point's mark is set before.
     unsafe {
         core::arch::asm!("rdtsc", out("rax") low, out("rdx") high, options(nostack, preserves_flags));
     }
@@ -318,7 +319,8 @@ impl TickClock {
     }
 }
 
-/// The line through two anchors, from the first one on, for many events: without a division for each.
+/// The line through two anchors, from the first one on, for many events: without a division for
+/// each.
 #[derive(Debug)]
 struct Line {
     from: Anchor,
@@ -327,7 +329,8 @@ struct Line {
 }
 
 impl Line {
-    /// `None` where a tick takes as long as a nanosecond, or longer, and where what is rounded could be seen.
+    /// `None` where a tick takes as long as a nanosecond, or longer, and where what is rounded
+    /// could be seen.
     fn new(from: Anchor, to: Anchor) -> Option<Self> {
         let width = u32::try_from(to.ticks.checked_sub(from.ticks)?).ok()?;
         let width = u128::from(width);

@@ -1,8 +1,9 @@
 //! A reader that sleeps until there is an event, and the emitter that wakes it.
 //!
-//! The reader says in its stream's control words that it is about to sleep, makes every running thread pass a barrier, and looks
-//! once more; who emits looks at the word after the event is there. So one of the two sees the other. Nobody is woken twice: who
-//! wakes the reader takes its word back.
+//! The reader says in its stream's control words that it is about to sleep, makes every running
+//! thread pass a barrier, and looks once more; who emits looks at the word after the event is
+//! there. So one of the two sees the other. Nobody is woken twice: who wakes the reader takes its
+//! word back.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
@@ -62,8 +63,8 @@ pub(crate) fn wakings(waiting: &AtomicU32) -> u32 {
     waiting.load(Acquire) & !WAITING
 }
 
-/// Sleeps until the reader was woken more often than so often, whether it has said yet that it sleeps or not; returns
-/// how often by then. It may be in vain.
+/// Sleeps until the reader was woken more often than so often, whether it has said yet that it
+/// sleeps or not; returns how often by then. It may be in vain.
 pub(crate) fn sleep_until_woken(waiting: &AtomicU32, known: u32) -> u32 {
     let before = waiting.load(Acquire);
     if before & !WAITING == known {
@@ -72,7 +73,8 @@ pub(crate) fn sleep_until_woken(waiting: &AtomicU32, known: u32) -> u32 {
     wakings(waiting)
 }
 
-/// Says that the reader is about to sleep. It has to look once more after that, and after a barrier.
+/// Says that the reader is about to sleep. It has to look once more after that, and after a
+/// barrier.
 pub(crate) fn announce(waiting: &AtomicU32) {
     waiting.fetch_or(WAITING, SeqCst);
 }
@@ -96,7 +98,8 @@ fn futex_wait(word: &AtomicU32, before: u32, time: Option<Duration>) {
         tv_nsec: time.subsec_nanos().into(),
     });
     let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the word and the time are valid; a word that is not as it was, a signal or the end of the time are errors.
+    // SAFETY: the word and the time are valid; a word that is not as it was, a signal or the end of
+    // the time are errors.
     unsafe {
         libc::syscall(
             libc::SYS_futex,

@@ -1,17 +1,19 @@
-//! Chunks that their threads have left open for good: in a process that was killed, that ended without the C library, or that
-//! runs another program now.
+//! Chunks that their threads have left open for good: in a process that was killed, that ended
+//! without the C library, or that runs another program now.
 //!
-//! Nobody else would ever go on in such a chunk, and the pool would grow by one with each. So the stream's reader leaves it to
-//! whoever needs one, as its thread would have done. That needs a proof: a chunk with two writers would be torn.
+//! Nobody else would ever go on in such a chunk, and the pool would grow by one with each. So the
+//! stream's reader leaves it to whoever needs one, as its thread would have done. That needs a
+//! proof: a chunk with two writers would be torn.
 //!
-//! A chunk is abandoned if it is open and names a thread of this process's pid namespace of which there is none now, or one
-//! as which another program has named itself since in another chunk: then the thread's process has that program
-//! now, or it has ended, and its tid is another's.
+//! A chunk is abandoned if it is open and names a thread of this process's pid namespace of which
+//! there is none now, or one as which another program has named itself since in another chunk: then
+//! the thread's process has that program now, or it has ended, and its tid is another's.
 //!
-//! The chunk's state alone does not show that: between our look at it and our look for the thread, the thread may have left it,
-//! and another one may go on in it. But who leaves a chunk counts a change before anybody can go on there, and who
-//! goes on names itself before the chunk is open. If nothing was counted between our first look and our last, and all
-//! that we look at is the same, nobody has left it, and nobody is there who could.
+//! The chunk's state alone does not show that: between our look at it and our look for the thread,
+//! the thread may have left it, and another one may go on in it. But who leaves a chunk counts a
+//! change before anybody can go on there, and who goes on names itself before the chunk is open. If
+//! nothing was counted between our first look and our last, and all that we look at is the same,
+//! nobody has left it, and nobody is there who could.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -35,7 +37,8 @@ const AT_ONCE: usize = 1024;
 /// When to look for abandoned chunks, and which of them next.
 #[derive(Debug)]
 pub(crate) struct Abandoned {
-    /// Chunks with a writer at which it is time for another look: twice as many as there were after the last one.
+    /// Chunks with a writer at which it is time for another look: twice as many as there were after
+    /// the last one.
     due_at: usize,
     /// How many of the open chunks were looked at, of those that are to be looked at.
     looked_at: usize,
@@ -68,8 +71,9 @@ impl Abandoned {
         *self.namespace.get_or_insert_with(ask)
     }
 
-    /// Leaves the abandoned ones among these chunks, all that are open, to others; if it is time to look for them. Where `slice` does not suffice to look
-    /// at all of them nothing is done: a hostile process may have them in thousands of windows.
+    /// Leaves the abandoned ones among these chunks, all that are open, to others; if it is time to
+    /// look for them. Where `slice` does not suffice to look at all of them nothing is done: a
+    /// hostile process may have them in thousands of windows.
     pub(crate) fn leave_to_others(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -137,7 +141,8 @@ fn owner(
     })
 }
 
-/// Leaves a chunk to others, if it is abandoned by its owner. `is_replaced` says whether another program has named itself so since.
+/// Leaves a chunk to others, if it is abandoned by its owner. `is_replaced` says whether another
+/// program has named itself so since.
 fn leave(
     pool: &Pool<'_, AreaWindows<'_>>,
     chunk_ref: &ChunkRef<'_>,

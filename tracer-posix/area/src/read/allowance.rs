@@ -1,7 +1,9 @@
-//! The time that a controller takes to give the memory of ended streams back, in areas of other processes.
+//! The time that a controller takes to give the memory of ended streams back, in areas of other
+//! processes.
 //!
-//! It is the emitting program's memory. A hostile program may say that a stream has thousands of windows, in each of thousands of areas: a tracer that is asked
-//! to end has no time for all of those. What is left is given back by whoever opens a stream in the area next.
+//! It is the emitting program's memory. A hostile program may say that a stream has thousands of
+//! windows, in each of thousands of areas: a tracer that is asked to end has no time for all of
+//! those. What is left is given back by whoever opens a stream in the area next.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +21,8 @@ const OF_USER: Duration = Duration::from_millis(100);
 /// For all streams of all users.
 const OF_ALL: Duration = Duration::from_millis(200);
 
-/// What was taken counts for so many times as long: who ends streams all the time has a tenth of it for that.
+/// What was taken counts for so many times as long: who ends streams all the time has a tenth of it
+/// for that.
 const COUNTS_FOR: u32 = 10;
 
 /// What was taken so far.
@@ -64,7 +67,8 @@ impl Allowance {
         Self::of_at_least(area, Duration::ZERO)
     }
 
-    /// From now on, for a stream that was left to the area's next controller: sooner or later all of it has to be given back.
+    /// From now on, for a stream that was left to the area's next controller: sooner or later all
+    /// of it has to be given back.
     pub(super) fn begin_for_left(area: &Area) -> Self {
         Self::of_at_least(area, LEAST)
     }

@@ -1,9 +1,10 @@
-//! Waking a reader that waits for signals as well: a thread sleeps on the stream's word for it, and makes a descriptor
-//! readable.
+//! Waking a reader that waits for signals as well: a thread sleeps on the stream's word for it, and
+//! makes a descriptor readable.
 //!
-//! A reader in C may be interrupted by a signal at any moment, and has to notice; only a call that waits for descriptors lets
-//! signals through and sleeps in one step. A trace point can only wake who sleeps on a word. So there is a thread in
-//! between, for each stream whose reader ever had to sleep; it ends with the stream.
+//! A reader in C may be interrupted by a signal at any moment, and has to notice; only a call that
+//! waits for descriptors lets signals through and sleeps in one step. A trace point can only wake
+//! who sleeps on a word. So there is a thread in between, for each stream whose reader ever had to
+//! sleep; it ends with the stream.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -25,8 +26,8 @@ pub struct Bell {
     has_sleeper: AtomicBool,
 }
 
-/// What can be read once the bell has rung. Never closed: another thread may be about to sleep on it, and
-/// would sleep on what the program opens as the same descriptor.
+/// What can be read once the bell has rung. Never closed: another thread may be about to sleep on
+/// it, and would sleep on what the program opens as the same descriptor.
 #[derive(Clone, Copy, Debug)]
 struct Pipe {
     reading: RawFd,
@@ -38,7 +39,8 @@ struct Pipe {
 /// Pipes of bells of streams that have ended.
 static FREE: Mutex<Vec<Pipe>> = Mutex::new(Vec::new());
 
-/// Those of them that still ring: a thread is about to sleep there, or has just been woken, and gives it back.
+/// Those of them that still ring: a thread is about to sleep there, or has just been woken, and
+/// gives it back.
 static RINGING: Mutex<Vec<Pipe>> = Mutex::new(Vec::new());
 
 /// A thread that does not need more.
@@ -101,7 +103,8 @@ impl Bell {
         }
     }
 
-    /// The stream has ended: nobody goes to sleep here any more, whoever does is woken, and the thread ends.
+    /// The stream has ended: nobody goes to sleep here any more, whoever does is woken, and the
+    /// thread ends.
     pub fn end(&self) {
         self.is_ending.store(true, Release);
         // It may be about to sleep: on another value than it has looked at.
@@ -115,7 +118,8 @@ impl Bell {
         }
     }
 
-    /// The thread that slept at this descriptor has been woken, and its stream is not there any more.
+    /// The thread that slept at this descriptor has been woken, and its stream is not there any
+    /// more.
     pub fn give_back(file: RawFd) {
         let pipe = locked(&RINGING).and_then(|mut ringing| {
             let index = ringing.iter().position(|pipe| pipe.reading == file)?;

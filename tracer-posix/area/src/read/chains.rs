@@ -7,10 +7,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::chunk_reader::ChainCursor;
 use tracer_engine::event::MonotonicNs;
 
-/// Chains of which an area has a cursor in any case: as many as a program that has had so many threads at once.
+/// Chains of which an area has a cursor in any case: as many as a program that has had so many
+/// threads at once.
 const OF_EACH: usize = 1024;
 
-/// What there may be beside those, of all areas: a hostile process may say of each of its areas that it has 65,536.
+/// What there may be beside those, of all areas: a hostile process may say of each of its areas
+/// that it has 65,536.
 const SHARED: usize = 1 << 18;
 
 /// What there is beside those.
@@ -25,7 +27,8 @@ pub(super) struct ChainCursors {
 }
 
 impl ChainCursors {
-    /// The cursor of a chain, which begins with nothing older than `since`. `None`, and counted, where there are too many.
+    /// The cursor of a chain, which begins with nothing older than `since`. `None`, and counted,
+    /// where there are too many.
     pub(super) fn follow(&mut self, chain: u32, since: MonotonicNs) -> Option<&mut ChainCursor> {
         if !self.known.contains_key(&chain) {
             if self.known.len() >= OF_EACH && TAKEN.fetch_add(1, Relaxed) >= SHARED {

@@ -24,8 +24,9 @@ use crate::layout::ticks::TickClock;
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::{Batch, Loss, LossCause};
 
-/// How long a thread amid an emission holds the watermark up, where it cannot be made to begin anew. A thread that was
-/// stopped there must not hold the whole stream up; an emission takes nanoseconds.
+/// How long a thread amid an emission holds the watermark up, where it cannot be made to begin
+/// anew. A thread that was stopped there must not hold the whole stream up; an emission takes
+/// nanoseconds.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Looks at a thread's mark before it is left for the next round.
@@ -112,8 +113,8 @@ impl ChunkCursor {
         }
     }
 
-    /// Finds out up to which time everything is in the chunk. A thread that has been amid a record for too long is not
-    /// waited for, nor is one that is no more.
+    /// Finds out up to which time everything is in the chunk. A thread that has been amid a record
+    /// for too long is not waited for, nor is one that is no more.
     pub(super) fn settle(
         &mut self,
         now: u64,
@@ -127,7 +128,8 @@ impl ChunkCursor {
                 return;
             };
             match self.stuck {
-                // Another record than the one that was found under way: it was begun after that round.
+                // Another record than the one that was found under way: it was begun after that
+                // round.
                 Some(earlier) if earlier.begun != begun => {
                     self.settled = self.settled.max(earlier.round);
                     self.stuck = None;
@@ -162,7 +164,8 @@ pub(super) struct Reader<'a, 'b> {
 }
 
 impl Reader<'_, '_> {
-    /// Reads so many bytes of a chunk, or a little more, but not beyond its snapshot. `false` if it is not there any more.
+    /// Reads so many bytes of a chunk, or a little more, but not beyond its snapshot. `false` if it
+    /// is not there any more.
     pub(super) fn read(
         &mut self,
         known: &mut ChunkCursor,
@@ -199,8 +202,8 @@ impl Reader<'_, '_> {
                 Found::Nothing => break,
             }
         }
-        // Pairs with the fence in `Pool::claim`: had any of the words been written over, the chunk's state that we
-        // read now would be another one.
+        // Pairs with the fence in `Pool::claim`: had any of the words been written over, the
+        // chunk's state that we read now would be another one.
         fence(Acquire);
         if turn(chunk_ref.header.state.load(Relaxed)) != snapshot.present.turn {
             // The next chunk of the chain shows how many are lost.

@@ -111,7 +111,8 @@ impl DeferredSource {
             Ok(source) => self.source = source,
             // It never had one, as far as is known.
             Err(TargetError::Find(FindError::NoSuchProcess { .. })) => {}
-            // It hides its area, has one that is damaged, or no descriptor is left: whether it emits, nobody knows.
+            // It hides its area, has one that is damaged, or no descriptor is left: whether it
+            // emits, nobody knows.
             Err(_) => (self.lacks_area, self.lacked_area) = (true, true),
         }
     }
@@ -241,12 +242,14 @@ mod tests {
         command.stdin(Stdio::piped()).stdout(Stdio::null());
         let put = move || {
             if let Some(raw) = raw {
-                // SAFETY: takes no pointers; nobody has that descriptor in a process that is about to run a program.
+                // SAFETY: takes no pointers; nobody has that descriptor in a process that
+                // runs a program next.
                 unsafe { libc::dup2(raw, HIGH_DESCRIPTORS.start) };
             }
             Ok(())
         };
-        // SAFETY: what runs between fork and exec is one system call, on a descriptor that lives until the child was started.
+        // SAFETY: what runs between fork and exec is one system call, on a descriptor that lives
+        // until the child was started.
         unsafe { command.pre_exec(put) };
         command.spawn().unwrap()
     }
@@ -261,7 +264,8 @@ mod tests {
         file
     }
 
-    /// A stream on a process that had no area when the stream was made: what is said of it after a look, twice, and in the end.
+    /// A stream on a process that had no area when the stream was made: what is said of it after a
+    /// look, twice, and in the end.
     fn said_of(pid: i32) -> ([bool; 2], Unread) {
         let request = StreamRequest {
             target: Some(pid),

@@ -5,17 +5,19 @@ use std::time::{Duration, Instant};
 use super::slot::StreamRequest;
 use crate::layout::chunk_ref::Shape;
 
-/// So long an area is waited for in any case. An emitting program's own is read within milliseconds, if the machine is not too busy.
+/// So long an area is waited for in any case. An emitting program's own is read within
+/// milliseconds, if the machine is not too busy.
 const TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Steps in a round beside those that the stream's size asks for: for the chunks of some thousand threads.
+/// Steps in a round beside those that the stream's size asks for: for the chunks of some thousand
+/// threads.
 const SPARE: u64 = 64;
 
 /// How often each window may be mapped in a round.
 const TIMES: u64 = 4;
 
-/// What a round of reading costs beside its events: windows that are mapped, and threads that are waited for, of which a hostile process may say that there
-/// are thousands.
+/// What a round of reading costs beside its events: windows that are mapped, and threads that are
+/// waited for, of which a hostile process may say that there are thousands.
 #[derive(Debug)]
 pub(super) struct Effort {
     since: Instant,
@@ -48,7 +50,8 @@ impl Effort {
         self.before = steps;
     }
 
-    /// Whether others need not wait for the round any more: it takes long, and that is not for its events.
+    /// Whether others need not wait for the round any more: it takes long, and that is not for its
+    /// events.
     pub(super) fn is_too_much(&self, steps: u64) -> bool {
         steps.wrapping_sub(self.before) > self.usual && self.since.elapsed() > TIMEOUT
     }

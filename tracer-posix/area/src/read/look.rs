@@ -1,7 +1,8 @@
 //! Finding what there is to be read, a slice at a time.
 //!
-//! A hostile process may have written a page of each of thousands of windows, over and over: to look at all of them takes a tenth of a second. Who reads other
-//! areas as well does not do that in one go.
+//! A hostile process may have written a page of each of thousands of windows, over and over: to
+//! look at all of them takes a tenth of a second. Who reads other areas as well does not do that in
+//! one go.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
@@ -62,8 +63,9 @@ impl Look {
 }
 
 impl Reading {
-    /// Begins to find all that is there to be read. `now`, in ticks, was taken before every thread has passed a barrier; the kernel
-    /// has made every emission of this process begin anew since, if `has_restarted`.
+    /// Begins to find all that is there to be read. `now`, in ticks, was taken before every thread
+    /// has passed a barrier; the kernel has made every emission of this process begin anew since,
+    /// if `has_restarted`.
     pub(super) fn begin_look(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -91,8 +93,8 @@ impl Reading {
         }
     }
 
-    /// The chunks have to be found only if others are open or closed than at the last look. Also the chains' counts as of
-    /// now.
+    /// The chunks have to be found only if others are open or closed than at the last look. Also
+    /// the chains' counts as of now.
     fn begin_stage(&mut self, pool: &Pool<'_, AreaWindows<'_>>) -> (Stage, Vec<(u32, u64)>) {
         if self.changes == Some(pool.control.changes.load(Acquire)) {
             self.present.retain(|present| !present.is_closed);
@@ -104,8 +106,8 @@ impl Reading {
             .filter(|(_, chain)| chain.generation.load(Acquire) == pool.generation)
             .map(|(index, chain)| (index, chain.closed.load(Acquire)))
             .collect();
-        // A chunk that is opened from now on is left for the next round: the one before it in its chain may have been
-        // passed by. What is counted as closed was opened before.
+        // A chunk that is opened from now on is left for the next round: the one before it in its
+        // chain may have been passed by. What is counted as closed was opened before.
         let changes = pool.control.changes.load(Acquire);
         self.changes = None;
         self.present.clear();
@@ -158,7 +160,8 @@ impl Reading {
         true
     }
 
-    /// Finds the chunks that may have something to read, in as many windows as there is time for. Whether those are all.
+    /// Finds the chunks that may have something to read, in as many windows as there is time for.
+    /// Whether those are all.
     fn find_chunks(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -239,7 +242,8 @@ impl Reading {
             let known = known.filter(|known| known.turn == present.turn);
             let (read, events) =
                 known.map_or((Cursor::START, 0), |known| (known.cursor, known.events));
-            // An open one may have more by now: what is newer than another is less than it could be then.
+            // An open one may have more by now: what is newer than another is less than it could be
+            // then.
             let bytes = least_size(present.head, read, events);
             if present.is_closed {
                 let snapshot = ChunkSnapshot {
@@ -252,8 +256,8 @@ impl Reading {
                 open.push((present.chain, bytes));
             }
         }
-        // Whoever closes a chunk puts it into the queue then: one that is not there yet has an old `closing`. And one that is
-        // taken out of it now is not read in any case.
+        // Whoever closes a chunk puts it into the queue then: one that is not there yet has an old
+        // `closing`. And one that is taken out of it now is not read in any case.
         let Some(first) = pool.first_closing() else {
             return;
         };

@@ -1,7 +1,8 @@
 //! Reading a stream's chunks: which there are, how far each was read, and what is missing.
 //!
-//! A *round* takes the time, finds how far every chunk's records go, and reads up to there. It need not be read at once: a reader
-//! takes portions, in each the chains that are furthest behind first, so that it knows up to which time it has everything.
+//! A *round* takes the time, finds how far every chunk's records go, and reads up to there. It need
+//! not be read at once: a reader takes portions, in each the chains that are furthest behind first,
+//! so that it knows up to which time it has everything.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -25,14 +26,15 @@ use crate::system::pids::own_pid;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{Batch, LossCause};
 
-/// Bytes of records that are read of a chain before another one has its turn. Of each chain so much may wait for the others.
+/// Bytes of records that are read of a chain before another one has its turn. Of each chain so much
+/// may wait for the others.
 const TURN_BYTES: u64 = 4 << 10;
 
 /// Bytes of records in a portion, beside a turn for each chain.
 const PORTION_BYTES: u64 = 128 << 10;
 
-/// Most bytes of records in a portion for the chains' turns: a hostile process may claim as many chains as there can be. Those that have
-/// no turn in one portion are the first of the next.
+/// Most bytes of records in a portion for the chains' turns: a hostile process may claim as many
+/// chains as there can be. Those that have no turn in one portion are the first of the next.
 const MOST_TURNS_BYTES: u64 = 8 << 20;
 
 /// Bytes of records in a portion of so many chains.
@@ -42,8 +44,9 @@ fn portion_bytes(chains: usize) -> u64 {
     PORTION_BYTES.saturating_add(turns)
 }
 
-/// Most bytes of memory that it takes to read all of so many chunks of so many chains, and to keep what they have. Records of the
-/// least size take most: about ten times as much while their order is found out, and a quarter more once they are in the stream.
+/// Most bytes of memory that it takes to read all of so many chunks of so many chains, and to keep
+/// what they have. Records of the least size take most: about ten times as much while their order
+/// is found out, and a quarter more once they are in the stream.
 pub(super) fn memory_needed(chunks: usize, chains: usize, chunk_bytes: usize) -> usize {
     let bytes = chunks.saturating_mul(chunk_bytes);
     let chains = chains.min(chunks);
@@ -74,7 +77,8 @@ pub(super) struct Reading {
     pub(super) waits: Cell<u64>,
     /// How much the stream keeps of its newest events, if that is all that it wants.
     pub(super) keeps: Option<u64>,
-    /// Nothing older than this can come, in ticks and as time, but for what the round still has to read.
+    /// Nothing older than this can come, in ticks and as time, but for what the round still has to
+    /// read.
     pub(super) settled: u64,
     pub(super) settled_time: MonotonicNs,
 }
@@ -150,7 +154,8 @@ impl Reading {
         })
     }
 
-    /// How far a chunk may be read, if it is there, and how many bytes of records that are, if there is something.
+    /// How far a chunk may be read, if it is there, and how many bytes of records that are, if
+    /// there is something.
     pub(super) fn snapshot(
         &mut self,
         present: Present,

@@ -19,8 +19,8 @@ use crate::layout::pool::{Pool, Windows};
 use crate::system::membarrier;
 use crate::system::pids::{own_pid, own_pid_namespace};
 
-/// Ends the streams of controllers that are gone: they could not do it themselves. And gives back what threads
-/// were in the way of before.
+/// Ends the streams of controllers that are gone: they could not do it themselves. And gives back
+/// what threads were in the way of before.
 pub(super) fn reclaim(
     area: &Area,
     parts: Parts<'_>,
@@ -36,9 +36,9 @@ pub(super) fn reclaim(
     }
 }
 
-/// Ends the stream of this generation, unless somebody has: no trace point emits for it. Its memory is given back, unless a
-/// thread is still in it; then whoever comes next does it. No two streams have the same generation, so none is ended by
-/// who means another.
+/// Ends the stream of this generation, unless somebody has: no trace point emits for it. Its memory
+/// is given back, unless a thread is still in it; then whoever comes next does it. No two streams
+/// have the same generation, so none is ended by who means another.
 pub(super) fn end(
     area: &Area,
     parts: Parts<'_>,
@@ -69,8 +69,8 @@ fn finish(
         return;
     }
     let generation = control.ended_generation.load(Relaxed);
-    // Whoever has set a mark or an entry before this is seen to have set it; whoever sets it later sees that the
-    // stream has ended.
+    // Whoever has set a mark or an entry before this is seen to have set it; whoever sets it later
+    // sees that the stream has ended.
     membarrier::barrier();
     let has_restarted = area.is_own() && process::restart_emissions();
     let ended = Ended {
@@ -97,8 +97,8 @@ pub(super) fn move_state(control: &StreamControl, from: u32, to: u32) -> bool {
         .is_ok()
 }
 
-/// Gives the memory of a stream's windows back to the machine, as far as there is time for it. Whether that is all. Where this process may not, the
-/// memory is the next stream's.
+/// Gives the memory of a stream's windows back to the machine, as far as there is time for it.
+/// Whether that is all. Where this process may not, the memory is the next stream's.
 fn release_memory(area: &Area, parts: Parts<'_>, generation: u32, allowance: &Allowance) -> bool {
     if !area.may_be_released() {
         return !allowance.is_spent();

@@ -15,8 +15,8 @@ struct State {
 }
 
 impl Retirement {
-    /// Says whether the source may end. It does once it has brought nothing for a second; while events
-    /// still come, it goes on.
+    /// Says whether the source may end. It does once it has brought nothing for a second; while
+    /// events still come, it goes on.
     pub fn allow(&self, may_end: bool) {
         self.0.may_end.store(may_end, Relaxed);
     }

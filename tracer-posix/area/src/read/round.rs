@@ -36,7 +36,8 @@ pub(super) struct Round {
     pub(super) chains: BinaryHeap<Reverse<Run>>,
     /// What was closed by then: of each chain, how many events.
     pub(super) closed: Vec<(u32, u64)>,
-    /// All chunks with a lower [`closing`](tracer_common::area::ChunkHeader::closing) were read when the round is.
+    /// All chunks with a lower [`closing`](tracer_common::area::ChunkHeader::closing) were read
+    /// when the round is.
     pub(super) consumed: Option<u64>,
     /// Bytes of records that it began with.
     pub(super) bytes: u64,
@@ -105,8 +106,8 @@ impl Round {
     }
 }
 
-/// A chunk with something to read, or that may have it, if it was opened when the pool had changed less often than `changes`.
-/// `is_there` says whether it was ever written to.
+/// A chunk with something to read, or that may have it, if it was opened when the pool had changed
+/// less often than `changes`. `is_there` says whether it was ever written to.
 pub(super) fn present(
     generation: u32,
     changes: u64,
@@ -120,7 +121,8 @@ pub(super) fn present(
         chunk_state::OPEN | chunk_state::ENDED | chunk_state::CLOSED
     );
     let is_own = chunk_state::generation_of(word) == generation;
-    // What is not there is not looked into: that would make it, and a hostile process may claim gigabytes.
+    // What is not there is not looked into: that would make it, and a hostile process may claim
+    // gigabytes.
     if !(is_readable && is_own && is_there()) {
         return None;
     }

@@ -49,12 +49,12 @@ pub struct StreamRequest {
     pub target: Option<i32>,
     /// Whether children that the target makes from now on are traced too.
     pub inherit: bool,
-    /// Whether all events of the stream come from this area, those of its controller aside. Then a thread that emits
-    /// alone need not wait for its loads before it reads the clock: nothing that it has seen was an
-    /// event of the stream.
+    /// Whether all events of the stream come from this area, those of its controller aside. Then a
+    /// thread that emits alone need not wait for its loads before it reads the clock: nothing that
+    /// it has seen was an event of the stream.
     pub is_only_source: bool,
-    /// Bytes of events that the area keeps at least until they are read, whichever threads emit them: the size of the
-    /// stream, as [`event_size`](tracer_engine::sizes::event_size) counts.
+    /// Bytes of events that the area keeps at least until they are read, whichever threads emit
+    /// them: the size of the stream, as [`event_size`](tracer_engine::sizes::event_size) counts.
     pub bytes: usize,
     /// What is done when that many are there.
     pub mode: RingMode,
@@ -75,7 +75,8 @@ pub enum OpenError {
         /// Streams that one area can serve.
         limit: usize,
     },
-    /// `ENOMEM`: the kernel promises no more memory than it has (`vm.overcommit_memory=2`), and the area's would be too much.
+    /// `ENOMEM`: the kernel promises no more memory than it has (`vm.overcommit_memory=2`), and the
+    /// area's would be too much.
     #[error(
         "the kernel has no memory left to promise (vm.overcommit_memory=2): raise vm.overcommit_ratio, or end what has reserved it"
     )]
@@ -116,7 +117,8 @@ impl Slot {
             .streams()
             .find(|(_, control)| move_state(control, stream_state::FREE, stream_state::CLAIMED))
             .ok_or_else(none_free)?;
-        // Who reads any of what follows together with the generation before sees that it has changed.
+        // Who reads any of what follows together with the generation before sees that it has
+        // changed.
         fence(Release);
         let generation = next_generation(parts);
         let max_data = u32::try_from(request.max_data).unwrap_or(MAX_DATA_BYTES);
@@ -196,8 +198,8 @@ impl Slot {
     }
 }
 
-/// A pool from which nothing was taken yet. Its queue of closed chunks begins with the first one, which nobody has
-/// used: a queue is never quite empty.
+/// A pool from which nothing was taken yet. Its queue of closed chunks begins with the first one,
+/// which nobody has used: a queue is never quite empty.
 fn empty_pool(control: &StreamControl) {
     control.writers.store(0, Relaxed);
     control.fresh.store(1, Relaxed);
@@ -213,8 +215,8 @@ fn empty_pool(control: &StreamControl) {
     control.waiting.store(0, Relaxed);
 }
 
-/// The generation of the stream, if it is one whose controller is no more. Where it cannot be seen whether
-/// the controller lives, it is believed to, as long as its lease.
+/// The generation of the stream, if it is one whose controller is no more. Where it cannot be seen
+/// whether the controller lives, it is believed to, as long as its lease.
 fn abandoned(area: &Area, control: &StreamControl) -> Option<u32> {
     let generation = control.generation.load(Acquire);
     if generation == 0 || control.state.load(Acquire) != stream_state::LIVE {

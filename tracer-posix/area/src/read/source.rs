@@ -31,8 +31,9 @@ use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread, Wai
 /// How long a source that may retire has to bring nothing before it does.
 const IDLE_BEFORE_RETIRING: Duration = Duration::from_secs(1);
 
-/// What is read of a stream is given back to the machine where it is more than that at once, and than an eighth of the stream:
-/// its reader keeps it in its own memory from then on, and does not come often.
+/// What is read of a stream is given back to the machine where it is more than that at once, and
+/// than an eighth of the stream: its reader keeps it in its own memory from then on, and does not
+/// come often.
 const RELEASED_AT_LEAST: u64 = 1 << 20;
 
 /// One stream's user events from one area. Ends the stream in the area when dropped.
@@ -44,7 +45,8 @@ pub struct AreaSource {
     /// Whether all threads that may emit are this process's.
     has_only_own_threads: bool,
     watermark: MonotonicNs,
-    /// Up to here it has brought everything. It may have said more, where others were not to wait for it.
+    /// Up to here it has brought everything. It may have said more, where others were not to wait
+    /// for it.
     has: MonotonicNs,
     reading: Reading,
     /// What was begun to be looked for, and is not found yet.
@@ -200,8 +202,9 @@ impl Source for AreaSource {
             None => {
                 let mut look = self.look.take().unwrap_or_else(|| {
                     self.effort.begin(steps(&self.reading, &pool.windows));
-                    // Every record whose clock was read before `now` is there after the barrier, or is begun anew with a later
-                    // time, or has its mark set: its thread set the mark before it read the clock.
+                    // Every record whose clock was read before `now` is there after the barrier, or
+                    // is begun anew with a later time, or has its mark set: its thread set the mark
+                    // before it read the clock.
                     let now = self.reading.clock.source().now();
                     let has_restarted = area.is_own() && process::restart_emissions();
                     if !(has_restarted && self.has_only_own_threads) {
@@ -354,8 +357,8 @@ impl AreaSource {
         has
     }
 
-    /// Writes the filter into the area, in the area's identifiers. A type whose identifier in the stream is
-    /// not known yet passes, unless no user type does: the engine filters again.
+    /// Writes the filter into the area, in the area's identifiers. A type whose identifier in the
+    /// stream is not known yet passes, unless no user type does: the engine filters again.
     fn apply_filter(&mut self) {
         if !std::mem::take(&mut self.reading.types.is_changed) {
             return;

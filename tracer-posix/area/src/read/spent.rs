@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Time that was taken. It counts for `COUNTS_FOR` times as long: who takes time again and again has so little of it.
+/// Time that was taken. It counts for `COUNTS_FOR` times as long: who takes time again and again
+/// has so little of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spent<const COUNTS_FOR: u32> {
     time: Duration,

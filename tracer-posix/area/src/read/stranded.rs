@@ -1,27 +1,30 @@
 //! Chunks and chains that a thread held when it was killed.
 //!
-//! A thread that changes the pool holds, for a moment, a chunk and a chain that are in no list and that no open chunk has. If its
-//! process is killed there, ends, or runs another program, or if a handler jumps out of it, they are nobody's, and the pool would be
-//! smaller by them for as long as the stream lives. The thread's entry ([`Entered`](crate::layout::pool::Entered)) stays, and
+//! A thread that changes the pool holds, for a moment, a chunk and a chain that are in no list and
+//! that no open chunk has. If its process is killed there, ends, or runs another program, or if a
+//! handler jumps out of it, they are nobody's, and the pool would be smaller by them for as long as
+//! the stream lives. The thread's entry ([`Entered`](crate::layout::pool::Entered)) stays, and
 //! makes the stream's reader look.
 //!
 //! To distinguish what a dead thread has left from what a living one holds takes five steps:
 //!
-//! 1. Note each chunk that is not open and in no list, and each chain that is in no list and that no chunk has which is open or may be
-//!    gone on with. A note has what changes when the thing is put into a list, or taken into use: a chunk's state and its link, or
-//!    a chain's link.
-//! 2. Wait until each entry that is set now has been left since, or is that of a thread that is no more. Whoever had something in
-//!    hand at step 1 has put it somewhere by then.
+//! 1. Note each chunk that is not open and in no list, and each chain that is in no list and that
+//!    no chunk has which is open or may be gone on with. A note has what changes when the thing is
+//!    put into a list, or taken into use: a chunk's state and its link, or a chain's link.
+//! 2. Wait until each entry that is set now has been left since, or is that of a thread that is no
+//!    more. Whoever had something in hand at step 1 has put it somewhere by then.
 //! 3. Note once more, and keep what is as it was noted at step 1.
 //! 4. Wait once more.
 //! 5. What is as it was noted is nobody's: put it into a list.
 //!
-//! What was put into a list and taken out again between the steps has another link. Once is not enough: a link is pointed elsewhere *before* the
-//! thing is in the list. Who was between the two at step 1 has put it into the list by step 3, with the link that was noted. There it is found, or
-//! somebody has taken it out, who is waited for at step 4.
+//! What was put into a list and taken out again between the steps has another link. Once is not
+//! enough: a link is pointed elsewhere *before* the thing is in the list. Who was between the two
+//! at step 1 has put it into the list by step 3, with the link that was noted. There it is found,
+//! or somebody has taken it out, who is waited for at step 4.
 //!
-//! A chain may go from one chunk to the next without having been in a list, while chains in use are looked for at step 1 or 3: it is
-//! seen in neither. Its link is changed on the way as well ([`Pool`] closes no chunk otherwise), so that step 3 or 5 finds another one.
+//! A chain may go from one chunk to the next without having been in a list, while chains in use are
+//! looked for at step 1 or 3: it is seen in neither. Its link is changed on the way as well
+//! ([`Pool`] closes no chunk otherwise), so that step 3 or 5 finds another one.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -39,7 +42,8 @@ use crate::layout::links::{Links, Stack, index_of};
 use crate::layout::pool::Pool;
 use crate::system::membarrier;
 
-/// Between two looks, in milliseconds, at first and where something was found. Twice as long each time that nothing was.
+/// Between two looks, in milliseconds, at first and where something was found. Twice as long each
+/// time that nothing was.
 const PAUSE_MS: u64 = 100;
 const LONGEST_PAUSE_MS: u64 = 10_000;
 
@@ -74,7 +78,8 @@ type ChainNote = (u32, u64);
 struct Notes {
     chunks: Vec<Note>,
     chains: Vec<ChainNote>,
-    /// The entries of those who may have one of them in hand: index, thread, and how often it was left.
+    /// The entries of those who may have one of them in hand: index, thread, and how often it was
+    /// left.
     entered: Vec<(usize, u64, u64)>,
     /// Whether all of it was noted before.
     are_second: bool,
@@ -92,7 +97,8 @@ impl Stranded {
         }
     }
 
-    /// Goes on with the search, if it is time for that. `namespace` is this process's pid namespace.
+    /// Goes on with the search, if it is time for that. `namespace` is this process's pid
+    /// namespace.
     pub(crate) fn recover(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -118,7 +124,8 @@ impl Stranded {
                 self.notes = Notes::take(pool, slice);
                 self.is_any_dead = self.notes.is_none();
             }
-            // Where there was no time for it there may never be: that is not to take each call's time.
+            // Where there was no time for it there may never be: that is not to take each call's
+            // time.
             if self.notes.is_some() {
                 self.pause_ms = SHORTEST_PAUSE_MS;
             }
@@ -282,8 +289,9 @@ fn as_set<N: Copy + Eq + Hash>(notes: &[N]) -> HashSet<N> {
     notes.iter().copied().collect()
 }
 
-/// The chunks that are in the queue of closed ones, by the links that were noted of them: others may take them out faster than
-/// the queue can be gone through. `None` where there is no such queue.
+/// The chunks that are in the queue of closed ones, by the links that were noted of them: others
+/// may take them out faster than the queue can be gone through. `None` where there is no such
+/// queue.
 fn closed(pool: &Pool<'_, AreaWindows<'_>>, chunks: &[Note]) -> Option<HashSet<u32>> {
     let links = chunks.iter().map(|(ordinal, _, link)| (*ordinal, *link));
     let mut links: HashMap<u32, u64> = links.collect();
@@ -297,7 +305,8 @@ fn closed(pool: &Pool<'_, AreaWindows<'_>>, chunks: &[Note]) -> Option<HashSet<u
     Some(closed)
 }
 
-/// The indices in a stack as of one moment; `None` where it changes meanwhile, there are more than `most`, or the time is spent.
+/// The indices in a stack as of one moment; `None` where it changes meanwhile, there are more than
+/// `most`, or the time is spent.
 fn indices<L: Links>(
     stack: &Stack<'_, L>,
     most: usize,
@@ -526,7 +535,8 @@ mod tests {
         let mut stranded = Stranded::new();
         look(&mut stranded, &scene);
         assert_eq!(in_lists(&pool)[1], [] as [u32; 0], "it may go on there");
-        // It takes the chain into use, and puts the chunk back, which another thread takes out and holds.
+        // It takes the chain into use, and puts the chunk back, which another thread takes out and
+        // holds.
         open(&pool).header.chain.store(chain, Relaxed);
         pool.ended().push(held);
         entered.leave();

@@ -7,7 +7,8 @@ use crate::layout::names;
 use tracer_engine::EventSet;
 use tracer_engine::source::Batch;
 
-/// Says how many names of event types an area may bring into a stream, which has [so many](tracer_common::event_type::TRACE_USER_EVENT_MAX) in all.
+/// Says how many names of event types an area may bring into a stream, which has [so
+/// many](tracer_common::event_type::TRACE_USER_EVENT_MAX) in all.
 pub trait NameShare: Send + std::fmt::Debug {
     /// Takes one of them; `false` where the area may have no more.
     fn take(&self) -> bool;
@@ -38,7 +39,8 @@ impl TypeIds {
         (id != 0).then_some(EventTypeId(id))
     }
 
-    /// The stream's identifier for the area's type `untrusted`; `None` when the area has no such type.
+    /// The stream's identifier for the area's type `untrusted`; `None` when the area has no such
+    /// type.
     pub(super) fn id_of(
         &mut self,
         parts: Parts<'_>,
@@ -57,7 +59,8 @@ impl TypeIds {
         Some(id)
     }
 
-    /// The stream's identifier for a name that this area has brought; the type without a name where it may bring no more.
+    /// The stream's identifier for a name that this area has brought; the type without a name where
+    /// it may bring no more.
     fn define(&self, name: &[u8], own: EventTypeId, batch: &mut Batch<'_>) -> EventTypeId {
         let Some(share) = &self.share else {
             return batch.user_event_type(name, own);

@@ -10,8 +10,8 @@ use crate::layout::pool::Pool;
 use tracer_engine::source::{Batch, LossCause};
 
 impl Reading {
-    /// Counts all that was not read as lost: what is there still as not read, what is not there any more, or was refused, for the
-    /// cause for which that is. Whether it could be done by `end`.
+    /// Counts all that was not read as lost: what is there still as not read, what is not there any
+    /// more, or was refused, for the cause for which that is. Whether it could be done by `end`.
     pub(super) fn count_unread(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,

@@ -1,8 +1,8 @@
 //! Descriptors of ours in a program that may close them.
 //!
-//! A program that closes whatever is open, as daemons do, does not ask whose it is, and opens something
-//! else as the same descriptor. What it opens must never be written to, read or closed by us: so ours are
-//! known by what is behind them, and not by their value alone.
+//! A program that closes whatever is open, as daemons do, does not ask whose it is, and opens
+//! something else as the same descriptor. What it opens must never be written to, read or closed by
+//! us: so ours are known by what is behind them, and not by their value alone.
 
 use std::io;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -15,7 +15,8 @@ pub struct Guarded<T: AsFd> {
     identity: Identity,
 }
 
-/// What is behind a descriptor: a file, a socket, shared memory. While it is open nothing else has the same.
+/// What is behind a descriptor: a file, a socket, shared memory. While it is open nothing else has
+/// the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     device: u64,

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 /// A field of such a line, as proc(5) counts them, from the third on; `None` where there is none.
 ///
-/// The name, the second field, may hold anything, brackets and blanks too: what counts follows its last bracket.
+/// The name, the second field, may hold anything, brackets and blanks too: what counts follows its
+/// last bracket.
 #[must_use]
 pub fn field(stat: &[u8], index: usize) -> Option<&str> {
     let after_name = stat.iter().rposition(|&byte| byte == b')')?;

@@ -1,6 +1,7 @@
 //! The events that a stream holds, counted in bytes as the standard's size attributes count them.
 //!
-//! They take less than they count for: they lie packed in blocks, each of which is given back when it was read.
+//! They take less than they count for: they lie packed in blocks, each of which is given back when
+//! it was read.
 
 use std::collections::VecDeque;
 
@@ -257,7 +258,8 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Large enough that what is left free at a block's end is little, and small enough for a small stream.
+    /// Large enough that what is left free at a block's end is little, and small enough for a small
+    /// stream.
     const BLOCK: usize = 32 * 1024;
 
     /// Where the next entry will be, if it has space there.

@@ -154,8 +154,9 @@ impl StreamCore {
         }
     }
 
-    /// Events are missing before the one that comes next, at `time`, which had got lost by `until`. A stream that stops when it is
-    /// full has been full in between, or, where it has started again since, the pool that its events come from has.
+    /// Events are missing before the one that comes next, at `time`, which had got lost by `until`.
+    /// A stream that stops when it is full has been full in between, or, where it has started again
+    /// since, the pool that its events come from has.
     pub(crate) fn stop_at_gap(&mut self, until: MonotonicNs, time: MonotonicNs) {
         if self.policy == StreamFullPolicy::UntilFull
             && matches!(self.activity, Activity::Running { since, .. } if until > since)
@@ -266,8 +267,8 @@ impl StreamCore {
         self.filter = new;
     }
 
-    /// Records an event of the stream's own, unless it is filtered, or the stream is full and loops:
-    /// those are not recorded then.
+    /// Records an event of the stream's own, unless it is filtered, or the stream is full and
+    /// loops: those are not recorded then.
     fn record_own(&mut self, event_type: EventTypeId, caller: Origin, data: &[u8]) {
         let is_full_loop = self.policy == StreamFullPolicy::Loop && self.is_full;
         if !self.filter.contains(event_type) && !is_full_loop {
@@ -402,7 +403,8 @@ impl StreamCore {
         header
     }
 
-    /// Whether the stream has stopped itself, and restarts when the one event that it holds is read.
+    /// Whether the stream has stopped itself, and restarts when the one event that it holds is
+    /// read.
     #[inline]
     #[must_use]
     pub fn restarts_when_read(&self) -> bool {
@@ -432,7 +434,8 @@ impl StreamCore {
         }
     }
 
-    /// Has the next status say that events were lost: they may have been, and nobody can count them.
+    /// Has the next status say that events were lost: they may have been, and nobody can count
+    /// them.
     pub fn report_overrun(&mut self) {
         self.is_overrun = true;
     }

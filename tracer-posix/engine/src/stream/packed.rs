@@ -1,7 +1,8 @@
 //! The entries of a stream's buffer as bytes.
 //!
-//! What is held takes no more than it counts for, and hardly more than it took in the chunk that it came from: a thread's identifiers are
-//! once in a block, where it is first seen, and are remembered from there on by whoever writes or reads the block.
+//! What is held takes no more than it counts for, and hardly more than it took in the chunk that it
+//! came from: a thread's identifiers are once in a block, where it is first seen, and are
+//! remembered from there on by whoever writes or reads the block.
 
 use tracer_common::event_type::EventTypeId;
 
@@ -151,7 +152,8 @@ impl Remembered {
         to.extend_from_slice(data);
     }
 
-    /// The first entry of these bytes, which follow those that were unpacked before; `None` where there is none.
+    /// The first entry of these bytes, which follow those that were unpacked before; `None` where
+    /// there is none.
     #[inline(always)]
     pub(super) fn unpack(&mut self, bytes: &[u8]) -> Option<Entry> {
         let gap: &[u8; GAP] = bytes.first_chunk()?;

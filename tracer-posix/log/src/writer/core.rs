@@ -14,8 +14,8 @@ use crate::{FinalStatus, LogHeader, LogOptions, sys, trailer};
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation, stop};
 use tracer_engine::{EventTypes, Ledger, LogFullPolicy, sizes};
 
-/// What packets are filled up to: large enough that the header does not count, small enough that a damaged one is no great
-/// loss. Thousands of events fit into 64 KiB.
+/// What packets are filled up to: large enough that the header does not count, small enough that a
+/// damaged one is no great loss. Thousands of events fit into 64 KiB.
 const PACKET_TARGET: usize = 16 * 1024;
 
 /// A packet of a `LOOP` log is at most this part of it: so much is overwritten in one go.
@@ -24,8 +24,9 @@ const LOOP_PARTS: u64 = 8;
 /// Space that an `UNTIL_FULL` log reserves for its STOP.
 const STOP_RESERVE: usize = 1024;
 
-/// Two readings of both clocks that differ by no more show that nobody has set the date. Where nobody does, both clocks go
-/// alike, and readings differ by their own errors: dates must not move by them, nor leave what the header says.
+/// Two readings of both clocks that differ by no more show that nobody has set the date. Where
+/// nobody does, both clocks go alike, and readings differ by their own errors: dates must not move
+/// by them, nor leave what the header says.
 const READ_APART_NS: u64 = 10_000;
 
 /// The smallest limit of a log whose events have at most `max_data_size` bytes of user data.
@@ -189,7 +190,8 @@ impl<M: Medium> WriterCore<M> {
         result
     }
 
-    /// Ends the packet at hand and finds out whether the event fits into a new one. When it does not, it is counted.
+    /// Ends the packet at hand and finds out whether the event fits into a new one. When it does
+    /// not, it is counted.
     #[cold]
     fn make_space(
         &mut self,
@@ -361,8 +363,8 @@ impl<M: Medium> WriterCore<M> {
         Ok(true)
     }
 
-    /// What is added to the times of a packet to have them on `CLOCK_REALTIME`. Where that clock was set back, time pauses
-    /// still between two packets rather than going back.
+    /// What is added to the times of a packet to have them on `CLOCK_REALTIME`. Where that clock
+    /// was set back, time pauses still between two packets rather than going back.
     fn realtime_offset(&mut self, first_time: MonotonicNs) -> i64 {
         let read = self.medium.clocks().realtime_offset();
         if read.abs_diff(self.clocks_apart) > READ_APART_NS {

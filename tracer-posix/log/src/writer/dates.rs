@@ -46,7 +46,8 @@ impl Medium for Scripted {
     }
 }
 
-/// By how much each event's date is not what its time and [`APART`] say, in a log with a packet for each reading.
+/// By how much each event's date is not what its time and [`APART`] say, in a log with a packet for
+/// each reading.
 fn off(readings: &[i64]) -> Vec<i64> {
     let file = tempfile::tempfile().unwrap();
     let apart = Rc::new(Cell::new(APART));

@@ -106,7 +106,8 @@ fn types() -> EventTypes {
     types
 }
 
-/// Writes a log of `EVENTS` events, each with its index on a disk; a flush for every 10. Returns what the writer said at the end.
+/// Writes a log of `EVENTS` events, each with its index on a disk; a flush for every 10. Returns
+/// what the writer said at the end.
 fn write(disk: &Shared, policy: LogFullPolicy) -> Result<(), WriteError> {
     let info = LogHeader {
         attributes: Attributes::default().with_max_data_size(64),

@@ -20,21 +20,23 @@ use tracer_engine::{EventTypes, Ledger};
 
 /// Writes a log.
 ///
-/// Events are gathered into packets of up to 16 KiB and written when a packet is full or [`flush`](Self::flush) is called.
-/// A write that fails loses nothing at first: what could not be written waits, and is tried again by the next flush, up to
-/// a bound; beyond it events are counted as lost in the log.
+/// Events are gathered into packets of up to 16 KiB and written when a packet is full or
+/// [`flush`](Self::flush) is called. A write that fails loses nothing at first: what could not be
+/// written waits, and is tried again by the next flush, up to a bound; beyond it events are counted
+/// as lost in the log.
 ///
-/// A writer that is dropped without [`complete`](Self::complete) leaves a log that can be read, without what was not
-/// flushed.
+/// A writer that is dropped without [`complete`](Self::complete) leaves a log that can be read,
+/// without what was not flushed.
 #[derive(Debug)]
 pub struct LogWriter {
     core: WriterCore<LogFile>,
 }
 
 impl LogWriter {
-    /// Makes a log in `file`, from offset 0 on; what the file held is dropped. Only written, never read, so that a file
-    /// that is open for writing only will do. Space for the whole log is reserved where the file system can. Other processes
-    /// cannot write a log to the same file until this one is completed, or its process has ended.
+    /// Makes a log in `file`, from offset 0 on; what the file held is dropped. Only written, never
+    /// read, so that a file that is open for writing only will do. Space for the whole log is
+    /// reserved where the file system can. Other processes cannot write a log to the same file
+    /// until this one is completed, or its process has ended.
     ///
     /// # Errors
     ///
@@ -45,11 +47,12 @@ impl LogWriter {
         Ok(Self { core })
     }
 
-    /// Goes on with the log that `file` holds already, after its last whole packet; its policy and size stay what they
-    /// are. Returns its event types too: new events must use their identifiers. `file` has to be open for reading and writing.
+    /// Goes on with the log that `file` holds already, after its last whole packet; its policy and
+    /// size stay what they are. Returns its event types too: new events must use their identifiers.
+    /// `file` has to be open for reading and writing.
     ///
-    /// The log says that it is incomplete until it is completed again. When the machine was started anew since, the times
-    /// of new events go on from the last one of the log.
+    /// The log says that it is incomplete until it is completed again. When the machine was started
+    /// anew since, the times of new events go on from the last one of the log.
     ///
     /// # Errors
     ///
@@ -63,8 +66,8 @@ impl LogWriter {
         Ok((Self { core }, types))
     }
 
-    /// Adds an event, whose thread is named `comm` (empty where unknown; truncated at 16 bytes). `types` knows the name of its
-    /// type. It is recorded or counted, also when this fails.
+    /// Adds an event, whose thread is named `comm` (empty where unknown; truncated at 16 bytes).
+    /// `types` knows the name of its type. It is recorded or counted, also when this fails.
     ///
     /// # Errors
     ///
@@ -79,7 +82,8 @@ impl LogWriter {
         self.core.append(header, data, comm, types)
     }
 
-    /// Writes what was added and is not in the file yet; `lost` is where the stream's events went so far.
+    /// Writes what was added and is not in the file yet; `lost` is where the stream's events went
+    /// so far.
     ///
     /// # Errors
     ///
@@ -92,20 +96,21 @@ impl LogWriter {
     ///
     /// # Errors
     ///
-    /// See [`WriteError`]. What is added from then on counts as the log's first events all the same.
+    /// See [`WriteError`]. What is added from then on counts as the log's first events all the
+    /// same.
     pub fn clear(&mut self) -> Result<(), WriteError> {
         self.core.clear()
     }
 
-    /// Whether the log is full (`posix_log_full_status`): with `UNTIL_FULL` it takes no more, with `LOOP` it has begun to
-    /// overwrite its oldest events.
+    /// Whether the log is full (`posix_log_full_status`): with `UNTIL_FULL` it takes no more, with
+    /// `LOOP` it has begun to overwrite its oldest events.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.core.is_full()
     }
 
-    /// Whether events of the log were overwritten, discarded or could not be written since this was last asked
-    /// (`posix_log_overrun_status`).
+    /// Whether events of the log were overwritten, discarded or could not be written since this was
+    /// last asked (`posix_log_overrun_status`).
     pub fn take_overrun(&mut self) -> bool {
         self.core.take_overrun()
     }
@@ -134,11 +139,12 @@ impl LogWriter {
         self.core.losses.unwritten
     }
 
-    /// Writes what is left, all event types and the final status, and marks the log as complete. Nothing may be added
-    /// then. What this writer knows
-    /// of the log itself (full, overrun, an error of this very flush) is added to `status`.
+    /// Writes what is left, all event types and the final status, and marks the log as complete.
+    /// Nothing may be added then. What this writer knows of the log itself (full, overrun, an error
+    /// of this very flush) is added to `status`.
     ///
-    /// It is not forced to the disk: whoever needs it to outlive a power failure calls `sync_all` on the file.
+    /// It is not forced to the disk: whoever needs it to outlive a power failure calls `sync_all`
+    /// on the file.
     ///
     /// # Errors
     ///

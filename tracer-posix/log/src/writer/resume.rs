@@ -71,7 +71,8 @@ impl<M: Medium> WriterCore<M> {
         self.clocks_apart = realtime_offset;
         let now = self.medium.clocks();
         if now.monotonic.0 < packet.last_time {
-            // The machine was started anew, and its clock with it. The log's own goes on as if it had run on.
+            // The machine was started anew, and its clock with it. The log's own goes on as if it
+            // had run on.
             let as_if = now
                 .realtime
                 .0

@@ -1,4 +1,5 @@
-//! Logs that were truncated, damaged, or never were logs: what is whole is reported, and nothing else.
+//! Logs that were truncated, damaged, or never were logs: what is whole is reported, and nothing
+//! else.
 
 use std::ops::Range;
 use std::os::unix::fs::FileExt;

@@ -11,8 +11,8 @@ use crate::support::{complete, event, file, log_header, open, options, types};
 
 const EVENTS: u64 = 60_000;
 
-/// Reads what is there; every event has to be just what was written with its index, and later than the one before.
-/// Returns how many there were.
+/// Reads what is there; every event has to be just what was written with its index, and later than
+/// the one before. Returns how many there were.
 fn read_on(reader: &mut LogReader, next: &mut u64) -> u64 {
     let mut count = 0;
     while let Some(record) = reader.next_record().unwrap() {

@@ -14,7 +14,8 @@ const SLOT: usize = 0;
 /// The pid namespace of all.
 pub(crate) const HERE: u32 = 7;
 
-/// A chunk has space for its beginning (8 words), for the records that name two writers, and for one with 48 bytes of data.
+/// A chunk has space for its beginning (8 words), for the records that name two writers, and for
+/// one with 48 bytes of data.
 const WORDS: usize = 8 + 5 + 9 + 1;
 const CHAINS: usize = 4;
 /// Threads have tids below.

@@ -1,6 +1,6 @@
-//! The laws of what the reader finds beside threads that do something between two accesses of each other. Orders are not searched
-//! for here: each law says one, and is tried at each access, with what was stored last. So threads can be switched as often as a
-//! fault needs it.
+//! The laws of what the reader finds beside threads that do something between two accesses of each
+//! other. Orders are not searched for here: each law says one, and is tried at each access, with
+//! what was stored last. So threads can be switched as often as a fault needs it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -27,7 +27,8 @@ use crate::read::slice::Slice;
 /// Threads whose entries are the same one.
 const AT_ONE_ENTRY: [i32; 2] = [8, 9];
 
-/// Takes what there is to take: what has ended; or else what has ended and has no space, and what is free.
+/// Takes what there is to take: what has ended; or else what has ended and has no space, and what
+/// is free.
 const TAKES: [Deed; 2] = [|user| user.refill(SHORT), |user| user.refill(LONG)];
 
 /// Runs a law once, and returns whether there were the accesses of which it says so.
@@ -91,7 +92,8 @@ impl Scene {
     }
 }
 
-/// The chunks that are in no list and not open, and the chains that are not free and that no chunk has: somebody has them in hand.
+/// The chunks that are in no list and not open, and the chains that are not free and that no chunk
+/// has: somebody has them in hand.
 fn in_hand(pool: &AnyPool<'_>) -> [HashSet<u32>; 2] {
     let control = pool.control;
     let is = |ordinal: u32, wanted: u32| {
@@ -121,8 +123,9 @@ fn in_hand(pool: &AnyPool<'_>) -> [HashSet<u32>; 2] {
     ]
 }
 
-/// A thread lives and is stopped amid a change, which it has begun between two accesses of the reader. The reader had looked before
-/// amid a change of another thread, which was done then. What the stopped one has in hand stays there.
+/// A thread lives and is stopped amid a change, which it has begun between two accesses of the
+/// reader. The reader had looked before amid a change of another thread, which was done then. What
+/// the stopped one has in hand stays there.
 ///
 /// # Panics
 ///
@@ -181,8 +184,8 @@ fn stopped_at(before: Deed, deed: Deed, take: Deed, accesses: [usize; 3]) -> [bo
     [is_looked, is_stopped, is_there]
 }
 
-/// Somebody who lives is amid a change whenever the reader looks, but never amid the same one: nothing that is in hand is given to
-/// anybody.
+/// Somebody who lives is amid a change whenever the reader looks, but never amid the same one:
+/// nothing that is in hand is given to anybody.
 ///
 /// # Panics
 ///
@@ -238,8 +241,8 @@ fn amid(before: Deed, deeds: [(Deed, usize); 3]) -> [bool; 3] {
     are_there
 }
 
-/// As above, where the reader's last look is interrupted: a chain goes from one chunk to the next meanwhile, of which the reader may
-/// pass the one by before and the other one after.
+/// As above, where the reader's last look is interrupted: a chain goes from one chunk to the next
+/// meanwhile, of which the reader may pass the one by before and the other one after.
 ///
 /// # Panics
 ///
@@ -292,7 +295,8 @@ fn moved(rounds: usize, [at_first, at_second, access]: [usize; 3]) -> [bool; 3] 
     [is_first, is_second, is_there]
 }
 
-/// A dead thread has taken a chunk, which is in a list after three looks, each amid a change of another thread.
+/// A dead thread has taken a chunk, which is in a list after three looks, each amid a change of
+/// another thread.
 ///
 /// # Panics
 ///
@@ -322,8 +326,8 @@ pub fn found_amid_changes_of_others() {
     });
 }
 
-/// A thread is stopped amid a change, and another one enters where it has left, or is about to. Who is amid a change at the reader's
-/// first look is waited for.
+/// A thread is stopped amid a change, and another one enters where it has left, or is about to. Who
+/// is amid a change at the reader's first look is waited for.
 ///
 /// # Panics
 ///
@@ -430,7 +434,8 @@ fn changed_under_the_reader([first, second]: [usize; 2]) -> [bool; 2] {
         let (scene, is_first) = (scene.clone(), Rc::clone(&is_first));
         move || {
             is_first.set(true);
-            // Closes the one on top, goes on in the next one, and leaves that on top of another one.
+            // Closes the one on top, goes on in the next one, and leaves that on top of another
+            // one.
             let mut user = User::new(&scene.world, NEIGHBOUR);
             user.refill(SHORT);
             User::with(&scene.world, NEIGHBOUR, &lowest).leave();
@@ -467,8 +472,8 @@ fn open(pool: &AnyPool<'_>) -> Vec<u32> {
     all.filter(is_open).collect()
 }
 
-/// A thread is killed with a chunk in hand, and a list changes whenever the reader looks for what it has left: it is found when
-/// nothing changes any more.
+/// A thread is killed with a chunk in hand, and a list changes whenever the reader looks for what
+/// it has left: it is found when nothing changes any more.
 ///
 /// # Panics
 ///
@@ -497,7 +502,8 @@ pub fn looked_for_in_vain() {
     });
 }
 
-/// A thread lives that never comes back to what it was doing, and has said so: what it had in hand is given back.
+/// A thread lives that never comes back to what it was doing, and has said so: what it had in hand
+/// is given back.
 ///
 /// # Panics
 ///
@@ -523,8 +529,8 @@ pub fn left_for_good() {
     });
 }
 
-/// A chunk's thread leaves it and ends, and another one goes on there, between two accesses of the reader, which looks for chunks
-/// whose threads are no more: it is the other one's.
+/// A chunk's thread leaves it and ends, and another one goes on there, between two accesses of the
+/// reader, which looks for chunks whose threads are no more: it is the other one's.
 ///
 /// # Panics
 ///
@@ -599,8 +605,9 @@ fn held_by(pool: &AnyPool<'_>, tid: i32) -> Vec<u32> {
     open(pool).into_iter().filter(names).collect()
 }
 
-/// Whose chunks are left to others: those of a thread that is gone, unless its tid counts elsewhere; and where a thread's tid
-/// is that of another program by now, those of the program before.
+/// Whose chunks are left to others: those of a thread that is gone, unless its tid counts
+/// elsewhere; and where a thread's tid is that of another program by now, those of the program
+/// before.
 ///
 /// # Panics
 ///

@@ -1,5 +1,6 @@
-//! Threads that are killed: they stop for good before a change of memory, and who asks for them gets to know that they are gone. And threads
-//! that are interrupted: another one does something between two of their accesses.
+//! Threads that are killed: they stop for good before a change of memory, and who asks for them
+//! gets to know that they are gone. And threads that are interrupted: another one does something
+//! between two of their accesses.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,7 +19,8 @@ loom::lazy_static! {
     static ref GONE: AtomicU64 = AtomicU64::new(0);
 }
 
-/// What unwinds a thread that is stopped. Nothing of the library is done meanwhile: none of it has a destructor.
+/// What unwinds a thread that is stopped. Nothing of the library is done meanwhile: none of it has
+/// a destructor.
 struct Stopped;
 
 /// What comes in between.
@@ -73,7 +75,8 @@ pub(super) fn stopped(before: Before, act: impl FnOnce()) -> bool {
     }
 }
 
-/// Runs what thread `tid` does, which is killed after so many changes, or when it is done. Whether it was before.
+/// Runs what thread `tid` does, which is killed after so many changes, or when it is done. Whether
+/// it was before.
 pub(super) fn after(changes: usize, tid: i32, act: impl FnOnce()) -> bool {
     let was_killed = stopped(Before::Change(changes), act);
     end(tid);

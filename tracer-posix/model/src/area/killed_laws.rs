@@ -1,5 +1,5 @@
-//! The laws of what killed threads leave behind: after the reader has looked for it each chunk, and each chain, is in one list or
-//! held by one thread that lives.
+//! The laws of what killed threads leave behind: after the reader has looked for it each chunk, and
+//! each chain, is in one list or held by one thread that lives.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -31,11 +31,13 @@ pub(super) const EARLIER: i32 = 3;
 pub(super) const SHORT: usize = 8;
 pub(super) const LONG: usize = 64;
 
-/// Looks after which a reader has found all that there is to be found, and looks beside other threads.
+/// Looks after which a reader has found all that there is to be found, and looks beside other
+/// threads.
 const LOOKS: u64 = 6;
 const LOOKS_BESIDE: u64 = 3;
 
-/// Orders of a law that are gone through: a part of them where there are more. A law of killed threads has as many for each change.
+/// Orders of a law that are gone through: a part of them where there are more. A law of killed
+/// threads has as many for each change.
 const MOST_ORDERS: usize = 5000;
 const MOST_ORDERS_OF_A_CHANGE: usize = 300;
 
@@ -113,7 +115,8 @@ impl<'a> User<'a> {
     }
 }
 
-/// The stream's reader, as far as it looks for what killed threads have left (`Reading::begin_look`).
+/// The stream's reader, as far as it looks for what killed threads have left
+/// (`Reading::begin_look`).
 pub(super) struct Reader {
     stranded: Stranded,
     now_ms: u64,
@@ -152,7 +155,8 @@ pub(super) fn listed(links: &impl Links, first: u64) -> Vec<u32> {
         .collect()
 }
 
-/// Nobody changes the pool any more. Each chunk and each chain is in one list, or held by one thread: `held` are the chunks of those who live.
+/// Nobody changes the pool any more. Each chunk and each chain is in one list, or held by one
+/// thread: `held` are the chunks of those who live.
 pub(super) fn expect_order(pool: &AnyPool<'_>, held: &[u32]) {
     atomics::barrier();
     let [closed, ended, released] = [
@@ -218,7 +222,8 @@ pub(super) fn held(user: &User<'_>) -> Vec<u32> {
         .collect()
 }
 
-/// A pool of four chunks that was used: 0 and 1 are closed, 2 was left by its thread, and 3 was never used.
+/// A pool of four chunks that was used: 0 and 1 are closed, 2 was left by its thread, and 3 was
+/// never used.
 pub(super) fn used_pool() -> World {
     let world = World::new(4);
     let mut earlier = User::new(&world, EARLIER);
@@ -277,8 +282,9 @@ fn check(most_orders: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// A law for each change that a thread may be killed before, in each of its deeds: it gets what the thread has done, what it does, and
-/// after how many changes it is killed, and returns whether it was.
+/// A law for each change that a thread may be killed before, in each of its deeds: it gets what the
+/// thread has done, what it does, and after how many changes it is killed, and returns whether it
+/// was.
 fn for_each_change(law: fn(Deed, Deed, usize) -> bool) {
     for (before, deed) in DEEDS {
         for changes in 0.. {
@@ -294,7 +300,8 @@ fn for_each_change(law: fn(Deed, Deed, usize) -> bool) {
     }
 }
 
-/// A thread is killed amid a change of the pool. While the reader looks for what it has left, another one takes a chunk.
+/// A thread is killed amid a change of the pool. While the reader looks for what it has left,
+/// another one takes a chunk.
 ///
 /// # Panics
 ///
@@ -322,7 +329,8 @@ pub fn killed_before_the_reader_looks() {
     });
 }
 
-/// A thread is killed amid a change of the pool while the reader looks for what another one has left.
+/// A thread is killed amid a change of the pool while the reader looks for what another one has
+/// left.
 ///
 /// # Panics
 ///
@@ -380,7 +388,8 @@ pub fn alive_while_the_reader_looks() {
     }
 }
 
-/// A thread leaves its chunk, and another one takes what there is to take, while the reader looks for what a third one has left.
+/// A thread leaves its chunk, and another one takes what there is to take, while the reader looks
+/// for what a third one has left.
 ///
 /// # Panics
 ///

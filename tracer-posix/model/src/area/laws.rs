@@ -24,9 +24,9 @@ pub(super) fn joined<T>(handle: thread::JoinHandle<T>) -> T {
     }
 }
 
-/// A writer of three records in a chunk for two, and a reader who looks beside it and once more when
-/// it is done: records are whole, in order, not older than a watermark before them, and what is not
-/// there is counted.
+/// A writer of three records in a chunk for two, and a reader who looks beside it and once more
+/// when it is done: records are whole, in order, not older than a watermark before them, and what
+/// is not there is counted.
 ///
 /// # Panics
 ///
@@ -79,8 +79,8 @@ pub fn a_watermark() {
     });
 }
 
-/// A writer fills the chunk, and takes it again for itself, as the oldest: whatever the reader has read by then, records are
-/// whole, and what it has not is counted.
+/// A writer fills the chunk, and takes it again for itself, as the oldest: whatever the reader has
+/// read by then, records are whole, and what it has not is counted.
 ///
 /// # Panics
 ///

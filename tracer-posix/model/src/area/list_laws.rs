@@ -58,8 +58,8 @@ impl Links for &Nodes {
     }
 }
 
-/// Two threads close chunks, one of which takes the oldest meanwhile: each index is held once at a time, and what is
-/// closed first goes first.
+/// Two threads close chunks, one of which takes the oldest meanwhile: each index is held once at a
+/// time, and what is closed first goes first.
 ///
 /// # Panics
 ///
@@ -87,8 +87,8 @@ pub fn a_queue_of_closed_chunks() {
     });
 }
 
-/// A chunk is closed while another thread takes the oldest and closes it again: none gets lost or comes twice, and their order
-/// is the one in which they come out.
+/// A chunk is closed while another thread takes the oldest and closes it again: none gets lost or
+/// comes twice, and their order is the one in which they come out.
 ///
 /// # Panics
 ///
@@ -127,7 +127,8 @@ pub fn a_chunk_that_is_closed_again() {
     });
 }
 
-/// A chunk is closed while another thread takes the only one that there is, if it may, and closes it again.
+/// A chunk is closed while another thread takes the only one that there is, if it may, and closes
+/// it again.
 ///
 /// # Panics
 ///
@@ -151,7 +152,8 @@ pub fn an_only_chunk_that_is_closed_again() {
     });
 }
 
-/// A thread takes from a stack while another takes two and puts one back: each index is held once at a time.
+/// A thread takes from a stack while another takes two and puts one back: each index is held once
+/// at a time.
 ///
 /// # Panics
 ///
@@ -180,8 +182,8 @@ pub fn a_stack_of_ended_chunks() {
     });
 }
 
-/// What a thread saw as the last of the queue has gone into the stack, alone, when the thread puts something behind it: it
-/// is put into the queue all the same.
+/// What a thread saw as the last of the queue has gone into the stack, alone, when the thread puts
+/// something behind it: it is put into the queue all the same.
 ///
 /// # Panics
 ///
@@ -209,8 +211,8 @@ pub fn a_last_chunk_that_has_gone_elsewhere() {
     });
 }
 
-/// A thread takes from a queue of three while another takes one too and puts it into the stack: each gets one, since there is
-/// one for each.
+/// A thread takes from a queue of three while another takes one too and puts it into the stack:
+/// each gets one, since there is one for each.
 ///
 /// # Panics
 ///

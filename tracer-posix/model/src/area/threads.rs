@@ -10,7 +10,8 @@ use crate::layout::atomics::{AtomicU64, barrier, fence};
 use crate::layout::chunk::{Chunk, Cursor, Found, Head, Moment, Refusal};
 use crate::layout::record::Emission;
 
-/// A chunk for two records of one word of data: its beginning (8 words), 2 × 4 words, and the last word.
+/// A chunk for two records of one word of data: its beginning (8 words), 2 × 4 words, and the last
+/// word.
 const WORDS: usize = 17;
 
 /// An area with one chunk and two streams.
@@ -101,8 +102,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A thread that takes the chunk if it is free (`Pool::claim`, `Pool::begin`). The events that were in it are `before`
-    /// the new ones in their chain.
+    /// A thread that takes the chunk if it is free (`Pool::claim`, `Pool::begin`). The events that
+    /// were in it are `before` the new ones in their chain.
     pub(super) fn take(shared: &'a Shared, generation: u32, tid: u64) -> Option<Self> {
         let word = shared.state.load(Acquire);
         let is_own = chunk_state::generation_of(word) == generation;
@@ -139,7 +140,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// A trace point (`emitter::emit_to_stream`). The record's data says whose it is, and when it was written.
+    /// A trace point (`emitter::emit_to_stream`). The record's data says whose it is, and when it
+    /// was written.
     pub(super) fn emit(&mut self) {
         let now = Now {
             shared: self.shared,
@@ -177,7 +179,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The first stream is ended (`retire::end`, `retire::finish`), and the chunk is free if nobody is in it.
+/// The first stream is ended (`retire::end`, `retire::finish`), and the chunk is free if nobody is
+/// in it.
 pub(super) fn take_stream_away(shared: &Shared) {
     shared.slots[0].store(0, Release);
     barrier();

@@ -1,4 +1,5 @@
-//! What chunks, lists and pools are made of here: the model checker's atomics, at any of whose changes a thread may be killed.
+//! What chunks, lists and pools are made of here: the model checker's atomics, at any of whose
+//! changes a thread may be killed.
 
 use std::sync::atomic::Ordering;
 

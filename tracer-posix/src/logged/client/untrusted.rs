@@ -1,4 +1,5 @@
-//! Both sides of the conversation between controller and recorder, with somebody who says what he likes: for fuzzers.
+//! Both sides of the conversation between controller and recorder, with somebody who says what he
+//! likes: for fuzzers.
 
 use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd};

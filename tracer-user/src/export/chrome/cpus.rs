@@ -1,5 +1,5 @@
-//! Who was on which CPU: a slice for each time, on the CPU's own row. On a thread's row it would cross its system
-//! calls, which go on while the thread sleeps.
+//! Who was on which CPU: a slice for each time, on the CPU's own row. On a thread's row it would
+//! cross its system calls, which go on while the thread sleeps.
 
 use std::collections::{HashMap, HashSet};
 
@@ -58,7 +58,8 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// Notes a switch or a wake-up, and adds what is known by it. False when the event is none, or not as it should be.
+    /// Notes a switch or a wake-up, and adds what is known by it. False when the event is none, or
+    /// not as it should be.
     pub fn note(&mut self, entry: &Entry<'_>, thread: Thread, objects: &mut Objects) -> bool {
         self.start.get_or_insert(entry.at);
         let event = &entry.line.event;

@@ -1,9 +1,9 @@
 //! The JSON trace event format, which many viewers read.
 //!
-//! A slice for each time that a thread was on a CPU, on the CPU's line (`cpus`), with wake-ups as flows between them;
-//! slices on threads and CPUs for what has a beginning and an end; every other event but switches as an instant on its
-//! thread; names of processes and threads. Times are in microseconds with three digits after the point, on the log's
-//! monotonic clock.
+//! A slice for each time that a thread was on a CPU, on the CPU's line (`cpus`), with wake-ups as
+//! flows between them; slices on threads and CPUs for what has a beginning and an end; every other
+//! event but switches as an instant on its thread; names of processes and threads. Times are in
+//! microseconds with three digits after the point, on the log's monotonic clock.
 
 mod cpus;
 mod objects;
@@ -94,7 +94,8 @@ impl Chrome {
                 },
                 row: mark.row,
             };
-            // Of one time, some readers put slices that are written whole before those that begin and end.
+            // Of one time, some readers put slices that are written whole before those that begin
+            // and end.
             let is_at_once = mark.row == 0 && !mark.begins_with_outer;
             match mark.extent {
                 Extent::Whole(slice, end, carried) if is_at_once => {

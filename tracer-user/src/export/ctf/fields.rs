@@ -11,8 +11,8 @@ pub const BYTES: u8 = 0;
 /// The choices of what a user event has.
 pub const TEXT: u8 = 1;
 
-/// Appends the fields of a system event; `None`, with `out` half-filled, when its data does not have
-/// them all.
+/// Appends the fields of a system event; `None`, with `out` half-filled, when its data does not
+/// have them all.
 pub fn push_system(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) -> Option<()> {
     for field in entry.fields {
         match Plain::from(value(field, data)?) {
@@ -35,7 +35,8 @@ pub fn push_system(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) -> O
     Some(())
 }
 
-/// Appends bytes: as text when they are text. Some readers show an empty text as what was there before.
+/// Appends bytes: as text when they are text. Some readers show an empty text as what was there
+/// before.
 pub fn push_bytes(out: &mut Vec<u8>, data: &[u8]) {
     if let Some(text) = as_text(data).filter(|text| !text.is_empty()) {
         out.push(TEXT);

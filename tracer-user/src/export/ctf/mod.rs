@@ -31,8 +31,8 @@ pub const FILES: [&str; 2] = ["metadata", "stream"];
 /// Bytes after which a packet is closed.
 const PACKET_BYTES: usize = 64 * 1024;
 
-/// What is added to the number of a system event type for events whose data is not as the type says:
-/// they have bytes instead of fields.
+/// What is added to the number of a system event type for events whose data is not as the type
+/// says: they have bytes instead of fields.
 const RAW: u32 = 1 << 16;
 
 /// What the description says of one type of event.
@@ -67,7 +67,8 @@ impl Ctf {
         let header = PacketHeader {
             uuid: uuid(origin.anchor),
         };
-        // What was lost is written as a difference between packets: the first one says where it starts.
+        // What was lost is written as a difference between packets: the first one says where it
+        // starts.
         let mut first = Packet::default();
         first.begin(origin.anchor.monotonic);
         first.write(&header, &mut stream).context(CANNOT_WRITE)?;

@@ -44,8 +44,8 @@ impl Packet {
 
     /// Begins an event; its context and fields are to be appended.
     pub fn event(&mut self, id: u32, at: MonotonicNs) -> &mut Vec<u8> {
-        // An event before the log was made lies before the first, empty packet: the stream must not go
-        // back.
+        // An event before the log was made lies before the first, empty packet: the stream must not
+        // go back.
         let at = at.max(self.after);
         self.begin(at);
         self.end_at(at);

@@ -19,8 +19,9 @@ use super::{Ending, Exporter, Origin};
 use crate::log_view::Entry;
 use rows::Rows;
 
-/// The columns. Bytes of names that are not harmless are written as in a string literal of Rust; `data`
-/// is the object of the JSON lines, as text, which every reader takes for text, and `raw` the bytes that it was made of.
+/// The columns. Bytes of names that are not harmless are written as in a string literal of Rust;
+/// `data` is the object of the JSON lines, as text, which every reader takes for text, and `raw`
+/// the bytes that it was made of.
 const SCHEMA: &str = "
 message event {
     required int64 time (TIMESTAMP(NANOS, true));

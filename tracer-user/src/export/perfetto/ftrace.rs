@@ -176,8 +176,8 @@ impl Scheduler {
     }
 }
 
-/// The priority of every thread, which a log does not have: that of threads of which nobody has said anything. Without one
-/// all are taken for real-time threads.
+/// The priority of every thread, which a log does not have: that of threads of which nobody has
+/// said anything. Without one all are taken for real-time threads.
 const PRIORITY: i32 = 120;
 
 /// `TRACE_FLAG_HARDIRQ` and `TRACE_FLAG_SOFTIRQ` of the kernel.
@@ -270,8 +270,8 @@ fn life_of(entry: &Entry<'_>, thread: Thread) -> Option<Ftrace> {
     })
 }
 
-/// The name that a thread has from an exec on. The kernel has an event of its own for that, and so does a log where it was
-/// asked for; for the engine it is what names the process anew.
+/// The name that a thread has from an exec on. The kernel has an event of its own for that, and so
+/// does a log where it was asked for; for the engine it is what names the process anew.
 fn exec_name(entry: &Entry<'_>, thread: Thread) -> Option<Ftrace> {
     let event = &entry.line.event;
     if event.header.event_type != EventTypeId::EXEC {

@@ -2,17 +2,19 @@
 //!
 //! - `schema` is the part of the published schema that is written;
 //! - `switches` puts the two sides of a switch together; with wake-ups, forks, exits and names they
-//!   become the ftrace events (`ftrace`) that trace_processor makes its scheduling tables of; `ended` threads come late;
-//! - `tracks` are threads and CPUs; what has a beginning and an end is a slice on one, and every other event but switches
-//!   and wake-ups an instant (`instant`);
+//!   become the ftrace events (`ftrace`) that trace_processor makes its scheduling tables of;
+//!   `ended` threads come late;
+//! - `tracks` are threads and CPUs; what has a beginning and an end is a slice on one, and every
+//!   other event but switches and wake-ups an instant (`instant`);
 //! - `wakeups` are flows beside that.
 //!
-//! Who is whose child trace_processor learns from the forks, and what threads are called from their tracks: a table of
-//! processes would make it think that a forked process is another one with the same pid.
+//! Who is whose child trace_processor learns from the forks, and what threads are called from their
+//! tracks: a table of processes would make it think that a forked process is another one with the
+//! same pid.
 //!
-//! Times are those of the log's monotonic clock. Perfetto's own timeline is `CLOCK_BOOTTIME`, which a log
-//! does not know: the snapshot of the clocks says that it is the same as `CLOCK_MONOTONIC`, which is so
-//! on a machine that has not slept since it was started.
+//! Times are those of the log's monotonic clock. Perfetto's own timeline is `CLOCK_BOOTTIME`, which
+//! a log does not know: the snapshot of the clocks says that it is the same as `CLOCK_MONOTONIC`,
+//! which is so on a machine that has not slept since it was started.
 
 mod ended;
 mod ftrace;
@@ -42,8 +44,8 @@ use wakeups::Wakeups;
 
 /// The sequence of all packets but those that describe tracks.
 const SEQUENCE: u32 = 1;
-/// That of the descriptions. A reader takes the thread that a sequence described last for the one of every event of that
-/// sequence that is on no thread's track.
+/// That of the descriptions. A reader takes the thread that a sequence described last for the one
+/// of every event of that sequence that is on no thread's track.
 const DESCRIPTIONS: u32 = 2;
 /// `TracePacket.SEQ_INCREMENTAL_STATE_CLEARED`: the sequence starts here.
 const STATE_CLEARED: u32 = 1;
@@ -150,8 +152,8 @@ impl Perfetto {
     }
 }
 
-/// What is known of the system. Which states of threads there are depends on it: those that are written are the states
-/// that the tracepoint shows since Linux 4.14.
+/// What is known of the system. Which states of threads there are depends on it: those that are
+/// written are the states that the tracepoint shows since Linux 4.14.
 fn system(origin: &Origin) -> Option<SystemInfo> {
     let release = text::text(&origin.system.kernel_release);
     let machine = text::text(&origin.system.machine);
@@ -255,7 +257,8 @@ struct Packets {
 impl Packets {
     fn write(&mut self, packet: TracePacket) -> anyhow::Result<()> {
         self.buffer.clear();
-        // Of messages that follow each other, repeated fields are put together: the whole file is one.
+        // Of messages that follow each other, repeated fields are put together: the whole file is
+        // one.
         let part = Trace {
             packet: vec![packet],
         };

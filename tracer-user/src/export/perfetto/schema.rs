@@ -1,6 +1,6 @@
 //! The part of Perfetto's published schema (`protos/perfetto/trace/perfetto_trace.proto`) that is
-//! written here. Names, field ids and types are the schema's; every field is written where it is known,
-//! also when it is zero.
+//! written here. Names, field ids and types are the schema's; every field is written where it is
+//! known, also when it is zero.
 
 use prost::{Message, Oneof};
 

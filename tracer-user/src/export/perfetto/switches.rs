@@ -2,9 +2,9 @@
 //!
 //! The kernel switches a CPU from one thread to the next; a log has of that what concerns traced
 //! threads: a switch away, a switch to, or both, one after the other. Here they become one again.
-//! Between a switch away and the next switch to a traced thread others have the CPU. Who was there first
-//! and who was there last is known; where these are not the same, the CPU is shown as idle rather than
-//! as anybody's.
+//! Between a switch away and the next switch to a traced thread others have the CPU. Who was there
+//! first and who was there last is known; where these are not the same, the CPU is shown as idle
+//! rather than as anybody's.
 
 use std::collections::BTreeMap;
 use tracer_engine::event::MonotonicNs;

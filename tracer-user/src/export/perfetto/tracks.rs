@@ -1,5 +1,5 @@
-//! The tracks: one for each thread, two for each CPU, one for the trace itself; and one more for each row of slices but
-//! the first.
+//! The tracks: one for each thread, two for each CPU, one for the trace itself; and one more for
+//! each row of slices but the first.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -23,7 +23,8 @@ pub const TRACE_TRACK: u64 = 1;
 /// Tids that were given to several threads, one after the other, and are remembered.
 const MOST_REUSED: usize = 65_536;
 
-/// Tracks beside those of threads that are known to be described. Beyond that they are described again.
+/// Tracks beside those of threads that are known to be described. Beyond that they are described
+/// again.
 const MOST_DESCRIBED: usize = 65_536;
 
 /// The tracks that were described.
@@ -55,8 +56,8 @@ impl Tracks {
         self.hash("thread", thread)
     }
 
-    /// The id of the track of a row of slices, and what describes it where that has not been written. The track of the
-    /// thread has to be.
+    /// The id of the track of a row of slices, and what describes it where that has not been
+    /// written. The track of the thread has to be.
     pub fn row(&mut self, track: Track, row: u32, at: MonotonicNs) -> (u64, Option<TracePacket>) {
         let (parent, name) = match track {
             Track::Thread(thread) if row == 0 => return (self.uuid(thread), None),

@@ -214,8 +214,8 @@ impl<'a> Btf<'a> {
 
     /// Offset in bits and type of the member `name` of a struct or union.
     ///
-    /// Each type is looked through once, however often it is reached: one that does not have the member
-    /// does not have it the next time either.
+    /// Each type is looked through once, however often it is reached: one that does not have the
+    /// member does not have it the next time either.
     fn member(
         &self,
         id: TypeId,

@@ -6,7 +6,8 @@ use super::offsets::Global;
 use super::reader::Btf;
 use crate::kernel::call::{PROGRAM_LOAD, ProgramAttributes, bpf};
 
-/// A variable, or the function by which all of them are read, as the object names it and as the kernel does.
+/// A variable, or the function by which all of them are read, as the object names it and as the
+/// kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// Its placeholder in the object, a constant: one of [`cpu_variable`].
@@ -18,8 +19,8 @@ pub struct Variable {
 /// The variables that this kernel has, and the globals that say where in them something is. The
 /// programs do without those that it has not.
 ///
-/// Where it lets programs read at any address (since 6.2) they are found from the run queue, at no cost;
-/// elsewhere by their names, where the kernel was built with those.
+/// Where it lets programs read at any address (since 6.2) they are found from the run queue, at no
+/// cost; elsewhere by their names, where the kernel was built with those.
 #[must_use]
 pub fn find(btf: &Btf<'_>) -> (Vec<Variable>, Vec<Global>) {
     let way = from_run_queue(btf);
@@ -66,8 +67,8 @@ fn distance(btf: &Btf<'_>, name: &str) -> Option<u32> {
     Some(offset?.wrapping_sub(btf.offset_of_variable("runqueues")?))
 }
 
-/// The function that makes any address readable, and how to come to the run queue; `None` where one or the
-/// other is not there.
+/// The function that makes any address readable, and how to come to the run queue; `None` where one
+/// or the other is not there.
 fn from_run_queue(btf: &Btf<'_>) -> Option<Found> {
     let word = btf.structure("rb_node")?;
     let globals = [
@@ -148,7 +149,8 @@ fn is_named(id: u32) -> bool {
     ])
 }
 
-/// Whether a program may call the function with this id for an address that it reads a word of that type at.
+/// Whether a program may call the function with this id for an address that it reads a word of that
+/// type at.
 fn is_callable(function: u32, word: u32) -> bool {
     let (Ok(function), Ok(word)) = (i32::try_from(function), i32::try_from(word)) else {
         return false;
@@ -180,7 +182,8 @@ const RAW_TRACEPOINT: u32 = 17;
 /// The helper `bpf_this_cpu_ptr`.
 const THIS_CPU_POINTER: i32 = 154;
 const CALL: u8 = 0x85;
-/// `BPF_PSEUDO_KFUNC_CALL`, in the upper half of the registers: what is called is a function of the kernel's.
+/// `BPF_PSEUDO_KFUNC_CALL`, in the upper half of the registers: what is called is a function of the
+/// kernel's.
 const FUNCTION: u8 = 2;
 /// Loads 64 bits from register 0 into it.
 const READ: u8 = 0x79;
@@ -211,8 +214,8 @@ impl Instruction {
 }
 
 /// Makes of each instruction in `object` that loads the constant of a variable one that loads the
-/// address of the kernel's, and of one that loads that of the function a call of it. The rest stays as it is:
-/// constants that the programs never reach.
+/// address of the kernel's, and of one that loads that of the function a call of it. The rest stays
+/// as it is: constants that the programs never reach.
 pub fn name_variables(object: &mut [u8], variables: &[Variable]) {
     for at in (0..object.len().saturating_sub(INSTRUCTION - 1)).step_by(INSTRUCTION / 2) {
         let Some(instruction) = object.get_mut(at..at + INSTRUCTION) else {

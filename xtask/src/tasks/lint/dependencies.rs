@@ -1,6 +1,7 @@
 //! Under which licences the dependencies are, and where they come from: what `deny.toml` allows.
 //!
-//! `cargo deny` reads the same file, and does more; it takes longer to install than all of the lint to run.
+//! `cargo deny` reads the same file, and does more; it takes longer to install than all of the lint
+//! to run.
 
 use std::collections::BTreeSet;
 use std::fs;

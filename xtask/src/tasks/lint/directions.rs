@@ -10,8 +10,8 @@ struct Crate {
     may_use: &'static [&'static str],
 }
 
-/// From below. The engine knows neither shared memory nor files; logs and the area do not know each other; only the C
-/// library has C functions.
+/// From below. The engine knows neither shared memory nor files; logs and the area do not know each
+/// other; only the C library has C functions.
 const CRATES: [Crate; 7] = [
     Crate {
         of: "tracer-common",

@@ -1,6 +1,7 @@
-//! Formatting and lints, for the host's crates and for the eBPF crate with its own target; which crate knows which, what
-//! may be linked, and the words.
+//! Formatting and lints, for the host's crates and for the eBPF crate with its own target; which
+//! crate knows which, what may be linked, and the words.
 
+mod columns;
 mod dependencies;
 mod directions;
 mod words;
@@ -33,6 +34,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     directions::check()?;
     dependencies::check()?;
     words::check()?;
+    columns::check()?;
     process::run(workspace::cargo("fmt").args(["--all", "--", "--check"]))?;
     process::run(
         workspace::cargo_for_host("clippy")
@@ -56,7 +58,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// A target that has no shared memory, and no processes.
 const PLAIN_TARGET: &str = "wasm32-wasip1";
 
-/// Checks that logs can be read there. As for the eBPF object, the standard library is built from source.
+/// Checks that logs can be read there. As for the eBPF object, the standard library is built from
+/// source.
 fn without_shared_memory() -> Command {
     let mut command = workspace::cargo("check");
     command

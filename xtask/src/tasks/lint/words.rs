@@ -1,4 +1,5 @@
-//! One word for one thing: words that gave way to those of the standard and of this field do not come back.
+//! One word for one thing: words that gave way to those of the standard and of this field do not
+//! come back.
 //!
 //! `docs/glossary.md` has the words that are used.
 

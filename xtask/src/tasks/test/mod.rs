@@ -149,8 +149,9 @@ const MOST_UNSTEADY: usize = 2;
 /// How often a test that failed has to pass after that to be unsteady, and not wrong.
 const PASSES_AFTER: usize = 3;
 
-/// These tests trace a whole live machine beside others' counts of it, and now and then one of a thousand sees what the machine does and
-/// nobody has thought of. Such a test is reported by name, to be looked into; and it has to pass several times after.
+/// These tests trace a whole live machine beside others' counts of it, and now and then one of a
+/// thousand sees what the machine does and nobody has thought of. Such a test is reported by name,
+/// to be looked into; and it has to pass several times after.
 fn try_again(
     totals: &mut Totals,
     failed: &[(&TestBinary, &Setting, String)],

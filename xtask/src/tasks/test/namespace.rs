@@ -1,10 +1,12 @@
-//! A pid namespace, as every container has one: what the kernel says of processes has to be right there too.
+//! A pid namespace, as every container has one: what the kernel says of processes has to be right
+//! there too.
 
 use std::ffi::OsString;
 
 use super::binaries::Setting;
 
-/// The files of tests that run in one as well: each family of the kernel's events, and what chooses processes.
+/// The files of tests that run in one as well: each family of the kernel's events, and what chooses
+/// processes.
 pub const FILES: [&str; 13] = [
     "cgroups",
     "choosing",
@@ -21,7 +23,8 @@ pub const FILES: [&str; 13] = [
     "wakers",
 ];
 
-/// Those of their tests that cannot, since what they compare with knows processes by the numbers of the whole machine alone.
+/// Those of their tests that cannot, since what they compare with knows processes by the numbers of
+/// the whole machine alone.
 pub const LEFT_OUT: [&str; 6] = [
     "bpftrace_at_the_same_tracepoint_sees_as_long_runs",
     "bpftrace_counts_as_many_calls_of_the_same_run",
@@ -33,9 +36,9 @@ pub const LEFT_OUT: [&str; 6] = [
 
 /// A pid namespace for a command. It fails where there can be no namespace.
 ///
-/// In a chroot the root may be a folder of a mount that has no name there: then it is `/proc` that is made private, so that
-/// nobody outside sees what is mounted on it. The shell stays, as the namespace's first process: it takes the children whose
-/// parents have ended.
+/// In a chroot the root may be a folder of a mount that has no name there: then it is `/proc` that
+/// is made private, so that nobody outside sees what is mounted on it. The shell stays, as the
+/// namespace's first process: it takes the children whose parents have ended.
 pub fn setting() -> Setting {
     let unshare = ["unshare", "--pid", "--fork", "--kill-child"];
     let mounts = ["--mount", "--propagation", "unchanged", "--"];

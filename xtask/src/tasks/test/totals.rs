@@ -71,7 +71,8 @@ impl fmt::Display for Totals {
     }
 }
 
-/// How long a command's output is waited for when the command has ended: somebody that it has left behind may hold it for ever.
+/// How long a command's output is waited for when the command has ended: somebody that it has left
+/// behind may hold it for ever.
 const LEFT_BEHIND: Duration = Duration::from_secs(2);
 
 /// How a command's tests went.
@@ -125,7 +126,8 @@ pub fn of(command: &mut Command) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-/// The names of tests that failed, out of the lines of an executable: those of its last list of failures, the one before has what they printed.
+/// The names of tests that failed, out of the lines of an executable: those of its last list of
+/// failures, the one before has what they printed.
 #[derive(Default)]
 struct Failures {
     is_in_list: bool,

@@ -1,4 +1,5 @@
-//! What the virtual machine finds: the host's files, and a first root file system that mounts these.
+//! What the virtual machine finds: the host's files, and a first root file system that mounts
+//! these.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

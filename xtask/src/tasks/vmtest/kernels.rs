@@ -40,7 +40,8 @@ pub struct Image {
     pub modules: Vec<PathBuf>,
 }
 
-/// The modules that give a guest the host's files, and what tests ask for. A kernel may have some built in, or not have some at all.
+/// The modules that give a guest the host's files, and what tests ask for. A kernel may have some
+/// built in, or not have some at all.
 const MODULES: [&str; 14] = [
     "virtio_ring",
     "virtio",
@@ -127,7 +128,8 @@ fn version_of(name: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Takes the image and the modules that are named out of the package, and these out of what they are compressed by.
+/// Takes the image and the modules that are named out of the package, and these out of what they
+/// are compressed by.
 const UNPACK: &str = r#"
 dpkg-deb --fsys-tarfile "$0" | tar -x --wildcards './boot/vmlinuz-*' './lib/modules/*.ko*'
 for name; do

@@ -65,8 +65,8 @@ pub struct Machine<'a> {
     pub is_threaded: bool,
 }
 
-/// Boots it, lets it run to its end or until `limit`, and returns what it said. All of that is added to
-/// `log`, and `each` gets how each test went as soon as it is known.
+/// Boots it, lets it run to its end or until `limit`, and returns what it said. All of that is
+/// added to `log`, and `each` gets how each test went as soon as it is known.
 pub fn run(
     machine: &Machine<'_>,
     log: &Path,
@@ -112,8 +112,8 @@ fn command(machine: &Machine<'_>) -> Command {
     command.args(["-machine", "q35", "-smp", "2", "-m", "2G", "-cpu", "max"]);
     command.args(match (machine.processors, machine.is_threaded) {
         (Processors::Hardware, _) => ["-accel", "kvm"],
-        // Twice as fast. But a processor may run what another has just patched in the kernel's code as
-        // it was before, and falls over it.
+        // Twice as fast. But a processor may run what another has just patched in the kernel's code
+        // as it was before, and falls over it.
         (Processors::Software, true) => ["-accel", "tcg,thread=multi"],
         (Processors::Software, false) => ["-accel", "tcg,thread=single"],
     });
@@ -148,8 +148,8 @@ fn kernel_parameters(processors: Processors) -> String {
     let always = "console=ttyS0 quiet oops=panic panic=-1 watchdog_thresh=60";
     match processors {
         Processors::Hardware => always.to_owned(),
-        // What guards against the tricks of real processors only takes time there, and so does a clock that is a
-        // device.
+        // What guards against the tricks of real processors only takes time there, and so does a
+        // clock that is a device.
         Processors::Software => format!("{always} mitigations=off tsc=reliable"),
     }
 }

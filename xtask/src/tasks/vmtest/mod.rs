@@ -1,9 +1,9 @@
 //! The tests that load eBPF, on other kernels than this machine's.
 //!
-//! Each kernel is Debian's own package. Its guest has the files of this machine, the compiler and the tools among them, and changes
-//! only its own memory. The eBPF object is the one inside the
-//! `tracer-user` that is distributed. What a kernel said of each test is noted in the repository as soon as
-//! it is known, and [`table`] makes a document of it.
+//! Each kernel is Debian's own package. Its guest has the files of this machine, the compiler and
+//! the tools among them, and changes only its own memory. The eBPF object is the one inside the
+//! `tracer-user` that is distributed. What a kernel said of each test is noted in the repository as
+//! soon as it is known, and [`table`] makes a document of it.
 
 mod archive;
 mod cases;

@@ -74,8 +74,8 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Runs all of them. A test with which the guest ended has another try at the end, on processors that
-/// share a thread.
+/// Runs all of them. A test with which the guest ended has another try at the end, on processors
+/// that share a thread.
 pub fn all(order: &Order<'_>) -> anyhow::Result<Outcome> {
     let image = order.kernel.fetch()?;
     let mut results = Results::load(order.name)?;
