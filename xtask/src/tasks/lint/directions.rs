@@ -12,7 +12,7 @@ struct Crate {
 
 /// From below. The engine knows neither shared memory nor files; logs and the area do not know each
 /// other; only the C library has C functions.
-const CRATES: [Crate; 7] = [
+const CRATES: [Crate; 8] = [
     Crate {
         of: "tracer-common",
         may_use: &[],
@@ -20,6 +20,10 @@ const CRATES: [Crate; 7] = [
     Crate {
         of: "tracer-engine",
         may_use: &["tracer-common"],
+    },
+    Crate {
+        of: "tracer-analysis",
+        may_use: &["tracer-common", "tracer-engine"],
     },
     Crate {
         of: "tracer-log",
@@ -51,6 +55,7 @@ const CRATES: [Crate; 7] = [
     Crate {
         of: "tracer-user",
         may_use: &[
+            "tracer-analysis",
             "tracer-common",
             "tracer-engine",
             "tracer-log",

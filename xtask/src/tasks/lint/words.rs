@@ -65,6 +65,7 @@ const INTERFACE: &[(&str, &str)] = &[
     ("t", "number: nr"),
     ("tracer-", "call.number"),
     ("tracer-", "entered.number"),
+    ("tracer-analysis/", "data.number"),
     ("tracer-", "\"number\""),
     ("tests/", "\"number\""),
     // Keys of reports.

@@ -1,0 +1,101 @@
+//! Many durations, of which percentiles are asked.
+
+use hdrhistogram::Histogram;
+
+/// Digits of a duration that count: percentiles are exact to a hundredth.
+const DIGITS: u8 = 2;
+
+/// Longer ones count as this long: a day, in nanoseconds.
+const LONGEST: u64 = 86_400_000_000_000;
+
+/// Durations, in nanoseconds. Memory grows with how different they are, and not with how many.
+#[derive(Clone, Debug, Default)]
+pub struct Durations {
+    /// `None` until the first.
+    histogram: Option<Histogram<u64>>,
+    count: u64,
+    total: u64,
+    longest: u64,
+}
+
+impl Durations {
+    /// Adds one.
+    pub fn add(&mut self, ns: u64) {
+        if self.histogram.is_none() {
+            self.histogram = Histogram::new(DIGITS).ok();
+        }
+        if let Some(histogram) = &mut self.histogram {
+            // It grows as far as it has to.
+            let _ = histogram.record(ns.min(LONGEST));
+        }
+        self.count += 1;
+        self.total = self.total.saturating_add(ns);
+        self.longest = self.longest.max(ns);
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Their sum.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The longest; 0 without any.
+    #[must_use]
+    pub fn longest(&self) -> u64 {
+        self.longest
+    }
+
+    /// The mean; `None` without any.
+    #[must_use]
+    pub fn mean(&self) -> Option<u64> {
+        self.total.checked_div(self.count)
+    }
+
+    /// The duration that this part of all, 0 to 1, do not exceed; `None` without any. At most a
+    /// hundredth above the exact one.
+    #[must_use]
+    pub fn quantile(&self, part: f64) -> Option<u64> {
+        let histogram = self.histogram.as_ref()?;
+        Some(histogram.value_at_quantile(part).min(self.longest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_those_of_a_sorted_list_to_a_hundredth() {
+        let mut durations = Durations::default();
+        assert_eq!((durations.mean(), durations.quantile(0.5)), (None, None));
+        let mut all: Vec<u64> = (1..=1000).map(|step: u64| step * step * 997).collect();
+        for ns in all.iter().rev() {
+            durations.add(*ns);
+        }
+        all.sort_unstable();
+        for (part, index) in [(0.5, 499), (0.95, 949), (0.99, 989), (1.0, 999)] {
+            let (exact, found) = (all[index], durations.quantile(part).unwrap());
+            assert!(
+                found >= exact && found - exact <= exact / 100,
+                "{part}: {found} of {exact}"
+            );
+        }
+        assert_eq!(durations.longest(), 997_000_000);
+        assert_eq!(durations.mean(), Some(all.iter().sum::<u64>() / 1000));
+    }
+
+    #[test]
+    fn nothing_is_too_short_or_too_long() {
+        let mut durations = Durations::default();
+        durations.add(0);
+        durations.add(u64::MAX);
+        assert_eq!((durations.count(), durations.longest()), (2, u64::MAX));
+        assert_eq!(durations.quantile(0.0), Some(0));
+    }
+}

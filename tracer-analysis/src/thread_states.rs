@@ -1,0 +1,619 @@
+//! What each thread does at any time, found out from its events.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{ExecData, ForkData, SwitchOutData, WakeupData};
+use tracer_engine::event::{Event, MonotonicNs};
+use zerocopy::FromBytes;
+
+use crate::state::{Interval, State, Thread, Wait};
+
+/// Threads that are followed at a time: more than any machine has, and fewer than a damaged file
+/// may name. Of those beyond nothing is said.
+const MOST_THREADS: usize = 65_536;
+
+/// Threads that have ended before they are forgotten, all at once.
+const MOST_DEAD: usize = MOST_THREADS / 8;
+
+/// What is known of a thread.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    pid: i32,
+    state: State,
+    since: MonotonicNs,
+}
+
+/// The states of all threads.
+///
+/// The intervals of a thread follow each other without a gap, from the first moment on, or from
+/// when it was made; so their sum is its time, to the nanosecond. Where events may be missing the
+/// state is [`State::Unknown`]: from the first loss on nothing is claimed but that a thread ran,
+/// which the kernel counts by itself.
+#[derive(Debug)]
+pub struct ThreadStates {
+    start: MonotonicNs,
+    threads: HashMap<i32, Known, RandomState>,
+    is_lossy: bool,
+    /// Threads that have ended since such ones were forgotten.
+    deaths: usize,
+}
+
+impl ThreadStates {
+    /// Of a trace that begins at this moment.
+    #[must_use]
+    pub fn new(start: MonotonicNs) -> Self {
+        Self {
+            start,
+            threads: HashMap::default(),
+            is_lossy: false,
+            deaths: 0,
+        }
+    }
+
+    /// Events were lost before the next one. How long that goes on nobody says: each ring between
+    /// kernel and tracer loses for itself.
+    pub fn lose(&mut self) {
+        self.is_lossy = true;
+    }
+
+    /// Goes on by one event. Each interval that it ends is given to `ended`.
+    pub fn feed(&mut self, event: &Event<'_>, mut ended: impl FnMut(Interval)) {
+        let header = event.header;
+        let (thread, at) = (
+            Thread {
+                pid: header.pid,
+                tid: header.tid,
+            },
+            header.time,
+        );
+        match header.event_type {
+            EventTypeId::OVERFLOW => self.lose(),
+            EventTypeId::SWITCH_IN => self.take_cpu(thread, at, &mut ended),
+            EventTypeId::SWITCH_OUT => self.leave_cpu(thread, at, event.data, &mut ended),
+            EventTypeId::WAKEUP => self.wake(thread, at, event.data, &mut ended),
+            EventTypeId::FORK | EventTypeId::THREAD_CREATE => {
+                self.make(at, event.data, &mut ended);
+            }
+            EventTypeId::EXEC => self.replace(thread, at, event.data, &mut ended),
+            _ => {}
+        }
+    }
+
+    /// The trace ends: gives the last interval of each thread.
+    pub fn end(&mut self, at: MonotonicNs, mut ended: impl FnMut(Interval)) {
+        let mut last: Vec<_> = self.threads.drain().collect();
+        last.sort_unstable_by_key(|(tid, known)| (known.pid, *tid));
+        for (tid, known) in last {
+            let thread = Thread {
+                pid: known.pid,
+                tid,
+            };
+            let state = claimed(known.state, self.is_lossy);
+            if known.since < at {
+                ended(Interval {
+                    thread,
+                    state,
+                    from: known.since,
+                    to: at,
+                    is_over: false,
+                });
+            }
+        }
+    }
+
+    /// What is known of a thread, which is new where nothing was; `None` where there are too many.
+    /// One whose tid was another process's is another thread.
+    fn known(
+        &mut self,
+        thread: Thread,
+        at: MonotonicNs,
+        ended: &mut impl FnMut(Interval),
+    ) -> Option<&mut Known> {
+        self.make_space(thread.tid, at)?;
+        let unseen = Known {
+            pid: thread.pid,
+            state: State::Unknown,
+            since: self.start,
+        };
+        let known = self.threads.entry(thread.tid).or_insert(unseen);
+        if known.pid != thread.pid {
+            // Its end was not seen.
+            let before = Thread {
+                pid: known.pid,
+                tid: thread.tid,
+            };
+            give(before, known.when_unseen(), known.since, at, ended);
+            *known = Known {
+                since: at,
+                ..unseen
+            };
+        }
+        Some(known)
+    }
+
+    /// Sees to it that there is space for a thread: `None` where too many live. Those that have
+    /// ended are forgotten; what is seen of their tids later, began after this.
+    fn make_space(&mut self, tid: i32, at: MonotonicNs) -> Option<()> {
+        if self.threads.len() < MOST_THREADS || self.threads.contains_key(&tid) {
+            return Some(());
+        }
+        // Rarely, since all are looked at.
+        if self.deaths >= MOST_DEAD {
+            self.threads.retain(|_, known| known.state != State::Dead);
+            self.start = at;
+            self.deaths = 0;
+        }
+        (self.threads.len() < MOST_THREADS).then_some(())
+    }
+
+    /// A thread begins here, or goes on under another tid: whoever had the tid before has ended.
+    fn begin(
+        &mut self,
+        thread: Thread,
+        at: MonotonicNs,
+        state: State,
+        ended: &mut impl FnMut(Interval),
+    ) {
+        if self.make_space(thread.tid, at).is_none() {
+            return;
+        }
+        let new = Known {
+            pid: thread.pid,
+            state,
+            since: at,
+        };
+        if let Some(known) = self.threads.insert(thread.tid, new) {
+            let before = Thread {
+                pid: known.pid,
+                tid: thread.tid,
+            };
+            give(before, known.when_unseen(), known.since, at, ended);
+        }
+    }
+
+    /// A thread is in this state from now on.
+    fn go_on(
+        &mut self,
+        thread: Thread,
+        at: MonotonicNs,
+        state: State,
+        ended: &mut impl FnMut(Interval),
+    ) {
+        let is_lossy = self.is_lossy;
+        if let Some(known) = self.known(thread, at, ended) {
+            give(
+                thread,
+                claimed(known.state, is_lossy),
+                known.since,
+                at,
+                ended,
+            );
+            known.state = state;
+            known.since = known.since.max(at);
+        }
+    }
+
+    /// A thread gets a CPU. Whoever waited for something else was woken before, and has left its
+    /// last CPU: where that was not seen, nobody knows what it did meanwhile.
+    fn take_cpu(&mut self, thread: Thread, at: MonotonicNs, ended: &mut impl FnMut(Interval)) {
+        if let Some(known) = self.known(thread, at, ended)
+            && matches!(
+                known.state,
+                State::Running | State::Blocked | State::Stopped
+            )
+        {
+            known.state = State::Unknown;
+        }
+        self.go_on(thread, at, State::Running, ended);
+    }
+
+    /// A thread leaves its CPU. The kernel says since when it had it, where the switch to it was
+    /// not seen too.
+    fn leave_cpu(
+        &mut self,
+        thread: Thread,
+        at: MonotonicNs,
+        untrusted: &[u8],
+        ended: &mut impl FnMut(Interval),
+    ) {
+        let Ok((data, _)) = SwitchOutData::read_from_prefix(untrusted) else {
+            return;
+        };
+        let is_lossy = self.is_lossy;
+        let next = State::of_switch_out(data.state, data.preempted != 0);
+        let Some(known) = self.known(thread, at, ended) else {
+            return;
+        };
+        let began = MonotonicNs(at.0.saturating_sub(data.ran_ns)).max(known.since);
+        // It was given the CPU unseen, or left it meanwhile: what was last known of it does not
+        // hold.
+        let before = match known.state {
+            State::Runnable(_) if data.ran_ns > 0 => claimed(known.state, is_lossy),
+            State::Runnable(_)
+            | State::Unknown
+            | State::Running
+            | State::Blocked
+            | State::Stopped
+            | State::Dead => State::Unknown,
+        };
+        give(thread, before, known.since, began, ended);
+        give(thread, State::Running, began, at, ended);
+        known.state = next;
+        known.since = known.since.max(at);
+        self.deaths += usize::from(next == State::Dead);
+    }
+
+    /// A thread becomes runnable, if it was not so already: who is woken before it has left its CPU
+    /// goes on.
+    fn wake(
+        &mut self,
+        thread: Thread,
+        at: MonotonicNs,
+        untrusted: &[u8],
+        ended: &mut impl FnMut(Interval),
+    ) {
+        let is_new =
+            WakeupData::read_from_prefix(untrusted).is_ok_and(|(data, _)| data.new_thread != 0);
+        let is_unseen = !self.threads.contains_key(&thread.tid);
+        if is_new && is_unseen {
+            // That it was made is not recorded.
+            self.begin(thread, at, State::Runnable(Wait::New), ended);
+            return;
+        }
+        let wait = if is_new { Wait::New } else { Wait::Woken };
+        let is_waiting = self.known(thread, at, ended).is_some_and(|known| {
+            matches!(
+                known.state,
+                State::Unknown | State::Blocked | State::Stopped
+            )
+        });
+        if is_waiting {
+            self.go_on(thread, at, State::Runnable(wait), ended);
+        }
+    }
+
+    /// A thread is made: it is there from now on, and has not run.
+    fn make(&mut self, at: MonotonicNs, untrusted: &[u8], ended: &mut impl FnMut(Interval)) {
+        if let Ok((data, _)) = ForkData::read_from_prefix(untrusted) {
+            let thread = Thread {
+                pid: data.child_pid.cast_signed(),
+                tid: data.child_tid.cast_signed(),
+            };
+            self.begin(thread, at, State::Runnable(Wait::New), ended);
+        }
+    }
+
+    /// A process runs another program: the thread that called exec goes on under the process's tid,
+    /// and has the CPU.
+    fn replace(
+        &mut self,
+        thread: Thread,
+        at: MonotonicNs,
+        untrusted: &[u8],
+        ended: &mut impl FnMut(Interval),
+    ) {
+        let Ok((data, _)) = ExecData::read_from_prefix(untrusted) else {
+            return;
+        };
+        let old = Thread {
+            pid: thread.pid,
+            tid: data.old_tid.cast_signed(),
+        };
+        if old != thread {
+            self.go_on(old, at, State::Dead, ended);
+            self.deaths += 1;
+            self.begin(thread, at, State::Running, ended);
+        }
+    }
+}
+
+impl Known {
+    /// What a thread did that is seen no more: nobody knows, but for one that has ended.
+    fn when_unseen(&self) -> State {
+        match self.state {
+            State::Dead => State::Dead,
+            State::Unknown
+            | State::Running
+            | State::Runnable(_)
+            | State::Blocked
+            | State::Stopped => State::Unknown,
+        }
+    }
+}
+
+/// What is said of a state: after a loss it may have been left unseen.
+fn claimed(state: State, is_lossy: bool) -> State {
+    match state {
+        State::Unknown | State::Dead => state,
+        State::Running | State::Runnable(_) | State::Blocked | State::Stopped if is_lossy => {
+            State::Unknown
+        }
+        State::Running | State::Runnable(_) | State::Blocked | State::Stopped => state,
+    }
+}
+
+/// Gives an interval, unless it is empty.
+fn give(
+    thread: Thread,
+    state: State,
+    from: MonotonicNs,
+    to: MonotonicNs,
+    ended: &mut impl FnMut(Interval),
+) {
+    if from < to {
+        ended(Interval {
+            thread,
+            state,
+            from,
+            to,
+            is_over: true,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use tracer_engine::event::{EventHeader, Truncation};
+    use zerocopy::{FromZeros, IntoBytes};
+
+    use super::*;
+
+    const PID: i32 = 10;
+
+    fn header(at: u64, event_type: EventTypeId, pid: i32, tid: i32) -> EventHeader {
+        EventHeader {
+            time: MonotonicNs(at),
+            event_type,
+            pid,
+            tid,
+            thread_id: 0,
+            program_address: 0,
+            cpu: Some(0),
+            truncation: Truncation::None,
+        }
+    }
+
+    fn switch_out(state: u32, preempted: u32, ran_ns: u64) -> Vec<u8> {
+        let mut data = SwitchOutData::new_zeroed();
+        (data.state, data.preempted, data.ran_ns) = (state, preempted, ran_ns);
+        data.as_bytes().to_vec()
+    }
+
+    fn made(pid: u32, tid: u32) -> Vec<u8> {
+        let mut data = ForkData::new_zeroed();
+        (data.child_pid, data.child_tid) = (pid, tid);
+        data.as_bytes().to_vec()
+    }
+
+    /// The intervals of a story: a time, a type, a thread and the data of each event.
+    fn intervals(story: &[(u64, EventTypeId, i32, Vec<u8>)], end: u64) -> Vec<(i32, State, u64)> {
+        let mut states = ThreadStates::new(MonotonicNs(100));
+        let mut found = Vec::new();
+        let mut push = |one: Interval| found.push((one.thread.tid, one.state, one.ns()));
+        for (at, event_type, tid, data) in story {
+            let event = Event {
+                header: header(*at, *event_type, PID, *tid),
+                data,
+            };
+            states.feed(&event, &mut push);
+        }
+        states.end(MonotonicNs(end), &mut push);
+        found
+    }
+
+    #[test]
+    fn a_thread_is_made_runs_waits_and_ends() {
+        use EventTypeId as Type;
+        let woken = WakeupData::new_zeroed().as_bytes().to_vec();
+        let story = [
+            (110, Type::THREAD_CREATE, 10, made(10, 11)),
+            (115, Type::SWITCH_IN, 11, Vec::new()),
+            (125, Type::SWITCH_OUT, 11, switch_out(0, 1, 10)),
+            (130, Type::SWITCH_IN, 11, Vec::new()),
+            (150, Type::SWITCH_OUT, 11, switch_out(1, 0, 20)),
+            (190, Type::WAKEUP, 11, woken.clone()),
+            // Once more, which changes nothing.
+            (192, Type::WAKEUP, 11, woken),
+            (197, Type::SWITCH_IN, 11, Vec::new()),
+            (198, Type::SWITCH_OUT, 11, switch_out(4, 0, 1)),
+            (
+                206,
+                Type::WAKEUP,
+                11,
+                WakeupData::new_zeroed().as_bytes().to_vec(),
+            ),
+            (208, Type::SWITCH_IN, 11, Vec::new()),
+            (211, Type::SWITCH_OUT, 11, switch_out(0x80, 0, 3)),
+        ];
+
+        let expected = [
+            (State::Runnable(Wait::New), 5),
+            (State::Running, 10),
+            (State::Runnable(Wait::Preempted), 5),
+            (State::Running, 20),
+            (State::Blocked, 40),
+            (State::Runnable(Wait::Woken), 7),
+            (State::Running, 1),
+            (State::Stopped, 8),
+            (State::Runnable(Wait::Woken), 2),
+            (State::Running, 3),
+            (State::Dead, 89),
+        ];
+        let expected = expected.map(|(state, ns)| (11, state, ns));
+        assert_eq!(intervals(&story, 300), expected);
+    }
+
+    #[test]
+    fn a_thread_is_there_since_its_first_wake_up_where_nothing_else_says_so() {
+        use EventTypeId as Type;
+        let mut data = WakeupData::new_zeroed();
+        data.new_thread = 1;
+        let story = [
+            (150, Type::WAKEUP, 11, data.as_bytes().to_vec()),
+            (155, Type::SWITCH_IN, 11, Vec::new()),
+        ];
+
+        let expected = [
+            (11, State::Runnable(Wait::New), 5),
+            (11, State::Running, 45),
+        ];
+        assert_eq!(intervals(&story, 200), expected);
+    }
+
+    #[test]
+    fn what_was_not_seen_is_unknown_and_what_the_kernel_counted_is_not() {
+        use EventTypeId as Type;
+        let story = [
+            // It had the CPU since before the trace.
+            (120, Type::SWITCH_OUT, 11, switch_out(1, 0, 1000)),
+            // Its wake-up and the switch to it are missing.
+            (180, Type::SWITCH_OUT, 11, switch_out(1, 0, 15)),
+            // Its wake-up is missing.
+            (190, Type::SWITCH_IN, 11, Vec::new()),
+            // It left the CPU, and got one again.
+            (198, Type::SWITCH_OUT, 11, switch_out(1, 0, 3)),
+        ];
+
+        let expected = [
+            (State::Running, 20),
+            (State::Unknown, 45),
+            (State::Running, 15),
+            (State::Unknown, 10),
+            (State::Unknown, 5),
+            (State::Running, 3),
+            (State::Blocked, 2),
+        ];
+        let expected = expected.map(|(state, ns)| (11, state, ns));
+        assert_eq!(intervals(&story, 200), expected);
+    }
+
+    #[test]
+    fn after_a_loss_nothing_is_claimed_of_the_time_before_the_next_event() {
+        let mut states = ThreadStates::new(MonotonicNs(0));
+        let mut found = Vec::new();
+        let mut push = |one: Interval| found.push((one.state, one.ns()));
+        let mut feed = |states: &mut ThreadStates, at, event_type, data: &[u8]| {
+            let header = header(at, event_type, PID, 11);
+            states.feed(&Event { header, data }, &mut push);
+        };
+        feed(
+            &mut states,
+            10,
+            EventTypeId::SWITCH_OUT,
+            &switch_out(1, 0, 10),
+        );
+        states.lose();
+        feed(&mut states, 50, EventTypeId::SWITCH_IN, &[]);
+        feed(
+            &mut states,
+            60,
+            EventTypeId::SWITCH_OUT,
+            &switch_out(1, 0, 10),
+        );
+        states.lose();
+        states.end(MonotonicNs(100), &mut push);
+
+        let expected = [
+            (State::Running, 10),
+            (State::Unknown, 40),
+            (State::Running, 10),
+            (State::Unknown, 40),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn those_that_have_ended_leave_space_for_others_and_those_that_live_do_not() {
+        let mut states = ThreadStates::new(MonotonicNs(0));
+        let mut running = 0;
+        let mut feed = |states: &mut ThreadStates, at, event_type, tid, data: &[u8]| {
+            let header = header(at, event_type, PID, tid);
+            states.feed(&Event { header, data }, |one| {
+                running += u64::from(one.state == State::Running);
+            });
+        };
+        // More than fit, each of which ends; the last of these live on.
+        let count = 3 * i32::try_from(MOST_THREADS).unwrap();
+        for tid in 1..=count {
+            let at = 10 * u64::from(tid.unsigned_abs());
+            feed(&mut states, at, EventTypeId::SWITCH_IN, tid, &[]);
+            if tid < count - 70_000 {
+                let dead = switch_out(0x80, 0, 5);
+                feed(&mut states, at + 5, EventTypeId::SWITCH_OUT, tid, &dead);
+            }
+        }
+        assert!(states.threads.len() <= MOST_THREADS);
+        assert_eq!(running, u64::from((count - 70_000 - 1).unsigned_abs()));
+    }
+
+    #[test]
+    fn who_is_given_the_tid_of_another_process_is_another_thread() {
+        let mut states = ThreadStates::new(MonotonicNs(0));
+        let mut found = Vec::new();
+        let mut push = |one: Interval| found.push((one.thread.pid, one.state, one.ns()));
+        for (at, pid) in [(10, 1), (30, 2)] {
+            let header = header(at, EventTypeId::SWITCH_IN, pid, 11);
+            states.feed(&Event { header, data: &[] }, &mut push);
+        }
+        states.end(MonotonicNs(35), &mut push);
+
+        let expected = [
+            (1, State::Unknown, 10),
+            (1, State::Unknown, 20),
+            (2, State::Running, 5),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    proptest! {
+        /// Whatever comes: the intervals of a thread leave out nothing and do not overlap.
+        #[test]
+        fn intervals_part_the_time_of_each_thread(
+            story in prop::collection::vec(
+                (0_u64..20, 0_usize..6, 10..14_i32, 0_u32..0x100, 0_u64..50, any::<bool>()), 0..200),
+        ) {
+            let types = [
+                EventTypeId::SWITCH_IN,
+                EventTypeId::SWITCH_OUT,
+                EventTypeId::WAKEUP,
+                EventTypeId::THREAD_CREATE,
+                EventTypeId::EXEC,
+                EventTypeId::EXIT,
+            ];
+            let mut states = ThreadStates::new(MonotonicNs(0));
+            let mut found: BTreeMap<i32, Vec<Interval>> = BTreeMap::new();
+            let mut push = |one: Interval| found.entry(one.thread.tid).or_default().push(one);
+            let mut at = 0;
+            for (step, kind, tid, state, ran, is_lost) in story {
+                at += step;
+                let mut exec = ExecData::new_zeroed();
+                exec.old_tid = 10 + state % 4;
+                let data = match types[kind] {
+                    EventTypeId::SWITCH_OUT => switch_out(state, u32::from(is_lost), ran),
+                    EventTypeId::EXEC => exec.as_bytes().to_vec(),
+                    EventTypeId::THREAD_CREATE => made(10, 10 + state % 4),
+                    _ => vec![0; 64],
+                };
+                if is_lost && kind > 3 {
+                    states.lose();
+                }
+                let event = Event { header: header(at, types[kind], PID, tid), data: &data };
+                states.feed(&event, &mut push);
+            }
+            states.end(MonotonicNs(at), &mut push);
+            for intervals in found.values() {
+                for one in intervals {
+                    prop_assert!(one.from < one.to);
+                }
+                for pair in intervals.windows(2) {
+                    prop_assert!(pair[0].to <= pair[1].from, "{pair:?}");
+                }
+            }
+        }
+    }
+}
