@@ -5,7 +5,8 @@
 //! - [`report`] shows events, to people as text and to programs as JSON lines or CSV;
 //! - [`terminal`] is what talks to people: where lines go, messages, exit codes;
 //! - `selection` chooses types of events;
-//! - [`log_view`] looks at logs, and [`export`] converts them to what other tools open;
+//! - [`log_view`] looks at logs, [`stat`] sums them up, and [`export`] converts them to what other
+//!   tools open;
 //! - [`syscall_names`] knows the names of system calls, and [`syscall_arguments`] how many
 //!   arguments they take;
 //! - `asking` asks the kernel for what a process may keep it from answering;
@@ -34,6 +35,7 @@ mod own_file;
 pub mod probes;
 pub mod report;
 mod selection;
+pub mod stat;
 pub mod syscall_arguments;
 pub mod syscall_names;
 pub mod terminal;

@@ -190,6 +190,7 @@ fn what_is_no_log_is_refused_by_its_name() {
         for (subcommand, options) in [
             ("read", &[][..]),
             ("info", &[]),
+            ("stat", &[]),
             ("export", &["--to", "chrome", "-o", out]),
         ] {
             let line = refused(subcommand, file, options);
@@ -226,7 +227,7 @@ fn options_that_make_no_sense_are_refused_by_name() {
 
 #[test]
 fn the_help_has_the_exit_codes() {
-    for subcommand in ["read", "info", "export"] {
+    for subcommand in ["read", "info", "stat", "export"] {
         let output = output(subcommand, Path::new("--help"), &[]);
         let help = String::from_utf8(output.stdout).unwrap();
         assert!(help.contains("Exit codes: 0 "), "{help}");

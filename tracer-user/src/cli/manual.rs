@@ -128,6 +128,21 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         exit: OF_A_LOG,
     },
     Page {
+        command: "stat",
+        synopsis: &["tracer-user stat [OPTION]... FILE"],
+        examples: &[
+            (
+                "Who waited for a CPU, and how long",
+                "tracer-user stat trace.log",
+            ),
+            (
+                "The slowest system call",
+                "tracer-user stat --format json trace.log | jq '.syscalls | max_by(.took.max_ns)'",
+            ),
+        ],
+        exit: OF_A_LOG,
+    },
+    Page {
         command: "export",
         synopsis: &["tracer-user export [OPTION]... FILE --to FORMAT --output OUT"],
         examples: &[

@@ -15,6 +15,7 @@ mod probes;
 mod quantity;
 mod read;
 mod run;
+mod stat;
 mod trace_options;
 
 use std::process::ExitCode;
@@ -48,6 +49,7 @@ enum Command {
     Run(run::RunArgs),
     Read(read::ReadArgs),
     Info(info::InfoArgs),
+    Stat(stat::StatArgs),
     Export(export::ExportArgs),
     Probes(probes::ProbesArgs),
     Doctor(doctor::DoctorArgs),
@@ -79,6 +81,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::run(&args.try_into()?),
         Command::Read(args) => read::run(&args.try_into()?),
         Command::Info(args) => info::run(&args.into()),
+        Command::Stat(args) => stat::run(&args.into()),
         Command::Export(args) => export::run(&args.try_into()?),
         Command::Probes(args) => probes::run(&args.try_into()?),
         Command::Doctor(args) => doctor::run(&args.into()),

@@ -211,9 +211,26 @@ impl<L: Log> Walk<L> {
 
     /// Events that were lost so far, in the trace and in the log.
     pub fn lost(&self) -> u64 {
+        self.lost_in_trace().saturating_add(self.log.lost_in_log())
+    }
+
+    /// Events that the trace lost so far.
+    pub fn lost_in_trace(&self) -> u64 {
         let in_trace = LossCause::ALL.iter().map(|cause| self.log.lost(*cause));
-        let others = [self.log.lost_for_other_causes(), self.log.lost_in_log()];
+        let others = [self.log.lost_for_other_causes()];
         in_trace.chain(others).fold(0, u64::saturating_add)
+    }
+
+    /// What is missing between the events so far: events that the trace lost, and packets of the
+    /// log. What gave way at its beginning leaves no gap.
+    pub fn gaps(&self) -> u64 {
+        let damage = self.log.damage();
+        // A switch of one thread, which its next event shows.
+        let unreported = self.log.lost(LossCause::KernelNotReported);
+        self.lost_in_trace()
+            .saturating_sub(unreported)
+            .saturating_add(damage.bytes)
+            .saturating_add(damage.packets_missing)
     }
 
     /// What was shown, lost, and is missing.
