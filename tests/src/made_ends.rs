@@ -103,6 +103,8 @@ impl Made {
             next_comm: comm("swapper"),
             state,
             preempted: 0,
+            waits_in: 0,
+            syscall: 0,
             ran_ns: 0,
         };
         self.append(ns, cpu, EventTypeId::SWITCH_OUT, thread, data.as_bytes())

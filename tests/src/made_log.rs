@@ -120,6 +120,8 @@ impl MadeLog {
             next_comm: NEXT,
             state: 1,
             preempted: 0,
+            waits_in: 0,
+            syscall: 0,
             ran_ns: 0,
         };
         let wakeup = WakeupData {

@@ -122,6 +122,8 @@ impl Made {
             next_comm: *b"woken\0\0\0\0\0\0\0\0\0\0\0",
             state: 0,
             preempted: 1,
+            waits_in: 0,
+            syscall: 0,
             ran_ns: 0,
         };
         self.on_cpu(52_000, EventTypeId::SWITCH_OUT, 8, left.as_bytes())?;
@@ -137,6 +139,8 @@ impl Made {
             next_comm: [0; 16],
             state: 1,
             preempted: 0,
+            waits_in: 0,
+            syscall: 0,
             ran_ns: 0,
         };
         self.on_cpu(55_000, EventTypeId::SWITCH_OUT, 9, left.as_bytes())?;

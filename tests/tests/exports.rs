@@ -84,7 +84,7 @@ fn babeltrace2_reads_what_events_carry() {
         "{ kind = ( \"text\" : container = 1 ), data = { \"worker=1\" } }",
         "{ kind = ( \"text\" : container = 1 ), data = { \"größe\" } }",
         "{ kind = ( \"bytes\" : container = 0 ), data = { { length = 3, bytes = [ [0] = 255, [1] = 0, [2] = 10 ] } } }",
-        "{ next_pid = 900, next_tid = 901, next_comm = \"w\\\"k\\\\n\\\\xff,\", state = \"S\", preempted = 0, ran_ns = 0 }",
+        "{ next_pid = 900, next_tid = 901, next_comm = \"w\\\"k\\\\n\\\\xff,\", state = \"S\", preempted = 0, waits_in = \"\", io_wait = 0, ran_ns = 0 }",
         "{ target_cpu = 1, new = 0, waker_pid = 900, waker_tid = 901, ",
     ] {
         assert!(printed.contains(part), "{part}\n{printed}");

@@ -378,7 +378,7 @@ mod tests {
         }
     }
 
-    fn switch_out(state: u32, preempted: u32, ran_ns: u64) -> Vec<u8> {
+    fn switch_out(state: u32, preempted: u8, ran_ns: u64) -> Vec<u8> {
         let mut data = SwitchOutData::new_zeroed();
         (data.state, data.preempted, data.ran_ns) = (state, preempted, ran_ns);
         data.as_bytes().to_vec()
@@ -594,7 +594,7 @@ mod tests {
                 let mut exec = ExecData::new_zeroed();
                 exec.old_tid = 10 + state % 4;
                 let data = match types[kind] {
-                    EventTypeId::SWITCH_OUT => switch_out(state, u32::from(is_lost), ran),
+                    EventTypeId::SWITCH_OUT => switch_out(state, u8::from(is_lost), ran),
                     EventTypeId::EXEC => exec.as_bytes().to_vec(),
                     EventTypeId::THREAD_CREATE => made(10, 10 + state % 4),
                     _ => vec![0; 64],

@@ -182,6 +182,10 @@ globals! {
     UTASK_DEPTH = NO_OFFSET;
     /// `task_struct::flags`.
     TASK_FLAGS = NO_OFFSET;
+    /// `task_struct::in_iowait`: the 32 bits in which it is.
+    TASK_IO_WAIT = NO_OFFSET;
+    /// Which of them it is.
+    IO_WAIT_BIT = 0;
     /// `task_struct::stack`.
     TASK_STACK = NO_OFFSET;
     /// The call that ends a signal handler: `rt_sigreturn`.

@@ -3,19 +3,19 @@
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::globals::{SWITCH_STATE_LAST, SWITCH_STATE_SECOND};
+use tracer_common::kernel::globals::{NO_OFFSET, SWITCH_STATE_LAST, SWITCH_STATE_SECOND};
 use tracer_common::kernel::{
-    Record, SWITCH_RECORD, SwitchInData, SwitchOutData, SwitchRecord, traced,
+    Record, SWITCH_RECORD, SwitchInData, SwitchOutData, SwitchRecord, traced, waits_in,
 };
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::cpu::this_cpu;
 use crate::maps;
-use crate::offsets::SWITCH_ARGUMENTS;
+use crate::offsets::{HAS_TASK_PT_REGS, REGS_CALL, SWITCH_ARGUMENTS, TASK_FLAGS};
 use crate::pid::Pid;
 use crate::record::{Wake, header, record_on};
 use crate::subject::Subject;
-use crate::task::Task;
+use crate::task::{Task, field, flags};
 
 at_tracepoint!("sched_switch": sched_switch, sched_switch_raw => switch);
 
@@ -122,16 +122,63 @@ fn out_data<C: Tracepoint>(
 ) -> SwitchOutData {
     let state = state_left_in(ctx, prev);
     let is_preempted = ctx.flag::<0>() || state == 0;
+    let (waits_in, syscall) = if is_preempted {
+        (waits_in::UNKNOWN, 0)
+    } else {
+        what_it_waits_in(prev, state)
+    };
     SwitchOutData {
         next_pid: next.pid().shown(),
         next_tid: next.tid().shown(),
         next_comm: next.comm(),
         state,
-        preempted: u32::from(is_preempted),
+        preempted: u8::from(is_preempted),
+        waits_in,
+        syscall,
         ran_ns: match since {
             0 => 0,
             since => time_ns.wrapping_sub(since).max(1),
         },
+    }
+}
+
+/// What the thread that leaves its CPU in this state, and runs this, is in: see [`waits_in`].
+#[inline(always)]
+fn what_it_waits_in<C: Tracepoint>(prev: &Task<C>, state: u32) -> (u8, u16) {
+    /// `TASK_UNINTERRUPTIBLE`: so does who waits for a device. Others are not asked, which costs.
+    const UNINTERRUPTIBLE: u32 = 2;
+    if TASK_FLAGS.load() == NO_OFFSET {
+        return (waits_in::UNKNOWN, 0);
+    }
+    let io = if state & UNINTERRUPTIBLE != 0 && prev.is_in_io_wait() {
+        waits_in::IO
+    } else {
+        0
+    };
+    let task_flags = prev.flags();
+    if task_flags & (flags::KERNEL_THREAD | flags::USER_WORKER) != 0 {
+        return (waits_in::KERNEL | io, 0);
+    }
+    if task_flags & flags::EXITING != 0 {
+        return (waits_in::EXIT | io, 0);
+    }
+    if HAS_TASK_PT_REGS.load() == 0 || REGS_CALL.load() == NO_OFFSET {
+        return (waits_in::UNKNOWN | io, 0);
+    }
+    let registers = C::registers(prev.address());
+    // SAFETY: the registers are a `struct pt_regs *`, and the number of the call a long of it, or
+    // an int.
+    let call: u32 = unsafe { field::<C, _>(registers, REGS_CALL.load()) };
+    // Of the x32 kind or not, it is the same call.
+    match call & !(1 << 30) {
+        _ if call == u32::MAX => (waits_in::FAULT | io, 0),
+        #[expect(clippy::cast_possible_truncation, reason = "looked at")]
+        call if call <= 0xffff && prev.is_in_compat_call() => {
+            (waits_in::COMPAT_SYSCALL | io, call as u16)
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "looked at")]
+        call if call <= 0xffff => (waits_in::SYSCALL | io, call as u16),
+        _ => (waits_in::UNKNOWN | io, 0),
     }
 }
 

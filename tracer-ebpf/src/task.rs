@@ -9,9 +9,10 @@ use tracer_common::kernel::globals::NO_OFFSET;
 
 use crate::context::{CommWords, Tracepoint};
 use crate::offsets::{
-    CGROUPS_DEFAULT, NAMESPACE_INODE, PID_LEVEL, PID_UPIDS, SIGNAL_LIVE, TASK_CGROUPS, TASK_COMM,
-    TASK_CPU, TASK_CRED, TASK_EXIT_CODE, TASK_FLAGS, TASK_FSBASE, TASK_LEADER, TASK_MM, TASK_PID,
-    TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID, UPID_NAMESPACE,
+    CGROUPS_DEFAULT, IO_WAIT_BIT, NAMESPACE_INODE, PID_LEVEL, PID_UPIDS, SIGNAL_LIVE, TASK_CGROUPS,
+    TASK_COMM, TASK_CPU, TASK_CRED, TASK_EXIT_CODE, TASK_FLAGS, TASK_FSBASE, TASK_IO_WAIT,
+    TASK_LEADER, TASK_MM, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID,
+    TASK_THREAD_PID, UPID_NAMESPACE,
 };
 use crate::pid::Pid;
 use crate::subject::Subject;
@@ -34,6 +35,16 @@ pub unsafe fn field<C: Tracepoint, T: Copy + Default>(base: *const u8, offset: u
 
 /// Bytes of `struct upid`: a pid and a pointer.
 const UPID_BYTES: usize = 16;
+
+/// Flags of a task.
+pub mod flags {
+    /// It is a worker that the kernel made for a program (`PF_IO_WORKER`, `PF_USER_WORKER`).
+    pub const USER_WORKER: u32 = 0x4010;
+    /// It ends (`PF_EXITING`).
+    pub const EXITING: u32 = 0x4;
+    /// It is a thread of the kernel (`PF_KTHREAD`).
+    pub const KERNEL_THREAD: u32 = 0x0020_0000;
+}
 
 /// A task that the tracepoint with context `C` was given.
 pub struct Task<C> {
@@ -199,11 +210,22 @@ impl<C: Tracepoint> Task<C> {
     /// Whether it is a thread of the kernel, which has no program.
     #[inline(always)]
     pub fn is_of_kernel(&self) -> bool {
-        /// `PF_KTHREAD`.
-        const KERNEL_THREAD: u32 = 0x0020_0000;
+        self.flags() & flags::KERNEL_THREAD != 0
+    }
+
+    /// Its [`flags`].
+    #[inline(always)]
+    pub fn flags(&self) -> u32 {
         // SAFETY: `base` is a task (see `argument`), and `flags` an int of it.
-        let flags: u32 = unsafe { field::<C, _>(self.base, TASK_FLAGS.load()) };
-        flags & KERNEL_THREAD != 0
+        unsafe { field::<C, _>(self.base, TASK_FLAGS.load()) }
+    }
+
+    /// Whether it waits for a device.
+    #[inline(always)]
+    pub fn is_in_io_wait(&self) -> bool {
+        // SAFETY: `base` is a task (see `argument`), and the bit in these 32 of it.
+        let bits: u32 = unsafe { field::<C, _>(self.base, TASK_IO_WAIT.load()) };
+        bits >> (IO_WAIT_BIT.load() & 31) & 1 != 0
     }
 
     /// Its control group of version 2.

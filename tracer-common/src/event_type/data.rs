@@ -57,6 +57,10 @@ pub struct CType {
 pub enum Scalar {
     /// A character.
     Char,
+    /// An unsigned number of 8 bits.
+    U8,
+    /// An unsigned number of 16 bits.
+    U16,
     /// A signed number of 32 bits.
     I32,
     /// An unsigned number of 32 bits.
@@ -80,7 +84,7 @@ macro_rules! member_types {
         }
     )*};
 }
-member_types!(i32 => I32, u32 => U32, i64 => I64, u64 => U64);
+member_types!(u8 => U8, u16 => U16, i32 => I32, u32 => U32, i64 => I64, u64 => U64);
 
 impl<const N: usize> MemberType for [u8; N] {
     const C_TYPE: CType = CType {

@@ -21,6 +21,13 @@ pub enum FieldKind {
     TaskState,
     /// A truth value, 32 bits.
     Flag,
+    /// A truth value, 8 bits.
+    ShortFlag,
+    /// What a thread is in that blocks: 8 bits of [`waits_in`](crate::kernel::waits_in), and 16
+    /// bits that are the number of a system call. Shown as the name of the call, or as what it is.
+    WaitsIn,
+    /// Whether a thread that blocks waits for a device: a bit of the same 8.
+    IoWait,
     /// A signal number, 32 bits; 0 for none.
     Signal,
     /// What became of a signal that was sent, 32 bits: see
@@ -61,7 +68,8 @@ impl FieldKind {
             Self::Comm => "comm",
             Self::Text => "text",
             Self::TaskState => "task_state",
-            Self::Flag => "flag",
+            Self::Flag | Self::ShortFlag | Self::IoWait => "flag",
+            Self::WaitsIn => "waits_in",
             Self::Signal => "signal",
             Self::SignalResult => "signal_result",
             Self::Address => "address",

@@ -38,7 +38,7 @@ pub use probe::{
 pub use process::{ExecData, ExecRecord, ExitData, ForkData, OomKillData, RenameData, Sight};
 pub use sched::{
     MigrateData, Running, SWITCH_RECORD, SwitchInData, SwitchOutData, SwitchRecord, WAKER_SLOTS,
-    Waker, WakeupData, waker_context,
+    Waker, WakeupData, waits_in, waker_context,
 };
 pub use signal::{SignalDeliverData, SignalGenerateData, signal_result};
 pub use syscall::{SyscallEnterData, SyscallExitData, syscalls};

@@ -38,13 +38,40 @@ event_data! {
         #[shown(TaskState)]
         pub state: u32,
         /// 1: it was runnable and had to give way.
-        #[shown(Flag)]
-        pub preempted: u32,
+        #[shown(ShortFlag)]
+        pub preempted: u8,
+        /// What a thread that blocks is in: 0: it does not block, or it is not known, 1: a system
+        /// call, 2: one of a 32-bit program, 3: a page fault or another exception, 4: its exit, 5:
+        /// a thread of the kernel, in whatever it does. And 128 where it waits for a device
+        /// ([`waits_in`]).
+        #[shown(WaitsIn, IoWait as "io_wait")]
+        pub waits_in: u8,
+        /// The number of that system call.
+        pub syscall: u16,
         /// How long it had the CPU, in nanoseconds: from the switch to it to this one. 0: the
         /// switch to it was not seen.
         #[shown(U64)]
         pub ran_ns: u64,
     }
+}
+
+/// What a thread is in that blocks.
+pub mod waits_in {
+    /// It does not block, or it is not known.
+    pub const UNKNOWN: u8 = 0;
+    /// A system call.
+    pub const SYSCALL: u8 = 1;
+    /// A system call of a 32-bit program.
+    pub const COMPAT_SYSCALL: u8 = 2;
+    /// A page fault, or, rarely, another exception: it came from its program, and by no system
+    /// call.
+    pub const FAULT: u8 = 3;
+    /// It ends.
+    pub const EXIT: u8 = 4;
+    /// It is a thread of the kernel.
+    pub const KERNEL: u8 = 5;
+    /// Bit: it waits for a device. The kernel counts the CPU's time as `iowait` meanwhile.
+    pub const IO: u8 = 1 << 7;
 }
 
 event_data! {
@@ -191,6 +218,7 @@ event_types! {
 
 const _: () = {
     assert!(offset_of!(SwitchOutData, state) == 24);
+    assert!(offset_of!(SwitchOutData, preempted) == 28);
     assert!(offset_of!(SwitchOutData, ran_ns) == 32);
     assert!(size_of::<Running>() == 64);
     assert!(size_of::<WakeupData>() == 40);

@@ -216,11 +216,16 @@ struct linux_trace_switch_in {
 
 /* Data of LINUX_TRACE_SWITCH_OUT. */
 struct linux_trace_switch_out {
-    unsigned linux_next_pid;  /* Process that gets the CPU. */
-    unsigned linux_next_tid;  /* Thread that gets the CPU; 0 for the idle task. */
-    char linux_next_comm[16]; /* Its name. */
-    unsigned linux_state;     /* The kernel's state bits of the thread that leaves (task_struct::__state). */
-    unsigned linux_preempted; /* 1: it was runnable and had to give way. */
+    unsigned linux_next_pid;       /* Process that gets the CPU. */
+    unsigned linux_next_tid;       /* Thread that gets the CPU; 0 for the idle task. */
+    char linux_next_comm[16];      /* Its name. */
+    unsigned linux_state;          /* The kernel's state bits of the thread that leaves (task_struct::__state). */
+    unsigned char linux_preempted; /* 1: it was runnable and had to give way. */
+    /* What a thread that blocks is in: 0: it does not block, or it is not known, 1: a system call, 2: one of a
+     * 32-bit program, 3: a page fault or another exception, 4: its exit, 5: a thread of the kernel, in whatever it
+     * does. And 128 where it waits for a device. */
+    unsigned char linux_waits_in;
+    unsigned short linux_syscall;  /* The number of that system call. */
     /* How long it had the CPU, in nanoseconds: from the switch to it to this one. 0: the switch to it was not seen. */
     __linux_trace_u64 linux_ran_ns;
 };

@@ -404,6 +404,8 @@ fn c_name(rust_name: &str) -> String {
 fn c_scalar(scalar: Scalar) -> &'static str {
     match scalar {
         Scalar::Char => "char",
+        Scalar::U8 => "unsigned char",
+        Scalar::U16 => "unsigned short",
         Scalar::I32 => "int",
         Scalar::U32 => "unsigned",
         Scalar::I64 => "__INT64_TYPE__",

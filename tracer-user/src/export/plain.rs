@@ -9,6 +9,7 @@ use tracer_common::event_type::FieldKind;
 use crate::report::fields::Value;
 use crate::report::kernel_words::{push_arguments, push_returned, push_syscall_name};
 use crate::report::task_state::task_state;
+use crate::report::waits_in::push_waits_in;
 
 /// The kind of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +59,9 @@ pub fn shape(kind: FieldKind) -> Shape {
         | FieldKind::ShownResult
         | FieldKind::Softirq
         | FieldKind::BlockOperation
-        | FieldKind::WakerContext => Shape::Text,
-        FieldKind::Flag => Shape::Truth,
+        | FieldKind::WakerContext
+        | FieldKind::WaitsIn => Shape::Text,
+        FieldKind::Flag | FieldKind::ShortFlag | FieldKind::IoWait => Shape::Truth,
         FieldKind::EventSet | FieldKind::Arguments => Shape::Integers,
     }
 }
@@ -91,6 +93,11 @@ impl<'a> From<Value<'a>> for Plain<'a> {
             Value::Arguments(call) => {
                 let values = call.arguments().map(|(_, argument)| argument.value());
                 Self::Integers(values.collect())
+            }
+            Value::WaitsIn(waits_in) => {
+                let mut name = Vec::new();
+                push_waits_in(&mut name, waits_in);
+                Self::Text(Cow::Owned(name))
             }
             Value::Bytes(bytes) => Self::Text(Cow::Borrowed(bytes)),
             // Whether it was preempted has a field of its own.

@@ -310,6 +310,8 @@ mod tests {
                 next_comm: [b'n'; COMM_BYTES],
                 state: 1,
                 preempted: 0,
+                waits_in: 0,
+                syscall: 0,
                 ran_ns: 5,
             },
             next_thread_id: 22,

@@ -1,11 +1,12 @@
 //! The fields of a system event's data, read by the one table.
 
 use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, Field, FieldKind};
-use tracer_common::kernel::{COMM_BYTES, SyscallEnterData};
+use tracer_common::kernel::{COMM_BYTES, SyscallEnterData, waits_in};
 
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::value_names::{block_operation, signal_result, softirq, waker_context};
+use super::waits_in::WaitsIn;
 use crate::syscall_arguments::{Call, MOST, Returned};
 use crate::syscall_names::Table;
 
@@ -38,6 +39,8 @@ pub enum Value<'a> {
     TaskState(u32),
     /// A truth value.
     Flag(bool),
+    /// What a thread is in that blocks.
+    WaitsIn(WaitsIn),
     /// A signal; 0 for none.
     Signal(u32),
     /// The members of an event set.
@@ -74,6 +77,9 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
         FieldKind::Text => Value::Bytes(until_null(bytes)),
         FieldKind::TaskState => Value::TaskState(word()?),
         FieldKind::Flag => Value::Flag(word()? != 0),
+        FieldKind::ShortFlag => Value::Flag(*bytes.first()? != 0),
+        FieldKind::IoWait => Value::Flag(*bytes.first()? & waits_in::IO != 0),
+        FieldKind::WaitsIn => Value::WaitsIn(WaitsIn::read(bytes)?),
         FieldKind::Signal => Value::Signal(word()?),
         FieldKind::EventSet => Value::Set(members(bytes.get(..EVENT_SET_WORDS * 8)?)),
     })

@@ -13,6 +13,7 @@ use super::kernel_words::{push_argument, push_returned, push_syscall_name};
 use super::probe::Arguments;
 use super::task_state::task_state;
 use super::value_names::error_of;
+use super::waits_in::{WaitsIn, push_waits_in};
 use super::{Line, Report, Summary, WallClock};
 use crate::syscall_arguments::{Call, Shown};
 
@@ -144,6 +145,12 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
         Value::Bytes(bytes) => push_json_string(out, bytes),
         // Whether it was preempted has a field of its own.
         Value::TaskState(bits) => push_json_string(out, task_state(*bits, false).0.as_bytes()),
+        Value::WaitsIn(WaitsIn::Unknown) => out.extend_from_slice(b"null"),
+        Value::WaitsIn(waits_in) => {
+            out.push(b'"');
+            push_waits_in(out, *waits_in);
+            out.push(b'"');
+        }
         Value::Flag(flag) => push_bool(out, *flag),
         Value::Set(members) => push_list(out, members.iter().map(|member| member.0)),
     }

@@ -15,6 +15,7 @@ mod summary;
 pub mod task_state;
 mod text;
 pub mod value_names;
+pub mod waits_in;
 mod wall_clock;
 mod words;
 

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use tracer_common::event_type::{EventTypeId, SystemEventType};
 use tracer_common::kernel::{
     ExecData, ExitData, ForkData, KERNEL_EVENT_TYPES, SwitchInData, SwitchOutData, WakeupData,
-    waker_context,
+    waits_in, waker_context,
 };
 use zerocopy::FromBytes;
 
@@ -17,6 +17,7 @@ use super::kernel_words::{
     push_task,
 };
 use super::task_state::task_state;
+use super::waits_in::{WaitsIn, push_waits_in};
 
 /// Appends what a system event carries. Data that is not as the type says is shown field by field,
 /// as far as it reaches.
@@ -98,6 +99,14 @@ fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
             out.extend_from_slice(letter.as_bytes());
             out.push(b' ');
             out.extend_from_slice(word.as_bytes());
+            let waits_in = WaitsIn::of(&switch);
+            if waits_in != WaitsIn::Unknown {
+                out.extend_from_slice(b" in ");
+                push_waits_in(out, waits_in);
+            }
+            if switch.waits_in & waits_in::IO != 0 {
+                out.extend_from_slice(b", for a device");
+            }
             out.extend_from_slice(" → ".as_bytes());
             push_task(out, switch.next_pid, switch.next_tid, &switch.next_comm);
         }
@@ -166,6 +175,7 @@ fn push_value(out: &mut Vec<u8>, value: Value<'_>) {
         Value::Result(returned) | Value::ShownResult(returned) => push_returned(out, returned),
         Value::Bytes(bytes) => push_for_people(out, bytes),
         Value::TaskState(bits) => out.extend_from_slice(task_state(bits, false).0.as_bytes()),
+        Value::WaitsIn(waits_in) => push_waits_in(out, waits_in),
         Value::Flag(flag) => push_decimal(out, u8::from(flag)),
         Value::Set(members) => {
             push_decimal(out, members.len());
@@ -226,17 +236,37 @@ mod tests {
 
     #[test]
     fn a_switch_says_why_and_who_is_next() {
-        let switch = |state, preempted, next_tid, next_comm| {
+        let blocked = |(waits_in, syscall), state, preempted, next_tid, next_comm| {
             let data = SwitchOutData {
                 next_pid: 7,
                 next_tid,
                 next_comm,
                 state,
                 preempted,
+                waits_in,
+                syscall,
                 ran_ns: 0,
             };
             words(EventTypeId::SWITCH_OUT, data.as_bytes())
         };
+        let switch = |state, preempted, next_tid, next_comm| {
+            blocked(
+                (waits_in::UNKNOWN, 0),
+                state,
+                preempted,
+                next_tid,
+                next_comm,
+            )
+        };
+        let read = u16::try_from(libc::SYS_read).unwrap();
+        assert_eq!(
+            blocked((waits_in::SYSCALL, read), 1, 0, 8, COMM),
+            "S sleeping in read → sh 7/8"
+        );
+        assert_eq!(
+            blocked((waits_in::FAULT | waits_in::IO, 0), 2, 0, 8, COMM),
+            "D uninterruptible in page fault, for a device → sh 7/8"
+        );
         assert_eq!(switch(1, 0, 8, COMM), "S sleeping → sh 7/8");
         let idle = *b"swapper/3\0\0\0\0\0\0\0";
         assert_eq!(switch(0, 1, 0, idle), "R preempted → idle");

@@ -136,6 +136,8 @@ fn declared(member: &Member) -> String {
     let CType { scalar, length } = member.c_type;
     let scalar = match scalar {
         Scalar::Char => "char",
+        Scalar::U8 => "unsigned char",
+        Scalar::U16 => "unsigned short",
         Scalar::I32 => "int",
         Scalar::U32 => "unsigned",
         Scalar::I64 => "__linux_trace_i64",

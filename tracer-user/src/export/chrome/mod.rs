@@ -266,6 +266,8 @@ mod tests {
             next_comm: [0; 16],
             state: 1,
             preempted: 0,
+            waits_in: 0,
+            syscall: 0,
             ran_ns: 0,
         };
         log.push(ns, EventTypeId::SWITCH_OUT, (7, tid), data.as_bytes());

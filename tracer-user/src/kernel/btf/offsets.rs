@@ -279,6 +279,15 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
             })
         })
         .collect::<Result<Vec<_>, _>>()?;
+    let io_wait = btf.bit_field("task_struct", "in_iowait");
+    globals.push(Global {
+        name: "TASK_IO_WAIT",
+        value: io_wait.map_or(NO_OFFSET, |bits| bits / 32 * 4),
+    });
+    globals.push(Global {
+        name: "IO_WAIT_BIT",
+        value: io_wait.map_or(0, |bits| bits % 32),
+    });
     globals.push(Global {
         name: "SWITCH_ARGUMENTS",
         value: switch_arguments(btf.tracepoint_arguments("sched_switch").as_deref()),
@@ -386,7 +395,7 @@ mod tests {
 
         assert_eq!(
             globals(&btf).map(|globals| globals.len()),
-            Ok(FIELDS.len() + 9)
+            Ok(FIELDS.len() + 11)
         );
     }
 }

@@ -78,6 +78,16 @@ pub struct Btf<'a> {
     starts: Vec<usize>,
 }
 
+/// A member of a struct or union.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    /// From the beginning, in bits.
+    bits: u32,
+    /// Its type.
+    of: TypeId,
+    is_bit_field: bool,
+}
+
 impl<'a> Btf<'a> {
     /// Reads the frame of `untrusted` and finds where each type begins.
     ///
@@ -118,11 +128,22 @@ impl<'a> Btf<'a> {
         let mut id = self.find(kind::STRUCT, struct_name)?;
         let mut bits = 0_u32;
         for name in path {
-            let (offset, member) = self.member(id, name, &mut vec![false; self.starts.len()], 0)?;
-            bits = bits.checked_add(offset)?;
-            id = member;
+            let member = self.member(id, name, &mut vec![false; self.starts.len()], 0)?;
+            if member.is_bit_field {
+                return None;
+            }
+            bits = bits.checked_add(member.bits)?;
+            id = member.of;
         }
         bits.is_multiple_of(8).then_some(bits / 8)
+    }
+
+    /// Offset in bits of the member `name` of `struct_name`, which is a bit field.
+    #[must_use]
+    pub fn bit_field(&self, struct_name: &str, name: &str) -> Option<u32> {
+        let id = self.find(kind::STRUCT, struct_name)?;
+        let member = self.member(id, name, &mut vec![false; self.starts.len()], 0)?;
+        member.is_bit_field.then_some(member.bits)
     }
 
     /// The number of the variable `name`, by which an eBPF program may name it.
@@ -212,7 +233,7 @@ impl<'a> Btf<'a> {
             .collect()
     }
 
-    /// Offset in bits and type of the member `name` of a struct or union.
+    /// Where the member `name` of a struct or union is.
     ///
     /// Each type is looked through once, however often it is reached: one that does not have the
     /// member does not have it the next time either.
@@ -222,7 +243,7 @@ impl<'a> Btf<'a> {
         name: &str,
         looked_through: &mut [bool],
         depth: u32,
-    ) -> Option<(u32, TypeId)> {
+    ) -> Option<Member> {
         let id = self.strip(id)?;
         let index = usize::try_from(id.0.checked_sub(1)?).ok()?;
         if depth == DEPTH_LIMIT || std::mem::replace(looked_through.get_mut(index)?, true) {
@@ -244,11 +265,18 @@ impl<'a> Btf<'a> {
             };
             if member_name == 0 {
                 let inside = self.member(member_type, name, looked_through, depth + 1);
-                if let Some((inner, found)) = inside {
-                    return Some((offset.checked_add(inner)?, found));
+                if let Some(inner) = inside {
+                    return Some(Member {
+                        bits: offset.checked_add(inner.bits)?,
+                        ..inner
+                    });
                 }
             } else if self.is_named(member_name, name) {
-                return (!is_bit_field).then_some((offset, member_type));
+                return Some(Member {
+                    bits: offset,
+                    of: member_type,
+                    is_bit_field,
+                });
             }
         }
         None
