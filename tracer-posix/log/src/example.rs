@@ -51,7 +51,10 @@ fn example() -> Vec<u8> {
     }
     let mut ledger = Ledger::default();
     ledger.lose(LossCause::ThreadRingFull, 3);
-    let losses = LossCounts::of_stream(&ledger);
+    let losses = LossCounts {
+        counted_by: 1_001_500,
+        ..LossCounts::of_stream(&ledger)
+    };
     let context = PacketContext {
         log_id: LogId(*b"sixteen bytes id"),
         sequence: 7,

@@ -21,7 +21,7 @@ const STREAM_CAUSES: usize = LossCause::ALL.len();
 const MAX_CAUSES: usize = STREAM_CAUSES + 4;
 
 /// Most bytes that the losses take in a preamble: every identifier is below 128.
-pub(super) const MAX_BYTES: usize = 1 + MAX_CAUSES * (1 + 8);
+pub(super) const MAX_BYTES: usize = 1 + MAX_CAUSES * (1 + 8) + 8;
 
 /// Events lost so far, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,9 @@ pub(super) struct LossCounts {
     pub unwritten: u64,
     /// For causes that this reader does not know.
     pub other: u64,
+    /// When they were counted, on the monotonic clock: what was lost, was lost before. 0 where that
+    /// is not known.
+    pub counted_by: u64,
 }
 
 impl LossCounts {
@@ -80,6 +83,7 @@ impl LossCounts {
         self.discarded = self.discarded.max(other.discarded);
         self.unwritten = self.unwritten.max(other.unwritten);
         self.other = self.other.max(other.other);
+        self.counted_by = self.counted_by.max(other.counted_by);
     }
 
     /// Identifier and count of every cause that something was lost for.
@@ -134,6 +138,7 @@ impl LossCounts {
             varint::put(bytes, u64::from(id));
             bytes.extend_from_slice(&count.to_le_bytes());
         }
+        bytes.extend_from_slice(&self.counted_by.to_le_bytes());
     }
 
     /// Reads what [`put`](Self::put) wrote, or a later version.
@@ -142,6 +147,10 @@ impl LossCounts {
         for _ in 0..cursor.varint()? {
             let id = cursor.varint32()?;
             counts.add(id, cursor.fixed64()?);
+        }
+        // An earlier version did not say so.
+        if !cursor.is_at_end() {
+            counts.counted_by = cursor.fixed64()?;
         }
         Some(counts)
     }
@@ -187,6 +196,7 @@ mod tests {
             discarded: 21,
             unwritten: 22,
             other: 23,
+            counted_by: 24,
             ..LossCounts::of_stream(&ledger)
         }
     }
@@ -207,8 +217,17 @@ mod tests {
         let (losses, used) = counts.to_header();
 
         assert_eq!(LossCounts::read(&mut Cursor::new(&bytes, 0)), Some(counts));
+        let before = &bytes[..bytes.len() - 8];
+        let without_time = LossCounts {
+            counted_by: 0,
+            ..counts
+        };
+        assert_eq!(
+            LossCounts::read(&mut Cursor::new(before, 0)),
+            Some(without_time)
+        );
         assert!(bytes.len() <= MAX_BYTES);
-        assert_eq!(LossCounts::from_header(&losses, used), counts);
+        assert_eq!(LossCounts::from_header(&losses, used), without_time);
     }
 
     #[test]

@@ -168,7 +168,9 @@ mod tests {
     #[test]
     fn a_preamble_that_is_truncated_defines_nothing() {
         let whole = preamble(&[(FIRST, "one"), (SECOND, "two")]);
-        for length in 0..whole.len() {
+        // An earlier version ended with the counts.
+        let before = whole.len() - 8;
+        for length in (0..whole.len()).filter(|length| *length != before) {
             let mut types = EventTypes::default();
 
             assert_eq!(read(&whole[..length], &mut types), None, "{length}");

@@ -217,7 +217,13 @@ impl<B: LogBytes> LogReader<B> {
         &self.header
     }
 
-    /// What was lost, up to the packet at hand.
+    /// What was lost, up to the packet at hand. When the losses so far were counted: what was lost,
+    /// was lost before. `None` where that is not known.
+    #[must_use]
+    pub fn losses_counted_by(&self) -> Option<MonotonicNs> {
+        (self.losses.counted_by > 0).then_some(MonotonicNs(self.losses.counted_by))
+    }
+
     pub(super) fn losses(&self) -> LossCounts {
         self.losses
     }

@@ -161,6 +161,11 @@ impl<'a> Cursor<'a> {
         self.bytes(length)
     }
 
+    /// Whether there is nothing more.
+    pub fn is_at_end(&self) -> bool {
+        self.position >= self.untrusted.len()
+    }
+
     /// The next 64-bit integer of fixed length.
     pub fn fixed64(&mut self) -> Option<u64> {
         let bytes = self.bytes(8)?;

@@ -62,6 +62,7 @@ impl Flush for Log {
         let had_error = self.first_error != 0;
         self.error = 0;
         core.begin_flush(caller);
+        self.writer.count_losses(core.ledger());
         let flushed_at = Instant::now();
         let mut data = std::mem::take(&mut self.data);
         while let Some(header) = core.next(&mut data, self.now) {

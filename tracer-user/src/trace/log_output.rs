@@ -143,6 +143,11 @@ impl LogOutput {
         stream.feed(event.header, &self.record);
     }
 
+    /// Takes note of what was lost before the events that are added next.
+    pub fn count_losses(&mut self, lost: &Ledger) {
+        self.writer.count_losses(lost);
+    }
+
     /// Writes what was added, if it is time.
     pub fn write_now_and_then(&mut self, lost: &Ledger) {
         if self.stream.is_none() && self.last_write.elapsed() >= WRITE_EVERY {
@@ -154,6 +159,7 @@ impl LogOutput {
 
     /// Copies what waits in the stream to the log, and the log to its file.
     pub fn flush(&mut self, types: &EventTypes, lost: &Ledger) {
+        self.count_losses(lost);
         self.drain(types);
         let result = self.writer.flush(lost);
         self.note(result);
@@ -168,6 +174,7 @@ impl LogOutput {
     /// the policies say, and how many could not be written.
     pub fn complete(mut self, types: &EventTypes, lost: &Ledger) -> Written {
         self.keep();
+        self.count_losses(lost);
         self.drain(types);
         let status = FinalStatus {
             is_overrun: lost.lost_in_all() > 0,

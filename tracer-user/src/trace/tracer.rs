@@ -206,6 +206,9 @@ impl Tracer {
         if self.watermark < until || is_due {
             self.watermark = self.stream.sync();
             self.collected = now;
+            if let Some(log) = self.printer.log() {
+                log.count_losses(self.stream.ledger());
+            }
         }
         let mut has_more = true;
         for _ in 0..EVENTS_A_ROUND {

@@ -299,13 +299,18 @@ impl<M: Medium> WriterCore<M> {
         self.is_overrun |= events > 0;
     }
 
-    pub fn flush(&mut self, lost: &Ledger) -> Result<(), WriteError> {
+    /// Takes note of what was lost by now: so every packet says of losses before its events.
+    pub fn count_losses(&mut self, lost: &Ledger) {
         self.stream_losses = LossCounts::of_stream(lost);
         self.losses.set_stream(
             &self.losses_before,
             &self.losses_cleared,
             &self.stream_losses,
         );
+    }
+
+    pub fn flush(&mut self, lost: &Ledger) -> Result<(), WriteError> {
+        self.count_losses(lost);
         self.write_pending()?;
         if self.builder.count() > 0 {
             self.seal();
@@ -340,7 +345,9 @@ impl<M: Medium> WriterCore<M> {
         let (offset, overwritten) = self.region.allocate(length);
         self.losses.overwritten = self.losses.overwritten.saturating_add(overwritten);
         self.is_overrun |= overwritten > 0;
-        let realtime_offset = self.realtime_offset(packet.first_time);
+        let clocks = self.medium.clocks();
+        self.losses.counted_by = clocks.monotonic.0;
+        let realtime_offset = self.realtime_offset(clocks.realtime_offset(), packet.first_time);
         let Some(packet) = self.pending.first() else {
             return Ok(false);
         };
@@ -365,8 +372,7 @@ impl<M: Medium> WriterCore<M> {
 
     /// What is added to the times of a packet to have them on `CLOCK_REALTIME`. Where that clock
     /// was set back, time pauses still between two packets rather than going back.
-    fn realtime_offset(&mut self, first_time: MonotonicNs) -> i64 {
-        let read = self.medium.clocks().realtime_offset();
+    fn realtime_offset(&mut self, read: i64, first_time: MonotonicNs) -> i64 {
         if read.abs_diff(self.clocks_apart) > READ_APART_NS {
             self.clocks_apart = read;
         }

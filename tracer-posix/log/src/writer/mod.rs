@@ -82,6 +82,12 @@ impl LogWriter {
         self.core.append(header, data, comm, types)
     }
 
+    /// Takes note of what was lost by now, before events are added that came after it: what is
+    /// written with them says so.
+    pub fn count_losses(&mut self, lost: &Ledger) {
+        self.core.count_losses(lost);
+    }
+
     /// Writes what was added and is not in the file yet; `lost` is where the stream's events went
     /// so far.
     ///
