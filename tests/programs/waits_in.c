@@ -1,4 +1,4 @@
-/* waits_in FILE: threads that each block in a system call; when all do, prints of each "tid number", where the number is
+/* waits_in FILE: threads that each block in a system call; when all do, prints of each "tid index", where the index is
  * that of the call as the kernel says it (/proc/self/task/TID/syscall). Before that a thread blocks on pages of FILE,
  * which are not in memory: prints "tid fault COUNT", with the page faults that the kernel says it waited for a device in.
  */

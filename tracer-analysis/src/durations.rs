@@ -57,6 +57,28 @@ impl Durations {
         self.total.checked_div(self.count)
     }
 
+    /// How many there are in each range: its upper bound, a power of two, and how many are in it
+    /// and in none before. From the first range that has some to the last.
+    #[must_use]
+    pub fn ranges(&self) -> Vec<(u64, u64)> {
+        let Some(histogram) = &self.histogram else {
+            return Vec::new();
+        };
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for value in histogram.iter_recorded() {
+            let end = value.value_iterated_to().max(1).next_power_of_two();
+            let mut last = ranges.last().map_or(end / 2, |(last, _)| *last);
+            while last < end {
+                last = last.saturating_mul(2).max(1);
+                ranges.push((last, 0));
+            }
+            if let Some((_, count)) = ranges.last_mut() {
+                *count += value.count_since_last_iteration();
+            }
+        }
+        ranges
+    }
+
     /// The duration that this part of all, 0 to 1, do not exceed; `None` without any. At most a
     /// hundredth above the exact one.
     #[must_use]
@@ -88,6 +110,26 @@ mod tests {
         }
         assert_eq!(durations.longest(), 997_000_000);
         assert_eq!(durations.mean(), Some(all.iter().sum::<u64>() / 1000));
+    }
+
+    #[test]
+    fn ranges_count_all_and_leave_none_out() {
+        let mut durations = Durations::default();
+        assert_eq!(durations.ranges(), []);
+        for ns in [3, 4, 5, 6, 100, 1] {
+            durations.add(ns);
+        }
+        let expected = [
+            (1, 1),
+            (2, 0),
+            (4, 2),
+            (8, 2),
+            (16, 0),
+            (32, 0),
+            (64, 0),
+            (128, 1),
+        ];
+        assert_eq!(durations.ranges(), expected);
     }
 
     #[test]

@@ -7,6 +7,9 @@
 //!   time out and never overlap;
 //! - [`ThreadTotals`]: what they sum up to, thread by thread;
 //! - [`Calls`]: system calls, with how long they took;
+//! - [`Spans`]: what has a beginning and an end among the events, by rules or by names ([`Pairs`]);
+//! - [`critical_path`]: why something took as long as it did, from what threads did lately
+//!   ([`History`]), and [`Blame`], what many paths add up to;
 //! - [`Durations`]: many durations, of which percentiles are asked.
 
 #![forbid(unsafe_code)]
@@ -23,14 +26,26 @@
     )
 )]
 
+mod blame;
 mod calls;
 mod durations;
+mod history;
+mod pairs;
+mod path;
+mod spans;
 mod state;
+#[cfg(test)]
+mod story;
 mod thread_states;
 mod totals;
 
+pub use blame::{Blame, Node, Threads};
 pub use calls::{CallKey, CallTotal, Calls};
 pub use durations::Durations;
-pub use state::{Interval, State, Thread, Wait};
-pub use thread_states::ThreadStates;
+pub use history::History;
+pub use pairs::{Pairs, Side, ends_of};
+pub use path::{Part, Step, Why, critical_path, leaves};
+pub use spans::{Border, KeyBytes, Rule, Span, Spans};
+pub use state::{End, Inside, Interval, Reason, State, Task, Thread, Wait, Waker};
+pub use thread_states::{Birth, Found, Taken, ThreadStates};
 pub use totals::{ThreadTotal, ThreadTotals};

@@ -1,9 +1,15 @@
-//! What a thread does, and for how long.
+//! What a thread does, for how long, and how that ends.
 
+use std::mem::offset_of;
+
+use tracer_common::event_type::read_grown;
+use tracer_common::kernel::{COMM_BYTES, SwitchOutData, WakeupData, waits_in, waker_context};
 use tracer_engine::event::MonotonicNs;
 
+use crate::calls::CallKey;
+
 /// A thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Thread {
     /// Its process.
     pub pid: i32,
@@ -11,8 +17,29 @@ pub struct Thread {
     pub tid: i32,
 }
 
+/// A thread that an event of another one names, traced or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Task {
+    /// The thread; a tid of 0 is the idle task.
+    pub thread: Thread,
+    /// Its name at that time.
+    pub comm: [u8; COMM_BYTES],
+}
+
+impl Task {
+    pub(crate) fn new(pid: u32, tid: u32, comm: [u8; COMM_BYTES]) -> Self {
+        Self {
+            thread: Thread {
+                pid: pid.cast_signed(),
+                tid: tid.cast_signed(),
+            },
+            comm,
+        }
+    }
+}
+
 /// Why a thread that could run has no CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Wait {
     /// It is new.
     New,
@@ -24,8 +51,48 @@ pub enum Wait {
     Yielded,
 }
 
+/// What a thread is in that blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Inside {
+    /// Nobody knows.
+    #[default]
+    Unknown,
+    /// A system call.
+    Call(CallKey),
+    /// A page fault, or, rarely, another exception.
+    Fault,
+    /// Its exit.
+    Exit,
+    /// The kernel, whose thread it is.
+    Kernel,
+}
+
+/// Why a thread blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reason {
+    /// What it is in.
+    pub inside: Inside,
+    /// Whether it waits for a device.
+    pub is_io: bool,
+}
+
+/// Who or what wakes a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Waker {
+    /// Nobody knows.
+    Unknown,
+    /// A thread.
+    Thread(Task),
+    /// An interrupt, of a device or of another CPU.
+    Interrupt,
+    /// A soft interrupt.
+    SoftInterrupt,
+    /// A timer.
+    Timer,
+}
+
 /// What a thread does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
     /// Nobody knows: nothing was seen of it yet, or events were lost.
     Unknown,
@@ -34,21 +101,44 @@ pub enum State {
     /// It could run, and waits for a CPU.
     Runnable(Wait),
     /// It waits for something else.
-    Blocked,
+    Blocked(Reason),
     /// It was stopped, by a signal or a debugger.
     Stopped,
     /// It has ended.
     Dead,
 }
 
+/// A switch away, as it was recorded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    /// What the thread does then.
+    pub state: State,
+    /// How long it had the CPU; 0 where that is not known.
+    pub ran_ns: u64,
+    /// Who gets the CPU.
+    pub next: Task,
+}
+
+impl Left {
+    /// What a switch's data says; `None` where it is too short.
+    pub fn read(untrusted: &[u8]) -> Option<Self> {
+        let data: SwitchOutData = read_grown(untrusted, offset_of!(SwitchOutData, ran_ns))?;
+        Some(Self {
+            state: State::of_switch_out(&data),
+            ran_ns: data.ran_ns,
+            next: Task::new(data.next_pid, data.next_tid, data.next_comm),
+        })
+    }
+}
+
 impl State {
-    /// The state of a thread that leaves its CPU: the kernel's state bits (`task_struct::__state`,
-    /// as since Linux 4.14), and whether it had to give way.
-    #[must_use]
-    pub fn of_switch_out(bits: u32, is_preempted: bool) -> Self {
+    /// The state of a thread that leaves its CPU. The kernel's state bits are those of
+    /// `task_struct::__state` since Linux 4.14.
+    fn of_switch_out(data: &SwitchOutData) -> Self {
         const STOPPED: u32 = 0x4 | 0x8;
         const DEAD: u32 = 0x10 | 0x20 | 0x80;
-        if is_preempted {
+        let bits = data.state;
+        if data.preempted != 0 {
             Self::Runnable(Wait::Preempted)
         } else if bits == 0 {
             Self::Runnable(Wait::Yielded)
@@ -57,9 +147,61 @@ impl State {
         } else if bits & STOPPED != 0 {
             Self::Stopped
         } else {
-            Self::Blocked
+            Self::Blocked(Reason::of(data))
         }
     }
+}
+
+impl Reason {
+    fn of(data: &SwitchOutData) -> Self {
+        let call = |is_compat| {
+            Inside::Call(CallKey {
+                is_compat,
+                nr: data.syscall.into(),
+            })
+        };
+        let inside = match data.waits_in & !waits_in::IO {
+            waits_in::SYSCALL => call(false),
+            waits_in::COMPAT_SYSCALL => call(true),
+            waits_in::FAULT => Inside::Fault,
+            waits_in::EXIT => Inside::Exit,
+            waits_in::KERNEL => Inside::Kernel,
+            _ => Inside::Unknown,
+        };
+        Self {
+            inside,
+            is_io: data.waits_in & waits_in::IO != 0,
+        }
+    }
+}
+
+impl Waker {
+    /// Who asked for this wake-up.
+    pub(crate) fn of(data: &WakeupData) -> Self {
+        match data.waker_context {
+            waker_context::IRQ => Self::Interrupt,
+            waker_context::SOFTIRQ => Self::SoftInterrupt,
+            waker_context::HRTIMER | waker_context::TIMER => Self::Timer,
+            // Written before contexts were: who is named has asked.
+            waker_context::UNKNOWN | waker_context::THREAD if data.waker_tid != 0 => {
+                Self::Thread(Task::new(data.waker_pid, data.waker_tid, data.waker_comm))
+            }
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// How a thread comes out of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It has not: the trace ends, or has not come further.
+    Open,
+    /// Nobody knows, or it goes without saying.
+    Unsaid,
+    /// It was woken.
+    Woken(Waker),
+    /// It got the CPU that it waited for: behind this one, which had it before.
+    GotCpu(Task),
 }
 
 /// A thread in one state, from a moment to another.
@@ -73,8 +215,10 @@ pub struct Interval {
     pub from: MonotonicNs,
     /// Until when.
     pub to: MonotonicNs,
-    /// Whether the thread went on with something else then, and not just the trace ended.
-    pub is_over: bool,
+    /// How it ended.
+    pub end: End,
+    /// Where it ran, or for which CPU it waited first; where that is known.
+    pub cpu: Option<u32>,
 }
 
 impl Interval {
@@ -82,5 +226,11 @@ impl Interval {
     #[must_use]
     pub fn ns(&self) -> u64 {
         self.to.0.saturating_sub(self.from.0)
+    }
+
+    /// Whether the thread went on with something else then, and not just the trace ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.end != End::Open
     }
 }

@@ -1,18 +1,22 @@
 //! What each thread does at any time, found out from its events.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::mem::offset_of;
 
 use foldhash::fast::RandomState;
-use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{ExecData, ForkData, SwitchOutData, WakeupData};
+use tracer_common::event_type::{EventTypeId, read_grown};
+use tracer_common::kernel::{ExecData, ForkData, SwitchInData, WakeupData};
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes;
 
-use crate::state::{Interval, State, Thread, Wait};
+use crate::state::{End, Interval, Left, State, Task, Thread, Wait, Waker};
 
 /// Threads that are followed at a time: more than any machine has, and fewer than a damaged file
 /// may name. Of those beyond nothing is said.
 const MOST_THREADS: usize = 65_536;
+
+/// Gaps that are remembered, to say why something is not known.
+const MOST_GAPS: usize = 4096;
 
 /// Threads that have ended before they are forgotten, all at once.
 const MOST_DEAD: usize = MOST_THREADS / 8;
@@ -23,19 +27,60 @@ struct Known {
     pid: i32,
     state: State,
     since: MonotonicNs,
+    /// Where it runs, or for which CPU it waits.
+    cpu: Option<u32>,
+}
+
+/// A thread was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// The thread.
+    pub thread: Thread,
+    /// Who made it.
+    pub by: Thread,
+    /// When.
+    pub at: MonotonicNs,
+}
+
+/// What [`ThreadStates`] finds out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A thread was in a state.
+    Interval(Interval),
+    /// A thread was made.
+    Birth(Birth),
+    /// A CPU has been taken.
+    Taken(Taken),
+}
+
+/// A thread gets a CPU. Its name may be missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The CPU.
+    pub cpu: u32,
+    /// The thread.
+    pub by: Task,
+    /// When.
+    pub at: MonotonicNs,
 }
 
 /// The states of all threads.
 ///
 /// The intervals of a thread follow each other without a gap, from the first moment on, or from
 /// when it was made; so their sum is its time, to the nanosecond. Where events may be missing the
-/// state is [`State::Unknown`]: from the first loss on nothing is claimed but that a thread ran,
-/// which the kernel counts by itself.
+/// state is [`State::Unknown`], until the first event of the thread that follows; but that a thread
+/// ran, the kernel counts by itself.
 #[derive(Debug)]
 pub struct ThreadStates {
     start: MonotonicNs,
     threads: HashMap<i32, Known, RandomState>,
-    is_lossy: bool,
+    /// Since when no event is missing.
+    whole_since: MonotonicNs,
+    /// The last moments at which events were missing: from when to when.
+    gaps: VecDeque<(MonotonicNs, MonotonicNs)>,
+    now: MonotonicNs,
+    /// Whether switches are among the events: without them who runs, runs for ever.
+    sees_switches: bool,
     /// Threads that have ended since such ones were forgotten.
     deaths: usize,
 }
@@ -47,19 +92,42 @@ impl ThreadStates {
         Self {
             start,
             threads: HashMap::default(),
-            is_lossy: false,
+            whole_since: start,
+            gaps: VecDeque::new(),
+            now: start,
+            sees_switches: false,
             deaths: 0,
         }
     }
 
-    /// Events were lost before the next one. How long that goes on nobody says: each ring between
-    /// kernel and tracer loses for itself.
-    pub fn lose(&mut self) {
-        self.is_lossy = true;
+    /// Events are missing from the last one on until this moment; without one, from now on for
+    /// ever: each ring between kernel and tracer loses for itself. What threads did before the last
+    /// event is given to `found`.
+    pub fn lose(&mut self, until: Option<MonotonicNs>, mut found: impl FnMut(Found)) {
+        let until = until.unwrap_or(MonotonicNs(u64::MAX)).max(self.now);
+        if self.gaps.len() >= MOST_GAPS {
+            self.gaps.pop_front();
+        }
+        self.gaps.push_back((self.now, until));
+        for (tid, known) in &mut self.threads {
+            let state = known.claimed(self.whole_since);
+            known.give(*tid, state, self.now, End::Unsaid, &mut found);
+            known.since = known.since.max(self.now);
+            known.state = known.when_unseen();
+            known.cpu = None;
+        }
+        self.whole_since = self.whole_since.max(until);
     }
 
-    /// Goes on by one event. Each interval that it ends is given to `ended`.
-    pub fn feed(&mut self, event: &Event<'_>, mut ended: impl FnMut(Interval)) {
+    /// Whether events may be missing between these moments.
+    #[must_use]
+    pub fn is_lossy(&self, from: MonotonicNs, to: MonotonicNs) -> bool {
+        let mut gaps = self.gaps.iter().rev();
+        gaps.any(|(begin, end)| *begin < to && from < *end)
+    }
+
+    /// Goes on by one event. What it shows is given to `found`.
+    pub fn feed(&mut self, event: &Event<'_>, mut found: impl FnMut(Found)) {
         let header = event.header;
         let (thread, at) = (
             Thread {
@@ -68,39 +136,72 @@ impl ThreadStates {
             },
             header.time,
         );
+        self.now = self.now.max(at);
         match header.event_type {
-            EventTypeId::OVERFLOW => self.lose(),
-            EventTypeId::SWITCH_IN => self.take_cpu(thread, at, &mut ended),
-            EventTypeId::SWITCH_OUT => self.leave_cpu(thread, at, event.data, &mut ended),
-            EventTypeId::WAKEUP => self.wake(thread, at, event.data, &mut ended),
-            EventTypeId::FORK | EventTypeId::THREAD_CREATE => {
-                self.make(at, event.data, &mut ended);
+            EventTypeId::SWITCH_IN => {
+                self.take_cpu(thread, at, header.cpu, event.data, &mut found);
+                let by = Task {
+                    thread,
+                    ..Task::default()
+                };
+                found_taken(header.cpu, by, at, &mut found);
             }
-            EventTypeId::EXEC => self.replace(thread, at, event.data, &mut ended),
+            EventTypeId::SWITCH_OUT => {
+                if let Some(left) = Left::read(event.data) {
+                    self.leave_cpu(thread, at, header.cpu, &left, &mut found);
+                    found_taken(header.cpu, left.next, at, &mut found);
+                }
+            }
+            EventTypeId::WAKEUP => self.wake(thread, at, event.data, &mut found),
+            EventTypeId::FORK | EventTypeId::THREAD_CREATE => {
+                self.make(thread, at, event.data, &mut found);
+            }
+            EventTypeId::EXEC => self.replace(thread, at, event.data, &mut found),
+            // What a thread does itself, it does on a CPU.
+            EventTypeId::SYSCALL_ENTER
+            | EventTypeId::SYSCALL_EXIT
+            | EventTypeId::FAULT_USER
+            | EventTypeId::FAULT_KERNEL => self.run(thread, at, &mut found),
+            user if user.is_user() => self.run(thread, at, &mut found),
             _ => {}
         }
     }
 
     /// The trace ends: gives the last interval of each thread.
-    pub fn end(&mut self, at: MonotonicNs, mut ended: impl FnMut(Interval)) {
+    pub fn end(&mut self, at: MonotonicNs, mut found: impl FnMut(Found)) {
         let mut last: Vec<_> = self.threads.drain().collect();
         last.sort_unstable_by_key(|(tid, known)| (known.pid, *tid));
         for (tid, known) in last {
-            let thread = Thread {
-                pid: known.pid,
-                tid,
+            let interval = Interval {
+                thread: Thread {
+                    pid: known.pid,
+                    tid,
+                },
+                state: known.claimed(self.whole_since),
+                from: known.since,
+                to: at,
+                end: End::Open,
+                cpu: known.cpu,
             };
-            let state = claimed(known.state, self.is_lossy);
-            if known.since < at {
-                ended(Interval {
-                    thread,
-                    state,
-                    from: known.since,
-                    to: at,
-                    is_over: false,
-                });
+            if interval.from < at {
+                found(Found::Interval(interval));
             }
         }
+    }
+
+    /// What a thread does since when, as far as that is known by now: up to `until`. `None` for a
+    /// thread of which nothing was seen, or not before `until`.
+    #[must_use]
+    pub fn current(&self, thread: Thread, until: MonotonicNs) -> Option<Interval> {
+        let known = self.threads.get(&thread.tid)?;
+        (known.pid == thread.pid && known.since < until).then_some(Interval {
+            thread,
+            state: known.claimed(self.whole_since),
+            from: known.since,
+            to: until,
+            end: End::Open,
+            cpu: known.cpu,
+        })
     }
 
     /// What is known of a thread, which is new where nothing was; `None` where there are too many.
@@ -109,22 +210,19 @@ impl ThreadStates {
         &mut self,
         thread: Thread,
         at: MonotonicNs,
-        ended: &mut impl FnMut(Interval),
+        found: &mut impl FnMut(Found),
     ) -> Option<&mut Known> {
         self.make_space(thread.tid, at)?;
         let unseen = Known {
             pid: thread.pid,
             state: State::Unknown,
             since: self.start,
+            cpu: None,
         };
         let known = self.threads.entry(thread.tid).or_insert(unseen);
         if known.pid != thread.pid {
             // Its end was not seen.
-            let before = Thread {
-                pid: known.pid,
-                tid: thread.tid,
-            };
-            give(before, known.when_unseen(), known.since, at, ended);
+            known.give(thread.tid, known.when_unseen(), at, End::Unsaid, found);
             *known = Known {
                 since: at,
                 ..unseen
@@ -153,8 +251,9 @@ impl ThreadStates {
         &mut self,
         thread: Thread,
         at: MonotonicNs,
-        state: State,
-        ended: &mut impl FnMut(Interval),
+        (state, cpu): (State, Option<u32>),
+        maker: Option<Thread>,
+        found: &mut impl FnMut(Found),
     ) {
         if self.make_space(thread.tid, at).is_none() {
             return;
@@ -163,13 +262,13 @@ impl ThreadStates {
             pid: thread.pid,
             state,
             since: at,
+            cpu,
         };
         if let Some(known) = self.threads.insert(thread.tid, new) {
-            let before = Thread {
-                pid: known.pid,
-                tid: thread.tid,
-            };
-            give(before, known.when_unseen(), known.since, at, ended);
+            known.give(thread.tid, known.when_unseen(), at, End::Unsaid, found);
+        }
+        if let Some(by) = maker {
+            found(Found::Birth(Birth { thread, by, at }));
         }
     }
 
@@ -178,35 +277,67 @@ impl ThreadStates {
         &mut self,
         thread: Thread,
         at: MonotonicNs,
-        state: State,
-        ended: &mut impl FnMut(Interval),
+        (state, cpu): (State, Option<u32>),
+        end: End,
+        found: &mut impl FnMut(Found),
     ) {
-        let is_lossy = self.is_lossy;
-        if let Some(known) = self.known(thread, at, ended) {
-            give(
-                thread,
-                claimed(known.state, is_lossy),
-                known.since,
-                at,
-                ended,
-            );
+        let whole_since = self.whole_since;
+        if let Some(known) = self.known(thread, at, found) {
+            let before = known.claimed(whole_since);
+            known.give(thread.tid, before, at, end, found);
             known.state = state;
             known.since = known.since.max(at);
+            known.cpu = cpu;
+        }
+    }
+
+    /// A thread does something itself: so it has a CPU, whatever was not seen before.
+    fn run(&mut self, thread: Thread, at: MonotonicNs, found: &mut impl FnMut(Found)) {
+        if at < self.whole_since || !self.sees_switches {
+            return;
+        }
+        let Some(known) = self.known(thread, at, found) else {
+            return;
+        };
+        match known.state {
+            State::Running | State::Dead => {}
+            State::Unknown | State::Runnable(_) | State::Blocked(_) | State::Stopped => {
+                // When it got the CPU was not seen.
+                known.state = State::Unknown;
+                self.go_on(thread, at, (State::Running, None), End::Unsaid, found);
+            }
         }
     }
 
     /// A thread gets a CPU. Whoever waited for something else was woken before, and has left its
     /// last CPU: where that was not seen, nobody knows what it did meanwhile.
-    fn take_cpu(&mut self, thread: Thread, at: MonotonicNs, ended: &mut impl FnMut(Interval)) {
-        if let Some(known) = self.known(thread, at, ended)
-            && matches!(
-                known.state,
-                State::Running | State::Blocked | State::Stopped
-            )
-        {
-            known.state = State::Unknown;
+    fn take_cpu(
+        &mut self,
+        thread: Thread,
+        at: MonotonicNs,
+        cpu: Option<u32>,
+        untrusted: &[u8],
+        found: &mut impl FnMut(Found),
+    ) {
+        self.sees_switches = true;
+        let mut end = End::Unsaid;
+        if let Some(known) = self.known(thread, at, found) {
+            match known.state {
+                State::Running | State::Blocked(_) | State::Stopped => {
+                    known.state = State::Unknown;
+                }
+                // Another CPU may have taken it over: who had that one is not to blame.
+                State::Runnable(_) if cpu.is_some() && known.cpu == cpu => {
+                    let before = SwitchInData::read_from_prefix(untrusted).ok();
+                    end = before.map_or(End::Unsaid, |(data, _)| {
+                        End::GotCpu(Task::new(data.prev_pid, data.prev_tid, data.prev_comm))
+                    });
+                }
+                State::Runnable(_) => {}
+                State::Unknown | State::Dead => {}
+            }
         }
-        self.go_on(thread, at, State::Running, ended);
+        self.go_on(thread, at, (State::Running, cpu), end, found);
     }
 
     /// A thread leaves its CPU. The kernel says since when it had it, where the switch to it was
@@ -215,34 +346,34 @@ impl ThreadStates {
         &mut self,
         thread: Thread,
         at: MonotonicNs,
-        untrusted: &[u8],
-        ended: &mut impl FnMut(Interval),
+        cpu: Option<u32>,
+        left: &Left,
+        found: &mut impl FnMut(Found),
     ) {
-        let Ok((data, _)) = SwitchOutData::read_from_prefix(untrusted) else {
+        self.sees_switches = true;
+        let whole_since = self.whole_since;
+        let Some(known) = self.known(thread, at, found) else {
             return;
         };
-        let is_lossy = self.is_lossy;
-        let next = State::of_switch_out(data.state, data.preempted != 0);
-        let Some(known) = self.known(thread, at, ended) else {
-            return;
-        };
-        let began = MonotonicNs(at.0.saturating_sub(data.ran_ns)).max(known.since);
+        let began = MonotonicNs(at.0.saturating_sub(left.ran_ns)).max(known.since);
         // It was given the CPU unseen, or left it meanwhile: what was last known of it does not
         // hold.
         let before = match known.state {
-            State::Runnable(_) if data.ran_ns > 0 => claimed(known.state, is_lossy),
+            State::Runnable(_) if left.ran_ns > 0 => known.claimed(whole_since),
             State::Runnable(_)
             | State::Unknown
             | State::Running
-            | State::Blocked
+            | State::Blocked(_)
             | State::Stopped
             | State::Dead => State::Unknown,
         };
-        give(thread, before, known.since, began, ended);
-        give(thread, State::Running, began, at, ended);
-        known.state = next;
+        known.give(thread.tid, before, began, End::Unsaid, found);
+        known.since = began;
+        known.cpu = cpu;
+        known.give(thread.tid, State::Running, at, End::Unsaid, found);
+        known.state = left.state;
         known.since = known.since.max(at);
-        self.deaths += usize::from(next == State::Dead);
+        self.deaths += usize::from(left.state == State::Dead);
     }
 
     /// A thread becomes runnable, if it was not so already: who is woken before it has left its CPU
@@ -252,36 +383,51 @@ impl ThreadStates {
         thread: Thread,
         at: MonotonicNs,
         untrusted: &[u8],
-        ended: &mut impl FnMut(Interval),
+        found: &mut impl FnMut(Found),
     ) {
-        let is_new =
-            WakeupData::read_from_prefix(untrusted).is_ok_and(|(data, _)| data.new_thread != 0);
-        let is_unseen = !self.threads.contains_key(&thread.tid);
-        if is_new && is_unseen {
-            // That it was made is not recorded.
-            self.begin(thread, at, State::Runnable(Wait::New), ended);
+        let data: Option<WakeupData> = read_grown(untrusted, offset_of!(WakeupData, waker_context));
+        let is_new = data.is_some_and(|data| data.new_thread != 0);
+        let waker = data.map_or(Waker::Unknown, |data| Waker::of(&data));
+        let cpu = data.map(|data| data.target_cpu);
+        if is_new && !self.threads.contains_key(&thread.tid) {
+            // That it was made is not recorded, but who has asked for its first wake-up is.
+            let maker = match waker {
+                Waker::Thread(task) => Some(task.thread),
+                Waker::Unknown | Waker::Interrupt | Waker::SoftInterrupt | Waker::Timer => None,
+            };
+            self.begin(thread, at, (State::Runnable(Wait::New), cpu), maker, found);
             return;
         }
         let wait = if is_new { Wait::New } else { Wait::Woken };
-        let is_waiting = self.known(thread, at, ended).is_some_and(|known| {
+        let is_waiting = self.known(thread, at, found).is_some_and(|known| {
             matches!(
                 known.state,
-                State::Unknown | State::Blocked | State::Stopped
+                State::Unknown | State::Blocked(_) | State::Stopped
             )
         });
         if is_waiting {
-            self.go_on(thread, at, State::Runnable(wait), ended);
+            let end = End::Woken(waker);
+            self.go_on(thread, at, (State::Runnable(wait), cpu), end, found);
+        } else if is_new && let Some(known) = self.threads.get_mut(&thread.tid) {
+            known.cpu = cpu;
         }
     }
 
     /// A thread is made: it is there from now on, and has not run.
-    fn make(&mut self, at: MonotonicNs, untrusted: &[u8], ended: &mut impl FnMut(Interval)) {
+    fn make(
+        &mut self,
+        by: Thread,
+        at: MonotonicNs,
+        untrusted: &[u8],
+        found: &mut impl FnMut(Found),
+    ) {
         if let Ok((data, _)) = ForkData::read_from_prefix(untrusted) {
             let thread = Thread {
                 pid: data.child_pid.cast_signed(),
                 tid: data.child_tid.cast_signed(),
             };
-            self.begin(thread, at, State::Runnable(Wait::New), ended);
+            let state = (State::Runnable(Wait::New), None);
+            self.begin(thread, at, state, Some(by), found);
         }
     }
 
@@ -292,7 +438,7 @@ impl ThreadStates {
         thread: Thread,
         at: MonotonicNs,
         untrusted: &[u8],
-        ended: &mut impl FnMut(Interval),
+        found: &mut impl FnMut(Found),
     ) {
         let Ok((data, _)) = ExecData::read_from_prefix(untrusted) else {
             return;
@@ -302,14 +448,49 @@ impl ThreadStates {
             tid: data.old_tid.cast_signed(),
         };
         if old != thread {
-            self.go_on(old, at, State::Dead, ended);
+            self.go_on(old, at, (State::Dead, None), End::Unsaid, found);
             self.deaths += 1;
-            self.begin(thread, at, State::Running, ended);
+            self.begin(thread, at, (State::Running, None), None, found);
         }
     }
 }
 
 impl Known {
+    fn thread(&self, tid: i32) -> Thread {
+        Thread { pid: self.pid, tid }
+    }
+
+    /// Gives the interval that ends at `to`, unless it is empty.
+    fn give(
+        &self,
+        tid: i32,
+        state: State,
+        to: MonotonicNs,
+        end: End,
+        found: &mut impl FnMut(Found),
+    ) {
+        if self.since < to {
+            found(Found::Interval(Interval {
+                thread: self.thread(tid),
+                state,
+                from: self.since,
+                to,
+                end,
+                cpu: self.cpu,
+            }));
+        }
+    }
+
+    /// What is said of its state: where events are missing since it began it may have been left
+    /// unseen.
+    fn claimed(&self, whole_since: MonotonicNs) -> State {
+        if self.since < whole_since {
+            self.when_unseen()
+        } else {
+            self.state
+        }
+    }
+
     /// What a thread did that is seen no more: nobody knows, but for one that has ended.
     fn when_unseen(&self) -> State {
         match self.state {
@@ -317,39 +498,15 @@ impl Known {
             State::Unknown
             | State::Running
             | State::Runnable(_)
-            | State::Blocked
+            | State::Blocked(_)
             | State::Stopped => State::Unknown,
         }
     }
 }
 
-/// What is said of a state: after a loss it may have been left unseen.
-fn claimed(state: State, is_lossy: bool) -> State {
-    match state {
-        State::Unknown | State::Dead => state,
-        State::Running | State::Runnable(_) | State::Blocked | State::Stopped if is_lossy => {
-            State::Unknown
-        }
-        State::Running | State::Runnable(_) | State::Blocked | State::Stopped => state,
-    }
-}
-
-/// Gives an interval, unless it is empty.
-fn give(
-    thread: Thread,
-    state: State,
-    from: MonotonicNs,
-    to: MonotonicNs,
-    ended: &mut impl FnMut(Interval),
-) {
-    if from < to {
-        ended(Interval {
-            thread,
-            state,
-            from,
-            to,
-            is_over: true,
-        });
+fn found_taken(cpu: Option<u32>, by: Task, at: MonotonicNs, found: &mut impl FnMut(Found)) {
+    if let Some(cpu) = cpu {
+        found(Found::Taken(Taken { cpu, by, at }));
     }
 }
 
@@ -362,8 +519,14 @@ mod tests {
     use zerocopy::{FromZeros, IntoBytes};
 
     use super::*;
+    use crate::state::{Inside, Reason};
+    use tracer_common::kernel::SwitchOutData;
 
     const PID: i32 = 10;
+    const BLOCKED: State = State::Blocked(Reason {
+        inside: Inside::Unknown,
+        is_io: false,
+    });
 
     fn header(at: u64, event_type: EventTypeId, pid: i32, tid: i32) -> EventHeader {
         EventHeader {
@@ -394,7 +557,11 @@ mod tests {
     fn intervals(story: &[(u64, EventTypeId, i32, Vec<u8>)], end: u64) -> Vec<(i32, State, u64)> {
         let mut states = ThreadStates::new(MonotonicNs(100));
         let mut found = Vec::new();
-        let mut push = |one: Interval| found.push((one.thread.tid, one.state, one.ns()));
+        let mut push = |one| {
+            if let Found::Interval(one) = one {
+                found.push((one.thread.tid, one.state, one.ns()));
+            }
+        };
         for (at, event_type, tid, data) in story {
             let event = Event {
                 header: header(*at, *event_type, PID, *tid),
@@ -436,7 +603,7 @@ mod tests {
             (State::Running, 10),
             (State::Runnable(Wait::Preempted), 5),
             (State::Running, 20),
-            (State::Blocked, 40),
+            (BLOCKED, 40),
             (State::Runnable(Wait::Woken), 7),
             (State::Running, 1),
             (State::Stopped, 8),
@@ -486,7 +653,7 @@ mod tests {
             (State::Unknown, 10),
             (State::Unknown, 5),
             (State::Running, 3),
-            (State::Blocked, 2),
+            (BLOCKED, 2),
         ];
         let expected = expected.map(|(state, ns)| (11, state, ns));
         assert_eq!(intervals(&story, 200), expected);
@@ -496,7 +663,11 @@ mod tests {
     fn after_a_loss_nothing_is_claimed_of_the_time_before_the_next_event() {
         let mut states = ThreadStates::new(MonotonicNs(0));
         let mut found = Vec::new();
-        let mut push = |one: Interval| found.push((one.state, one.ns()));
+        let mut push = |one| {
+            if let Found::Interval(one) = one {
+                found.push((one.state, one.ns()));
+            }
+        };
         let mut feed = |states: &mut ThreadStates, at, event_type, data: &[u8]| {
             let header = header(at, event_type, PID, 11);
             states.feed(&Event { header, data }, &mut push);
@@ -507,7 +678,7 @@ mod tests {
             EventTypeId::SWITCH_OUT,
             &switch_out(1, 0, 10),
         );
-        states.lose();
+        states.lose(None, |_| {});
         feed(&mut states, 50, EventTypeId::SWITCH_IN, &[]);
         feed(
             &mut states,
@@ -515,7 +686,7 @@ mod tests {
             EventTypeId::SWITCH_OUT,
             &switch_out(1, 0, 10),
         );
-        states.lose();
+        states.lose(None, |_| {});
         states.end(MonotonicNs(100), &mut push);
 
         let expected = [
@@ -534,7 +705,8 @@ mod tests {
         let mut feed = |states: &mut ThreadStates, at, event_type, tid, data: &[u8]| {
             let header = header(at, event_type, PID, tid);
             states.feed(&Event { header, data }, |one| {
-                running += u64::from(one.state == State::Running);
+                let is_run = matches!(one, Found::Interval(one) if one.state == State::Running);
+                running += u64::from(is_run);
             });
         };
         // More than fit, each of which ends; the last of these live on.
@@ -555,7 +727,11 @@ mod tests {
     fn who_is_given_the_tid_of_another_process_is_another_thread() {
         let mut states = ThreadStates::new(MonotonicNs(0));
         let mut found = Vec::new();
-        let mut push = |one: Interval| found.push((one.thread.pid, one.state, one.ns()));
+        let mut push = |one| {
+            if let Found::Interval(one) = one {
+                found.push((one.thread.pid, one.state, one.ns()));
+            }
+        };
         for (at, pid) in [(10, 1), (30, 2)] {
             let header = header(at, EventTypeId::SWITCH_IN, pid, 11);
             states.feed(&Event { header, data: &[] }, &mut push);
@@ -587,7 +763,11 @@ mod tests {
             ];
             let mut states = ThreadStates::new(MonotonicNs(0));
             let mut found: BTreeMap<i32, Vec<Interval>> = BTreeMap::new();
-            let mut push = |one: Interval| found.entry(one.thread.tid).or_default().push(one);
+            let mut push = |one| {
+                if let Found::Interval(one) = one {
+                    found.entry(one.thread.tid).or_default().push(one);
+                }
+            };
             let mut at = 0;
             for (step, kind, tid, state, ran, is_lost) in story {
                 at += step;
@@ -600,7 +780,7 @@ mod tests {
                     _ => vec![0; 64],
                 };
                 if is_lost && kind > 3 {
-                    states.lose();
+                    states.lose((ran % 2 == 0).then_some(MonotonicNs(at + 10)), &mut push);
                 }
                 let event = Event { header: header(at, types[kind], PID, tid), data: &data };
                 states.feed(&event, &mut push);

@@ -1,15 +1,18 @@
 //! What threads did, summed up.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
 use tracer_engine::event::MonotonicNs;
 
 use crate::durations::Durations;
-use crate::state::{Interval, State, Thread, Wait};
+use crate::state::{Interval, Reason, State, Thread, Wait};
 
 /// Threads that are counted each for itself; what others did is added up.
 const MOST_THREADS: usize = 65_536;
+
+/// CPUs: more than any machine has.
+const MOST_CPUS: usize = 16_384;
 
 /// What a thread did. Times are in nanoseconds; their sum is the time that it was there.
 #[derive(Clone, Debug, Default)]
@@ -20,12 +23,18 @@ pub struct ThreadTotal {
     pub runnable: u64,
     /// It waited for something else.
     pub blocked: u64,
+    /// That time by what it was in.
+    pub blocked_in: Vec<(Reason, u64)>,
     /// It was stopped.
     pub stopped: u64,
     /// Nobody knows what it did.
     pub unknown: u64,
     /// Times that it had to give way.
     pub preempted: u64,
+    /// Times that it got another CPU than it had before.
+    pub migrations: u64,
+    /// The CPU that it had last.
+    last_cpu: Option<u32>,
     /// Its waits for a CPU that ended with one.
     pub waits: Durations,
     /// When the longest of them ended.
@@ -39,6 +48,8 @@ pub struct ThreadTotal {
 pub struct ThreadTotals {
     threads: HashMap<Thread, ThreadTotal, RandomState>,
     others: ThreadTotal,
+    cpus: BTreeMap<u32, u64>,
+    wakeups: Durations,
 }
 
 impl ThreadTotals {
@@ -52,14 +63,25 @@ impl ThreadTotals {
         };
         let ns = interval.ns();
         match interval.state {
-            State::Running => total.running += ns,
-            State::Runnable(wait) => {
-                total.runnable += ns;
-                if interval.is_over {
-                    total.add_wait(wait, ns, interval.to);
+            State::Running => {
+                total.running += ns;
+                if let Some(cpu) = interval.cpu {
+                    total.is_on(cpu);
+                    if self.cpus.len() < MOST_CPUS || self.cpus.contains_key(&cpu) {
+                        *self.cpus.entry(cpu).or_default() += ns;
+                    }
                 }
             }
-            State::Blocked => total.blocked += ns,
+            State::Runnable(wait) => {
+                total.runnable += ns;
+                if interval.is_over() {
+                    total.add_wait(wait, ns, interval.to);
+                    if matches!(wait, Wait::New | Wait::Woken) {
+                        self.wakeups.add(ns);
+                    }
+                }
+            }
+            State::Blocked(reason) => total.add_blocked(reason, ns),
             State::Stopped => total.stopped += ns,
             State::Unknown => total.unknown += ns,
             State::Dead => {}
@@ -74,6 +96,18 @@ impl ThreadTotals {
         sorted
     }
 
+    /// How long each CPU was used by these threads, in nanoseconds, in order.
+    #[must_use]
+    pub fn cpus(&self) -> Vec<(u32, u64)> {
+        self.cpus.iter().map(|(cpu, ns)| (*cpu, *ns)).collect()
+    }
+
+    /// How long all threads waited for a CPU after they were made or woken.
+    #[must_use]
+    pub fn wakeups(&self) -> &Durations {
+        &self.wakeups
+    }
+
     /// What threads did that are not counted each for itself.
     #[must_use]
     pub fn others(&self) -> &ThreadTotal {
@@ -82,6 +116,12 @@ impl ThreadTotals {
 }
 
 impl ThreadTotal {
+    fn is_on(&mut self, cpu: u32) {
+        let is_other = self.last_cpu.is_some_and(|last| last != cpu);
+        self.migrations += u64::from(is_other);
+        self.last_cpu = Some(cpu);
+    }
+
     fn add_wait(&mut self, wait: Wait, ns: u64, at: MonotonicNs) {
         if ns > self.waits.longest() {
             self.longest_wait_at = at;
@@ -91,6 +131,19 @@ impl ThreadTotal {
             Wait::New | Wait::Woken => self.wakeups.add(ns),
             Wait::Preempted => self.preempted += 1,
             Wait::Yielded => {}
+        }
+    }
+
+    fn add_blocked(&mut self, reason: Reason, ns: u64) {
+        self.blocked += ns;
+        // A thread blocks in few different calls, in most of the time in one.
+        match self
+            .blocked_in
+            .iter_mut()
+            .find(|(known, _)| *known == reason)
+        {
+            Some((_, total)) => *total += ns,
+            None => self.blocked_in.push((reason, ns)),
         }
     }
 

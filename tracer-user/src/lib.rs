@@ -25,6 +25,7 @@
 )]
 
 pub mod agent;
+pub mod answers;
 mod asking;
 pub mod cli;
 pub mod export;
@@ -42,3 +43,4 @@ pub mod terminal;
 pub mod trace;
 #[doc(hidden)]
 pub mod untrusted;
+pub mod why;

@@ -17,6 +17,22 @@ impl EventData for () {
     const LAYOUT: Option<&'static DataLayout> = None;
 }
 
+/// Reads data that `least` bytes are enough for: what an earlier version has written is shorter,
+/// and has zeroes for what it did not know.
+#[must_use]
+pub fn read_grown<T: FromBytes + IntoBytes>(untrusted: &[u8], least: usize) -> Option<T> {
+    let mut data = T::new_zeroed();
+    let bytes = data.as_mut_bytes();
+    let length = untrusted.len().min(bytes.len());
+    if length < least {
+        return None;
+    }
+    bytes
+        .get_mut(..length)?
+        .copy_from_slice(untrusted.get(..length)?);
+    Some(data)
+}
+
 /// The layout of a struct of data. `trace.h` has a struct with the same members.
 #[derive(Debug)]
 pub struct DataLayout {

@@ -11,7 +11,7 @@ mod id;
 mod kernel_type;
 mod table;
 
-pub use data::{CType, DataLayout, EventData, Member, MemberType, Scalar};
+pub use data::{CType, DataLayout, EventData, Member, MemberType, Scalar, read_grown};
 pub use field::{CostClass, Field, FieldKind, Origin, SystemEventType};
 pub use id::{
     EVENT_ID_LIMIT, EVENT_SET_WORDS, EventTypeId, FIRST_USER_EVENT, TRACE_EVENT_NAME_MAX,

@@ -143,6 +143,31 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         exit: OF_A_LOG,
     },
     Page {
+        command: "why",
+        synopsis: &["tracer-user why [OPTION]... FILE"],
+        examples: &[
+            (
+                "Why are requests slow? They lie between the user events \"request begin\" and \
+                 \"request end\"",
+                "tracer-user why --span request trace.log",
+            ),
+            (
+                "Why do reads take longer than 5 ms? They were recorded with --syscalls read",
+                "tracer-user why --span syscall:read --longer-than 5ms trace.log",
+            ),
+            (
+                "Requests that begin on one thread and end on another, by the first 8 bytes of both \
+                 events",
+                "tracer-user why --span 'req=accepted[0:8]..answered[0:8]' trace.log",
+            ),
+            (
+                "What did a thread wait for in the second second?",
+                "tracer-user why --thread 4713 --from 1s --until 2s trace.log",
+            ),
+        ],
+        exit: OF_A_LOG,
+    },
+    Page {
         command: "export",
         synopsis: &["tracer-user export [OPTION]... FILE --to FORMAT --output OUT"],
         examples: &[

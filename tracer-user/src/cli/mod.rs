@@ -17,6 +17,7 @@ mod read;
 mod run;
 mod stat;
 mod trace_options;
+mod why;
 
 use std::process::ExitCode;
 
@@ -50,6 +51,7 @@ enum Command {
     Read(read::ReadArgs),
     Info(info::InfoArgs),
     Stat(stat::StatArgs),
+    Why(why::WhyArgs),
     Export(export::ExportArgs),
     Probes(probes::ProbesArgs),
     Doctor(doctor::DoctorArgs),
@@ -81,7 +83,8 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::run(&args.try_into()?),
         Command::Read(args) => read::run(&args.try_into()?),
         Command::Info(args) => info::run(&args.into()),
-        Command::Stat(args) => stat::run(&args.into()),
+        Command::Stat(args) => stat::run(&args.try_into()?),
+        Command::Why(args) => why::run(&args.try_into()?),
         Command::Export(args) => export::run(&args.try_into()?),
         Command::Probes(args) => probes::run(&args.try_into()?),
         Command::Doctor(args) => doctor::run(&args.into()),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::exit;
+use crate::answers::SpanSpec;
 use crate::log_view::{Output, Walk, Wanted, open};
 use crate::report::escape::harmless_json;
 use crate::stat::{Statistics, json, text};
@@ -24,6 +25,10 @@ pub struct StatArgs {
     /// The log
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Which spans, as `tracer-user why` takes them; without it, all pairs of user events whose
+    /// names say so
+    #[arg(long, value_name = "SPAN")]
+    span: Vec<String>,
     /// How it is shown: text, or json for one object with all threads and calls
     #[arg(long, value_enum, default_value = "text", hide_possible_values = true)]
     format: StatFormat,
@@ -42,15 +47,20 @@ enum StatFormat {
 #[derive(Clone, Debug)]
 pub struct StatConfig {
     file: PathBuf,
+    spans: Vec<SpanSpec>,
     format: StatFormat,
 }
 
-impl From<StatArgs> for StatConfig {
-    fn from(args: StatArgs) -> Self {
-        Self {
+impl TryFrom<StatArgs> for StatConfig {
+    type Error = anyhow::Error;
+
+    fn try_from(args: StatArgs) -> anyhow::Result<Self> {
+        let spans = args.span.iter().map(|typed| SpanSpec::parse(typed));
+        Ok(Self {
             file: args.file,
+            spans: spans.collect::<anyhow::Result<_>>()?,
             format: args.format,
-        }
+        })
     }
 }
 
@@ -60,7 +70,10 @@ impl From<StatArgs> for StatConfig {
 ///
 /// The log cannot be read, or the lines cannot be written.
 pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
-    let statistics = Statistics::take(Walk::new(open(&config.file)?, Wanted::default()))?;
+    let statistics = Statistics::take(
+        Walk::new(open(&config.file)?, Wanted::default()),
+        config.spans.clone(),
+    )?;
     let mut output = Output::open(&Sink::Stdout, &config.file)?;
     let shown = match config.format {
         StatFormat::Json => format!("{}\n", harmless_json(&format!("{:#}", json(&statistics)))),

@@ -13,7 +13,6 @@ pub mod ctf;
 mod destination;
 mod interruption;
 mod names;
-mod pairs;
 pub mod parquet;
 mod parts;
 pub mod perfetto;
@@ -33,7 +32,7 @@ use tracer_log::System;
 
 use crate::log_view::Entry;
 use crate::report::Summary;
-use pairs::Pairs;
+use tracer_analysis::Pairs;
 use tracer_engine::event::MonotonicNs;
 
 /// What a log is converted to.

@@ -8,12 +8,12 @@ use zerocopy::FromBytes;
 
 use super::carried::Carried;
 use super::names::Thread;
-use super::pairs::{Pairs, Side};
 use super::slices::{Key, Mark, Slice, Slices, Track};
 use crate::log_view::Entry;
 use crate::report::fields::{table, until_null};
 use crate::report::kernel_words::push_syscall_name;
 use crate::report::value_names::softirq;
+use tracer_analysis::{Pairs, Side};
 
 /// What an event is to the slices.
 enum Part {

@@ -7,12 +7,12 @@ use anyhow::ensure;
 
 use super::destination::Destination;
 use super::interruption::Interruption;
-use super::pairs::Pairs;
 use super::progress::Progress;
 use super::{Ending, Exporter, Origin, Target, chrome, ctf, parquet, perfetto};
 use crate::log_view::{Log, Pause, Walk, Wanted, open, outcome, report_missing};
 use crate::terminal::Outcome;
 use crate::terminal::output::is_stdout;
+use tracer_analysis::Pairs;
 
 /// What is converted to what.
 #[derive(Clone, Debug)]

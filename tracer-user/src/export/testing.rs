@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use super::Origin;
-use super::pairs::Pairs;
 use crate::log_view::Log;
 use crate::log_view::made_up::MadeUpLog;
+use tracer_analysis::Pairs;
 
 /// A file in memory.
 #[derive(Clone, Debug, Default)]

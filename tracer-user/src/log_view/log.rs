@@ -33,6 +33,8 @@ pub trait Log {
     fn damage(&self) -> Damage;
     /// Events that the trace lost.
     fn lost(&self, cause: LossCause) -> u64;
+    /// When the losses so far were counted.
+    fn losses_counted_by(&self) -> Option<MonotonicNs>;
     /// Events that the trace lost for causes that only a later version knows.
     fn lost_for_other_causes(&self) -> u64;
     /// Events that the log lost.
@@ -72,6 +74,10 @@ impl Log for LogReader {
 
     fn lost(&self, cause: LossCause) -> u64 {
         self.lost(cause)
+    }
+
+    fn losses_counted_by(&self) -> Option<MonotonicNs> {
+        self.losses_counted_by()
     }
 
     fn lost_for_other_causes(&self) -> u64 {

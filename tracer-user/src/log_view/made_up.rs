@@ -163,6 +163,10 @@ impl Log for MadeUpLog {
         }
     }
 
+    fn losses_counted_by(&self) -> Option<MonotonicNs> {
+        None
+    }
+
     fn lost_for_other_causes(&self) -> u64 {
         self.lost_for_other_causes
     }

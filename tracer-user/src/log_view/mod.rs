@@ -30,5 +30,5 @@ pub use output::{Output, is_same_file};
 pub use read::{Format, ReadSetup, outcome, read, report_missing};
 pub use time_point::{Moment, TimePoint};
 pub use type_table::TypeTable;
-pub use walk::{Pause, Span, Walk};
+pub use walk::{Gaps, Pause, Span, Walk};
 pub use wanted::Wanted;

@@ -41,6 +41,19 @@ pub struct Walk<L> {
     scratch: Scratch,
 }
 
+/// What is missing between the events so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gaps {
+    /// Events of the kernel that were lost on their way to the tracer.
+    pub kernel: u64,
+    /// Events that were lost otherwise, whosever they are.
+    pub others: u64,
+    /// Bytes and packets of the log that are damaged or missing.
+    pub of_log: u64,
+    /// Since when none of the lost events is.
+    pub counted_by: Option<MonotonicNs>,
+}
+
 /// The first and the last event that were looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -221,16 +234,28 @@ impl<L: Log> Walk<L> {
         in_trace.chain(others).fold(0, u64::saturating_add)
     }
 
-    /// What is missing between the events so far: events that the trace lost, and packets of the
-    /// log. What gave way at its beginning leaves no gap.
-    pub fn gaps(&self) -> u64 {
+    /// What is missing between the events so far. What gave way at the log's beginning leaves no
+    /// gap.
+    pub fn gaps(&self) -> Gaps {
         let damage = self.log.damage();
+        let count = |causes: &[LossCause]| {
+            let counts = causes.iter().map(|cause| self.log.lost(*cause));
+            counts.fold(0, u64::saturating_add)
+        };
+        let kernel = count(&[
+            LossCause::KernelRingFull,
+            LossCause::KernelMissed,
+            LossCause::ReturnTooDeep,
+        ]);
         // A switch of one thread, which its next event shows.
-        let unreported = self.log.lost(LossCause::KernelNotReported);
-        self.lost_in_trace()
-            .saturating_sub(unreported)
-            .saturating_add(damage.bytes)
-            .saturating_add(damage.packets_missing)
+        let unreported = count(&[LossCause::KernelNotReported]);
+        let others = self.lost_in_trace().saturating_sub(kernel);
+        Gaps {
+            kernel,
+            others: others.saturating_sub(unreported),
+            of_log: damage.bytes.saturating_add(damage.packets_missing),
+            counted_by: self.log.losses_counted_by(),
+        }
     }
 
     /// What was shown, lost, and is missing.

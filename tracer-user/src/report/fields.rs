@@ -3,8 +3,6 @@
 use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, Field, FieldKind};
 use tracer_common::kernel::{COMM_BYTES, SyscallEnterData, waits_in};
 
-use zerocopy::{FromBytes, IntoBytes};
-
 use super::value_names::{block_operation, signal_result, softirq, waker_context};
 use super::waits_in::WaitsIn;
 use crate::syscall_arguments::{Call, MOST, Returned};
@@ -83,21 +81,6 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
         FieldKind::Signal => Value::Signal(word()?),
         FieldKind::EventSet => Value::Set(members(bytes.get(..EVENT_SET_WORDS * 8)?)),
     })
-}
-
-/// Reads data that `least` bytes are enough for: what an earlier version has written is shorter,
-/// and has zeroes for what it did not know.
-pub fn read_grown<T: FromBytes + IntoBytes>(untrusted: &[u8], least: usize) -> Option<T> {
-    let mut data = T::new_zeroed();
-    let bytes = data.as_mut_bytes();
-    let length = untrusted.len().min(bytes.len());
-    if length < least {
-        return None;
-    }
-    bytes
-        .get_mut(..length)?
-        .copy_from_slice(untrusted.get(..length)?);
-    Some(data)
 }
 
 /// What comes before the first null.

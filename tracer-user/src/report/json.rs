@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(
             object["data"],
             serde_json::json!({"next_pid": 5, "next_tid": 6, "next_comm": "next", "state": "S",
-                "preempted": false, "ran_ns": 7})
+                "preempted": false, "waits_in": null, "io_wait": false, "ran_ns": 7})
         );
     }
 

@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use tracer_common::event_type::{EventTypeId, SystemEventType};
+use tracer_common::event_type::{EventTypeId, SystemEventType, read_grown};
 use tracer_common::kernel::{
     ExecData, ExitData, ForkData, KERNEL_EVENT_TYPES, SwitchInData, SwitchOutData, WakeupData,
     waits_in, waker_context,
@@ -11,7 +11,7 @@ use zerocopy::FromBytes;
 
 use super::digits::{push_decimal, push_hex};
 use super::escape::{as_text, push_for_people};
-use super::fields::{Value, read_grown, until_null, value};
+use super::fields::{Value, until_null, value};
 use super::kernel_words::{
     push_address, push_arguments, push_kernel, push_returned, push_signal, push_syscall_name,
     push_task,

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal};
 
 use super::Statistics;
-use super::text::call_name;
+use crate::answers::words::{call_name, inside};
+use crate::answers::{Kind, tree_json};
 
 /// Statistics as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]
@@ -14,6 +15,16 @@ pub fn json(statistics: &Statistics) -> Value {
         .map(|(thread, comm, total)| of_thread(*thread, comm, total, statistics.first.0))
         .collect();
     let calls = statistics.calls.iter();
+    let cpus = statistics.cpus.iter();
+    let cpus: Vec<Value> = cpus
+        .map(|(cpu, ns)| json!({ "cpu": cpu, "used_ns": ns }))
+        .collect();
+    let events = statistics
+        .summary
+        .events
+        .iter()
+        .map(|(name, count)| json!({ "name": String::from_utf8_lossy(name), "count": count }));
+    let events: Vec<Value> = events.collect();
     let calls: Vec<Value> = calls.map(|(key, total)| of_call(*key, total)).collect();
     json!({
         "span_ns": statistics.span_ns,
@@ -21,7 +32,12 @@ pub fn json(statistics: &Statistics) -> Value {
         "has_switches": statistics.has_switches,
         "has_wakeups": statistics.has_wakeups,
         "threads": threads,
+        "wakeups": of_durations(&statistics.wakeups),
+        "wakeup_ranges": ranges(&statistics.wakeups),
+        "cpus": cpus,
+        "spans": statistics.paths.kinds().iter().map(of_kind).collect::<Vec<_>>(),
         "syscalls": calls,
+        "events": events,
     })
 }
 
@@ -40,9 +56,43 @@ fn of_thread(thread: Thread, comm: &[u8], total: &ThreadTotal, first: u64) -> Va
         "blocked_ns": total.blocked,
         "stopped_ns": total.stopped,
         "unknown_ns": total.unknown,
+        "blocked_in": blocked_in(total),
         "preemptions": total.preempted,
+        "migrations": total.migrations,
         "waits": waits,
         "wakeups": of_durations(&total.wakeups),
+    })
+}
+
+/// What a thread blocked in, the longest first.
+fn blocked_in(total: &ThreadTotal) -> Vec<Value> {
+    let mut reasons = total.blocked_in.clone();
+    reasons.sort_by_key(|(reason, ns)| (std::cmp::Reverse(*ns), *reason));
+    let reasons = reasons.into_iter().map(
+        |(reason, ns)| json!({ "in": inside(reason.inside), "io_wait": reason.is_io, "ns": ns }),
+    );
+    reasons.collect()
+}
+
+/// How many durations are up to each power of two, and above the one before.
+fn ranges(durations: &Durations) -> Vec<Value> {
+    let ranges = durations.ranges().into_iter();
+    ranges
+        .map(|(end, count)| json!({ "up_to_ns": end, "count": count }))
+        .collect()
+}
+
+/// Spans of one kind, with what their own threads did.
+pub fn of_kind(kind: &Kind) -> Value {
+    json!({
+        "name": String::from_utf8_lossy(&kind.name),
+        "took": of_durations(&kind.took),
+        "running_ns": kind.split.running,
+        "runnable_ns": kind.split.runnable,
+        "blocked_ns": kind.split.blocked,
+        "stopped_ns": kind.split.stopped,
+        "unknown_ns": kind.split.unknown,
+        "parts": tree_json::tree(&kind.blame),
     })
 }
 
@@ -56,7 +106,8 @@ fn of_call(key: CallKey, total: &CallTotal) -> Value {
     })
 }
 
-fn of_durations(durations: &Durations) -> Value {
+/// Durations, with their percentiles.
+pub fn of_durations(durations: &Durations) -> Value {
     json!({
         "count": durations.count(),
         "total_ns": durations.total(),

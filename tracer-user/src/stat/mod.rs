@@ -4,15 +4,16 @@ mod json;
 mod sums;
 mod text;
 
-use tracer_analysis::{CallKey, CallTotal, Thread, ThreadTotal};
+use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal};
 use tracer_engine::event::MonotonicNs;
 
-use crate::log_view::{Log, Pause, Walk, outcome};
+use crate::answers::{Paths, SpanSpec, follow};
+use crate::log_view::{Log, Walk, outcome};
 use crate::report::Summary;
 use crate::terminal::Outcome;
-use sums::{Held, Sums};
+use sums::Sums;
 
-pub use json::json;
+pub use json::{json, of_kind};
 pub use text::text;
 
 /// What a log sums up to.
@@ -30,6 +31,12 @@ pub struct Statistics {
     pub threads: Vec<(Thread, Vec<u8>, ThreadTotal)>,
     /// Threads beyond those, together.
     pub others: ThreadTotal,
+    /// How long each CPU was used by them, in nanoseconds.
+    pub cpus: Vec<(u32, u64)>,
+    /// How long threads waited for a CPU after they were made or woken.
+    pub wakeups: Durations,
+    /// The spans.
+    pub paths: Paths,
     /// The system calls, those that took most time first.
     pub calls: Vec<(CallKey, CallTotal)>,
     /// Events that the trace lost.
@@ -39,35 +46,16 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Sums up what `walk` goes by.
+    /// Sums up what `walk` goes by; of these spans, or of all whose names say so.
     ///
     /// # Errors
     ///
     /// The log cannot be read.
-    pub fn take<L: Log>(mut walk: Walk<L>) -> anyhow::Result<Self> {
-        let (mut sums, mut held) = (Sums::default(), Held::default());
-        // What is missing before the first event leaves no gap.
-        let mut gaps = None;
-        // One by one: what is missing before an event is known once that was read.
-        while walk.go_on(1, |entry| {
-            held.hold(entry);
-            Ok(())
-        })? == Pause::Midway
-        {
-            let gaps_by_now = walk.gaps();
-            if gaps
-                .replace(gaps_by_now)
-                .is_some_and(|gaps| gaps < gaps_by_now)
-            {
-                sums.lose();
-            }
-            sums.add(&mut held);
-        }
+    pub fn take<L: Log>(mut walk: Walk<L>, spans: Vec<SpanSpec>) -> anyhow::Result<Self> {
+        let mut sums = Sums::new(spans);
+        follow(&mut walk, &mut sums)?;
         let span = walk.span();
         let (first, last) = span.map_or_else(Default::default, |span| (span.first.0, span.last.0));
-        if gaps.is_some_and(|gaps| gaps < walk.gaps()) {
-            sums.lose();
-        }
         Ok(sums.finish(first, last, walk.lost_in_trace(), walk.summary()))
     }
 

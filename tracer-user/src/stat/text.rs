@@ -1,10 +1,12 @@
 //! Statistics for people.
 
 use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal};
+use tracer_common::event_type::predefined_event_type;
 
 use super::Statistics;
+use crate::answers::Kind;
+use crate::answers::words::{call_name, duration, inside, seconds, share, thread};
 use crate::report::escape::push_for_people;
-use crate::syscall_names::{Table, name};
 
 /// Threads, and system calls, that are listed; the JSON lists all.
 const LISTED: usize = 40;
@@ -31,6 +33,10 @@ pub fn text(statistics: &Statistics) -> String {
             "no switches were recorded (--events switch,wakeup): what threads did is unknown\n",
         );
     }
+    push_wakeups(&mut out, &statistics.wakeups);
+    push_cpus(&mut out, statistics);
+    push_spans(&mut out, statistics);
+    push_events(&mut out, statistics);
     if !statistics.calls.is_empty() {
         push_calls(&mut out, statistics);
     }
@@ -66,16 +72,23 @@ fn push_threads(out: &mut String, statistics: &Statistics) {
     for (heading, width, _) in &columns {
         out.push_str(&format!("{heading:>width$}"));
     }
-    out.push_str("  until\n");
-    for (thread, comm, total) in statistics.threads.iter().take(LISTED) {
-        out.push_str(&format!("{:<LABEL$}", label(*thread, comm)));
+    out.push_str("  until         mostly blocked in\n");
+    for (of, comm, total) in statistics.threads.iter().take(LISTED) {
+        out.push_str(&format!("{:<LABEL$}", label(*of, comm)));
         for (_, width, says) in &columns {
             out.push_str(&format!("{:>width$}", says(total)));
         }
         if total.waits.count() > 0 {
             let at = total.longest_wait_at.0.saturating_sub(statistics.first.0);
-            out.push_str(&format!("  {}", seconds(at)));
+            out.push_str(&format!("  {:<12}", seconds(at)));
+        } else {
+            out.push_str(&format!("  {:<12}", ""));
         }
+        if let Some(mostly) = mostly_blocked_in(total) {
+            out.push_str(&format!("  {mostly}"));
+        }
+        let length = out.trim_end().len();
+        out.truncate(length);
         out.push('\n');
     }
     let rest = statistics.threads.get(LISTED..).unwrap_or_default();
@@ -88,6 +101,120 @@ fn push_threads(out: &mut String, statistics: &Statistics) {
     if statistics.others.all() > 0 {
         out.push_str("and others, of which there are too many\n");
     }
+}
+
+/// `futex 83 %`: what most of the time went into that a thread was blocked.
+fn mostly_blocked_in(total: &ThreadTotal) -> Option<String> {
+    let (reason, ns) = total.blocked_in.iter().max_by_key(|(_, ns)| *ns)?;
+    let what = inside(reason.inside)?;
+    let device = if reason.is_io { " for a device" } else { "" };
+    Some(format!("{what}{device} {}", share(*ns, total.blocked)))
+}
+
+/// A bar of at most so many characters.
+const BAR: u64 = 40;
+
+fn push_wakeups(out: &mut String, wakeups: &Durations) {
+    let ranges = wakeups.ranges();
+    let Some(most) = ranges.iter().map(|(_, count)| *count).max() else {
+        return;
+    };
+    out.push_str(&format!(
+        "\n{:<LABEL$}{:>10}  p50 {}, p99 {}, longest {}\n",
+        "woken until running",
+        wakeups.count(),
+        known(wakeups.quantile(0.5)),
+        known(wakeups.quantile(0.99)),
+        longest(wakeups),
+    ));
+    for (end, count) in ranges {
+        let length = usize::try_from((count * BAR).div_ceil(most.max(1))).unwrap_or(0);
+        let up_to = format!("up to {}", duration(end));
+        let line = format!("{up_to:<LABEL$}{count:>10}  {}", "#".repeat(length));
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+}
+
+fn push_cpus(out: &mut String, statistics: &Statistics) {
+    if statistics.cpus.is_empty() {
+        return;
+    }
+    out.push_str(&format!("\n{:<LABEL$}{:>10}\n", "cpu", "used"));
+    for (cpu, ns) in &statistics.cpus {
+        let used = share(*ns, statistics.span_ns);
+        out.push_str(&format!("{cpu:<LABEL$}{:>10}{used:>8}\n", duration(*ns)));
+    }
+}
+
+fn push_spans(out: &mut String, statistics: &Statistics) {
+    let kinds = statistics.paths.kinds().iter();
+    let mut kinds: Vec<&Kind> = kinds.filter(|kind| kind.took.count() > 0).collect();
+    if kinds.is_empty() {
+        return;
+    }
+    kinds.sort_by_key(|kind| std::cmp::Reverse(kind.took.total()));
+    out.push_str(&format!(
+        "\n{:<LABEL$}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}{:>9}{:>9}{:>9}\n",
+        "span",
+        "count",
+        "total",
+        "p50",
+        "p95",
+        "p99",
+        "max",
+        "running",
+        "runnable",
+        "blocked",
+        "unknown"
+    ));
+    for kind in kinds.into_iter().take(LISTED) {
+        let (took, split) = (&kind.took, kind.split);
+        let of_all = |ns| share(ns, took.total());
+        out.push_str(&format!(
+            "{:<LABEL$}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}{:>9}{:>9}{:>9}\n",
+            shortened(&kind.name),
+            took.count(),
+            duration(took.total()),
+            known(took.quantile(0.5)),
+            known(took.quantile(0.95)),
+            known(took.quantile(0.99)),
+            longest(took),
+            of_all(split.running),
+            of_all(split.runnable),
+            of_all(split.blocked + split.stopped),
+            of_all(split.unknown),
+        ));
+    }
+}
+
+fn push_events(out: &mut String, statistics: &Statistics) {
+    let events = statistics.summary.events.iter();
+    let is_users = |name: &[u8]| predefined_event_type(name).is_none();
+    let mut events: Vec<_> = events.filter(|(name, _)| is_users(name)).collect();
+    if events.is_empty() {
+        return;
+    }
+    events.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), name.clone()));
+    out.push_str(&format!(
+        "\n{:<LABEL$}{:>10}{:>12}\n",
+        "user event", "count", "a second"
+    ));
+    for (name, count) in events.into_iter().take(LISTED) {
+        let rate = u128::from(*count) * 1_000_000_000 / u128::from(statistics.span_ns.max(1));
+        out.push_str(&format!(
+            "{:<LABEL$}{count:>10}{rate:>12}\n",
+            shortened(name)
+        ));
+    }
+}
+
+/// A name of any bytes, as long as there is space.
+fn shortened(name: &[u8]) -> String {
+    let mut out = Vec::new();
+    push_for_people(&mut out, name);
+    let name = String::from_utf8_lossy(&out);
+    name.chars().take(LABEL - 1).collect()
 }
 
 fn push_calls(out: &mut String, statistics: &Statistics) {
@@ -120,31 +247,9 @@ fn of_call(key: CallKey, total: &CallTotal) -> String {
     )
 }
 
-/// The name of a system call, here and in JSON.
-pub fn call_name(key: CallKey) -> String {
-    let table = if key.is_compat {
-        Table::Compat
-    } else {
-        Table::Native
-    };
-    match name(table, key.nr) {
-        Some(name) => name.to_owned(),
-        None => format!("syscall_{}", key.nr),
-    }
-}
-
-/// `4711 nginx`, `4711/4713 worker`.
-fn label(thread: Thread, comm: &[u8]) -> String {
-    let mut out = Vec::new();
-    push_for_people(&mut out, comm);
-    let comm = String::from_utf8_lossy(&out);
-    let Thread { pid, tid } = thread;
-    let label = if pid == tid {
-        format!("{pid} {comm}")
-    } else {
-        format!("{pid}/{tid} {comm}")
-    };
-    label.chars().take(LABEL - 1).collect()
+/// `nginx 4711`, `worker 4711/4713`, as long as there is space.
+fn label(of: Thread, comm: &[u8]) -> String {
+    thread(of, comm).chars().take(LABEL - 1).collect()
 }
 
 fn known(ns: Option<u64>) -> String {
@@ -153,51 +258,4 @@ fn known(ns: Option<u64>) -> String {
 
 fn longest(durations: &Durations) -> String {
     known((durations.count() > 0).then(|| durations.longest()))
-}
-
-fn seconds(ns: u64) -> String {
-    format!("{}.{:06} s", ns / 1_000_000_000, ns % 1_000_000_000 / 1000)
-}
-
-/// A duration with four digits at most that count: `999 ns`, `1.234 us`, `12.34 ms`, `123.4 s`.
-fn duration(ns: u64) -> String {
-    const UNITS: [(u64, &str); 3] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    let Some((unit, name)) = UNITS.into_iter().find(|(unit, _)| ns >= *unit) else {
-        return format!("{ns} ns");
-    };
-    let whole = ns / unit;
-    let digits = match whole {
-        0..=9 => 3,
-        10..=99 => 2,
-        100..=999 => 1,
-        _ => return format!("{whole} {name}"),
-    };
-    let part = ns % unit / (unit / 10_u64.pow(digits));
-    format!("{whole}.{part:0width$} {name}", width = digits as usize)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_have_four_digits() {
-        for (ns, expected) in [
-            (0, "0 ns"),
-            (999, "999 ns"),
-            (1_000, "1.000 us"),
-            (12_345, "12.34 us"),
-            (123_456_789, "123.4 ms"),
-            (9_009_999_999, "9.009 s"),
-            (12_345_000_000_000, "12345 s"),
-        ] {
-            assert_eq!(duration(ns), expected);
-        }
-    }
-
-    #[test]
-    fn a_name_of_any_bytes_is_harmless() {
-        let thread = Thread { pid: 1, tid: 2 };
-        assert_eq!(label(thread, b"a\x1b[2Jb"), "1/2 a\\u{1b}[2Jb");
-    }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tracer_common::event_type::EventTypeId;
+use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::{SwitchOutData, WakeupData};
 use tracer_engine::event::MonotonicNs;
 
@@ -11,7 +11,6 @@ use super::objects::Objects;
 use crate::export::names::Thread;
 use crate::log_view::Entry;
 use crate::report::digits::push_decimal;
-use crate::report::fields::read_grown;
 use crate::report::task_state::task_state;
 
 /// CPUs that are remembered: more than any machine has, and fewer than a damaged file may name.

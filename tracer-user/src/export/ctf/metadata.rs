@@ -175,7 +175,7 @@ mod tests {
                 realtime: RealtimeNs(3_000_000_000),
             },
             system: tracer_log::System::default(),
-            pairs: crate::export::pairs::Pairs::default(),
+            pairs: tracer_analysis::Pairs::default(),
         };
         text(&origin, &[0xab; 16], classes)
     }

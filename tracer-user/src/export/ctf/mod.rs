@@ -186,7 +186,7 @@ mod tests {
             attributes: log.header().attributes.clone(),
             anchor: log.header().anchor,
             system: tracer_log::System::default(),
-            pairs: crate::export::pairs::Pairs::default(),
+            pairs: tracer_analysis::Pairs::default(),
         };
         let mut ctf = Box::new(Ctf::new(folder.path(), origin).unwrap());
         let mut walk = Walk::new(log, Wanted::default());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tracer_common::event_type::EventTypeId;
+use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::{
     COMM_BYTES, ExecData, ForkData, RenameData, SwitchInData, SwitchOutData, WakeupData,
     waker_context,
@@ -19,7 +19,7 @@ use super::switches::{RUNNABLE, Switch, Switches, Task};
 use super::text::text;
 use crate::export::names::Thread;
 use crate::log_view::Entry;
-use crate::report::fields::{read_grown, until_null};
+use crate::report::fields::until_null;
 use crate::report::task_state::task_state;
 use tracer_engine::event::MonotonicNs;
 

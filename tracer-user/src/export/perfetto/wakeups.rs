@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use tracer_common::event_type::EventTypeId;
+use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::WakeupData;
 
 use crate::export::names::Thread;
 use crate::log_view::Entry;
-use crate::report::fields::{read_grown, until_null};
+use crate::report::fields::until_null;
 
 /// Threads that wait for a CPU and are remembered.
 const MOST_WOKEN: usize = 65_536;

@@ -75,6 +75,24 @@ impl Pairs {
         pairs
     }
 
+    /// All pairs: what each is called, its beginning and its end, in order of the beginnings.
+    #[must_use]
+    pub fn all(&self) -> Vec<(&[u8], EventTypeId, EventTypeId)> {
+        let mut ends = HashMap::new();
+        for (id, side) in &self.sides {
+            if let Side::End(pair) = side {
+                ends.insert(*pair, *id);
+            }
+        }
+        let begins = self.sides.iter().filter_map(|(id, side)| match side {
+            Side::Begin(pair, stem) => Some((&**stem, *id, *ends.get(pair)?)),
+            Side::End(_) => None,
+        });
+        let mut all: Vec<_> = begins.collect();
+        all.sort_by_key(|(_, begin, _)| begin.0);
+        all
+    }
+
     /// Which side of which pair a type is.
     pub fn side(&self, id: EventTypeId) -> Option<&Side> {
         self.sides.get(&id)
@@ -82,7 +100,7 @@ impl Pairs {
 }
 
 /// What the end of a beginning called `name` may be called, and what the pair is called then.
-fn ends_of(name: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+pub fn ends_of(name: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     let probe = name
         .strip_prefix(b"probe:")
         .map(|function| ([b"retprobe:", function].concat(), function.to_vec()));

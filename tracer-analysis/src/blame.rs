@@ -1,0 +1,149 @@
+//! Where time went: many paths, added up as a tree.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
+use crate::path::{Part, Step};
+use crate::state::{Task, Thread, Waker};
+
+/// Nodes of a tree: what comes beyond is added to the step that it lies within.
+const MOST_NODES: usize = 100_000;
+
+/// Whether threads of one name are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// Each is itself: for one path.
+    Apart,
+    /// Those of one name are the same: for many paths.
+    ByName,
+}
+
+/// A part of the time that was the same thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// What it was; of the thread that the node it lies within names, or of the span's own.
+    pub part: Part,
+    /// How long, in nanoseconds.
+    pub ns: u64,
+    /// How many steps.
+    pub count: u64,
+    /// What lies within, by index.
+    pub children: Vec<usize>,
+}
+
+/// Where the time of paths went.
+#[derive(Clone, Debug)]
+pub struct Blame {
+    threads: Threads,
+    nodes: Vec<Node>,
+    /// Where a part within another is: `usize::MAX` is the whole.
+    index: HashMap<(usize, Part), usize, RandomState>,
+    roots: Vec<usize>,
+}
+
+const WHOLE: usize = usize::MAX;
+
+impl Blame {
+    /// Of no path yet.
+    #[must_use]
+    pub fn new(threads: Threads) -> Self {
+        Self {
+            threads,
+            nodes: Vec::new(),
+            index: HashMap::default(),
+            roots: Vec::new(),
+        }
+    }
+
+    /// Adds a path.
+    pub fn add(&mut self, steps: &[Step]) {
+        // The node of each step that the next one may lie within.
+        let mut within: Vec<usize> = Vec::new();
+        for step in steps {
+            within.truncate(step.depth);
+            let parent = within.last().copied().unwrap_or(WHOLE);
+            let Some(node) = self.node(parent, step.part) else {
+                continue;
+            };
+            if let Some(node) = self.nodes.get_mut(node) {
+                node.ns = node.ns.saturating_add(step.ns());
+                node.count += 1;
+            }
+            within.push(node);
+        }
+    }
+
+    fn node(&mut self, parent: usize, part: Part) -> Option<usize> {
+        let part = match self.threads {
+            Threads::Apart => part,
+            Threads::ByName => by_name(part),
+        };
+        if let Some(node) = self.index.get(&(parent, part)) {
+            return Some(*node);
+        }
+        let node = self.nodes.len();
+        if node >= MOST_NODES {
+            return None;
+        }
+        self.nodes.push(Node {
+            part,
+            ns: 0,
+            count: 0,
+            children: Vec::new(),
+        });
+        self.index.insert((parent, part), node);
+        match self.nodes.get_mut(parent) {
+            Some(parent) => parent.children.push(node),
+            None => self.roots.push(node),
+        }
+        Some(node)
+    }
+
+    /// What the paths consist of, the longest part first.
+    #[must_use]
+    pub fn roots(&self) -> Vec<&Node> {
+        self.sorted(&self.roots)
+    }
+
+    /// What lies within a node, the longest part first.
+    #[must_use]
+    pub fn children(&self, node: &Node) -> Vec<&Node> {
+        self.sorted(&node.children)
+    }
+
+    fn sorted(&self, nodes: &[usize]) -> Vec<&Node> {
+        let nodes = nodes.iter().filter_map(|node| self.nodes.get(*node));
+        let mut nodes: Vec<&Node> = nodes.collect();
+        nodes.sort_by_key(|node| (std::cmp::Reverse(node.ns), node.part));
+        nodes
+    }
+
+    /// All of the time, in nanoseconds.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.roots().iter().map(|node| node.ns).sum()
+    }
+}
+
+fn by_name(part: Part) -> Part {
+    let task = |task: Task| Task {
+        thread: Thread::default(),
+        ..task
+    };
+    let waker = |waker| match waker {
+        Waker::Thread(of) => Waker::Thread(task(of)),
+        Waker::Unknown | Waker::Interrupt | Waker::SoftInterrupt | Waker::Timer => waker,
+    };
+    match part {
+        // The idle task has a name for each CPU.
+        Part::Runnable(wait, Some(behind)) if behind.thread.tid == 0 => {
+            Part::Runnable(wait, Some(Task::default()))
+        }
+        Part::Runnable(wait, behind) => Part::Runnable(wait, behind.map(task)),
+        Part::Blocked(reason, of) => Part::Blocked(reason, waker(of)),
+        Part::Stopped(of) => Part::Stopped(waker(of)),
+        Part::Unmade(by) => Part::Unmade(task(by)),
+        Part::Running | Part::Underway | Part::Unknown(_) => part,
+    }
+}

@@ -1,0 +1,235 @@
+//! What threads did lately, as far back as somebody may ask.
+
+use std::collections::{HashMap, VecDeque};
+
+use foldhash::fast::RandomState;
+use tracer_engine::event::MonotonicNs;
+
+use crate::state::{End, Interval, State, Task, Thread};
+use crate::thread_states::{Birth, Found, Taken, ThreadStates};
+
+/// Intervals that are held: what a hundred thousand switches a second make in ten seconds.
+const MOST_INTERVALS: usize = 2_000_000;
+
+/// CPUs: more than any machine has.
+const MOST_CPUS: usize = 16_384;
+
+/// Additions between two looks at what nobody may ask for any more.
+const PRUNE_EVERY: usize = 4096;
+
+/// What one thread did.
+#[derive(Debug, Default)]
+struct Track {
+    pid: i32,
+    born: Option<Birth>,
+    intervals: VecDeque<Interval>,
+}
+
+/// What threads did lately.
+///
+/// Nothing is held until [`keep_from`](Self::keep_from) says since when somebody may ask: memory
+/// grows with what happens in open spans.
+#[derive(Debug)]
+pub struct History {
+    tracks: HashMap<i32, Track, RandomState>,
+    /// Who had each CPU since when: at least the last one.
+    cpus: HashMap<u32, VecDeque<(MonotonicNs, Task)>, RandomState>,
+    /// `None`: nothing is held.
+    from: Option<MonotonicNs>,
+    held: usize,
+    since_prune: usize,
+    /// What is older was given up, as it was too much.
+    given_up: MonotonicNs,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            tracks: HashMap::default(),
+            cpus: HashMap::default(),
+            from: None,
+            held: 0,
+            since_prune: 0,
+            given_up: MonotonicNs(0),
+        }
+    }
+}
+
+impl History {
+    /// Nobody asks for what is older than `from`, or for anything.
+    pub fn keep_from(&mut self, from: Option<MonotonicNs>) {
+        self.from = from;
+        if from.is_none() && self.held > PRUNE_EVERY {
+            self.prune();
+        }
+    }
+
+    /// Remembers what was found.
+    pub fn add(&mut self, found: &Found) {
+        if let Found::Taken(taken) = found {
+            self.take(taken);
+            return;
+        }
+        let Some(from) = self.from else {
+            return;
+        };
+        match found {
+            Found::Interval(interval) if interval.to > from => {
+                let track = self.track(interval.thread);
+                track.intervals.push_back(*interval);
+                self.held += 1;
+                self.since_prune += 1;
+            }
+            Found::Birth(birth) => {
+                let track = self.track(birth.thread);
+                track.born = Some(*birth);
+                self.since_prune += 1;
+            }
+            Found::Interval(_) | Found::Taken(_) => {}
+        }
+        if self.since_prune > PRUNE_EVERY.max(self.held) {
+            self.prune();
+        }
+        if self.held > MOST_INTERVALS {
+            self.give_up();
+        }
+    }
+
+    fn take(&mut self, taken: &Taken) {
+        if self.cpus.len() >= MOST_CPUS && !self.cpus.contains_key(&taken.cpu) {
+            return;
+        }
+        let of_cpu = self.cpus.entry(taken.cpu).or_default();
+        match of_cpu.back_mut() {
+            // A switch is two events, of which one knows the name.
+            Some((at, last)) if *at == taken.at && last.thread == taken.by.thread => {
+                if last.comm == Task::default().comm {
+                    last.comm = taken.by.comm;
+                }
+                return;
+            }
+            _ => {}
+        }
+        if self.from.is_none() {
+            of_cpu.clear();
+        }
+        of_cpu.push_back((taken.at, taken.by));
+        self.held += 1;
+        self.since_prune += 1;
+    }
+
+    /// Events are missing: who has which CPU is not known.
+    pub fn lose(&mut self) {
+        for of_cpu in self.cpus.values_mut() {
+            self.held -= of_cpu.len().min(self.held);
+            of_cpu.clear();
+        }
+    }
+
+    /// Who had a CPU right before `until`, and since when; `None` where that is not known.
+    #[must_use]
+    pub fn had_cpu(&self, cpu: u32, until: MonotonicNs) -> Option<(MonotonicNs, Task)> {
+        let of_cpu = self.cpus.get(&cpu)?;
+        let after = of_cpu.partition_point(|(at, _)| *at < until);
+        of_cpu.get(after.checked_sub(1)?).copied()
+    }
+
+    fn track(&mut self, thread: Thread) -> &mut Track {
+        let track = self.tracks.entry(thread.tid).or_default();
+        if track.pid != thread.pid {
+            self.held -= track.intervals.len().min(self.held);
+            *track = Track {
+                pid: thread.pid,
+                ..Track::default()
+            };
+        }
+        track
+    }
+
+    fn prune(&mut self) {
+        let Some(from) = self.from else {
+            self.tracks.clear();
+            for of_cpu in self.cpus.values_mut() {
+                of_cpu.drain(..of_cpu.len().saturating_sub(1));
+            }
+            (self.held, self.since_prune) = (self.cpus.len(), 0);
+            return;
+        };
+        self.drop_before(from);
+        self.since_prune = 0;
+    }
+
+    fn drop_before(&mut self, from: MonotonicNs) {
+        let mut held = 0;
+        self.tracks.retain(|_, track| {
+            let old = track.intervals.partition_point(|one| one.to <= from);
+            track.intervals.drain(..old);
+            track.born = track.born.filter(|birth| birth.at > from);
+            held += track.intervals.len();
+            !track.intervals.is_empty() || track.born.is_some()
+        });
+        for of_cpu in self.cpus.values_mut() {
+            let old = of_cpu.partition_point(|(at, _)| *at <= from);
+            of_cpu.drain(..old.saturating_sub(1));
+            held += of_cpu.len();
+        }
+        self.held = held;
+    }
+
+    /// Half of the time is given up: the older one.
+    fn give_up(&mut self) {
+        let times = self.tracks.values().filter_map(|track| {
+            let middle = track.intervals.get(track.intervals.len() / 2)?;
+            Some((track.intervals.len(), middle.to))
+        });
+        let Some((_, middle)) = times.max() else {
+            return;
+        };
+        self.given_up = self.given_up.max(middle);
+        self.drop_before(middle);
+    }
+
+    /// When a thread was made, and by whom, where that was not long ago.
+    #[must_use]
+    pub fn birth(&self, thread: Thread) -> Option<Birth> {
+        let track = self.tracks.get(&thread.tid)?;
+        track.born.filter(|birth| birth.thread == thread)
+    }
+
+    /// What a thread did right before `until`: the interval up to there, or up to its end where
+    /// that is later. `None` where nothing is known of it from before.
+    #[must_use]
+    pub fn before(
+        &self,
+        states: &ThreadStates,
+        thread: Thread,
+        until: MonotonicNs,
+    ) -> Option<Interval> {
+        if let Some(current) = states.current(thread, until) {
+            return Some(current);
+        }
+        let track = self.tracks.get(&thread.tid)?;
+        if track.pid != thread.pid {
+            return None;
+        }
+        let after = track.intervals.partition_point(|one| one.from < until);
+        let interval = track.intervals.get(after.checked_sub(1)?)?;
+        if interval.to >= until {
+            return Some(*interval);
+        }
+        // There is more of it, but not this.
+        Some(Interval {
+            state: State::Unknown,
+            from: interval.to,
+            to: until,
+            end: End::Unsaid,
+            ..*interval
+        })
+    }
+
+    /// Before this moment nothing is known, as it was too much to keep.
+    #[must_use]
+    pub fn given_up(&self) -> MonotonicNs {
+        self.given_up
+    }
+}

@@ -1,0 +1,497 @@
+//! The critical path: why something took as long as it did.
+//!
+//! From its end backwards. While the thread ran, or waited for a CPU, that is the reason. While it
+//! was blocked, the reason is what ended that: where a thread woke it, what that thread did in the
+//! same time, and so on; where a device or a timer did, the path ends there. So the leaves part the
+//! time exactly. What is not known is unknown, and never somebody's fault.
+
+use tracer_engine::event::MonotonicNs;
+
+use crate::history::History;
+use crate::state::{End, Reason, State, Task, Thread, Wait, Waker};
+use crate::thread_states::ThreadStates;
+
+/// Threads that wait for each other in a row: deeper nobody looks.
+const MOST_DEEP: usize = 64;
+
+/// Steps of one path: more than anybody reads.
+const MOST_STEPS: usize = 1_000_000;
+
+/// Intervals between the question for a wake-up and the wake-up.
+const MOST_SINCE_ASKED: usize = 8;
+
+/// What was done in a part of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Part {
+    /// It had a CPU.
+    Running,
+    /// It could run, and waited for a CPU, behind somebody else where that is known.
+    Runnable(Wait, Option<Task>),
+    /// It waited for something else, until it was woken. What lies within is what the thread did
+    /// that woke it.
+    Blocked(Reason, Waker),
+    /// It was stopped, until it was made to go on.
+    Stopped(Waker),
+    /// It had asked for the wake-up, which was under way to another CPU.
+    Underway,
+    /// It was not there yet. What lies within is what the thread did that made it.
+    Unmade(Task),
+    /// Nobody knows.
+    Unknown(Why),
+}
+
+/// Why something is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Why {
+    /// Events were lost.
+    Lost,
+    /// Nothing was recorded of the thread then.
+    NotSeen,
+    /// It is longer ago than is held.
+    TooLong,
+}
+
+/// A step of a path. Steps come from the last to the first; one is followed by those within it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// How many steps it lies within.
+    pub depth: usize,
+    /// The thread.
+    pub thread: Thread,
+    /// From when on.
+    pub from: MonotonicNs,
+    /// Until when.
+    pub to: MonotonicNs,
+    /// What was done.
+    pub part: Part,
+}
+
+impl Step {
+    /// How long, in nanoseconds.
+    #[must_use]
+    pub fn ns(&self) -> u64 {
+        self.to.0.saturating_sub(self.from.0)
+    }
+}
+
+/// The steps of a path that no others lie within: they part its time.
+pub fn leaves(steps: &[Step]) -> impl Iterator<Item = &Step> {
+    steps.iter().enumerate().filter_map(|(index, step)| {
+        let next = steps.get(index + 1);
+        next.is_none_or(|next| next.depth <= step.depth)
+            .then_some(step)
+    })
+}
+
+/// The critical path of what `thread` did from `from` until `to`, which is not later than what
+/// `states` and `history` know.
+#[must_use]
+pub fn critical_path(
+    states: &ThreadStates,
+    history: &History,
+    thread: Thread,
+    from: MonotonicNs,
+    to: MonotonicNs,
+) -> Vec<Step> {
+    let mut walk = Walk {
+        states,
+        history,
+        steps: Vec::new(),
+    };
+    walk.go_back(thread, from, to, 0);
+    walk.steps
+}
+
+struct Walk<'a> {
+    states: &'a ThreadStates,
+    history: &'a History,
+    steps: Vec<Step>,
+}
+
+impl Walk<'_> {
+    /// What `thread` did, from the end to the beginning.
+    fn go_back(&mut self, thread: Thread, from: MonotonicNs, to: MonotonicNs, depth: usize) {
+        let mut at = to;
+        while at > from {
+            let mut step = Step {
+                depth,
+                thread,
+                from,
+                to: at,
+                part: Part::Unknown(self.why(from, at)),
+            };
+            let is_enough = self.steps.len() >= MOST_STEPS;
+            let Some(interval) = self
+                .history
+                .before(self.states, thread, at)
+                .filter(|_| !is_enough)
+            else {
+                self.steps.push(step);
+                return;
+            };
+            step.from = interval.from.max(from);
+            // An interval that goes on behind this moment has not ended by it.
+            let end = if interval.to == at {
+                interval.end
+            } else {
+                End::Unsaid
+            };
+            step.part = self.part(interval.state, end, step.from, step.to);
+            if let Part::Runnable(wait, behind) = step.part {
+                self.wait_for_cpu(step, wait, interval.cpu, behind);
+            } else {
+                self.steps.push(step);
+            }
+            if let Part::Blocked(_, Waker::Thread(waker)) = step.part {
+                self.follow(step, waker.thread);
+            }
+            at = step.from;
+            let birth = self.history.birth(thread);
+            if let Some(birth) = birth.filter(|birth| birth.at == at && at > from) {
+                step.from = from;
+                step.to = at;
+                self.unmade(step, birth.by);
+                return;
+            }
+        }
+    }
+
+    /// The thread waited for a CPU: behind those that had it. `last` had it last, where the thread
+    /// got that one; of others, who is not traced may have had it in between.
+    fn wait_for_cpu(&mut self, step: Step, wait: Wait, cpu: Option<u32>, last: Option<Task>) {
+        let mut at = step.to;
+        while at > step.from {
+            let had = cpu.and_then(|cpu| self.history.had_cpu(cpu, at));
+            // The thread itself had it before.
+            let had = had.filter(|(_, by)| by.thread != step.thread);
+            let from = had.map_or(step.from, |(since, _)| since.max(step.from));
+            let behind = match (last, had) {
+                (Some(last), _) if at == step.to => Some(last),
+                (_, Some((_, by))) => Some(by),
+                (_, None) => None,
+            };
+            self.steps.push(Step {
+                from,
+                to: at,
+                part: Part::Runnable(wait, behind),
+                ..step
+            });
+            at = from;
+        }
+    }
+
+    fn part(&self, state: State, end: End, from: MonotonicNs, to: MonotonicNs) -> Part {
+        let waker = match end {
+            End::Woken(waker) => waker,
+            End::Open | End::Unsaid | End::GotCpu(_) => Waker::Unknown,
+        };
+        match state {
+            State::Running => Part::Running,
+            State::Runnable(wait) => Part::Runnable(
+                wait,
+                match end {
+                    End::GotCpu(task) => Some(task),
+                    End::Open | End::Unsaid | End::Woken(_) => None,
+                },
+            ),
+            State::Blocked(reason) => Part::Blocked(reason, waker),
+            State::Stopped => Part::Stopped(waker),
+            // Of one that has ended there is nothing to wait for: something was not seen.
+            State::Unknown | State::Dead => Part::Unknown(self.why(from, to)),
+        }
+    }
+
+    /// What the waker did while the other thread waited. Where it is not known to have run when it
+    /// asked for the wake-up, nothing is said: not that it was traced, nor what it did.
+    fn follow(&mut self, blocked: Step, waker: Thread) {
+        if waker == blocked.thread || blocked.depth + 1 >= MOST_DEEP {
+            return;
+        }
+        let Some(asked) = self.asked(waker, blocked.to) else {
+            if self
+                .history
+                .before(self.states, waker, blocked.to)
+                .is_some()
+            {
+                self.steps.push(Step {
+                    depth: blocked.depth + 1,
+                    thread: waker,
+                    part: Part::Unknown(self.why(blocked.from, blocked.to)),
+                    ..blocked
+                });
+            }
+            return;
+        };
+        let asked = asked.max(blocked.from);
+        if asked < blocked.to {
+            self.steps.push(Step {
+                depth: blocked.depth + 1,
+                thread: waker,
+                from: asked,
+                to: blocked.to,
+                part: Part::Underway,
+            });
+        }
+        self.go_back(waker, blocked.from, asked, blocked.depth + 1);
+    }
+
+    /// Until when the waker ran that asked for a wake-up at `woken`. It may ask and leave its CPU
+    /// before another CPU, which has to be interrupted for that, makes the thread runnable.
+    fn asked(&self, waker: Thread, woken: MonotonicNs) -> Option<MonotonicNs> {
+        let mut at = woken;
+        for _ in 0..MOST_SINCE_ASKED {
+            let interval = self.history.before(self.states, waker, at)?;
+            match interval.state {
+                State::Running => return Some(at),
+                State::Unknown => return None,
+                State::Runnable(_) | State::Blocked(_) | State::Stopped | State::Dead => {
+                    at = interval.from;
+                }
+            }
+        }
+        None
+    }
+
+    /// The thread was made at the end of this step: it is what its maker did before.
+    fn unmade(&mut self, step: Step, maker: Thread) {
+        let by = Task {
+            thread: maker,
+            ..Task::default()
+        };
+        self.steps.push(Step {
+            part: Part::Unmade(by),
+            ..step
+        });
+        if maker != step.thread && step.depth + 1 < MOST_DEEP {
+            self.go_back(maker, step.from, step.to, step.depth + 1);
+        }
+    }
+
+    fn why(&self, from: MonotonicNs, to: MonotonicNs) -> Why {
+        if self.states.is_lossy(from, to) {
+            Why::Lost
+        } else if from < self.history.given_up() {
+            Why::TooLong
+        } else {
+            Why::NotSeen
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::calls::CallKey;
+    use crate::state::Inside;
+    use crate::story::{Story, thread};
+
+    /// System calls.
+    const FUTEX: u16 = 202;
+    const SLEEP: u16 = 230;
+
+    fn inside(call: u16) -> Reason {
+        Reason {
+            inside: Inside::Call(CallKey {
+                is_compat: false,
+                nr: call.into(),
+            }),
+            is_io: false,
+        }
+    }
+
+    fn task(tid: i32) -> Task {
+        Task {
+            thread: thread(tid),
+            ..Task::default()
+        }
+    }
+
+    /// Depth, thread, beginning, length, what: from the end to the beginning.
+    fn path(story: &Story, tid: i32, from: u64, to: u64) -> Vec<(usize, i32, u64, u64, Part)> {
+        let (from, to) = (MonotonicNs(from), MonotonicNs(to));
+        let steps = critical_path(&story.states, &story.history, thread(tid), from, to);
+        let sum: u64 = leaves(&steps).map(Step::ns).sum();
+        assert_eq!(sum, to.0 - from.0);
+        let steps = steps.iter();
+        steps
+            .map(|step| {
+                let ns = step.ns();
+                (step.depth, step.thread.tid, step.from.0, ns, step.part)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_blocked_thread_waits_for_what_its_waker_did() {
+        let mut story = Story::new();
+        story.switch(10, 0, (0, None), 1);
+        story.switch(20, 1, (0, None), 2);
+        // 1 waits for a lock; 2 holds it, sleeps, runs and gives it back.
+        story.switch(100, 0, (1, Some(FUTEX)), 0);
+        story.switch(150, 1, (2, Some(SLEEP)), 0);
+        story.wake(300, 2, 1, 0);
+        story.switch(310, 1, (0, None), 2);
+        story.wake(400, 1, 0, 2);
+        story.switch(405, 0, (0, None), 1);
+
+        let waker = |tid| Waker::Thread(task(tid));
+        let idle = Task::default();
+        assert_eq!(
+            path(&story, 1, 50, 450),
+            [
+                (0, 1, 405, 45, Part::Running),
+                (0, 1, 400, 5, Part::Runnable(Wait::Woken, Some(idle))),
+                (0, 1, 100, 300, Part::Blocked(inside(FUTEX), waker(2))),
+                (1, 2, 310, 90, Part::Running),
+                (1, 2, 300, 10, Part::Runnable(Wait::Woken, Some(idle))),
+                (1, 2, 150, 150, Part::Blocked(inside(SLEEP), Waker::Timer)),
+                (1, 2, 100, 50, Part::Running),
+                (0, 1, 50, 50, Part::Running),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_waker_that_is_not_traced_is_named_and_nothing_else_is_said() {
+        let mut story = Story::new();
+        story.switch(10, 0, (0, None), 1);
+        story.switch(100, 0, (1, Some(FUTEX)), 0);
+        story.wake(400, 1, 0, 77);
+        story.switch(405, 0, (0, None), 1);
+
+        let found = path(&story, 1, 100, 400);
+        let by = Waker::Thread(task(77));
+        assert_eq!(found, [(0, 1, 100, 300, Part::Blocked(inside(FUTEX), by))]);
+    }
+
+    #[test]
+    fn a_waker_that_had_left_its_cpu_by_then_had_asked_before() {
+        let mut story = Story::new();
+        story.switch(10, 0, (0, None), 1);
+        story.switch(20, 1, (0, None), 2);
+        story.switch(100, 0, (1, Some(FUTEX)), 0);
+        story.switch(390, 1, (2, Some(SLEEP)), 0);
+        story.wake(400, 1, 0, 2);
+        story.switch(405, 0, (0, None), 1);
+
+        assert_eq!(
+            path(&story, 1, 100, 400)[1..],
+            [
+                (1, 2, 390, 10, Part::Underway),
+                (1, 2, 100, 290, Part::Running),
+            ]
+        );
+    }
+
+    #[test]
+    fn who_waits_for_a_cpu_waits_behind_those_that_have_it() {
+        let mut story = Story::new();
+        story.switch(10, 0, (0, None), 1);
+        story.switch(100, 0, (1, None), 2);
+        story.switch(150, 0, (2, None), 3);
+        // Another CPU takes it over: who had that one is not to blame.
+        story.switch(200, 1, (5, Some(SLEEP)), 1);
+
+        let behind = |tid| Part::Runnable(Wait::Preempted, Some(task(tid)));
+        assert_eq!(
+            path(&story, 1, 90, 200),
+            [
+                (0, 1, 150, 50, behind(3)),
+                (0, 1, 100, 50, behind(2)),
+                (0, 1, 90, 10, Part::Running),
+            ]
+        );
+    }
+
+    #[test]
+    fn before_a_thread_was_made_it_is_its_makers_time() {
+        let mut story = Story::new();
+        story.switch(10, 0, (0, None), 1);
+        story.switch(20, 1, (0, None), 2);
+        story.switch(100, 0, (1, Some(FUTEX)), 0);
+        story.make(200, 2, 3);
+        story.switch(210, 0, (0, None), 3);
+        story.wake(400, 1, 1, 3);
+        story.switch(405, 1, (2, None), 1);
+
+        let by = Waker::Thread(task(3));
+        let made = Part::Runnable(Wait::New, None);
+        assert_eq!(
+            path(&story, 1, 100, 400),
+            [
+                (0, 1, 100, 300, Part::Blocked(inside(FUTEX), by)),
+                (1, 3, 210, 190, Part::Running),
+                (1, 3, 200, 10, made),
+                (1, 3, 100, 100, Part::Unmade(task(2))),
+                (2, 2, 100, 100, Part::Running),
+            ]
+        );
+    }
+
+    #[test]
+    fn where_events_are_missing_nothing_is_claimed() {
+        let mut story = Story::new();
+        story.switch(10, 0, (0, None), 1);
+        story.switch(100, 0, (1, Some(FUTEX)), 0);
+        let history = &mut story.history;
+        history.lose();
+        let until = Some(MonotonicNs(200));
+        story.states.lose(until, |found| history.add(&found));
+        story.wake(150, 1, 0, 0);
+        story.switch(160, 0, (0, None), 1);
+        story.switch(250, 0, (1, Some(SLEEP)), 0);
+        story.wake(300, 1, 0, 0);
+        story.switch(310, 0, (0, None), 1);
+
+        let idle = Some(Task::default());
+        assert_eq!(
+            path(&story, 1, 50, 320),
+            [
+                (0, 1, 310, 10, Part::Running),
+                (0, 1, 300, 10, Part::Runnable(Wait::Woken, idle)),
+                (0, 1, 250, 50, Part::Blocked(inside(SLEEP), Waker::Timer)),
+                // The kernel counts that by itself.
+                (0, 1, 160, 90, Part::Running),
+                (0, 1, 150, 10, Part::Unknown(Why::Lost)),
+                (0, 1, 100, 50, Part::Unknown(Why::Lost)),
+                (0, 1, 50, 50, Part::Running),
+            ]
+        );
+    }
+
+    proptest! {
+        /// Whatever happens: the leaves part the time exactly, and no thread waits for itself.
+        #[test]
+        fn leaves_part_the_time_of_each_path(
+            happens in prop::collection::vec(
+                (0_u64..20, 0..4, 0..5_i32, 0..5_i32, 0..2_u32, any::<bool>()), 0..120),
+            window in (0_u64..500, 0_u64..1500),
+        ) {
+            let mut story = Story::new();
+            let mut at = 0;
+            for (step, what, tid, other, cpu, is_blocked) in happens {
+                at += step;
+                match what {
+                    0 | 1 => story.switch(at, cpu, (tid, is_blocked.then_some(FUTEX)), other),
+                    2 => story.wake(at, tid.max(1), cpu, other),
+                    _ if is_blocked => story.make(at, tid.max(1), other + 1),
+                    _ => {
+                        let history = &mut story.history;
+                        let until = Some(MonotonicNs(at + step));
+                        story.states.lose(until, |found| history.add(&found));
+                    }
+                }
+            }
+            let (from, to) = (window.0.min(at), (window.0 + window.1).min(at));
+            for tid in 1..5 {
+                // Its sum is looked at there.
+                let found = path(&story, tid, from, to);
+                for (depth, ..) in found {
+                    prop_assert!(depth < MOST_DEEP);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What threads are called.
+
+use std::collections::hash_map::Entry;
+
+use foldhash::{HashMap, HashMapExt as _};
+use tracer_analysis::Thread;
+
+/// Threads whose names are remembered; those beyond are shown without.
+const MOST_NAMES: usize = 65_536;
+
+/// The last names of threads.
+#[derive(Debug)]
+pub struct Names {
+    names: HashMap<Thread, Vec<u8>>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self {
+            names: HashMap::new(),
+        }
+    }
+}
+
+impl Names {
+    /// A thread is called so, unless `comm` is empty.
+    pub fn learn(&mut self, thread: Thread, comm: &[u8]) {
+        let count = self.names.len();
+        match self.names.entry(thread) {
+            Entry::Occupied(mut known) if !comm.is_empty() && known.get() != comm => {
+                known.insert(comm.to_vec());
+            }
+            Entry::Vacant(unknown) if count < MOST_NAMES => {
+                unknown.insert(comm.to_vec());
+            }
+            Entry::Occupied(_) | Entry::Vacant(_) => {}
+        }
+    }
+
+    /// Its name; empty where it is not known.
+    #[must_use]
+    pub fn of(&self, thread: Thread) -> &[u8] {
+        self.names.get(&thread).map_or(&[], Vec::as_slice)
+    }
+}

@@ -1,0 +1,447 @@
+//! Spans with their critical paths, found event by event.
+
+use tracer_analysis::{
+    Blame, Border, Durations, Found, History, Pairs, Part, Rule, Span, Spans, Step, Thread,
+    ThreadStates, Threads, critical_path,
+};
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::COMM_BYTES;
+use tracer_engine::EventTypes;
+use tracer_engine::event::{Event, MonotonicNs};
+
+use super::span_spec::{BorderSpec, SpanSpec};
+use super::{Follower, Gap, Names};
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub enum Question {
+    /// Spans: those that are named, or all pairs of event types whose names show it.
+    Spans(Vec<SpanSpec>),
+    /// What a thread did, from a moment on, until another, or all the time.
+    Thread {
+        /// The thread.
+        tid: i32,
+        /// From when on.
+        from: Option<MonotonicNs>,
+        /// Until when.
+        until: Option<MonotonicNs>,
+    },
+}
+
+/// Which spans are explained one by one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice {
+    /// The slowest so many.
+    pub slowest: usize,
+    /// Only spans that took longer, in nanoseconds.
+    pub longer_than: u64,
+    /// Only spans that were open at this time.
+    pub at: Option<MonotonicNs>,
+}
+
+/// Spans of one kind.
+#[derive(Debug)]
+pub struct Kind {
+    /// What they are called.
+    pub name: Vec<u8>,
+    /// How long they took.
+    pub took: Durations,
+    /// Where their time went.
+    pub blame: Blame,
+    /// What their own threads did meanwhile.
+    pub split: Split,
+}
+
+/// How much of the time of spans their own threads spent how, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Split {
+    /// On a CPU.
+    pub running: u64,
+    /// Waiting for a CPU.
+    pub runnable: u64,
+    /// Waiting for something else.
+    pub blocked: u64,
+    /// Stopped.
+    pub stopped: u64,
+    /// Nobody knows.
+    pub unknown: u64,
+}
+
+impl Split {
+    fn add(&mut self, steps: &[Step]) {
+        for step in steps.iter().filter(|step| step.depth == 0) {
+            let total = match step.part {
+                Part::Running => &mut self.running,
+                Part::Runnable(..) => &mut self.runnable,
+                Part::Blocked(..) => &mut self.blocked,
+                Part::Stopped(_) => &mut self.stopped,
+                Part::Underway | Part::Unmade(_) | Part::Unknown(_) => &mut self.unknown,
+            };
+            *total = total.saturating_add(step.ns());
+        }
+    }
+}
+
+/// A span that is explained by itself.
+#[derive(Debug)]
+pub struct Shown {
+    /// Its kind, by index.
+    pub kind: usize,
+    /// The span.
+    pub span: Span,
+    /// The name of the thread that ended it.
+    pub comm: Vec<u8>,
+    /// Its critical path.
+    pub steps: Vec<Step>,
+    /// The same as a tree.
+    pub blame: Blame,
+}
+
+/// Finds spans and their critical paths.
+#[derive(Debug)]
+pub struct Paths {
+    question: Question,
+    choice: Choice,
+    /// Since the first event.
+    states: Option<ThreadStates>,
+    history: History,
+    spans: Spans,
+    names: Names,
+    kinds: Vec<Kind>,
+    shown: Vec<Shown>,
+    first: MonotonicNs,
+    last: MonotonicNs,
+    /// The thread that is asked about, once it was seen.
+    asked: Option<Thread>,
+    is_answered: bool,
+    has_switches: bool,
+    has_wakeups: bool,
+    ended: Vec<Span>,
+}
+
+impl Paths {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(question: Question, choice: Choice) -> Self {
+        Self {
+            question,
+            choice,
+            states: None,
+            history: History::default(),
+            spans: Spans::default(),
+            names: Names::default(),
+            kinds: Vec::new(),
+            shown: Vec::new(),
+            first: MonotonicNs(0),
+            last: MonotonicNs(0),
+            asked: None,
+            is_answered: false,
+            has_switches: false,
+            has_wakeups: false,
+            ended: Vec::new(),
+        }
+    }
+
+    /// The spans by kind, in the order in which they were found.
+    #[must_use]
+    pub fn kinds(&self) -> &[Kind] {
+        &self.kinds
+    }
+
+    /// The spans that are explained, the slowest first.
+    #[must_use]
+    pub fn shown(&self) -> &[Shown] {
+        &self.shown
+    }
+
+    /// When the first event was.
+    #[must_use]
+    pub fn first(&self) -> MonotonicNs {
+        self.first
+    }
+
+    /// Spans that were not followed, since too many were open.
+    #[must_use]
+    pub fn unfollowed(&self) -> u64 {
+        self.spans.unfollowed()
+    }
+
+    /// Spans that were open when events were lost, and that nothing is said of.
+    #[must_use]
+    pub fn interrupted(&self) -> u64 {
+        self.spans.interrupted()
+    }
+
+    /// Whether there are switches, and wake-ups: without them nobody knows what threads do.
+    #[must_use]
+    pub fn has_switches_and_wakeups(&self) -> (bool, bool) {
+        (self.has_switches, self.has_wakeups)
+    }
+
+    /// The first event is at this time, if none was before.
+    fn begin(&mut self, at: MonotonicNs) {
+        if self.states.is_none() {
+            self.first = at;
+            self.states = Some(ThreadStates::new(at));
+            if let Question::Thread { from, .. } = self.question {
+                self.history.keep_from(Some(from.unwrap_or(at)));
+            }
+        }
+    }
+
+    /// What threads are called.
+    #[must_use]
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// There are no more events. What is found of threads then is given to `also`.
+    pub fn finish(&mut self, mut also: impl FnMut(&Found)) {
+        if let Question::Thread { until, .. } = self.question {
+            self.answer(until.map_or(self.last, |until| until.min(self.last)));
+        }
+        if let Some(states) = &mut self.states {
+            states.end(self.last, |found| also(&found));
+        }
+    }
+
+    /// What the thread did that was asked about, up to `to`.
+    fn answer(&mut self, to: MonotonicNs) {
+        let Question::Thread { tid, from, .. } = self.question else {
+            return;
+        };
+        let Some(thread) = self.asked.filter(|_| !self.is_answered) else {
+            return;
+        };
+        self.is_answered = true;
+        let from = from.unwrap_or(self.first).max(self.first);
+        if from >= to {
+            return;
+        }
+        let name = format!("thread {tid}").into_bytes();
+        let kind = self.kind(name);
+        self.explain(
+            kind,
+            Span {
+                rule: kind,
+                begun_by: thread,
+                thread,
+                from,
+                to,
+            },
+        );
+    }
+
+    fn kind(&mut self, name: Vec<u8>) -> usize {
+        self.kinds.push(Kind {
+            name,
+            took: Durations::default(),
+            blame: Blame::new(Threads::ByName),
+            split: Split::default(),
+        });
+        self.kinds.len() - 1
+    }
+
+    /// Adds rules for spans whose types are known now.
+    fn bind(&mut self, types: &EventTypes) {
+        let Question::Spans(specs) = &self.question else {
+            return;
+        };
+        let mut wanted = Vec::new();
+        if specs.is_empty() || specs.iter().any(|spec| matches!(spec, SpanSpec::Named(_))) {
+            for (stem, begin, end) in Pairs::among(types, |_, _| true).all() {
+                let is_named = |spec: &SpanSpec| matches!(spec, SpanSpec::Named(name) if is_called(stem, name));
+                if specs.is_empty() || specs.iter().any(is_named) {
+                    wanted.push((stem.to_vec(), event(begin), event(end)));
+                }
+            }
+        }
+        for spec in specs {
+            match spec {
+                SpanSpec::Named(_) => {}
+                SpanSpec::Call(name, nr) => {
+                    let of = |event_type| Border {
+                        event_type,
+                        syscall: Some(*nr),
+                        key: None,
+                    };
+                    let (begin, end) = (EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT);
+                    wanted.push((name.clone().into_bytes(), of(begin), of(end)));
+                }
+                SpanSpec::Between { name, begin, end } => {
+                    if let (Some(begin), Some(end)) = (border(types, begin), border(types, end)) {
+                        wanted.push((name.clone(), begin, end));
+                    }
+                }
+            }
+        }
+        for (name, begin, end) in wanted {
+            let of_kernel = [b"probe:".as_slice(), b"usdt:", b"retprobe:"];
+            let is_probes = of_kernel.iter().any(|prefix| name.starts_with(prefix))
+                || [begin, end].iter().any(|border| {
+                    let name = types.name(border.event_type).unwrap_or_default();
+                    of_kernel.iter().any(|prefix| name.starts_with(prefix))
+                });
+            let rule = Rule {
+                begin,
+                end,
+                is_kernels: is_probes || begin.syscall.is_some(),
+            };
+            if !self.spans.rules().contains(&rule) {
+                self.spans.add_rule(rule);
+                // A rule and its kind have one index.
+                self.kind(name);
+            }
+        }
+    }
+
+    /// Adds a span that has ended by now.
+    fn explain(&mut self, kind: usize, span: Span) {
+        let Some(states) = &self.states else {
+            return;
+        };
+        let ns = span.ns();
+        if ns < self.choice.longer_than {
+            return;
+        }
+        let mut steps = critical_path(states, &self.history, span.thread, span.from, span.to);
+        for step in &mut steps {
+            if let Part::Unmade(task) | Part::Runnable(_, Some(task)) = &mut step.part
+                && task.comm == [0; COMM_BYTES]
+            {
+                task.comm = as_comm(self.names.of(task.thread));
+            }
+        }
+        let Some(kind_of) = self.kinds.get_mut(kind) else {
+            return;
+        };
+        kind_of.took.add(ns);
+        kind_of.blame.add(&steps);
+        kind_of.split.add(&steps);
+        let position = self.shown.partition_point(|shown| shown.span.ns() >= ns);
+        if position >= self.choice.slowest {
+            return;
+        }
+        let mut blame = Blame::new(Threads::Apart);
+        blame.add(&steps);
+        let shown = Shown {
+            kind,
+            span,
+            comm: self.names.of(span.thread).to_vec(),
+            steps,
+            blame,
+        };
+        self.shown.insert(position, shown);
+        self.shown.truncate(self.choice.slowest);
+    }
+
+    fn is_at(&self, span: &Span) -> bool {
+        let at = self.choice.at;
+        at.is_none_or(|at| span.from <= at && at <= span.to)
+    }
+}
+
+impl Follower for Paths {
+    fn learn(&mut self, types: &EventTypes) {
+        self.bind(types);
+    }
+
+    fn lose(&mut self, gap: Gap) {
+        self.lose_and(gap, |_| {});
+    }
+
+    fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
+        self.go_on(event, comm, |_| {});
+    }
+}
+
+impl Paths {
+    /// Events are missing. What is found of threads is given to `also`.
+    pub fn lose_and(&mut self, gap: Gap, mut also: impl FnMut(&Found)) {
+        self.begin(gap.next);
+        let history = &mut self.history;
+        if let Some(states) = &mut self.states {
+            states.lose(gap.until, |found| {
+                history.add(&found);
+                also(&found);
+            });
+        }
+        self.history.lose();
+        self.spans.lose(gap.is_kernels);
+        if let Question::Spans(_) = self.question {
+            self.history.keep_from(self.spans.oldest());
+        }
+    }
+
+    /// Goes on by one event. What is found of threads is given to `also`.
+    pub fn go_on(&mut self, event: &Event<'_>, comm: &[u8], mut also: impl FnMut(&Found)) {
+        let header = event.header;
+        let thread = Thread {
+            pid: header.pid,
+            tid: header.tid,
+        };
+        self.last = header.time;
+        self.begin(header.time);
+        if let Question::Thread { tid, until, .. } = self.question {
+            if until.is_some_and(|until| until < header.time) {
+                self.answer(until.unwrap_or(header.time));
+                self.history.keep_from(None);
+            }
+            if tid == header.tid {
+                self.asked = Some(thread);
+            }
+        }
+        self.has_switches |= header.event_type == EventTypeId::SWITCH_OUT;
+        self.has_wakeups |= header.event_type == EventTypeId::WAKEUP;
+        self.names.learn(thread, comm);
+        let history = &mut self.history;
+        if let Some(states) = &mut self.states {
+            states.feed(event, |found| {
+                history.add(&found);
+                also(&found);
+            });
+        }
+        let mut ended = std::mem::take(&mut self.ended);
+        let is_border = self.spans.feed(event, |span| ended.push(span));
+        for span in ended.drain(..) {
+            if self.is_at(&span) {
+                self.explain(span.rule, span);
+            }
+        }
+        self.ended = ended;
+        if is_border {
+            self.history.keep_from(self.spans.oldest());
+        }
+    }
+}
+
+/// Whether a span may be asked for by `name`: its own, or what follows the last colon in it.
+fn is_called(stem: &[u8], name: &[u8]) -> bool {
+    stem == name
+        || stem
+            .strip_suffix(name)
+            .is_some_and(|rest| rest.ends_with(b":"))
+}
+
+fn event(event_type: EventTypeId) -> Border {
+    Border {
+        event_type,
+        syscall: None,
+        key: None,
+    }
+}
+
+fn border(types: &EventTypes, spec: &BorderSpec) -> Option<Border> {
+    Some(Border {
+        key: spec.key,
+        ..event(types.id(&spec.event)?)
+    })
+}
+
+fn as_comm(name: &[u8]) -> [u8; COMM_BYTES] {
+    let mut comm = [0; COMM_BYTES];
+    for (to, byte) in comm.iter_mut().zip(name) {
+        *to = *byte;
+    }
+    comm
+}

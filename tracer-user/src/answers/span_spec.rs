@@ -1,0 +1,155 @@
+//! Which spans are meant, as people type it.
+
+use anyhow::{Context, bail, ensure};
+use tracer_analysis::KeyBytes;
+
+use crate::syscall_names::{Table, syscall_number};
+
+/// Which spans are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SpanSpec {
+    /// Those of this name, by the names of their event types.
+    Named(Vec<u8>),
+    /// A system call, by its name and its index in the machine's table.
+    Call(String, i32),
+    /// What lies between two event types.
+    Between {
+        /// What they are called.
+        name: Vec<u8>,
+        /// How they begin.
+        begin: BorderSpec,
+        /// How they end.
+        end: BorderSpec,
+    },
+}
+
+/// A border of a span.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BorderSpec {
+    /// The name of its event type.
+    pub event: Vec<u8>,
+    /// Which bytes of its data are the key.
+    pub key: Option<KeyBytes>,
+}
+
+impl SpanSpec {
+    /// Reads `NAME`, `syscall:NAME` or `NAME=BEGIN..END`, where both may have a key: `BEGIN[0:8]`.
+    ///
+    /// # Errors
+    ///
+    /// It is none of these.
+    pub fn parse(typed: &str) -> anyhow::Result<Self> {
+        ensure!(
+            !typed.is_empty(),
+            "--span needs a name, or NAME=BEGIN..END with two event types"
+        );
+        if let Some(call) = typed.strip_prefix("syscall:") {
+            let nr = syscall_number(Table::Native, call);
+            let nr =
+                nr.with_context(|| format!("--span {typed:?}: there is no system call {call:?}"))?;
+            return Ok(Self::Call(call.to_owned(), i32::try_from(nr)?));
+        }
+        let Some((name, borders)) = typed.split_once('=') else {
+            return Ok(Self::Named(typed.as_bytes().to_vec()));
+        };
+        let Some((begin, end)) = borders.split_once("..") else {
+            bail!("--span {typed:?} has no end; give NAME=BEGIN..END with two event types");
+        };
+        let (begin, end) = (border(typed, begin)?, border(typed, end)?);
+        ensure!(
+            begin.key.is_some() == end.key.is_some(),
+            "--span {typed:?}: both event types have a key, or none has"
+        );
+        let bytes = |key: Option<KeyBytes>| key.map(|(first, end)| end - first);
+        ensure!(
+            bytes(begin.key) == bytes(end.key),
+            "--span {typed:?}: both keys have as many bytes"
+        );
+        ensure!(
+            begin.event != end.event || begin.key != end.key,
+            "--span {typed:?} begins with what it ends with"
+        );
+        Ok(Self::Between {
+            name: name.as_bytes().to_vec(),
+            begin,
+            end,
+        })
+    }
+}
+
+fn border(typed: &str, border: &str) -> anyhow::Result<BorderSpec> {
+    let keyed = border
+        .strip_suffix(']')
+        .and_then(|border| border.rsplit_once('['));
+    let (event, key) = match keyed {
+        None => (border, None),
+        Some((event, typed_key)) => {
+            let bounds = typed_key.split_once(':').and_then(|(first, end)| {
+                Some((first.parse::<usize>().ok()?, end.parse::<usize>().ok()?))
+            });
+            let key = bounds.filter(|(first, end)| first < end && end - first <= 64);
+            let key = key.with_context(|| {
+                format!(
+                    "--span {typed:?}: [{typed_key}] is no key; give the bytes of the data, from and up \
+                     to: [0:8], 64 at most"
+                )
+            })?;
+            (event, Some(key))
+        }
+    };
+    ensure!(
+        !event.is_empty(),
+        "--span {typed:?} needs an event type on both sides of the dots"
+    );
+    Ok(BorderSpec {
+        event: event.as_bytes().to_vec(),
+        key,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_calls_and_borders_are_read() {
+        let border = |event: &[u8], key| BorderSpec {
+            event: event.to_vec(),
+            key,
+        };
+        let named = SpanSpec::Named(b"query".to_vec());
+        assert_eq!(SpanSpec::parse("query").unwrap(), named);
+        let read = i32::try_from(libc::SYS_read).unwrap();
+        assert_eq!(
+            SpanSpec::parse("syscall:read").unwrap(),
+            SpanSpec::Call("read".to_owned(), read)
+        );
+        assert_eq!(
+            SpanSpec::parse("req=a b[0:8]..c[4:12]").unwrap(),
+            SpanSpec::Between {
+                name: b"req".to_vec(),
+                begin: border(b"a b", Some((0, 8))),
+                end: border(b"c", Some((4, 12))),
+            }
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for typed in [
+            "",
+            "x=a",
+            "x=a..",
+            "x=..b",
+            "x=a..a",
+            "x=a[0:8]..b",
+            "x=a[0:8]..b[0:4]",
+            "x=a[8:0]..b[0:8]",
+            "x=a[0:99]..b[0:99]",
+            "x=a[]..b[]",
+            "syscall:nothing",
+        ] {
+            assert!(SpanSpec::parse(typed).is_err(), "{typed}");
+        }
+    }
+}

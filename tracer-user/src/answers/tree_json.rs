@@ -1,0 +1,109 @@
+//! Where time went, for programs.
+
+use serde_json::{Map, Value, json};
+use tracer_analysis::{Blame, Node, Part, Step, Task, Thread, Wait, Waker, Why, leaves};
+
+use super::words::inside;
+use crate::report::fields::until_null;
+
+/// Steps of one path that are given out.
+const MOST_SEGMENTS: usize = 10_000;
+
+/// The tree: parts, the longest first, with what lies within each.
+#[must_use]
+pub fn tree(blame: &Blame) -> Value {
+    nodes(blame, &blame.roots())
+}
+
+fn nodes(blame: &Blame, of: &[&Node]) -> Value {
+    of.iter()
+        .map(|node| {
+            let mut object = part(&node.part);
+            object.insert("ns".to_owned(), node.ns.into());
+            object.insert("count".to_owned(), node.count.into());
+            let children = blame.children(node);
+            if !children.is_empty() {
+                object.insert("within".to_owned(), nodes(blame, &children));
+            }
+            Value::Object(object)
+        })
+        .collect()
+}
+
+/// The parts of a path that no others lie within, in order of time: their sum is its length.
+/// Times count from `first` on.
+#[must_use]
+pub fn segments(steps: &[Step], first: u64) -> Value {
+    let mut leaves: Vec<&Step> = leaves(steps).collect();
+    leaves.sort_by_key(|step| step.from);
+    leaves
+        .into_iter()
+        .take(MOST_SEGMENTS)
+        .map(|step| {
+            let mut object = part(&step.part);
+            let since = step.from.0.saturating_sub(first);
+            object.insert("pid".to_owned(), step.thread.pid.into());
+            object.insert("tid".to_owned(), step.thread.tid.into());
+            object.insert("from_ns".to_owned(), since.into());
+            object.insert("ns".to_owned(), step.ns().into());
+            object.insert("depth".to_owned(), step.depth.into());
+            Value::Object(object)
+        })
+        .collect()
+}
+
+fn part(part: &Part) -> Map<String, Value> {
+    let object = match part {
+        Part::Running => json!({ "state": "running" }),
+        Part::Runnable(wait, behind) => json!({
+            "state": "runnable",
+            "wait": match wait {
+                Wait::New => "new",
+                Wait::Woken => "woken",
+                Wait::Preempted => "preempted",
+                Wait::Yielded => "yielded",
+            },
+            "behind": behind.as_ref().map(task),
+        }),
+        Part::Blocked(reason, of) => json!({
+            "state": "blocked",
+            "in": inside(reason.inside),
+            "io_wait": reason.is_io,
+            "waker": waker(of),
+        }),
+        Part::Underway => json!({ "state": "waking" }),
+        Part::Stopped(of) => json!({ "state": "stopped", "waker": waker(of) }),
+        Part::Unmade(by) => json!({ "state": "unmade", "maker": task(by) }),
+        Part::Unknown(why) => json!({
+            "state": "unknown",
+            "why": match why {
+                Why::Lost => "lost",
+                Why::NotSeen => "not_seen",
+                Why::TooLong => "too_long",
+            },
+        }),
+    };
+    match object {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
+
+fn waker(of: &Waker) -> Value {
+    match of {
+        Waker::Unknown => Value::Null,
+        Waker::Thread(of) => json!({ "kind": "thread", "thread": task(of) }),
+        Waker::Interrupt => json!({ "kind": "irq" }),
+        Waker::SoftInterrupt => json!({ "kind": "softirq" }),
+        Waker::Timer => json!({ "kind": "timer" }),
+    }
+}
+
+/// A thread: its name alone where it means all of that name.
+fn task(task: &Task) -> Value {
+    let comm = String::from_utf8_lossy(until_null(&task.comm)).into_owned();
+    if task.thread == Thread::default() && !comm.is_empty() {
+        return json!({ "comm": comm });
+    }
+    json!({ "pid": task.thread.pid, "tid": task.thread.tid, "comm": comm })
+}

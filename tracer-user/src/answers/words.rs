@@ -1,0 +1,219 @@
+//! For people: durations, threads, and what they did.
+
+use tracer_analysis::{CallKey, Inside, Part, Reason, Task, Thread, Wait, Waker, Why};
+
+use crate::report::escape::push_for_people;
+use crate::report::fields::until_null;
+use crate::syscall_names::{Table, name};
+
+/// The name of a system call.
+#[must_use]
+pub fn call_name(key: CallKey) -> String {
+    let table = if key.is_compat {
+        Table::Compat
+    } else {
+        Table::Native
+    };
+    match name(table, key.nr) {
+        Some(name) => name.to_owned(),
+        None => format!("syscall_{}", key.nr),
+    }
+}
+
+/// `nginx 4711`, `worker 4711/4713`.
+#[must_use]
+pub fn thread(thread: Thread, comm: &[u8]) -> String {
+    let mut out = Vec::new();
+    push_for_people(&mut out, comm);
+    let comm = String::from_utf8_lossy(&out).into_owned();
+    let Thread { pid, tid } = thread;
+    let who = if pid == tid {
+        pid.to_string()
+    } else {
+        format!("{pid}/{tid}")
+    };
+    if comm.is_empty() {
+        who
+    } else {
+        format!("{comm} {who}")
+    }
+}
+
+/// A thread that an event names; only its name where it means all of that name.
+#[must_use]
+pub fn task(task: &Task) -> String {
+    let comm = until_null(&task.comm);
+    if task.thread != Thread::default() {
+        return thread(task.thread, comm);
+    }
+    let mut out = Vec::new();
+    push_for_people(&mut out, comm);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// What a thread was in that blocked: `futex`, `page fault`.
+#[must_use]
+pub fn inside(inside: Inside) -> Option<String> {
+    match inside {
+        Inside::Unknown => None,
+        Inside::Call(key) => Some(call_name(key)),
+        Inside::Fault => Some("page fault".to_owned()),
+        Inside::Exit => Some("exit".to_owned()),
+        Inside::Kernel => Some("kernel".to_owned()),
+    }
+}
+
+/// Why a thread was blocked: `in futex`, `in fsync for a device`.
+#[must_use]
+pub fn reason(reason: Reason) -> String {
+    let mut words = match inside(reason.inside) {
+        Some(inside) => format!("in {inside}"),
+        None => "in something unknown".to_owned(),
+    };
+    if reason.is_io {
+        words.push_str(" for a device");
+    }
+    words
+}
+
+/// Who ended it, where that is known.
+fn waker(waker: &Waker) -> String {
+    match waker {
+        Waker::Unknown => "nobody knows who".to_owned(),
+        Waker::Thread(of) => task(of),
+        Waker::Interrupt => "an interrupt".to_owned(),
+        Waker::SoftInterrupt => "a soft interrupt".to_owned(),
+        Waker::Timer => "a timer".to_owned(),
+    }
+}
+
+/// What a part of the time was. `has_more` where parts within it follow.
+#[must_use]
+pub fn part(part: &Part, has_more: bool) -> String {
+    match part {
+        Part::Running => "ran".to_owned(),
+        Part::Runnable(wait, behind) => runnable(*wait, behind.as_ref()),
+        Part::Blocked(why, of) => {
+            let blocked = format!("blocked {}", reason(*why));
+            match of {
+                Waker::Unknown => format!("{blocked}, woken by nobody knows whom"),
+                Waker::Thread(_) if has_more => {
+                    format!("{blocked}, woken by {}, which meanwhile", waker(of))
+                }
+                Waker::Thread(_) => format!(
+                    "{blocked}, woken by {}, of which nothing was recorded",
+                    waker(of)
+                ),
+                Waker::Interrupt | Waker::SoftInterrupt | Waker::Timer => {
+                    format!("{blocked}, woken by {}", waker(of))
+                }
+            }
+        }
+        Part::Underway => "asked another CPU to wake it, which took so long".to_owned(),
+        Part::Stopped(of) => format!("stopped, continued by {}", waker(of)),
+        Part::Unmade(by) if by.thread == Thread::default() => {
+            "not there yet; who made it, meanwhile".to_owned()
+        }
+        Part::Unmade(by) => format!("not there yet; {}, which made it, meanwhile", task(by)),
+        Part::Unknown(Why::Lost) => "unknown: events were lost".to_owned(),
+        Part::Unknown(Why::NotSeen) => "unknown: nothing was recorded of it then".to_owned(),
+        Part::Unknown(Why::TooLong) => "unknown: longer ago than is held".to_owned(),
+    }
+}
+
+fn runnable(wait: Wait, behind: Option<&Task>) -> String {
+    let since = match wait {
+        Wait::New => "new, ",
+        Wait::Woken | Wait::Preempted => "",
+        Wait::Yielded => "gave way, ",
+    };
+    match behind {
+        Some(task) if task.thread.tid == 0 && is_idle(task) => {
+            format!("{since}waited for a CPU that was idle")
+        }
+        Some(other) if wait == Wait::Preempted => format!("had to give way to {}", task(other)),
+        Some(other) => format!("{since}waited for a CPU behind {}", task(other)),
+        None if wait == Wait::Preempted => "had to give way".to_owned(),
+        None => format!("{since}waited for a CPU"),
+    }
+}
+
+/// Whether a task without a tid is the idle one, and does not mean all of its name.
+fn is_idle(task: &Task) -> bool {
+    let comm = until_null(&task.comm);
+    comm.is_empty() || comm.starts_with(b"swapper/")
+}
+
+/// A duration with four digits at most that count: `999 ns`, `1.234 us`, `12.34 ms`, `123.4 s`.
+#[must_use]
+pub fn duration(ns: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let Some((unit, name)) = UNITS.into_iter().find(|(unit, _)| ns >= *unit) else {
+        return format!("{ns} ns");
+    };
+    let whole = ns / unit;
+    let digits = match whole {
+        0..=9 => 3,
+        10..=99 => 2,
+        100..=999 => 1,
+        _ => return format!("{whole} {name}"),
+    };
+    let part = ns % unit / (unit / 10_u64.pow(digits));
+    format!("{whole}.{part:0width$} {name}", width = digits as usize)
+}
+
+/// A moment since the first event: `1.234567 s`.
+#[must_use]
+pub fn seconds(ns: u64) -> String {
+    format!("{}.{:06} s", ns / 1_000_000_000, ns % 1_000_000_000 / 1000)
+}
+
+/// A share of a whole: `61 %`, `0.4 %`.
+#[must_use]
+pub fn share(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    let thousandths = u128::from(part) * 1000 / u128::from(whole);
+    if thousandths >= 10 {
+        format!("{} %", (thousandths + 5) / 10)
+    } else {
+        format!("0.{thousandths} %")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_four_digits() {
+        for (ns, expected) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1.000 us"),
+            (12_345, "12.34 us"),
+            (123_456_789, "123.4 ms"),
+            (9_009_999_999, "9.009 s"),
+            (12_345_000_000_000, "12345 s"),
+        ] {
+            assert_eq!(duration(ns), expected);
+        }
+    }
+
+    #[test]
+    fn shares_are_of_the_whole() {
+        assert_eq!(share(995, 1000), "100 %");
+        assert_eq!(share(614, 1000), "61 %");
+        assert_eq!(share(4, 1000), "0.4 %");
+        assert_eq!(share(1, 0), "-");
+    }
+
+    #[test]
+    fn a_name_of_any_bytes_is_harmless() {
+        assert_eq!(
+            thread(Thread { pid: 1, tid: 2 }, b"a\x1b[2Jb"),
+            "a\\u{1b}[2Jb 1/2"
+        );
+    }
+}

@@ -1,0 +1,46 @@
+//! An answer for programs.
+
+use serde_json::{Value, json};
+
+use super::Why;
+use crate::answers::{Shown, tree_json};
+use crate::stat::of_kind;
+
+/// The answer as one object. Times are in nanoseconds; what is not known is `null`.
+#[must_use]
+pub fn json(why: &Why) -> Value {
+    let kinds: Vec<Value> = why.paths.kinds().iter().map(of_kind).collect();
+    let first = why.paths.first().0;
+    let shown: Vec<Value> = why
+        .paths
+        .shown()
+        .iter()
+        .map(|shown| of_shown(why, shown, first))
+        .collect();
+    let (has_switches, has_wakeups) = why.paths.has_switches_and_wakeups();
+    json!({
+        "lost": why.lost,
+        "has_switches": has_switches,
+        "has_wakeups": has_wakeups,
+        "not_followed": why.paths.unfollowed(),
+        "interrupted": why.paths.interrupted(),
+        "spans": kinds,
+        "slowest": shown,
+    })
+}
+
+fn of_shown(why: &Why, shown: &Shown, first: u64) -> Value {
+    let span = &shown.span;
+    let kind = why.paths.kinds().get(shown.kind);
+    json!({
+        "name": kind.map(|kind| String::from_utf8_lossy(&kind.name)),
+        "pid": span.thread.pid,
+        "tid": span.thread.tid,
+        "comm": String::from_utf8_lossy(&shown.comm),
+        "begun_by": { "pid": span.begun_by.pid, "tid": span.begun_by.tid },
+        "from_ns": span.from.0.saturating_sub(first),
+        "ns": span.ns(),
+        "parts": tree_json::tree(&shown.blame),
+        "segments": tree_json::segments(&shown.steps, first),
+    })
+}

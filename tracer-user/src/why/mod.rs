@@ -1,0 +1,46 @@
+//! Why spans took as long as they did.
+
+mod json;
+mod text;
+
+use crate::answers::{Paths, follow};
+use crate::log_view::{Log, Walk, outcome};
+use crate::report::Summary;
+use crate::terminal::Outcome;
+
+pub use json::json;
+pub use text::text;
+
+/// An answer.
+#[derive(Debug)]
+pub struct Why {
+    /// The spans and their critical paths.
+    pub paths: Paths,
+    /// Events that the trace lost.
+    pub lost: u64,
+    /// Events by type, and what is missing.
+    pub summary: Summary,
+}
+
+impl Why {
+    /// Looks for the answer in what `walk` goes by.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read.
+    pub fn find<L: Log>(mut walk: Walk<L>, mut paths: Paths) -> anyhow::Result<Self> {
+        follow(&mut walk, &mut paths)?;
+        paths.finish(|_| {});
+        Ok(Self {
+            paths,
+            lost: walk.lost_in_trace(),
+            summary: walk.summary(),
+        })
+    }
+
+    /// Whether anything is missing.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        outcome(&self.summary, false)
+    }
+}
