@@ -398,6 +398,32 @@ posix_trace_event(trace_event_id_t __linux_trace_id, const void *__linux_trace_r
         __linux_trace_event(__linux_trace_id, __linux_trace_data, __linux_trace_length);
 }
 #endif
+/*
+ * Beside the standard: a span of a type begins and ends, on one thread and nested. They are recorded as events of two
+ * types, "NAME begin" and "NAME end", which the first call opens.
+ */
+void posix_trace_begin_np(trace_event_id_t, const void *__linux_trace_restrict, size_t);
+void posix_trace_end_np(trace_event_id_t, const void *__linux_trace_restrict, size_t);
+#if defined(__GNUC__) && !defined(LINUX_TRACE_NO_INLINE)
+extern void __linux_trace_begin(trace_event_id_t, const void *__linux_trace_restrict,
+                                size_t) __asm__("posix_trace_begin_np");
+extern void __linux_trace_end(trace_event_id_t, const void *__linux_trace_restrict,
+                              size_t) __asm__("posix_trace_end_np");
+extern __inline __attribute__((__gnu_inline__, __always_inline__, __artificial__)) void
+posix_trace_begin_np(trace_event_id_t __linux_trace_id, const void *__linux_trace_restrict __linux_trace_data,
+                     size_t __linux_trace_length)
+{
+    if (__builtin_expect(&__linux_trace_enabled == 0 || *__linux_trace_enabled != 0, 0))
+        __linux_trace_begin(__linux_trace_id, __linux_trace_data, __linux_trace_length);
+}
+extern __inline __attribute__((__gnu_inline__, __always_inline__, __artificial__)) void
+posix_trace_end_np(trace_event_id_t __linux_trace_id, const void *__linux_trace_restrict __linux_trace_data,
+                   size_t __linux_trace_length)
+{
+    if (__builtin_expect(&__linux_trace_enabled == 0 || *__linux_trace_enabled != 0, 0))
+        __linux_trace_end(__linux_trace_id, __linux_trace_data, __linux_trace_length);
+}
+#endif
 int posix_trace_eventid_open(const char *__linux_trace_restrict, trace_event_id_t *__linux_trace_restrict);
 
 /* Attributes. */

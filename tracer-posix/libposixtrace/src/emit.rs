@@ -49,7 +49,12 @@ pub unsafe extern "C-unwind" fn posix_trace_event(id: u32, data: *const c_void, 
 
 // A handler that interrupts it may unwind it (`pthread_exit()`): a guard against that would end the
 // program.
-unsafe extern "C-unwind" fn event_at(id: u32, data: *const c_void, length: usize, address: u64) {
+pub(crate) unsafe extern "C-unwind" fn event_at(
+    id: u32,
+    data: *const c_void,
+    length: usize,
+    address: u64,
+) {
     if data.is_null() || length > isize::MAX.unsigned_abs() {
         return event_without_data(id, address);
     }

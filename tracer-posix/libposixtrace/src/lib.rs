@@ -27,6 +27,7 @@ mod log_file;
 mod memory;
 pub mod read;
 mod sanitizer;
+pub mod spans;
 pub mod stream;
 mod table;
 mod types;

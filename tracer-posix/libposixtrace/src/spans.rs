@@ -1,0 +1,109 @@
+//! `posix_trace_begin_np()` and `posix_trace_end_np()`.
+//!
+//! A span of the type `x` lies between two events, of the types `x begin` and `x end`: so whatever
+//! reads events knows it. Which types these are is looked up in a table, once they have been
+//! opened.
+
+use std::ffi::c_void;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tracer_area as area;
+use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
+
+use crate::emit::event_at;
+
+/// The types of the beginnings and of the ends of spans, by the types of the spans; 0 where they
+/// have not been opened.
+static BEGINS: Borders = [const { AtomicU32::new(0) }; EVENT_ID_LIMIT as usize];
+static ENDS: Borders = [const { AtomicU32::new(0) }; EVENT_ID_LIMIT as usize];
+
+type Borders = [AtomicU32; EVENT_ID_LIMIT as usize];
+
+/// A function as `posix_trace_event()`: it returns at once where nobody traces, and goes on in
+/// `$at` with the return address as fourth argument.
+macro_rules! trace_point {
+    ($(#[$doc:meta])* $name:ident => $at:ident, $borders:ident, $word:literal) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        ///
+        /// `data` is readable for `length` bytes, or null, which records no data.
+        #[cfg(target_arch = "x86_64")]
+        #[unsafe(naked)]
+        // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(id: u32, data: *const c_void, length: usize) {
+            std::arch::naked_asm!(
+                "mov rax, qword ptr [rip + {enabled}]",
+                "cmp dword ptr [rax], 0",
+                "jne 2f",
+                "ret",
+                "2:",
+                "mov rcx, qword ptr [rsp]",
+                "jmp {at}",
+                enabled = sym area::enabled::OWN,
+                at = sym $at,
+            )
+        }
+
+        $(#[$doc])*
+        ///
+        /// # Safety
+        ///
+        /// `data` is readable for `length` bytes, or null, which records no data.
+        #[cfg(not(target_arch = "x86_64"))]
+        // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(id: u32, data: *const c_void, length: usize) {
+            if area::enabled::is_set() {
+                // SAFETY: the caller vouches for the data.
+                unsafe { $at(id, data, length, 0) }
+            }
+        }
+
+        // As for an event: a handler may unwind it.
+        unsafe extern "C-unwind" fn $at(
+            id: u32,
+            data: *const c_void,
+            length: usize,
+            address: u64,
+        ) {
+            let id = border(&$borders, id, $word);
+            // SAFETY: the caller vouches for the data.
+            unsafe { event_at(id, data, length, address) }
+        }
+    };
+}
+
+trace_point! {
+    /// Records that a span of this type begins, in every stream that traces this process, runs, and
+    /// does not filter the type of its beginning.
+    posix_trace_begin_np => begin_at, BEGINS, " begin"
+}
+trace_point! {
+    /// Records that the span of this type ends that has begun last on this thread.
+    posix_trace_end_np => end_at, ENDS, " end"
+}
+
+/// The type of the beginning, or of the end, of spans of type `id`. Of a type without a name it is
+/// the type itself.
+fn border(borders: &Borders, id: u32, word: &str) -> u32 {
+    let known = usize::try_from(id).ok().and_then(|id| borders.get(id));
+    match known {
+        None => id,
+        Some(known) => match known.load(Relaxed) {
+            0 => open(known, id, word),
+            of_border => of_border,
+        },
+    }
+}
+
+#[cold]
+fn open(known: &AtomicU32, id: u32, word: &str) -> u32 {
+    let _errno = area::ErrnoGuard::keep();
+    let of_border = area::define_own_border(EventTypeId(id), word).0;
+    // Another thread may have done the same.
+    known.store(of_border, Relaxed);
+    of_border
+}
