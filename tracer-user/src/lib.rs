@@ -41,6 +41,7 @@ pub mod syscall_arguments;
 pub mod syscall_names;
 pub mod terminal;
 pub mod trace;
+pub mod trigger;
 #[doc(hidden)]
 pub mod untrusted;
 pub mod why;

@@ -90,10 +90,16 @@ impl Selection {
 
     /// The same with system calls.
     #[must_use]
-    pub fn with_syscalls(mut self) -> Self {
-        for id in [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT] {
-            if !self.has(id) {
-                self.system.push(id);
+    pub fn with_syscalls(self) -> Self {
+        self.with(&[EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT])
+    }
+
+    /// The same with these types.
+    #[must_use]
+    pub fn with(mut self, types: &[EventTypeId]) -> Self {
+        for id in types {
+            if !self.has(*id) {
+                self.system.push(*id);
             }
         }
         self

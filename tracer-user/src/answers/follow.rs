@@ -4,18 +4,7 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs};
 
 use crate::log_view::{Entry, Gaps, Log, Pause, Walk};
-
-/// Events are missing before the next one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
-    /// When the next event is that is here.
-    pub next: MonotonicNs,
-    /// The first event that is not missing is not before this moment; `None`: others may be
-    /// missing from now on.
-    pub until: Option<MonotonicNs>,
-    /// Whether only events of the kernel are.
-    pub is_kernels: bool,
-}
+use crate::report::Gap;
 
 /// Who is given events, in order.
 pub trait Follower {
@@ -94,7 +83,7 @@ pub fn follow<L: Log>(walk: &mut Walk<L>, follower: &mut impl Follower) -> anyho
 
 /// What is missing now and was not `before`, where the next event is at `next`.
 fn gap(before: Gaps, now: Gaps, next: MonotonicNs) -> Option<Gap> {
-    let is_lost = now.kernel > before.kernel || now.others > before.others;
+    let is_lost = now.missing.is_more_than(&before.missing);
     let is_damaged = now.of_log > before.of_log;
     (is_lost || is_damaged).then_some(Gap {
         next,
@@ -103,7 +92,7 @@ fn gap(before: Gaps, now: Gaps, next: MonotonicNs) -> Option<Gap> {
         } else {
             Some(next)
         },
-        is_kernels: !is_damaged && now.others == before.others,
+        is_kernels: !is_damaged && now.missing.others == before.missing.others,
     })
 }
 

@@ -2,6 +2,7 @@
 //! meant, and how people read of it.
 
 mod follow;
+mod live;
 mod names;
 mod paths;
 mod span_spec;
@@ -9,7 +10,8 @@ pub mod tree_json;
 pub mod tree_text;
 pub mod words;
 
-pub use follow::{Follower, Gap, follow};
+pub use follow::{Follower, follow};
+pub use live::{AnswerSetup, Asked, pretty};
 pub use names::Names;
 pub use paths::{Choice, Kind, Paths, Question, Shown};
 pub use span_spec::SpanSpec;

@@ -9,12 +9,15 @@ use tracer_common::kernel::COMM_BYTES;
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 
-use super::span_spec::{BorderSpec, SpanSpec};
-use super::{Follower, Gap, Names};
+use super::span_spec::{BorderSpec, SpanSpec, is_called};
+use super::{Follower, Names};
+use crate::report::Gap;
 
 /// What is asked.
 #[derive(Clone, Debug)]
 pub enum Question {
+    /// No span.
+    Nothing,
     /// Spans: those that are named, or all pairs of event types whose names show it.
     Spans(Vec<SpanSpec>),
     /// What a thread did, from a moment on, until another, or all the time.
@@ -117,13 +120,15 @@ pub struct Paths {
     has_switches: bool,
     has_wakeups: bool,
     ended: Vec<Span>,
+    /// How much of what threads did is held whatever spans are open, in nanoseconds.
+    held_ns: Option<u64>,
 }
 
 impl Paths {
     /// Nothing yet.
     #[must_use]
     pub fn new(question: Question, choice: Choice) -> Self {
-        Self {
+        let mut paths = Self {
             question,
             choice,
             states: None,
@@ -139,7 +144,11 @@ impl Paths {
             has_switches: false,
             has_wakeups: false,
             ended: Vec::new(),
-        }
+            held_ns: None,
+        };
+        // The system's types are known from the beginning.
+        paths.bind(&EventTypes::default());
+        paths
     }
 
     /// The spans by kind, in the order in which they were found.
@@ -158,6 +167,12 @@ impl Paths {
     #[must_use]
     pub fn first(&self) -> MonotonicNs {
         self.first
+    }
+
+    /// When the last event was.
+    #[must_use]
+    pub fn last(&self) -> MonotonicNs {
+        self.last
     }
 
     /// Spans that were not followed, since too many were open.
@@ -187,6 +202,46 @@ impl Paths {
                 self.history.keep_from(Some(from.unwrap_or(at)));
             }
         }
+    }
+
+    /// Holds what threads did in the last so many nanoseconds, whatever spans are open.
+    pub fn hold(&mut self, ns: u64) {
+        self.held_ns = Some(ns);
+    }
+
+    /// What threads do now.
+    #[must_use]
+    pub fn states(&self) -> Option<&ThreadStates> {
+        self.states.as_ref()
+    }
+
+    /// What threads did lately.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The slowest span since the last call, with what it is called.
+    pub fn take_slowest(&mut self) -> Option<(Vec<u8>, Shown)> {
+        if self.shown.is_empty() {
+            return None;
+        }
+        let shown = self.shown.swap_remove(0);
+        let name = self.kinds.get(shown.kind)?.name.clone();
+        Some((name, shown))
+    }
+
+    /// The steps of a path, with the names of threads that events did not name.
+    #[must_use]
+    pub fn named(&self, mut steps: Vec<Step>) -> Vec<Step> {
+        for step in &mut steps {
+            if let Part::Unmade(task) | Part::Runnable(_, Some(task)) = &mut step.part
+                && task.comm == [0; COMM_BYTES]
+            {
+                task.comm = as_comm(self.names.of(task.thread));
+            }
+        }
+        steps
     }
 
     /// What threads are called.
@@ -304,14 +359,8 @@ impl Paths {
         if ns < self.choice.longer_than {
             return;
         }
-        let mut steps = critical_path(states, &self.history, span.thread, span.from, span.to);
-        for step in &mut steps {
-            if let Part::Unmade(task) | Part::Runnable(_, Some(task)) = &mut step.part
-                && task.comm == [0; COMM_BYTES]
-            {
-                task.comm = as_comm(self.names.of(task.thread));
-            }
-        }
+        let steps = critical_path(states, &self.history, span.thread, span.from, span.to);
+        let steps = self.named(steps);
         let Some(kind_of) = self.kinds.get_mut(kind) else {
             return;
         };
@@ -369,8 +418,20 @@ impl Paths {
         self.history.lose();
         self.spans.lose(gap.is_kernels);
         if let Question::Spans(_) = self.question {
-            self.history.keep_from(self.spans.oldest());
+            self.hold_history();
         }
+    }
+
+    /// What threads did is held since the oldest span began that is open, and as long as was asked
+    /// for.
+    fn hold_history(&mut self) {
+        let held = self.held_ns.map(|ns| self.last.0.saturating_sub(ns));
+        let oldest = self.spans.oldest();
+        let from = match (held.map(MonotonicNs), oldest) {
+            (Some(held), Some(oldest)) => Some(held.min(oldest)),
+            (held, oldest) => held.or(oldest),
+        };
+        self.history.keep_from(from);
     }
 
     /// Goes on by one event. What is found of threads is given to `also`.
@@ -409,18 +470,10 @@ impl Paths {
             }
         }
         self.ended = ended;
-        if is_border {
-            self.history.keep_from(self.spans.oldest());
+        if is_border || self.held_ns.is_some() {
+            self.hold_history();
         }
     }
-}
-
-/// Whether a span may be asked for by `name`: its own, or what follows the last colon in it.
-fn is_called(stem: &[u8], name: &[u8]) -> bool {
-    stem == name
-        || stem
-            .strip_suffix(name)
-            .is_some_and(|rest| rest.ends_with(b":"))
 }
 
 fn event(event_type: EventTypeId) -> Border {

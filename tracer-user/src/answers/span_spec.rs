@@ -33,6 +33,16 @@ pub struct BorderSpec {
 }
 
 impl SpanSpec {
+    /// Whether spans of this name may be meant.
+    #[must_use]
+    pub fn may_be(&self, name: &[u8]) -> bool {
+        match self {
+            Self::Named(wanted) => is_called(name, wanted),
+            Self::Call(wanted, _) => wanted.as_bytes() == name,
+            Self::Between { name: wanted, .. } => *wanted == name,
+        }
+    }
+
     /// Reads `NAME`, `syscall:NAME` or `NAME=BEGIN..END`, where both may have a key: `BEGIN[0:8]`.
     ///
     /// # Errors
@@ -75,6 +85,14 @@ impl SpanSpec {
             end,
         })
     }
+}
+
+/// Whether a span may be asked for by `name`: its own, or what follows the last colon in it.
+pub fn is_called(stem: &[u8], name: &[u8]) -> bool {
+    stem == name
+        || stem
+            .strip_suffix(name)
+            .is_some_and(|rest| rest.ends_with(b":"))
 }
 
 fn border(typed: &str, border: &str) -> anyhow::Result<BorderSpec> {

@@ -66,6 +66,10 @@ pub const PAGES: &[Page] = &[
                 "sudo tracer-user attach 4711 --probe libc.so.6:malloc --events probe --limit 20",
             ),
             (
+                "A log of the two seconds before a thread had to wait long for a CPU, whenever that happens",
+                "sudo tracer-user attach 4711 --when 'runnable>2ms' --keep 2s --log slow",
+            ),
+            (
                 "The user events of one's own process, without privileges",
                 "tracer-user attach --no-system 4711",
             ),
@@ -129,7 +133,11 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
     },
     Page {
         command: "stat",
-        synopsis: &["tracer-user stat [OPTION]... FILE"],
+        synopsis: &[
+            "tracer-user stat [OPTION]... FILE",
+            "tracer-user stat [OPTION]... -p PID | --comm NAME | --cgroup GROUP | --all",
+            "tracer-user stat [OPTION]... -- COMMAND [ARGUMENT]...",
+        ],
         examples: &[
             (
                 "Who waited for a CPU, and how long",
@@ -144,12 +152,20 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
     },
     Page {
         command: "why",
-        synopsis: &["tracer-user why [OPTION]... FILE"],
+        synopsis: &[
+            "tracer-user why [OPTION]... FILE",
+            "tracer-user why [OPTION]... -p PID | --comm NAME | --cgroup GROUP | --all",
+            "tracer-user why [OPTION]... -- COMMAND [ARGUMENT]...",
+        ],
         examples: &[
             (
                 "Why are requests slow? They lie between the user events \"request begin\" and \
                  \"request end\"",
                 "tracer-user why --span request trace.log",
+            ),
+            (
+                "Why does a server sync so long? Ten seconds of it",
+                "tracer-user why -p $(pidof nginx) --duration 10s --span syscall:fdatasync",
             ),
             (
                 "Why do reads take longer than 5 ms? They were recorded with --syscalls read",

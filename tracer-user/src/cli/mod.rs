@@ -15,8 +15,10 @@ mod probes;
 mod quantity;
 mod read;
 mod run;
+mod source_options;
 mod stat;
 mod trace_options;
+mod trigger_options;
 mod why;
 
 use std::process::ExitCode;

@@ -1,16 +1,15 @@
 //! `tracer-user stat`: what threads did, and what system calls took.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::exit;
-use crate::answers::SpanSpec;
+use super::source_options::{self, Source, SourceArgs};
+use crate::answers::{AnswerSetup, Asked, SpanSpec, pretty};
 use crate::log_view::{Output, Walk, Wanted, open};
-use crate::report::escape::harmless_json;
 use crate::stat::{Statistics, json, text};
 use crate::terminal::output::Sink;
 
-/// Sum up what threads did and what system calls took in a trace log
+/// Sum up what threads did and what system calls took, in a log or live
 ///
 /// For each thread: how long it ran, waited for a CPU (runnable), waited for something else
 /// (blocked), was stopped; how often it waited for a CPU, how often since it was forced to give
@@ -22,9 +21,8 @@ use crate::terminal::output::Sink;
 /// system calls need --syscalls.
 #[derive(Debug, clap::Args)]
 pub struct StatArgs {
-    /// The log
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[command(flatten)]
+    source: SourceArgs,
     /// Which spans, as `tracer-user why` takes them; without it, all pairs of user events whose
     /// names say so
     #[arg(long, value_name = "SPAN")]
@@ -46,7 +44,7 @@ enum StatFormat {
 /// What `stat` does, checked.
 #[derive(Clone, Debug)]
 pub struct StatConfig {
-    file: PathBuf,
+    source: Source,
     spans: Vec<SpanSpec>,
     format: StatFormat,
 }
@@ -56,9 +54,10 @@ impl TryFrom<StatArgs> for StatConfig {
 
     fn try_from(args: StatArgs) -> anyhow::Result<Self> {
         let spans = args.span.iter().map(|typed| SpanSpec::parse(typed));
+        let spans: Vec<SpanSpec> = spans.collect::<anyhow::Result<_>>()?;
         Ok(Self {
-            file: args.file,
-            spans: spans.collect::<anyhow::Result<_>>()?,
+            source: args.source.source(&spans)?,
+            spans,
             format: args.format,
         })
     }
@@ -68,17 +67,21 @@ impl TryFrom<StatArgs> for StatConfig {
 ///
 /// # Errors
 ///
-/// The log cannot be read, or the lines cannot be written.
+/// The log cannot be read, the processes cannot be traced, or the lines cannot be written.
 pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
-    let statistics = Statistics::take(
-        Walk::new(open(&config.file)?, Wanted::default()),
-        config.spans.clone(),
-    )?;
-    let mut output = Output::open(&Sink::Stdout, &config.file)?;
-    let shown = match config.format {
-        StatFormat::Json => format!("{}\n", harmless_json(&format!("{:#}", json(&statistics)))),
-        StatFormat::Text => text(&statistics),
+    let is_json = config.format == StatFormat::Json;
+    let Source::Log(file) = &config.source else {
+        let asked = Asked::Stat(config.spans.clone());
+        return source_options::trace(&config.source, &AnswerSetup { asked, is_json });
     };
+    let walk = Walk::new(open(file)?, Wanted::default());
+    let statistics = Statistics::take(walk, config.spans.clone())?;
+    let shown = if is_json {
+        pretty(&json(&statistics))
+    } else {
+        text(&statistics)
+    };
+    let mut output = Output::open(&Sink::Stdout, file)?;
     output.lines().extend_from_slice(shown.as_bytes());
     output.flush()?;
     Ok(exit::of_outcome(statistics.outcome()))

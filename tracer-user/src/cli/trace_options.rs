@@ -6,6 +6,7 @@ use super::log_options::LogArgs;
 use super::output_options::OutputArgs;
 use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
+use super::trigger_options::TriggerArgs;
 use crate::kernel::SyscallSet;
 use crate::probes::ProbeSpec;
 use crate::selection::Selection;
@@ -83,6 +84,8 @@ pub struct TraceArgs {
     output: OutputArgs,
     #[command(flatten)]
     log: LogArgs,
+    #[command(flatten)]
+    trigger: TriggerArgs,
 }
 
 impl TraceArgs {
@@ -135,6 +138,12 @@ impl TraceArgs {
         let stream_bytes = sized("--stream-size", &args.stream_size, STREAM_BYTES)?;
         let thread_ring_bytes = sized("--thread-ring-size", &args.thread_ring_size, thread_ring)?;
         let duration = args.duration.map(|typed| time("--duration", &typed));
+        let conditions = args.trigger.conditions()?;
+        for condition in &conditions {
+            selection = selection.with(condition.needs());
+        }
+        let log = args.log.setup(stream_bytes, !args.no_inherit)?;
+        let (log, trigger) = args.trigger.setup(conditions, log)?;
         Ok(Setup {
             inherit: !args.no_inherit,
             system: !args.no_system,
@@ -147,9 +156,11 @@ impl TraceArgs {
             ring_bytes,
             stream_bytes,
             thread_ring_bytes,
-            log: args.log.setup(stream_bytes, !args.no_inherit)?,
+            log,
             output: args.output.sink(otherwise),
             look: args.output.look(),
+            trigger,
+            answer: None,
         })
     }
 }

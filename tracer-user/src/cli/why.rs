@@ -1,19 +1,19 @@
 //! `tracer-user why`: why spans took as long as they did.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::ensure;
+use tracer_engine::event::MonotonicNs;
 
 use super::exit;
 use super::quantity::time;
-use crate::answers::{Choice, Paths, Question, SpanSpec};
+use super::source_options::{self, Source, SourceArgs};
+use crate::answers::{self, AnswerSetup, Asked, Choice, Paths, SpanSpec, pretty};
 use crate::log_view::{Moment, Output, TimePoint, Walk, Wanted, open};
-use crate::report::escape::harmless_json;
 use crate::terminal::output::Sink;
 use crate::why::{Why, json, text};
 
-/// Say why spans of a trace log took as long as they did, and who was to blame
+/// Say why spans took as long as they did, and who was to blame, in a log or live
 ///
 /// A span is what lies between two events of a program. Its critical path goes backwards from its
 /// end: while its thread ran or waited for a CPU, that is the reason; while it was blocked, the
@@ -26,9 +26,8 @@ use crate::why::{Why, json, text};
 /// x-start and x-done, enter x and exit x, probe:x and retprobe:x.
 #[derive(Debug, clap::Args)]
 pub struct WhyArgs {
-    /// The log
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[command(flatten)]
+    source: SourceArgs,
     /// Which spans: NAME of a pair of event types, syscall:NAME, or NAME=BEGIN..END with two event
     /// types, which are on one thread or have a key in their data: NAME=BEGIN[0:8]..END[0:8]. May
     /// be given again
@@ -69,9 +68,9 @@ enum WhyFormat {
     Json,
 }
 
-/// What is asked of a log: times as they were typed.
+/// What is asked: times as they were typed.
 #[derive(Clone, Debug)]
-enum Asked {
+enum Question {
     Spans(Vec<SpanSpec>),
     Thread(i32, Option<TimePoint>, Option<TimePoint>),
 }
@@ -79,8 +78,8 @@ enum Asked {
 /// What `why` does, checked.
 #[derive(Clone, Debug)]
 pub struct WhyConfig {
-    file: PathBuf,
-    asked: Asked,
+    source: Source,
+    asked: Question,
     slowest: usize,
     longer_than: u64,
     at: Option<TimePoint>,
@@ -97,24 +96,36 @@ impl TryFrom<WhyArgs> for WhyConfig {
             point.transpose()
         };
         let asked = match args.thread {
-            Some(tid) => Asked::Thread(
+            Some(tid) => Question::Thread(
                 tid,
                 point("--from", args.from)?,
                 point("--until", args.until)?,
             ),
             None => {
                 let specs = args.span.iter().map(|typed| SpanSpec::parse(typed));
-                Asked::Spans(specs.collect::<anyhow::Result<_>>()?)
+                Question::Spans(specs.collect::<anyhow::Result<_>>()?)
             }
         };
         let longer_than = args.longer_than.map(|typed| time("--longer-than", &typed));
         let longer_than = longer_than.transpose()?.unwrap_or_default();
+        let spans: &[SpanSpec] = match &asked {
+            Question::Spans(specs) => specs,
+            Question::Thread(..) => &[],
+        };
+        let source = args.source.source(spans)?;
+        let at = point("--at", args.at)?;
+        let has_times = at.is_some()
+            || matches!(asked, Question::Thread(_, from, until) if from.is_some() || until.is_some());
+        ensure!(
+            !has_times || matches!(source, Source::Log(_)),
+            "--at, --from and --until go with a log: they count from its start"
+        );
         Ok(Self {
-            file: args.file,
+            source,
             asked,
             slowest: args.slowest,
             longer_than: u64::try_from(longer_than.as_nanos())?,
-            at: point("--at", args.at)?,
+            at,
             is_brief: args.brief,
             format: args.format,
         })
@@ -125,44 +136,58 @@ impl TryFrom<WhyArgs> for WhyConfig {
 ///
 /// # Errors
 ///
-/// The log cannot be read, there is no such span in it, or the lines cannot be written.
+/// The log cannot be read, there is no such span in it, the processes cannot be traced, or the
+/// lines cannot be written.
 pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
-    let log = open(&config.file)?;
+    let is_json = config.format == WhyFormat::Json;
+    let Source::Log(file) = &config.source else {
+        let (question, choice) = config.asked_since(MonotonicNs(0))?;
+        let asked = Asked::Why(question, choice, config.is_brief);
+        return source_options::trace(&config.source, &AnswerSetup { asked, is_json });
+    };
+    let log = open(file)?;
     let start = log.header().anchor.monotonic;
-    let moment = |point: TimePoint| match point.moment(start) {
-        Moment::Time(time) => Ok(time),
-        Moment::Date(_) => anyhow::bail!("give times since the start of the log: 1.5s"),
-    };
-    let time_of = |point: Option<TimePoint>| point.map(moment).transpose();
-    let question = match &config.asked {
-        Asked::Spans(specs) => Question::Spans(specs.clone()),
-        Asked::Thread(tid, from, until) => Question::Thread {
-            tid: *tid,
-            from: time_of(*from)?,
-            until: time_of(*until)?,
-        },
-    };
-    let choice = Choice {
-        slowest: config.slowest,
-        longer_than: config.longer_than,
-        at: time_of(config.at)?,
-    };
-    let why = Why::find(
-        Walk::new(log, Wanted::default()),
-        Paths::new(question, choice),
-    )?;
+    let (question, choice) = config.asked_since(start)?;
+    let walk = Walk::new(log, Wanted::default());
+    let why = Why::find(walk, Paths::new(question, choice))?;
     let has_spans = why.paths.kinds().iter().any(|kind| kind.took.count() > 0);
     ensure!(
         has_spans,
         "{}: no such span has ended in it; `tracer-user info` lists its event types",
-        config.file.display()
+        file.display()
     );
-    let mut output = Output::open(&Sink::Stdout, &config.file)?;
-    let shown = match config.format {
-        WhyFormat::Json => format!("{}\n", harmless_json(&format!("{:#}", json(&why)))),
-        WhyFormat::Text => text(&why, config.is_brief),
+    let shown = if is_json {
+        pretty(&json(&why))
+    } else {
+        text(&why, config.is_brief)
     };
+    let mut output = Output::open(&Sink::Stdout, file)?;
     output.lines().extend_from_slice(shown.as_bytes());
     output.flush()?;
     Ok(exit::of_outcome(why.outcome()))
+}
+
+impl WhyConfig {
+    /// What is asked, and of which spans, of events that begin at `start`.
+    fn asked_since(&self, start: MonotonicNs) -> anyhow::Result<(answers::Question, Choice)> {
+        let moment = |point: TimePoint| match point.moment(start) {
+            Moment::Time(time) => Ok(time),
+            Moment::Date(_) => anyhow::bail!("give times since the start of the log: 1.5s"),
+        };
+        let time_of = |point: Option<TimePoint>| point.map(moment).transpose();
+        let question = match &self.asked {
+            Question::Spans(specs) => answers::Question::Spans(specs.clone()),
+            Question::Thread(tid, from, until) => answers::Question::Thread {
+                tid: *tid,
+                from: time_of(*from)?,
+                until: time_of(*until)?,
+            },
+        };
+        let choice = Choice {
+            slowest: self.slowest,
+            longer_than: self.longer_than,
+            at: time_of(self.at)?,
+        };
+        Ok((question, choice))
+    }
 }

@@ -12,7 +12,7 @@ use super::thread_names::ThreadNames;
 use super::type_table::Row;
 use super::wanted::is_called;
 use super::{Entry, Log, Moment, TypeTable, Wanted};
-use crate::report::{LogCondition, Summary};
+use crate::report::{LogCondition, Missing, Summary};
 
 /// Why a walk has come to rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +44,8 @@ pub struct Walk<L> {
 /// What is missing between the events so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gaps {
-    /// Events of the kernel that were lost on their way to the tracer.
-    pub kernel: u64,
-    /// Events that were lost otherwise, whosever they are.
-    pub others: u64,
+    /// Events that the trace lost.
+    pub missing: Missing,
     /// Bytes and packets of the log that are damaged or missing.
     pub of_log: u64,
     /// Since when none of the lost events is.
@@ -238,21 +236,8 @@ impl<L: Log> Walk<L> {
     /// gap.
     pub fn gaps(&self) -> Gaps {
         let damage = self.log.damage();
-        let count = |causes: &[LossCause]| {
-            let counts = causes.iter().map(|cause| self.log.lost(*cause));
-            counts.fold(0, u64::saturating_add)
-        };
-        let kernel = count(&[
-            LossCause::KernelRingFull,
-            LossCause::KernelMissed,
-            LossCause::ReturnTooDeep,
-        ]);
-        // A switch of one thread, which its next event shows.
-        let unreported = count(&[LossCause::KernelNotReported]);
-        let others = self.lost_in_trace().saturating_sub(kernel);
         Gaps {
-            kernel,
-            others: others.saturating_sub(unreported),
+            missing: Missing::of(|cause| self.log.lost(cause)),
             of_log: damage.bytes.saturating_add(damage.packets_missing),
             counted_by: self.log.losses_counted_by(),
         }

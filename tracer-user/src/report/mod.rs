@@ -5,6 +5,7 @@ mod csv;
 pub mod digits;
 pub mod escape;
 pub mod fields;
+mod gap;
 mod json;
 pub mod kernel_words;
 pub mod probe;
@@ -20,15 +21,17 @@ mod wall_clock;
 mod words;
 
 pub use csv::Csv;
+pub use gap::{Gap, Missing};
 pub use json::{JsonLines, push_data};
 pub use short_name::push_short_name;
-pub use signals::signal_name;
+pub use signals::{signal_name, signal_number};
 pub use summary::{LogCondition, Summary, Written};
 pub use text::{Look, Text, TextStyle, TimeColumn};
 pub use wall_clock::WallClock;
 
 use tracer_common::event_type::SystemEventType;
 use tracer_engine::event::{Event, RealtimeNs};
+use tracer_engine::{EventTypes, Ledger};
 
 /// One event and what is known of its type and thread.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +63,15 @@ pub struct NamespaceIds {
 pub trait Report {
     /// Appends what goes before the first event.
     fn begin(&mut self, _out: &mut Vec<u8>) {}
+
+    /// Event types have come: these are all that are known.
+    fn learn(&mut self, _types: &EventTypes) {}
+
+    /// Events are missing before the next one.
+    fn lose(&mut self, _gap: Gap) {}
+
+    /// So much was lost by now, by cause.
+    fn count_losses(&mut self, _lost: &Ledger) {}
 
     /// Appends one event, with its line end.
     fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>);

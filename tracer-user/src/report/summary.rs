@@ -102,6 +102,14 @@ impl Summary {
             .fold(0, u64::saturating_add)
     }
 
+    /// Events that the trace lost, without those that its log lost.
+    #[must_use]
+    pub fn lost_in_trace(&self) -> u64 {
+        let others = self.log.map_or(0, |log| log.lost_for_other_causes);
+        let counts = self.lost.iter().map(|(_, count)| *count);
+        counts.fold(others, u64::saturating_add)
+    }
+
     /// Events lost, but for those that the kernel did not report: no other tracer on this kernel
     /// has them either, and no setting brings them.
     #[must_use]

@@ -11,7 +11,7 @@ use crate::answers::{Paths, SpanSpec, follow};
 use crate::log_view::{Log, Walk, outcome};
 use crate::report::Summary;
 use crate::terminal::Outcome;
-use sums::Sums;
+pub use sums::Sums;
 
 pub use json::{json, of_kind};
 pub use text::text;
@@ -54,9 +54,13 @@ impl Statistics {
     pub fn take<L: Log>(mut walk: Walk<L>, spans: Vec<SpanSpec>) -> anyhow::Result<Self> {
         let mut sums = Sums::new(spans);
         follow(&mut walk, &mut sums)?;
-        let span = walk.span();
-        let (first, last) = span.map_or_else(Default::default, |span| (span.first.0, span.last.0));
-        Ok(sums.finish(first, last, walk.lost_in_trace(), walk.summary()))
+        Ok(Self::of(sums, &walk.summary()))
+    }
+
+    /// What was summed up.
+    #[must_use]
+    pub fn of(sums: Sums, summary: &Summary) -> Self {
+        sums.finish(summary.clone())
     }
 
     /// Whether anything is missing.

@@ -2,11 +2,11 @@
 
 use tracer_analysis::{Calls, Found, ThreadTotals};
 use tracer_engine::EventTypes;
-use tracer_engine::event::{Event, MonotonicNs};
+use tracer_engine::event::Event;
 
 use super::Statistics;
-use crate::answers::{Choice, Follower, Gap, Paths, Question, SpanSpec};
-use crate::report::Summary;
+use crate::answers::{Choice, Follower, Paths, Question, SpanSpec};
+use crate::report::{Gap, Summary};
 
 /// What is summed up so far.
 #[derive(Debug)]
@@ -26,14 +26,8 @@ impl Sums {
         }
     }
 
-    /// All of it, of events from `first` to `last`.
-    pub fn finish(
-        mut self,
-        first: MonotonicNs,
-        last: MonotonicNs,
-        lost: u64,
-        summary: Summary,
-    ) -> Statistics {
+    /// All of it.
+    pub(super) fn finish(mut self, summary: Summary) -> Statistics {
         let totals = &mut self.totals;
         self.paths.finish(|found| add(totals, found));
         let names = self.paths.names();
@@ -45,9 +39,10 @@ impl Sums {
         threads.sort_by_key(|(thread, _, total)| (std::cmp::Reverse(total.running), *thread));
         let calls = self.calls.sorted();
         let calls = calls.into_iter().map(|(key, total)| (key, total.clone()));
+        let first = self.paths.first();
         let (has_switches, has_wakeups) = self.paths.has_switches_and_wakeups();
         Statistics {
-            span_ns: last.0.saturating_sub(first.0),
+            span_ns: self.paths.last().0.saturating_sub(first.0),
             first,
             has_switches,
             has_wakeups,
@@ -57,7 +52,7 @@ impl Sums {
             wakeups: self.totals.wakeups().clone(),
             calls: calls.collect(),
             paths: self.paths,
-            lost,
+            lost: summary.lost_in_trace(),
             summary,
         }
     }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use tracer_common::event_type::{
     EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, SystemEventType, system_event_type,
 };
-use tracer_engine::EventTypes;
-use tracer_engine::event::Event;
+use tracer_engine::event::{Event, MonotonicNs};
 use tracer_engine::source::LossCause;
+use tracer_engine::{EventTypes, Ledger};
 
 use super::log_output::LogOutput;
 use crate::kernel::LostByCpu;
-use crate::report::{Line, NamespaceIds, Report, Summary, Written};
+use crate::report::{Gap, Line, Missing, NamespaceIds, Report, Summary, Written};
 use crate::selection::Selection;
 
 /// One event type, looked up once.
@@ -34,6 +34,7 @@ pub struct Printer {
     left: Option<u64>,
     lines: Vec<u8>,
     lost_by_cpu: Option<LostByCpu>,
+    missing: Missing,
 }
 
 impl Printer {
@@ -57,6 +58,7 @@ impl Printer {
             left: limit,
             lines: Vec::new(),
             lost_by_cpu: None,
+            missing: Missing::default(),
         }
     }
 
@@ -68,6 +70,22 @@ impl Printer {
     /// Puts events into `log` from now on, instead of making lines of them.
     pub fn log_to(&mut self, log: LogOutput) {
         self.log = Some(log);
+    }
+
+    /// Reports what is missing by now, `lost` being what was lost for each cause. Asked for at each
+    /// round: what was lost, was lost before `now`.
+    pub fn note_losses(&mut self, lost: &Ledger, now: impl Fn() -> MonotonicNs) {
+        let missing = Missing::of(|cause| lost.lost(cause));
+        if missing.is_more_than(&self.missing) {
+            let now = now();
+            self.report.lose(Gap {
+                next: now,
+                until: Some(now),
+                is_kernels: missing.others == self.missing.others,
+            });
+            self.report.count_losses(lost);
+        }
+        self.missing = missing;
     }
 
     /// The log that events go to.
@@ -104,6 +122,7 @@ impl Printer {
 
     /// Learns the name of a type from the stream.
     pub fn learn_name(&mut self, id: EventTypeId, types: &EventTypes) {
+        self.report.learn(types);
         let name = types.name(id).map(Box::from);
         let nameless = || format!("event_type_{}", id.0).into_bytes().into();
         if let Some(row) = self.row_of_mut(id) {

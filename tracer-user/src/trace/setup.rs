@@ -20,6 +20,7 @@ use super::processes::Processes;
 use super::tracer::Tracer;
 use super::writer::Writer;
 use crate::agent::{Hub, Tee};
+use crate::answers::AnswerSetup;
 use crate::kernel::{KernelOptions, KernelTracer, ProcessChoice, SyscallSet};
 use crate::probes::{self, ProbeSpec, Subject};
 use crate::report::{JsonLines, Look, Report, Text, WallClock};
@@ -27,6 +28,7 @@ use crate::selection::Selection;
 use crate::terminal::BlockingFile;
 use crate::terminal::output::Sink;
 use crate::terminal::say;
+use crate::trigger::{Recorder, TriggerSetup};
 
 /// Without a sign of life from us for so long, targets refuse events and count them.
 const LEASE: Duration = Duration::from_secs(2);
@@ -78,6 +80,11 @@ pub struct Setup {
     pub output: Sink,
     /// How text looks.
     pub look: Look,
+    /// What is waited for: until then events are held in memory, and instead of lines it is
+    /// reported what has happened.
+    pub trigger: Option<TriggerSetup>,
+    /// What is asked of the events, instead of lines of them.
+    pub answer: Option<AnswerSetup>,
 }
 
 impl Setup {
@@ -209,6 +216,12 @@ impl Setup {
     }
 
     fn report(&self, start: MonotonicNs, output: &File) -> Box<dyn Report> {
+        if let Some(answer) = &self.answer {
+            return answer.report();
+        }
+        if let Some(trigger) = &self.trigger {
+            return Box::new(Recorder::new(trigger.clone(), start));
+        }
         let clock = WallClock::new(clocks_now());
         match self.format {
             Format::Text => Box::new(Text::new(start, clock, self.look.style(output))),

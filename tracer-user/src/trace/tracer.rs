@@ -206,8 +206,10 @@ impl Tracer {
         if self.watermark < until || is_due {
             self.watermark = self.stream.sync();
             self.collected = now;
+            let ledger = self.stream.ledger();
+            self.printer.note_losses(ledger, monotonic_now);
             if let Some(log) = self.printer.log() {
-                log.count_losses(self.stream.ledger());
+                log.count_losses(ledger);
             }
         }
         let mut has_more = true;

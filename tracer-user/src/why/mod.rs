@@ -30,12 +30,18 @@ impl Why {
     /// The log cannot be read.
     pub fn find<L: Log>(mut walk: Walk<L>, mut paths: Paths) -> anyhow::Result<Self> {
         follow(&mut walk, &mut paths)?;
+        Ok(Self::of(paths, &walk.summary()))
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn of(mut paths: Paths, summary: &Summary) -> Self {
         paths.finish(|_| {});
-        Ok(Self {
+        Self {
             paths,
-            lost: walk.lost_in_trace(),
-            summary: walk.summary(),
-        })
+            lost: summary.lost_in_trace(),
+            summary: summary.clone(),
+        }
     }
 
     /// Whether anything is missing.

@@ -1,0 +1,140 @@
+//! Spans: those of `posix_trace_begin_np()` and `posix_trace_end_np()`, system calls and functions,
+//! in a log and live.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tests::dist;
+use tests::rights::missing_right;
+
+fn tracer_user(words: &[&str]) -> Output {
+    let mut tracer = Command::new(dist::tracer_user().unwrap());
+    tracer.args(words).output().unwrap()
+}
+
+fn json(output: &[u8]) -> Value {
+    serde_json::from_slice(output).unwrap()
+}
+
+/// The spans of this name.
+fn of_name<'a>(answer: &'a Value, name: &str) -> &'a Value {
+    let kinds = answer["spans"].as_array().unwrap();
+    let of_name = kinds.iter().find(|kind| kind["name"] == name);
+    of_name.unwrap_or_else(|| panic!("{name}: {answer}"))
+}
+
+#[test]
+#[ignore = "needs root"]
+fn spans_that_a_program_marks_are_found_with_what_they_waited_for() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("spans", folder.path()).unwrap();
+    let (program, log) = (program.to_str().unwrap(), folder.path().join("log"));
+    let log = log.to_str().unwrap();
+    let run = tracer_user(&["run", "--log", log, "--", program, "100"]);
+    assert!(run.status.success(), "{run:?}");
+
+    let why = json(&tracer_user(&["why", "--format", "json", log]).stdout);
+    let request = of_name(&why, "request");
+    assert_eq!(request["took"]["count"], 100, "{why}");
+    // Each sleeps a millisecond, in the span within it.
+    assert!(request["took"]["p50_ns"].as_u64().unwrap() >= 1_000_000);
+    let asleep = request["blocked_ns"].as_u64().unwrap();
+    assert!(asleep >= 90 * 1_000_000, "{request}");
+    let parts = request["parts"].as_array().unwrap();
+    assert_eq!(parts[0]["in"], "clock_nanosleep", "{request}");
+    assert_eq!(parts[0]["waker"]["kind"], "timer", "{request}");
+    let kinds = why["spans"].as_array().unwrap();
+    let long = kinds.iter().filter(|kind| {
+        let name = kind["name"].as_str().unwrap();
+        name.starts_with("nnnn") && kind["took"]["count"] == 100
+    });
+    assert_eq!(long.count(), 1, "{why}");
+    assert_eq!(kinds.len(), 2, "{why}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn answers_are_found_live_too() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("spans", folder.path()).unwrap();
+    let program = program.to_str().unwrap();
+
+    // The command has the standard output for itself.
+    let why = [
+        "why", "--format", "json", "--span", "request", "--", program, "50",
+    ];
+    let why = tracer_user(&why);
+    assert!(why.status.success(), "{why:?}");
+    assert_eq!(why.stdout, b"2\n");
+    let why = json(&why.stderr);
+    let count = of_name(&why, "request")["took"]["count"].as_u64().unwrap();
+    // The first may begin before its type is known.
+    assert!((49..=50).contains(&count), "{why}");
+
+    let calls = ["--syscalls", "clock_nanosleep", "--", program, "50"];
+    let stat = tracer_user(&[&["stat", "--format", "json"][..], &calls].concat());
+    assert!(stat.status.success(), "{stat:?}");
+    let stat = json(&stat.stderr);
+    let of_call = stat["syscalls"].as_array().unwrap().iter();
+    let mut of_call = of_call.filter(|call| call["name"] == "clock_nanosleep");
+    assert_eq!(of_call.next().unwrap()["count"], 50, "{stat}");
+    let threads = stat["threads"].as_array().unwrap();
+    let mostly = &threads[0]["blocked_in"][0];
+    assert_eq!(mostly["in"], "clock_nanosleep", "{stat}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn system_calls_are_spans_that_are_asked_for_by_name() {
+    if missing_right().is_some() {
+        return;
+    }
+    let why = [
+        "why",
+        "--format",
+        "json",
+        "--span",
+        "syscall:clock_nanosleep",
+    ];
+    let why = tracer_user(&[&why[..], &["--", "sleep", "0.05"]].concat());
+    assert!(why.status.success(), "{why:?}");
+    let why = json(&why.stderr);
+    let call = of_name(&why, "clock_nanosleep");
+    assert_eq!(call["took"]["count"], 1, "{why}");
+    assert!(call["took"]["total_ns"].as_u64().unwrap() >= 50_000_000);
+    let slowest = &why["slowest"][0];
+    assert_eq!(slowest["comm"], "sleep");
+    assert_eq!(slowest["parts"][0]["in"], "clock_nanosleep", "{why}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn what_makes_no_sense_is_refused_with_what_to_do() {
+    for (words, says) in [
+        (&["why"][..], "--all"),
+        (&["why", "a", "-p", "1"], "cannot be used with"),
+        (&["why", "--at", "1s", "--", "true"], "go with a log"),
+        (
+            &["why", "--span", "x=a..a", "--", "true"],
+            "begins with what it ends with",
+        ),
+        (&["stat", "--duration", "1", "log"], "cannot be used with"),
+        (&["why", "/dev/null"], "/dev/null"),
+    ] {
+        let output = tracer_user(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.contains(says) && said.lines().count() == 1,
+            "{words:?}: {said}"
+        );
+    }
+}

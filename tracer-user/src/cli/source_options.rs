@@ -1,0 +1,209 @@
+//! Where the events come from that questions are asked of: a log, or processes that are traced.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, ensure};
+use clap::ArgGroup;
+
+use super::probe_options::ProbeArgs;
+use super::quantity::{size, time};
+use super::{exit, pid};
+use crate::answers::{AnswerSetup, SpanSpec};
+use crate::kernel::{NamePattern, SyscallSet};
+use crate::probes::ProbeSpec;
+use crate::report::Look;
+use crate::selection::Selection;
+use crate::terminal::output::Sink;
+use crate::trace::{
+    self, ControlGroup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets,
+};
+
+/// Bytes of the stream, and of each thread's ring of user events.
+const STREAM_BYTES: usize = 16 << 20;
+const THREAD_RING_BYTES: usize = 512 << 10;
+
+/// Where events come from, as typed.
+#[derive(Debug, clap::Args)]
+#[command(group(ArgGroup::new("source").required(true).args(["file", "pid", "comm", "cgroup", "all", "command"])))]
+pub struct SourceArgs {
+    /// A log
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Instead of a log: trace these processes, separated by commas, until they end, or as long as
+    /// --duration says, or until Ctrl-C
+    #[arg(
+        short,
+        long,
+        value_name = "PID",
+        value_delimiter = ',',
+        help_heading = TRACED
+    )]
+    pid: Vec<String>,
+    /// Trace the processes of this name: 'redis*'
+    #[arg(long, value_name = "NAME", help_heading = TRACED)]
+    comm: Option<String>,
+    /// Trace the processes in this control group: its path, a systemd unit, or the identifier of a
+    /// container
+    #[arg(long, value_name = "GROUP", help_heading = TRACED)]
+    cgroup: Option<String>,
+    /// Trace every process but this one
+    #[arg(long, help_heading = TRACED)]
+    all: bool,
+    /// For so long: 10s, 500ms, 1m
+    #[arg(long, value_name = "TIME", conflicts_with = "file", help_heading = TRACED)]
+    duration: Option<String>,
+    /// Record these system calls too: names separated by commas, or all
+    #[arg(long, value_name = "LIST", conflicts_with = "file", help_heading = TRACED)]
+    syscalls: Option<String>,
+    #[command(flatten)]
+    probes: ProbeArgs,
+    /// Each ring between kernel and tracer
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "2M",
+        help_heading = TRACED
+    )]
+    ring_size: String,
+    /// Start this command and trace it, with its children
+    #[arg(last = true, value_name = "COMMAND", help_heading = TRACED)]
+    command: Vec<OsString>,
+}
+
+/// What the help says above these options.
+const TRACED: &str = "Instead of a log";
+
+/// Where events come from, checked.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A log.
+    Log(PathBuf),
+    /// Processes that run, or will.
+    Targets(Targets, Box<Recording>),
+    /// A command.
+    Command(Vec<OsString>, Box<Recording>),
+}
+
+/// What is recorded of processes.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    selection: Selection,
+    syscalls: SyscallSet,
+    probes: Vec<ProbeSpec>,
+    duration: Option<std::time::Duration>,
+    ring_bytes: u32,
+}
+
+impl SourceArgs {
+    /// Where the events come from. The system calls that `spans` name are recorded.
+    ///
+    /// # Errors
+    ///
+    /// An option makes no sense.
+    pub fn source(self, spans: &[SpanSpec]) -> anyhow::Result<Source> {
+        let args = self;
+        let probes: Vec<ProbeSpec> = args.probes.try_into()?;
+        if let Some(file) = args.file {
+            ensure!(
+                probes.is_empty(),
+                "--usdt, --probe and --retprobe go with processes; a log has what was recorded"
+            );
+            return Ok(Source::Log(file));
+        }
+        let mut selection = Selection::usual();
+        let called = spans.iter().filter_map(|spec| match spec {
+            SpanSpec::Call(name, _) => Some(name.as_str()),
+            SpanSpec::Named(_) | SpanSpec::Between { .. } => None,
+        });
+        let mut named: Vec<&str> = called.collect();
+        let mut syscalls = SyscallSet::all();
+        if args.syscalls.as_deref() != Some("all") {
+            let typed = args.syscalls.as_deref().unwrap_or_default().split(',');
+            named.extend(typed.map(str::trim).filter(|name| !name.is_empty()));
+            if !named.is_empty() {
+                syscalls = SyscallSet::of_names(named.iter().copied()).context("--syscalls")?;
+            }
+        }
+        if args.syscalls.is_some() || !named.is_empty() {
+            selection = selection.with_syscalls();
+        }
+        let duration = args.duration.map(|typed| time("--duration", &typed));
+        let (least, most) = (MIN_KERNEL_RING_BYTES.into(), MAX_KERNEL_RING_BYTES.into());
+        let recording = Box::new(Recording {
+            selection,
+            syscalls,
+            probes,
+            duration: duration.transpose()?,
+            ring_bytes: u32::try_from(size("--ring-size", &args.ring_size, least, most)?)?,
+        });
+        if !args.command.is_empty() {
+            return Ok(Source::Command(args.command, recording));
+        }
+        let targets = if args.all {
+            Targets::Everything
+        } else if let Some(name) = args.comm {
+            let pattern = NamePattern::new(&name);
+            Targets::Named(pattern.with_context(|| format!("--comm {name:?}"))?)
+        } else if let Some(typed) = args.cgroup {
+            Targets::InGroup(ControlGroup::find(&typed).context("--cgroup")?)
+        } else {
+            let mut pids = args.pid.iter().map(|typed| pid(typed));
+            let mut pids: Vec<i32> = pids.by_ref().collect::<anyhow::Result<_>>()?;
+            pids.sort_unstable();
+            pids.dedup();
+            Targets::Pids(pids)
+        };
+        Ok(Source::Targets(targets, recording))
+    }
+}
+
+impl Recording {
+    fn setup(&self, answer: &AnswerSetup, output: Sink) -> Setup {
+        Setup {
+            inherit: true,
+            system: true,
+            selection: self.selection.clone(),
+            syscalls: self.syscalls.clone(),
+            probes: self.probes.clone(),
+            event_limit: None,
+            duration: self.duration,
+            format: if answer.is_json {
+                Format::Json
+            } else {
+                Format::Text
+            },
+            ring_bytes: self.ring_bytes,
+            stream_bytes: STREAM_BYTES,
+            thread_ring_bytes: THREAD_RING_BYTES,
+            log: None,
+            output,
+            look: Look::default(),
+            trigger: None,
+            answer: Some(answer.clone()),
+        }
+    }
+}
+
+/// Traces processes, or the command, and shows the answer at the end. The command has the standard
+/// output for itself: the answer goes to the standard error then.
+///
+/// # Errors
+///
+/// They cannot be traced.
+pub fn trace(source: &Source, answer: &AnswerSetup) -> anyhow::Result<ExitCode> {
+    match source {
+        Source::Log(_) => Ok(exit::of_outcome(crate::terminal::Outcome::Complete)),
+        Source::Targets(targets, recording) => {
+            let setup = recording.setup(answer, Sink::Stdout);
+            trace::attach(targets, &setup).map(exit::of_outcome)
+        }
+        Source::Command(command, recording) => {
+            let setup = recording.setup(answer, Sink::Stderr);
+            let (outcome, status) = trace::launch(command, &setup)?;
+            let failed = status.and_then(exit::of_command);
+            Ok(failed.unwrap_or_else(|| exit::of_outcome(outcome)))
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The options of a recorder that waits for something.
+
+use anyhow::{Context, ensure};
+use tracer_engine::StreamFullPolicy;
+
+use super::quantity::time;
+use crate::trace::{Existing, LogSetup};
+use crate::trigger::{Condition, TriggerSetup};
+
+/// What is waited for, as typed.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Recorder that waits for something")]
+pub struct TriggerArgs {
+    /// Hold the newest events in memory, and write them when this happens to a log of their own,
+    /// which is called as --log says, and .1, .2 and so on: 'span NAME > 5ms', 'runnable > 2ms',
+    /// 'blocked > 100ms', 'event NAME', 'signal SIGSEGV', 'exit != 0'. Says why, and goes on. May
+    /// be given again
+    #[arg(long, value_name = "CONDITION", requires = "log")]
+    when: Vec<String>,
+    /// How much of what happened before is written
+    #[arg(long, value_name = "TIME", default_value = "2s", requires = "when")]
+    keep: String,
+    /// At most so many logs
+    #[arg(long, value_name = "COUNT", default_value = "10", requires = "when")]
+    most_logs: u32,
+}
+
+impl TriggerArgs {
+    /// What is waited for.
+    ///
+    /// # Errors
+    ///
+    /// Something is no condition.
+    pub fn conditions(&self) -> anyhow::Result<Vec<Condition>> {
+        let conditions = self.when.iter().map(|typed| Condition::parse(typed));
+        conditions.collect()
+    }
+
+    /// Where events go: to `log`, or, where something is waited for, to logs of its name.
+    ///
+    /// # Errors
+    ///
+    /// An option makes no sense, or one of these logs is there already.
+    pub fn setup(
+        &self,
+        conditions: Vec<Condition>,
+        log: Option<LogSetup>,
+    ) -> anyhow::Result<(Option<LogSetup>, Option<TriggerSetup>)> {
+        if conditions.is_empty() {
+            return Ok((log, None));
+        }
+        let log = log.context("--when needs --log: the name of the logs")?;
+        ensure!(
+            log.stream_policy == StreamFullPolicy::Flush && log.existing != Existing::Continued,
+            "--when makes logs of its own; leave --full-policy and --append out"
+        );
+        let setup = TriggerSetup {
+            conditions,
+            keep: time("--keep", &self.keep)?,
+            most_logs: self.most_logs,
+            log,
+        };
+        for index in 1..=setup.most_logs {
+            let path = setup.path(index);
+            ensure!(
+                setup.log.existing == Existing::Replaced || !path.exists(),
+                "{} is there already; give --force to replace such logs, or --log another name",
+                path.display()
+            );
+        }
+        Ok((None, Some(setup)))
+    }
+}

@@ -1,0 +1,331 @@
+//! Waiting, and writing when it is time.
+
+use std::thread::JoinHandle;
+
+use tracer_analysis::{Blame, Found, Interval, State, Thread, Threads, critical_path};
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{ExitData, SignalDeliverData};
+use tracer_engine::event::{Event, MonotonicNs};
+use tracer_engine::{EventTypes, Ledger};
+use zerocopy::FromBytes;
+
+use super::newest::{Block, Newest};
+use super::{Condition, TriggerSetup};
+use crate::answers::words::{duration, seconds, thread};
+use crate::answers::{Choice, Follower, Paths, Question, tree_text};
+use crate::report::escape::push_for_people;
+use crate::report::{Gap, Line, Report, Summary, signal_name};
+use crate::trace::{LogOutput, LogSetup};
+
+/// Lines that say why.
+const LINES: usize = 3;
+
+/// Between two logs, so that they do not have the same events.
+const LEAST_BETWEEN_NS: u64 = 1_000_000_000;
+
+/// Waits for conditions, with the newest events at hand.
+pub struct Recorder {
+    setup: TriggerSetup,
+    paths: Paths,
+    newest: Newest,
+    types: EventTypes,
+    lost: Ledger,
+    start: MonotonicNs,
+    strikes: u64,
+    logs: u32,
+    last_log: Option<MonotonicNs>,
+    writing: Vec<JoinHandle<anyhow::Result<()>>>,
+    long: Vec<Interval>,
+}
+
+/// What has happened.
+struct Strike {
+    what: String,
+    who: Thread,
+    /// From when until when, where it took time.
+    time: Option<(MonotonicNs, MonotonicNs)>,
+    blame: Option<(Blame, u64)>,
+}
+
+impl Recorder {
+    /// Waits from `start` on.
+    #[must_use]
+    pub fn new(setup: TriggerSetup, start: MonotonicNs) -> Self {
+        let keep_ns = u64::try_from(setup.keep.as_nanos()).unwrap_or(u64::MAX);
+        let spans = setup
+            .conditions
+            .iter()
+            .filter_map(|condition| match condition {
+                Condition::Span(spec, _) => Some(spec.clone()),
+                _ => None,
+            });
+        let spans: Vec<_> = spans.collect();
+        // Without spans none is looked for.
+        let question = if spans.is_empty() {
+            Question::Nothing
+        } else {
+            Question::Spans(spans)
+        };
+        let choice = Choice {
+            slowest: 1,
+            ..Choice::default()
+        };
+        let mut paths = Paths::new(question, choice);
+        paths.hold(keep_ns);
+        Self {
+            setup,
+            paths,
+            newest: Newest::new(keep_ns),
+            types: EventTypes::default(),
+            lost: Ledger::default(),
+            start,
+            strikes: 0,
+            logs: 0,
+            last_log: None,
+            writing: Vec::new(),
+            long: Vec::new(),
+        }
+    }
+
+    /// What an event is that a condition waits for.
+    fn strike_of(&self, line: &Line<'_>) -> Option<Strike> {
+        let header = line.event.header;
+        let what = self
+            .setup
+            .conditions
+            .iter()
+            .find_map(|condition| match condition {
+                Condition::Event(name) if **name == *line.name => Some(condition.in_words()),
+                Condition::Signal(wanted) if header.event_type == EventTypeId::SIGNAL_DELIVER => {
+                    let (data, _) = SignalDeliverData::read_from_prefix(line.event.data).ok()?;
+                    let is_wanted = wanted.is_none_or(|wanted| wanted == data.signal);
+                    is_wanted.then(|| Condition::Signal(Some(data.signal)).in_words())
+                }
+                // One that ends its process is not always seen to be delivered, or as another one.
+                Condition::Signal(wanted) if header.event_type == EventTypeId::EXIT => {
+                    let (data, _) = ExitData::read_from_prefix(line.event.data).ok()?;
+                    let is_wanted = wanted.map_or(data.signal != 0, |wanted| wanted == data.signal);
+                    is_wanted.then(|| Condition::Signal(Some(data.signal)).in_words())
+                }
+                Condition::Exit if header.event_type == EventTypeId::EXIT => {
+                    let (data, _) = ExitData::read_from_prefix(line.event.data).ok()?;
+                    match data.signal {
+                        0 if data.status == 0 => None,
+                        0 => Some(format!("exit with status {}", data.status)),
+                        signal => {
+                            let name = signal_name(signal).unwrap_or("a signal");
+                            Some(format!("end by {name}"))
+                        }
+                    }
+                }
+                _ => None,
+            })?;
+        Some(Strike {
+            what,
+            who: Thread {
+                pid: header.pid,
+                tid: header.tid,
+            },
+            time: None,
+            blame: None,
+        })
+    }
+
+    /// A span that took longer than a condition allows.
+    fn long_span(&mut self) -> Option<Strike> {
+        let (name, shown) = self.paths.take_slowest()?;
+        let ns = shown.span.ns();
+        let limit = self
+            .setup
+            .conditions
+            .iter()
+            .find_map(|condition| match condition {
+                Condition::Span(spec, limit) if ns > *limit && spec.may_be(&name) => Some(*limit),
+                _ => None,
+            })?;
+        let mut shown_name = Vec::new();
+        push_for_people(&mut shown_name, &name);
+        let shown_name = String::from_utf8_lossy(&shown_name).into_owned();
+        Some(Strike {
+            what: format!(
+                "span {shown_name} took {} (more than {})",
+                duration(ns),
+                duration(limit)
+            ),
+            who: shown.span.thread,
+            time: Some((shown.span.from, shown.span.to)),
+            blame: Some((shown.blame, ns)),
+        })
+    }
+
+    /// An interval that was longer than a condition allows.
+    fn long_interval(&self, interval: &Interval) -> Option<Strike> {
+        let limit = self.setup.conditions.iter().find_map(|condition| {
+            limit_of(condition, interval.state).filter(|limit| interval.ns() > *limit)
+        })?;
+        let states = self.paths.states()?;
+        let steps = critical_path(
+            states,
+            self.paths.history(),
+            interval.thread,
+            interval.from,
+            interval.to,
+        );
+        let mut blame = Blame::new(Threads::Apart);
+        blame.add(&self.paths.named(steps));
+        let what = match interval.state {
+            State::Runnable(_) => "waited for a CPU",
+            _ => "was blocked",
+        };
+        Some(Strike {
+            what: format!(
+                "a thread {what} for {} (more than {})",
+                duration(interval.ns()),
+                duration(limit)
+            ),
+            who: interval.thread,
+            time: Some((interval.from, interval.to)),
+            blame: Some((blame, interval.ns())),
+        })
+    }
+
+    /// Says what has happened, and writes the newest events, unless that was done lately or often
+    /// enough.
+    fn strike(&mut self, out: &mut Vec<u8>, strike: &Strike, now: MonotonicNs) {
+        self.strikes += 1;
+        let between = LEAST_BETWEEN_NS.max(u64::try_from(self.setup.keep.as_nanos()).unwrap_or(0));
+        let is_soon = self
+            .last_log
+            .is_some_and(|last| now.0.saturating_sub(last.0) < between);
+        if is_soon || self.logs >= self.setup.most_logs {
+            return;
+        }
+        self.last_log = Some(now);
+        self.logs += 1;
+        let path = self.setup.path(self.logs);
+        let (since, _) = strike.time.unwrap_or((now, now));
+        let at = since.0.saturating_sub(self.start.0);
+        let mut text = format!(
+            "{}: {}, at {}: {}\n",
+            strike.what,
+            thread(strike.who, self.paths.names().of(strike.who)),
+            seconds(at),
+            path.display(),
+        );
+        if let Some((blame, total)) = &strike.blame {
+            tree_text::push(&mut text, blame, *total, &mut { LINES });
+        }
+        out.extend_from_slice(text.as_bytes());
+        let log = LogSetup {
+            path,
+            ..self.setup.log.clone()
+        };
+        let (blocks, types, lost) = (self.newest.blocks(), self.types.clone(), self.lost.clone());
+        // Nobody waits for a disk: events go on coming.
+        let keep_from = now
+            .0
+            .saturating_sub(u64::try_from(self.setup.keep.as_nanos()).unwrap_or(0));
+        let written = std::thread::Builder::new()
+            .name("writer".to_owned())
+            .spawn(move || write(&log, &blocks, keep_from, &types, &lost));
+        match written {
+            Ok(thread) => self.writing.push(thread),
+            Err(error) => {
+                let line = format!("cannot write it: {error}\n");
+                out.extend_from_slice(line.as_bytes());
+            }
+        }
+    }
+}
+
+/// The limit that a condition has for a state.
+fn limit_of(condition: &Condition, state: State) -> Option<u64> {
+    match (condition, state) {
+        (Condition::Runnable(limit), State::Runnable(_))
+        | (Condition::Blocked(limit), State::Blocked(_)) => Some(*limit),
+        _ => None,
+    }
+}
+
+fn write(
+    setup: &LogSetup,
+    blocks: &[std::sync::Arc<Block>],
+    keep_from: u64,
+    types: &EventTypes,
+    lost: &Ledger,
+) -> anyhow::Result<()> {
+    let (mut log, _) = LogOutput::open(setup)?;
+    log.count_losses(lost);
+    for (event, comm) in blocks.iter().flat_map(|block| block.events()) {
+        if event.header.time.0 >= keep_from {
+            log.add(&event, Some(comm), types);
+        }
+    }
+    let written = log.complete(types, lost);
+    anyhow::ensure!(!written.has_failed, "cannot write {}", setup.path.display());
+    Ok(())
+}
+
+impl Report for Recorder {
+    fn learn(&mut self, types: &EventTypes) {
+        self.types = types.clone();
+        self.paths.learn(types);
+    }
+
+    fn lose(&mut self, gap: Gap) {
+        self.paths.lose(gap);
+    }
+
+    fn count_losses(&mut self, lost: &Ledger) {
+        self.lost = lost.clone();
+    }
+
+    fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
+        let event: &Event<'_> = &line.event;
+        let comm = line.comm.unwrap_or_default();
+        self.newest.push(event, comm);
+        let (conditions, long) = (&self.setup.conditions, &mut self.long);
+        self.paths.go_on(event, comm, |found| {
+            if let Found::Interval(interval) = found
+                && interval.is_over()
+                && conditions.iter().any(|condition| {
+                    limit_of(condition, interval.state).is_some_and(|limit| interval.ns() > limit)
+                })
+            {
+                long.push(*interval);
+            }
+        });
+        let now = event.header.time;
+        if let Some(strike) = self.strike_of(line) {
+            self.strike(out, &strike, now);
+        }
+        if let Some(strike) = self.long_span() {
+            self.strike(out, &strike, now);
+        }
+        while let Some(interval) = self.long.pop() {
+            if let Some(strike) = self.long_interval(&interval) {
+                self.strike(out, &strike, now);
+            }
+        }
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>, _: &Summary) {
+        for thread in self.writing.drain(..) {
+            let failure = match thread.join() {
+                Ok(Ok(())) => continue,
+                Ok(Err(error)) => format!("{error:#}"),
+                Err(_) => "the thread that wrote a log has ended".to_owned(),
+            };
+            out.extend_from_slice(format!("{failure}\n").as_bytes());
+        }
+        let mut text = format!("{} times, {} logs", self.strikes, self.logs);
+        if u64::from(self.logs) < self.strikes {
+            text.push_str(": others came too soon after one, or there were enough");
+        }
+        if self.newest.is_shortened() {
+            text.push_str("; some held less than was asked for, which was too much");
+        }
+        text.push('\n');
+        out.extend_from_slice(text.as_bytes());
+    }
+}
