@@ -138,3 +138,62 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         );
     }
 }
+
+#[test]
+#[ignore = "needs root"]
+fn who_wakes_is_traced_too_where_that_is_asked_for() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = |name: &str| {
+        let path = folder.path().join(name);
+        assert!(
+            Command::new("mkfifo")
+                .arg(&path)
+                .status()
+                .unwrap()
+                .success()
+        );
+        path.to_str().unwrap().to_owned()
+    };
+    let (asks, answers) = (fifo("asks"), fifo("answers"));
+    let client =
+        format!("exec 3>{asks} 4<{answers}; for i in 1 2 3 4 5; do echo x >&3; read y <&4; done");
+    let mut found = Vec::new();
+    for options in [&["--follow-wakers"][..], &[]] {
+        let server = format!("while read x; do sleep 0.05; echo y; done <{asks} >{answers}");
+        let mut server = Command::new("sh").args(["-c", &server]).spawn().unwrap();
+        let why = ["why", "--format", "json", "--span", "syscall:read"];
+        let why = tracer_user(&[&why[..], options, &["--", "sh", "-c", &client]].concat());
+        assert!(server.wait().unwrap().success());
+        let why = json(&why.stderr);
+        let parts = of_name(&why, "read")["parts"].as_array().unwrap();
+        let is_answer =
+            |part: &&Value| part["in"] == "read" && part["waker"]["thread"]["comm"] == "sh";
+        found.push(parts.iter().find(is_answer).unwrap().clone());
+    }
+    // Once it is traced, it is seen to wait for another one, whom nobody follows so far.
+    let within = found[0]["within"].as_array().unwrap();
+    let waits = within.iter().find(|part| part["in"] == "wait4").unwrap();
+    assert!(waits["ns"].as_u64().unwrap() >= 3 * 50_000_000, "{found:?}");
+    assert!(found[1]["within"].is_null(), "{found:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn all_of_a_command_is_explained_up_to_its_end() {
+    if missing_right().is_some() {
+        return;
+    }
+    let whole = ["why", "--format", "json", "--whole", "--", "sh", "-c"];
+    let why = tracer_user(&[&whole[..], &["sleep 0.05; sleep 0.1; true"]].concat());
+    assert!(why.status.success(), "{why:?}");
+    let why = json(&why.stderr);
+    let slowest = &why["slowest"][0];
+    assert_eq!(slowest["name"], "sh", "{why}");
+    let asleep = slowest["segments"].as_array().unwrap().iter();
+    let asleep = asleep.filter(|one| one["in"] == "clock_nanosleep" && one["depth"] == 1);
+    let asleep: u64 = asleep.map(|one| one["ns"].as_u64().unwrap()).sum();
+    assert!((150_000_000..250_000_000).contains(&asleep), "{why}");
+}

@@ -47,7 +47,7 @@ pub enum Why {
     Lost,
     /// Nothing was recorded of the thread then.
     NotSeen,
-    /// It is longer ago than is held.
+    /// It is longer ago than is held, or the path has too many steps.
     TooLong,
 }
 
@@ -121,6 +121,9 @@ impl Walk<'_> {
                 part: Part::Unknown(self.why(from, at)),
             };
             let is_enough = self.steps.len() >= MOST_STEPS;
+            if is_enough {
+                step.part = Part::Unknown(Why::TooLong);
+            }
             let Some(interval) = self
                 .history
                 .before(self.states, thread, at)

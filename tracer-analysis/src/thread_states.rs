@@ -154,12 +154,19 @@ impl ThreadStates {
             }
             EventTypeId::WAKEUP => self.wake(thread, at, event.data, &mut found),
             EventTypeId::FORK | EventTypeId::THREAD_CREATE => {
+                self.run(thread, at, &mut found);
                 self.make(thread, at, event.data, &mut found);
             }
-            EventTypeId::EXEC => self.replace(thread, at, event.data, &mut found),
+            EventTypeId::EXEC => {
+                self.replace(thread, at, event.data, &mut found);
+                self.run(thread, at, &mut found);
+            }
             // What a thread does itself, it does on a CPU.
             EventTypeId::SYSCALL_ENTER
             | EventTypeId::SYSCALL_EXIT
+            | EventTypeId::SIGNAL_DELIVER
+            | EventTypeId::EXIT
+            | EventTypeId::THREAD_EXIT
             | EventTypeId::FAULT_USER
             | EventTypeId::FAULT_KERNEL => self.run(thread, at, &mut found),
             user if user.is_user() => self.run(thread, at, &mut found),

@@ -2,7 +2,7 @@
 
 use tracer_analysis::{
     Blame, Border, Durations, Found, History, Pairs, Part, Rule, Span, Spans, Step, Thread,
-    ThreadStates, Threads, critical_path,
+    ThreadStates, Threads, critical_path, leaves,
 };
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::COMM_BYTES;
@@ -13,6 +13,9 @@ use super::span_spec::{BorderSpec, SpanSpec, is_called};
 use super::{Follower, Names};
 use crate::report::Gap;
 
+/// Steps of one path that are given out one by one.
+const MOST_SEGMENTS: usize = 10_000;
+
 /// What is asked.
 #[derive(Clone, Debug)]
 pub enum Question {
@@ -22,8 +25,8 @@ pub enum Question {
     Spans(Vec<SpanSpec>),
     /// What a thread did, from a moment on, until another, or all the time.
     Thread {
-        /// The thread.
-        tid: i32,
+        /// The thread; `None`: the first that is seen, such as that of a command.
+        tid: Option<i32>,
         /// From when on.
         from: Option<MonotonicNs>,
         /// Until when.
@@ -94,9 +97,10 @@ pub struct Shown {
     pub span: Span,
     /// The name of the thread that ended it.
     pub comm: Vec<u8>,
-    /// Its critical path.
-    pub steps: Vec<Step>,
-    /// The same as a tree.
+    /// The steps of its critical path that no others lie within, in order of time: at most
+    /// 10,000.
+    pub segments: Vec<Step>,
+    /// All of it, as a tree.
     pub blame: Blame,
 }
 
@@ -273,7 +277,10 @@ impl Paths {
         if from >= to {
             return;
         }
-        let name = format!("thread {tid}").into_bytes();
+        let name = match tid {
+            Some(tid) => format!("thread {tid}").into_bytes(),
+            None => self.names.of(thread).to_vec(),
+        };
         let kind = self.kind(name);
         self.explain(
             kind,
@@ -377,7 +384,7 @@ impl Paths {
             kind,
             span,
             comm: self.names.of(span.thread).to_vec(),
-            steps,
+            segments: segments(&steps),
             blame,
         };
         self.shown.insert(position, shown);
@@ -448,7 +455,7 @@ impl Paths {
                 self.answer(until.unwrap_or(header.time));
                 self.history.keep_from(None);
             }
-            if tid == header.tid {
+            if tid.map_or(self.asked.is_none(), |tid| tid == header.tid) {
                 self.asked = Some(thread);
             }
         }
@@ -462,6 +469,14 @@ impl Paths {
                 also(&found);
             });
         }
+        let is_its_end = matches!(
+            header.event_type,
+            EventTypeId::EXIT | EventTypeId::THREAD_EXIT
+        );
+        if is_its_end && self.asked == Some(thread) {
+            self.answer(header.time);
+            self.history.keep_from(None);
+        }
         let mut ended = std::mem::take(&mut self.ended);
         let is_border = self.spans.feed(event, |span| ended.push(span));
         for span in ended.drain(..) {
@@ -474,6 +489,15 @@ impl Paths {
             self.hold_history();
         }
     }
+}
+
+/// The steps that no others lie within, in order of time.
+fn segments(steps: &[Step]) -> Vec<Step> {
+    let mut segments: Vec<Step> = leaves(steps).copied().collect();
+    segments.sort_by_key(|step| step.from);
+    segments.truncate(MOST_SEGMENTS);
+    segments.shrink_to_fit();
+    segments
 }
 
 fn event(event_type: EventTypeId) -> Border {

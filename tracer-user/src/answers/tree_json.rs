@@ -1,13 +1,10 @@
 //! Where time went, for programs.
 
 use serde_json::{Map, Value, json};
-use tracer_analysis::{Blame, Node, Part, Step, Task, Thread, Wait, Waker, Why, leaves};
+use tracer_analysis::{Blame, Node, Part, Step, Task, Thread, Wait, Waker, Why};
 
 use super::words::inside;
 use crate::report::fields::until_null;
-
-/// Steps of one path that are given out.
-const MOST_SEGMENTS: usize = 10_000;
 
 /// The tree: parts, the longest first, with what lies within each.
 #[must_use]
@@ -30,15 +27,12 @@ fn nodes(blame: &Blame, of: &[&Node]) -> Value {
         .collect()
 }
 
-/// The parts of a path that no others lie within, in order of time: their sum is its length.
-/// Times count from `first` on.
+/// The parts of a path that no others lie within: their sum is its length. Times count from `first`
+/// on.
 #[must_use]
-pub fn segments(steps: &[Step], first: u64) -> Value {
-    let mut leaves: Vec<&Step> = leaves(steps).collect();
-    leaves.sort_by_key(|step| step.from);
-    leaves
-        .into_iter()
-        .take(MOST_SEGMENTS)
+pub fn segments(segments: &[Step], first: u64) -> Value {
+    segments
+        .iter()
         .map(|step| {
             let mut object = part(&step.part);
             let since = step.from.0.saturating_sub(first);

@@ -67,6 +67,7 @@ pub fn inside(inside: Inside) -> Option<String> {
 #[must_use]
 pub fn reason(reason: Reason) -> String {
     let mut words = match inside(reason.inside) {
+        Some(_) if reason.inside == Inside::Kernel => "in the kernel".to_owned(),
         Some(inside) => format!("in {inside}"),
         None => "in something unknown".to_owned(),
     };

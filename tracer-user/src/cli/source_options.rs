@@ -51,6 +51,9 @@ pub struct SourceArgs {
     /// Trace every process but this one
     #[arg(long, help_heading = TRACED)]
     all: bool,
+    /// Trace who wakes these too, from then on, but not their children; 256 at most
+    #[arg(long, conflicts_with = "file", help_heading = TRACED)]
+    follow_wakers: bool,
     /// For so long: 10s, 500ms, 1m
     #[arg(long, value_name = "TIME", conflicts_with = "file", help_heading = TRACED)]
     duration: Option<String>,
@@ -94,6 +97,7 @@ pub struct Recording {
     probes: Vec<ProbeSpec>,
     duration: Option<std::time::Duration>,
     ring_bytes: u32,
+    follow_wakers: bool,
 }
 
 impl SourceArgs {
@@ -137,6 +141,7 @@ impl SourceArgs {
             probes,
             duration: duration.transpose()?,
             ring_bytes: u32::try_from(size("--ring-size", &args.ring_size, least, most)?)?,
+            follow_wakers: args.follow_wakers,
         });
         if !args.command.is_empty() {
             return Ok(Source::Command(args.command, recording));
@@ -163,6 +168,7 @@ impl Recording {
     fn setup(&self, answer: &AnswerSetup, output: Sink) -> Setup {
         Setup {
             inherit: true,
+            follow_wakers: self.follow_wakers,
             system: true,
             selection: self.selection.clone(),
             syscalls: self.syscalls.clone(),

@@ -30,6 +30,9 @@ pub struct TraceArgs {
     /// Do not trace children
     #[arg(long)]
     no_inherit: bool,
+    /// Trace who wakes traced processes too, from then on, but not their children; 256 at most
+    #[arg(long, conflicts_with = "no_system")]
+    follow_wakers: bool,
     /// Show only these: families or types, separated by commas (`tracer-user events` lists them,
     /// and which are shown without this option). Marks of lost events are always shown
     // A count is taken too, as it was before there was --limit.
@@ -146,6 +149,7 @@ impl TraceArgs {
         let (log, trigger) = args.trigger.setup(conditions, log)?;
         Ok(Setup {
             inherit: !args.no_inherit,
+            follow_wakers: args.follow_wakers,
             system: !args.no_system,
             selection,
             syscalls,

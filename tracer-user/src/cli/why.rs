@@ -45,6 +45,9 @@ pub struct WhyArgs {
     /// Instead of spans: what this thread did
     #[arg(long, value_name = "TID", allow_negative_numbers = true)]
     thread: Option<i32>,
+    /// Instead of spans: all that the command did, or the first thread of the log, until it ended
+    #[arg(long, conflicts_with_all = ["span", "thread", "at"])]
+    whole: bool,
     /// From this time since the start of the log on
     #[arg(long, value_name = "TIME", requires = "thread")]
     from: Option<String>,
@@ -72,7 +75,7 @@ enum WhyFormat {
 #[derive(Clone, Debug)]
 enum Question {
     Spans(Vec<SpanSpec>),
-    Thread(i32, Option<TimePoint>, Option<TimePoint>),
+    Thread(Option<i32>, Option<TimePoint>, Option<TimePoint>),
 }
 
 /// What `why` does, checked.
@@ -96,12 +99,12 @@ impl TryFrom<WhyArgs> for WhyConfig {
             point.transpose()
         };
         let asked = match args.thread {
-            Some(tid) => Question::Thread(
+            tid if tid.is_some() || args.whole => Question::Thread(
                 tid,
                 point("--from", args.from)?,
                 point("--until", args.until)?,
             ),
-            None => {
+            _ => {
                 let specs = args.span.iter().map(|typed| SpanSpec::parse(typed));
                 Question::Spans(specs.collect::<anyhow::Result<_>>()?)
             }

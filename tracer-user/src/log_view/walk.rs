@@ -226,7 +226,7 @@ impl<L: Log> Walk<L> {
     }
 
     /// Events that the trace lost so far.
-    pub fn lost_in_trace(&self) -> u64 {
+    fn lost_in_trace(&self) -> u64 {
         let in_trace = LossCause::ALL.iter().map(|cause| self.log.lost(*cause));
         let others = [self.log.lost_for_other_causes()];
         in_trace.chain(others).fold(0, u64::saturating_add)

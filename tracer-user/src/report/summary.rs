@@ -102,12 +102,16 @@ impl Summary {
             .fold(0, u64::saturating_add)
     }
 
-    /// Events that the trace lost, without those that its log lost.
+    /// Events that the trace lost, without those that its log lost, and those that the kernel did
+    /// not report: what is missing of these, the next event of their thread shows.
     #[must_use]
     pub fn lost_in_trace(&self) -> u64 {
         let others = self.log.map_or(0, |log| log.lost_for_other_causes);
-        let counts = self.lost.iter().map(|(_, count)| *count);
-        counts.fold(others, u64::saturating_add)
+        let is_gap = |(cause, _): &&(LossCause, u64)| *cause != LossCause::KernelNotReported;
+        let counts = self.lost.iter().filter(is_gap);
+        counts
+            .map(|(_, count)| *count)
+            .fold(others, u64::saturating_add)
     }
 
     /// Events lost, but for those that the kernel did not report: no other tracer on this kernel

@@ -168,15 +168,13 @@ async fn follow(
         wakes,
         wake,
         ring: ring_of(begun.kernel.as_ref()).context("cannot wait for kernel events")?,
+        kernel: begun.kernel,
         command: None,
         start: begun.start,
         until: begun.until,
         is_open,
     };
-    let outcome = end(follow, setup).await?.outcome;
-    // Until here the programs stay attached.
-    drop(begun.kernel);
-    Ok(outcome)
+    Ok(end(follow, setup).await?.outcome)
 }
 
 /// Opens a process, or says why it is none that can be attached to.

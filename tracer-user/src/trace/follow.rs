@@ -106,6 +106,8 @@ pub struct Follow {
     pub wakes: UnboundedReceiver<Wake>,
     /// By which the ends of further processes are reported.
     pub wake: UnboundedSender<Wake>,
+    /// The programs in the kernel, which stay attached as long as this.
+    pub kernel: Option<KernelTracer>,
     /// The kernel's ring.
     pub ring: Option<OwnedFd>,
     /// The command, when we started one.
@@ -165,6 +167,7 @@ impl Follow {
             };
             let round = self.tracer.round(until, now);
             self.watch_newcomers();
+            self.trace_wakers();
             let offer = self.writer.offer(self.tracer.lines());
             if offer == Offer::Closed || self.writer.has_lost_its_reader() {
                 return Ok(End::OutputClosed);
@@ -241,6 +244,20 @@ impl Follow {
                 }
                 // It is looked for now and then.
                 Err(error) => tracing::debug!(pid, %error, "its end cannot be waited for"),
+            }
+        }
+    }
+
+    /// Traces who has woken traced processes.
+    fn trace_wakers(&mut self) {
+        for pid in self.tracer.take_wakers() {
+            let Some(kernel) = &mut self.kernel else {
+                return;
+            };
+            match kernel.trace(pid, false) {
+                Ok(()) => self.tracer.add_found(pid, monotonic_now()),
+                // It has ended, or is of another pid namespace: it stays one that is only named.
+                Err(error) => tracing::debug!(pid, %error, "a waker cannot be traced"),
             }
         }
     }
@@ -412,6 +429,7 @@ mod tests {
             writer: Writer::start(io::sink(), None).unwrap(),
             wakes,
             wake,
+            kernel: None,
             ring: None,
             command: None,
             start: MonotonicNs(0),

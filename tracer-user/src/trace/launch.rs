@@ -112,6 +112,7 @@ async fn start_and_follow(
         wakes: woken,
         wake: wakes,
         ring: ring_of(begun.kernel.as_ref()).context("cannot wait for kernel events")?,
+        kernel: begun.kernel,
         command: Some(Command {
             pid,
             process,

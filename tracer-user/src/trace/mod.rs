@@ -30,6 +30,7 @@ mod setup;
 mod targets;
 mod tracer;
 mod wake;
+mod wakers;
 mod writer;
 
 pub use attach::attach;

@@ -54,6 +54,8 @@ pub enum Format {
 pub struct Setup {
     /// Whether children that a traced process makes are traced too.
     pub inherit: bool,
+    /// Whether who wakes traced processes is traced too, from then on.
+    pub follow_wakers: bool,
     /// Whether the kernel's events are traced.
     pub system: bool,
     /// The types that are shown.
@@ -165,8 +167,12 @@ impl Setup {
             printer.show(stream.define_event_type(name.as_bytes()));
         }
         let processes = Processes::new(self.inherit);
+        let mut tracer = Tracer::new(stream, processes, areas, printer, self.system);
+        if self.follow_wakers {
+            tracer.follow_wakers();
+        }
         Ok(Begun {
-            tracer: Tracer::new(stream, processes, areas, printer, self.system),
+            tracer,
             kernel,
             writer: self.writer(output)?,
             hub,

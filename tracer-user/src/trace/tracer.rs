@@ -15,6 +15,7 @@ use super::origin::{self, AreaTag};
 use super::printer::Printer;
 use super::proc_fs::{self, Stat};
 use super::processes::{Comm, Processes};
+use super::wakers::Wakers;
 use super::writer::CHUNK_BYTES;
 use crate::report::{NamespaceIds, Summary};
 use crate::syscall_arguments::blank_registers;
@@ -61,6 +62,8 @@ pub struct Tracer {
     unstarted: Option<i32>,
     /// The command, and the name that it has at its end.
     command: Option<(i32, LastName)>,
+    /// Who is traced because it wakes others, where that was asked for.
+    wakers: Option<Wakers>,
     /// Processes whose ends no event reports.
     newcomers: Vec<i32>,
     watermark: MonotonicNs,
@@ -96,6 +99,7 @@ impl Tracer {
             has_kernel,
             unstarted: None,
             command: None,
+            wakers: None,
             newcomers: Vec::new(),
             watermark: MonotonicNs(0),
             collected: MonotonicNs(0),
@@ -176,6 +180,19 @@ impl Tracer {
         self.processes.add(pid);
         self.unstarted = is_exec_reported.then_some(pid);
         self.command = Some((pid, last_name));
+    }
+
+    /// Traces who wakes traced processes too, from now on.
+    pub fn follow_wakers(&mut self) {
+        self.wakers = Some(Wakers::new());
+    }
+
+    /// Processes that have woken traced ones, and are to be traced from now on.
+    pub fn take_wakers(&mut self) -> Vec<i32> {
+        self.wakers
+            .as_mut()
+            .map(Wakers::take_new)
+            .unwrap_or_default()
     }
 
     /// The processes that were registered since this was last asked and whose ends no event will
@@ -329,9 +346,13 @@ impl Tracer {
         self.processes.end(pid, at);
     }
 
-    /// Whether every traced process has ended, as far as the events seen say.
+    /// Whether every traced process has ended, as far as the events seen say. Those that are traced
+    /// because they wake others are not waited for.
     pub fn have_all_ended(&self) -> bool {
-        self.processes.have_all_ended()
+        match &self.wakers {
+            None => self.processes.have_all_ended(),
+            Some(wakers) => self.processes.live().all(|pid| wakers.has(pid)),
+        }
     }
 
     /// Whether as many events were shown as were asked for.
@@ -374,6 +395,10 @@ impl Tracer {
             data: &data,
         };
         let id = header.event_type;
+        if let Some(wakers) = &mut self.wakers {
+            let processes = &self.processes;
+            wakers.look_at(&event, |pid| processes.is_live(pid));
+        }
         self.register(&event);
         // A thread is shown by the name it had when the event happened. The kernel reports a
         // rename before it, and of an exec after it.

@@ -41,6 +41,6 @@ fn of_shown(why: &Why, shown: &Shown, first: u64) -> Value {
         "from_ns": span.from.0.saturating_sub(first),
         "ns": span.ns(),
         "parts": tree_json::tree(&shown.blame),
-        "segments": tree_json::segments(&shown.steps, first),
+        "segments": tree_json::segments(&shown.segments, first),
     })
 }

@@ -41,16 +41,17 @@ pub fn text(why: &Why, is_brief: bool) -> String {
     } else {
         LINES
     };
+    let spans: u64 = kinds.iter().map(|kind| kind.took.count()).sum();
+    // Of one span the sum is the span, with its threads apart.
+    if let (1, [only]) = (spans, why.paths.shown()) {
+        push_shown(&mut out, why, 1, only, lines);
+        return out;
+    }
     for kind in &kinds {
         push_kind(&mut out, kind, lines.saturating_sub(2).max(1));
         if is_brief && out.lines().count() > BRIEF_LINES / 2 {
             break;
         }
-    }
-    // Of one span the sum is the span.
-    let spans: u64 = kinds.iter().map(|kind| kind.took.count()).sum();
-    if spans == 1 {
-        return out;
     }
     for (position, shown) in why.paths.shown().iter().enumerate() {
         let used = out.lines().count();
