@@ -117,6 +117,32 @@ fn system_calls_are_spans_that_are_asked_for_by_name() {
 
 #[test]
 #[ignore = "needs root"]
+fn a_function_is_a_span_from_its_entry_to_its_return() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("spans", folder.path()).unwrap();
+    let why = [
+        "why",
+        "--format",
+        "json",
+        "--span",
+        "libc.so.6:usleep",
+        "--",
+    ];
+    let why = tracer_user(&[&why[..], &[program.to_str().unwrap(), "20"]].concat());
+    assert!(why.status.success(), "{why:?}");
+    let why = json(&why.stderr);
+    let function = of_name(&why, "usleep");
+    let count = function["took"]["count"].as_u64().unwrap();
+    // The first may begin before the type of its end is known.
+    assert!((19..=20).contains(&count), "{why}");
+    assert_eq!(function["parts"][0]["in"], "clock_nanosleep", "{why}");
+}
+
+#[test]
+#[ignore = "needs root"]
 fn what_makes_no_sense_is_refused_with_what_to_do() {
     for (words, says) in [
         (&["why"][..], "--all"),

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 use tests::dist;
@@ -78,9 +79,13 @@ fn times_of_threads_are_those_that_the_kernel_counts() {
         assert!(is_near(ns("runnable_ns"), counted.waited), "{thread}");
         // Each wait ends with a CPU; between the question and its end it may have waited again.
         let waits = thread["waits"]["count"].as_u64().unwrap();
-        let more = waits.checked_sub(counted.slices).unwrap();
-        assert!(more <= 20, "{waits} of {}", counted.slices);
-        assert_eq!(ns("unknown_ns") + ns("stopped_ns"), 0, "{thread}");
+        // In a virtual machine the kernel does not report each switch.
+        let not_reported = stat["not_reported"].as_u64().unwrap();
+        assert!(not_reported < 20, "{stat}");
+        let more = (waits + not_reported).checked_sub(counted.slices).unwrap();
+        assert!(more <= 20 + not_reported, "{waits} of {}", counted.slices);
+        assert_eq!(ns("stopped_ns"), 0, "{thread}");
+        assert!(ns("unknown_ns") == 0 || not_reported > 0, "{thread}");
         // It slept 30 times a millisecond at least.
         assert!(ns("blocked_ns") >= 30_000_000, "{thread}");
         let parts = ["running_ns", "runnable_ns", "blocked_ns"].map(ns);
@@ -167,4 +172,75 @@ fn what_gave_way_at_the_beginning_of_a_log_leaves_no_gap_in_the_rest() {
     // It is the end of the trace alone.
     let longest = counted.values().map(|one| one.ran + one.waited).max();
     assert!(stat["span_ns"].as_u64() < longest, "{stat}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn calls_and_errors_are_those_that_strace_counts_in_the_same_run() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("schedstat", folder.path()).unwrap();
+    let counts = folder.path().join("counts");
+    // Its pid stays, and by then it is traced.
+    let waits = format!("sleep 2; exec {} 3", program.display());
+    let mut strace = Command::new("strace");
+    strace
+        .args(["-f", "-c", "-w", "-S", "name", "-o"])
+        .arg(&counts);
+    let mut strace = strace
+        .args(["--", "sh", "-c", &waits])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", strace.id());
+    let traced = tests::wait_until("a child", Duration::from_secs(10), || {
+        let children = std::fs::read_to_string(&children).unwrap_or_default();
+        // It has tried what it can do on children of its own before.
+        let is_shell = |pid: &&str| {
+            let comm = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+            comm.is_ok_and(|comm| comm == "sh\n")
+        };
+        Ok(children
+            .split_whitespace()
+            .find(is_shell)
+            .map(str::to_owned))
+    });
+    let traced = traced.unwrap();
+    let mut stat = Command::new(dist::tracer_user().unwrap());
+    let stat = stat.args([
+        "stat",
+        "--format",
+        "json",
+        "--syscalls",
+        "all",
+        "-p",
+        &traced,
+    ]);
+    let stat: Value = serde_json::from_slice(&stat.output().unwrap().stdout).unwrap();
+    assert!(strace.wait().unwrap().success());
+
+    assert_eq!(stat["lost"], 0, "{stat}");
+    let counts = std::fs::read_to_string(counts).unwrap();
+    // Calls that only the program makes, and not the shell before it was traced.
+    for name in ["fchdir", "clock_nanosleep", "clone3", "sched_setaffinity"] {
+        let line = counts
+            .lines()
+            .find(|line| line.split_whitespace().last() == Some(name));
+        let words: Vec<&str> = line.unwrap().split_whitespace().collect();
+        // Share, seconds, microseconds a call, calls, and errors if there are any.
+        let theirs: u64 = words[3].parse().unwrap();
+        let errors: u64 = words[4].parse().unwrap_or(0);
+        let calls = stat["syscalls"].as_array().unwrap();
+        let ours = calls.iter().find(|call| call["name"] == name).unwrap();
+        // The shell's own `sleep` began before.
+        let began_before = u64::from(name == "clock_nanosleep");
+        let count = ours["count"].as_u64().unwrap();
+        assert!(
+            count <= theirs && theirs <= count + began_before,
+            "{name}: {ours}, {line:?}"
+        );
+        assert_eq!(ours["errors"], errors, "{name}: {ours}, {line:?}");
+    }
 }

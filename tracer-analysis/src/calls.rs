@@ -1,10 +1,10 @@
 //! System calls, with how long they took.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
+use tracer_common::kernel::{ForkData, SyscallEnterData, SyscallExitData};
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes;
 
@@ -43,6 +43,9 @@ pub struct CallTotal {
 #[derive(Debug, Default)]
 pub struct Calls {
     entered: HashMap<i32, (CallKey, MonotonicNs), RandomState>,
+    /// Threads that were made and have made no call yet: they return from the one that made them,
+    /// which their maker has made.
+    new: HashSet<i32, RandomState>,
     totals: HashMap<CallKey, CallTotal, RandomState>,
 }
 
@@ -64,6 +67,7 @@ impl Calls {
                     is_compat: data.compat != 0,
                     nr: data.number,
                 };
+                self.new.remove(&header.tid);
                 if self.entered.len() < MOST_THREADS || self.entered.contains_key(&header.tid) {
                     self.entered.insert(header.tid, (key, header.time));
                 }
@@ -77,9 +81,17 @@ impl Calls {
                     nr: data.number,
                 };
                 let entered = self.entered.remove(&header.tid);
-                self.count(key, data.ret, entered, header.time);
+                if !self.new.remove(&header.tid) || entered.is_some() {
+                    self.count(key, data.ret, entered, header.time);
+                }
+            }
+            EventTypeId::FORK | EventTypeId::THREAD_CREATE if self.new.len() < MOST_THREADS => {
+                if let Ok((data, _)) = ForkData::read_from_prefix(event.data) {
+                    self.new.insert(data.child_tid.cast_signed());
+                }
             }
             EventTypeId::EXIT | EventTypeId::THREAD_EXIT => {
+                self.new.remove(&header.tid);
                 self.entered.remove(&header.tid);
             }
             _ => {}
@@ -112,5 +124,43 @@ impl Calls {
         let mut sorted: Vec<_> = self.totals.iter().map(|(key, one)| (*key, one)).collect();
         sorted.sort_unstable_by_key(|(key, one)| (std::cmp::Reverse(one.took.total()), *key));
         sorted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::{FromZeros, IntoBytes};
+
+    use super::*;
+    use crate::story::header;
+
+    #[test]
+    fn who_was_made_by_a_call_has_not_made_it() {
+        let mut calls = Calls::default();
+        let mut feed = |at, event_type, tid, data: &[u8]| {
+            let header = header(at, event_type, tid, 0);
+            calls.feed(&Event { header, data });
+        };
+        let mut data = SyscallEnterData::new_zeroed();
+        data.number = 435;
+        let enter = data;
+        let mut data = SyscallExitData::new_zeroed();
+        data.number = 435;
+        let exit = data;
+        let mut made = ForkData::new_zeroed();
+        made.child_tid = 11;
+        feed(10, EventTypeId::SYSCALL_ENTER, 10, enter.as_bytes());
+        feed(11, EventTypeId::THREAD_CREATE, 10, made.as_bytes());
+        feed(12, EventTypeId::SYSCALL_EXIT, 11, exit.as_bytes());
+        feed(20, EventTypeId::SYSCALL_EXIT, 10, exit.as_bytes());
+        // Its own calls are its own, and one that began before the trace counts.
+        feed(30, EventTypeId::SYSCALL_ENTER, 11, enter.as_bytes());
+        feed(31, EventTypeId::SYSCALL_EXIT, 11, exit.as_bytes());
+        feed(40, EventTypeId::SYSCALL_EXIT, 12, exit.as_bytes());
+
+        let [(_, total)] = calls.sorted()[..] else {
+            panic!("{calls:?}");
+        };
+        assert_eq!((total.count, total.took.count()), (3, 2));
     }
 }

@@ -9,7 +9,7 @@ use tracer_common::kernel::COMM_BYTES;
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 
-use super::span_spec::{BorderSpec, SpanSpec, is_called};
+use super::span_spec::{BorderSpec, SpanSpec};
 use super::{Follower, Names};
 use crate::report::Gap;
 
@@ -310,17 +310,19 @@ impl Paths {
             return;
         };
         let mut wanted = Vec::new();
-        if specs.is_empty() || specs.iter().any(|spec| matches!(spec, SpanSpec::Named(_))) {
+        let is_by_name =
+            |spec: &SpanSpec| matches!(spec, SpanSpec::Named(_) | SpanSpec::Function(..));
+        if specs.is_empty() || specs.iter().any(is_by_name) {
             for (stem, begin, end) in Pairs::among(types, |_, _| true).all() {
-                let is_named = |spec: &SpanSpec| matches!(spec, SpanSpec::Named(name) if is_called(stem, name));
-                if specs.is_empty() || specs.iter().any(is_named) {
+                let is_meant = |spec: &SpanSpec| is_by_name(spec) && spec.may_be(stem);
+                if specs.is_empty() || specs.iter().any(is_meant) {
                     wanted.push((stem.to_vec(), event(begin), event(end)));
                 }
             }
         }
         for spec in specs {
             match spec {
-                SpanSpec::Named(_) => {}
+                SpanSpec::Named(_) | SpanSpec::Function(..) => {}
                 SpanSpec::Call(name, nr) => {
                     let of = |event_type| Border {
                         event_type,

@@ -3,6 +3,7 @@
 use anyhow::{Context, bail, ensure};
 use tracer_analysis::KeyBytes;
 
+use crate::probes::ProbeSpec;
 use crate::syscall_names::{Table, syscall_number};
 
 /// Which spans are meant.
@@ -10,6 +11,8 @@ use crate::syscall_names::{Table, syscall_number};
 pub enum SpanSpec {
     /// Those of this name, by the names of their event types.
     Named(Vec<u8>),
+    /// A function, from its entry to its return: as it was typed, and as the span is called.
+    Function(String, Vec<u8>),
     /// A system call, by its name and its index in the machine's table.
     Call(String, i32),
     /// What lies between two event types.
@@ -38,12 +41,14 @@ impl SpanSpec {
     pub fn may_be(&self, name: &[u8]) -> bool {
         match self {
             Self::Named(wanted) => is_called(name, wanted),
+            Self::Function(_, wanted) => *wanted == name,
             Self::Call(wanted, _) => wanted.as_bytes() == name,
             Self::Between { name: wanted, .. } => *wanted == name,
         }
     }
 
-    /// Reads `NAME`, `syscall:NAME` or `NAME=BEGIN..END`, where both may have a key: `BEGIN[0:8]`.
+    /// Reads `NAME`, `syscall:NAME`, `FILE:FUNCTION` or `NAME=BEGIN..END`, where both may have a
+    /// key: `BEGIN[0:8]`.
     ///
     /// # Errors
     ///
@@ -58,6 +63,9 @@ impl SpanSpec {
             let nr =
                 nr.with_context(|| format!("--span {typed:?}: there is no system call {call:?}"))?;
             return Ok(Self::Call(call.to_owned(), i32::try_from(nr)?));
+        }
+        if let Some(called) = function(typed) {
+            return Ok(Self::Function(typed.to_owned(), called));
         }
         let Some((name, borders)) = typed.split_once('=') else {
             return Ok(Self::Named(typed.as_bytes().to_vec()));
@@ -88,11 +96,20 @@ impl SpanSpec {
 }
 
 /// Whether a span may be asked for by `name`: its own, or what follows the last colon in it.
-pub fn is_called(stem: &[u8], name: &[u8]) -> bool {
+fn is_called(stem: &[u8], name: &[u8]) -> bool {
     stem == name
         || stem
             .strip_suffix(name)
             .is_some_and(|rest| rest.ends_with(b":"))
+}
+
+/// What the spans of a function are called, where `typed` is one of a file: a path, or a library.
+fn function(typed: &str) -> Option<Vec<u8>> {
+    let (file, _) = typed.split_once(':')?;
+    let is_file = !file.contains('=') && (file.contains('/') || file.contains(".so"));
+    let probe = ProbeSpec::function(typed).ok().filter(|_| is_file)?;
+    let name = probe.event_name();
+    Some(name.strip_prefix("probe:")?.as_bytes().to_vec())
 }
 
 fn border(typed: &str, border: &str) -> anyhow::Result<BorderSpec> {
@@ -137,6 +154,12 @@ mod tests {
         };
         let named = SpanSpec::Named(b"query".to_vec());
         assert_eq!(SpanSpec::parse("query").unwrap(), named);
+        assert_eq!(
+            SpanSpec::parse("libc.so.6:malloc").unwrap(),
+            SpanSpec::Function("libc.so.6:malloc".to_owned(), b"malloc".to_vec())
+        );
+        let colon = SpanSpec::Named(b"db:query".to_vec());
+        assert_eq!(SpanSpec::parse("db:query").unwrap(), colon);
         let read = i32::try_from(libc::SYS_read).unwrap();
         assert_eq!(
             SpanSpec::parse("syscall:read").unwrap(),

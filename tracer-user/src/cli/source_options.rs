@@ -108,7 +108,7 @@ impl SourceArgs {
     /// An option makes no sense.
     pub fn source(self, spans: &[SpanSpec]) -> anyhow::Result<Source> {
         let args = self;
-        let probes: Vec<ProbeSpec> = args.probes.try_into()?;
+        let mut probes: Vec<ProbeSpec> = args.probes.try_into()?;
         if let Some(file) = args.file {
             ensure!(
                 probes.is_empty(),
@@ -119,8 +119,14 @@ impl SourceArgs {
         let mut selection = Selection::usual();
         let called = spans.iter().filter_map(|spec| match spec {
             SpanSpec::Call(name, _) => Some(name.as_str()),
-            SpanSpec::Named(_) | SpanSpec::Between { .. } => None,
+            SpanSpec::Named(_) | SpanSpec::Function(..) | SpanSpec::Between { .. } => None,
         });
+        for spec in spans {
+            if let SpanSpec::Function(typed, _) = spec {
+                probes.push(ProbeSpec::function(typed).context("--span")?);
+                probes.push(ProbeSpec::on_return(typed).context("--span")?);
+            }
+        }
         let mut named: Vec<&str> = called.collect();
         let mut syscalls = SyscallSet::all();
         if args.syscalls.as_deref() != Some("all") {

@@ -28,9 +28,9 @@ use crate::why::{Why, json, text};
 pub struct WhyArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// Which spans: NAME of a pair of event types, syscall:NAME, or NAME=BEGIN..END with two event
-    /// types, which are on one thread or have a key in their data: NAME=BEGIN[0:8]..END[0:8]. May
-    /// be given again
+    /// Which spans: NAME of a pair of event types, syscall:NAME, FILE:FUNCTION, or NAME=BEGIN..END
+    /// with two event types, which are on one thread or have a key in their data:
+    /// NAME=BEGIN[0:8]..END[0:8]. May be given again
     #[arg(long, value_name = "SPAN", conflicts_with = "thread")]
     span: Vec<String>,
     /// Explain so many spans one by one, the slowest

@@ -114,6 +114,16 @@ impl Summary {
             .fold(others, u64::saturating_add)
     }
 
+    /// Events that the kernel did not report.
+    #[must_use]
+    pub fn not_reported(&self) -> u64 {
+        let counts = self.lost.iter();
+        counts
+            .filter(|(cause, _)| *cause == LossCause::KernelNotReported)
+            .map(|(_, count)| *count)
+            .fold(0, u64::saturating_add)
+    }
+
     /// Events lost, but for those that the kernel did not report: no other tracer on this kernel
     /// has them either, and no setting brings them.
     #[must_use]

@@ -29,6 +29,7 @@ pub fn json(statistics: &Statistics) -> Value {
     json!({
         "span_ns": statistics.span_ns,
         "lost": statistics.lost,
+        "not_reported": statistics.summary.not_reported(),
         "has_switches": statistics.has_switches,
         "has_wakeups": statistics.has_wakeups,
         "threads": threads,

@@ -111,6 +111,7 @@ impl Condition {
         };
         match self {
             Self::Span(SpanSpec::Call(name, _), _) => format!("system call {name}"),
+            Self::Span(SpanSpec::Function(name, _), _) => format!("function {name}"),
             Self::Span(SpanSpec::Named(name) | SpanSpec::Between { name, .. }, _) => {
                 format!("span {}", String::from_utf8_lossy(name))
             }

@@ -20,6 +20,7 @@ pub fn json(why: &Why) -> Value {
     let (has_switches, has_wakeups) = why.paths.has_switches_and_wakeups();
     json!({
         "lost": why.lost,
+        "not_reported": why.summary.not_reported(),
         "has_switches": has_switches,
         "has_wakeups": has_wakeups,
         "not_followed": why.paths.unfollowed(),
