@@ -64,7 +64,7 @@ pub use read::spent;
 #[doc(hidden)]
 pub use system::{descriptor, proc_stat};
 
-use tracer_common::event_type::{EventTypeId, TRACE_EVENT_NAME_MAX};
+use tracer_common::event_type::EventTypeId;
 
 use emit::{process, start, tls};
 use layout::names;
@@ -101,24 +101,13 @@ pub fn define_own_name(name: &[u8]) -> Result<EventTypeId, NameTooLong> {
     }
 }
 
-/// The type of user events of this process that is called as the type `id`, and then `word`, which
-/// begins with a space: where spans of that type begin, or end. A type without a name is itself. A
-/// name that is too long for that has the word in front, and is truncated.
+/// The type of user events of this process that is called as the type `id`, and then `word`: where
+/// spans of that type begin, or end. Takes no memory.
 pub fn define_own_border(id: EventTypeId, word: &str) -> EventTypeId {
     let Some(parts) = process::parts_if_ready().or_else(start::parts_made_ready) else {
         return EventTypeId::UNNAMED_USEREVENT;
     };
-    let Some(mut name) = names::name(parts, id) else {
-        return id;
-    };
-    if name.len() + word.len() <= TRACE_EVENT_NAME_MAX {
-        name.extend_from_slice(word.as_bytes());
-    } else {
-        let in_front = format!("{} ", word.trim_start());
-        name.splice(..0, in_front.into_bytes());
-        name.truncate(TRACE_EVENT_NAME_MAX);
-    }
-    names::define(parts, &name).unwrap_or(id)
+    names::define_border(parts, id, word)
 }
 
 /// The process that this is, without a system call where the library has set itself up.

@@ -6,45 +6,12 @@ use tracer_common::event_type::EventTypeId;
 
 use tracer_area::{self as area, ErrnoGuard, emitter};
 
-/// Records an event in every stream that traces this process, runs, and does not filter its type.
-///
-/// On x86-64 the return address, which is where the trace point is, becomes the fourth argument.
-///
-/// # Safety
-///
-/// `data` is readable for `length` bytes, or null, which records no data.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn posix_trace_event(id: u32, data: *const c_void, length: usize) {
-    // The frame of what follows is made only where there is something to do.
-    std::arch::naked_asm!(
-        "mov rax, qword ptr [rip + {enabled}]",
-        "cmp dword ptr [rax], 0",
-        "jne 2f",
-        "ret",
-        "2:",
-        "mov rcx, qword ptr [rsp]",
-        "jmp {event_at}",
-        enabled = sym area::enabled::OWN,
-        event_at = sym event_at,
-    )
-}
+use crate::trace_point::trace_point;
 
-/// Records an event in every stream that traces this process, runs, and does not filter its type.
-///
-/// # Safety
-///
-/// `data` is readable for `length` bytes, or null, which records no data.
-#[cfg(not(target_arch = "x86_64"))]
-// SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn posix_trace_event(id: u32, data: *const c_void, length: usize) {
-    if area::enabled::is_set() {
-        // SAFETY: the caller vouches for the data.
-        unsafe { event_at(id, data, length, 0) }
-    }
+trace_point! {
+    /// Records an event in every stream that traces this process, runs, and does not filter its
+    /// type.
+    posix_trace_event => event_at
 }
 
 // A handler that interrupts it may unwind it (`pthread_exit()`): a guard against that would end the

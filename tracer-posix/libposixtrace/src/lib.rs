@@ -30,6 +30,7 @@ mod sanitizer;
 pub mod spans;
 pub mod stream;
 mod table;
+mod trace_point;
 mod types;
 mod wait;
 

@@ -12,6 +12,7 @@ use tracer_area as area;
 use tracer_common::event_type::{EVENT_ID_LIMIT, EventTypeId};
 
 use crate::emit::event_at;
+use crate::trace_point::trace_point;
 
 /// The types of the beginnings and of the ends of spans, by the types of the spans; 0 where they
 /// have not been opened.
@@ -20,70 +21,25 @@ static ENDS: Borders = [const { AtomicU32::new(0) }; EVENT_ID_LIMIT as usize];
 
 type Borders = [AtomicU32; EVENT_ID_LIMIT as usize];
 
-/// A function as `posix_trace_event()`: it returns at once where nobody traces, and goes on in
-/// `$at` with the return address as fourth argument.
-macro_rules! trace_point {
-    ($(#[$doc:meta])* $name:ident => $at:ident, $borders:ident, $word:literal) => {
-        $(#[$doc])*
-        ///
-        /// # Safety
-        ///
-        /// `data` is readable for `length` bytes, or null, which records no data.
-        #[cfg(target_arch = "x86_64")]
-        #[unsafe(naked)]
-        // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name(id: u32, data: *const c_void, length: usize) {
-            std::arch::naked_asm!(
-                "mov rax, qword ptr [rip + {enabled}]",
-                "cmp dword ptr [rax], 0",
-                "jne 2f",
-                "ret",
-                "2:",
-                "mov rcx, qword ptr [rsp]",
-                "jmp {at}",
-                enabled = sym area::enabled::OWN,
-                at = sym $at,
-            )
-        }
-
-        $(#[$doc])*
-        ///
-        /// # Safety
-        ///
-        /// `data` is readable for `length` bytes, or null, which records no data.
-        #[cfg(not(target_arch = "x86_64"))]
-        // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name(id: u32, data: *const c_void, length: usize) {
-            if area::enabled::is_set() {
-                // SAFETY: the caller vouches for the data.
-                unsafe { $at(id, data, length, 0) }
-            }
-        }
-
-        // As for an event: a handler may unwind it.
-        unsafe extern "C-unwind" fn $at(
-            id: u32,
-            data: *const c_void,
-            length: usize,
-            address: u64,
-        ) {
-            let id = border(&$borders, id, $word);
-            // SAFETY: the caller vouches for the data.
-            unsafe { event_at(id, data, length, address) }
-        }
-    };
-}
-
 trace_point! {
     /// Records that a span of this type begins, in every stream that traces this process, runs, and
     /// does not filter the type of its beginning.
-    posix_trace_begin_np => begin_at, BEGINS, " begin"
+    posix_trace_begin_np => begin_at
 }
 trace_point! {
     /// Records that the span of this type ends that has begun last on this thread.
-    posix_trace_end_np => end_at, ENDS, " end"
+    posix_trace_end_np => end_at
+}
+
+// As for an event: a handler may unwind it.
+unsafe extern "C-unwind" fn begin_at(id: u32, data: *const c_void, length: usize, address: u64) {
+    // SAFETY: the caller vouches for the data.
+    unsafe { event_at(border(&BEGINS, id, "begin"), data, length, address) }
+}
+
+unsafe extern "C-unwind" fn end_at(id: u32, data: *const c_void, length: usize, address: u64) {
+    // SAFETY: the caller vouches for the data.
+    unsafe { event_at(border(&ENDS, id, "end"), data, length, address) }
 }
 
 /// The type of the beginning, or of the end, of spans of type `id`. Of a type without a name it is

@@ -73,9 +73,45 @@ pub(crate) fn define(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameT
 
 /// The name with this identifier, as its writer left it, or `None` where there is none.
 pub(crate) fn name(parts: Parts<'_>, id: EventTypeId) -> Option<Vec<u8>> {
+    Some(bytes_of(parts, id)?.collect())
+}
+
+/// The same, byte by byte: without memory of its own.
+fn bytes_of(
+    parts: Parts<'_>,
+    id: EventTypeId,
+) -> Option<impl ExactSizeIterator<Item = u8> + Clone> {
     let index = usize::try_from(id.0.checked_sub(FIRST_USER_EVENT + 1)?).ok()?;
     let entry = parts.name(index)?;
-    (entry.state.load(Acquire) == name_state::READY).then(|| read(entry))
+    (entry.state.load(Acquire) == name_state::READY).then(|| bytes(entry))
+}
+
+/// The type that is called as the type `id`, and then `word`; a new one where there is none. A type
+/// without a name is itself. A name that is too long for that has the word in front, and is
+/// truncated. Takes no memory: trace points call it.
+pub(crate) fn define_border(parts: Parts<'_>, id: EventTypeId, word: &str) -> EventTypeId {
+    let Some(name) = bytes_of(parts, id) else {
+        return id;
+    };
+    let word = word.bytes();
+    let space = std::iter::once(b' ');
+    let mut whole = [0; TRACE_EVENT_NAME_MAX];
+    let length = if name.len() + 1 + word.len() <= TRACE_EVENT_NAME_MAX {
+        fill(&mut whole, name.chain(space).chain(word))
+    } else {
+        fill(&mut whole, word.chain(space).chain(name))
+    };
+    define(parts, whole.get(..length).unwrap_or_default()).unwrap_or(id)
+}
+
+/// Fills what there is space for: how much that is.
+fn fill(space: &mut [u8], bytes: impl Iterator<Item = u8>) -> usize {
+    let mut length = 0;
+    for (to, byte) in space.iter_mut().zip(bytes) {
+        *to = byte;
+        length += 1;
+    }
+    length
 }
 
 /// Reports every name and its identifier.
@@ -128,7 +164,7 @@ fn settled(entry: &NameEntry, wanted: &[u8]) -> Settled {
         }
         std::thread::yield_now();
     }
-    if read(entry) == wanted {
+    if bytes(entry).eq(wanted.iter().copied()) {
         Settled::Same
     } else {
         Settled::Other
@@ -157,14 +193,13 @@ fn write(entry: &NameEntry, name: &[u8]) {
     entry.state.store(name_state::READY, Release);
 }
 
-fn read(entry: &NameEntry) -> Vec<u8> {
+fn bytes(entry: &NameEntry) -> impl ExactSizeIterator<Item = u8> + Clone {
     let untrusted_length = usize::try_from(entry.length.load(Relaxed)).unwrap_or(usize::MAX);
     entry
         .bytes
         .iter()
         .take(untrusted_length)
         .map(|byte| byte.load(Relaxed))
-        .collect()
 }
 
 fn raise_count(parts: Parts<'_>, count: usize) {

@@ -1,0 +1,56 @@
+//! What the functions have in common that programs call at trace points.
+
+/// Declares `$name(id, data, length)`: it returns at once where nobody traces, and goes on in `$at`
+/// otherwise, with the return address as fourth argument: on x86-64 that of the trace point, else
+/// 0.
+macro_rules! trace_point {
+    ($(#[$doc:meta])* $name:ident => $at:ident) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        ///
+        /// `data` is readable for `length` bytes, or null, which records no data.
+        #[cfg(target_arch = "x86_64")]
+        #[unsafe(naked)]
+        // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(
+            id: u32,
+            data: *const ::std::ffi::c_void,
+            length: usize,
+        ) {
+            // The frame of what follows is made only where there is something to do.
+            std::arch::naked_asm!(
+                "mov rax, qword ptr [rip + {enabled}]",
+                "cmp dword ptr [rax], 0",
+                "jne 2f",
+                "ret",
+                "2:",
+                "mov rcx, qword ptr [rsp]",
+                "jmp {at}",
+                enabled = sym ::tracer_area::enabled::OWN,
+                at = sym $at,
+            )
+        }
+
+        $(#[$doc])*
+        ///
+        /// # Safety
+        ///
+        /// `data` is readable for `length` bytes, or null, which records no data.
+        #[cfg(not(target_arch = "x86_64"))]
+        // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(
+            id: u32,
+            data: *const ::std::ffi::c_void,
+            length: usize,
+        ) {
+            if ::tracer_area::enabled::is_set() {
+                // SAFETY: the caller vouches for the data.
+                unsafe { $at(id, data, length, 0) }
+            }
+        }
+    };
+}
+pub(crate) use trace_point;
