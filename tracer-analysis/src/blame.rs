@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use crate::path::{Part, Step};
 use crate::state::{Task, Thread, Waker};
 
-/// Nodes of a tree: what comes beyond is added to the step that it lies within.
+/// Nodes of a tree: what comes beyond is left out of it.
 const MOST_NODES: usize = 100_000;
 
 /// Whether threads of one name are the same.
@@ -60,10 +60,17 @@ impl Blame {
     pub fn add(&mut self, steps: &[Step]) {
         // The node of each step that the next one may lie within.
         let mut within: Vec<usize> = Vec::new();
+        // What lies within a step for which there was no space is not another one's.
+        let mut left_out = None;
         for step in steps {
+            if left_out.is_some_and(|depth| step.depth > depth) {
+                continue;
+            }
+            left_out = None;
             within.truncate(step.depth);
             let parent = within.last().copied().unwrap_or(WHOLE);
             let Some(node) = self.node(parent, step.part) else {
+                left_out = Some(step.depth);
                 continue;
             };
             if let Some(node) = self.nodes.get_mut(node) {
@@ -122,7 +129,8 @@ impl Blame {
     /// All of the time, in nanoseconds.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.roots().iter().map(|node| node.ns).sum()
+        let roots = self.roots().into_iter().map(|node| node.ns);
+        roots.fold(0, u64::saturating_add)
     }
 }
 

@@ -14,9 +14,6 @@ use crate::thread_states::ThreadStates;
 /// Threads that wait for each other in a row: deeper nobody looks.
 const MOST_DEEP: usize = 64;
 
-/// Steps of one path: more than anybody reads.
-const MOST_STEPS: usize = 1_000_000;
-
 /// Intervals between the question for a wake-up and the wake-up.
 const MOST_SINCE_ASKED: usize = 8;
 
@@ -84,16 +81,17 @@ pub fn leaves(steps: &[Step]) -> impl Iterator<Item = &Step> {
 }
 
 /// The critical path of what `thread` did from `from` until `to`, which is not later than what
-/// `states` and `history` know.
+/// `states` and `history` know. After about so many steps the rest is [`Why::TooLong`].
 #[must_use]
 pub fn critical_path(
     states: &ThreadStates,
     history: &History,
     thread: Thread,
-    from: MonotonicNs,
-    to: MonotonicNs,
+    (from, to): (MonotonicNs, MonotonicNs),
+    most_steps: usize,
 ) -> Vec<Step> {
     let mut walk = Walk {
+        most_steps,
         states,
         history,
         steps: Vec::new(),
@@ -105,6 +103,7 @@ pub fn critical_path(
 struct Walk<'a> {
     states: &'a ThreadStates,
     history: &'a History,
+    most_steps: usize,
     steps: Vec<Step>,
 }
 
@@ -120,7 +119,7 @@ impl Walk<'_> {
                 to: at,
                 part: Part::Unknown(self.why(from, at)),
             };
-            let is_enough = self.steps.len() >= MOST_STEPS;
+            let is_enough = self.steps.len() >= self.most_steps;
             if is_enough {
                 step.part = Part::Unknown(Why::TooLong);
             }
@@ -314,7 +313,7 @@ mod tests {
     /// Depth, thread, beginning, length, what: from the end to the beginning.
     fn path(story: &Story, tid: i32, from: u64, to: u64) -> Vec<(usize, i32, u64, u64, Part)> {
         let (from, to) = (MonotonicNs(from), MonotonicNs(to));
-        let steps = critical_path(&story.states, &story.history, thread(tid), from, to);
+        let steps = critical_path(&story.states, &story.history, thread(tid), (from, to), 1000);
         let sum: u64 = leaves(&steps).map(Step::ns).sum();
         assert_eq!(sum, to.0 - from.0);
         let steps = steps.iter();
@@ -462,6 +461,21 @@ mod tests {
                 (0, 1, 50, 50, Part::Running),
             ]
         );
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_says_so_and_is_as_long_as_it_is() {
+        let mut story = Story::new();
+        for round in 0..100 {
+            story.switch(10 + 20 * round, 0, (0, None), 1);
+            story.switch(20 + 20 * round, 0, (1, None), 0);
+        }
+        let (from, to) = (MonotonicNs(10), MonotonicNs(2000));
+        let steps = critical_path(&story.states, &story.history, thread(1), (from, to), 20);
+        assert!(steps.len() <= 30, "{}", steps.len());
+        let last = steps.last().unwrap();
+        assert_eq!(last.part, Part::Unknown(Why::TooLong));
+        assert_eq!(leaves(&steps).map(Step::ns).sum::<u64>(), 1990);
     }
 
     proptest! {

@@ -179,20 +179,13 @@ impl ThreadStates {
         let mut last: Vec<_> = self.threads.drain().collect();
         last.sort_unstable_by_key(|(tid, known)| (known.pid, *tid));
         for (tid, known) in last {
-            let interval = Interval {
-                thread: Thread {
-                    pid: known.pid,
-                    tid,
-                },
-                state: known.claimed(self.whole_since),
-                from: known.since,
-                to: at,
-                end: End::Open,
-                cpu: known.cpu,
-            };
-            if interval.from < at {
-                found(Found::Interval(interval));
-            }
+            known.give(
+                tid,
+                known.claimed(self.whole_since),
+                at,
+                End::Open,
+                &mut found,
+            );
         }
     }
 
@@ -340,8 +333,7 @@ impl ThreadStates {
                         End::GotCpu(Task::new(data.prev_pid, data.prev_tid, data.prev_comm))
                     });
                 }
-                State::Runnable(_) => {}
-                State::Unknown | State::Dead => {}
+                State::Runnable(_) | State::Unknown | State::Dead => {}
             }
         }
         self.go_on(thread, at, (State::Running, cpu), end, found);

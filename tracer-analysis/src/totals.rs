@@ -64,16 +64,17 @@ impl ThreadTotals {
         let ns = interval.ns();
         match interval.state {
             State::Running => {
-                total.running += ns;
+                total.running = total.running.saturating_add(ns);
                 if let Some(cpu) = interval.cpu {
                     total.is_on(cpu);
                     if self.cpus.len() < MOST_CPUS || self.cpus.contains_key(&cpu) {
-                        *self.cpus.entry(cpu).or_default() += ns;
+                        let used = self.cpus.entry(cpu).or_default();
+                        *used = used.saturating_add(ns);
                     }
                 }
             }
             State::Runnable(wait) => {
-                total.runnable += ns;
+                total.runnable = total.runnable.saturating_add(ns);
                 if interval.is_over() {
                     total.add_wait(wait, ns, interval.to);
                     if matches!(wait, Wait::New | Wait::Woken) {
@@ -82,8 +83,8 @@ impl ThreadTotals {
                 }
             }
             State::Blocked(reason) => total.add_blocked(reason, ns),
-            State::Stopped => total.stopped += ns,
-            State::Unknown => total.unknown += ns,
+            State::Stopped => total.stopped = total.stopped.saturating_add(ns),
+            State::Unknown => total.unknown = total.unknown.saturating_add(ns),
             State::Dead => {}
         }
     }
@@ -135,14 +136,14 @@ impl ThreadTotal {
     }
 
     fn add_blocked(&mut self, reason: Reason, ns: u64) {
-        self.blocked += ns;
+        self.blocked = self.blocked.saturating_add(ns);
         // A thread blocks in few different calls, in most of the time in one.
         match self
             .blocked_in
             .iter_mut()
             .find(|(known, _)| *known == reason)
         {
-            Some((_, total)) => *total += ns,
+            Some((_, total)) => *total = total.saturating_add(ns),
             None => self.blocked_in.push((reason, ns)),
         }
     }
