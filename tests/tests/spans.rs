@@ -55,6 +55,36 @@ fn spans_that_a_program_marks_are_found_with_what_they_waited_for() {
     });
     assert_eq!(long.count(), 1, "{why}");
     assert_eq!(kinds.len(), 2, "{why}");
+
+    // The slowest alone, and what was open at its beginning.
+    let slowest = &why["slowest"][0];
+    let limit = format!("{}us", slowest["ns"].as_u64().unwrap() / 1000);
+    let longer = ["why", "--format", "json", "--longer-than", &limit, log];
+    let longer = json(&tracer_user(&longer).stdout);
+    assert_eq!(of_name(&longer, "request")["took"]["count"], 1, "{longer}");
+    let text = tracer_user(&["why", "--brief", log]).stdout;
+    let text = String::from_utf8(text).unwrap();
+    assert!((5..=40).contains(&text.lines().count()), "{text}");
+    assert!(text.starts_with("request: 100 spans, "), "{text}");
+    let none = tracer_user(&["why", "--longer-than", "1h", log]);
+    assert_eq!(none.status.code(), Some(2), "{none:?}");
+
+    // A part of what its thread did adds up to the part.
+    let tid = slowest["tid"].to_string();
+    let read = tracer_user(&["read", "--limit", "1", log]).stdout;
+    let read = String::from_utf8(read).unwrap();
+    let first = read.lines().find(|line| !line.starts_with('#')).unwrap();
+    let first: f64 = first.split_whitespace().next().unwrap().parse().unwrap();
+    let [from, until] = [0.06, 0.09].map(|after| format!("{:.6}s", first + after));
+    let part = ["why", "--format", "json", "--thread", &tid];
+    let part = [&part[..], &["--from", &from, "--until", &until]].concat();
+    let part = json(&tracer_user(&[&part[..], &[log]].concat()).stdout);
+    let segments = part["slowest"][0]["segments"].as_array().unwrap();
+    let sum: u64 = segments.iter().map(|one| one["ns"].as_u64().unwrap()).sum();
+    assert_eq!(sum, 30_000_000, "{part}");
+    let asleep = segments.iter().filter(|one| one["in"] == "clock_nanosleep");
+    let asleep: u64 = asleep.map(|one| one["ns"].as_u64().unwrap()).sum();
+    assert!(asleep >= 25_000_000, "{part}");
 }
 
 #[test]

@@ -113,3 +113,88 @@ impl Report for Answer {
 pub fn pretty(object: &serde_json::Value) -> String {
     format!("{}\n", harmless_json(&format!("{object:#}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
+    use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
+
+    use super::*;
+
+    proptest! {
+        /// Whatever a log has, or a target says: there is an answer, in both forms.
+        #[test]
+        fn no_events_keep_it_from_answering(
+            events in prop::collection::vec(
+                (any::<u64>(), 0_u32..60, 0..4_i32, 0..4_i32, any::<Option<u32>>(),
+                 prop::collection::vec(any::<u8>(), 0..80), any::<Option<u64>>()),
+                0..60),
+            is_sorted in any::<bool>(),
+        ) {
+            let mut events = events;
+            if is_sorted {
+                events.sort_by_key(|(at, ..)| *at);
+            }
+            let mut types = EventTypes::default();
+            types.define_user(b"x begin", None);
+            types.define_user(b"x end", None);
+            let between = SpanSpec::parse("y=x begin[0:2]..x end[1:3]").unwrap();
+            let call = SpanSpec::parse("syscall:read").unwrap();
+            let whole = Question::Thread { tid: None, from: None, until: None };
+            for asked in [
+                Asked::Stat(Vec::new()),
+                Asked::Why(Question::Spans(vec![between, call]), choice(), true),
+                Asked::Why(Question::Spans(Vec::new()), choice(), false),
+                Asked::Why(whole, choice(), false),
+            ] {
+                for is_json in [false, true] {
+                    let mut report = AnswerSetup { asked: asked.clone(), is_json }.report();
+                    report.learn(&types);
+                    let mut out = Vec::new();
+                    for (at, id, pid, tid, cpu, data, lost) in &events {
+                        // Two of the user's, and all of the system's.
+                        let id = if *id < 50 { *id } else { FIRST_USER_EVENT + 1 + id % 2 };
+                        let header = EventHeader {
+                            time: MonotonicNs(*at),
+                            event_type: EventTypeId(id),
+                            pid: *pid,
+                            tid: *tid,
+                            cpu: *cpu,
+                            thread_id: 0,
+                            program_address: 0,
+                            truncation: Truncation::None,
+                        };
+                        if let Some(until) = lost {
+                            report.lose(Gap {
+                                next: header.time,
+                                until: (until % 2 == 0).then_some(MonotonicNs(*until)),
+                                is_kernels: until % 3 == 0,
+                            });
+                        }
+                        report.event(&mut out, &Line {
+                            event: Event { header, data },
+                            entry: None,
+                            name: b"any",
+                            comm: Some(b"a\x1b\xff"),
+                            realtime: None,
+                            inside: None,
+                        });
+                    }
+                    report.end(&mut out, &Summary::default());
+                    prop_assert!(!out.contains(&0x1b), "a name of any bytes is harmless");
+                    if is_json {
+                        serde_json::from_slice::<serde_json::Value>(&out).unwrap();
+                    }
+                }
+            }
+        }
+    }
+
+    fn choice() -> Choice {
+        Choice {
+            slowest: 3,
+            ..Choice::default()
+        }
+    }
+}

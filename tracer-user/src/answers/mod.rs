@@ -2,16 +2,21 @@
 //! meant, and how people read of it.
 
 mod follow;
+mod kind;
 mod live;
 mod names;
 mod paths;
+mod question;
+mod rules;
 mod span_spec;
 pub mod tree_json;
 pub mod tree_text;
 pub mod words;
 
 pub use follow::{Follower, follow};
+pub use kind::{Kind, Shown};
 pub use live::{AnswerSetup, Asked, pretty};
 pub use names::Names;
-pub use paths::{Choice, Kind, Paths, Question, Shown};
+pub use paths::Paths;
+pub use question::{Choice, Question};
 pub use span_spec::SpanSpec;

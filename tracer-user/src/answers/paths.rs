@@ -1,108 +1,24 @@
 //! Spans with their critical paths, found event by event.
 
 use tracer_analysis::{
-    Blame, Border, Durations, Found, History, Pairs, Part, Rule, Span, Spans, Step, Thread,
-    ThreadStates, Threads, critical_path, leaves,
+    Blame, Durations, Found, History, Part, Span, Spans, Step, Thread, ThreadStates, Threads,
+    critical_path,
 };
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::COMM_BYTES;
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 
-use super::span_spec::{BorderSpec, SpanSpec};
+use super::kind::{Kind, Shown, Split, segments};
+use super::question::{Choice, Question};
+use super::rules::rules;
 use super::{Follower, Names};
 use crate::report::Gap;
 
-/// Steps of one path that are given out one by one.
-const MOST_SEGMENTS: usize = 10_000;
-
-/// What is asked.
-#[derive(Clone, Debug)]
-pub enum Question {
-    /// No span.
-    Nothing,
-    /// Spans: those that are named, or all pairs of event types whose names show it.
-    Spans(Vec<SpanSpec>),
-    /// What a thread did, from a moment on, until another, or all the time.
-    Thread {
-        /// The thread; `None`: the first that is seen, such as that of a command.
-        tid: Option<i32>,
-        /// From when on.
-        from: Option<MonotonicNs>,
-        /// Until when.
-        until: Option<MonotonicNs>,
-    },
-}
-
-/// Which spans are explained one by one.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Choice {
-    /// The slowest so many.
-    pub slowest: usize,
-    /// Only spans that took longer, in nanoseconds.
-    pub longer_than: u64,
-    /// Only spans that were open at this time.
-    pub at: Option<MonotonicNs>,
-}
-
-/// Spans of one kind.
-#[derive(Debug)]
-pub struct Kind {
-    /// What they are called.
-    pub name: Vec<u8>,
-    /// How long they took.
-    pub took: Durations,
-    /// Where their time went.
-    pub blame: Blame,
-    /// What their own threads did meanwhile.
-    pub split: Split,
-}
-
-/// How much of the time of spans their own threads spent how, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Split {
-    /// On a CPU.
-    pub running: u64,
-    /// Waiting for a CPU.
-    pub runnable: u64,
-    /// Waiting for something else.
-    pub blocked: u64,
-    /// Stopped.
-    pub stopped: u64,
-    /// Nobody knows.
-    pub unknown: u64,
-}
-
-impl Split {
-    fn add(&mut self, steps: &[Step]) {
-        for step in steps.iter().filter(|step| step.depth == 0) {
-            let total = match step.part {
-                Part::Running => &mut self.running,
-                Part::Runnable(..) => &mut self.runnable,
-                Part::Blocked(..) => &mut self.blocked,
-                Part::Stopped(_) => &mut self.stopped,
-                Part::Underway | Part::Unmade(_) | Part::Unknown(_) => &mut self.unknown,
-            };
-            *total = total.saturating_add(step.ns());
-        }
-    }
-}
-
-/// A span that is explained by itself.
-#[derive(Debug)]
-pub struct Shown {
-    /// Its kind, by index.
-    pub kind: usize,
-    /// The span.
-    pub span: Span,
-    /// The name of the thread that ended it.
-    pub comm: Vec<u8>,
-    /// The steps of its critical path that no others lie within, in order of time: at most
-    /// 10,000.
-    pub segments: Vec<Step>,
-    /// All of it, as a tree.
-    pub blame: Blame,
-}
+/// Steps of paths that are looked at, beside so many for each event: some have thousands, most a
+/// few.
+const FIRST_STEPS: u64 = 4_000_000;
+const STEPS_AN_EVENT: u64 = 32;
 
 /// Finds spans and their critical paths.
 #[derive(Debug)]
@@ -126,6 +42,9 @@ pub struct Paths {
     ended: Vec<Span>,
     /// How much of what threads did is held whatever spans are open, in nanoseconds.
     held_ns: Option<u64>,
+    /// Steps of paths that may still be looked at: so the work grows with the events, however many
+    /// spans are open at the same time.
+    steps_left: u64,
 }
 
 impl Paths {
@@ -149,6 +68,7 @@ impl Paths {
             has_wakeups: false,
             ended: Vec::new(),
             held_ns: None,
+            steps_left: FIRST_STEPS,
         };
         // The system's types are known from the beginning.
         paths.bind(&EventTypes::default());
@@ -309,48 +229,7 @@ impl Paths {
         let Question::Spans(specs) = &self.question else {
             return;
         };
-        let mut wanted = Vec::new();
-        let is_by_name =
-            |spec: &SpanSpec| matches!(spec, SpanSpec::Named(_) | SpanSpec::Function(..));
-        if specs.is_empty() || specs.iter().any(is_by_name) {
-            for (stem, begin, end) in Pairs::among(types, |_, _| true).all() {
-                let is_meant = |spec: &SpanSpec| is_by_name(spec) && spec.may_be(stem);
-                if specs.is_empty() || specs.iter().any(is_meant) {
-                    wanted.push((stem.to_vec(), event(begin), event(end)));
-                }
-            }
-        }
-        for spec in specs {
-            match spec {
-                SpanSpec::Named(_) | SpanSpec::Function(..) => {}
-                SpanSpec::Call(name, nr) => {
-                    let of = |event_type| Border {
-                        event_type,
-                        syscall: Some(*nr),
-                        key: None,
-                    };
-                    let (begin, end) = (EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT);
-                    wanted.push((name.clone().into_bytes(), of(begin), of(end)));
-                }
-                SpanSpec::Between { name, begin, end } => {
-                    if let (Some(begin), Some(end)) = (border(types, begin), border(types, end)) {
-                        wanted.push((name.clone(), begin, end));
-                    }
-                }
-            }
-        }
-        for (name, begin, end) in wanted {
-            let of_kernel = [b"probe:".as_slice(), b"usdt:", b"retprobe:"];
-            let is_probes = of_kernel.iter().any(|prefix| name.starts_with(prefix))
-                || [begin, end].iter().any(|border| {
-                    let name = types.name(border.event_type).unwrap_or_default();
-                    of_kernel.iter().any(|prefix| name.starts_with(prefix))
-                });
-            let rule = Rule {
-                begin,
-                end,
-                is_kernels: is_probes || begin.syscall.is_some(),
-            };
+        for (name, rule) in rules(specs, types) {
             if !self.spans.rules().contains(&rule) {
                 self.spans.add_rule(rule);
                 // A rule and its kind have one index.
@@ -368,7 +247,10 @@ impl Paths {
         if ns < self.choice.longer_than {
             return;
         }
-        let steps = critical_path(states, &self.history, span.thread, span.from, span.to);
+        let most = usize::try_from(self.steps_left).unwrap_or(usize::MAX);
+        let time = (span.from, span.to);
+        let steps = critical_path(states, &self.history, span.thread, time, most.max(1));
+        self.steps_left = self.steps_left.saturating_sub(steps.len() as u64);
         let steps = self.named(steps);
         let Some(kind_of) = self.kinds.get_mut(kind) else {
             return;
@@ -397,23 +279,7 @@ impl Paths {
         let at = self.choice.at;
         at.is_none_or(|at| span.from <= at && at <= span.to)
     }
-}
 
-impl Follower for Paths {
-    fn learn(&mut self, types: &EventTypes) {
-        self.bind(types);
-    }
-
-    fn lose(&mut self, gap: Gap) {
-        self.lose_and(gap, |_| {});
-    }
-
-    fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
-        self.go_on(event, comm, |_| {});
-    }
-}
-
-impl Paths {
     /// Events are missing. What is found of threads is given to `also`.
     pub fn lose_and(&mut self, gap: Gap, mut also: impl FnMut(&Found)) {
         self.begin(gap.next);
@@ -451,6 +317,7 @@ impl Paths {
             tid: header.tid,
         };
         self.last = header.time;
+        self.steps_left = self.steps_left.saturating_add(STEPS_AN_EVENT);
         self.begin(header.time);
         if let Question::Thread { tid, until, .. } = self.question {
             if until.is_some_and(|until| until < header.time) {
@@ -493,28 +360,18 @@ impl Paths {
     }
 }
 
-/// The steps that no others lie within, in order of time.
-fn segments(steps: &[Step]) -> Vec<Step> {
-    let mut segments: Vec<Step> = leaves(steps).copied().collect();
-    segments.sort_by_key(|step| step.from);
-    segments.truncate(MOST_SEGMENTS);
-    segments.shrink_to_fit();
-    segments
-}
-
-fn event(event_type: EventTypeId) -> Border {
-    Border {
-        event_type,
-        syscall: None,
-        key: None,
+impl Follower for Paths {
+    fn learn(&mut self, types: &EventTypes) {
+        self.bind(types);
     }
-}
 
-fn border(types: &EventTypes, spec: &BorderSpec) -> Option<Border> {
-    Some(Border {
-        key: spec.key,
-        ..event(types.id(&spec.event)?)
-    })
+    fn lose(&mut self, gap: Gap) {
+        self.lose_and(gap, |_| {});
+    }
+
+    fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
+        self.go_on(event, comm, |_| {});
+    }
 }
 
 fn as_comm(name: &[u8]) -> [u8; COMM_BYTES] {

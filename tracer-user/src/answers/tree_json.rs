@@ -27,15 +27,15 @@ fn nodes(blame: &Blame, of: &[&Node]) -> Value {
         .collect()
 }
 
-/// The parts of a path that no others lie within: their sum is its length. Times count from `first`
+/// The parts of a path that no others lie within: their sum is its length. Times count from `start`
 /// on.
 #[must_use]
-pub fn segments(segments: &[Step], first: u64) -> Value {
+pub fn segments(segments: &[Step], start: u64) -> Value {
     segments
         .iter()
         .map(|step| {
             let mut object = part(&step.part);
-            let since = step.from.0.saturating_sub(first);
+            let since = step.from.0.saturating_sub(start);
             object.insert("pid".to_owned(), step.thread.pid.into());
             object.insert("tid".to_owned(), step.thread.tid.into());
             object.insert("from_ns".to_owned(), since.into());

@@ -45,7 +45,8 @@ fn push_nodes(
             push_nodes(out, blame, &children, total, depth + 1, left);
         }
     }
-    let rest: u64 = nodes.iter().skip(lines).map(|node| node.ns).sum();
+    let rest = nodes.iter().skip(lines).map(|node| node.ns);
+    let rest = rest.fold(0, u64::saturating_add);
     if rest > 0 && *left > 0 {
         *left -= 1;
         let others = nodes.len() - lines;

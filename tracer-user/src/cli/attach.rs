@@ -2,13 +2,11 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
-
+use super::exit;
+use super::target_options::targets;
 use super::trace_options::TraceArgs;
-use super::{exit, pid};
-use crate::kernel::NamePattern;
 use crate::terminal::output::Sink;
-use crate::trace::{self, ControlGroup, Setup, Targets};
+use crate::trace::{self, Setup, Targets};
 
 /// Trace running processes, instrumented or not, until they end
 ///
@@ -46,29 +44,10 @@ impl TryFrom<AttachArgs> for AttachConfig {
 
     fn try_from(args: AttachArgs) -> anyhow::Result<Self> {
         let setup = args.trace.setup(Sink::Stdout)?;
-        let targets = if args.all {
-            Targets::Everything
-        } else if let Some(name) = args.comm {
-            let pattern = NamePattern::new(&name);
-            Targets::Named(pattern.with_context(|| format!("--comm {name:?}"))?)
-        } else if let Some(typed) = args.cgroup {
-            Targets::InGroup(ControlGroup::find(&typed).context("--cgroup")?)
-        } else {
-            Targets::Pids(pids(&args.pids)?)
-        };
+        let (comm, cgroup) = (args.comm.as_deref(), args.cgroup.as_deref());
+        let targets = targets(&args.pids, comm, cgroup, args.all)?;
         Ok(Self { targets, setup })
     }
-}
-
-fn pids(typed: &[String]) -> anyhow::Result<Vec<i32>> {
-    let mut pids = Vec::new();
-    for typed in typed {
-        let pid = pid(typed)?;
-        if !pids.contains(&pid) {
-            pids.push(pid);
-        }
-    }
-    Ok(pids)
 }
 
 /// Traces the processes.
@@ -83,6 +62,7 @@ pub fn run(config: &AttachConfig) -> anyhow::Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::NamePattern;
 
     #[derive(Debug, clap::Parser)]
     struct Line {

@@ -17,6 +17,7 @@ mod read;
 mod run;
 mod source_options;
 mod stat;
+mod target_options;
 mod trace_options;
 mod trigger_options;
 mod why;

@@ -59,7 +59,16 @@ impl TryFrom<RunArgs> for RunConfig {
 ///
 /// It cannot be started or traced.
 pub fn run(config: &RunConfig) -> anyhow::Result<ExitCode> {
-    let (outcome, status) = trace::launch(&config.command, &config.setup)?;
+    launch(&config.command, &config.setup)
+}
+
+/// Starts a command and traces it: its status when that is not 0, else whether all was traced.
+///
+/// # Errors
+///
+/// It cannot be started or traced.
+pub fn launch(command: &[OsString], setup: &Setup) -> anyhow::Result<ExitCode> {
+    let (outcome, status) = trace::launch(command, setup)?;
     let failed = status.and_then(exit::of_command);
     Ok(failed.unwrap_or_else(|| exit::of_outcome(outcome)))
 }

@@ -9,16 +9,15 @@ use clap::ArgGroup;
 
 use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
-use super::{exit, pid};
+use super::target_options::targets;
+use super::{exit, run};
 use crate::answers::{AnswerSetup, SpanSpec};
-use crate::kernel::{NamePattern, SyscallSet};
+use crate::kernel::SyscallSet;
 use crate::probes::ProbeSpec;
 use crate::report::Look;
 use crate::selection::Selection;
 use crate::terminal::output::Sink;
-use crate::trace::{
-    self, ControlGroup, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets,
-};
+use crate::trace::{self, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets};
 
 /// Bytes of the stream, and of each thread's ring of user events.
 const STREAM_BYTES: usize = 16 << 20;
@@ -83,21 +82,21 @@ const TRACED: &str = "Instead of a log";
 pub enum Source {
     /// A log.
     Log(PathBuf),
-    /// Processes that run, or will.
-    Targets(Targets, Box<Recording>),
-    /// A command.
-    Command(Vec<OsString>, Box<Recording>),
+    /// Processes that are traced.
+    Live(Box<Live>),
 }
 
-/// What is recorded of processes.
+/// What is traced, and how.
 #[derive(Clone, Debug)]
-pub struct Recording {
-    selection: Selection,
-    syscalls: SyscallSet,
-    probes: Vec<ProbeSpec>,
-    duration: Option<std::time::Duration>,
-    ring_bytes: u32,
-    follow_wakers: bool,
+pub struct Live {
+    who: Who,
+    setup: Setup,
+}
+
+#[derive(Clone, Debug)]
+enum Who {
+    Targets(Targets),
+    Command(Vec<OsString>),
 }
 
 impl SourceArgs {
@@ -141,81 +140,56 @@ impl SourceArgs {
         }
         let duration = args.duration.map(|typed| time("--duration", &typed));
         let (least, most) = (MIN_KERNEL_RING_BYTES.into(), MAX_KERNEL_RING_BYTES.into());
-        let recording = Box::new(Recording {
+        // A command has the standard output for itself: the answer goes to the standard error then.
+        let (who, output) = if args.command.is_empty() {
+            let (comm, cgroup) = (args.comm.as_deref(), args.cgroup.as_deref());
+            let targets = targets(&args.pid, comm, cgroup, args.all)?;
+            (Who::Targets(targets), Sink::Stdout)
+        } else {
+            (Who::Command(args.command), Sink::Stderr)
+        };
+        let setup = Setup {
+            inherit: true,
+            follow_wakers: args.follow_wakers,
+            system: true,
             selection,
             syscalls,
             probes,
-            duration: duration.transpose()?,
-            ring_bytes: u32::try_from(size("--ring-size", &args.ring_size, least, most)?)?,
-            follow_wakers: args.follow_wakers,
-        });
-        if !args.command.is_empty() {
-            return Ok(Source::Command(args.command, recording));
-        }
-        let targets = if args.all {
-            Targets::Everything
-        } else if let Some(name) = args.comm {
-            let pattern = NamePattern::new(&name);
-            Targets::Named(pattern.with_context(|| format!("--comm {name:?}"))?)
-        } else if let Some(typed) = args.cgroup {
-            Targets::InGroup(ControlGroup::find(&typed).context("--cgroup")?)
-        } else {
-            let mut pids = args.pid.iter().map(|typed| pid(typed));
-            let mut pids: Vec<i32> = pids.by_ref().collect::<anyhow::Result<_>>()?;
-            pids.sort_unstable();
-            pids.dedup();
-            Targets::Pids(pids)
-        };
-        Ok(Source::Targets(targets, recording))
-    }
-}
-
-impl Recording {
-    fn setup(&self, answer: &AnswerSetup, output: Sink) -> Setup {
-        Setup {
-            inherit: true,
-            follow_wakers: self.follow_wakers,
-            system: true,
-            selection: self.selection.clone(),
-            syscalls: self.syscalls.clone(),
-            probes: self.probes.clone(),
             event_limit: None,
-            duration: self.duration,
-            format: if answer.is_json {
-                Format::Json
-            } else {
-                Format::Text
-            },
-            ring_bytes: self.ring_bytes,
+            duration: duration.transpose()?,
+            format: Format::Text,
+            ring_bytes: u32::try_from(size("--ring-size", &args.ring_size, least, most)?)?,
             stream_bytes: STREAM_BYTES,
             thread_ring_bytes: THREAD_RING_BYTES,
             log: None,
             output,
             look: Look::default(),
             trigger: None,
-            answer: Some(answer.clone()),
-        }
+            answer: None,
+        };
+        Ok(Source::Live(Box::new(Live { who, setup })))
     }
 }
 
-/// Traces processes, or the command, and shows the answer at the end. The command has the standard
-/// output for itself: the answer goes to the standard error then.
-///
-/// # Errors
-///
-/// They cannot be traced.
-pub fn trace(source: &Source, answer: &AnswerSetup) -> anyhow::Result<ExitCode> {
-    match source {
-        Source::Log(_) => Ok(exit::of_outcome(crate::terminal::Outcome::Complete)),
-        Source::Targets(targets, recording) => {
-            let setup = recording.setup(answer, Sink::Stdout);
-            trace::attach(targets, &setup).map(exit::of_outcome)
-        }
-        Source::Command(command, recording) => {
-            let setup = recording.setup(answer, Sink::Stderr);
-            let (outcome, status) = trace::launch(command, &setup)?;
-            let failed = status.and_then(exit::of_command);
-            Ok(failed.unwrap_or_else(|| exit::of_outcome(outcome)))
+impl Live {
+    /// Traces, and shows the answer at the end.
+    ///
+    /// # Errors
+    ///
+    /// The processes cannot be traced.
+    pub fn trace(&self, answer: AnswerSetup) -> anyhow::Result<ExitCode> {
+        let setup = Setup {
+            format: if answer.is_json {
+                Format::Json
+            } else {
+                Format::Text
+            },
+            answer: Some(answer),
+            ..self.setup.clone()
+        };
+        match &self.who {
+            Who::Targets(targets) => trace::attach(targets, &setup).map(exit::of_outcome),
+            Who::Command(command) => run::launch(command, &setup),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::exit;
-use super::source_options::{self, Source, SourceArgs};
+use super::source_options::{Source, SourceArgs};
 use crate::answers::{AnswerSetup, Asked, SpanSpec, pretty};
 use crate::log_view::{Output, Walk, Wanted, open};
 use crate::stat::{Statistics, json, text};
@@ -70,9 +70,12 @@ impl TryFrom<StatArgs> for StatConfig {
 /// The log cannot be read, the processes cannot be traced, or the lines cannot be written.
 pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
     let is_json = config.format == StatFormat::Json;
-    let Source::Log(file) = &config.source else {
-        let asked = Asked::Stat(config.spans.clone());
-        return source_options::trace(&config.source, &AnswerSetup { asked, is_json });
+    let file = match &config.source {
+        Source::Log(file) => file,
+        Source::Live(live) => {
+            let asked = Asked::Stat(config.spans.clone());
+            return live.trace(AnswerSetup { asked, is_json });
+        }
     };
     let walk = Walk::new(open(file)?, Wanted::default());
     let statistics = Statistics::take(walk, config.spans.clone())?;

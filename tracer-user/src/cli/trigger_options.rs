@@ -20,8 +20,14 @@ pub struct TriggerArgs {
     /// How much of what happened before is written
     #[arg(long, value_name = "TIME", default_value = "2s", requires = "when")]
     keep: String,
-    /// At most so many logs
-    #[arg(long, value_name = "COUNT", default_value = "10", requires = "when")]
+    /// At most so many logs, up to 1000
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value = "10",
+        requires = "when",
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
     most_logs: u32,
 }
 

@@ -7,7 +7,7 @@ use tracer_engine::event::MonotonicNs;
 
 use super::exit;
 use super::quantity::time;
-use super::source_options::{self, Source, SourceArgs};
+use super::source_options::{Source, SourceArgs};
 use crate::answers::{self, AnswerSetup, Asked, Choice, Paths, SpanSpec, pretty};
 use crate::log_view::{Moment, Output, TimePoint, Walk, Wanted, open};
 use crate::terminal::output::Sink;
@@ -143,10 +143,13 @@ impl TryFrom<WhyArgs> for WhyConfig {
 /// lines cannot be written.
 pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
     let is_json = config.format == WhyFormat::Json;
-    let Source::Log(file) = &config.source else {
-        let (question, choice) = config.asked_since(MonotonicNs(0))?;
-        let asked = Asked::Why(question, choice, config.is_brief);
-        return source_options::trace(&config.source, &AnswerSetup { asked, is_json });
+    let file = match &config.source {
+        Source::Log(file) => file,
+        Source::Live(live) => {
+            let (question, choice) = config.asked_since(MonotonicNs(0))?;
+            let asked = Asked::Why(question, choice, config.is_brief);
+            return live.trace(AnswerSetup { asked, is_json });
+        }
     };
     let log = open(file)?;
     let start = log.header().anchor.monotonic;

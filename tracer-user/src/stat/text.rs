@@ -182,7 +182,7 @@ fn push_spans(out: &mut String, statistics: &Statistics) {
             longest(took),
             of_all(split.running),
             of_all(split.runnable),
-            of_all(split.blocked + split.stopped),
+            of_all(split.blocked.saturating_add(split.stopped)),
             of_all(split.unknown),
         ));
     }

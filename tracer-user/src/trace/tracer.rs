@@ -373,6 +373,7 @@ impl Tracer {
         self.stream.sync();
         self.stream.learn_event_types();
         let ledger = self.stream.ledger();
+        self.printer.note_losses(ledger, monotonic_now);
         let log = self.printer.take_log();
         let written = log.map(|log| log.complete(self.stream.event_types(), ledger));
         let lost = |cause: LossCause| ledger.lost(cause);

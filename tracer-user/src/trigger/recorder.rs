@@ -17,6 +17,9 @@ use crate::report::escape::push_for_people;
 use crate::report::{Gap, Line, Report, Summary, signal_name};
 use crate::trace::{LogOutput, LogSetup};
 
+/// Steps that are looked at to say why.
+const MOST_STEPS: usize = 100_000;
+
 /// Lines that say why.
 const LINES: usize = 3;
 
@@ -168,8 +171,8 @@ impl Recorder {
             states,
             self.paths.history(),
             interval.thread,
-            interval.from,
-            interval.to,
+            (interval.from, interval.to),
+            MOST_STEPS,
         );
         let mut blame = Blame::new(Threads::Apart);
         blame.add(&self.paths.named(steps));

@@ -10,12 +10,12 @@ use crate::stat::of_kind;
 #[must_use]
 pub fn json(why: &Why) -> Value {
     let kinds: Vec<Value> = why.paths.kinds().iter().map(of_kind).collect();
-    let first = why.paths.first().0;
+    let start = why.start.0;
     let shown: Vec<Value> = why
         .paths
         .shown()
         .iter()
-        .map(|shown| of_shown(why, shown, first))
+        .map(|shown| of_shown(why, shown, start))
         .collect();
     let (has_switches, has_wakeups) = why.paths.has_switches_and_wakeups();
     json!({
@@ -30,7 +30,7 @@ pub fn json(why: &Why) -> Value {
     })
 }
 
-fn of_shown(why: &Why, shown: &Shown, first: u64) -> Value {
+fn of_shown(why: &Why, shown: &Shown, start: u64) -> Value {
     let span = &shown.span;
     let kind = why.paths.kinds().get(shown.kind);
     json!({
@@ -39,9 +39,9 @@ fn of_shown(why: &Why, shown: &Shown, first: u64) -> Value {
         "tid": span.thread.tid,
         "comm": String::from_utf8_lossy(&shown.comm),
         "begun_by": { "pid": span.begun_by.pid, "tid": span.begun_by.tid },
-        "from_ns": span.from.0.saturating_sub(first),
+        "from_ns": span.from.0.saturating_sub(start),
         "ns": span.ns(),
         "parts": tree_json::tree(&shown.blame),
-        "segments": tree_json::segments(&shown.segments, first),
+        "segments": tree_json::segments(&shown.segments, start),
     })
 }

@@ -3,6 +3,8 @@
 mod json;
 mod text;
 
+use tracer_engine::event::MonotonicNs;
+
 use crate::answers::{Paths, follow};
 use crate::log_view::{Log, Walk, outcome};
 use crate::report::Summary;
@@ -16,6 +18,9 @@ pub use text::text;
 pub struct Why {
     /// The spans and their critical paths.
     pub paths: Paths,
+    /// From when on times are shown: as those of `read`, from the start of the log, or, live, from
+    /// the first event.
+    pub start: MonotonicNs,
     /// Events that the trace lost.
     pub lost: u64,
     /// Events by type, and what is missing.
@@ -30,7 +35,11 @@ impl Why {
     /// The log cannot be read.
     pub fn find<L: Log>(mut walk: Walk<L>, mut paths: Paths) -> anyhow::Result<Self> {
         follow(&mut walk, &mut paths)?;
-        Ok(Self::of(paths, &walk.summary()))
+        let start = walk.anchor().monotonic;
+        Ok(Self {
+            start,
+            ..Self::of(paths, &walk.summary())
+        })
     }
 
     /// What was found.
@@ -38,6 +47,7 @@ impl Why {
     pub fn of(mut paths: Paths, summary: &Summary) -> Self {
         paths.finish(|_| {});
         Self {
+            start: paths.first(),
             paths,
             lost: summary.lost_in_trace(),
             summary: summary.clone(),

@@ -32,7 +32,7 @@ pub fn text(why: &Why, is_brief: bool) -> String {
         out.push_str("what threads did needs switches and wake-ups (--events switch,wakeup)\n");
     }
     if kinds.is_empty() {
-        out.push_str("no such span has ended in this log\n");
+        out.push_str("no such span has ended\n");
         return out;
     }
     let many = kinds.len().max(1);
@@ -88,7 +88,7 @@ fn push_shown(out: &mut String, why: &Why, position: usize, shown: &Shown, mut l
     let span = &shown.span;
     let kind = why.paths.kinds().get(shown.kind);
     let all = kind.map_or(0, |kind| kind.took.total());
-    let at = span.from.0.saturating_sub(why.paths.first().0);
+    let at = span.from.0.saturating_sub(why.start.0);
     let begun_by = if span.begun_by == span.thread {
         String::new()
     } else {

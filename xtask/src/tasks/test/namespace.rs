@@ -7,7 +7,8 @@ use super::binaries::Setting;
 
 /// The files of tests that run in one as well: each family of the kernel's events, and what chooses
 /// processes.
-pub const FILES: [&str; 13] = [
+pub const FILES: [&str; 16] = [
+    "causes",
     "cgroups",
     "choosing",
     "faults",
@@ -18,8 +19,10 @@ pub const FILES: [&str; 13] = [
     "probes",
     "run",
     "signals",
+    "spans",
     "switches",
     "syscalls",
+    "waits_in",
     "wakers",
 ];
 

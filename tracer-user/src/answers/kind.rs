@@ -1,0 +1,75 @@
+//! Spans of one kind, and those that are explained by themselves.
+
+use tracer_analysis::{Blame, Durations, Part, Span, Step, leaves};
+
+/// Steps of one path that are given out one by one.
+const MOST_SEGMENTS: usize = 10_000;
+
+/// Spans of one kind.
+#[derive(Debug)]
+pub struct Kind {
+    /// What they are called.
+    pub name: Vec<u8>,
+    /// How long they took.
+    pub took: Durations,
+    /// Where their time went.
+    pub blame: Blame,
+    /// What their own threads did meanwhile.
+    pub split: Split,
+}
+
+/// How much of the time of spans their own threads spent how, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Split {
+    /// On a CPU.
+    pub running: u64,
+    /// Waiting for a CPU.
+    pub runnable: u64,
+    /// Waiting for something else.
+    pub blocked: u64,
+    /// Stopped.
+    pub stopped: u64,
+    /// Nobody knows.
+    pub unknown: u64,
+}
+
+impl Split {
+    /// Adds what the spans' own threads did.
+    pub fn add(&mut self, steps: &[Step]) {
+        for step in steps.iter().filter(|step| step.depth == 0) {
+            let total = match step.part {
+                Part::Running => &mut self.running,
+                Part::Runnable(..) => &mut self.runnable,
+                Part::Blocked(..) => &mut self.blocked,
+                Part::Stopped(_) => &mut self.stopped,
+                Part::Underway | Part::Unmade(_) | Part::Unknown(_) => &mut self.unknown,
+            };
+            *total = total.saturating_add(step.ns());
+        }
+    }
+}
+
+/// A span that is explained by itself.
+#[derive(Debug)]
+pub struct Shown {
+    /// Its kind, by index.
+    pub kind: usize,
+    /// The span.
+    pub span: Span,
+    /// The name of the thread that ended it.
+    pub comm: Vec<u8>,
+    /// The steps of its critical path that no others lie within, in order of time: at most
+    /// 10,000.
+    pub segments: Vec<Step>,
+    /// All of it, as a tree.
+    pub blame: Blame,
+}
+
+/// The steps that no others lie within, in order of time.
+pub fn segments(steps: &[Step]) -> Vec<Step> {
+    let mut segments: Vec<Step> = leaves(steps).copied().collect();
+    segments.sort_by_key(|step| step.from);
+    segments.truncate(MOST_SEGMENTS);
+    segments.shrink_to_fit();
+    segments
+}

@@ -1,0 +1,74 @@
+//! From what people type, and what event types there are, to rules.
+
+use tracer_analysis::{Border, Pairs, Rule};
+use tracer_common::event_type::EventTypeId;
+use tracer_engine::EventTypes;
+
+use super::SpanSpec;
+use super::span_spec::BorderSpec;
+
+/// The rules of the spans that are meant, as far as their types are known, each with what they are
+/// called. Without any `specs`: all pairs of event types whose names show it.
+pub fn rules(specs: &[SpanSpec], types: &EventTypes) -> Vec<(Vec<u8>, Rule)> {
+    let mut wanted = Vec::new();
+    let is_by_name = |spec: &SpanSpec| matches!(spec, SpanSpec::Named(_) | SpanSpec::Function(..));
+    if specs.is_empty() || specs.iter().any(is_by_name) {
+        for (stem, begin, end) in Pairs::among(types, |_, _| true).all() {
+            let is_meant = |spec: &SpanSpec| is_by_name(spec) && spec.may_be(stem);
+            if specs.is_empty() || specs.iter().any(is_meant) {
+                wanted.push((stem.to_vec(), event(begin), event(end)));
+            }
+        }
+    }
+    for spec in specs {
+        match spec {
+            SpanSpec::Named(_) | SpanSpec::Function(..) => {}
+            SpanSpec::Call(name, nr) => {
+                let of = |event_type| Border {
+                    event_type,
+                    syscall: Some(*nr),
+                    key: None,
+                };
+                let (begin, end) = (EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT);
+                wanted.push((name.clone().into_bytes(), of(begin), of(end)));
+            }
+            SpanSpec::Between { name, begin, end } => {
+                if let (Some(begin), Some(end)) = (border(types, begin), border(types, end)) {
+                    wanted.push((name.clone(), begin, end));
+                }
+            }
+        }
+    }
+    let with_rule = wanted.into_iter().map(|(name, begin, end)| {
+        let is_kernels = [begin, end].iter().any(|border| is_kernels(types, border));
+        let rule = Rule {
+            begin,
+            end,
+            is_kernels,
+        };
+        (name, rule)
+    });
+    with_rule.collect()
+}
+
+/// Whether events of a border come from the kernel, as those of system calls and probes do.
+fn is_kernels(types: &EventTypes, border: &Border) -> bool {
+    const OF_PROBES: [&[u8]; 3] = [b"probe:", b"retprobe:", b"usdt:"];
+    let name = types.name(border.event_type).unwrap_or_default();
+    border.syscall.is_some() || OF_PROBES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn event(event_type: EventTypeId) -> Border {
+    Border {
+        event_type,
+        syscall: None,
+        key: None,
+    }
+}
+
+fn border(types: &EventTypes, spec: &BorderSpec) -> Option<Border> {
+    Some(Border {
+        key: spec.key,
+        ..event(types.id(&spec.event)?)
+    })
+}

@@ -1,0 +1,41 @@
+//! Which processes are traced, as typed.
+
+use anyhow::Context;
+
+use super::pid;
+use crate::kernel::NamePattern;
+use crate::trace::{ControlGroup, Targets};
+
+/// The processes that are given by pid, or chosen by name, by control group, or all: one of these.
+///
+/// # Errors
+///
+/// It names nothing.
+pub fn targets(
+    pids: &[String],
+    comm: Option<&str>,
+    cgroup: Option<&str>,
+    all: bool,
+) -> anyhow::Result<Targets> {
+    Ok(if all {
+        Targets::Everything
+    } else if let Some(name) = comm {
+        let pattern = NamePattern::new(name);
+        Targets::Named(pattern.with_context(|| format!("--comm {name:?}"))?)
+    } else if let Some(typed) = cgroup {
+        Targets::InGroup(ControlGroup::find(typed).context("--cgroup")?)
+    } else {
+        Targets::Pids(each_once(pids)?)
+    })
+}
+
+fn each_once(typed: &[String]) -> anyhow::Result<Vec<i32>> {
+    let mut pids = Vec::new();
+    for typed in typed {
+        let pid = pid(typed)?;
+        if !pids.contains(&pid) {
+            pids.push(pid);
+        }
+    }
+    Ok(pids)
+}
