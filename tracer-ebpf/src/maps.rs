@@ -366,6 +366,13 @@ pub fn set_running(cpu: u32, Pid(tid): Pid, since_ns: u64) {
     unsafe { word.wrapping_add(1).write_volatile(since_ns) };
 }
 
+/// How far the registers are from the stack of a thread, as this CPU has found; 0 before.
+#[inline(always)]
+pub fn registers_from_stack(cpu: u32) -> Option<*mut u64> {
+    let word = RUNNING.get_ptr_mut(cpu)?.cast::<u64>();
+    Some(word.wrapping_add(offset_of!(Running, registers) / 8))
+}
+
 /// Remembers who started the request at address `request`.
 #[inline(always)]
 pub fn remember_issuer(request: u64, issuer: &Issuer) {

@@ -1,5 +1,7 @@
 //! Context switches: the path that must cost nothing to those who are not traced.
 
+use core::arch::asm;
+
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 
 use tracer_common::event_type::EventTypeId;
@@ -11,11 +13,13 @@ use tracer_common::kernel::{
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::cpu::this_cpu;
 use crate::maps;
-use crate::offsets::{HAS_TASK_PT_REGS, REGS_CALL, SWITCH_ARGUMENTS, TASK_FLAGS};
+use crate::offsets::{
+    HAS_TASK_PT_REGS, REGS_CALL, SWITCH_ARGUMENTS, TASK_FLAGS, TASK_STACK, WORD_TYPE,
+};
 use crate::pid::Pid;
 use crate::record::{Wake, header, record_on};
 use crate::subject::Subject;
-use crate::task::{Task, field, flags};
+use crate::task::{Address, Task, field, flags};
 
 at_tracepoint!("sched_switch": sched_switch, sched_switch_raw => switch);
 
@@ -73,7 +77,7 @@ fn record_both<C: Tracepoint>(
         let header = header(prev, EventTypeId(u32::from(SWITCH_RECORD)), time_ns, cpu);
         space.write(SwitchRecord {
             header,
-            out: out_data(ctx, prev, next, time_ns, since),
+            out: out_data(ctx, prev, next, time_ns, since, cpu),
             next_thread_id: next.thread_id(),
             prev_comm: prev.comm(),
         });
@@ -91,7 +95,7 @@ fn record_out<C: Tracepoint>(
     record_on(cpu, 1, Wake::InTime, |space, time_ns, cpu| {
         space.write(Record {
             header: header(prev, EventTypeId::SWITCH_OUT, time_ns, cpu),
-            data: out_data(ctx, prev, next, time_ns, since),
+            data: out_data(ctx, prev, next, time_ns, since, cpu),
         });
     })
 }
@@ -119,13 +123,14 @@ fn out_data<C: Tracepoint>(
     next: &Task<C>,
     time_ns: u64,
     since: u64,
+    cpu: u32,
 ) -> SwitchOutData {
     let state = state_left_in(ctx, prev);
     let is_preempted = ctx.flag::<0>() || state == 0;
     let (waits_in, syscall) = if is_preempted {
         (waits_in::UNKNOWN, 0)
     } else {
-        what_it_waits_in(prev, state)
+        what_it_waits_in(prev, state, cpu)
     };
     SwitchOutData {
         next_pid: next.pid().shown(),
@@ -144,7 +149,7 @@ fn out_data<C: Tracepoint>(
 
 /// What the thread that leaves its CPU in this state, and runs this, is in: see [`waits_in`].
 #[inline(always)]
-fn what_it_waits_in<C: Tracepoint>(prev: &Task<C>, state: u32) -> (u8, u16) {
+fn what_it_waits_in<C: Tracepoint>(prev: &Task<C>, state: u32, cpu: u32) -> (u8, u16) {
     /// `TASK_UNINTERRUPTIBLE`: so does who waits for a device. Others are not asked, which costs.
     const UNINTERRUPTIBLE: u32 = 2;
     if TASK_FLAGS.load() == NO_OFFSET {
@@ -165,10 +170,7 @@ fn what_it_waits_in<C: Tracepoint>(prev: &Task<C>, state: u32) -> (u8, u16) {
     if HAS_TASK_PT_REGS.load() == 0 || REGS_CALL.load() == NO_OFFSET {
         return (waits_in::UNKNOWN | io, 0);
     }
-    let registers = C::registers(prev.address());
-    // SAFETY: the registers are a `struct pt_regs *`, and the number of the call a long of it, or
-    // an int.
-    let call: u32 = unsafe { field::<C, _>(registers, REGS_CALL.load()) };
+    let call = call_of(prev, cpu);
     // Of the x32 kind or not, it is the same call.
     match call & !(1 << 30) {
         _ if call == u32::MAX => (waits_in::FAULT | io, 0),
@@ -180,6 +182,48 @@ fn what_it_waits_in<C: Tracepoint>(prev: &Task<C>, state: u32) -> (u8, u16) {
         call if call <= 0xffff => (waits_in::SYSCALL | io, call as u16),
         _ => (waits_in::UNKNOWN | io, 0),
     }
+}
+
+/// The number of the system call that the running thread, which has a program, is in; all ones for
+/// none.
+#[inline(always)]
+fn call_of<C: Tracepoint>(running: &Task<C>, cpu: u32) -> u32 {
+    let distance = maps::registers_from_stack(cpu);
+    let (Some(distance), true) = (
+        distance,
+        WORD_TYPE.load() != 0 && TASK_STACK.load() != NO_OFFSET,
+    ) else {
+        let registers = C::registers(running.address());
+        // SAFETY: it is a `struct pt_regs *`, and the number of the call a long of it.
+        return unsafe { field::<C, _>(registers, REGS_CALL.load()) };
+    };
+    // SAFETY: a task has a pointer there.
+    let stack: Address = unsafe { field::<C, _>(running.address(), TASK_STACK.load()) };
+    // SAFETY: in the entry, which only this CPU uses.
+    let mut known = unsafe { distance.read_volatile() };
+    if known == 0 {
+        // The helper's call costs more than all else here: it is asked once.
+        known = difference(C::registers(running.address()), stack.0);
+        // SAFETY: as above.
+        unsafe { distance.write_volatile(known) };
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "addresses have 64 bits")]
+    let at = stack.0.wrapping_add(known as usize);
+    let at = C::readable(at.wrapping_add(REGS_CALL.load() as usize));
+    // SAFETY: the registers lie there, as the helper has said, and the number of the call in them.
+    unsafe { C::read(at.cast()) }
+}
+
+/// How many bytes from one address to another, which is less than 4 GiB behind it.
+#[inline(always)]
+fn difference(to: *const u8, from: *const u8) -> u64 {
+    let bytes: u64;
+    // Written out because the verifier lets nobody compute with the halves of addresses but like
+    // this. SAFETY: a subtraction.
+    unsafe {
+        asm!("w1 -= w2", inout("r1") to => bytes, in("r2") from, options(pure, readonly, nostack));
+    };
+    bytes
 }
 
 /// The tasks that are the tracepoint's arguments `PREV` and `NEXT`.

@@ -161,8 +161,11 @@ pub struct Running {
     pub tid: u64,
     /// When it was switched to.
     pub since_ns: u64,
+    /// How far a program's registers are from the stack of its thread, which is the same for all
+    /// threads; 0 as long as nobody has looked.
+    pub registers: u64,
     /// Zero.
-    pub reserved: [u64; 6],
+    pub reserved: [u64; 5],
 }
 
 /// The event type of a [`SwitchRecord`]: no event has it.

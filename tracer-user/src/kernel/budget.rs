@@ -40,7 +40,7 @@ pub const BUDGETS: &[Budget] = &[
     budget("sched_waking", 460, 1400),
     budget("sched_wakeup", 260, 380),
     budget("sched_wakeup_new", 580, 900),
-    budget("sched_switch", 2430, 3720),
+    budget("sched_switch", 3800, 4950),
     budget("sched_migrate_task", 170, 300),
     budget("signal_generate", 1120, 2470),
     budget("signal_deliver", 275, 470),
