@@ -49,6 +49,8 @@ fn spans_and_events_come_back_as_user_events() {
         tracing::Level::TRACE, text = "x".repeat(1000));
 
     early.in_scope(|| {});
+    drop(early);
+    drop(span);
 
     let found = read(&mut stream);
     let span_id = |name: &str| {
@@ -60,6 +62,7 @@ fn spans_and_events_come_back_as_user_events() {
     assert_ne!(request, early);
     let text = "x".repeat(512 - "level=TRACE text=…".len());
     let expected = [
+        ("new request", format!("span={request}")),
         (
             "enter request",
             format!("level=DEBUG span={request} count=7"),
@@ -77,7 +80,7 @@ fn spans_and_events_come_back_as_user_events() {
             format!("level=DEBUG span={request} count=7 answer=yes"),
         ),
         // A name beyond the limit is shortened, and still unique.
-        (&*found[4].0, format!("level=TRACE text={text}…")),
+        (&*found[5].0, format!("level=TRACE text={text}…")),
         (
             "enter early",
             format!("level=DEBUG span={early} since=before the stream"),
@@ -86,15 +89,17 @@ fn spans_and_events_come_back_as_user_events() {
             "exit early",
             format!("level=DEBUG span={early} since=before the stream"),
         ),
+        ("close early", format!("span={early}")),
+        ("close request", format!("span={request}")),
     ];
     let expected = expected.map(|(name, data)| pair(name, &data));
     assert_eq!(found, expected);
     assert!(
-        found[4]
+        found[5]
             .0
             .starts_with("a name that goes on and on until it is far too long to")
     );
-    assert_eq!(found[4].0.len(), 64);
+    assert_eq!(found[5].0.len(), 64);
 
     // A callsite that many threads reach at once has one type.
     std::thread::scope(|scope| {
@@ -135,13 +140,19 @@ fn callsites_beyond_the_most_types(stream: &mut Stream) {
     }
 
     let found = read(stream);
-    assert_eq!(found.len(), 1200);
-    let (first, last) = (&found[0], &found[1199]);
-    assert_eq!(first.0, "enter a0-0");
-    assert_eq!(last.0, "posix_trace_unnamed_userevent");
+    assert_eq!(found.len(), 2400);
+    let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
+    let of_first = ["new a0-0", "enter a0-0", "exit a0-0", "close a0-0"];
+    assert_eq!(names[..4], of_first);
+    let [.., exit, close] = &found[..] else {
+        panic!("{found:?}");
+    };
+    let unnamed = "posix_trace_unnamed_userevent";
+    assert_eq!((exit.0.as_str(), close.0.as_str()), (unnamed, unnamed));
     assert!(
-        last.1.starts_with("name=exit f9-9 level=INFO span="),
-        "{last:?}"
+        exit.1.starts_with("name=exit f9-9 level=INFO span="),
+        "{exit:?}"
     );
-    assert!(last.1.ends_with("count=9"), "{last:?}");
+    assert!(exit.1.ends_with("count=9"), "{exit:?}");
+    assert!(close.1.starts_with("name=close f9-9 span="), "{close:?}");
 }

@@ -8,7 +8,7 @@ use tracer_common::event_type::{EventTypeId, TRACE_USER_EVENT_MAX};
 use tracing::Metadata;
 
 use super::Types;
-use super::names::{Border, type_name};
+use super::names::{Moment, type_name};
 use crate::emit::UserEvent;
 
 /// Slots: a power of two, and many more than a process can have user event types.
@@ -18,8 +18,11 @@ const SLOTS: usize = 4096;
 #[derive(Debug)]
 struct Slot {
     key: AtomicUsize,
-    /// The identifiers of both types, one in each half; 0 while they are being found out.
-    types: AtomicU64,
+    /// The identifiers of the types for entering and leaving, one in each half; 0 while they are
+    /// being found out.
+    borders: AtomicU64,
+    /// Those for what is made and what is over; written before the others.
+    lifetime: AtomicU64,
 }
 
 /// Every callsite that the layer has seen. Only ever added to.
@@ -36,7 +39,8 @@ pub(super) fn all() -> &'static Callsites {
         slots: [const {
             Slot {
                 key: AtomicUsize::new(0),
-                types: AtomicU64::new(0),
+                borders: AtomicU64::new(0),
+                lifetime: AtomicU64::new(0),
             }
         }; SLOTS],
         count: AtomicUsize::new(0),
@@ -53,8 +57,14 @@ impl Callsites {
             match slot.key.load(Acquire) {
                 0 => return None,
                 found if found == key => {
-                    let types = slot.types.load(Acquire);
-                    return (types != 0).then(|| unpacked(types));
+                    let (enter, exit) = unpacked(slot.borders.load(Acquire))?;
+                    let (new, close) = unpacked(slot.lifetime.load(Relaxed))?;
+                    return Some(Types {
+                        new,
+                        enter,
+                        exit,
+                        close,
+                    });
                 }
                 _ => {}
             }
@@ -77,7 +87,10 @@ impl Callsites {
                 self.count.fetch_add(1, Relaxed);
             }
             if taken.is_ok() || taken == Err(key) {
-                slot.types.store(packed(types), Release);
+                let lifetime = packed(types.new, types.close);
+                slot.lifetime.store(lifetime, Relaxed);
+                let borders = packed(types.enter, types.exit);
+                slot.borders.store(borders, Release);
                 break;
             }
         }
@@ -98,30 +111,35 @@ fn key(metadata: &'static Metadata<'static>) -> usize {
     std::ptr::from_ref(metadata).addr()
 }
 
-fn packed(types: Types) -> u64 {
-    u64::from(types.begin.id().0) << 32 | u64::from(types.end.id().0)
+fn packed(first: UserEvent, second: UserEvent) -> u64 {
+    u64::from(first.id().0) << 32 | u64::from(second.id().0)
 }
 
-fn unpacked(types: u64) -> Types {
+/// Both types; `None` before they are known.
+fn unpacked(types: u64) -> Option<(UserEvent, UserEvent)> {
     let half = |shift: u32| u32::try_from(types >> shift & u64::from(u32::MAX)).unwrap_or(0);
-    Types {
-        begin: UserEvent::from_id(EventTypeId(half(32))),
-        end: UserEvent::from_id(EventTypeId(half(0))),
-    }
+    let event = |shift| UserEvent::from_id(EventTypeId(half(shift)));
+    (types != 0).then(|| (event(32), event(0)))
 }
 
 fn types_of(metadata: &Metadata<'_>) -> Types {
-    let open = |border| UserEvent::open(&type_name(metadata, border)).unwrap_or(UserEvent::UNNAMED);
+    let open = |moment| UserEvent::open(&type_name(metadata, moment)).unwrap_or(UserEvent::UNNAMED);
     if metadata.is_span() {
+        // A reader that knows the later ones knows the earlier ones, so what they are to each other.
+        let (new, close) = (open(Moment::New), open(Moment::Close));
         return Types {
-            begin: open(Border::Begin),
-            end: open(Border::End),
+            new,
+            enter: open(Moment::Enter),
+            exit: open(Moment::Exit),
+            close,
         };
     }
-    let event = open(Border::Begin);
+    let enter = open(Moment::Enter);
     Types {
-        begin: event,
-        end: event,
+        new: enter,
+        enter,
+        exit: enter,
+        close: enter,
     }
 }
 
@@ -133,11 +151,10 @@ mod tests {
 
     #[test]
     fn types_come_out_as_they_went_in() {
-        let types = Types {
-            begin: UserEvent::from_id(EventTypeId(300)),
-            end: UserEvent::from_id(EventTypeId(301)),
-        };
+        let (first, second) = (EventTypeId(300), EventTypeId(301));
+        let types = (UserEvent::from_id(first), UserEvent::from_id(second));
 
-        assert_eq!(unpacked(packed(types)), types);
+        assert_eq!(unpacked(packed(types.0, types.1)), Some(types));
+        assert_eq!(unpacked(0), None);
     }
 }

@@ -6,10 +6,12 @@
 //! tracing_subscriber::registry().with(tracer_posix::layer()).init();
 //! ```
 //!
-//! A span gives two event types, `enter NAME` and `exit NAME`; an event gives one, which is called
-//! by its target and line where it has no name of its own. The data is text: `level=INFO span=3`
-//! and then the fields. The span of an event is the one that it is in; its id is the subscriber's,
-//! which gives it to another once the span is closed.
+//! A span gives four event types: `new NAME`, when it is made; `enter NAME` and `exit NAME`, of which
+//! a span of an asynchronous function has many, on any thread; and `close NAME`, when it is over. An
+//! event gives one, which is called by its target and line where it has no name of its own. The data
+//! is text: `level=INFO span=3` and then the fields; of `new` and `close`, only `span=3`. The span of
+//! an event is the one that it is in; its id is the subscriber's, which gives it to another once the
+//! span is closed.
 //!
 //! A name that is longer than `{TRACE_EVENT_NAME_MAX}` has a hash instead of its middle. When all
 //! `{TRACE_USER_EVENT_MAX}` types are used up, events have the unnamed type, and their data begins
@@ -34,7 +36,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::emit::UserEvent;
 use callsites::Callsites;
-use names::{Border, full_name};
+use names::{Moment, full_name};
 use text::Text;
 use tracer_area::emitter;
 
@@ -68,6 +70,7 @@ where
         let mut text = Text::default();
         attributes.record(&mut text);
         keep(&context, id, &text);
+        self.on_lifetime(id, attributes.metadata(), Moment::New);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
@@ -82,19 +85,25 @@ where
             return;
         }
         let metadata = event.metadata();
-        let user_event = self.types(metadata).begin;
+        let user_event = self.types(metadata).enter;
         let span = context.event_span(event).map(|span| span.id());
-        let mut text = head(user_event, metadata, Border::Begin, span.as_ref());
+        let mut text = head(user_event, metadata, Moment::Enter, span.as_ref());
         event.record(&mut text);
         user_event.emit(text.as_bytes());
     }
 
     fn on_enter(&self, id: &Id, context: Context<'_, S>) {
-        self.on_border(id, &context, Border::Begin);
+        self.on_border(id, &context, Moment::Enter);
     }
 
     fn on_exit(&self, id: &Id, context: Context<'_, S>) {
-        self.on_border(id, &context, Border::End);
+        self.on_border(id, &context, Moment::Exit);
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        if let Some(metadata) = context.metadata(&id) {
+            self.on_lifetime(&id, metadata, Moment::Close);
+        }
     }
 }
 
@@ -105,7 +114,19 @@ impl TraceLayer {
             .unwrap_or_else(|| self.callsites.define(metadata))
     }
 
-    fn on_border<S>(&self, id: &Id, context: &Context<'_, S>, border: Border)
+    /// A span was made, or is over.
+    fn on_lifetime(&self, id: &Id, metadata: &'static Metadata<'static>, moment: Moment) {
+        if !emitter::is_traced() {
+            return;
+        }
+        let event = self.types(metadata).of(moment);
+        let mut text = Text::default();
+        push_name(&mut text, event, metadata, moment);
+        push_span(&mut text, id);
+        event.emit(text.as_bytes());
+    }
+
+    fn on_border<S>(&self, id: &Id, context: &Context<'_, S>, moment: Moment)
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
     {
@@ -115,12 +136,8 @@ impl TraceLayer {
         let Some(metadata) = context.metadata(id) else {
             return;
         };
-        let types = self.types(metadata);
-        let event = match border {
-            Border::Begin => types.begin,
-            Border::End => types.end,
-        };
-        let mut text = head(event, metadata, border, Some(id));
+        let event = self.types(metadata).of(moment);
+        let mut text = head(event, metadata, moment, Some(id));
         with_fields(context, id, |fields| {
             text.push(" ");
             text.push(fields);
@@ -129,26 +146,46 @@ impl TraceLayer {
     }
 }
 
-/// How the data of each event begins.
-fn head(event: UserEvent, metadata: &Metadata<'_>, border: Border, span: Option<&Id>) -> Text {
+/// How the data of most events begins.
+fn head(event: UserEvent, metadata: &Metadata<'_>, moment: Moment, span: Option<&Id>) -> Text {
     let mut text = Text::default();
-    if event == UserEvent::UNNAMED {
-        text.field("name", format_args!("{}", full_name(metadata, border)));
-    }
+    push_name(&mut text, event, metadata, moment);
     text.field("level", format_args!("{}", metadata.level()));
     if let Some(span) = span {
-        text.field("span", format_args!("{}", span.into_u64()));
+        push_span(&mut text, span);
     }
     text
 }
 
-/// The event types of a callsite.
+/// The name, where the type has none.
+fn push_name(text: &mut Text, event: UserEvent, metadata: &Metadata<'_>, moment: Moment) {
+    if event == UserEvent::UNNAMED {
+        text.field("name", format_args!("{}", full_name(metadata, moment)));
+    }
+}
+
+fn push_span(text: &mut Text, span: &Id) {
+    text.field("span", format_args!("{}", span.into_u64()));
+}
+
+/// The event types of a callsite; those of an event are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Types {
-    /// Of an event, or of entering a span.
-    begin: UserEvent,
-    /// Of leaving a span.
-    end: UserEvent,
+    new: UserEvent,
+    enter: UserEvent,
+    exit: UserEvent,
+    close: UserEvent,
+}
+
+impl Types {
+    fn of(self, moment: Moment) -> UserEvent {
+        match moment {
+            Moment::New => self.new,
+            Moment::Enter => self.enter,
+            Moment::Exit => self.exit,
+            Moment::Close => self.close,
+        }
+    }
 }
 
 fn keep<S>(context: &Context<'_, S>, id: &Id, text: &Text)

@@ -7,27 +7,51 @@ use tracing::Metadata;
 
 /// Which event of a callsite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Border {
+pub(super) enum Moment {
+    /// A span was made.
+    New,
     /// Entering a span; an event itself.
-    Begin,
+    Enter,
     /// Leaving a span.
-    End,
+    Exit,
+    /// A span is over.
+    Close,
 }
 
+impl Moment {
+    /// What is in front of a span's name.
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::New => "new ",
+            Self::Enter => "enter ",
+            Self::Exit => "exit ",
+            Self::Close => "close ",
+        }
+    }
+}
+
+/// The longest of the prefixes: a name is shortened to one and the same for all of them, so that it
+/// shows what belongs together.
+const MOST_PREFIX: usize = 6;
+
 /// The name of a callsite's event type, as long as one may be.
-pub(super) fn type_name(metadata: &Metadata<'_>, border: Border) -> String {
-    shortened(full_name(metadata, border), line_of(metadata))
+pub(super) fn type_name(metadata: &Metadata<'_>, moment: Moment) -> String {
+    if metadata.is_span() {
+        let most = TRACE_EVENT_NAME_MAX - MOST_PREFIX;
+        return moment.prefix().to_owned() + &shortened(metadata.name().to_owned(), None, most);
+    }
+    let line = line_of(metadata);
+    shortened(full_name(metadata, moment), line, TRACE_EVENT_NAME_MAX)
 }
 
 /// Its whole name.
-pub(super) fn full_name(metadata: &Metadata<'_>, border: Border) -> String {
-    match (metadata.is_span(), border) {
-        (true, Border::Begin) => format!("enter {}", metadata.name()),
-        (true, Border::End) => format!("exit {}", metadata.name()),
-        (false, _) => match line_of(metadata) {
-            Some(line) => format!("{}:{line}", metadata.target()),
-            None => metadata.name().to_owned(),
-        },
+pub(super) fn full_name(metadata: &Metadata<'_>, moment: Moment) -> String {
+    if metadata.is_span() {
+        return moment.prefix().to_owned() + metadata.name();
+    }
+    match line_of(metadata) {
+        Some(line) => format!("{}:{line}", metadata.target()),
+        None => metadata.name().to_owned(),
     }
 }
 
@@ -41,14 +65,14 @@ fn line_of(metadata: &Metadata<'_>) -> Option<u32> {
 
 /// A name that is too long loses its middle to a hash of all of it: names that differ stay
 /// different, and a line stays.
-fn shortened(name: String, line: Option<u32>) -> String {
-    if name.len() <= TRACE_EVENT_NAME_MAX {
+fn shortened(name: String, line: Option<u32>, most: usize) -> String {
+    if name.len() <= most {
         return name;
     }
     let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(&name) >> 32;
     let line = line.map_or_else(String::new, |line| format!(":{line}"));
     let tail = format!("~{hash:08x}{line}");
-    let mut end = TRACE_EVENT_NAME_MAX - tail.len();
+    let mut end = most - tail.len();
     while !name.is_char_boundary(end) {
         end -= 1;
     }
@@ -58,6 +82,10 @@ fn shortened(name: String, line: Option<u32>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn shortened(name: String, line: Option<u32>) -> String {
+        super::shortened(name, line, TRACE_EVENT_NAME_MAX)
+    }
 
     #[test]
     fn a_name_that_fits_is_left_as_it_is() {
