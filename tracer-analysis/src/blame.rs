@@ -152,6 +152,7 @@ fn by_name(part: Part) -> Part {
         Part::Blocked(reason, of) => Part::Blocked(reason, waker(of)),
         Part::Stopped(of) => Part::Stopped(waker(of)),
         Part::Unmade(by) => Part::Unmade(task(by)),
+        Part::Unpolled(by) => Part::Unpolled(task(by)),
         Part::Running | Part::Underway | Part::Unknown(_) => part,
     }
 }

@@ -8,6 +8,7 @@
 use tracer_engine::event::MonotonicNs;
 
 use crate::history::History;
+use crate::spans::Span;
 use crate::state::{End, Reason, State, Task, Thread, Wait, Waker};
 use crate::thread_states::ThreadStates;
 
@@ -33,6 +34,9 @@ pub enum Part {
     Underway,
     /// It was not there yet. What lies within is what the thread did that made it.
     Unmade(Task),
+    /// No thread worked on the span, which has to be entered for that. What lies within is what the
+    /// thread did that worked on it next.
+    Unpolled(Task),
     /// Nobody knows.
     Unknown(Why),
 }
@@ -100,6 +104,31 @@ pub fn critical_path(
     walk.steps
 }
 
+/// The critical path of a span. Where threads have to enter it to work on it, it is what they did
+/// then, and in between, what the one did that entered it next.
+///
+/// What is said of `states`, `history` and `most_steps` in [`critical_path`] is so here too.
+#[must_use]
+pub fn span_path(
+    states: &ThreadStates,
+    history: &History,
+    span: &Span,
+    most_steps: usize,
+) -> Vec<Step> {
+    let mut walk = Walk {
+        most_steps,
+        states,
+        history,
+        steps: Vec::new(),
+    };
+    if span.polls.is_empty() {
+        walk.go_back(span.thread, span.from, span.to, 0);
+    } else {
+        walk.between_polls(span);
+    }
+    walk.steps
+}
+
 struct Walk<'a> {
     states: &'a ThreadStates,
     history: &'a History,
@@ -108,6 +137,48 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    /// What was done of a span that threads enter, from the end to the beginning.
+    fn between_polls(&mut self, span: &Span) {
+        let mut at = span.to;
+        let mut next = span.thread;
+        for poll in span.polls.iter().rev() {
+            self.unpolled(next, poll.to.max(span.from), at);
+            let (from, to) = (poll.from.max(span.from), poll.to.min(at));
+            self.go_back(poll.thread, from, to, 0);
+            (at, next) = (from.min(at), poll.thread);
+        }
+        if span.has_older_polls && span.from < at {
+            self.steps.push(Step {
+                depth: 0,
+                thread: next,
+                from: span.from,
+                to: at,
+                part: Part::Unknown(Why::TooLong),
+            });
+        } else {
+            self.unpolled(next, span.from, at);
+        }
+    }
+
+    /// Nobody worked on the span, until `next` did.
+    fn unpolled(&mut self, next: Thread, from: MonotonicNs, to: MonotonicNs) {
+        if from >= to {
+            return;
+        }
+        let by = Task {
+            thread: next,
+            ..Task::default()
+        };
+        self.steps.push(Step {
+            depth: 0,
+            thread: next,
+            from,
+            to,
+            part: Part::Unpolled(by),
+        });
+        self.go_back(next, from, to, 1);
+    }
+
     /// What `thread` did, from the end to the beginning.
     fn go_back(&mut self, thread: Thread, from: MonotonicNs, to: MonotonicNs, depth: usize) {
         let mut at = to;
@@ -286,6 +357,7 @@ mod tests {
 
     use super::*;
     use crate::calls::CallKey;
+    use crate::spans::Poll;
     use crate::state::Inside;
     use crate::story::{Story, thread};
 
@@ -323,6 +395,58 @@ mod tests {
                 (step.depth, step.thread.tid, step.from.0, ns, step.part)
             })
             .collect()
+    }
+
+    #[test]
+    fn what_is_entered_waits_in_between_for_who_enters_it_next() {
+        let mut story = Story::new();
+        story.switch(10, 0, (0, None), 1);
+        story.switch(10, 1, (0, None), 2);
+        // 1 works on it until 100, then 2, which a timer wakes for that.
+        story.switch(150, 1, (2, Some(SLEEP)), 0);
+        story.wake(300, 2, 1, 0);
+        story.switch(310, 1, (0, None), 2);
+        story.switch(390, 0, (1, Some(SLEEP)), 0);
+        let poll = |tid, from, to| Poll {
+            thread: thread(tid),
+            from: MonotonicNs(from),
+            to: MonotonicNs(to),
+        };
+        let mut span = Span {
+            rule: 0,
+            begun_by: thread(1),
+            thread: thread(2),
+            from: MonotonicNs(40),
+            to: MonotonicNs(400),
+            polls: vec![poll(1, 50, 100), poll(2, 320, 400)],
+            has_older_polls: false,
+        };
+        let path = |span: &Span| -> Vec<_> {
+            let steps = span_path(&story.states, &story.history, span, 1000);
+            assert_eq!(leaves(&steps).map(Step::ns).sum::<u64>(), 360);
+            let of_step = |step: &Step| (step.depth, step.thread.tid, step.ns(), step.part);
+            steps.iter().map(of_step).collect()
+        };
+        let woken = Part::Runnable(Wait::Woken, Some(Task::default()));
+        let newest = [
+            (0, 2, 80, Part::Running),
+            (0, 2, 220, Part::Unpolled(task(2))),
+            (1, 2, 10, Part::Running),
+            (1, 2, 10, woken),
+            (1, 2, 150, Part::Blocked(inside(SLEEP), Waker::Timer)),
+            (1, 2, 50, Part::Running),
+        ];
+        let oldest = [
+            (0, 1, 50, Part::Running),
+            (0, 1, 10, Part::Unpolled(task(1))),
+            (1, 1, 10, Part::Running),
+        ];
+        assert_eq!(path(&span), [&newest[..], &oldest[..]].concat());
+
+        span.has_older_polls = true;
+        span.polls.remove(0);
+        let rest = (0, 2, 280, Part::Unknown(Why::TooLong));
+        assert_eq!(path(&span), [&newest[..1], &[rest]].concat());
     }
 
     #[test]

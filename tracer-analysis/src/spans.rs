@@ -1,6 +1,6 @@
 //! Spans: what has a beginning and an end among the events.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use foldhash::fast::RandomState;
 use tracer_common::event_type::EventTypeId;
@@ -19,8 +19,23 @@ const MOST_NESTED: usize = 64;
 /// Bytes of a key.
 const MOST_KEY: usize = 64;
 
+/// Polls of one span that are held: of more, the newest.
+const MOST_POLLS: usize = 1024;
+
+/// Polls of all spans that are open.
+const MOST_ALL_POLLS: usize = 262_144;
+
 /// Which bytes of the data are the key: from the first up to the second.
 pub type KeyBytes = (usize, usize);
+
+/// What the beginning and the end of a span have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyOf {
+    /// These bytes of their data.
+    Bytes(KeyBytes),
+    /// The process, and the span's id in their text, as the `tracing` layer writes it.
+    SpanId,
+}
 
 /// What begins spans, or ends them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +45,7 @@ pub struct Border {
     /// Of a system call: which one.
     pub syscall: Option<i32>,
     /// What beginning and end have in common. Without it, they are on the same thread.
-    pub key: Option<KeyBytes>,
+    pub key: Option<KeyOf>,
 }
 
 /// Spans of one kind.
@@ -40,12 +55,26 @@ pub struct Rule {
     pub begin: Border,
     /// How they end.
     pub end: Border,
+    /// How a poll of one begins and ends, where a thread has to enter it to work on it. Their keys
+    /// are as those of `begin` and `end`.
+    pub poll: Option<(Border, Border)>,
     /// Whether its events come from the kernel.
     pub is_kernels: bool,
 }
 
-/// A span that has ended.
+/// A time in which a thread worked on a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Poll {
+    /// The thread.
+    pub thread: Thread,
+    /// From when on.
+    pub from: MonotonicNs,
+    /// Until when.
+    pub to: MonotonicNs,
+}
+
+/// A span that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Its rule, by its index.
     pub rule: usize,
@@ -57,6 +86,11 @@ pub struct Span {
     pub from: MonotonicNs,
     /// Until when.
     pub to: MonotonicNs,
+    /// Who worked on it when, in order of time: the newest of many. Empty where its thread does so
+    /// all the time.
+    pub polls: Vec<Poll>,
+    /// Whether older polls are not held.
+    pub has_older_polls: bool,
 }
 
 impl Span {
@@ -72,14 +106,24 @@ impl Span {
 enum Key {
     Thread(i32),
     Data(Box<[u8]>),
+    Task(i32, u64),
+}
+
+/// What an event is to a rule. One may end a span and begin the next, so ends come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Role {
+    PollEnd,
+    End,
+    Begin,
+    PollBegin,
 }
 
 /// Spans, found by rules.
 #[derive(Debug, Default)]
 pub struct Spans {
     rules: Vec<Rule>,
-    /// Rules by the types of their borders: which one, and whether it is its beginning.
-    by_type: HashMap<EventTypeId, Vec<(usize, bool)>, RandomState>,
+    /// Rules by the types of their borders: which one, and which border.
+    by_type: HashMap<EventTypeId, Vec<(usize, Role)>, RandomState>,
     open: Open,
 }
 
@@ -88,11 +132,12 @@ impl Spans {
     pub fn add_rule(&mut self, rule: Rule) -> usize {
         let index = self.rules.len();
         self.rules.push(rule);
-        for (border, is_begin) in [(rule.end, false), (rule.begin, true)] {
-            let of_type = self.by_type.entry(border.event_type).or_default();
-            of_type.push((index, is_begin));
-            // An event may end one span and begin the next.
-            of_type.sort_by_key(|(_, is_begin)| *is_begin);
+        for role in [Role::PollEnd, Role::End, Role::Begin, Role::PollBegin] {
+            if let Some(border) = rule.border(role) {
+                let of_type = self.by_type.entry(border.event_type).or_default();
+                of_type.push((index, role));
+                of_type.sort_by_key(|(_, role)| *role);
+            }
         }
         index
     }
@@ -107,10 +152,11 @@ impl Spans {
     /// ended, and begun again.
     pub fn lose(&mut self, is_kernels: bool) {
         let rules = &self.rules;
-        self.open.keep(|rule| {
+        let interrupted = self.open.keep(|(rule, _)| {
             let is_held = |rule: &Rule| is_kernels && !rule.is_kernels;
-            rules.get(rule).is_some_and(is_held)
+            rules.get(*rule).is_some_and(is_held)
         });
+        self.open.interrupted += interrupted as u64;
     }
 
     /// When the oldest began that is open.
@@ -136,39 +182,53 @@ impl Spans {
     pub fn feed(&mut self, event: &Event<'_>, mut ended: impl FnMut(Span)) -> bool {
         let header = event.header;
         let Some(borders) = self.by_type.get(&header.event_type) else {
-            let is_end = matches!(
-                header.event_type,
-                EventTypeId::EXIT | EventTypeId::THREAD_EXIT
-            );
-            return is_end && self.open.forget(self.rules.len(), header.tid);
+            return match header.event_type {
+                EventTypeId::THREAD_EXIT => self.open.forget(self.rules.len(), header.tid),
+                EventTypeId::EXIT => {
+                    let of_thread = self.open.forget(self.rules.len(), header.tid);
+                    self.open.forget_tasks(header.pid) || of_thread
+                }
+                EventTypeId::EXEC => self.open.forget_tasks(header.pid),
+                _ => false,
+            };
         };
         let thread = Thread {
             pid: header.pid,
             tid: header.tid,
         };
         let mut is_one = false;
-        for (index, is_begin) in borders {
+        for (index, role) in borders {
             let Some(rule) = self.rules.get(*index) else {
                 continue;
             };
-            let border = if *is_begin { rule.begin } else { rule.end };
-            let Some(key) = border.key_of(event) else {
+            let Some(key) = rule.border(*role).and_then(|border| border.key_of(event)) else {
                 continue;
             };
-            is_one = true;
-            if *is_begin {
-                self.open.begin((*index, key), thread, header.time);
-            } else if let Some((begun_by, from)) = self.open.end((*index, key)) {
-                ended(Span {
-                    rule: *index,
-                    begun_by,
-                    thread,
-                    from,
-                    to: header.time,
-                });
+            let key = (*index, key);
+            match role {
+                Role::Begin => self.open.begin(key, thread, header.time),
+                Role::PollBegin => self.open.poll(&key, thread, header.time),
+                Role::PollEnd => self.open.poll_end(&key, thread, header.time),
+                Role::End => {
+                    if let Some(begun) = self.open.end(&key) {
+                        ended(begun.into_span(*index, rule, thread, header.time));
+                    }
+                }
             }
+            is_one |= matches!(role, Role::Begin | Role::End);
         }
         is_one
+    }
+}
+
+impl Rule {
+    fn border(&self, role: Role) -> Option<Border> {
+        match role {
+            Role::PollEnd => self.poll.map(|(_, end)| end),
+            Role::End => Some(self.end),
+            Role::Begin => Some(self.begin),
+            Role::PollBegin => self.poll.map(|(begin, _)| begin),
+        }
     }
 }
 
@@ -178,43 +238,102 @@ impl Border {
         if self.syscall.is_some() && number_of(event) != self.syscall {
             return None;
         }
-        let Some((first, end)) = self.key else {
-            return Some(Key::Thread(event.header.tid));
+        match self.key {
+            None => Some(Key::Thread(event.header.tid)),
+            Some(KeyOf::Bytes((first, end))) => {
+                let bytes = event.data.get(first..end.min(first + MOST_KEY))?;
+                Some(Key::Data(bytes.into()))
+            }
+            Some(KeyOf::SpanId) => Some(Key::Task(event.header.pid, span_id(event.data)?)),
+        }
+    }
+}
+
+/// The id in `level=INFO span=3 ...`, or in `span=3`.
+fn span_id(untrusted: &[u8]) -> Option<u64> {
+    let mut words = untrusted.split(|byte| *byte == b' ').take(2);
+    let id = words.find_map(|word| word.strip_prefix(b"span="))?;
+    std::str::from_utf8(id).ok()?.parse().ok()
+}
+
+/// A span that has begun.
+#[derive(Debug)]
+struct Begun {
+    by: Thread,
+    from: MonotonicNs,
+    polls: VecDeque<Poll>,
+    /// Whether older polls are not held.
+    has_older_polls: bool,
+    /// Who works on it now, since when, and how many times over.
+    polled: Option<(Thread, MonotonicNs, u32)>,
+    /// Whether two threads worked on it at the same time: then it is nobody's.
+    is_shared: bool,
+}
+
+impl Begun {
+    fn into_span(self, index: usize, rule: &Rule, thread: Thread, to: MonotonicNs) -> Span {
+        let mut polls = self.polls;
+        if let Some((thread, from, _)) = self.polled {
+            polls.push_back(Poll { thread, from, to });
+        }
+        let mut span = Span {
+            rule: index,
+            begun_by: self.by,
+            thread,
+            from: self.from,
+            to,
+            polls: Vec::new(),
+            has_older_polls: self.has_older_polls,
         };
-        let bytes = event.data.get(first..end.min(first + MOST_KEY))?;
-        Some(Key::Data(bytes.into()))
+        if rule.poll.is_none() || self.is_shared {
+            return span;
+        }
+        // Entered once, it is that: the moments before and after are none of its work.
+        if polls.len() == 1
+            && !self.has_older_polls
+            && let Some(only) = polls.pop_back()
+        {
+            (span.thread, span.from, span.to) = (only.thread, only.from, only.to);
+            span.begun_by = only.thread;
+        }
+        span.polls = polls.into();
+        span
     }
 }
 
 /// Spans that have begun and not ended.
 #[derive(Debug, Default)]
 struct Open {
-    open: HashMap<(usize, Key), Vec<(Thread, MonotonicNs)>, RandomState>,
+    open: HashMap<(usize, Key), Vec<Begun>, RandomState>,
     /// How many of them began when.
     begins: BTreeMap<MonotonicNs, usize>,
     count: usize,
+    /// How many polls are held of them.
+    polls: usize,
+    /// How many are tasks of which process.
+    tasks: HashMap<i32, usize, RandomState>,
     unfollowed: u64,
     interrupted: u64,
 }
 
 impl Open {
-    /// Keeps those of the rules of which `is_held` is true.
-    fn keep(&mut self, is_held: impl Fn(usize) -> bool) {
+    /// Keeps those of which `is_held` is true: how many are not.
+    fn keep(&mut self, is_held: impl Fn(&(usize, Key)) -> bool) -> usize {
         let mut lost = Vec::new();
-        self.open.retain(|(rule, _), open| {
-            let is_held = is_held(*rule);
+        self.open.retain(|key, open| {
+            let is_held = is_held(key);
             if !is_held {
-                lost.extend(open.iter().map(|(_, from)| *from));
+                lost.extend(open.drain(..).map(|begun| (key.1.clone(), begun)));
             }
             is_held
         });
-        self.interrupted += lost.len() as u64;
-        for from in lost {
-            self.close(from);
+        for (key, begun) in &lost {
+            self.close(key, begun);
         }
+        lost.len()
     }
 
-    fn begin(&mut self, key: (usize, Key), thread: Thread, at: MonotonicNs) {
+    fn begin(&mut self, key: (usize, Key), by: Thread, from: MonotonicNs) {
         if self.count >= MOST_OPEN {
             self.unfollowed += 1;
             return;
@@ -222,34 +341,98 @@ impl Open {
         let most = match key.1 {
             Key::Thread(_) => MOST_NESTED,
             // Whoever has the key now is another one.
-            Key::Data(_) => 1,
+            Key::Data(_) | Key::Task(..) => 1,
         };
+        if let Key::Task(pid, _) = key.1 {
+            *self.tasks.entry(pid).or_default() += 1;
+        }
+        let of_key = key.1.clone();
         let open = self.open.entry(key).or_default();
         let lost = (open.len() >= most).then(|| open.remove(0));
-        open.push((thread, at));
+        open.push(Begun {
+            by,
+            from,
+            polls: VecDeque::new(),
+            has_older_polls: false,
+            polled: None,
+            is_shared: false,
+        });
         self.count += 1;
-        *self.begins.entry(at).or_default() += 1;
-        if let Some((_, from)) = lost {
-            self.close(from);
+        *self.begins.entry(from).or_default() += 1;
+        if let Some(lost) = lost {
+            self.close(&of_key, &lost);
         }
     }
 
-    fn end(&mut self, key: (usize, Key)) -> Option<(Thread, MonotonicNs)> {
-        let open = self.open.get_mut(&key)?;
+    fn end(&mut self, key: &(usize, Key)) -> Option<Begun> {
+        let open = self.open.get_mut(key)?;
         let begun = open.pop()?;
         if open.is_empty() {
-            self.open.remove(&key);
+            self.open.remove(key);
         }
-        self.close(begun.1);
+        self.close(&key.1, &begun);
         Some(begun)
     }
 
-    fn close(&mut self, from: MonotonicNs) {
+    /// A thread begins to work on the span.
+    fn poll(&mut self, key: &(usize, Key), thread: Thread, at: MonotonicNs) {
+        let Some(begun) = self.open.get_mut(key).and_then(|open| open.last_mut()) else {
+            return;
+        };
+        match &mut begun.polled {
+            None => begun.polled = Some((thread, at, 1)),
+            Some((by, _, times)) if *by == thread => *times = times.saturating_add(1),
+            Some(_) => begun.is_shared = true,
+        }
+    }
+
+    /// It no longer does.
+    fn poll_end(&mut self, key: &(usize, Key), thread: Thread, at: MonotonicNs) {
+        let Some(begun) = self.open.get_mut(key).and_then(|open| open.last_mut()) else {
+            return;
+        };
+        let Some((by, from, times)) = &mut begun.polled else {
+            return;
+        };
+        if *by != thread {
+            return;
+        }
+        *times -= 1;
+        if *times > 0 {
+            return;
+        }
+        let poll = Poll {
+            thread,
+            from: *from,
+            to: at,
+        };
+        begun.polled = None;
+        if begun.polls.len() >= MOST_POLLS || self.polls >= MOST_ALL_POLLS {
+            begun.has_older_polls = true;
+            if begun.polls.pop_front().is_none() {
+                return;
+            }
+            self.polls -= 1;
+        }
+        begun.polls.push_back(poll);
+        self.polls += 1;
+    }
+
+    fn close(&mut self, key: &Key, begun: &Begun) {
         self.count -= 1;
-        if let Some(count) = self.begins.get_mut(&from) {
+        self.polls -= begun.polls.len();
+        if let Some(count) = self.begins.get_mut(&begun.from) {
             *count -= 1;
             if *count == 0 {
-                self.begins.remove(&from);
+                self.begins.remove(&begun.from);
+            }
+        }
+        if let Key::Task(pid, _) = key
+            && let Some(count) = self.tasks.get_mut(pid)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.tasks.remove(pid);
             }
         }
     }
@@ -261,13 +444,20 @@ impl Open {
         }
         let mut is_one = false;
         for rule in 0..rules {
-            let open = self.open.remove(&(rule, Key::Thread(tid)));
-            for (_, from) in open.into_iter().flatten() {
+            let key = Key::Thread(tid);
+            let open = self.open.remove(&(rule, key.clone()));
+            for begun in open.into_iter().flatten() {
                 is_one = true;
-                self.close(from);
+                self.close(&key, &begun);
             }
         }
         is_one
+    }
+
+    /// A process has ended, or runs another program: so have its tasks.
+    fn forget_tasks(&mut self, of: i32) -> bool {
+        self.tasks.contains_key(&of)
+            && self.keep(|(_, key)| !matches!(key, Key::Task(pid, _) if *pid == of)) > 0
     }
 }
 
@@ -300,9 +490,10 @@ mod tests {
         let border = |event_type| Border {
             event_type,
             syscall: None,
-            key,
+            key: key.map(KeyOf::Bytes),
         };
         Rule {
+            poll: None,
             begin: border(BEGIN),
             end: border(END),
             is_kernels: false,
@@ -356,6 +547,114 @@ mod tests {
             (50, END, 3, b"zcdz"),
         ];
         assert_eq!(spans(&mut keyed, &events), [(1, 2, 10, 20), (1, 3, 20, 30)]);
+    }
+
+    /// A span that threads enter: made, entered, left, over.
+    const TASK: [EventTypeId; 4] = [
+        EventTypeId(FIRST_USER_EVENT + 3),
+        EventTypeId(FIRST_USER_EVENT + 4),
+        EventTypeId(FIRST_USER_EVENT + 5),
+        EventTypeId(FIRST_USER_EVENT + 6),
+    ];
+
+    fn of_tasks() -> Spans {
+        let [new, enter, exit, close] = TASK.map(|event_type| Border {
+            event_type,
+            syscall: None,
+            key: Some(KeyOf::SpanId),
+        });
+        let mut spans = Spans::default();
+        spans.add_rule(Rule {
+            begin: new,
+            end: close,
+            poll: Some((enter, exit)),
+            is_kernels: false,
+        });
+        spans
+    }
+
+    /// The spans of these events, each by its time, thread, and moment, of a span with this id.
+    fn tasks(spans: &mut Spans, events: &[(u64, i32, usize, u64)]) -> Vec<Span> {
+        let mut found = Vec::new();
+        for (at, tid, moment, id) in events {
+            let data = match moment {
+                0 | 3 => format!("span={id}"),
+                _ => format!("level=INFO span={id} span=7"),
+            };
+            let (header, data) = (header(*at, TASK[*moment], *tid, 0), data.as_bytes());
+            spans.feed(&Event { header, data }, |span| found.push(span));
+        }
+        found
+    }
+
+    #[test]
+    fn a_task_is_a_span_from_when_it_is_made_until_it_is_over() {
+        let (new, enter, exit, close) = (0, 1, 2, 3);
+        let found = tasks(
+            &mut of_tasks(),
+            &[
+                (10, 1, new, 8),
+                (15, 1, new, 9),
+                (20, 2, enter, 8),
+                (22, 3, enter, 9),
+                (30, 2, exit, 8),
+                (50, 3, exit, 9),
+                (60, 3, enter, 8),
+                (70, 3, exit, 8),
+                (80, 3, close, 8),
+                (90, 3, close, 9),
+            ],
+        );
+        let polls = |span: &Span| -> Vec<_> {
+            let polls = span.polls.iter();
+            polls
+                .map(|poll| (poll.thread.tid, poll.from.0, poll.to.0))
+                .collect()
+        };
+        let said = |span: &Span| (span.begun_by.tid, span.thread.tid, span.from.0, span.to.0);
+        assert_eq!(said(&found[0]), (1, 3, 10, 80));
+        assert_eq!(polls(&found[0]), [(2, 20, 30), (3, 60, 70)]);
+        // Entered once, it is what was done then.
+        assert_eq!(said(&found[1]), (3, 3, 22, 50));
+        assert_eq!(polls(&found[1]), []);
+        assert_eq!(found.len(), 2);
+    }
+
+    #[test]
+    fn what_several_threads_are_in_at_once_is_nobody_s() {
+        let (new, enter, exit, close) = (0, 1, 2, 3);
+        let found = tasks(
+            &mut of_tasks(),
+            &[
+                (10, 1, new, 8),
+                (20, 1, enter, 8),
+                (21, 1, enter, 8),
+                (22, 2, enter, 8),
+                (23, 1, exit, 8),
+                (24, 1, exit, 8),
+                (25, 2, exit, 8),
+                (30, 1, close, 8),
+            ],
+        );
+        assert_eq!((found[0].from.0, found[0].to.0), (10, 30));
+        assert_eq!(found[0].polls, []);
+    }
+
+    #[test]
+    fn tasks_end_with_their_process_and_are_bounded() {
+        let (new, enter, exit) = (0, 1, 2);
+        let mut spans = of_tasks();
+        for id in 0..3000 {
+            tasks(&mut spans, &[(1, 1, new, id)]);
+            for at in 0..100 {
+                tasks(&mut spans, &[(at, 1, enter, id), (at, 1, exit, id)]);
+            }
+        }
+        assert_eq!(spans.open.polls, MOST_ALL_POLLS);
+        let header = header(200, EventTypeId::EXIT, 1, 0);
+        assert!(spans.feed(&Event { header, data: b"" }, |_| {}));
+        assert_eq!((spans.open.count, spans.open.polls), (0, 0));
+        assert_eq!((spans.oldest(), spans.open.tasks.len()), (None, 0));
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct Split {
     pub blocked: u64,
     /// Stopped.
     pub stopped: u64,
+    /// Nobody's: no thread worked on them.
+    pub unpolled: u64,
     /// Nobody knows.
     pub unknown: u64,
 }
@@ -42,6 +44,7 @@ impl Split {
                 Part::Runnable(..) => &mut self.runnable,
                 Part::Blocked(..) => &mut self.blocked,
                 Part::Stopped(_) => &mut self.stopped,
+                Part::Unpolled(_) => &mut self.unpolled,
                 Part::Underway | Part::Unmade(_) | Part::Unknown(_) => &mut self.unknown,
             };
             *total = total.saturating_add(step.ns());

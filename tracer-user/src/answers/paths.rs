@@ -2,7 +2,7 @@
 
 use tracer_analysis::{
     Blame, Durations, Found, History, Part, Span, Spans, Step, Thread, ThreadStates, Threads,
-    critical_path,
+    span_path,
 };
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::COMM_BYTES;
@@ -159,7 +159,8 @@ impl Paths {
     #[must_use]
     pub fn named(&self, mut steps: Vec<Step>) -> Vec<Step> {
         for step in &mut steps {
-            if let Part::Unmade(task) | Part::Runnable(_, Some(task)) = &mut step.part
+            if let Part::Unmade(task) | Part::Unpolled(task) | Part::Runnable(_, Some(task)) =
+                &mut step.part
                 && task.comm == [0; COMM_BYTES]
             {
                 task.comm = as_comm(self.names.of(task.thread));
@@ -210,6 +211,8 @@ impl Paths {
                 thread,
                 from,
                 to,
+                polls: Vec::new(),
+                has_older_polls: false,
             },
         );
     }
@@ -248,8 +251,7 @@ impl Paths {
             return;
         }
         let most = usize::try_from(self.steps_left).unwrap_or(usize::MAX);
-        let time = (span.from, span.to);
-        let steps = critical_path(states, &self.history, span.thread, time, most.max(1));
+        let steps = span_path(states, &self.history, &span, most.max(1));
         self.steps_left = self.steps_left.saturating_sub(steps.len() as u64);
         let steps = self.named(steps);
         let Some(kind_of) = self.kinds.get_mut(kind) else {
@@ -266,8 +268,8 @@ impl Paths {
         blame.add(&steps);
         let shown = Shown {
             kind,
-            span,
             comm: self.names.of(span.thread).to_vec(),
+            span,
             segments: segments(&steps),
             blame,
         };

@@ -1,6 +1,6 @@
 //! From what people type, and what event types there are, to rules.
 
-use tracer_analysis::{Border, Pairs, Rule};
+use tracer_analysis::{Border, KeyOf, Pairs, Rule};
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
 
@@ -11,12 +11,29 @@ use super::span_spec::BorderSpec;
 /// called. Without any `specs`: all pairs of event types whose names show it.
 pub fn rules(specs: &[SpanSpec], types: &EventTypes) -> Vec<(Vec<u8>, Rule)> {
     let mut wanted = Vec::new();
+    let mut add = |name: Vec<u8>, begin, end, poll| {
+        let is_kernels = [begin, end].iter().any(|border| is_kernels(types, border));
+        let rule = Rule {
+            begin,
+            end,
+            poll,
+            is_kernels,
+        };
+        wanted.push((name, rule));
+    };
     let is_by_name = |spec: &SpanSpec| matches!(spec, SpanSpec::Named(_) | SpanSpec::Function(..));
     if specs.is_empty() || specs.iter().any(is_by_name) {
         for (stem, begin, end) in Pairs::among(types, |_, _| true).all() {
             let is_meant = |spec: &SpanSpec| is_by_name(spec) && spec.may_be(stem);
-            if specs.is_empty() || specs.iter().any(is_meant) {
-                wanted.push((stem.to_vec(), event(begin), event(end)));
+            if !specs.is_empty() && !specs.iter().any(is_meant) {
+                continue;
+            }
+            match lifetime(types, begin) {
+                Some((new, close)) => {
+                    let poll = (by_id(begin), by_id(end));
+                    add(stem.to_vec(), by_id(new), by_id(close), Some(poll));
+                }
+                None => add(stem.to_vec(), event(begin), event(end), None),
             }
         }
     }
@@ -30,25 +47,24 @@ pub fn rules(specs: &[SpanSpec], types: &EventTypes) -> Vec<(Vec<u8>, Rule)> {
                     key: None,
                 };
                 let (begin, end) = (EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT);
-                wanted.push((name.clone().into_bytes(), of(begin), of(end)));
+                add(name.clone().into_bytes(), of(begin), of(end), None);
             }
             SpanSpec::Between { name, begin, end } => {
                 if let (Some(begin), Some(end)) = (border(types, begin), border(types, end)) {
-                    wanted.push((name.clone(), begin, end));
+                    add(name.clone(), begin, end, None);
                 }
             }
         }
     }
-    let with_rule = wanted.into_iter().map(|(name, begin, end)| {
-        let is_kernels = [begin, end].iter().any(|border| is_kernels(types, border));
-        let rule = Rule {
-            begin,
-            end,
-            is_kernels,
-        };
-        (name, rule)
-    });
-    with_rule.collect()
+    wanted
+}
+
+/// What says when a span of the `tracing` layer is made, and when it is over, by what says that one
+/// is entered.
+fn lifetime(types: &EventTypes, enter: EventTypeId) -> Option<(EventTypeId, EventTypeId)> {
+    let name = types.name(enter)?.strip_prefix(b"enter ")?;
+    let of = |word: &[u8]| types.id(&[word, name].concat());
+    Some((of(b"new ")?, of(b"close ")?))
 }
 
 /// Whether events of a border come from the kernel, as those of system calls and probes do.
@@ -66,9 +82,16 @@ fn event(event_type: EventTypeId) -> Border {
     }
 }
 
+fn by_id(event_type: EventTypeId) -> Border {
+    Border {
+        key: Some(KeyOf::SpanId),
+        ..event(event_type)
+    }
+}
+
 fn border(types: &EventTypes, spec: &BorderSpec) -> Option<Border> {
     Some(Border {
-        key: spec.key,
+        key: spec.key.map(KeyOf::Bytes),
         ..event(types.id(&spec.event)?)
     })
 }

@@ -68,6 +68,7 @@ fn part(part: &Part) -> Map<String, Value> {
         Part::Underway => json!({ "state": "waking" }),
         Part::Stopped(of) => json!({ "state": "stopped", "waker": waker(of) }),
         Part::Unmade(by) => json!({ "state": "unmade", "maker": task(by) }),
+        Part::Unpolled(next) => json!({ "state": "unpolled", "next": task(next) }),
         Part::Unknown(why) => json!({
             "state": "unknown",
             "why": match why {

@@ -116,6 +116,15 @@ pub fn part(part: &Part, has_more: bool) -> String {
             "not there yet; who made it, meanwhile".to_owned()
         }
         Part::Unmade(by) => format!("not there yet; {}, which made it, meanwhile", task(by)),
+        Part::Unpolled(next) if next.thread == Thread::default() => {
+            "nobody worked on it; who did next, meanwhile".to_owned()
+        }
+        Part::Unpolled(next) => {
+            format!(
+                "nobody worked on it; {}, which did next, meanwhile",
+                task(next)
+            )
+        }
         Part::Unknown(Why::Lost) => "unknown: events were lost".to_owned(),
         Part::Unknown(Why::NotSeen) => "unknown: nothing was recorded of it then".to_owned(),
         Part::Unknown(Why::TooLong) => "unknown: longer ago than is held".to_owned(),

@@ -92,6 +92,7 @@ pub fn of_kind(kind: &Kind) -> Value {
         "runnable_ns": kind.split.runnable,
         "blocked_ns": kind.split.blocked,
         "stopped_ns": kind.split.stopped,
+        "unpolled_ns": kind.split.unpolled,
         "unknown_ns": kind.split.unknown,
         "parts": tree_json::tree(&kind.blame),
     })

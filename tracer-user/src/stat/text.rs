@@ -154,8 +154,17 @@ fn push_spans(out: &mut String, statistics: &Statistics) {
         return;
     }
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.took.total()));
+    // Most spans are of one thread, which works on them all the time.
+    let has_unpolled = kinds.iter().any(|kind| kind.split.unpolled > 0);
+    let unpolled = |share: &str| {
+        if has_unpolled {
+            format!("{share:>9}")
+        } else {
+            String::new()
+        }
+    };
     out.push_str(&format!(
-        "\n{:<LABEL$}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}{:>9}{:>9}{:>9}\n",
+        "\n{:<LABEL$}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}{:>9}{:>9}{}{:>9}\n",
         "span",
         "count",
         "total",
@@ -166,13 +175,14 @@ fn push_spans(out: &mut String, statistics: &Statistics) {
         "running",
         "runnable",
         "blocked",
+        unpolled("unpolled"),
         "unknown"
     ));
     for kind in kinds.into_iter().take(LISTED) {
         let (took, split) = (&kind.took, kind.split);
         let of_all = |ns| share(ns, took.total());
         out.push_str(&format!(
-            "{:<LABEL$}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}{:>9}{:>9}{:>9}\n",
+            "{:<LABEL$}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}{:>9}{:>9}{}{:>9}\n",
             shortened(&kind.name),
             took.count(),
             duration(took.total()),
@@ -183,6 +193,7 @@ fn push_spans(out: &mut String, statistics: &Statistics) {
             of_all(split.running),
             of_all(split.runnable),
             of_all(split.blocked.saturating_add(split.stopped)),
+            unpolled(&of_all(split.unpolled)),
             of_all(split.unknown),
         ));
     }
