@@ -1,8 +1,8 @@
 //! Spans with their critical paths, found event by event.
 
 use tracer_analysis::{
-    Blame, Durations, Found, History, Part, Span, Spans, Step, Thread, ThreadStates, Threads,
-    span_path,
+    Blame, Durations, Found, History, Interval, Part, Span, Spans, State, Step, Thread,
+    ThreadStates, Threads, span_path,
 };
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::COMM_BYTES;
@@ -39,6 +39,8 @@ pub struct Paths {
     is_answered: bool,
     has_switches: bool,
     has_wakeups: bool,
+    /// A thread that was blocked has got a CPU, and no wake-up was seen before.
+    lacks_wakeups: bool,
     ended: Vec<Span>,
     /// How much of what threads did is held whatever spans are open, in nanoseconds.
     held_ns: Option<u64>,
@@ -66,6 +68,7 @@ impl Paths {
             is_answered: false,
             has_switches: false,
             has_wakeups: false,
+            lacks_wakeups: false,
             ended: Vec::new(),
             held_ns: None,
             steps_left: FIRST_STEPS,
@@ -115,6 +118,21 @@ impl Paths {
     #[must_use]
     pub fn has_switches_and_wakeups(&self) -> (bool, bool) {
         (self.has_switches, self.has_wakeups)
+    }
+
+    /// What is unknown because no such events were recorded, for people.
+    #[must_use]
+    pub fn missing_events(&self) -> Option<&'static str> {
+        if !self.has_switches {
+            Some("no switches were recorded (--events switch,wakeup): what threads did is unknown")
+        } else if self.lacks_wakeups && !self.has_wakeups {
+            Some(
+                "no wake-ups were recorded (--events switch,wakeup): since when threads could run \
+                 is unknown",
+            )
+        } else {
+            None
+        }
     }
 
     /// The first event is at this time, if none was before.
@@ -332,6 +350,12 @@ impl Paths {
         }
         self.has_switches |= header.event_type == EventTypeId::SWITCH_OUT;
         self.has_wakeups |= header.event_type == EventTypeId::WAKEUP;
+        if header.event_type == EventTypeId::SWITCH_IN && !self.has_wakeups {
+            let before = self.states.as_ref();
+            let before = before.and_then(|states| states.current(thread, header.time));
+            let is_blocked = |before: Interval| matches!(before.state, State::Blocked(_));
+            self.lacks_wakeups |= before.is_some_and(is_blocked);
+        }
         self.names.learn(thread, comm);
         let history = &mut self.history;
         if let Some(states) = &mut self.states {

@@ -25,13 +25,9 @@ pub fn text(statistics: &Statistics) -> String {
     );
     if statistics.has_switches {
         push_threads(&mut out, statistics);
-        if !statistics.has_wakeups {
-            out.push_str("no wake-ups were recorded (--events switch,wakeup): since when threads could run is unknown\n");
-        }
-    } else {
-        out.push_str(
-            "no switches were recorded (--events switch,wakeup): what threads did is unknown\n",
-        );
+    }
+    if let Some(missing) = statistics.paths.missing_events() {
+        out.push_str(&format!("{missing}\n"));
     }
     push_wakeups(&mut out, &statistics.wakeups);
     push_cpus(&mut out, statistics);

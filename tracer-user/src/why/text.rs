@@ -27,9 +27,8 @@ pub fn text(why: &Why, is_brief: bool) -> String {
             "{count} spans were open then: nothing is said of them\n"
         ));
     }
-    let (switches, wakeups) = why.paths.has_switches_and_wakeups();
-    if !switches || !wakeups {
-        out.push_str("what threads did needs switches and wake-ups (--events switch,wakeup)\n");
+    if let Some(missing) = why.paths.missing_events() {
+        out.push_str(&format!("{missing}\n"));
     }
     if kinds.is_empty() {
         out.push_str("no such span has ended\n");
