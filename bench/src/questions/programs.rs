@@ -8,7 +8,7 @@ use super::super::meanwhile::{self, Whom};
 use super::super::outcome::{Measure, Unit};
 use super::super::programs;
 use super::super::tools::{
-    Bpftrace, Ftrace, Ours, PerfSched, PerfTrace, Pinned, Strace, Tool, What, run_traced,
+    Bpftrace, Ftrace, Ours, OursWhy, PerfSched, PerfTrace, Pinned, Strace, Tool, What, run_traced,
 };
 use super::super::workbench::{Workbench, has};
 use super::{ATTACH, add_tools};
@@ -44,7 +44,8 @@ pub fn sqlite(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let rows = bench.work(4000);
     let question = "What does tracing add to sqlite3, which inserts rows into a file in memory, \
                     each in a transaction of its own? Ours and the scheduler's tools trace context \
-                    switches, strace and perf trace the system calls.";
+                    switches, strace and perf trace the system calls. `why` explains all that \
+                    it does.";
     let mut contest = Contest::new(question, Unit::Seconds).showing(Measure::AddedPercent);
     if !has("sqlite3") {
         contest.missing("everyone: sqlite3, which is the work, is not installed");
@@ -58,6 +59,7 @@ pub fn sqlite(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     });
     let tools: Vec<Box<dyn Tool>> = vec![
         Box::new(Ours(What::Switches)),
+        Box::new(OursWhy),
         Box::new(Ftrace(What::Switches)),
         Box::new(PerfSched),
         Box::new(Bpftrace::Printing(What::Switches)),

@@ -12,7 +12,7 @@ mod strace;
 pub use background::{Background, as_float, count_before, size};
 pub use bpftrace::Bpftrace;
 pub use ftrace::Ftrace;
-pub use ours::{Ours, OursIntoLog};
+pub use ours::{Ours, OursIntoLog, OursWhy};
 pub use paused::{Pinned, run_traced};
 pub use perf::{PerfSched, PerfTrace};
 pub use strace::Strace;

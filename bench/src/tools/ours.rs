@@ -47,6 +47,29 @@ impl Tool for OursIntoLog {
     }
 }
 
+/// Our command line, explaining all that a program does as it comes.
+#[derive(Clone, Copy)]
+pub struct OursWhy;
+
+impl Tool for OursWhy {
+    fn name(&self) -> String {
+        "tracer-user why --whole".to_owned()
+    }
+
+    fn program(&self) -> &'static str {
+        "sh"
+    }
+
+    fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
+        let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
+        command.args(["why", "--whole"]);
+        for pid in pids {
+            command.args(["-p", &pid.to_string()]);
+        }
+        start(&mut command, folder().join("tracer-user.out"))
+    }
+}
+
 fn attach(what: What, pids: &[u32], to: &[&str], file: &str) -> anyhow::Result<Box<dyn Attached>> {
     let events = match what {
         What::Switches => "switch",
@@ -56,7 +79,11 @@ fn attach(what: What, pids: &[u32], to: &[&str], file: &str) -> anyhow::Result<B
     let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
     command.arg("attach").args(pids.iter().map(u32::to_string));
     command.args(["--events", events]).args(to).arg(&output);
-    let mut running = Background::start(&mut command, "tracer-user")?;
+    start(&mut command, output)
+}
+
+fn start(command: &mut Command, output: PathBuf) -> anyhow::Result<Box<dyn Attached>> {
+    let mut running = Background::start(command, "tracer-user")?;
     running.wait_a_moment()?;
     Ok(Box::new(Running { running, output }))
 }
