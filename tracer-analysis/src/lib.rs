@@ -7,6 +7,8 @@
 //!   time out and never overlap;
 //! - [`ThreadTotals`]: what they sum up to, thread by thread;
 //! - [`Calls`]: system calls, with how long they took;
+//! - [`Faults`], [`Signals`], [`Interrupts`]: page faults by thread, signals by process, interrupts
+//!   by CPU;
 //! - [`Spans`]: what has a beginning and an end among the events, by rules or by names ([`Pairs`]);
 //! - [`critical_path`]: why something took as long as it did, from what threads did lately
 //!   ([`History`]), and [`Blame`], what many paths add up to;
@@ -29,9 +31,13 @@
 mod blame;
 mod calls;
 mod durations;
+mod faults;
 mod history;
+mod interrupts;
 mod pairs;
 mod path;
+mod rows;
+mod signals;
 mod spans;
 mod state;
 #[cfg(test)]
@@ -42,9 +48,13 @@ mod totals;
 pub use blame::{Blame, Node, Threads};
 pub use calls::{CallKey, CallTotal, Calls};
 pub use durations::Durations;
+pub use faults::{FaultTotal, Faults};
 pub use history::History;
+pub use interrupts::{Interrupt, InterruptKey, InterruptTotal, Interrupts};
 pub use pairs::{Pairs, Side, ends_of};
 pub use path::{Part, Step, Why, critical_path, leaves, span_path};
+pub use rows::Rows;
+pub use signals::{SignalKey, SignalTotal, Signals};
 pub use spans::{Border, KeyBytes, KeyOf, Poll, Rule, Span, Spans};
 pub use state::{End, Inside, Interval, Reason, State, Task, Thread, Wait, Waker};
 pub use thread_states::{Birth, Found, Taken, ThreadStates};

@@ -1,18 +1,15 @@
 //! What threads did, summed up.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use foldhash::fast::RandomState;
 use tracer_engine::event::MonotonicNs;
 
 use crate::durations::Durations;
+use crate::rows::Rows;
 use crate::state::{Interval, Reason, State, Thread, Wait};
 
-/// Threads that are counted each for itself; what others did is added up.
-const MOST_THREADS: usize = 65_536;
-
 /// CPUs: more than any machine has.
-const MOST_CPUS: usize = 16_384;
+pub const MOST_CPUS: usize = 16_384;
 
 /// What a thread did. Times are in nanoseconds; their sum is the time that it was there.
 #[derive(Clone, Debug, Default)]
@@ -46,8 +43,7 @@ pub struct ThreadTotal {
 /// What all threads did.
 #[derive(Debug, Default)]
 pub struct ThreadTotals {
-    threads: HashMap<Thread, ThreadTotal, RandomState>,
-    others: ThreadTotal,
+    threads: Rows<Thread, ThreadTotal>,
     cpus: BTreeMap<u32, u64>,
     wakeups: Durations,
 }
@@ -55,12 +51,7 @@ pub struct ThreadTotals {
 impl ThreadTotals {
     /// Adds an interval.
     pub fn add(&mut self, interval: &Interval) {
-        let is_one_more = !self.threads.contains_key(&interval.thread);
-        let total = if is_one_more && self.threads.len() >= MOST_THREADS {
-            &mut self.others
-        } else {
-            self.threads.entry(interval.thread).or_default()
-        };
+        let total = self.threads.of(interval.thread);
         let ns = interval.ns();
         match interval.state {
             State::Running => {
@@ -89,12 +80,10 @@ impl ThreadTotals {
         }
     }
 
-    /// The threads, in order of process and thread.
+    /// By thread.
     #[must_use]
-    pub fn sorted(&self) -> Vec<(Thread, &ThreadTotal)> {
-        let mut sorted: Vec<_> = self.threads.iter().map(|(id, one)| (*id, one)).collect();
-        sorted.sort_unstable_by_key(|(thread, _)| *thread);
-        sorted
+    pub fn threads(&self) -> &Rows<Thread, ThreadTotal> {
+        &self.threads
     }
 
     /// How long each CPU was used by these threads, in nanoseconds, in order.
@@ -107,12 +96,6 @@ impl ThreadTotals {
     #[must_use]
     pub fn wakeups(&self) -> &Durations {
         &self.wakeups
-    }
-
-    /// What threads did that are not counted each for itself.
-    #[must_use]
-    pub fn others(&self) -> &ThreadTotal {
-        &self.others
     }
 }
 

@@ -31,7 +31,7 @@ impl Sums {
         let totals = &mut self.totals;
         self.paths.finish(|found| add(totals, found));
         let names = self.paths.names();
-        let threads = self.totals.sorted().into_iter();
+        let threads = self.totals.threads().sorted().into_iter();
         let mut threads: Vec<_> = threads
             .filter(|(thread, total)| thread.tid != 0 && total.all() > 0)
             .map(|(thread, total)| (thread, names.of(thread).to_vec(), total.clone()))
@@ -47,7 +47,7 @@ impl Sums {
             has_switches,
             has_wakeups,
             threads,
-            others: self.totals.others().clone(),
+            others: self.totals.threads().others().cloned().unwrap_or_default(),
             cpus: self.totals.cpus(),
             wakeups: self.totals.wakeups().clone(),
             calls: calls.collect(),

@@ -1,0 +1,68 @@
+//! Totals by key, of which a log may have too many.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use foldhash::fast::RandomState;
+
+/// Keys that are counted each for itself.
+const MOST_ROWS: usize = 65_536;
+
+/// Totals by key. What keys beyond the first 65,536 have is added up.
+#[derive(Debug)]
+pub struct Rows<K, V> {
+    rows: HashMap<K, V, RandomState>,
+    others: Option<V>,
+}
+
+impl<K, V> Default for Rows<K, V> {
+    fn default() -> Self {
+        Self {
+            rows: HashMap::default(),
+            others: None,
+        }
+    }
+}
+
+impl<K: Copy + Eq + Hash + Ord, V: Default> Rows<K, V> {
+    /// The total that `key` is counted in.
+    pub(crate) fn of(&mut self, key: K) -> &mut V {
+        if self.rows.len() < MOST_ROWS || self.rows.contains_key(&key) {
+            self.rows.entry(key).or_default()
+        } else {
+            self.others.get_or_insert_default()
+        }
+    }
+
+    /// The totals, in order of their keys.
+    #[must_use]
+    pub fn sorted(&self) -> Vec<(K, &V)> {
+        let mut sorted: Vec<_> = self.rows.iter().map(|(key, one)| (*key, one)).collect();
+        sorted.sort_unstable_by_key(|(key, _)| *key);
+        sorted
+    }
+
+    /// What keys have together that are not counted each for itself; `None` without any.
+    #[must_use]
+    pub fn others(&self) -> Option<&V> {
+        self.others.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_many_is_added_up_and_nothing_is_left_out() {
+        let mut rows: Rows<usize, u64> = Rows::default();
+        for key in 0..MOST_ROWS + 10 {
+            *rows.of(key) += 1;
+        }
+        assert_eq!(rows.sorted().len(), MOST_ROWS);
+        assert_eq!(rows.others(), Some(&10));
+        // Those that are known are still counted for themselves.
+        *rows.of(7) += 1;
+        assert_eq!((rows.sorted()[7], rows.others()), ((7, &2), Some(&10)));
+    }
+}
