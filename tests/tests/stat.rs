@@ -2,13 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use tests::dist;
+use tests::bpftrace::Counted as CountedByOthers;
 use tests::rights::missing_right;
+use tests::target::{Target, values_after};
+use tests::{dist, mount};
 
 /// What the kernel counts of a thread (`/proc/thread-self/schedstat`): times in nanoseconds.
 struct Counted {
@@ -45,13 +50,37 @@ fn traced_with(threads: &str, options: &[&str]) -> (HashMap<u64, Counted>, Value
         };
         (tid, counted)
     });
+    (counted.collect(), stat_of(&log))
+}
+
+/// The statistics of a log.
+fn stat_of(log: &Path) -> Value {
     let mut stat = Command::new(dist::tracer_user().unwrap());
-    let stat = stat.args(["stat", "--format", "json"]).arg(&log).output();
-    let stat = stat.unwrap();
-    (
-        counted.collect(),
-        serde_json::from_slice(&stat.stdout).unwrap(),
-    )
+    let stat = stat.args(["stat", "--format", "json"]).arg(log).output();
+    serde_json::from_slice(&stat.unwrap().stdout).unwrap()
+}
+
+/// Runs a program that talks by `handshake.h` under the tracer: what it said, and the statistics of
+/// the log.
+fn talked(program: &str, argument: &str, events: &str) -> (Vec<String>, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile(program, folder.path()).unwrap();
+    let log = folder.path().join("log");
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    run.args(["run", "--events", events, "--log"]).arg(&log);
+    let (mut target, mut said) = Target::start(run.arg("--").arg(program).arg(argument)).unwrap();
+    target.go().unwrap();
+    said.extend(target.wait_until_done().unwrap());
+    assert!(target.end().unwrap().success());
+    let stat = stat_of(&log);
+    assert_eq!(stat["lost"], 0, "{stat}");
+    (said, stat)
+}
+
+/// The rows of a list of the statistics of which a key has this value.
+fn rows<'a>(stat: &'a Value, list: &str, key: &str, value: &str) -> Vec<&'a Value> {
+    let all = stat[list].as_array().unwrap().iter();
+    all.filter(|row| row[key] == value).collect()
 }
 
 #[test]
@@ -243,4 +272,213 @@ fn calls_and_errors_are_those_that_strace_counts_in_the_same_run() {
         );
         assert_eq!(ours["errors"], errors, "{name}: {ours}, {line:?}");
     }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn page_faults_are_as_many_as_the_kernel_counted() {
+    const PAGES: u64 = 5000;
+    if missing_right().is_some() {
+        return;
+    }
+    let (said, stat) = talked("faults", &PAGES.to_string(), "fault");
+
+    let [row] = rows(&stat, "faults", "comm", "faults")[..] else {
+        panic!("{stat}");
+    };
+    let of = |key: &str| row[key].as_u64().unwrap();
+    assert_eq!(of("count"), of("user") + of("kernel"));
+    // Half of them are the program's and half the kernel's, all by writes. It also starts, and the
+    // kernel does a fault twice when another CPU changes the tables meanwhile.
+    let start = PAGES..PAGES + PAGES / 10;
+    assert!(start.contains(&of("user")), "{row}");
+    assert!(start.contains(&of("kernel")), "{row}");
+    assert!(of("write") >= 2 * PAGES, "{row}");
+    let counted = values_after(&said, "faults").unwrap()[0][0];
+    let more = of("count").checked_sub(counted);
+    assert!(more.is_some_and(|more| more < 400), "{counted}: {row}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn signals_are_as_many_as_the_handlers_of_the_program_counted() {
+    if missing_right().is_some() {
+        return;
+    }
+    let (said, stat) = talked("signals", "200", "signal,exec,exit");
+
+    let of_program = rows(&stat, "signals", "comm", "signals");
+    let pid = &of_program[0]["pid"];
+    let got = values_after(&said, "got").unwrap();
+    assert_eq!(got.len(), 5);
+    for pair in got {
+        let (signal, got) = (pair[0], pair[1]);
+        let row = of_program.iter().find(|row| row["signal"] == signal);
+        let row = row.unwrap();
+        assert_eq!(row["pid"], *pid);
+        let is_ignored = u64::from(row["name"] == "SIGWINCH");
+        let of = |what: &str, key: &str| row[what][key].as_u64().unwrap();
+        assert_eq!(of("sent", "ignored"), is_ignored, "{row}");
+        assert_eq!((of("taken", "count"), of("taken", "handled")), (got, got));
+        let not_taken = of("sent", "ignored") + of("sent", "pending");
+        assert_eq!(of("sent", "count"), got + not_taken, "{row}");
+    }
+}
+
+/// By CPU and name, the rows of `/proc/softirqs`, or those of `/proc/interrupts` that are devices'.
+fn kernel_counts(text: &str) -> BTreeMap<(u64, String), u64> {
+    let mut lines = text.lines();
+    let cpus: Vec<u64> = lines
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .map(|cpu| cpu.trim_start_matches("CPU").parse().unwrap())
+        .collect();
+    let mut counts = BTreeMap::new();
+    for (name, row) in lines.filter_map(|line| line.split_once(':')) {
+        for (cpu, count) in cpus.iter().zip(row.split_whitespace()) {
+            if let Ok(count) = count.parse() {
+                counts.insert((*cpu, name.trim().to_owned()), count);
+            }
+        }
+    }
+    counts
+}
+
+#[test]
+#[ignore = "needs root"]
+fn interrupts_of_each_cpu_are_as_many_as_the_kernel_counted_and_as_long_as_bpftrace_measured() {
+    /// Now and then an interrupt and what follows it pass no tracepoint.
+    const FEW: u64 = 8;
+    if missing_right().is_some() {
+        return;
+    }
+    let _tracefs = mount::tracefs().unwrap();
+    // On a disk.
+    let folder = tempfile::tempdir_in(".").unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let work = "#!/bin/sh
+        cd $(dirname $0)
+        cat /proc/softirqs /proc/interrupts > begun
+        for round in $(seq 40); do
+            dd if=/dev/zero of=file bs=4k count=1 conv=fsync 2> /dev/null
+            sleep 0.02
+        done
+        cat /proc/softirqs /proc/interrupts > ending\n";
+    let window = at("window");
+    fs::write(&window, work).unwrap();
+    fs::set_permissions(&window, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = "
+        tracepoint:sched:sched_process_exec /comm == \"window\"/ { @on = 1; }
+        tracepoint:sched:sched_process_exit /comm == \"window\"/ { @on = 0; }
+        tracepoint:irq:softirq_entry /@on/ { @since[cpu] = nsecs; }
+        tracepoint:irq:softirq_exit /@since[cpu]/ {
+            @count = count();
+            @took = sum(nsecs - @since[cpu]);
+            delete(@since[cpu]);
+        }
+        END { clear(@since); }";
+    let bpftrace = CountedByOthers::others(script).unwrap();
+    let now = || {
+        let [soft, devices] = ["/proc/softirqs", "/proc/interrupts"];
+        fs::read_to_string(soft).unwrap() + &fs::read_to_string(devices).unwrap()
+    };
+    let before = now();
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    run.args(["run", "--events", "irq,softirq", "--log"]);
+    let run = run.arg(at("log")).arg("--").arg(&window).status().unwrap();
+    assert!(run.success());
+    let after = now();
+    let measured = bpftrace.end().unwrap();
+    let stat = stat_of(&at("log"));
+
+    let seen = |kind: &str| {
+        let mut seen: BTreeMap<(u64, String), u64> = BTreeMap::new();
+        for row in rows(&stat, "interrupts", "kind", kind) {
+            let name = match kind {
+                "irq" => row["id"].to_string(),
+                _ => row["name"].as_str().unwrap().to_owned(),
+            };
+            let cpu = row["cpu"].as_u64().unwrap();
+            let count = row["count"].as_u64().unwrap();
+            let ended = row["took"]["count"].as_u64().unwrap();
+            // One may be under way at the end, and one that did not end by what the tracer saw.
+            assert!(ended <= count && count - ended <= 2, "{row}");
+            *seen.entry((cpu, name)).or_default() += count;
+        }
+        seen
+    };
+    let begun = fs::read_to_string(at("begun")).unwrap();
+    let ending = fs::read_to_string(at("ending")).unwrap();
+    let sides = [before, begun, ending, after];
+    for (kind, part) in [("softirq", 0), ("irq", 1)] {
+        let [before, begun, ending, after] = sides.each_ref().map(|text| {
+            // The first line of each file is that of its CPUs.
+            let second = text.rfind("   CPU0").unwrap();
+            let start = text[..second].rfind('\n').map_or(0, |end| end + 1);
+            let (soft, devices) = text.split_at(start);
+            kernel_counts([soft, devices][part])
+        });
+        let seen = seen(kind);
+        assert!(seen.values().sum::<u64>() > 40, "{stat}");
+        for (key, count) in &after {
+            if kind == "irq" && key.1.parse::<u32>().is_err() {
+                continue;
+            }
+            let least = (ending[key] - begun[key]).saturating_sub(FEW);
+            let most = count - before[key];
+            let seen = seen.get(key).copied().unwrap_or(0);
+            assert!(
+                (least..=most).contains(&seen),
+                "{key:?}: {seen} and not {least} to {most}"
+            );
+        }
+    }
+
+    let soft = rows(&stat, "interrupts", "kind", "softirq");
+    let sum = |key: &str| -> u64 {
+        let values = soft
+            .iter()
+            .map(|row| row["took"][key].as_u64().unwrap_or(0));
+        values.sum()
+    };
+    let [count, took] = ["count", "took"].map(|name| u64::try_from(measured[name]).unwrap());
+    let (own_count, own_took) = (sum("count"), sum("total_ns"));
+    let both = format!("{own_took} ns in {own_count}, {took} ns in {count} by bpftrace");
+    assert!(own_count.abs_diff(count) <= FEW + count / 10, "{both}");
+    assert!(own_took.abs_diff(took) <= took / 4, "{both}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_live_trace_of_all_has_interrupts_and_of_a_command_what_is_named_too() {
+    if missing_right().is_some() {
+        return;
+    }
+    let live = |options: &[&str]| {
+        let mut stat = Command::new(dist::tracer_user().unwrap());
+        let stat = stat.args(["stat", "--format", "json"]).args(options);
+        let output = stat.output().unwrap();
+        // The command has the standard output.
+        let shown = [output.stdout, output.stderr].concat();
+        let shown = String::from_utf8(shown).unwrap();
+        let start = shown.find('{').unwrap();
+        let mut objects = serde_json::Deserializer::from_str(&shown[start..]).into_iter();
+        let stat: Value = objects.next().unwrap().unwrap();
+        stat
+    };
+    let of_all = live(&["--all", "--duration", "1s"]);
+    assert!(!rows(&of_all, "interrupts", "kind", "softirq").is_empty());
+    assert_eq!(of_all["faults"], serde_json::json!([]));
+    let of_command = live(&["--events", "fault", "--", "sh", "-c", "kill -TERM $$"]);
+    assert_eq!(of_command["interrupts"], serde_json::json!([]));
+    let faults = rows(&of_command, "faults", "comm", "sh");
+    assert!(faults[0]["user"].as_u64() > Some(10), "{of_command}");
+    let term = rows(&of_command, "signals", "name", "SIGTERM");
+    assert_eq!(term[0]["sent"]["count"], 1, "{of_command}");
+    // What ends a process is taken as the kernel's SIGKILL to all its threads.
+    let kill = rows(&of_command, "signals", "name", "SIGKILL");
+    let taken = [term, kill].concat();
+    let taken = taken.iter().map(|row| row["taken"]["default"].as_u64());
+    assert_eq!(taken.sum::<Option<u64>>(), Some(1), "{of_command}");
 }

@@ -154,7 +154,7 @@ mod tests {
                     let mut out = Vec::new();
                     for (at, id, pid, tid, cpu, data, lost) in &events {
                         // Two of the user's, and all of the system's.
-                        let id = if *id < 50 { *id } else { FIRST_USER_EVENT + 1 + id % 2 };
+                        let id = if *id < 58 { *id } else { FIRST_USER_EVENT + 1 + id % 2 };
                         let header = EventHeader {
                             time: MonotonicNs(*at),
                             event_type: EventTypeId(id),

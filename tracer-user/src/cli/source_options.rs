@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use clap::ArgGroup;
+use tracer_common::event_type::EventTypeId;
 
 use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
@@ -59,6 +60,9 @@ pub struct SourceArgs {
     /// Record these system calls too: names separated by commas, or all
     #[arg(long, value_name = "LIST", conflicts_with = "file", help_heading = TRACED)]
     syscalls: Option<String>,
+    /// Record these too: families or types, separated by commas (`tracer-user events` lists them)
+    #[arg(long, value_name = "LIST", conflicts_with = "file", help_heading = TRACED)]
+    events: Vec<String>,
     #[command(flatten)]
     probes: ProbeArgs,
     /// Each ring between kernel and tracer
@@ -100,12 +104,13 @@ enum Who {
 }
 
 impl SourceArgs {
-    /// Where the events come from. The system calls that `spans` name are recorded.
+    /// Where the events come from. The system calls that `spans` name are recorded, and of the
+    /// whole machine `with_all` too.
     ///
     /// # Errors
     ///
     /// An option makes no sense.
-    pub fn source(self, spans: &[SpanSpec]) -> anyhow::Result<Source> {
+    pub fn source(self, spans: &[SpanSpec], with_all: &[EventTypeId]) -> anyhow::Result<Source> {
         let args = self;
         let mut probes: Vec<ProbeSpec> = args.probes.try_into()?;
         if let Some(file) = args.file {
@@ -115,7 +120,13 @@ impl SourceArgs {
             );
             return Ok(Source::Log(file));
         }
-        let mut selection = Selection::usual();
+        let typed = args.events.iter().flat_map(|list| list.split(','));
+        let words = typed.map(str::trim).filter(|word| !word.is_empty());
+        let named = Selection::of_words(words).context("--events")?;
+        let mut selection = Selection::usual().with(&named.of_kernel());
+        if args.all {
+            selection = selection.with(with_all);
+        }
         let called = spans.iter().filter_map(|spec| match spec {
             SpanSpec::Call(name, _) => Some(name.as_str()),
             SpanSpec::Named(_) | SpanSpec::Function(..) | SpanSpec::Between { .. } => None,

@@ -1,6 +1,8 @@
-//! `tracer-user stat`: what threads did, and what system calls took.
+//! `tracer-user stat`: what threads did, what system calls took, and what the kernel did meanwhile.
 
 use std::process::ExitCode;
+
+use tracer_common::event_type::EventTypeId;
 
 use super::exit;
 use super::source_options::{Source, SourceArgs};
@@ -16,9 +18,11 @@ use crate::terminal::output::Sink;
 /// way, and how long: mean, 99th percentile, the longest and when that ended. The times of a thread
 /// add up to the time that it was there. Where events were lost or not recorded the time is
 /// unknown. For each system call: how often it returned, how often with an error, how long it took.
+/// Signals by process, page faults by thread, interrupts by CPU with how long they took.
 ///
 /// Threads need switches and wake-ups (--events switch,wakeup, or what is recorded by default),
-/// system calls need --syscalls.
+/// system calls need --syscalls, page faults --events fault, and interrupts --events irq,softirq;
+/// signals are recorded by default, and with --all interrupts too.
 #[derive(Debug, clap::Args)]
 pub struct StatArgs {
     #[command(flatten)]
@@ -31,6 +35,15 @@ pub struct StatArgs {
     #[arg(long, value_enum, default_value = "text", hide_possible_values = true)]
     format: StatFormat,
 }
+
+/// What is recorded too where all processes are traced: interrupts are the machine's, and come
+/// whoever runs.
+const WITH_ALL: [EventTypeId; 4] = [
+    EventTypeId::IRQ_ENTER,
+    EventTypeId::IRQ_EXIT,
+    EventTypeId::SOFTIRQ_ENTER,
+    EventTypeId::SOFTIRQ_EXIT,
+];
 
 /// How statistics are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -56,7 +69,7 @@ impl TryFrom<StatArgs> for StatConfig {
         let spans = args.span.iter().map(|typed| SpanSpec::parse(typed));
         let spans: Vec<SpanSpec> = spans.collect::<anyhow::Result<_>>()?;
         Ok(Self {
-            source: args.source.source(&spans)?,
+            source: args.source.source(&spans, &WITH_ALL)?,
             spans,
             format: args.format,
         })

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal};
 
 use super::Statistics;
+use super::kernel_json::{faults, interrupts, signals};
 use crate::answers::words::{call_name, inside};
 use crate::answers::{Kind, tree_json};
 
@@ -38,6 +39,9 @@ pub fn json(statistics: &Statistics) -> Value {
         "cpus": cpus,
         "spans": statistics.paths.kinds().iter().map(of_kind).collect::<Vec<_>>(),
         "syscalls": calls,
+        "faults": faults(statistics),
+        "signals": signals(statistics),
+        "interrupts": interrupts(statistics),
         "events": events,
     })
 }

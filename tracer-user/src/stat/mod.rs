@@ -1,15 +1,23 @@
-//! What threads did and what system calls took, summed up over a log.
+//! What threads did, what system calls took and how often the kernel came in between, summed up
+//! over a log.
 
 mod json;
+mod kernel_json;
+mod kernel_text;
 mod sums;
+mod table;
 mod text;
 
-use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal};
+use tracer_analysis::{
+    CallKey, CallTotal, Durations, Faults, Interrupts, SignalKey, SignalTotal, Signals, Thread,
+    ThreadTotal,
+};
 use tracer_engine::event::MonotonicNs;
 
 use crate::answers::{Paths, SpanSpec, follow};
 use crate::log_view::{Log, Walk, outcome};
 use crate::report::Summary;
+use crate::report::fields::until_null;
 use crate::terminal::Outcome;
 pub use sums::Sums;
 
@@ -39,6 +47,12 @@ pub struct Statistics {
     pub paths: Paths,
     /// The system calls, those that took most time first.
     pub calls: Vec<(CallKey, CallTotal)>,
+    /// The page faults.
+    pub faults: Faults,
+    /// The signals.
+    pub signals: Signals,
+    /// The interrupts.
+    pub interrupts: Interrupts,
     /// Events that the trace lost.
     pub lost: u64,
     /// Events by type, and what is missing.
@@ -61,6 +75,18 @@ impl Statistics {
     #[must_use]
     pub fn of(sums: Sums, summary: &Summary) -> Self {
         sums.finish(summary.clone())
+    }
+
+    /// The name of the process that a signal is one of; empty where it is not known.
+    fn name_of<'a>(&'a self, key: SignalKey, total: &'a SignalTotal) -> &'a [u8] {
+        let leader = Thread {
+            pid: key.pid,
+            tid: key.pid,
+        };
+        match self.paths.names().of(leader) {
+            [] => until_null(&total.comm),
+            name => name,
+        }
     }
 
     /// Whether anything is missing.

@@ -1,6 +1,6 @@
 //! Summing up event by event.
 
-use tracer_analysis::{Calls, Found, ThreadTotals};
+use tracer_analysis::{Calls, Faults, Found, Interrupts, Signals, ThreadTotals};
 use tracer_engine::EventTypes;
 use tracer_engine::event::Event;
 
@@ -14,6 +14,9 @@ pub struct Sums {
     paths: Paths,
     totals: ThreadTotals,
     calls: Calls,
+    faults: Faults,
+    signals: Signals,
+    interrupts: Interrupts,
 }
 
 impl Sums {
@@ -23,6 +26,9 @@ impl Sums {
             paths: Paths::new(Question::Spans(spans), Choice::default()),
             totals: ThreadTotals::default(),
             calls: Calls::default(),
+            faults: Faults::default(),
+            signals: Signals::default(),
+            interrupts: Interrupts::default(),
         }
     }
 
@@ -51,6 +57,9 @@ impl Sums {
             cpus: self.totals.cpus(),
             wakeups: self.totals.wakeups().clone(),
             calls: calls.collect(),
+            faults: self.faults,
+            signals: self.signals,
+            interrupts: self.interrupts,
             paths: self.paths,
             lost: summary.lost_in_trace(),
             summary,
@@ -67,10 +76,14 @@ impl Follower for Sums {
         let totals = &mut self.totals;
         self.paths.lose_and(gap, |found| add(totals, found));
         self.calls.lose();
+        self.interrupts.lose(gap.until);
     }
 
     fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
         self.calls.feed(event);
+        self.faults.feed(event);
+        self.signals.feed(event);
+        self.interrupts.feed(event);
         let totals = &mut self.totals;
         self.paths.go_on(event, comm, |found| add(totals, found));
     }

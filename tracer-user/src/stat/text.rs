@@ -4,15 +4,11 @@ use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal};
 use tracer_common::event_type::predefined_event_type;
 
 use super::Statistics;
+use super::kernel_text::{push_faults, push_interrupts, push_signals};
+use super::table::{LABEL, LISTED};
 use crate::answers::Kind;
 use crate::answers::words::{call_name, duration, inside, seconds, share, thread};
 use crate::report::escape::push_for_people;
-
-/// Threads, and system calls, that are listed; the JSON lists all.
-const LISTED: usize = 40;
-
-/// How wide the names of threads, and of system calls, are.
-const LABEL: usize = 24;
 
 /// Statistics as tables.
 #[must_use]
@@ -36,6 +32,9 @@ pub fn text(statistics: &Statistics) -> String {
     if !statistics.calls.is_empty() {
         push_calls(&mut out, statistics);
     }
+    push_faults(&mut out, statistics);
+    push_signals(&mut out, statistics);
+    push_interrupts(&mut out, statistics);
     out
 }
 

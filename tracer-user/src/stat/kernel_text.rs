@@ -1,0 +1,119 @@
+//! Tables of page faults, signals and interrupts.
+
+use std::cmp::Reverse;
+
+use tracer_analysis::{FaultTotal, Interrupt, InterruptTotal, SignalTotal, Thread};
+
+use super::Statistics;
+use super::table::{Column, push_table};
+use crate::answers::words::{duration, thread};
+use crate::report::escape::push_for_people;
+use crate::report::fields::until_null;
+use crate::report::signal_name;
+use crate::report::value_names::softirq;
+
+const FAULTS: [Column<FaultTotal>; 6] = [
+    ("count", 10, |total| total.all().to_string()),
+    ("user", 10, |total| total.user.to_string()),
+    ("kernel", 10, |total| total.kernel.to_string()),
+    ("write", 10, |total| total.writes.to_string()),
+    ("fetch", 10, |total| total.fetches.to_string()),
+    ("protection", 12, |total| total.protection.to_string()),
+];
+
+pub fn push_faults(out: &mut String, statistics: &Statistics) {
+    let totals = statistics.faults.totals();
+    let names = statistics.paths.names();
+    let rows = totals.sorted().into_iter();
+    let mut rows: Vec<_> = rows
+        .map(|(of, total)| (thread(of, names.of(of)), total.clone()))
+        .collect();
+    rows.sort_by_key(|(_, total)| Reverse(total.all()));
+    let has_others = totals.others().is_some();
+    push_table(out, "page faults", &FAULTS, &rows, has_others);
+}
+
+/// A signal with what became of it.
+type Signal = (u32, SignalTotal);
+
+const SIGNALS: [Column<Signal>; 8] = [
+    ("signal", 12, |(signal, _)| {
+        signal_name(*signal).map_or_else(|| signal.to_string(), str::to_owned)
+    }),
+    ("sent", 10, |(_, total)| total.sent.to_string()),
+    ("ignored", 10, |(_, total)| {
+        total.ignored.saturating_add(total.dropped).to_string()
+    }),
+    ("pending", 10, |(_, total)| total.pending.to_string()),
+    ("lost", 10, |(_, total)| total.lost.to_string()),
+    ("taken", 10, |(_, total)| total.taken.to_string()),
+    ("handled", 10, |(_, total)| total.handled.to_string()),
+    ("default", 10, |(_, total)| total.by_default.to_string()),
+];
+
+pub fn push_signals(out: &mut String, statistics: &Statistics) {
+    let totals = statistics.signals.totals();
+    let rows = totals.sorted().into_iter();
+    let mut rows: Vec<(String, Signal)> = rows
+        .map(|(key, total)| {
+            let leader = Thread {
+                pid: key.pid,
+                tid: key.pid,
+            };
+            let label = thread(leader, statistics.name_of(key, total));
+            (label, (key.signal, total.clone()))
+        })
+        .collect();
+    rows.sort_by_key(|(_, (_, total))| Reverse(total.sent.max(total.taken)));
+    push_table(
+        out,
+        "signals to",
+        &SIGNALS,
+        &rows,
+        totals.others().is_some(),
+    );
+}
+
+/// A CPU with what an interrupt took there.
+type OnCpu = (Option<u32>, InterruptTotal);
+
+const INTERRUPTS: [Column<OnCpu>; 5] = [
+    ("cpu", 6, |(cpu, _)| {
+        cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string())
+    }),
+    ("count", 10, |(_, total)| total.count.to_string()),
+    ("total", 12, |(_, total)| {
+        known((total.ended > 0).then_some(total.took))
+    }),
+    ("mean", 12, |(_, total)| known(total.mean())),
+    ("max", 12, |(_, total)| known(total.longest())),
+];
+
+pub fn push_interrupts(out: &mut String, statistics: &Statistics) {
+    let totals = statistics.interrupts.totals();
+    let (mut devices, mut soft) = (Vec::new(), Vec::new());
+    for (key, total) in totals.sorted() {
+        let row = (key.cpu, total.clone());
+        match key.interrupt {
+            Interrupt::Device(irq, name) => {
+                let mut label = Vec::new();
+                push_for_people(&mut label, until_null(&name));
+                let label = String::from_utf8_lossy(&label);
+                devices.push((format!("{irq} {label}"), row));
+            }
+            Interrupt::Soft(vector) => {
+                let name = softirq(vector).map_or_else(|| vector.to_string(), str::to_owned);
+                soft.push((name, row));
+            }
+        }
+    }
+    let has_others = totals.others().is_some();
+    for (heading, mut rows) in [("interrupts", devices), ("soft interrupts", soft)] {
+        rows.sort_by_key(|(_, (_, total))| (Reverse(total.took), Reverse(total.count)));
+        push_table(out, heading, &INTERRUPTS, &rows, has_others);
+    }
+}
+
+fn known(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), duration)
+}
