@@ -95,3 +95,77 @@ impl Statistics {
         outcome(&self.summary, false)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tracer_common::event_type::EventTypeId;
+    use tracer_common::kernel::{IrqEnterData, SignalGenerateData};
+    use tracer_engine::event::{Event, EventHeader, Truncation};
+    use zerocopy::{FromZeros as _, IntoBytes as _};
+
+    use super::*;
+    use crate::answers::{Follower as _, pretty};
+
+    const HOSTILE: &[u8] = b"\x1b[2J\xffname";
+
+    fn header(event_type: EventTypeId) -> EventHeader {
+        EventHeader {
+            time: MonotonicNs(1),
+            event_type,
+            pid: 0,
+            tid: 0,
+            thread_id: 0,
+            program_address: 0,
+            cpu: Some(3),
+            truncation: Truncation::None,
+        }
+    }
+
+    #[test]
+    fn names_of_interrupts_and_of_processes_are_harmless_and_what_is_not_known_is_no_time() {
+        let mut sums = Sums::new(Vec::new());
+        let mut irq = IrqEnterData::new_zeroed();
+        irq.irq = 25;
+        irq.name[..HOSTILE.len()].copy_from_slice(HOSTILE);
+        let begun = Event {
+            header: header(EventTypeId::IRQ_ENTER),
+            data: irq.as_bytes(),
+        };
+        sums.event(&begun, b"");
+        let mut signal = SignalGenerateData::new_zeroed();
+        (signal.signal, signal.target_pid) = (15, 77);
+        signal.target_comm[..HOSTILE.len()].copy_from_slice(HOSTILE);
+        let sent = Event {
+            header: header(EventTypeId::SIGNAL_GENERATE),
+            data: signal.as_bytes(),
+        };
+        sums.event(&sent, b"");
+        let statistics = Statistics::of(sums, &Summary::default());
+
+        let text = text(&statistics);
+        let row = |start: &str| {
+            let line = text.lines().find(|line| line.starts_with(start));
+            let words = line.unwrap().split_whitespace();
+            words.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            row("25 "),
+            ["25", "\\u{1b}[2J\\xffname", "3", "1", "-", "-", "-"]
+        );
+        let expected = [
+            "\\u{1b}[2J\\xffname",
+            "77",
+            "SIGTERM",
+            "1",
+            "0",
+            "0",
+            "0",
+            "0",
+            "0",
+            "0",
+        ];
+        assert_eq!(row("\\u{1b}"), expected);
+        let json = pretty(&json(&statistics));
+        assert!(!json.contains('\x1b') && json.contains("SIGTERM"), "{json}");
+    }
+}
