@@ -470,7 +470,7 @@ fn a_live_trace_of_all_has_interrupts_and_of_a_command_what_is_named_too() {
     let of_all = live(&["--all", "--duration", "1s"]);
     assert!(!rows(&of_all, "interrupts", "kind", "softirq").is_empty());
     assert_eq!(of_all["faults"], serde_json::json!([]));
-    let of_command = live(&["--events", "fault", "--", "sh", "-c", "kill -TERM $$"]);
+    let of_command = live(&["--add-events", "fault", "--", "sh", "-c", "kill -TERM $$"]);
     assert_eq!(of_command["interrupts"], serde_json::json!([]));
     let faults = rows(&of_command, "faults", "comm", "sh");
     assert!(faults[0]["user"].as_u64() > Some(10), "{of_command}");

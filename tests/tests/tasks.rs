@@ -109,8 +109,8 @@ fn a_task_is_one_span_from_when_it_is_made_until_it_is_over() {
 
     runtime.block_on(async {
         let mut all = tokio::task::JoinSet::new();
-        for number in 0..TASKS {
-            all.spawn(task().instrument(tracing::info_span!("job", number)));
+        for nth in 0..TASKS {
+            all.spawn(task().instrument(tracing::info_span!("job", nth)));
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         while let Some(ended) = all.join_next().await {

@@ -125,7 +125,7 @@ fn unpacked(types: u64) -> Option<(UserEvent, UserEvent)> {
 fn types_of(metadata: &Metadata<'_>) -> Types {
     let open = |moment| UserEvent::open(&type_name(metadata, moment)).unwrap_or(UserEvent::UNNAMED);
     if metadata.is_span() {
-        // A reader that knows the later ones knows the earlier ones, so what they are to each other.
+        // A reader that knows a later one knows the earlier ones, and so what they are together.
         let (new, close) = (open(Moment::New), open(Moment::Close));
         return Types {
             new,

@@ -6,12 +6,12 @@
 //! tracing_subscriber::registry().with(tracer_posix::layer()).init();
 //! ```
 //!
-//! A span gives four event types: `new NAME`, when it is made; `enter NAME` and `exit NAME`, of which
-//! a span of an asynchronous function has many, on any thread; and `close NAME`, when it is over. An
-//! event gives one, which is called by its target and line where it has no name of its own. The data
-//! is text: `level=INFO span=3` and then the fields; of `new` and `close`, only `span=3`. The span of
-//! an event is the one that it is in; its id is the subscriber's, which gives it to another once the
-//! span is closed.
+//! A span gives four event types: `new NAME`, when it is made; `enter NAME` and `exit NAME`, of
+//! which a span of an asynchronous function has many, on any thread; and `close NAME`, when it is
+//! over. An event gives one, which is called by its target and line where it has no name of its
+//! own. The data is text: `level=INFO span=3` and then the fields; of `new` and `close`, only
+//! `span=3`. The span of an event is the one that it is in; its id is the subscriber's, which gives
+//! it to another once the span is closed.
 //!
 //! A name that is longer than `{TRACE_EVENT_NAME_MAX}` has a hash instead of its middle. When all
 //! `{TRACE_USER_EVENT_MAX}` types are used up, events have the unnamed type, and their data begins

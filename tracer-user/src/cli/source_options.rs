@@ -62,7 +62,7 @@ pub struct SourceArgs {
     syscalls: Option<String>,
     /// Record these too: families or types, separated by commas (`tracer-user events` lists them)
     #[arg(long, value_name = "LIST", conflicts_with = "file", help_heading = TRACED)]
-    events: Vec<String>,
+    add_events: Vec<String>,
     #[command(flatten)]
     probes: ProbeArgs,
     /// Each ring between kernel and tracer
@@ -120,9 +120,9 @@ impl SourceArgs {
             );
             return Ok(Source::Log(file));
         }
-        let typed = args.events.iter().flat_map(|list| list.split(','));
+        let typed = args.add_events.iter().flat_map(|list| list.split(','));
         let words = typed.map(str::trim).filter(|word| !word.is_empty());
-        let named = Selection::of_words(words).context("--events")?;
+        let named = Selection::of_words(words).context("--add-events")?;
         let mut selection = Selection::usual().with(&named.of_kernel());
         if args.all {
             selection = selection.with(with_all);

@@ -20,9 +20,9 @@ use crate::terminal::output::Sink;
 /// unknown. For each system call: how often it returned, how often with an error, how long it took.
 /// Signals by process, page faults by thread, interrupts by CPU with how long they took.
 ///
-/// Threads need switches and wake-ups (--events switch,wakeup, or what is recorded by default),
-/// system calls need --syscalls, page faults --events fault, and interrupts --events irq,softirq;
-/// signals are recorded by default, and with --all interrupts too.
+/// Threads need switches and wake-ups, and the table of signals needs signals: all of these are
+/// recorded by default. System calls need --syscalls; page faults and interrupts need --add-events
+/// fault,irq,softirq (or --events, of `run` and `attach`). With --all, interrupts are recorded.
 #[derive(Debug, clap::Args)]
 pub struct StatArgs {
     #[command(flatten)]
