@@ -116,7 +116,10 @@ fn timehist(recorded: &Path) -> anyhow::Result<Switches> {
     let mut switches = Switches::new();
     // "   49972.067789 [0000]  switches[22002/22001]     0.000      1.056      0.028"
     for line in String::from_utf8(output.stdout)?.lines().skip(3) {
-        let (at, rest) = line.split_once('[').context("no CPU")?;
+        // There may be words on what perf lost.
+        let Some((at, rest)) = line.split_once('[') else {
+            continue;
+        };
         // An idle CPU's task has no identifiers.
         let Some((task, times)) = rest.rsplit_once(']').filter(|(task, _)| task.contains('['))
         else {

@@ -64,6 +64,7 @@ mod subject;
 mod syscall;
 mod task;
 mod text;
+mod texts;
 mod user;
 mod wakeup;
 

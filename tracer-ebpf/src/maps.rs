@@ -12,7 +12,7 @@ use aya_ebpf::maps::{Array, HashMap, LruHashMap};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     Choice, InterruptsOf, Issuer, LostOnCpu, MAX_RINGS, PIDS_PAGE, Running, TRACED_PAGE,
-    WAKER_SLOTS, Waker, syscalls, traced, waker_context, wanted,
+    WAKER_SLOTS, Waker, call_texts, syscalls, traced, waker_context, wanted,
 };
 
 use crate::asking::{Asking, WHO_BITS};
@@ -72,6 +72,15 @@ static RUNNING: Array<Running> = Array::with_max_entries(1, 0);
 /// One that finds no space costs an older one its entry.
 #[map]
 static SIGRETURNS: LruHashMap<u32, u32> = LruHashMap::with_max_entries(4096, 0);
+
+/// See [`call_texts`]. The agent leaves the count of entries at 1 where nobody wants them.
+#[map]
+static CALL_TEXTS: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// Threads in calls that point to what could not be read on entry, since it was not in memory; and
+/// the address of the call. One that finds no space costs an older one its entry.
+#[map]
+static UNREAD: LruHashMap<u32, u64> = LruHashMap::with_max_entries(4096, 0);
 
 /// See [`Issuer`]. Of what finds no space it is unknown who started it. The agent leaves the count
 /// of entries at 1 where nobody wants requests.
@@ -249,6 +258,38 @@ pub fn call_wanted(id: EventTypeId, code: u32) -> CallWanted {
         // SAFETY: the same offset in the second set, which is as long.
         compat: bit(unsafe { compat.read_volatile() }),
     }
+}
+
+/// What the arguments of a call point to: see [`call_texts`].
+#[inline(always)]
+pub fn call_texts(code: u32, is_compat: bool) -> u32 {
+    let table = if is_compat { call_texts::CALLS } else { 0 };
+    let entry = CALL_TEXTS.get_ptr(table + (code & (call_texts::CALLS - 1)));
+    match entry {
+        // SAFETY: the entry that the look-up gave, which is read whole.
+        #[expect(clippy::cast_possible_truncation, reason = "a word is easier to map")]
+        Some(entry) if code < call_texts::CALLS => unsafe { entry.read_volatile() as u32 },
+        _ => 0,
+    }
+}
+
+/// Remembers that the thread's call points to what could not be read.
+#[inline(always)]
+pub fn remember_unread(Pid(tid): Pid, address: u64) {
+    // Without space, it stays unread.
+    let _ = UNREAD.insert(tid, address, 0);
+}
+
+/// The address of the thread's call, where not all could be read as it began; it is forgotten. 0
+/// otherwise.
+#[inline(always)]
+pub fn forget_unread(Pid(tid): Pid) -> u64 {
+    // SAFETY: nobody else writes the entry of the thread that runs.
+    let address = unsafe { UNREAD.get(tid) }.copied().unwrap_or(0);
+    if address != 0 {
+        let _ = UNREAD.remove(tid);
+    }
+    address
 }
 
 /// Remembers the user address of the call that renames a thread.

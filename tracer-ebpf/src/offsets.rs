@@ -202,6 +202,8 @@ globals! {
     VICTIM_IS_TASK = 0;
     /// 1 when there is the helper `bpf_task_pt_regs` (5.15 and later).
     HAS_TASK_PT_REGS = 0;
+    /// Bytes that are read of what an argument of a system call points to; 0: none.
+    STRING_BYTES = 0;
     /// 1 when processes are chosen by what they are: `tracer_common::kernel::Choice`.
     CHOOSES = 0;
     /// The number of rings, a power of two, less one.

@@ -2,14 +2,18 @@
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_CALL;
-use tracer_common::kernel::{Record, RecordHeader, SyscallEnterData, SyscallExitData};
+use tracer_common::kernel::{
+    Record, RecordHeader, SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SyscallEnterData,
+    SyscallExitData, call_texts,
+};
 
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps::{self, CallWanted};
-use crate::offsets::{COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, SIGRETURN};
+use crate::offsets::{COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, SIGRETURN, STRING_BYTES};
 use crate::record::record;
 use crate::subject::Subject;
 use crate::task::Task;
+use crate::texts::Texts;
 use crate::user::Registers;
 
 at_tracepoint!("sys_enter": sys_enter, sys_enter_raw => enter);
@@ -27,6 +31,10 @@ fn enter<C: Tracepoint>(ctx: &C) {
     };
     // SAFETY: the arguments are the registers and the system call number.
     let registers = unsafe { Registers::argument::<0>(ctx) };
+    let points_to = points_to(nr, is_compat) & call_texts::ON_ENTRY;
+    if points_to != 0 {
+        return enter_with_texts(&task, nr, is_compat, &registers, points_to);
+    }
     record(&task, EventTypeId::SYSCALL_ENTER, |header| Record {
         header: RecordHeader {
             program_address: registers.address(),
@@ -54,6 +62,14 @@ fn exit<C: Tracepoint>(ctx: &C) {
     let Some((task, is_compat)) = caller::<C>(wanted) else {
         return;
     };
+    let points_to = points_to(nr, is_compat);
+    if points_to != 0 {
+        let ret = ctx.argument::<1>().cast_signed();
+        let points_to = to_read_on_exit(&task, &registers, points_to, ret);
+        if points_to != 0 {
+            return exit_with_texts(&task, nr, is_compat, &registers, points_to, ret);
+        }
+    }
     record(&task, EventTypeId::SYSCALL_EXIT, |header| Record {
         header: RecordHeader {
             program_address: registers.address(),
@@ -65,6 +81,96 @@ fn exit<C: Tracepoint>(ctx: &C) {
             ret: ctx.argument::<1>().cast_signed(),
         },
     });
+}
+
+/// What the arguments of a call point to that is to be read.
+#[inline(always)]
+fn points_to(nr: u32, is_compat: bool) -> u32 {
+    if STRING_BYTES.load() == 0 {
+        return 0;
+    }
+    maps::call_texts(nr, is_compat)
+}
+
+/// Records an entry with what its arguments point to, in as much space as was asked for.
+#[inline(always)]
+fn enter_with_texts<C: Tracepoint>(
+    task: &Task<C>,
+    nr: u32,
+    is_compat: bool,
+    registers: &Registers<C>,
+    points_to: u32,
+) {
+    let data = SyscallEnterData {
+        number: nr.cast_signed(),
+        compat: u32::from(is_compat),
+        args: registers.arguments(is_compat),
+    };
+    let texts = Texts {
+        event_type: SYSCALL_ENTER_TEXTS,
+        program_address: registers.address(),
+        arguments: data.args,
+        points_to,
+        returned: 0,
+    };
+    if !texts.record(task, data) {
+        maps::remember_unread(task.tid(), texts.program_address);
+    }
+}
+
+/// The same of an exit.
+#[inline(always)]
+fn exit_with_texts<C: Tracepoint>(
+    task: &Task<C>,
+    nr: u32,
+    is_compat: bool,
+    registers: &Registers<C>,
+    points_to: u32,
+    ret: i64,
+) {
+    let data = SyscallExitData {
+        number: nr.cast_signed(),
+        compat: u32::from(is_compat),
+        ret,
+    };
+    let texts = Texts {
+        event_type: SYSCALL_EXIT_TEXTS,
+        program_address: registers.address(),
+        arguments: registers.arguments(is_compat),
+        points_to,
+        returned: ret.cast_unsigned(),
+    };
+    texts.record(task, data);
+}
+
+/// What is to be read as a call ends: what it has filled in, or what could not be read as it began,
+/// where the registers are still those.
+#[inline(always)]
+fn to_read_on_exit<C: Tracepoint>(
+    task: &Task<C>,
+    registers: &Registers<C>,
+    points_to: u32,
+    ret: i64,
+) -> u32 {
+    let filled = if ret > 0 {
+        points_to >> call_texts::FILLED_AT
+    } else {
+        0
+    };
+    let on_entry = points_to & call_texts::ON_ENTRY;
+    if on_entry == 0 {
+        return filled;
+    }
+    let unread = maps::forget_unread(task.tid());
+    // After an exec the registers are other ones.
+    if unread == 0 || unread != registers.address() {
+        return filled;
+    }
+    if on_entry >> 8 == 0 {
+        on_entry | filled << 8
+    } else {
+        on_entry
+    }
 }
 
 /// Notes a call that ends a signal handler: it brings the registers back as they were before the

@@ -39,6 +39,7 @@ mod selection;
 pub mod stat;
 pub mod syscall_arguments;
 pub mod syscall_names;
+pub mod syscall_texts;
 pub mod terminal;
 pub mod trace;
 pub mod trigger;

@@ -39,7 +39,22 @@ enum Kind {
     /// A size.
     Size,
     /// An address, or 64 bits of whatever else.
-    Pointer,
+    Pointer(Pointed),
+}
+
+/// What an argument points to that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pointed {
+    /// It does not point, or nothing is read there.
+    Unread,
+    /// Text that a null ends.
+    Text,
+    /// As many bytes as the next argument says.
+    Bytes,
+    /// What the call fills in: as many bytes as it returns.
+    Filled,
+    /// What the call fills in: text that a null ends.
+    FilledText,
 }
 
 /// An argument of a call.
@@ -189,7 +204,11 @@ impl Kind {
             "o" => Self::FlagsAndMode,
             "l" => Self::Long,
             "z" => Self::Size,
-            _ => Self::Pointer,
+            "c" => Self::Pointer(Pointed::Text),
+            "b" | "a" => Self::Pointer(Pointed::Bytes),
+            "f" => Self::Pointer(Pointed::Filled),
+            "g" => Self::Pointer(Pointed::FilledText),
+            _ => Self::Pointer(Pointed::Unread),
         }
     }
 
@@ -215,9 +234,21 @@ impl Kind {
             Self::FlagsAndMode => Shown::Octal(half.into()),
             Self::Long => Shown::Signed(register.cast_signed()),
             Self::Size => Shown::Unsigned(register),
-            Self::Pointer => Shown::Hex(register),
+            Self::Pointer(_) => Shown::Hex(register),
         }
     }
+}
+
+/// What the arguments point to of the call of this name. Those of 32-bit programs point to the
+/// same.
+pub fn pointed(name: &str) -> impl Iterator<Item = Pointed> + use<> {
+    let nr = syscall_names::syscall_number(Table::Native, name);
+    let arguments = nr.and_then(|nr| known(Table::Native, nr.cast_signed()));
+    let arguments = arguments.unwrap_or_default().iter();
+    arguments.map(|argument| match argument.kind {
+        Kind::Pointer(pointed) => pointed,
+        _ => Pointed::Unread,
+    })
 }
 
 /// The arguments of a call of the machine's table, where it is known. Calls of 32-bit programs take

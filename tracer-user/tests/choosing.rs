@@ -40,6 +40,7 @@ impl Tracing {
     fn load(wanted: &[EventTypeId], syscalls: SyscallSet) -> Option<Self> {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let options = KernelOptions {
+            string_bytes: 0,
             ring_bytes: 1 << 20,
             wanted: wanted.to_vec(),
             syscalls,

@@ -56,6 +56,7 @@ impl Tracing {
     /// not look like a passed one.
     fn load(ring_bytes: u32, wanted: &[EventTypeId]) -> Option<Self> {
         Self::load_with(&KernelOptions {
+            string_bytes: 0,
             ring_bytes,
             wanted: wanted.to_vec(),
             syscalls: SyscallSet::all(),
@@ -679,6 +680,7 @@ fn a_reader_is_woken_once_the_ring_has_filled_past_its_threshold() {
 fn an_exec_wakes_the_reader_only_where_that_was_asked_for() {
     for wakes_at_exec in [true, false] {
         let Some(mut tracing) = Tracing::load_with(&KernelOptions {
+            string_bytes: 0,
             ring_bytes: MIB,
             wanted: Vec::new(),
             syscalls: SyscallSet::all(),
@@ -744,6 +746,7 @@ fn a_file_name_too_long_for_its_record_is_truncated_and_said_to_be() {
 #[ignore = "loads eBPF: run by cargo xtask test"]
 fn the_programs_own_diagnostics_reach_tracing() {
     let Some(mut tracing) = Tracing::load_with(&KernelOptions {
+        string_bytes: 0,
         ring_bytes: MIB,
         wanted: Vec::new(),
         syscalls: SyscallSet::all(),

@@ -46,6 +46,8 @@ pub enum FieldKind {
     SyscallResult,
     /// The same, as people know it.
     ShownResult,
+    /// The same 64 bits, and behind them what the call filled in: arguments with their names.
+    FilledArguments,
     /// The number of a soft interrupt, 32 bits.
     Softirq,
     /// What a block request asks for, 32 bits: `enum req_op` of the kernel.
@@ -78,6 +80,7 @@ impl FieldKind {
             Self::NamedArguments => "named_arguments",
             Self::SyscallResult => "syscall_result",
             Self::ShownResult => "shown_result",
+            Self::FilledArguments => "filled_arguments",
             Self::Softirq => "softirq",
             Self::BlockOperation => "block_operation",
             Self::WakerContext => "waker_context",

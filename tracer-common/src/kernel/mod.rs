@@ -41,7 +41,10 @@ pub use sched::{
     Waker, WakeupData, waits_in, waker_context,
 };
 pub use signal::{SignalDeliverData, SignalGenerateData, signal_result};
-pub use syscall::{SyscallEnterData, SyscallExitData, syscalls};
+pub use syscall::{
+    SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, SyscallEnterData, SyscallExitData,
+    SyscallText, SyscallTextsRecord, call_texts, string_space, syscalls, text_item,
+};
 
 use crate::event_type::KernelEventType;
 

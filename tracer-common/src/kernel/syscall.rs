@@ -1,9 +1,15 @@
 //! Data of the events of system calls.
 
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::RecordHeader;
 use crate::event_type::declare::{event_data, event_types};
 
 event_data! {
-    /// Data of `LINUX_TRACE_SYSCALL_ENTER`. The program address is that of the call.
+    /// Data of `LINUX_TRACE_SYSCALL_ENTER`. The program address is that of the call. What the call
+    /// was given in memory, as far as it was read, follows: for each such argument its index from
+    /// 0, a byte of bits (1: there is more of it, 2: it could not be read, 4: bytes, and not text),
+    /// 2 bytes that say how many follow, and these.
     pub struct SyscallEnterData {
         /// The system call number, in the table of the machine or in that for 32-bit programs.
         #[shown(Syscall as "name", I32)]
@@ -18,7 +24,8 @@ event_data! {
 }
 
 event_data! {
-    /// Data of `LINUX_TRACE_SYSCALL_EXIT`. The program address is where the program goes on.
+    /// Data of `LINUX_TRACE_SYSCALL_EXIT`. The program address is where the program goes on. What
+    /// the call has filled in, and what could not be read on entry, follows as on entry.
     pub struct SyscallExitData {
         /// As on entry. -1: the call has that system call number, or it is a return from a signal
         /// handler, of which the kernel no longer knows, and whose entry was before the trace.
@@ -28,9 +35,93 @@ event_data! {
         #[shown(Flag)]
         pub compat: u32,
         /// What it returned; -4095 to -1 are error numbers.
-        #[shown(SyscallResult, ShownResult as "result")]
+        #[shown(SyscallResult, ShownResult as "result", FilledArguments as "filled")]
         pub ret: i64,
     }
+}
+
+/// The event type of a [`SyscallTextsRecord`] of an entry: no event has it.
+pub const SYSCALL_ENTER_TEXTS: u16 = 0x7ffe;
+
+/// The same of an exit.
+pub const SYSCALL_EXIT_TEXTS: u16 = 0x7ffd;
+
+/// What was read at the address in an argument of a system call.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SyscallText {
+    /// Which argument, from 1; 0 for none.
+    pub argument: u8,
+    /// 1: bytes, as many as `length` says, and not text that a null ends.
+    pub is_bytes: u8,
+    /// Bytes that were asked for.
+    pub wanted: u16,
+    /// Bytes that are there, of text with its null, or one more than were asked for; an error is
+    /// negative.
+    pub length: i32,
+}
+
+/// Arguments that a record has at most.
+pub const SYSCALL_TEXTS: usize = 2;
+
+/// Record of a system call with what its arguments point to. `D` is the data of the event, and `N`
+/// the space for each of them.
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct SyscallTextsRecord<D, const N: usize> {
+    /// What every record has.
+    pub header: RecordHeader,
+    /// What every event of this type has.
+    pub data: D,
+    /// What was read.
+    pub texts: [SyscallText; SYSCALL_TEXTS],
+    /// It.
+    pub bytes: [[u8; N]; SYSCALL_TEXTS],
+}
+
+/// How much is read of what arguments point to: one of these, by what was asked for.
+pub mod string_space {
+    /// Bytes of text, which is mostly a path, that are read at least, whatever was asked for.
+    pub const LEAST_TEXT: u32 = 256;
+    /// Bytes beyond those that were asked for: to see whether there is more, and its null.
+    pub const MORE: usize = 8;
+    /// Space for 64 bytes.
+    pub const SMALL: usize = 64 + MORE;
+    /// Space for 256 bytes.
+    pub const MIDDLE: usize = 256 + MORE;
+    /// Space for 4096 bytes.
+    pub const LARGE: usize = 4096 + MORE;
+}
+
+/// The map `CALL_TEXTS`: what the arguments of each system call point to. An entry a call: those of
+/// the machine's table, and as many of that for 32-bit programs.
+///
+/// A byte for each argument that is read on entry, two at most, and one for what the call fills in.
+pub mod call_texts {
+    /// Calls of a table.
+    pub const CALLS: u32 = 512;
+    /// Bits: which argument, from 1; 0 for none.
+    pub const ARGUMENT: u32 = 0x7;
+    /// Bit: it is no text; the next argument says how many bytes it has.
+    pub const BYTES: u32 = 0x8;
+    /// Bit: it is no text, and has as many bytes as the call returns.
+    pub const RETURNED: u32 = 0x10;
+    /// Bits of what is read on entry: for two arguments.
+    pub const ON_ENTRY: u32 = 0xffff;
+    /// Where the byte begins of what the call fills in.
+    pub const FILLED_AT: u32 = 16;
+}
+
+/// What follows the data of a system call's events: [`SyscallEnterData`] describes it.
+pub mod text_item {
+    /// Bytes before what was read.
+    pub const HEAD: usize = 4;
+    /// Bit: there is more of it.
+    pub const MORE: u8 = 1;
+    /// Bit: it could not be read.
+    pub const UNREADABLE: u8 = 2;
+    /// Bit: it is no text.
+    pub const BYTES: u8 = 4;
 }
 
 event_types! {

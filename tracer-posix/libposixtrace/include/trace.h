@@ -275,7 +275,9 @@ struct linux_trace_signal_deliver {
     __linux_trace_u64 linux_flags; /* sa_flags of the sigaction. */
 };
 
-/* Data of LINUX_TRACE_SYSCALL_ENTER. The program address is that of the call. */
+/* Data of LINUX_TRACE_SYSCALL_ENTER. The program address is that of the call. What the call was given in memory, as
+ * far as it was read, follows: for each such argument its index from 0, a byte of bits (1: there is more of it, 2:
+ * it could not be read, 4: bytes, and not text), 2 bytes that say how many follow, and these. */
 struct linux_trace_syscall_enter {
     /* The system call number, in the table of the machine or in that for 32-bit programs. */
     int linux_number;
@@ -284,7 +286,8 @@ struct linux_trace_syscall_enter {
     __linux_trace_u64 linux_args[6];
 };
 
-/* Data of LINUX_TRACE_SYSCALL_EXIT. The program address is where the program goes on. */
+/* Data of LINUX_TRACE_SYSCALL_EXIT. The program address is where the program goes on. What the call has filled in,
+ * and what could not be read on entry, follows as on entry. */
 struct linux_trace_syscall_exit {
     /* As on entry. -1: the call has that system call number, or it is a return from a signal handler, of which the
      * kernel no longer knows, and whose entry was before the trace. */

@@ -165,6 +165,7 @@ impl SourceArgs {
             system: true,
             selection,
             syscalls,
+            string_bytes: 0,
             probes,
             event_limit: None,
             duration: duration.transpose()?,

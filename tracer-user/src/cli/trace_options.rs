@@ -18,6 +18,9 @@ use crate::trace::{
 /// Bytes of the stream: what is read, and not shown yet.
 const STREAM_BYTES: (u64, u64) = (64 << 10, 64 << 30);
 
+/// Bytes that are read of what an argument points to.
+const STRING_BYTES: (u64, u64) = (0, 4096);
+
 /// The word of `--events` for probes.
 const PROBE: &str = "probe";
 
@@ -44,6 +47,15 @@ pub struct TraceArgs {
     /// Show these system calls too: names separated by commas, or all
     #[arg(long, value_name = "LIST")]
     syscalls: Option<String>,
+    /// Read so many bytes of what is read and written by system calls, and of paths, of which it is
+    /// 256 at least; 0: nothing of either
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "64",
+        allow_negative_numbers = true
+    )]
+    string_size: String,
     /// Show no user events
     #[arg(long)]
     no_user: bool,
@@ -140,6 +152,7 @@ impl TraceArgs {
         let ring_bytes = sized("--ring-size", &args.ring_size, ring)?;
         let stream_bytes = sized("--stream-size", &args.stream_size, STREAM_BYTES)?;
         let thread_ring_bytes = sized("--thread-ring-size", &args.thread_ring_size, thread_ring)?;
+        let string_bytes = sized("--string-size", &args.string_size, STRING_BYTES)?;
         let duration = args.duration.map(|typed| time("--duration", &typed));
         let conditions = args.trigger.conditions()?;
         for condition in &conditions {
@@ -153,6 +166,7 @@ impl TraceArgs {
             system: !args.no_system,
             selection,
             syscalls,
+            string_bytes,
             probes,
             event_limit,
             duration: duration.transpose()?,

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use tracer_common::event_type::FieldKind;
 
 use crate::report::fields::Value;
-use crate::report::kernel_words::{push_arguments, push_returned, push_syscall_name};
+use crate::report::kernel_words::{push_arguments, push_filled, push_returned, push_syscall_name};
 use crate::report::task_state::task_state;
 use crate::report::waits_in::push_waits_in;
 
@@ -56,6 +56,7 @@ pub fn shape(kind: FieldKind) -> Shape {
         | FieldKind::SignalResult
         | FieldKind::Syscall
         | FieldKind::NamedArguments
+        | FieldKind::FilledArguments
         | FieldKind::ShownResult
         | FieldKind::Softirq
         | FieldKind::BlockOperation
@@ -78,9 +79,14 @@ impl<'a> From<Value<'a>> for Plain<'a> {
                 push_returned(&mut text, returned);
                 Self::Text(Cow::Owned(text))
             }
-            Value::NamedArguments(call) => {
+            Value::NamedArguments(call, texts) => {
                 let mut text = Vec::new();
-                push_arguments(&mut text, &call);
+                push_arguments(&mut text, &call, texts);
+                Self::Text(Cow::Owned(text))
+            }
+            Value::Filled(call, texts) => {
+                let mut text = Vec::new();
+                push_filled(&mut text, &call, texts);
                 Self::Text(Cow::Owned(text))
             }
             Value::Named(_, Some(name)) => Self::Text(Cow::Borrowed(name.as_bytes())),

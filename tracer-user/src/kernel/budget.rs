@@ -52,8 +52,8 @@ pub const BUDGETS: &[Budget] = &[
     budget("block_rq_issue", 500, 900),
     budget("block_rq_complete", 250, 390),
     budget("cpu_idle", 470, 470),
-    budget("sys_enter", 1110, 1940),
-    budget("sys_exit", 330, 550),
+    budget("sys_enter", 3750, 5340),
+    budget("sys_exit", 3390, 7340),
 ];
 
 /// The budget of a program.

@@ -5,10 +5,14 @@ use std::mem::size_of;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     ExecRecord, KERNEL_EVENT_TYPES, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeData, Record,
-    RecordHeader, SWITCH_RECORD, Sight, SwitchInData, SwitchRecord,
+    RecordHeader, SWITCH_RECORD, SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, Sight,
+    SwitchInData, SwitchRecord, SyscallEnterData, SyscallExitData, SyscallText, string_space,
+    text_item,
 };
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use zerocopy::{FromBytes, IntoBytes};
+
+use crate::syscall_texts::push_item;
 
 /// A step of an exec. The new program has its credentials between both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +75,15 @@ pub fn decode(
     let Ok((header, _)) = RecordHeader::ref_from_prefix(untrusted) else {
         return Err(RecordError::HeaderTruncated { have });
     };
-    if header.event_type == SWITCH_RECORD {
-        return decode_switch(untrusted, each);
+    match header.event_type {
+        SWITCH_RECORD => return decode_switch(untrusted, each),
+        SYSCALL_ENTER_TEXTS => {
+            return decode_texts::<SyscallEnterData>(untrusted, EventTypeId::SYSCALL_ENTER, each);
+        }
+        SYSCALL_EXIT_TEXTS => {
+            return decode_texts::<SyscallExitData>(untrusted, EventTypeId::SYSCALL_EXIT, each);
+        }
+        _ => {}
     }
     let (header, data) = decode_one(untrusted, header)?;
     each(header, data);
@@ -106,6 +117,73 @@ fn decode_switch(
     each(leaving, record.out.as_bytes());
     each(coming, data.as_bytes());
     Ok(())
+}
+
+/// Hands over a system call, with what its arguments point to behind its data.
+fn decode_texts<D>(
+    untrusted: &[u8],
+    event_type: EventTypeId,
+    mut each: impl FnMut(EventHeader, &[u8]),
+) -> Result<(), RecordError> {
+    type Heads = [SyscallText; SYSCALL_TEXTS];
+    let wrong_size = RecordError::WrongSize {
+        event_type: u16::try_from(event_type.0).unwrap_or(u16::MAX),
+        have: untrusted.len(),
+    };
+    let Ok((header, rest)) = RecordHeader::ref_from_prefix(untrusted) else {
+        return Err(wrong_size);
+    };
+    let Some((data, rest)) = rest.split_at_checked(size_of::<D>()) else {
+        return Err(wrong_size);
+    };
+    let Ok((heads, bytes)) = Heads::ref_from_prefix(rest) else {
+        return Err(wrong_size);
+    };
+    let space = bytes.len() / SYSCALL_TEXTS;
+    if ![
+        string_space::SMALL,
+        string_space::MIDDLE,
+        string_space::LARGE,
+    ]
+    .contains(&space)
+    {
+        return Err(wrong_size);
+    }
+    let mut all = data.to_vec();
+    for (head, bytes) in heads.iter().zip(bytes.chunks(space)) {
+        push_pointed(&mut all, head, bytes);
+    }
+    each(event_header(header, event_type)?, &all);
+    Ok(())
+}
+
+/// Appends what an argument points to, as it follows an event's data.
+fn push_pointed(out: &mut Vec<u8>, head: &SyscallText, untrusted: &[u8]) {
+    let Some(argument) = head.argument.checked_sub(1) else {
+        return;
+    };
+    let kind = if head.is_bytes == 0 {
+        0
+    } else {
+        text_item::BYTES
+    };
+    let Ok(length) = usize::try_from(head.length) else {
+        return push_item(out, argument, kind | text_item::UNREADABLE, b"");
+    };
+    // One more was looked for than is wanted; text has its null too.
+    let length = if kind == 0 {
+        length.saturating_sub(1)
+    } else {
+        length
+    };
+    let shown = length.min(usize::from(head.wanted));
+    let more = if length > shown { text_item::MORE } else { 0 };
+    push_item(
+        out,
+        argument,
+        kind | more,
+        untrusted.get(..shown).unwrap_or_default(),
+    );
 }
 
 /// The event that `untrusted` records, whose header is this, with its data.
@@ -277,6 +355,60 @@ mod tests {
             event = Some((header, data.to_vec()));
         })?;
         Ok(event.unwrap())
+    }
+
+    #[test]
+    fn what_arguments_point_to_follows_the_data() {
+        const SMALL: usize = string_space::SMALL;
+        let record = |texts: [SyscallText; SYSCALL_TEXTS]| {
+            let mut header = header(EventTypeId::SYSCALL_ENTER);
+            header.event_type = SYSCALL_ENTER_TEXTS;
+            let mut data = SyscallEnterData::new_zeroed();
+            data.args = [7; 6];
+            let mut bytes = [[b'x'; SMALL]; SYSCALL_TEXTS];
+            bytes[1][3] = 0;
+            let parts = [header.as_bytes(), data.as_bytes(), texts.as_bytes()];
+            (data, [&parts.concat(), bytes.as_bytes()].concat())
+        };
+        let text = |argument, is_bytes, length| SyscallText {
+            argument,
+            is_bytes,
+            wanted: 4,
+            length,
+        };
+        let all = |texts| {
+            let (data, record) = record(texts);
+            let (event, found) = one(&record).unwrap();
+            assert_eq!(event.event_type, EventTypeId::SYSCALL_ENTER);
+            let (fixed, behind) = found.split_at(size_of_val(&data));
+            assert_eq!(fixed, data.as_bytes());
+            behind.to_vec()
+        };
+        let items = |items: &[(u8, u8, &[u8])]| {
+            let mut out = Vec::new();
+            for (argument, bits, bytes) in items {
+                push_item(&mut out, *argument, *bits, bytes);
+            }
+            out
+        };
+        // Of bytes, one more is looked for; of text, its null is there too.
+        assert_eq!(
+            all([text(2, 1, 5), text(3, 0, 4)]),
+            items(&[
+                (1, text_item::BYTES | text_item::MORE, b"xxxx"),
+                (2, 0, b"xxx")
+            ])
+        );
+        assert_eq!(
+            all([text(2, 0, -14), text(0, 0, 0)]),
+            items(&[(1, text_item::UNREADABLE, b"")])
+        );
+        // Of any length and any words in front, it is refused or read within it.
+        let (_, long) = record([text(255, 255, i32::MAX), text(1, 0, i32::MIN)]);
+        assert!(one(&long).is_ok());
+        for length in 0..long.len() {
+            assert!(one(&long[..length]).is_err(), "{length}");
+        }
     }
 
     #[test]

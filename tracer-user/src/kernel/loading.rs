@@ -7,9 +7,10 @@ use aya::maps::Map;
 use aya::{Btf, Ebpf, EbpfLoader};
 use zerocopy::IntoBytes;
 
+use crate::syscall_texts;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    Choice, LostOnCpu, PID_LIMIT, PIDS_PAGE, TRACED_PAGE, WAKER_SLOTS, syscalls, wanted,
+    Choice, LostOnCpu, PID_LIMIT, PIDS_PAGE, TRACED_PAGE, WAKER_SLOTS, call_texts, syscalls, wanted,
 };
 
 use super::btf::offsets::Global;
@@ -39,6 +40,7 @@ const MOST_REQUESTS: u32 = 8192;
 
 const WANTED: &str = "WANTED";
 const SYSCALLS: &str = "SYSCALLS";
+const CALL_TEXTS: &str = "CALL_TEXTS";
 const LOST: &str = "LOST";
 const CHOICE: &str = "CHOICE";
 const UNSEEN_RETURNS: &str = "UNSEEN_RETURNS";
@@ -110,6 +112,7 @@ impl<'a> Plan<'a> {
             ("NAMESPACE", namespace),
             ("NOTES_INTERRUPTS", u32::from(self.notes_interrupts)),
             ("CHOOSES", u32::from(self.chosen.is_some())),
+            ("STRING_BYTES", self.options.string_bytes),
         ];
         let mut globals = self.kernel.globals.clone();
         globals.extend(of_plan.map(|(name, value)| Global { name, value }));
@@ -126,6 +129,7 @@ impl<'a> Plan<'a> {
             pages: PID_LIMIT / TRACED_PAGE,
             pid_pages: if is_nested { PID_LIMIT / PIDS_PAGE } else { 1 },
             wanted: self.options.wanted_bits(),
+            reads_strings: self.options.string_bytes > 0,
             probe_sites: self.options.probes.locations.len(),
             is_verbose: self.options.verbose,
         };
@@ -146,6 +150,11 @@ impl<'a> Plan<'a> {
         let sets = map_array(ebpf, SYSCALLS, SYSCALLS_BYTES)?;
         let wanted = Wanted::new(word, sets);
         wanted.set_syscalls(&self.options.syscalls);
+        if self.options.string_bytes > 0 {
+            let texts = syscall_texts::of_calls();
+            let map = map_array(ebpf, CALL_TEXTS, size_of_val(texts.as_slice()))?;
+            map.write(texts.as_bytes());
+        }
         let cpus = usize_of(self.cpus);
         let lost = map_array(ebpf, LOST, cpus * size_of::<LostOnCpu>())?;
         if let Some(chosen) = self.chosen {
@@ -210,6 +219,8 @@ pub(super) struct Parameters<'a> {
     pub pid_pages: u32,
     /// The types that are wanted, as bits.
     pub wanted: u64,
+    /// Whether it is read what arguments of system calls point to.
+    pub reads_strings: bool,
     /// Entries of the map `PROBE_SITES`.
     pub probe_sites: usize,
     pub is_verbose: bool,
@@ -235,6 +246,11 @@ impl Parameters<'_> {
         } else {
             MOST_REQUESTS
         };
+        let calls_with_texts = if self.reads_strings {
+            2 * call_texts::CALLS
+        } else {
+            1
+        };
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(btf))
@@ -242,6 +258,7 @@ impl Parameters<'_> {
             .map_max_entries("RUNNING", self.cpus)
             .map_max_entries("INTERRUPTS", self.cpus)
             .map_max_entries("WAKERS", waker_slots)
+            .map_max_entries(CALL_TEXTS, calls_with_texts)
             .map_max_entries("ISSUERS", requests)
             .map_max_entries("BIOS", requests)
             .map_max_entries(TRACED, self.pages)

@@ -21,6 +21,8 @@ pub struct KernelOptions {
     pub wanted: Vec<EventTypeId>,
     /// The system calls that are recorded, where those types are wanted.
     pub syscalls: SyscallSet,
+    /// Bytes that are read of what an argument of theirs points to, at most 4096; 0: none.
+    pub string_bytes: u32,
     /// What is probed in programs.
     pub probes: Probes,
     /// Which processes are traced without being given by pid.
@@ -69,6 +71,7 @@ mod tests {
             ring_bytes,
             wanted: wanted.to_vec(),
             syscalls: SyscallSet::all(),
+            string_bytes: 0,
             probes: Probes::default(),
             choice: ProcessChoice::Given,
             inherit: true,

@@ -214,6 +214,7 @@ mod tests {
         for (name, value) in [
             ("CHOOSES", 1),
             ("NOTES_INTERRUPTS", 1),
+            ("STRING_BYTES", 64),
             ("NAMESPACE", namespace),
         ] {
             kernel.globals.push(Global { name, value });
@@ -226,6 +227,7 @@ mod tests {
             pid_pages: 1,
             probe_sites: 1,
             wanted: u64::MAX,
+            reads_strings: true,
             is_verbose,
         };
         let ebpf = parameters.load(object, &kernel.btf).unwrap();

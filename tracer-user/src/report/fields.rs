@@ -1,12 +1,13 @@
 //! The fields of a system event's data, read by the one table.
 
 use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, Field, FieldKind};
-use tracer_common::kernel::{COMM_BYTES, SyscallEnterData, waits_in};
+use tracer_common::kernel::{COMM_BYTES, SyscallEnterData, SyscallExitData, waits_in};
 
 use super::value_names::{block_operation, signal_result, softirq, waker_context};
 use super::waits_in::WaitsIn;
 use crate::syscall_arguments::{Call, MOST, Returned};
 use crate::syscall_names::Table;
+use crate::syscall_texts::Texts;
 
 /// The value of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +27,9 @@ pub enum Value<'a> {
     /// A system call with its arguments.
     Arguments(Call),
     /// The same, by their names, and as people know them.
-    NamedArguments(Call),
+    NamedArguments(Call, Texts<'a>),
+    /// Arguments that a call has filled in.
+    Filled(Call, Texts<'a>),
     /// What a system call returned.
     Result(Returned),
     /// The same, as people know it.
@@ -68,7 +71,19 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
             Value::Syscall(table, nr)
         }
         FieldKind::Arguments => Value::Arguments(entered(untrusted, bytes)?),
-        FieldKind::NamedArguments => Value::NamedArguments(entered(untrusted, bytes)?),
+        FieldKind::NamedArguments => Value::NamedArguments(
+            entered(untrusted, bytes)?,
+            Texts::behind(size_of::<SyscallEnterData>(), untrusted),
+        ),
+        FieldKind::FilledArguments => {
+            let (table, nr) = call_of(untrusted)?;
+            let call = Call {
+                table,
+                nr,
+                registers: [0; MOST],
+            };
+            Value::Filled(call, Texts::behind(size_of::<SyscallExitData>(), untrusted))
+        }
         FieldKind::SyscallResult => Value::Result(left(untrusted, long()?)?),
         FieldKind::ShownResult => Value::ShownResult(left(untrusted, long()?)?),
         FieldKind::Comm => Value::Bytes(until_null(bytes.get(..COMM_BYTES).unwrap_or(bytes))),

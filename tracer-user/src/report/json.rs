@@ -16,6 +16,7 @@ use super::value_names::error_of;
 use super::waits_in::{WaitsIn, push_waits_in};
 use super::{Line, Report, Summary, WallClock};
 use crate::syscall_arguments::{Call, Shown};
+use crate::syscall_texts::{Text, Texts};
 
 /// Shows events as JSON lines.
 #[derive(Debug)]
@@ -129,7 +130,8 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
         Value::Arguments(call) => {
             push_list(out, call.arguments().map(|(_, argument)| argument.value()));
         }
-        Value::NamedArguments(call) => push_arguments(out, call),
+        Value::NamedArguments(call, texts) => push_arguments(out, call, *texts),
+        Value::Filled(call, texts) => push_filled(out, call, *texts),
         Value::Result(returned) => {
             push_decimal(out, returned.value);
             if let Some(name) = error_of(returned.value) {
@@ -157,15 +159,43 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
 }
 
 /// Appends the arguments of a call by their names, as people know them.
-fn push_arguments(out: &mut Vec<u8>, call: &Call) {
+fn push_arguments(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
     out.push(b'{');
     for (index, (name, argument)) in call.arguments().enumerate() {
-        out.extend_from_slice(if index == 0 { b"\"" } else { b",\"" });
-        out.extend_from_slice(name.as_bytes());
-        out.extend_from_slice(b"\":");
-        push_shown(out, argument);
+        push_key(out, index == 0, name);
+        match texts.of(index) {
+            Some(text) => push_text(out, &text),
+            None => push_shown(out, argument),
+        }
     }
     out.push(b'}');
+}
+
+/// Appends those that a call has filled in.
+fn push_filled(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
+    let arguments = call.arguments().enumerate();
+    let filled = arguments.filter_map(|(index, (name, _))| Some((name, texts.of(index)?)));
+    out.push(b'{');
+    for (nth, (name, text)) in filled.enumerate() {
+        push_key(out, nth == 0, name);
+        push_text(out, &text);
+    }
+    out.push(b'}');
+}
+
+fn push_key(out: &mut Vec<u8>, is_first: bool, name: &str) {
+    out.extend_from_slice(if is_first { b"\"" } else { b",\"" });
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+/// Appends what an argument points to; of more than was read, with dots.
+fn push_text(out: &mut Vec<u8>, text: &Text<'_>) {
+    if text.has_more {
+        push_json_string(out, &[text.bytes, b"..."].concat());
+    } else {
+        push_json_string(out, text.bytes);
+    }
 }
 
 /// Appends a value, as text where it is not decimal.
@@ -198,6 +228,9 @@ fn push_bool(out: &mut Vec<u8>, truth: bool) {
 #[cfg(test)]
 mod tests {
     use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES, system_event_type};
+    use tracer_common::kernel::text_item;
+
+    use crate::syscall_texts::push_item;
     use tracer_engine::ClockPair;
     use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 
@@ -294,7 +327,20 @@ mod tests {
         assert_eq!(
             exit["data"],
             serde_json::json!({"name": "openat", "number": libc::SYS_openat, "compat": false,
-                "ret": -2, "error": "ENOENT", "result": "-2 ENOENT"})
+                "ret": -2, "error": "ENOENT", "result": "-2 ENOENT", "filled": {}})
+        );
+        // What was read behind an argument is shown instead of its address.
+        let mut entered = entered.to_vec();
+        push_item(&mut entered, 1, text_item::MORE, b"/\x1b\"");
+        let enter = parsed(EventTypeId::SYSCALL_ENTER, b"x", &entered);
+        assert_eq!(enter["data"]["arguments"]["filename"], "/\u{1b}\"...");
+        assert_eq!(enter["data"]["args"][1], 0x7ffd_0000_0000_u64);
+        let mut filled = left.to_vec();
+        push_item(&mut filled, 1, 0, b"/etc");
+        let exit = parsed(EventTypeId::SYSCALL_EXIT, b"x", &filled);
+        assert_eq!(
+            exit["data"]["filled"],
+            serde_json::json!({"filename": "/etc"})
         );
         let umask = i32::try_from(libc::SYS_umask).unwrap().to_ne_bytes();
         left[..4].copy_from_slice(&umask);

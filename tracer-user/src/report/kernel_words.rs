@@ -13,8 +13,9 @@ use super::escape::push_for_people;
 use super::fields::{self, table, until_null};
 use super::signals::signal_name;
 use super::value_names::{block_operation, error_of, signal_result, softirq};
-use crate::syscall_arguments::{Call, Returned, Shown};
+use crate::syscall_arguments::{Call, MOST, Returned, Shown};
 use crate::syscall_names::{self, Table};
+use crate::syscall_texts::{Texts, push_quoted};
 
 /// Appends the name of a system call; of an unknown one, its system call number.
 pub fn push_syscall_name(out: &mut Vec<u8>, table: Table, nr: i32) {
@@ -67,10 +68,10 @@ pub fn push_kernel(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()
             push_deliver(out, &SignalDeliverData::read_from_prefix(data).ok()?.0);
         }
         EventTypeId::SYSCALL_ENTER => {
-            push_call(out, &SyscallEnterData::read_from_prefix(data).ok()?.0);
+            push_call(out, data)?;
         }
         EventTypeId::SYSCALL_EXIT => {
-            push_return(out, &SyscallExitData::read_from_prefix(data).ok()?.0);
+            push_return(out, data)?;
         }
         EventTypeId::FAULT_USER | EventTypeId::FAULT_KERNEL => {
             push_fault(out, &FaultData::read_from_prefix(data).ok()?.0);
@@ -175,21 +176,41 @@ fn push_deliver(out: &mut Vec<u8>, signal: &SignalDeliverData) {
     }
 }
 
-fn push_call(out: &mut Vec<u8>, call: &SyscallEnterData) {
-    let call = fields::call(call);
+fn push_call(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
+    let (call, _) = SyscallEnterData::read_from_prefix(untrusted).ok()?;
+    let call = fields::call(&call);
     push_syscall_name(out, call.table, call.nr);
     out.push(b'(');
-    push_arguments(out, &call);
+    let texts = Texts::behind(size_of::<SyscallEnterData>(), untrusted);
+    push_arguments(out, &call, texts);
     out.push(b')');
+    Some(())
 }
 
 /// Appends the arguments of a call, with commas between them.
-pub fn push_arguments(out: &mut Vec<u8>, call: &Call) {
+pub fn push_arguments(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
     for (index, (_, argument)) in call.arguments().enumerate() {
         if index > 0 {
             out.extend_from_slice(b", ");
         }
-        push_argument(out, argument);
+        match texts.of(index) {
+            Some(text) => push_quoted(out, &text),
+            None => push_argument(out, argument),
+        }
+    }
+}
+
+/// Appends the arguments that a call has filled in: `buf="..."`.
+pub fn push_filled(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
+    let arguments = call.arguments().enumerate();
+    let filled = arguments.filter_map(|(index, (name, _))| Some((name, texts.of(index)?)));
+    for (nth, (name, text)) in filled.enumerate() {
+        if nth > 0 {
+            out.extend_from_slice(b", ");
+        }
+        out.extend_from_slice(name.as_bytes());
+        out.push(b'=');
+        push_quoted(out, &text);
     }
 }
 
@@ -205,15 +226,32 @@ pub fn push_argument(out: &mut Vec<u8>, argument: Shown) {
     }
 }
 
-fn push_return(out: &mut Vec<u8>, call: &SyscallExitData) {
-    push_syscall_name(out, table(call.compat), call.number);
+fn push_return(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
+    let (call, _) = SyscallExitData::read_from_prefix(untrusted).ok()?;
+    let (table, nr) = (table(call.compat), call.number);
+    push_syscall_name(out, table, nr);
     out.extend_from_slice(b" = ");
     let returned = Returned {
-        table: table(call.compat),
-        nr: call.number,
+        table,
+        nr,
         value: call.ret,
     };
     push_returned(out, returned);
+    let texts = Texts::behind(size_of::<SyscallExitData>(), untrusted);
+    if texts.iter().next().is_some() {
+        let registers = [0; MOST];
+        out.extend_from_slice(b", ");
+        push_filled(
+            out,
+            &Call {
+                table,
+                nr,
+                registers,
+            },
+            texts,
+        );
+    }
+    Some(())
 }
 
 /// Appends what a call returned, and which error that is.

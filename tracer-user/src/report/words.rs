@@ -13,11 +13,12 @@ use super::digits::{push_decimal, push_hex};
 use super::escape::{as_text, push_for_people};
 use super::fields::{Value, until_null, value};
 use super::kernel_words::{
-    push_address, push_arguments, push_kernel, push_returned, push_signal, push_syscall_name,
-    push_task,
+    push_address, push_arguments, push_filled, push_kernel, push_returned, push_signal,
+    push_syscall_name, push_task,
 };
 use super::task_state::task_state;
 use super::waits_in::{WaitsIn, push_waits_in};
+use crate::syscall_texts::Texts;
 
 /// Appends what a system event carries. Data that is not as the type says is shown field by field,
 /// as far as it reaches.
@@ -171,7 +172,9 @@ fn push_value(out: &mut Vec<u8>, value: Value<'_>) {
         Value::Named(_, Some(name)) => out.extend_from_slice(name.as_bytes()),
         Value::Named(value, None) => push_decimal(out, value),
         Value::Syscall(table, nr) => push_syscall_name(out, table, nr),
-        Value::Arguments(call) | Value::NamedArguments(call) => push_arguments(out, &call),
+        Value::Arguments(call) => push_arguments(out, &call, Texts::default()),
+        Value::NamedArguments(call, texts) => push_arguments(out, &call, texts),
+        Value::Filled(call, texts) => push_filled(out, &call, texts),
         Value::Result(returned) | Value::ShownResult(returned) => push_returned(out, returned),
         Value::Bytes(bytes) => push_for_people(out, bytes),
         Value::TaskState(bits) => out.extend_from_slice(task_state(bits, false).0.as_bytes()),

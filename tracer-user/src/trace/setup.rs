@@ -62,6 +62,8 @@ pub struct Setup {
     pub selection: Selection,
     /// The system calls that are traced, where those types are.
     pub syscalls: SyscallSet,
+    /// Bytes that are read of what their arguments point to.
+    pub string_bytes: u32,
     /// What is probed in the programs.
     pub probes: Vec<ProbeSpec>,
     /// End after so many events.
@@ -120,6 +122,7 @@ impl Setup {
                 ring_bytes: self.ring_bytes,
                 wanted: self.to_record(subject),
                 syscalls: self.syscalls.clone(),
+                string_bytes: self.string_bytes,
                 probes,
                 choice,
                 inherit: self.inherit,

@@ -124,6 +124,7 @@ fn field(field: &Field) -> String {
         FieldKind::ShownResult => {
             "the same, as text: with the error's name, addresses in hexadecimal"
         }
+        FieldKind::FilledArguments => "arguments that the call has filled in, with their names",
         FieldKind::Softirq => "a soft interrupt",
         FieldKind::BlockOperation => "what the request asks for",
         FieldKind::WakerContext => "what asks for the wake-up",

@@ -1,0 +1,208 @@
+//! What the arguments of system calls point to, beside strace in the same run.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+
+use tests::dist;
+use tests::rights::missing_right;
+
+/// Calls of which both show all strings.
+const COMPARED: &[&str] = &[
+    "access",
+    "chdir",
+    "chmod",
+    "creat",
+    "faccessat2",
+    "fchmodat",
+    "fchownat",
+    "getcwd",
+    "link",
+    "linkat",
+    "lstat",
+    "mkdir",
+    "mkdirat",
+    "newfstatat",
+    "open",
+    "openat",
+    "pread64",
+    "pwrite64",
+    "read",
+    "readlink",
+    "readlinkat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "rmdir",
+    "stat",
+    "statfs",
+    "statx",
+    "symlink",
+    "symlinkat",
+    "truncate",
+    "unlink",
+    "unlinkat",
+    "utimensat",
+    "write",
+];
+
+/// A call: what it is called, and the strings that it was given or has filled in.
+type Call = (String, Vec<String>);
+
+/// What is in quotes, with the quotes and the dots behind them.
+fn quoted(words: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = words;
+    while let Some(start) = rest.find('"') {
+        let text = &rest[start + 1..];
+        let mut escaped = false;
+        let end = text
+            .find(|letter| {
+                let is_end = letter == '"' && !escaped;
+                escaped = letter == '\\' && !escaped;
+                is_end
+            })
+            .unwrap();
+        let behind = &text[end + 1..];
+        let dots = if behind.starts_with("...") { "..." } else { "" };
+        found.push(format!("\"{}\"{dots}", &text[..end]));
+        rest = behind;
+    }
+    found
+}
+
+/// The calls of each thread, as strace wrote them: `4711  openat(AT_FDCWD, "x", O_RDONLY) = 3`.
+fn of_strace(file: &Path) -> HashMap<i32, Vec<Call>> {
+    let mut calls: HashMap<i32, Vec<Call>> = HashMap::new();
+    let mut unfinished: HashMap<i32, String> = HashMap::new();
+    for line in std::fs::read_to_string(file).unwrap().lines() {
+        let (tid, words) = line.split_once(char::is_whitespace).unwrap();
+        let (tid, words) = (tid.parse().unwrap(), words.trim_start());
+        let whole = if let Some(begun) = words.strip_suffix(" <unfinished ...>") {
+            unfinished.insert(tid, begun.to_owned());
+            continue;
+        } else if let Some(resumed) = words.strip_prefix("<... ") {
+            let (_, rest) = resumed.split_once("resumed>").unwrap();
+            unfinished.remove(&tid).unwrap() + rest
+        } else {
+            words.to_owned()
+        };
+        let Some((name, rest)) = whole.split_once('(') else {
+            continue;
+        };
+        if COMPARED.contains(&name) {
+            let mut strings = quoted(rest);
+            if name == "read" || name == "pread64" {
+                // At the end of a file nothing is filled in.
+                strings.retain(|string| string != "\"\"");
+            }
+            let call = (name.to_owned(), strings);
+            calls.entry(tid).or_default().push(call);
+        }
+    }
+    calls
+}
+
+/// The same of our log.
+fn of_log(log: &Path) -> HashMap<i32, Vec<Call>> {
+    let mut read = Command::new(dist::tracer_user().unwrap());
+    let output = read.arg("read").arg(log).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut calls: HashMap<i32, Vec<Call>> = HashMap::new();
+    let mut begun: HashMap<i32, Call> = HashMap::new();
+    for line in text.lines() {
+        let (head, words) = match line.split_once(" syscall-enter ") {
+            Some(parts) => parts,
+            None => match line.split_once(" syscall-exit ") {
+                Some(parts) => parts,
+                None => continue,
+            },
+        };
+        let (head, words) = (head.trim_end(), words.trim_start());
+        let (head, _) = head.rsplit_once('[').unwrap();
+        let task = head.split_whitespace().next_back().unwrap();
+        let tid: i32 = task.rsplit('/').next().unwrap().parse().unwrap();
+        if line.contains(" syscall-enter ") {
+            let (name, rest) = words.split_once('(').unwrap();
+            begun.insert(tid, (name.to_owned(), quoted(rest)));
+        } else if let Some((name, mut strings)) = begun.remove(&tid) {
+            let (_, rest) = words.split_once(" = ").unwrap();
+            // What could not be read on entry comes first, as it does in the call.
+            let mut filled = quoted(rest);
+            if rest.contains("name=") || rest.contains("path=") {
+                filled.append(&mut strings);
+            } else {
+                strings.append(&mut filled);
+                filled = strings;
+            }
+            if COMPARED.contains(&name.as_str()) {
+                calls.entry(tid).or_default().push((name, filled));
+            }
+        }
+    }
+    calls
+}
+
+#[test]
+#[ignore = "needs root"]
+fn what_calls_point_to_is_what_strace_says() {
+    if missing_right().is_some() {
+        return;
+    }
+    // What is written about the calls is not in the folder that they look at.
+    let (folder, beside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(folder.path().join("a \"quoted\"\n name"), "x".repeat(100)).unwrap();
+    std::os::unix::fs::symlink("nowhere", folder.path().join("link")).unwrap();
+    let script = format!(
+        "cd {}; ls -la /etc . >/dev/null; cat a* /etc/passwd | sort -r | head -3; \
+         mkdir made; mv made moved; rmdir moved; readlink link; stat /proc/self >/dev/null; \
+         /usr/bin/python3 -c 'import json, os; print(json.dumps(os.listdir(\"/\")))'; tar cf t.tar /etc/apt; \
+         cp t.tar u.tar; find / -maxdepth 1 -newer t.tar; git init -q g; touch -r t.tar v; \
+         chmod 600 v; ln v w; rm -f t.tar u.tar v w",
+        folder.path().display()
+    );
+    let (log, theirs) = (beside.path().join("log"), beside.path().join("strace"));
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    run.args([
+        "run",
+        "--events",
+        "syscall",
+        "--ring-size",
+        "32M",
+        "--stream-size",
+        "256M",
+    ]);
+    run.arg("--log")
+        .arg(&log)
+        .args(["--", "strace", "-f", "-s", "64", "-o"]);
+    run.arg(&theirs).args(["sh", "-c", &script]);
+    let output = run.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains(" 0 lost"), "{said}");
+
+    let (ours, theirs) = (of_log(&log), of_strace(&theirs));
+    let (mut same, mut all, mut differ) = (0, 0, Vec::new());
+    for (tid, theirs) in &theirs {
+        let none = Vec::new();
+        let ours = ours.get(tid).unwrap_or(&none);
+        // The first ones of a process may be strace's own, before its exec.
+        let skipped = ours.len().saturating_sub(theirs.len());
+        let ours = ours.get(skipped..).unwrap_or_default();
+        for (nth, theirs) in theirs.iter().enumerate() {
+            all += 1;
+            if ours.get(nth) == Some(theirs) {
+                same += 1;
+            } else {
+                differ.push((*tid, theirs.clone(), ours.get(nth).cloned()));
+            }
+        }
+    }
+    assert!(all > 1000, "{all}");
+    assert!(
+        same * 1000 >= all * 998,
+        "{same} of {all}: {:#?}",
+        &differ[..differ.len().min(12)]
+    );
+}
