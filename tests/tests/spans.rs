@@ -251,5 +251,6 @@ fn all_of_a_command_is_explained_up_to_its_end() {
     let asleep = slowest["segments"].as_array().unwrap().iter();
     let asleep = asleep.filter(|one| one["in"] == "clock_nanosleep" && one["depth"] == 1);
     let asleep: u64 = asleep.map(|one| one["ns"].as_u64().unwrap()).sum();
-    assert!((150_000_000..250_000_000).contains(&asleep), "{why}");
+    // The shell may run for a moment yet while the first one sleeps already.
+    assert!((140_000_000..250_000_000).contains(&asleep), "{why}");
 }
