@@ -8,7 +8,7 @@
 //! - [`log_view`] looks at logs, [`stat`] sums them up, and [`export`] converts them to what other
 //!   tools open;
 //! - [`syscall_names`] knows the names of system calls, and [`syscall_arguments`] how many
-//!   arguments they take;
+//!   arguments they take; [`syscall_choice`] reads a list of those that are chosen;
 //! - `asking` asks the kernel for what a process may keep it from answering;
 //! - `own_file` makes the files that all of these write;
 //! - [`cli`] is what was typed, checked.
@@ -38,6 +38,7 @@ pub mod report;
 mod selection;
 pub mod stat;
 pub mod syscall_arguments;
+pub mod syscall_choice;
 pub mod syscall_names;
 pub mod syscall_texts;
 pub mod terminal;

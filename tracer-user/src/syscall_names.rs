@@ -22,7 +22,7 @@ pub fn name(table: Table, nr: i32) -> Option<&'static str> {
     match table {
         Table::Native => Sysno::new(usize::try_from(nr).ok()?).map(|call| call.name()),
         Table::Compat if HAS_COMPAT => {
-            compat::Sysno::new(usize::try_from(nr).ok()?).map(|call| call.name())
+            compat::Sysno::new(usize::try_from(nr).ok()?).map(compat_name)
         }
         Table::Compat => None,
     }
@@ -33,7 +33,12 @@ pub fn name(table: Table, nr: i32) -> Option<&'static str> {
 pub fn syscall_number(table: Table, name: &str) -> Option<u32> {
     match table {
         Table::Native => name.parse::<Sysno>().ok().map(|call| call as u32),
-        Table::Compat if HAS_COMPAT => name.parse::<compat::Sysno>().ok().map(|call| call as u32),
+        Table::Compat if HAS_COMPAT => {
+            let call = name.parse().ok();
+            let call =
+                call.or_else(|| compat::Sysno::iter().find(|call| compat_name(*call) == name));
+            call.map(|call: compat::Sysno| call as u32)
+        }
         Table::Compat => None,
     }
 }
@@ -41,6 +46,18 @@ pub fn syscall_number(table: Table, name: &str) -> Option<u32> {
 /// Every name of the machine's table, in the order of its system call numbers.
 pub fn names() -> impl Iterator<Item = &'static str> {
     Sysno::iter().map(|call| call.name())
+}
+
+/// Every name of both tables; those that are in both come twice.
+pub fn all_names() -> impl Iterator<Item = &'static str> {
+    let compat = compat::Sysno::iter().filter(|_| HAS_COMPAT);
+    names().chain(compat.map(compat_name))
+}
+
+/// The kernel's name of a call: one is a word of Rust (`break`), which the table marks.
+fn compat_name(call: compat::Sysno) -> &'static str {
+    let name = call.name();
+    name.strip_prefix("r#").unwrap_or(name)
 }
 
 /// The name of an error number, such as `ENOENT`.
@@ -76,6 +93,8 @@ mod tests {
         assert_eq!(syscall_number(Table::Compat, "openat"), Some(295));
         assert_eq!(name(Table::Compat, 5), Some("open"));
         assert_eq!(syscall_number(Table::Compat, "time"), Some(13));
+        assert_eq!(syscall_number(Table::Compat, "break"), Some(17));
+        assert_eq!(name(Table::Compat, 17), Some("break"));
     }
 
     #[test]

@@ -21,9 +21,10 @@ use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Pending, Source};
 use tracer_engine::{EventSet, EventTypes};
 use tracer_user::kernel::{
-    KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, SyscallSet, checks,
+    KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, checks,
 };
 use tracer_user::probes::Probes;
+use tracer_user::syscall_choice::SyscallSet;
 
 use timeout::timeout;
 

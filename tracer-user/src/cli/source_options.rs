@@ -11,12 +11,13 @@ use tracer_common::event_type::EventTypeId;
 use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
 use super::target_options::targets;
+use super::trace_options::chosen_syscalls;
 use super::{exit, run};
 use crate::answers::{AnswerSetup, SpanSpec};
-use crate::kernel::SyscallSet;
 use crate::probes::ProbeSpec;
 use crate::report::Look;
 use crate::selection::Selection;
+use crate::syscall_choice::SyscallSet;
 use crate::terminal::output::Sink;
 use crate::trace::{self, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets};
 
@@ -57,7 +58,8 @@ pub struct SourceArgs {
     /// For so long: 10s, 500ms, 1m
     #[arg(long, value_name = "TIME", conflicts_with = "file", help_heading = TRACED)]
     duration: Option<String>,
-    /// Record these system calls too: names separated by commas, or all
+    /// Record these system calls too, separated by commas: names, patterns ('*at'), classes of
+    /// strace (%file, %network), /regular expressions/, or all; those with ! are taken out
     #[arg(long, value_name = "LIST", conflicts_with = "file", help_heading = TRACED)]
     syscalls: Option<String>,
     /// Record these too: families or types, separated by commas (`tracer-user events` lists them)
@@ -137,16 +139,13 @@ impl SourceArgs {
                 probes.push(ProbeSpec::on_return(typed).context("--span")?);
             }
         }
-        let mut named: Vec<&str> = called.collect();
-        let mut syscalls = SyscallSet::all();
-        if args.syscalls.as_deref() != Some("all") {
-            let typed = args.syscalls.as_deref().unwrap_or_default().split(',');
-            named.extend(typed.map(str::trim).filter(|name| !name.is_empty()));
-            if !named.is_empty() {
-                syscalls = SyscallSet::of_names(named.iter().copied()).context("--syscalls")?;
-            }
+        let mut syscalls = SyscallSet::of_names(called).context("--span")?;
+        if let Some(list) = &args.syscalls {
+            syscalls = syscalls.with(&chosen_syscalls(list)?);
         }
-        if args.syscalls.is_some() || !named.is_empty() {
+        if syscalls.is_empty() {
+            syscalls = SyscallSet::all();
+        } else {
             selection = selection.with_syscalls();
         }
         let duration = args.duration.map(|typed| time("--duration", &typed));

@@ -7,9 +7,9 @@ use super::output_options::OutputArgs;
 use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
 use super::trigger_options::TriggerArgs;
-use crate::kernel::SyscallSet;
 use crate::probes::ProbeSpec;
 use crate::selection::Selection;
+use crate::syscall_choice::SyscallSet;
 use crate::terminal::output::Sink;
 use crate::trace::{
     Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES,
@@ -44,7 +44,9 @@ pub struct TraceArgs {
     /// End after so many events
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     limit: Option<String>,
-    /// Show these system calls too: names separated by commas, or all
+    /// Show these system calls too, separated by commas: names, patterns ('*at'), classes of strace
+    /// (%file, %network, %process), /regular expressions/, or all. Words with ! before them are
+    /// taken out ('%file,!openat'); a list that begins with it means all but these
     #[arg(long, value_name = "LIST")]
     syscalls: Option<String>,
     /// Read so many bytes of what is read and written by system calls, and of paths, of which it is
@@ -123,8 +125,8 @@ impl TraceArgs {
         let (event_limit, chosen) =
             split_events(&args.events, args.limit.as_deref(), !probes.is_empty())?;
         let mut selection = chosen.unwrap_or_else(Selection::usual);
-        let syscalls = chosen_syscalls(args.syscalls.as_deref())?;
-        if args.syscalls.is_some() {
+        let syscalls = args.syscalls.as_deref().map(chosen_syscalls).transpose()?;
+        if syscalls.is_some() {
             ensure!(
                 !args.no_system,
                 "--syscalls and --no-system exclude each other; give one of them"
@@ -165,7 +167,7 @@ impl TraceArgs {
             follow_wakers: args.follow_wakers,
             system: !args.no_system,
             selection,
-            syscalls,
+            syscalls: syscalls.unwrap_or_else(SyscallSet::all),
             string_bytes,
             probes,
             event_limit,
@@ -189,14 +191,9 @@ fn sized<T: TryFrom<u64>>(option: &str, typed: &str, bounds: (u64, u64)) -> anyh
     bytes.with_context(|| format!("{option} {typed} is too large for this machine"))
 }
 
-/// The system calls that are named; all of them where nothing is said.
-fn chosen_syscalls(typed: Option<&str>) -> anyhow::Result<SyscallSet> {
-    match typed {
-        None | Some("all") => Ok(SyscallSet::all()),
-        Some(names) => {
-            SyscallSet::of_names(names.split(',').map(str::trim)).with_context(|| "--syscalls")
-        }
-    }
+/// The system calls that `--syscalls` chooses.
+pub(super) fn chosen_syscalls(list: &str) -> anyhow::Result<SyscallSet> {
+    SyscallSet::of_list(list).context("--syscalls")
 }
 
 /// Reads the words of `--events`, and the number of `--limit`.

@@ -6,68 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracer_common::kernel::{syscalls, wanted};
 
 use super::mapping::Mapping;
-use crate::nearest::nearest;
-use crate::syscall_names::{Table, names, syscall_number};
-
-/// A set of system calls.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SyscallSet {
-    /// As [`syscalls`] describes: the table of the machine, that for 32-bit programs.
-    sets: [[u64; syscalls::WORDS]; 2],
-}
-
-/// No system call has this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no system call is called {name:?}{}", hint(name))]
-pub struct UnknownSyscall {
-    /// The name.
-    pub name: String,
-}
-
-impl SyscallSet {
-    /// Every call, those without a name included.
-    #[must_use]
-    pub fn all() -> Self {
-        Self {
-            sets: [[u64::MAX; syscalls::WORDS]; 2],
-        }
-    }
-
-    /// The calls of these names, for programs of both kinds.
-    ///
-    /// # Errors
-    ///
-    /// A name is none of a system call.
-    pub fn of_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownSyscall> {
-        let mut set = Self {
-            sets: [[0; syscalls::WORDS]; 2],
-        };
-        for name in names {
-            let codes = [Table::Native, Table::Compat].map(|table| syscall_number(table, name));
-            if codes == [None, None] {
-                return Err(UnknownSyscall {
-                    name: name.to_owned(),
-                });
-            }
-            for (words, code) in set.sets.iter_mut().zip(codes) {
-                let Some(code) = code else { continue };
-                let bit = code.min(syscalls::OTHERS);
-                if let Some(word) = words.get_mut((bit / 64) as usize) {
-                    *word |= 1 << (bit % 64);
-                }
-            }
-        }
-        Ok(set)
-    }
-}
-
-/// What ends the complaint: the name that may be meant, or where names are found.
-fn hint(typed: &str) -> String {
-    match nearest(typed, names()) {
-        Some(name) => format!("; is {name} meant?"),
-        None => " (`man 2 syscalls` lists them; all means all)".to_owned(),
-    }
-}
+use crate::syscall_choice::SyscallSet;
 
 /// What the programs are to record: the maps `WANTED` and `SYSCALLS`, shared by whoever changes
 /// them.
@@ -138,7 +77,7 @@ impl Wanted {
     pub fn set_syscalls(&self, calls: &SyscallSet) {
         let Some(word) = self.word() else { return };
         let next = (word.load(Ordering::Relaxed) & wanted::GENERATION) as u32 ^ 1;
-        for (compat, words) in (0..).zip(&calls.sets) {
+        for (compat, words) in (0..).zip(calls.words()) {
             let set = syscalls::set(next, compat) as usize;
             for (index, bits) in words.iter().enumerate() {
                 let at = (set * syscalls::WORDS + index) * 8;
@@ -169,19 +108,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_chosen_by_name_in_both_tables() {
-        let set = SyscallSet::of_names(["openat", "getpid"]).unwrap();
-        let count = |words: &[u64]| words.iter().map(|word| word.count_ones()).sum::<u32>();
-
-        assert_eq!(count(&set.sets[0]), 2);
-        let code = usize::try_from(libc::SYS_openat).unwrap();
-        assert_eq!(set.sets[0][code / 64] >> (code % 64) & 1, 1);
-        if cfg!(target_arch = "x86_64") {
-            assert_eq!(set.sets[1][295 / 64] >> (295 % 64) & 1, 1);
-        }
-    }
-
-    #[test]
     fn what_somebody_wants_is_wanted_where_it_can_be_recorded() {
         let wishes = Wishes {
             recorded: 0b0110,
@@ -190,20 +116,5 @@ mod tests {
         };
 
         assert_eq!(wishes.in_all(), 0b0110);
-    }
-
-    #[test]
-    fn a_name_that_is_none_is_answered_with_what_may_be_meant() {
-        let error = |name| SyscallSet::of_names([name]).unwrap_err().to_string();
-
-        assert_eq!(
-            error("opneat"),
-            "no system call is called \"opneat\"; is openat meant?"
-        );
-        assert_eq!(
-            error("frobnicate"),
-            "no system call is called \"frobnicate\" (`man 2 syscalls` lists them; all means all)"
-        );
-        assert!(error("").starts_with("no system call is called \"\" ("));
     }
 }

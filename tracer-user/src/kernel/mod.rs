@@ -51,7 +51,7 @@ pub fn look_through_btf(untrusted: &[u8]) {
     }
 }
 
-pub use calls::{SyscallSet, UnknownSyscall, Wanted};
+pub use calls::Wanted;
 pub use check::Check;
 pub use checks::{Availability, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
 pub use choice::ProcessChoice;

@@ -3,11 +3,11 @@
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::wanted;
 
-use super::calls::SyscallSet;
 use super::choice::ProcessChoice;
 use super::error::LoadError;
 use super::mapping::page_bytes;
 use crate::probes::Probes;
+use crate::syscall_choice::SyscallSet;
 
 /// What to load the eBPF programs with.
 #[derive(Clone, Debug)]

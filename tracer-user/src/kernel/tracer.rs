@@ -7,7 +7,7 @@ use aya::Ebpf;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{PID_LIMIT, wanted};
 
-use super::calls::{SyscallSet, Wanted};
+use super::calls::Wanted;
 use super::choice;
 use super::error::LoadError;
 use super::loading::{Plan, usize_of};
@@ -19,6 +19,7 @@ use super::probes::{Attachments, ProbeNames};
 use super::requirements;
 use super::source::KernelSource;
 use super::traced::Traced;
+use crate::syscall_choice::SyscallSet;
 
 /// The loaded and attached eBPF programs. All of it ends with the process or when this and its
 /// [`KernelSource`] are dropped.

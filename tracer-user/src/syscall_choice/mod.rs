@@ -1,0 +1,12 @@
+//! Which system calls are chosen, by a list such as `%file,!openat`.
+//!
+//! - [`SyscallSet`] is what is chosen;
+//! - `list` reads a list of words;
+//! - `classes` knows which calls the classes have.
+
+mod classes;
+mod list;
+mod set;
+
+pub use list::SyscallListError;
+pub use set::{SyscallSet, UnknownSyscall};
