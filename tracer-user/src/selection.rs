@@ -57,6 +57,15 @@ impl Selection {
         }
     }
 
+    /// Nothing but what is always shown.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self {
+            system: LOSS.to_vec(),
+            has_user: false,
+        }
+    }
+
     /// What the words name: families, types, or `user`.
     ///
     /// # Errors
@@ -65,10 +74,7 @@ impl Selection {
     pub fn of_words<'a>(
         words: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, UnknownEventType> {
-        let mut selection = Self {
-            system: LOSS.to_vec(),
-            has_user: false,
-        };
+        let mut selection = Self::nothing();
         for word in words {
             if word == USER {
                 selection.has_user = true;

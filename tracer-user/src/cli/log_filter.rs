@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use anyhow::{Context, ensure};
 
-use super::trace_options::split_events;
+use super::trace_options::{chosen_syscalls, split_events};
 use crate::log_view::{TimePoint, Wanted};
 
 /// What the help says above these options.
@@ -44,6 +44,11 @@ pub struct LogFilterArgs {
         allow_negative_numbers = true
     )]
     tid: Vec<String>,
+    /// Of system calls only these, in the words that `run` takes: names, patterns, classes of
+    /// strace, expressions, and what ! takes out ('%file,!openat'). Where --events names no system
+    /// calls, they are on top
+    #[arg(long, value_name = "LIST")]
+    syscalls: Option<String>,
     /// Only events from this moment on: a time since the start of the log (1.5s, 200ms, 2m), or a
     /// date in UTC as the JSON lines show it (2026-02-03T14:05:06.789Z)
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
@@ -63,7 +68,7 @@ impl LogFilterArgs {
             let parsed = typed.map(|typed| TimePoint::parse(option, typed));
             parsed.transpose()
         };
-        let wanted = Wanted {
+        let mut wanted = Wanted {
             types,
             names: args.event.into_iter().map(OsString::into_vec).collect(),
             pids: ids("--pid", &args.pid)?,
@@ -71,7 +76,11 @@ impl LogFilterArgs {
             from: point("--from", args.from.as_deref())?,
             to: point("--until", to)?,
             limit,
+            ..Wanted::default()
         };
+        if let Some(list) = &args.syscalls {
+            wanted = wanted.with_syscalls(chosen_syscalls(list)?);
+        }
         let is_backwards = match (wanted.from, wanted.to) {
             (Some(TimePoint::Offset(from)), Some(TimePoint::Offset(to))) => from > to,
             (Some(TimePoint::Date(from)), Some(TimePoint::Date(to))) => from > to,
@@ -150,6 +159,7 @@ mod tests {
             ("--to -1", "--until"),
             ("--from 3s --to 2s", "--from"),
             ("--events frok", "--events"),
+            ("--syscalls %fiel", "--syscalls"),
         ] {
             let refusal = format!("{:#}", wanted(typed).unwrap_err());
             assert!(refusal.contains(option), "{typed}: {refusal}");

@@ -148,7 +148,7 @@ impl<L: Log> Walk<L> {
             let first = self.span.map_or(now, |span| span.first);
             self.span = Some(Span { first, last: now });
             if let Some(row) = self.types.row_mut(header.event_type) {
-                if row.is_wanted && self.wanted.has_thread(&header) {
+                if row.is_wanted && self.wanted.has_event(&header, named.event.data) {
                     self.left -= 1;
                     show(&named, row, &mut visit)?;
                 }
@@ -170,7 +170,7 @@ impl<L: Log> Walk<L> {
     ) -> anyhow::Result<()> {
         let known = self.log.event_types();
         let row = self.types.learn(header.event_type, known, &self.wanted);
-        if !row.is_wanted || !self.wanted.has_thread(&header) {
+        if !row.is_wanted || !self.wanted.has_event(&header, &self.scratch.data) {
             return Ok(());
         }
         self.left -= 1;

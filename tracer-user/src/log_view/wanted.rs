@@ -1,11 +1,15 @@
 //! Which events of a log are wanted.
 
-use tracer_common::event_type::EventTypeId;
+use tracer_common::event_type::{EventTypeId, system_event_type};
+use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
 use tracer_engine::event::EventHeader;
+use zerocopy::FromBytes as _;
 
 use super::TimePoint;
 use crate::report::push_short_name;
 use crate::selection::Selection;
+use crate::syscall_choice::SyscallSet;
+use crate::syscall_names::Table;
 
 /// Which events of a log are wanted. What is not restricted is wanted.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +22,8 @@ pub struct Wanted {
     pub pids: Vec<i32>,
     /// Threads; empty for all.
     pub tids: Vec<i32>,
+    /// Of system calls, only these.
+    pub syscalls: Option<SyscallSet>,
     /// Nothing before it.
     pub from: Option<TimePoint>,
     /// Nothing after it.
@@ -27,6 +33,21 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// The same with only these system calls. Where types are chosen and none of system calls is
+    /// among them, these are on top.
+    #[must_use]
+    pub fn with_syscalls(mut self, calls: SyscallSet) -> Self {
+        let types = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
+        let entries = types.into_iter().filter_map(system_event_type);
+        let mut names = entries.map(|entry| (entry.id, entry.name.as_bytes()));
+        if !names.any(|(id, name)| self.has_type(id, name)) {
+            let chosen = self.types.unwrap_or_else(Selection::nothing);
+            self.types = Some(chosen.with_syscalls());
+        }
+        self.syscalls = Some(calls);
+        self
+    }
+
     /// Whether events of a type are wanted. Marks of lost events always are.
     #[must_use]
     pub fn has_type(&self, id: EventTypeId, name: &[u8]) -> bool {
@@ -43,13 +64,37 @@ impl Wanted {
     pub fn is_restricted(&self) -> bool {
         let is_open = self.types.is_none() && self.names.is_empty();
         let has_times = self.from.is_some() || self.to.is_some();
-        !is_open || has_times || !self.pids.is_empty() || !self.tids.is_empty()
+        let has_ids = !self.pids.is_empty() || !self.tids.is_empty();
+        !is_open || has_times || has_ids || self.syscalls.is_some()
+    }
+
+    /// Whether an event of a type that is wanted is itself wanted.
+    #[must_use]
+    pub fn has_event(&self, header: &EventHeader, data: &[u8]) -> bool {
+        self.has_thread(header) && self.has_call(header.event_type, data)
+    }
+
+    /// Whether an event is of no system call, or of one that is wanted. Data that is not as its
+    /// type says may be of any call.
+    fn has_call(&self, id: EventTypeId, data: &[u8]) -> bool {
+        let Some(calls) = &self.syscalls else {
+            return true;
+        };
+        let call = match id {
+            EventTypeId::SYSCALL_ENTER => SyscallEnterData::read_from_prefix(data)
+                .map(|(call, _)| (call.number, call.compat))
+                .ok(),
+            EventTypeId::SYSCALL_EXIT => SyscallExitData::read_from_prefix(data)
+                .map(|(call, _)| (call.number, call.compat))
+                .ok(),
+            _ => None,
+        };
+        call.is_none_or(|(nr, compat)| calls.has(table(compat), nr))
     }
 
     /// Whether the process and the thread of an event are wanted. Marks of lost events belong to
     /// none and are wanted with all.
-    #[must_use]
-    pub fn has_thread(&self, header: &EventHeader) -> bool {
+    fn has_thread(&self, header: &EventHeader) -> bool {
         let is_among = |ids: &[i32], id| ids.is_empty() || ids.contains(&id);
         (is_among(&self.pids, header.pid) && is_among(&self.tids, header.tid))
             || is_loss(header.event_type)
@@ -68,6 +113,14 @@ pub(super) fn is_called(name: &[u8], wanted: &[u8]) -> bool {
         })
 }
 
+fn table(compat: u32) -> Table {
+    if compat == 0 {
+        Table::Native
+    } else {
+        Table::Compat
+    }
+}
+
 fn is_loss(id: EventTypeId) -> bool {
     matches!(
         id,
@@ -78,6 +131,7 @@ fn is_loss(id: EventTypeId) -> bool {
 #[cfg(test)]
 mod tests {
     use tracer_engine::event::{MonotonicNs, Truncation};
+    use zerocopy::IntoBytes as _;
 
     use super::*;
 
@@ -124,6 +178,65 @@ mod tests {
         assert!(wanted.has_type(EventTypeId::SWITCH_IN, b"linux_trace_switch_in"));
         assert!(wanted.has_type(EventTypeId(300), b"switch-in"));
         assert!(!wanted.has_type(EventTypeId(300), b"switch_in"));
+    }
+
+    #[test]
+    fn of_system_calls_only_those_are_wanted_that_are_named() {
+        let close = i32::try_from(libc::SYS_close).unwrap();
+        let enter = |nr, compat| SyscallEnterData {
+            number: nr,
+            compat,
+            args: [0; 6],
+        };
+        let exit = |nr| SyscallExitData {
+            number: nr,
+            compat: 0,
+            ret: 0,
+        };
+        let wanted = Wanted::default().with_syscalls(SyscallSet::of_list("close").unwrap());
+        let has = |id, data: &[u8]| wanted.has_event(&header(id, 1, 1), data);
+        let (begin, end) = (EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT);
+
+        assert!(has(begin, enter(close, 0).as_bytes()));
+        assert!(!has(begin, enter(close + 1, 0).as_bytes()));
+        assert!(has(end, exit(close).as_bytes()) && !has(end, exit(-1).as_bytes()));
+        if cfg!(target_arch = "x86_64") {
+            assert!(has(begin, enter(6, 1).as_bytes()));
+            assert!(!has(begin, enter(close, 1).as_bytes()));
+        }
+        // What is damaged, and what is none.
+        assert!(has(begin, b"x") && has(EventTypeId::FORK, b"") && has(EventTypeId(300), b""));
+        assert!(wanted.is_restricted() && wanted.types.is_none());
+    }
+
+    #[test]
+    fn system_calls_that_are_named_come_on_top_of_types() {
+        let with_calls = |words: &[&str], names: &[&[u8]]| {
+            let types = Selection::of_words(words.iter().copied()).unwrap();
+            let wanted = Wanted {
+                types: (!words.is_empty()).then_some(types),
+                names: names.iter().map(|name| name.to_vec()).collect(),
+                ..Wanted::default()
+            };
+            let wanted = wanted.with_syscalls(SyscallSet::all());
+            let name = |id| system_event_type(id).unwrap().name.as_bytes();
+            [
+                EventTypeId::SYSCALL_ENTER,
+                EventTypeId::SYSCALL_EXIT,
+                EventTypeId::FORK,
+            ]
+            .map(|id| wanted.has_type(id, name(id)))
+        };
+
+        assert_eq!(with_calls(&[], &[]), [true, true, true]);
+        assert_eq!(with_calls(&["exec"], &[]), [true, true, false]);
+        assert_eq!(with_calls(&[], &[b"fork"]), [true, true, true]);
+        // Somebody who asks for their ends gets no more.
+        assert_eq!(with_calls(&["syscall-exit"], &[]), [false, true, false]);
+        assert_eq!(
+            with_calls(&["exec"], &[b"syscall-enter"]),
+            [true, false, false]
+        );
     }
 
     #[test]
