@@ -15,6 +15,7 @@ pub mod event;
 pub mod ftrace;
 pub mod log_reader;
 pub mod made;
+pub mod made_calls;
 pub mod made_elf;
 pub mod made_ends;
 pub mod made_log;
