@@ -85,6 +85,10 @@ pub const PAGES: &[Page] = &[
                 "sudo tracer-user run --events exec,exit --time delta -- make -j2",
             ),
             (
+                "Which files does it look for? All calls with the name of a file, but no stat",
+                "sudo tracer-user run --syscalls '%file,!*stat*' -- ls",
+            ),
+            (
                 "For programs: one JSON object a line, apart from what the command writes",
                 "sudo tracer-user run --format json -o ls.json -- ls && jq -r .type ls.json | sort | uniq -c",
             ),
@@ -108,6 +112,10 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
             (
                 "The user events called request, as a table",
                 "tracer-user read trace.log --event request --format csv -o requests.csv",
+            ),
+            (
+                "What it sent and received, of a log with all system calls",
+                "tracer-user read trace.log --events syscall --syscalls '%network,read,write'",
             ),
             (
                 "What is being recorded at this moment",
