@@ -115,12 +115,12 @@ fn what_begins_and_ends_is_a_slice_with_its_own_name_and_nesting() {
 
 #[test]
 fn a_system_call_carries_its_arguments_and_its_result_as_people_know_them() {
-    for (answers, filename, flags) in [
-        (&PERFETTO, json!(0x7ffd_0010), json!(0o101)),
-        (&CHROME, json!("0x7ffd0010"), json!("0x41")),
+    for (answers, filename) in [
+        (&PERFETTO, json!(0x7ffd_0010)),
+        (&CHROME, json!("0x7ffd0010")),
     ] {
-        let expected = json!({"dfd": "AT_FDCWD", "filename": filename, "flags": flags,
-            "mode": "0644", "ret": -2, "error": "ENOENT"});
+        let expected = json!({"dfd": "AT_FDCWD", "filename": filename,
+            "flags": "O_WRONLY|O_CREAT", "mode": "0644", "ret": -2, "error": "ENOENT"});
         assert_eq!(json!(carried(&answers.openat)), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! What the arguments of system calls point to, beside strace in the same run.
+//! What the arguments of system calls are and point to, beside strace in the same run.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -48,8 +48,76 @@ const COMPARED: &[&str] = &[
     "write",
 ];
 
-/// A call: what it is called, and the strings that it was given or has filled in.
-type Call = (String, Vec<String>);
+/// Calls of which both call the same bits by name.
+const WITH_WORDS: &[&str] = &[
+    "access",
+    "clock_nanosleep",
+    "clone",
+    "dup3",
+    "epoll_create1",
+    "epoll_ctl",
+    "faccessat2",
+    "fadvise64",
+    "fcntl",
+    "flock",
+    "futex",
+    "getrandom",
+    "getrusage",
+    "lseek",
+    "madvise",
+    "mmap",
+    "mprotect",
+    "mremap",
+    "newfstatat",
+    "open",
+    "openat",
+    "pipe2",
+    "prlimit64",
+    "renameat2",
+    "rt_sigprocmask",
+    "sendto",
+    "socket",
+    "statx",
+    "unlinkat",
+    "utimensat",
+    "wait4",
+];
+
+/// A call: what it is called, the strings that it was given or has filled in, and what its flags
+/// are called.
+type Call = (String, Vec<String>, Vec<String>);
+
+/// What flags are called, outside of quotes, structs, lists and remarks.
+fn constants(name: &str, arguments: &str) -> Vec<String> {
+    if !WITH_WORDS.contains(&name) {
+        return Vec::new();
+    }
+    let (mut depth, mut outside) = (0_i32, String::new());
+    let mut rest = arguments;
+    while let Some(letter) = rest.chars().next() {
+        match letter {
+            '"' => {
+                let length = quoted(rest)[0].trim_end_matches("...").len();
+                rest = &rest[length..];
+                continue;
+            }
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth -= 1,
+            _ if depth == 0 => outside.push(letter),
+            _ => {}
+        }
+        rest = &rest[letter.len_utf8()..];
+    }
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let all = outside.split(|letter| !is_part(letter));
+    let is_word = |word: &&str| {
+        word.len() > 2 && word.starts_with(|letter: char| letter.is_ascii_uppercase())
+    };
+    let found = all.filter(is_word).filter(|word| *word != "NULL");
+    // What a command takes is not looked at.
+    let most = if name == "fcntl" { 1 } else { usize::MAX };
+    found.take(most).map(str::to_owned).collect()
+}
 
 /// What is in quotes, with the quotes and the dots behind them.
 fn quoted(words: &str) -> Vec<String> {
@@ -92,13 +160,20 @@ fn of_strace(file: &Path) -> HashMap<i32, Vec<Call>> {
         let Some((name, rest)) = whole.split_once('(') else {
             continue;
         };
-        if COMPARED.contains(&name) {
-            let mut strings = quoted(rest);
+        if COMPARED.contains(&name) || WITH_WORDS.contains(&name) {
+            let (arguments, _) = rest.rsplit_once(" = ").unwrap_or((rest, ""));
+            let mut strings = if COMPARED.contains(&name) {
+                quoted(rest)
+            } else {
+                Vec::new()
+            };
             if name == "read" || name == "pread64" {
                 // At the end of a file nothing is filled in.
                 strings.retain(|string| string != "\"\"");
             }
-            let call = (name.to_owned(), strings);
+            // A remark says what is sent in words.
+            let (arguments, _) = arguments.split_once(" /*").unwrap_or((arguments, ""));
+            let call = (name.to_owned(), strings, constants(name, arguments));
             calls.entry(tid).or_default().push(call);
         }
     }
@@ -126,8 +201,8 @@ fn of_log(log: &Path) -> HashMap<i32, Vec<Call>> {
         let tid: i32 = task.rsplit('/').next().unwrap().parse().unwrap();
         if line.contains(" syscall-enter ") {
             let (name, rest) = words.split_once('(').unwrap();
-            begun.insert(tid, (name.to_owned(), quoted(rest)));
-        } else if let Some((name, mut strings)) = begun.remove(&tid) {
+            begun.insert(tid, (name.to_owned(), quoted(rest), constants(name, rest)));
+        } else if let Some((name, mut strings, called)) = begun.remove(&tid) {
             let (_, rest) = words.split_once(" = ").unwrap();
             // What could not be read on entry comes first, as it does in the call.
             let mut filled = quoted(rest);
@@ -137,8 +212,12 @@ fn of_log(log: &Path) -> HashMap<i32, Vec<Call>> {
                 strings.append(&mut filled);
                 filled = strings;
             }
-            if COMPARED.contains(&name.as_str()) {
-                calls.entry(tid).or_default().push((name, filled));
+            let has_strings = COMPARED.contains(&name.as_str());
+            if !has_strings {
+                filled.clear();
+            }
+            if has_strings || WITH_WORDS.contains(&name.as_str()) {
+                calls.entry(tid).or_default().push((name, filled, called));
             }
         }
     }
@@ -147,7 +226,7 @@ fn of_log(log: &Path) -> HashMap<i32, Vec<Call>> {
 
 #[test]
 #[ignore = "needs root"]
-fn what_calls_point_to_is_what_strace_says() {
+fn what_calls_are_given_is_what_strace_says() {
     if missing_right().is_some() {
         return;
     }

@@ -41,6 +41,7 @@ pub mod syscall_arguments;
 pub mod syscall_choice;
 pub mod syscall_names;
 pub mod syscall_texts;
+pub mod syscall_values;
 pub mod terminal;
 pub mod trace;
 pub mod trigger;

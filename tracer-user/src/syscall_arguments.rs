@@ -11,6 +11,7 @@ use zerocopy::FromBytes;
 
 use crate::report::signal_name;
 use crate::syscall_names::{self, Table};
+use crate::syscall_values::{Values, values};
 
 /// Most arguments of a call: so many registers are for them.
 pub const MOST: usize = 6;
@@ -62,6 +63,8 @@ pub enum Pointed {
 struct Argument {
     name: &'static str,
     kind: Kind,
+    /// What its bits are called.
+    values: Option<&'static Values>,
 }
 
 /// A system call with what was in the registers for its arguments.
@@ -99,6 +102,8 @@ pub enum Shown {
     Octal(u64),
     /// By a name, and the value that has it.
     Named(&'static str, i64),
+    /// By what its bits are called.
+    Bits(&'static Values, u32),
 }
 
 impl Shown {
@@ -107,6 +112,7 @@ impl Shown {
     pub fn value(self) -> i64 {
         match self {
             Self::Signed(value) | Self::Named(_, value) => value,
+            Self::Bits(_, bits) => bits.into(),
             Self::Unsigned(value) | Self::Hex(value) | Self::Octal(value) => value.cast_signed(),
         }
     }
@@ -122,7 +128,7 @@ impl Call {
         registers.map(move |(index, value)| {
             let argument = known.and_then(|arguments| arguments.get(index));
             match argument {
-                Some(argument) => (argument.name, argument.kind.shown(value)),
+                Some(argument) => (argument.name, argument.shown(value)),
                 None => (
                     NAMELESS.get(index).copied().unwrap_or(""),
                     Shown::Hex(value),
@@ -153,6 +159,18 @@ impl Call {
                 .registers
                 .get(flags)
                 .is_some_and(|flags| flags & MAKES_FILE == 0)
+    }
+}
+
+impl Argument {
+    fn shown(&self, register: u64) -> Shown {
+        let shown = self.kind.shown(register);
+        // An address's lower half is no set of bits.
+        let bits = u32::try_from(shown.value());
+        match (self.values, bits) {
+            (Some(values), Ok(bits)) => Shown::Bits(values, bits),
+            _ => shown,
+        }
     }
 }
 
@@ -239,6 +257,16 @@ impl Kind {
     }
 }
 
+/// What the arguments of the call of this name are called.
+pub fn names(name: &str) -> impl Iterator<Item = &'static str> + use<> {
+    let nr = syscall_names::syscall_number(Table::Native, name);
+    let arguments = nr.and_then(|nr| known(Table::Native, nr.cast_signed()));
+    arguments
+        .unwrap_or_default()
+        .iter()
+        .map(|argument| argument.name)
+}
+
 /// What the arguments point to of the call of this name. Those of 32-bit programs point to the
 /// same.
 pub fn pointed(name: &str) -> impl Iterator<Item = Pointed> + use<> {
@@ -268,7 +296,8 @@ fn known(table: Table, nr: i32) -> Option<&'static [Argument]> {
                 calls.resize_with(index + 1, || None);
             }
             if let Some(call) = calls.get_mut(index) {
-                *call = Some(words.filter_map(argument).collect());
+                let arguments = words.filter_map(|word| argument(name, word));
+                *call = Some(arguments.collect());
             }
         }
         calls
@@ -279,11 +308,12 @@ fn known(table: Table, nr: i32) -> Option<&'static [Argument]> {
     BY_NR.get(usize::try_from(nr).ok()?)?.as_deref()
 }
 
-fn argument(word: &'static str) -> Option<Argument> {
+fn argument(call: &str, word: &'static str) -> Option<Argument> {
     let (name, kind) = word.split_once(':')?;
     Some(Argument {
         name,
         kind: Kind::of(kind),
+        values: values(call, name),
     })
 }
 
@@ -324,13 +354,13 @@ mod tests {
     #[test]
     fn values_are_shown_as_people_know_them() {
         const MINUS_ONE: u64 = 0xffff_ffff;
-        use Shown::{Hex, Named, Octal, Signed, Unsigned};
+        use Shown::{Bits, Hex, Named, Octal, Signed, Unsigned};
         assert_eq!(
             shown("openat", [0xffff_ff9c, 0x7ffd_0010, 0o101, 0o644, 9, 9]),
             [
                 ("dfd", Named("AT_FDCWD", -100)),
                 ("filename", Hex(0x7ffd_0010)),
-                ("flags", Hex(0o101)),
+                ("flags", Bits(values("openat", "flags").unwrap(), 0o101)),
                 ("mode", Octal(0o644))
             ]
         );

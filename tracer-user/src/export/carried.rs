@@ -17,7 +17,8 @@ use crate::report::fields::{self, Value, value};
 use crate::report::kernel_words::push_argument;
 use crate::report::probe;
 use crate::report::value_names::error_of;
-use crate::syscall_arguments::Shown;
+use crate::syscall_arguments::{Call, Shown};
+use crate::syscall_texts::{Text, Texts, push_quoted};
 
 /// One value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,10 +78,12 @@ impl Carried {
         };
         for field in entry.fields {
             // The others are those of the beginning.
-            if matches!(field.name, "ret" | "handled")
-                && let Some(value) = value(field, line.event.data)
-            {
-                carried.add_end(field.name, value);
+            match value(field, line.event.data) {
+                Some(Value::Filled(call, texts)) => carried.add_filled(&call, texts),
+                Some(value) if matches!(field.name, "ret" | "handled") => {
+                    carried.add_end(field.name, value);
+                }
+                _ => {}
             }
         }
         carried
@@ -104,9 +107,28 @@ impl Carried {
         let Ok((call, _)) = SyscallEnterData::read_from_prefix(data) else {
             return;
         };
-        for (name, argument) in fields::call(&call).arguments() {
-            self.add(name, argument.into());
+        let texts = Texts::behind(size_of_val(&call), data);
+        for (index, (name, argument)) in fields::call(&call).arguments().enumerate() {
+            match texts.of(index) {
+                Some(text) => self.add_text(name, &text),
+                None => self.add(name, argument.into()),
+            }
         }
+    }
+
+    /// What the call has filled in.
+    fn add_filled(&mut self, call: &Call, texts: Texts<'_>) {
+        for (index, (name, _)) in call.arguments().enumerate() {
+            if let Some(text) = texts.of(index) {
+                self.add_text(name, &text);
+            }
+        }
+    }
+
+    fn add_text(&mut self, name: &'static str, text: &Text<'_>) {
+        let mut quoted = Vec::new();
+        push_quoted(&mut quoted, text);
+        self.add(name, Item::Text(quoted));
     }
 
     fn add_user(&mut self, line: &Line<'_>, [text, hex]: [&'static str; 2]) {
@@ -156,7 +178,7 @@ impl From<Shown> for Item {
             Shown::Signed(value) => Self::Signed(value),
             Shown::Unsigned(value) => Self::Unsigned(value),
             Shown::Hex(value) => Self::Pointer(value),
-            Shown::Octal(_) | Shown::Named(..) => {
+            Shown::Octal(_) | Shown::Named(..) | Shown::Bits(..) => {
                 let mut text = Vec::new();
                 push_argument(&mut text, argument);
                 Self::Text(text)

@@ -200,7 +200,10 @@ fn push_text(out: &mut Vec<u8>, text: &Text<'_>) {
 
 /// Appends a value, as text where it is not decimal.
 fn push_shown(out: &mut Vec<u8>, shown: Shown) {
-    let is_text = matches!(shown, Shown::Hex(_) | Shown::Octal(_) | Shown::Named(..));
+    let is_text = matches!(
+        shown,
+        Shown::Hex(_) | Shown::Octal(_) | Shown::Named(..) | Shown::Bits(..)
+    );
     if is_text {
         out.push(b'"');
     }
@@ -321,7 +324,7 @@ mod tests {
             enter["data"],
             serde_json::json!({"name": "openat", "number": libc::SYS_openat, "compat": false,
                 "args": [-100, 0x7ffd_0000_0000_u64, 0o101, 0o644],
-                "arguments": {"dfd": "AT_FDCWD", "filename": "0x7ffd00000000", "flags": "0x41",
+                "arguments": {"dfd": "AT_FDCWD", "filename": "0x7ffd00000000", "flags": "O_WRONLY|O_CREAT",
                     "mode": "0644"}})
         );
         assert_eq!(

@@ -223,6 +223,7 @@ pub fn push_argument(out: &mut Vec<u8>, argument: Shown) {
         Shown::Octal(0) => out.push(b'0'),
         Shown::Octal(value) => out.extend_from_slice(format!("0{value:o}").as_bytes()),
         Shown::Named(name, _) => out.extend_from_slice(name.as_bytes()),
+        Shown::Bits(values, bits) => values.push(out, bits),
     }
 }
 
@@ -323,7 +324,7 @@ mod tests {
         };
         assert_eq!(
             words(EventTypeId::SYSCALL_ENTER, &call),
-            "openat(AT_FDCWD, 0x7ffd0010, 0x80041, 0644)"
+            "openat(AT_FDCWD, 0x7ffd0010, O_WRONLY|O_CREAT|O_CLOEXEC, 0644)"
         );
     }
 

@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(
             *slice,
             json!({"ph": "X", "pid": 7, "tid": 8, "name": "openat", "cat": "syscall", "ts": 1.0,
-                "dur": 2.5, "args": {"dfd": "AT_FDCWD", "filename": "0x7ffd0010", "flags": "0x41",
+                "dur": 2.5, "args": {"dfd": "AT_FDCWD", "filename": "0x7ffd0010", "flags": "O_WRONLY|O_CREAT",
                 "mode": "0644", "ret": -2, "error": "ENOENT"}})
         );
         let instants = events.iter().filter(|event| event["ph"] == "i");

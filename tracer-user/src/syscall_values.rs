@@ -1,0 +1,514 @@
+//! Arguments of system calls that are flags, or one of several constants: what these are called.
+//!
+//! The constants are those of the C library of the machine for which this is built.
+
+#![expect(
+    clippy::cast_sign_loss,
+    reason = "the kernel takes 32 bits, of whatever type the C library has them"
+)]
+
+/// A constant and what it is called.
+type Constant = (&'static str, u32);
+
+/// What an argument may be.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Values {
+    /// The bits that are one of `values`; the others are flags.
+    mask: u32,
+    values: &'static [Constant],
+    /// Those that consist of several bits before those that are one of them.
+    flags: &'static [Constant],
+    /// What no bit at all is called.
+    zero: &'static str,
+    /// Whether the value comes behind the flags.
+    is_value_last: bool,
+}
+
+impl Values {
+    /// Appends what these bits are called: those that are not known as they are.
+    pub fn push(&self, out: &mut Vec<u8>, bits: u32) {
+        if bits == 0 && !self.zero.is_empty() {
+            out.extend_from_slice(self.zero.as_bytes());
+            return;
+        }
+        let start = out.len();
+        let separate = |out: &mut Vec<u8>| {
+            if out.len() > start {
+                out.push(b'|');
+            }
+        };
+        let value = bits & self.mask;
+        let named = self.values.iter().find(|(_, known)| *known == value);
+        if !self.is_value_last
+            && let Some((name, _)) = named
+        {
+            out.extend_from_slice(name.as_bytes());
+        }
+        let mut rest = match named {
+            Some(_) => bits & !self.mask,
+            None => bits,
+        };
+        for (name, flag) in self.flags {
+            if *flag != 0 && rest & flag == *flag {
+                rest &= !flag;
+                separate(out);
+                out.extend_from_slice(name.as_bytes());
+            }
+        }
+        if rest != 0 || (out.len() == start && named.is_none()) {
+            separate(out);
+            out.extend_from_slice(format!("{rest:#x}").as_bytes());
+        }
+        if self.is_value_last
+            && let Some((name, _)) = named
+        {
+            separate(out);
+            out.extend_from_slice(name.as_bytes());
+        }
+    }
+}
+
+/// What an argument of a call may be, where that is known.
+#[must_use]
+pub fn values(call: &str, argument: &str) -> Option<&'static Values> {
+    let is_it = |(calls, name, _): &&(&str, &str, &Values)| {
+        *name == argument && calls.split(' ').any(|known| known == call)
+    };
+    ARGUMENTS.iter().find(is_it).map(|(_, _, values)| *values)
+}
+
+/// Constants of the C library by their names.
+macro_rules! constants {
+    ($($name:ident)*) => { &[$((stringify!($name), libc::$name as u32)),*] };
+}
+
+const NONE: Values = Values {
+    mask: 0,
+    values: &[],
+    flags: &[],
+    zero: "0",
+    is_value_last: false,
+};
+
+const OPEN: Values = Values {
+    mask: libc::O_ACCMODE as u32,
+    values: constants!(O_RDONLY O_WRONLY O_RDWR),
+    flags: constants!(
+        O_CREAT O_EXCL O_NOCTTY O_TRUNC O_APPEND O_NONBLOCK O_SYNC O_DSYNC O_ASYNC O_DIRECT
+        O_NOFOLLOW O_NOATIME O_CLOEXEC O_PATH O_TMPFILE O_DIRECTORY
+    ),
+    zero: "O_RDONLY",
+    ..NONE
+};
+const PIPE: Values = Values {
+    flags: constants!(O_NONBLOCK O_DIRECT O_CLOEXEC),
+    ..NONE
+};
+const PROTECTION: Values = Values {
+    flags: constants!(PROT_READ PROT_WRITE PROT_EXEC PROT_GROWSDOWN PROT_GROWSUP),
+    zero: "PROT_NONE",
+    ..NONE
+};
+const MAPPING: Values = Values {
+    mask: libc::MAP_TYPE as u32,
+    values: constants!(MAP_SHARED MAP_PRIVATE MAP_SHARED_VALIDATE),
+    flags: constants!(
+        MAP_FIXED MAP_ANONYMOUS MAP_32BIT MAP_GROWSDOWN MAP_DENYWRITE MAP_EXECUTABLE MAP_LOCKED
+        MAP_NORESERVE MAP_POPULATE MAP_NONBLOCK MAP_STACK MAP_HUGETLB MAP_SYNC MAP_FIXED_NOREPLACE
+    ),
+    ..NONE
+};
+const REMAPPING: Values = Values {
+    flags: constants!(MREMAP_MAYMOVE MREMAP_FIXED MREMAP_DONTUNMAP),
+    ..NONE
+};
+const ADVICE: Values = Values {
+    mask: u32::MAX,
+    values: constants!(
+        MADV_NORMAL MADV_RANDOM MADV_SEQUENTIAL MADV_WILLNEED MADV_DONTNEED MADV_FREE MADV_REMOVE
+        MADV_DONTFORK MADV_DOFORK MADV_MERGEABLE MADV_UNMERGEABLE MADV_HUGEPAGE MADV_NOHUGEPAGE
+        MADV_DONTDUMP MADV_DODUMP MADV_WIPEONFORK MADV_KEEPONFORK MADV_COLD MADV_PAGEOUT
+        MADV_POPULATE_READ MADV_POPULATE_WRITE
+    ),
+    zero: "MADV_NORMAL",
+    ..NONE
+};
+const FILE_ADVICE: Values = Values {
+    mask: u32::MAX,
+    values: constants!(
+        POSIX_FADV_NORMAL POSIX_FADV_RANDOM POSIX_FADV_SEQUENTIAL POSIX_FADV_WILLNEED
+        POSIX_FADV_DONTNEED POSIX_FADV_NOREUSE
+    ),
+    zero: "POSIX_FADV_NORMAL",
+    ..NONE
+};
+const MEMORY_SYNC: Values = Values {
+    flags: constants!(MS_ASYNC MS_INVALIDATE MS_SYNC),
+    ..NONE
+};
+const WHENCE: Values = Values {
+    mask: u32::MAX,
+    values: constants!(SEEK_SET SEEK_CUR SEEK_END SEEK_DATA SEEK_HOLE),
+    zero: "SEEK_SET",
+    ..NONE
+};
+const ACCESS: Values = Values {
+    flags: constants!(R_OK W_OK X_OK),
+    zero: "F_OK",
+    ..NONE
+};
+const AT: Values = Values {
+    flags: constants!(AT_SYMLINK_NOFOLLOW AT_SYMLINK_FOLLOW AT_NO_AUTOMOUNT AT_EMPTY_PATH),
+    ..NONE
+};
+const AT_ACCESS: Values = Values {
+    flags: constants!(AT_SYMLINK_NOFOLLOW AT_EACCESS AT_EMPTY_PATH),
+    ..NONE
+};
+const AT_UNLINK: Values = Values {
+    flags: constants!(AT_REMOVEDIR),
+    ..NONE
+};
+const STATX: Values = Values {
+    mask: 0x6000,
+    values: &[
+        ("AT_STATX_SYNC_AS_STAT", 0),
+        ("AT_STATX_FORCE_SYNC", 0x2000),
+        ("AT_STATX_DONT_SYNC", 0x4000),
+    ],
+    flags: AT.flags,
+    zero: "AT_STATX_SYNC_AS_STAT",
+    ..NONE
+};
+const STATX_MASK: Values = Values {
+    flags: constants!(
+        STATX_ALL STATX_BASIC_STATS STATX_TYPE STATX_MODE STATX_NLINK STATX_UID STATX_GID
+        STATX_ATIME STATX_MTIME STATX_CTIME STATX_INO STATX_SIZE STATX_BLOCKS STATX_BTIME
+        STATX_MNT_ID
+    ),
+    ..NONE
+};
+const RENAME: Values = Values {
+    flags: constants!(RENAME_NOREPLACE RENAME_EXCHANGE RENAME_WHITEOUT),
+    ..NONE
+};
+const FILE_CONTROL: Values = Values {
+    mask: u32::MAX,
+    values: constants!(
+        F_DUPFD F_GETFD F_SETFD F_GETFL F_SETFL F_GETLK F_SETLK F_SETLKW F_SETOWN F_GETOWN
+        F_SETLEASE F_GETLEASE F_NOTIFY F_DUPFD_CLOEXEC F_SETPIPE_SZ F_GETPIPE_SZ F_ADD_SEALS
+        F_GET_SEALS F_OFD_GETLK F_OFD_SETLK F_OFD_SETLKW
+    ),
+    zero: "F_DUPFD",
+    ..NONE
+};
+const LOCK: Values = Values {
+    mask: 0xf,
+    values: constants!(LOCK_SH LOCK_EX LOCK_UN),
+    flags: constants!(LOCK_NB),
+    ..NONE
+};
+const FALLOCATE: Values = Values {
+    flags: constants!(
+        FALLOC_FL_KEEP_SIZE FALLOC_FL_PUNCH_HOLE FALLOC_FL_COLLAPSE_RANGE FALLOC_FL_ZERO_RANGE
+        FALLOC_FL_INSERT_RANGE FALLOC_FL_UNSHARE_RANGE
+    ),
+    ..NONE
+};
+const FAMILY: Values = Values {
+    mask: u32::MAX,
+    values: constants!(
+        AF_UNSPEC AF_UNIX AF_INET AF_INET6 AF_NETLINK AF_PACKET AF_BLUETOOTH AF_ALG AF_VSOCK AF_XDP
+    ),
+    zero: "AF_UNSPEC",
+    ..NONE
+};
+const SOCKET_TYPE: Values = Values {
+    mask: 0xf,
+    values: constants!(SOCK_STREAM SOCK_DGRAM SOCK_RAW SOCK_RDM SOCK_SEQPACKET),
+    flags: constants!(SOCK_CLOEXEC SOCK_NONBLOCK),
+    ..NONE
+};
+const SOCKET_FLAGS: Values = Values {
+    flags: constants!(SOCK_CLOEXEC SOCK_NONBLOCK),
+    ..NONE
+};
+const MESSAGE: Values = Values {
+    flags: constants!(
+        MSG_OOB MSG_PEEK MSG_DONTROUTE MSG_CTRUNC MSG_TRUNC MSG_DONTWAIT MSG_EOR MSG_WAITALL
+        MSG_CONFIRM MSG_ERRQUEUE MSG_NOSIGNAL MSG_MORE MSG_WAITFORONE MSG_FASTOPEN
+        MSG_CMSG_CLOEXEC
+    ),
+    ..NONE
+};
+const SHUTDOWN: Values = Values {
+    mask: u32::MAX,
+    values: constants!(SHUT_RD SHUT_WR SHUT_RDWR),
+    zero: "SHUT_RD",
+    ..NONE
+};
+const LEVEL: Values = Values {
+    mask: u32::MAX,
+    values: constants!(SOL_IP SOL_SOCKET SOL_TCP SOL_UDP SOL_IPV6 SOL_NETLINK SOL_PACKET),
+    zero: "SOL_IP",
+    ..NONE
+};
+const CLONE: Values = Values {
+    mask: 0xff,
+    values: constants!(SIGCHLD),
+    flags: constants!(
+        CLONE_VM CLONE_FS CLONE_FILES CLONE_SIGHAND CLONE_PIDFD CLONE_PTRACE CLONE_VFORK
+        CLONE_PARENT CLONE_THREAD CLONE_NEWNS CLONE_SYSVSEM CLONE_SETTLS CLONE_PARENT_SETTID
+        CLONE_CHILD_CLEARTID CLONE_DETACHED CLONE_UNTRACED CLONE_CHILD_SETTID CLONE_NEWCGROUP
+        CLONE_NEWUTS CLONE_NEWIPC CLONE_NEWUSER CLONE_NEWPID CLONE_NEWNET CLONE_IO
+    ),
+    is_value_last: true,
+    ..NONE
+};
+const FUTEX: Values = Values {
+    mask: 0xff,
+    values: &[
+        ("FUTEX_WAIT", 0),
+        ("FUTEX_WAKE", 1),
+        ("FUTEX_REQUEUE", 3),
+        ("FUTEX_CMP_REQUEUE", 4),
+        ("FUTEX_WAKE_OP", 5),
+        ("FUTEX_LOCK_PI", 6),
+        ("FUTEX_UNLOCK_PI", 7),
+        ("FUTEX_TRYLOCK_PI", 8),
+        ("FUTEX_WAIT_BITSET", 9),
+        ("FUTEX_WAKE_BITSET", 10),
+        ("FUTEX_WAIT_REQUEUE_PI", 11),
+        ("FUTEX_CMP_REQUEUE_PI", 12),
+        ("FUTEX_WAIT_PRIVATE", 128),
+        ("FUTEX_WAKE_PRIVATE", 129),
+        ("FUTEX_REQUEUE_PRIVATE", 131),
+        ("FUTEX_CMP_REQUEUE_PRIVATE", 132),
+        ("FUTEX_WAKE_OP_PRIVATE", 133),
+        ("FUTEX_LOCK_PI_PRIVATE", 134),
+        ("FUTEX_UNLOCK_PI_PRIVATE", 135),
+        ("FUTEX_TRYLOCK_PI_PRIVATE", 136),
+        ("FUTEX_WAIT_BITSET_PRIVATE", 137),
+        ("FUTEX_WAKE_BITSET_PRIVATE", 138),
+        ("FUTEX_WAIT_REQUEUE_PI_PRIVATE", 139),
+        ("FUTEX_CMP_REQUEUE_PI_PRIVATE", 140),
+    ],
+    flags: constants!(FUTEX_CLOCK_REALTIME),
+    zero: "FUTEX_WAIT",
+    ..NONE
+};
+const EPOLL: Values = Values {
+    mask: u32::MAX,
+    values: constants!(EPOLL_CTL_ADD EPOLL_CTL_DEL EPOLL_CTL_MOD),
+    ..NONE
+};
+const EPOLL_FLAGS: Values = Values {
+    flags: constants!(EPOLL_CLOEXEC),
+    ..NONE
+};
+const EVENT_FD: Values = Values {
+    flags: constants!(EFD_SEMAPHORE EFD_CLOEXEC EFD_NONBLOCK),
+    ..NONE
+};
+const SIGNAL_FD: Values = Values {
+    flags: constants!(SFD_CLOEXEC SFD_NONBLOCK),
+    ..NONE
+};
+const TIMER_FD: Values = Values {
+    flags: constants!(TFD_CLOEXEC TFD_NONBLOCK),
+    ..NONE
+};
+const TIMER_SET: Values = Values {
+    flags: constants!(TFD_TIMER_ABSTIME TFD_TIMER_CANCEL_ON_SET),
+    ..NONE
+};
+const INOTIFY: Values = Values {
+    flags: constants!(IN_CLOEXEC IN_NONBLOCK),
+    ..NONE
+};
+const MEMORY_FILE: Values = Values {
+    flags: constants!(MFD_CLOEXEC MFD_ALLOW_SEALING MFD_HUGETLB),
+    ..NONE
+};
+const CLOCK: Values = Values {
+    mask: u32::MAX,
+    values: constants!(
+        CLOCK_REALTIME CLOCK_MONOTONIC CLOCK_PROCESS_CPUTIME_ID CLOCK_THREAD_CPUTIME_ID
+        CLOCK_MONOTONIC_RAW CLOCK_REALTIME_COARSE CLOCK_MONOTONIC_COARSE CLOCK_BOOTTIME
+        CLOCK_REALTIME_ALARM CLOCK_BOOTTIME_ALARM CLOCK_TAI
+    ),
+    zero: "CLOCK_REALTIME",
+    ..NONE
+};
+const SLEEP: Values = Values {
+    flags: constants!(TIMER_ABSTIME),
+    ..NONE
+};
+const MASK_HOW: Values = Values {
+    mask: u32::MAX,
+    values: constants!(SIG_BLOCK SIG_UNBLOCK SIG_SETMASK),
+    zero: "SIG_BLOCK",
+    ..NONE
+};
+const RESOURCE: Values = Values {
+    mask: u32::MAX,
+    values: constants!(
+        RLIMIT_CPU RLIMIT_FSIZE RLIMIT_DATA RLIMIT_STACK RLIMIT_CORE RLIMIT_RSS RLIMIT_NPROC
+        RLIMIT_NOFILE RLIMIT_MEMLOCK RLIMIT_AS RLIMIT_LOCKS RLIMIT_SIGPENDING RLIMIT_MSGQUEUE
+        RLIMIT_NICE RLIMIT_RTPRIO RLIMIT_RTTIME
+    ),
+    zero: "RLIMIT_CPU",
+    ..NONE
+};
+const USAGE: Values = Values {
+    mask: u32::MAX,
+    values: constants!(RUSAGE_SELF RUSAGE_CHILDREN RUSAGE_THREAD),
+    zero: "RUSAGE_SELF",
+    ..NONE
+};
+const WAIT: Values = Values {
+    flags: constants!(WNOHANG WSTOPPED WEXITED WCONTINUED WNOWAIT __WNOTHREAD __WALL __WCLONE),
+    ..NONE
+};
+const RANDOM: Values = Values {
+    flags: constants!(GRND_NONBLOCK GRND_RANDOM),
+    ..NONE
+};
+const POLICY: Values = Values {
+    mask: 0xff,
+    values: constants!(SCHED_OTHER SCHED_FIFO SCHED_RR SCHED_BATCH SCHED_IDLE SCHED_DEADLINE),
+    zero: "SCHED_OTHER",
+    ..NONE
+};
+const PROCESS_CONTROL: Values = Values {
+    mask: u32::MAX,
+    values: constants!(
+        PR_SET_PDEATHSIG PR_GET_PDEATHSIG PR_GET_DUMPABLE PR_SET_DUMPABLE PR_SET_KEEPCAPS
+        PR_SET_NAME PR_GET_NAME PR_GET_SECCOMP PR_SET_SECCOMP PR_CAPBSET_READ PR_CAPBSET_DROP
+        PR_SET_TIMERSLACK PR_GET_TIMERSLACK PR_SET_MM PR_SET_CHILD_SUBREAPER PR_SET_NO_NEW_PRIVS
+        PR_GET_NO_NEW_PRIVS PR_SET_PTRACER PR_CAP_AMBIENT PR_SET_VMA
+    ),
+    ..NONE
+};
+const UMOUNT: Values = Values {
+    flags: constants!(MNT_FORCE MNT_DETACH MNT_EXPIRE UMOUNT_NOFOLLOW),
+    ..NONE
+};
+
+/// Calls, one of their arguments, and what that may be.
+const ARGUMENTS: &[(&str, &str, &Values)] = &[
+    ("open openat", "flags", &OPEN),
+    ("pipe2 dup3", "flags", &PIPE),
+    ("mmap mprotect", "prot", &PROTECTION),
+    ("mmap", "flags", &MAPPING),
+    ("mremap", "flags", &REMAPPING),
+    ("madvise process_madvise", "behavior", &ADVICE),
+    ("fadvise64", "advice", &FILE_ADVICE),
+    ("msync", "flags", &MEMORY_SYNC),
+    ("lseek", "whence", &WHENCE),
+    ("access faccessat faccessat2", "mode", &ACCESS),
+    ("faccessat2", "flags", &AT_ACCESS),
+    ("newfstatat fchownat", "flag", &AT),
+    ("linkat utimensat execveat fchmodat2", "flags", &AT),
+    ("unlinkat", "flag", &AT_UNLINK),
+    ("statx", "flags", &STATX),
+    ("statx", "mask", &STATX_MASK),
+    ("renameat2", "flags", &RENAME),
+    ("fcntl", "cmd", &FILE_CONTROL),
+    ("flock", "cmd", &LOCK),
+    ("fallocate", "mode", &FALLOCATE),
+    ("socket socketpair", "family", &FAMILY),
+    ("socket socketpair", "type", &SOCKET_TYPE),
+    ("accept4", "flags", &SOCKET_FLAGS),
+    (
+        "sendto sendmsg sendmmsg recvfrom recvmsg recvmmsg",
+        "flags",
+        &MESSAGE,
+    ),
+    ("shutdown", "how", &SHUTDOWN),
+    ("setsockopt getsockopt", "level", &LEVEL),
+    ("clone", "clone_flags", &CLONE),
+    ("unshare", "unshare_flags", &CLONE),
+    ("futex", "op", &FUTEX),
+    ("epoll_ctl", "op", &EPOLL),
+    ("epoll_create1", "flags", &EPOLL_FLAGS),
+    ("eventfd2", "flags", &EVENT_FD),
+    ("signalfd4", "flags", &SIGNAL_FD),
+    ("timerfd_create", "flags", &TIMER_FD),
+    ("timerfd_settime", "flags", &TIMER_SET),
+    ("timerfd_create", "clockid", &CLOCK),
+    ("inotify_init1", "flags", &INOTIFY),
+    ("memfd_create", "flags", &MEMORY_FILE),
+    (
+        "clock_gettime clock_getres clock_settime clock_nanosleep timer_create",
+        "which_clock",
+        &CLOCK,
+    ),
+    ("clock_nanosleep", "flags", &SLEEP),
+    ("rt_sigprocmask", "how", &MASK_HOW),
+    ("prlimit64 getrlimit setrlimit", "resource", &RESOURCE),
+    ("getrusage", "who", &USAGE),
+    ("wait4 waitid", "options", &WAIT),
+    ("getrandom", "flags", &RANDOM),
+    ("sched_setscheduler", "policy", &POLICY),
+    ("prctl", "option", &PROCESS_CONTROL),
+    ("umount2", "flags", &UMOUNT),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(call: &str, argument: &str, bits: u32) -> String {
+        let mut out = Vec::new();
+        values(call, argument).unwrap().push(&mut out, bits);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn bits_are_called_as_strace_calls_them() {
+        for (call, argument, bits, expected) in [
+            ("openat", "flags", 0, "O_RDONLY"),
+            ("openat", "flags", 0o2_000_101, "O_WRONLY|O_CREAT|O_CLOEXEC"),
+            ("openat", "flags", 0x4000_0000, "O_RDONLY|0x40000000"),
+            ("openat", "flags", 3, "0x3"),
+            ("mmap", "prot", 0, "PROT_NONE"),
+            ("mmap", "prot", 5, "PROT_READ|PROT_EXEC"),
+            ("mmap", "flags", 0x22, "MAP_PRIVATE|MAP_ANONYMOUS"),
+            ("access", "mode", 0, "F_OK"),
+            ("newfstatat", "flag", 0, "0"),
+            ("newfstatat", "flag", 0x1000, "AT_EMPTY_PATH"),
+            ("lseek", "whence", 2, "SEEK_END"),
+            ("lseek", "whence", 77, "0x4d"),
+            ("socket", "type", 0x80001, "SOCK_STREAM|SOCK_CLOEXEC"),
+            (
+                "clone",
+                "clone_flags",
+                0x0120_0011,
+                "CLONE_CHILD_CLEARTID|CLONE_CHILD_SETTID|SIGCHLD",
+            ),
+            ("futex", "op", 128, "FUTEX_WAIT_PRIVATE"),
+            (
+                "futex",
+                "op",
+                393,
+                "FUTEX_WAIT_BITSET_PRIVATE|FUTEX_CLOCK_REALTIME",
+            ),
+        ] {
+            assert_eq!(shown(call, argument, bits), expected, "{call}");
+        }
+        assert_eq!(values("openat", "mode"), None);
+    }
+
+    #[test]
+    fn every_argument_is_one_of_its_call() {
+        for (calls, argument, _) in ARGUMENTS {
+            for call in calls.split(' ') {
+                assert!(
+                    crate::syscall_arguments::names(call).any(|name| name == *argument),
+                    "{call}: {argument}"
+                );
+            }
+        }
+    }
+}
