@@ -37,10 +37,10 @@ IN_VAIN = """
 """
 
 
-def on_terminal(command: list[str]) -> str:
+def on_terminal(command: list[str], width: int) -> str:
     """What a command says on a terminal as its standard error, with colours; its standard output goes nowhere."""
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, WIDTH, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -64,10 +64,10 @@ def read(terminal: int) -> bytes:
         return b""
 
 
-def picture(name: str, options: str) -> None:
+def picture(name: str, options: str, width: int = WIDTH) -> None:
     """The picture of a terminal in which tracer-user was run so."""
-    console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True)
-    said = on_terminal([TRACER, *shlex.split(options)])
+    console = Console(record=True, width=width, file=StringIO(), force_terminal=True)
+    said = on_terminal([TRACER, *shlex.split(options)], width)
     console.print(Text(f"$ sudo tracer-user {options} > /dev/null", style="bold"))
     console.print(Text.from_ansi(said), soft_wrap=True)
     # The fonts of whoever looks at it: none is fetched.
@@ -92,5 +92,5 @@ def of_perfetto(name: str) -> None:
 
 if __name__ == "__main__":
     picture("ldd", "run --events fork,exec,exit -- ldd /bin/ls")
-    picture("true", "run --events exec,exit --syscalls openat,read,mmap,close -- /bin/true")
+    picture("true", "run --events exec,exit --syscalls openat,read,mmap,close -- /bin/true", 136)
     of_perfetto("perfetto")
