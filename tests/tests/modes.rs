@@ -118,6 +118,8 @@ fn babeltrace(log: &Log) -> Modes {
     let (printed, _) = tools::babeltrace2(&[], &log.export("ctf", &[]).unwrap()).unwrap();
     let quoted = |line: &str, name: &str| {
         let (_, rest) = line.split_once(&format!(" {name} = \""))?;
+        // Quotes within are escaped.
+        let rest = rest.replace("\\\"", "'");
         Some(rest.split_once('"')?.0.to_owned())
     };
     let of_line = |line: &str| {

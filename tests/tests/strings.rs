@@ -234,13 +234,15 @@ fn what_calls_are_given_is_what_strace_says() {
     let (folder, beside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::write(folder.path().join("a \"quoted\"\n name"), "x".repeat(100)).unwrap();
     std::os::unix::fs::symlink("nowhere", folder.path().join("link")).unwrap();
+    let compat = dist::compile("compat_paths", beside.path()).unwrap();
     let script = format!(
         "cd {}; ls -la /etc . >/dev/null; cat a* /etc/passwd | sort -r | head -3; \
          mkdir made; mv made moved; rmdir moved; readlink link; stat /proc/self >/dev/null; \
          /usr/bin/python3 -c 'import json, os; print(json.dumps(os.listdir(\"/\")))'; tar cf t.tar /etc/apt; \
          cp t.tar u.tar; find / -maxdepth 1 -newer t.tar; git init -q g; touch -r t.tar v; \
-         chmod 600 v; ln v w; rm -f t.tar u.tar v w",
-        folder.path().display()
+         chmod 600 v; ln v w; rm -f t.tar u.tar v w; {}",
+        folder.path().display(),
+        compat.display()
     );
     let (log, theirs) = (beside.path().join("log"), beside.path().join("strace"));
     let mut run = Command::new(dist::tracer_user().unwrap());

@@ -1,5 +1,5 @@
-//! The arguments of the machine's system calls: how many there are, what they are called, and how
-//! people know their values.
+//! The arguments of system calls: how many there are, what they are called, and how people know
+//! their values.
 //!
 //! `syscall_arguments.txt` has a line a call: its name, and the name and kind of each argument.
 //! They are those of the kernel's own tracepoints, with which a test compares them.
@@ -148,17 +148,21 @@ impl Call {
     fn lacks_mode(&self) -> bool {
         const MAKES_FILE: u64 = (libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY) as u64;
         let nr = libc::c_long::from(self.nr);
+        let is_native = self.table == Table::Native;
         let flags = match nr {
-            libc::SYS_openat => 2,
+            libc::SYS_openat if is_native => 2,
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_open => 1,
-            _ => return false,
+            libc::SYS_open if is_native => 1,
+            _ if is_native => return false,
+            _ => match syscall_names::name(self.table, self.nr) {
+                Some("openat") => 2,
+                Some("open") => 1,
+                _ => return false,
+            },
         };
-        self.table == Table::Native
-            && self
-                .registers
-                .get(flags)
-                .is_some_and(|flags| flags & MAKES_FILE == 0)
+        self.registers
+            .get(flags)
+            .is_some_and(|flags| flags & MAKES_FILE == 0)
     }
 }
 
@@ -279,8 +283,7 @@ pub fn pointed(name: &str) -> impl Iterator<Item = Pointed> + use<> {
     })
 }
 
-/// The arguments of a call of the machine's table, where it is known. Calls of 32-bit programs take
-/// some in halves.
+/// The arguments of a call, where they are known.
 fn known(table: Table, nr: i32) -> Option<&'static [Argument]> {
     static BY_NR: LazyLock<Vec<Option<Vec<Argument>>>> = LazyLock::new(|| {
         let mut calls = Vec::new();
@@ -302,11 +305,31 @@ fn known(table: Table, nr: i32) -> Option<&'static [Argument]> {
         }
         calls
     });
-    if table != Table::Native {
-        return None;
-    }
-    BY_NR.get(usize::try_from(nr).ok()?)?.as_deref()
+    let nr = match table {
+        Table::Native => nr,
+        Table::Compat => {
+            let name = syscall_names::name(table, nr)?;
+            if OTHERWISE.contains(&name) {
+                return None;
+            }
+            syscall_names::syscall_number(Table::Native, name)?.cast_signed()
+        }
+    };
+    let arguments = BY_NR.get(usize::try_from(nr).ok()?)?.as_deref()?;
+    // A 32-bit program passes it in two registers.
+    let is_split = arguments.iter().any(|argument| argument.kind == Kind::Long);
+    (table == Table::Native || !is_split).then_some(arguments)
 }
+
+/// Calls of 32-bit programs whose arguments are others, or in another order.
+const OTHERWISE: [&str; 6] = [
+    "clone",
+    "fanotify_mark",
+    "lookup_dcookie",
+    "mmap",
+    "readahead",
+    "select",
+];
 
 fn argument(call: &str, word: &'static str) -> Option<Argument> {
     let (name, kind) = word.split_once(':')?;
@@ -339,7 +362,8 @@ mod tests {
 
     #[test]
     fn what_is_not_known_may_have_them_all() {
-        for (table, nr) in [(Table::Native, -1), (Table::Compat, 5)] {
+        // The second one is `mmap` of 32-bit programs, which takes them in memory.
+        for (table, nr) in [(Table::Native, -1), (Table::Compat, 90)] {
             let call = Call {
                 table,
                 nr,
