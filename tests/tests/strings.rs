@@ -32,10 +32,12 @@ const COMPARED: &[&str] = &[
     "read",
     "readlink",
     "readlinkat",
+    "recvfrom",
     "rename",
     "renameat",
     "renameat2",
     "rmdir",
+    "sendto",
     "stat",
     "statfs",
     "statx",
@@ -224,6 +226,39 @@ fn of_log(log: &Path) -> HashMap<i32, Vec<Call>> {
     calls
 }
 
+/// Runs a script under strace, and that under the tracer: how many calls are the same, of how many,
+/// and those that differ.
+fn compared(script: &str, beside: &Path) -> (usize, usize, Vec<(Call, Option<Call>)>) {
+    let (log, theirs) = (beside.join("log"), beside.join("strace"));
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    run.args(["run", "--events", "syscall", "--ring-size", "32M"]);
+    run.args(["--stream-size", "256M", "--log"]).arg(&log);
+    run.args(["--", "strace", "-f", "-s", "64", "-o"])
+        .arg(&theirs);
+    let output = run.args(["sh", "-c", script]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains(" 0 lost"), "{said}");
+
+    let (ours, theirs) = (of_log(&log), of_strace(&theirs));
+    let (mut same, mut all, mut differ) = (0, 0, Vec::new());
+    for (tid, theirs) in theirs {
+        let none = Vec::new();
+        let ours = ours.get(&tid).unwrap_or(&none);
+        // The first ones of a process may be strace's own, before its exec.
+        let skipped = ours.len().saturating_sub(theirs.len());
+        let ours = ours.get(skipped..).unwrap_or_default();
+        for (nth, theirs) in theirs.into_iter().enumerate() {
+            all += 1;
+            if ours.get(nth) == Some(&theirs) {
+                same += 1;
+            } else {
+                differ.push((theirs, ours.get(nth).cloned()));
+            }
+        }
+    }
+    (same, all, differ)
+}
+
 #[test]
 #[ignore = "needs root"]
 fn what_calls_are_given_is_what_strace_says() {
@@ -244,46 +279,35 @@ fn what_calls_are_given_is_what_strace_says() {
         folder.path().display(),
         compat.display()
     );
-    let (log, theirs) = (beside.path().join("log"), beside.path().join("strace"));
-    let mut run = Command::new(dist::tracer_user().unwrap());
-    run.args([
-        "run",
-        "--events",
-        "syscall",
-        "--ring-size",
-        "32M",
-        "--stream-size",
-        "256M",
-    ]);
-    run.arg("--log")
-        .arg(&log)
-        .args(["--", "strace", "-f", "-s", "64", "-o"]);
-    run.arg(&theirs).args(["sh", "-c", &script]);
-    let output = run.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains(" 0 lost"), "{said}");
-
-    let (ours, theirs) = (of_log(&log), of_strace(&theirs));
-    let (mut same, mut all, mut differ) = (0, 0, Vec::new());
-    for (tid, theirs) in &theirs {
-        let none = Vec::new();
-        let ours = ours.get(tid).unwrap_or(&none);
-        // The first ones of a process may be strace's own, before its exec.
-        let skipped = ours.len().saturating_sub(theirs.len());
-        let ours = ours.get(skipped..).unwrap_or_default();
-        for (nth, theirs) in theirs.iter().enumerate() {
-            all += 1;
-            if ours.get(nth) == Some(theirs) {
-                same += 1;
-            } else {
-                differ.push((*tid, theirs.clone(), ours.get(nth).cloned()));
-            }
-        }
-    }
+    let (same, all, differ) = compared(&script, beside.path());
     assert!(all > 1000, "{all}");
     assert!(
         same * 1000 >= all * 998,
         "{same} of {all}: {:#?}",
         &differ[..differ.len().min(12)]
     );
+}
+
+#[test]
+#[ignore = "needs root"]
+fn addresses_at_which_nothing_is_harm_nobody_and_are_shown_as_they_are() {
+    if missing_right().is_some() {
+        return;
+    }
+    let beside = tempfile::tempdir().unwrap();
+    let program = dist::compile("bad_pointers", beside.path()).unwrap();
+    // It says by itself whether each of its calls did as it should.
+    let script = format!("{} && {}", program.display(), program.display());
+    let (same, all, differ) = compared(&script, beside.path());
+    assert!(all > 2 * 20 * 11, "{all}");
+    // strace shows more of a long path.
+    let is_long = |call: &Call| call.1.iter().any(|string| string.len() > 300);
+    let (long, differ): (Vec<_>, Vec<_>) =
+        differ.into_iter().partition(|(theirs, _)| is_long(theirs));
+    assert_eq!(long.len(), 2 * 20, "{same} of {all}");
+    for (_, ours) in &long {
+        let strings = &ours.as_ref().unwrap().1;
+        assert_eq!(*strings, [format!("\"{}\"...", "/".repeat(256))]);
+    }
+    assert!(differ.is_empty(), "{differ:?}");
 }

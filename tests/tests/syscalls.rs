@@ -263,8 +263,9 @@ fn calls_of_32_bit_programs_are_chosen_and_shown_by_their_own_table() {
             (event.word("name"), event.integer("number")),
             (Some("getpid"), Some(20))
         );
+        // It takes none, whatever is in the registers; `strings` has calls that do.
         let arguments = event.data["args"].as_array().unwrap();
-        assert_eq!(arguments[..5], [11, 12, 13, 14, 15], "{}", event.line);
+        assert!(arguments.is_empty(), "{}", event.line);
     }
     let exit = events.iter().find(|event| event.is_system("exit")).unwrap();
     assert_eq!(exit.integer("status"), Some(0));

@@ -78,7 +78,8 @@ static SIGRETURNS: LruHashMap<u32, u32> = LruHashMap::with_max_entries(4096, 0);
 static CALL_TEXTS: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// Threads in calls that point to what could not be read on entry, since it was not in memory; and
-/// the address of the call. One that finds no space costs an older one its entry.
+/// the address of the call, with what that was. One that finds no space costs an older one its
+/// entry.
 #[map]
 static UNREAD: LruHashMap<u32, u64> = LruHashMap::with_max_entries(4096, 0);
 
@@ -273,23 +274,31 @@ pub fn call_texts(code: u32, is_compat: bool) -> u32 {
     }
 }
 
-/// Remembers that the thread's call points to what could not be read.
+/// Bits of a user address that are never set: they say which arguments could not be read.
+const UNREAD_AT: u32 = 62;
+
+/// Remembers that the thread's call at this address points to what could not be read: a bit for
+/// each argument.
 #[inline(always)]
-pub fn remember_unread(Pid(tid): Pid, address: u64) {
+pub fn remember_unread(Pid(tid): Pid, address: u64, unread: u32) {
     // Without space, it stays unread.
-    let _ = UNREAD.insert(tid, address, 0);
+    let _ = UNREAD.insert(tid, address | u64::from(unread) << UNREAD_AT, 0);
 }
 
-/// The address of the thread's call, where not all could be read as it began; it is forgotten. 0
-/// otherwise.
+/// What the thread's call at this address points to that could not be read as it began; it is
+/// forgotten.
 #[inline(always)]
-pub fn forget_unread(Pid(tid): Pid) -> u64 {
+pub fn forget_unread(Pid(tid): Pid, address: u64) -> u32 {
     // SAFETY: nobody else writes the entry of the thread that runs.
-    let address = unsafe { UNREAD.get(tid) }.copied().unwrap_or(0);
-    if address != 0 {
-        let _ = UNREAD.remove(tid);
+    let entry = unsafe { UNREAD.get(tid) }.copied().unwrap_or(0);
+    if entry == 0 {
+        return 0;
     }
-    address
+    let _ = UNREAD.remove(tid);
+    if entry & ((1 << UNREAD_AT) - 1) != address {
+        return 0;
+    }
+    (entry >> UNREAD_AT) as u32
 }
 
 /// Remembers the user address of the call that renames a thread.

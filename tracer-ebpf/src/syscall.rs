@@ -113,8 +113,9 @@ fn enter_with_texts<C: Tracepoint>(
         points_to,
         returned: 0,
     };
-    if !texts.record(task, data) {
-        maps::remember_unread(task.tid(), texts.program_address);
+    let unread = texts.record(task, data);
+    if unread != 0 {
+        maps::remember_unread(task.tid(), texts.program_address, unread);
     }
 }
 
@@ -161,16 +162,15 @@ fn to_read_on_exit<C: Tracepoint>(
     if on_entry == 0 {
         return filled;
     }
-    let unread = maps::forget_unread(task.tid());
     // After an exec the registers are other ones.
-    if unread == 0 || unread != registers.address() {
-        return filled;
-    }
-    if on_entry >> 8 == 0 {
-        on_entry | filled << 8
+    let unread = maps::forget_unread(task.tid(), registers.address());
+    let first = if unread & 1 != 0 { on_entry & 0xff } else { 0 };
+    let second = if unread & 2 != 0 {
+        on_entry >> 8
     } else {
-        on_entry
-    }
+        filled
+    };
+    first | second << 8
 }
 
 /// Notes a call that ends a signal handler: it brings the registers back as they were before the

@@ -33,9 +33,9 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// Records the call: whether all could be read.
+    /// Records the call: a bit for each argument that could not be read.
     #[inline(always)]
-    pub fn record<C: Tracepoint, D: Copy + 'static>(&self, task: &Task<C>, data: D) -> bool {
+    pub fn record<C: Tracepoint, D: Copy + 'static>(&self, task: &Task<C>, data: D) -> u32 {
         let (first, second) = (self.points_to, self.points_to >> 8);
         if is_text(first) || is_text(second) {
             return if text_bytes() == string_space::LEAST_TEXT {
@@ -60,8 +60,8 @@ impl Texts {
         &self,
         task: &Task<C>,
         data: D,
-    ) -> bool {
-        let mut is_read = true;
+    ) -> u32 {
+        let mut unread = 0;
         let id = EventTypeId(u32::from(self.event_type));
         record_by::<SyscallTextsRecord<D, N>>(task, id, Wake::InTime, |space, mut header| {
             header.program_address = self.program_address;
@@ -72,10 +72,10 @@ impl Texts {
             // SAFETY: inside the record.
             unsafe { data_at.cast::<D>().write(data) };
             self.write_arguments(record.wrapping_add(last_bytes_at::<D, N>()));
-            is_read = self.read_into::<D, N, HAS_TEXT>(record, 0)
-                & self.read_into::<D, N, HAS_TEXT>(record, 1);
+            unread = self.read_into::<D, N, HAS_TEXT>(record, 0)
+                | self.read_into::<D, N, HAS_TEXT>(record, 1) << 1;
         });
-        is_read
+        unread
     }
 
     /// Writes the arguments, with nothing before and behind them, to where what is read last will
@@ -88,13 +88,13 @@ impl Texts {
         unsafe { to.cast::<[u64; 8]>().write(entries) };
     }
 
-    /// Reads what one of them points to: whether that could be read.
+    /// Reads what one of them points to: 1 where that could not be read.
     #[inline(always)]
     fn read_into<D, const N: usize, const HAS_TEXT: bool>(
         &self,
         record: *mut u8,
         nth: usize,
-    ) -> bool {
+    ) -> u32 {
         let points_to = self.points_to >> (nth * 8);
         let arguments = record.wrapping_add(last_bytes_at::<D, N>());
         let address = argument(arguments, points_to);
@@ -106,10 +106,12 @@ impl Texts {
         let length = if points_to & call_texts::ARGUMENT == 0 || address == 0 {
             0
         } else if is_bytes {
+            let space = argument(arguments, points_to + 1);
+            // A call may return how much there is, and not only how much it has filled in.
             let count = if points_to & call_texts::RETURNED != 0 {
-                self.returned
+                self.returned.min(space)
             } else {
-                argument(arguments, points_to + 1)
+                space
             };
             read_bytes(bytes, address, count)
         } else {
@@ -134,7 +136,7 @@ impl Texts {
         };
         // SAFETY: inside the record.
         unsafe { head.cast::<SyscallText>().write(text) };
-        length >= 0
+        u32::from(length < 0)
     }
 }
 

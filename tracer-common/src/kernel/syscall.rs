@@ -104,7 +104,8 @@ pub mod call_texts {
     pub const ARGUMENT: u32 = 0x7;
     /// Bit: it is no text; the next argument says how many bytes it has.
     pub const BYTES: u32 = 0x8;
-    /// Bit: it is no text, and has as many bytes as the call returns.
+    /// Bit: it is no text, and has as many bytes as the call returns, and the next argument says
+    /// at most.
     pub const RETURNED: u32 = 0x10;
     /// Bits of what is read on entry: for two arguments.
     pub const ON_ENTRY: u32 = 0xffff;
