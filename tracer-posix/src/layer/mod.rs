@@ -70,7 +70,9 @@ where
         let mut text = Text::default();
         attributes.record(&mut text);
         keep(&context, id, &text);
-        self.on_lifetime(id, attributes.metadata(), Moment::New);
+        if emitter::is_traced() {
+            self.on_lifetime(id, attributes.metadata(), Moment::New);
+        }
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
@@ -101,7 +103,10 @@ where
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
-        if let Some(metadata) = context.metadata(&id) {
+        // To ask for its metadata costs more than all the rest of a span that nobody traces.
+        if emitter::is_traced()
+            && let Some(metadata) = context.metadata(&id)
+        {
             self.on_lifetime(&id, metadata, Moment::Close);
         }
     }
@@ -114,11 +119,10 @@ impl TraceLayer {
             .unwrap_or_else(|| self.callsites.define(metadata))
     }
 
-    /// A span was made, or is over.
+    /// A span was made, or is over, in a process that is traced. Not in line: its text would take
+    /// space on the stack of those that are not.
+    #[inline(never)]
     fn on_lifetime(&self, id: &Id, metadata: &'static Metadata<'static>, moment: Moment) {
-        if !emitter::is_traced() {
-            return;
-        }
         let event = self.types(metadata).of(moment);
         let mut text = Text::default();
         push_name(&mut text, event, metadata, moment);
