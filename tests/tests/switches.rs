@@ -174,12 +174,14 @@ fn bpftrace_at_the_same_tracepoint_sees_as_long_runs() {
     }
     let _tracefs = mount::tracefs().unwrap();
     // One program and one look at the clock, as of ours: another would count the time of the first.
+    // A run counts only where its beginning was reported: some guests' kernels miss a few.
     let script = "
         tracepoint:sched:sched_switch {
             $now = nsecs;
             if (@out[args->prev_pid] && @since[args->prev_pid]) {
                 @runs = count();
                 @ran = sum($now - @since[args->prev_pid]);
+                delete(@since[args->prev_pid]);
             }
             if (@out[args->next_pid]) { @since[args->next_pid] = $now; }
         }
@@ -200,7 +202,11 @@ fn bpftrace_at_the_same_tracepoint_sees_as_long_runs() {
         .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let [seen_runs, seen_ran] = ["runs", "ran"].map(|name| u64::try_from(seen[name]).unwrap());
     assert!(runs >= 4 * 300, "{runs}");
-    assert_eq!(runs, seen_runs);
+    let unreported = runs.abs_diff(seen_runs);
+    assert!(
+        unreported <= run.unreported,
+        "{runs} runs, {seen_runs} by bpftrace"
+    );
     // Of the two one comes after the other, a microsecond or so later.
     let margin = seen_ran / 5;
     assert!(
