@@ -9,6 +9,7 @@
 pub mod attacker;
 pub mod bpf;
 pub mod bpftrace;
+pub mod call_lines;
 pub mod cgroup;
 pub mod dist;
 pub mod event;

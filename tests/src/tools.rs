@@ -61,6 +61,26 @@ pub fn trace_processor(trace: &Path, queries: &[&str]) -> anyhow::Result<Vec<Vec
     answers.into_iter().map(rows).collect()
 }
 
+/// The modules of a report's page.
+#[must_use]
+pub fn page_modules() -> PathBuf {
+    here().join("../tracer-user/page")
+}
+
+/// What a report holds, read by the modules of its page.
+///
+/// # Errors
+///
+/// Node is missing, or they cannot read it.
+pub fn report(page: &Path) -> anyhow::Result<Value> {
+    let output = succeeded(
+        Command::new("node")
+            .arg(here().join("node/report.js"))
+            .args([&page_modules(), page]),
+    )?;
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
 /// Counts the events of each type in JSON lines with `jq`.
 ///
 /// # Errors

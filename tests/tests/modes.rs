@@ -171,12 +171,9 @@ fn permissions_are_octal_in_every_output_as_strace_shows_them() {
     let printed = log.run("read", &[]).unwrap();
     let printed = String::from_utf8(printed.stdout).unwrap();
     let of_line = |line: &str| {
-        let (_, call) = line.split_once("syscall-").unwrap_or_default();
-        let (_, call) = call.split_once(' ').unwrap_or_default();
-        match call.split_once(" = ") {
-            Some((name, result)) => of_call(&format!("{name}() = {result}")),
-            None => of_call(call),
-        }
+        let (_, call) = line.split_once(" syscall ").unwrap_or_default();
+        // The time that it took is at the end.
+        of_call(call.rsplit_once(" <").unwrap_or_default().0)
     };
     let found: Modes = printed.lines().flat_map(of_line).collect();
     assert_eq!(found, expected, "{printed}");

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
+use tests::call_lines::{self, CallLines};
 use tests::dist;
 use tests::rights::missing_right;
 
@@ -143,22 +144,13 @@ fn quoted(words: &str) -> Vec<String> {
     found
 }
 
-/// The calls of each thread, as strace wrote them: `4711  openat(AT_FDCWD, "x", O_RDONLY) = 3`.
-fn of_strace(file: &Path) -> HashMap<i32, Vec<Call>> {
+/// What is compared of each thread's calls.
+fn compared_parts(lines: CallLines) -> HashMap<i32, Vec<Call>> {
     let mut calls: HashMap<i32, Vec<Call>> = HashMap::new();
-    let mut unfinished: HashMap<i32, String> = HashMap::new();
-    for line in std::fs::read_to_string(file).unwrap().lines() {
-        let (tid, words) = line.split_once(char::is_whitespace).unwrap();
-        let (tid, words) = (tid.parse().unwrap(), words.trim_start());
-        let whole = if let Some(begun) = words.strip_suffix(" <unfinished ...>") {
-            unfinished.insert(tid, begun.to_owned());
-            continue;
-        } else if let Some(resumed) = words.strip_prefix("<... ") {
-            let (_, rest) = resumed.split_once("resumed>").unwrap();
-            unfinished.remove(&tid).unwrap() + rest
-        } else {
-            words.to_owned()
-        };
+    for (tid, whole) in lines
+        .iter()
+        .flat_map(|(tid, lines)| lines.iter().map(move |line| (*tid, line)))
+    {
         let Some((name, rest)) = whole.split_once('(') else {
             continue;
         };
@@ -182,50 +174,6 @@ fn of_strace(file: &Path) -> HashMap<i32, Vec<Call>> {
     calls
 }
 
-/// The same of our log.
-fn of_log(log: &Path) -> HashMap<i32, Vec<Call>> {
-    let mut read = Command::new(dist::tracer_user().unwrap());
-    let output = read.arg("read").arg(log).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    let mut calls: HashMap<i32, Vec<Call>> = HashMap::new();
-    let mut begun: HashMap<i32, Call> = HashMap::new();
-    for line in text.lines() {
-        let (head, words) = match line.split_once(" syscall-enter ") {
-            Some(parts) => parts,
-            None => match line.split_once(" syscall-exit ") {
-                Some(parts) => parts,
-                None => continue,
-            },
-        };
-        let (head, words) = (head.trim_end(), words.trim_start());
-        let (head, _) = head.rsplit_once('[').unwrap();
-        let task = head.split_whitespace().next_back().unwrap();
-        let tid: i32 = task.rsplit('/').next().unwrap().parse().unwrap();
-        if line.contains(" syscall-enter ") {
-            let (name, rest) = words.split_once('(').unwrap();
-            begun.insert(tid, (name.to_owned(), quoted(rest), constants(name, rest)));
-        } else if let Some((name, mut strings, called)) = begun.remove(&tid) {
-            let (_, rest) = words.split_once(" = ").unwrap();
-            // What could not be read on entry comes first, as it does in the call.
-            let mut filled = quoted(rest);
-            if rest.contains("name=") || rest.contains("path=") {
-                filled.append(&mut strings);
-            } else {
-                strings.append(&mut filled);
-                filled = strings;
-            }
-            let has_strings = COMPARED.contains(&name.as_str());
-            if !has_strings {
-                filled.clear();
-            }
-            if has_strings || WITH_WORDS.contains(&name.as_str()) {
-                calls.entry(tid).or_default().push((name, filled, called));
-            }
-        }
-    }
-    calls
-}
-
 /// Runs a script under strace, and that under the tracer: how many calls are the same, of how many,
 /// and those that differ.
 fn compared(script: &str, beside: &Path) -> (usize, usize, Vec<(Call, Option<Call>)>) {
@@ -239,7 +187,9 @@ fn compared(script: &str, beside: &Path) -> (usize, usize, Vec<(Call, Option<Cal
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains(" 0 lost"), "{said}");
 
-    let (ours, theirs) = (of_log(&log), of_strace(&theirs));
+    let tool = dist::tracer_user().unwrap();
+    let ours = compared_parts(call_lines::of_log(&tool, &log).unwrap());
+    let theirs = compared_parts(call_lines::of_strace(&theirs).unwrap());
     let (mut same, mut all, mut differ) = (0, 0, Vec::new());
     for (tid, theirs) in theirs {
         let none = Vec::new();

@@ -9,6 +9,7 @@ use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes;
 
 use crate::durations::Durations;
+use crate::state::Thread;
 
 /// Threads whose calls are followed at a time.
 const MOST_THREADS: usize = 65_536;
@@ -39,6 +40,39 @@ pub struct CallTotal {
     pub took: Durations,
 }
 
+/// A system call that has returned, and whose entry was seen too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallRun {
+    /// Who made it.
+    pub thread: Thread,
+    /// Which one.
+    pub key: CallKey,
+    /// When it was entered.
+    pub from: MonotonicNs,
+    /// When it returned.
+    pub to: MonotonicNs,
+    /// What it returned.
+    pub returned: i64,
+}
+
+impl CallRun {
+    /// How long it took, in nanoseconds.
+    #[must_use]
+    pub fn ns(&self) -> u64 {
+        self.to.0.saturating_sub(self.from.0)
+    }
+
+    /// Whether it returned an error.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        is_error(self.returned)
+    }
+}
+
+fn is_error(returned: i64) -> bool {
+    (LOWEST_ERROR..0).contains(&returned)
+}
+
 /// The system calls of all threads.
 #[derive(Debug, Default)]
 pub struct Calls {
@@ -55,14 +89,12 @@ impl Calls {
         self.entered.clear();
     }
 
-    /// Goes on by one event.
-    pub fn feed(&mut self, event: &Event<'_>) {
+    /// Goes on by one event: the call that it ends, where its entry was seen too.
+    pub fn feed(&mut self, event: &Event<'_>) -> Option<CallRun> {
         let header = event.header;
         match header.event_type {
             EventTypeId::SYSCALL_ENTER => {
-                let Ok((data, _)) = SyscallEnterData::read_from_prefix(event.data) else {
-                    return;
-                };
+                let (data, _) = SyscallEnterData::read_from_prefix(event.data).ok()?;
                 let key = CallKey {
                     is_compat: data.compat != 0,
                     nr: data.number,
@@ -73,17 +105,29 @@ impl Calls {
                 }
             }
             EventTypeId::SYSCALL_EXIT => {
-                let Ok((data, _)) = SyscallExitData::read_from_prefix(event.data) else {
-                    return;
-                };
+                let (data, _) = SyscallExitData::read_from_prefix(event.data).ok()?;
                 let key = CallKey {
                     is_compat: data.compat != 0,
                     nr: data.number,
                 };
                 let entered = self.entered.remove(&header.tid);
-                if !self.new.remove(&header.tid) || entered.is_some() {
-                    self.count(key, data.ret, entered, header.time);
+                if self.new.remove(&header.tid) && entered.is_none() {
+                    return None;
                 }
+                let thread = Thread {
+                    pid: header.pid,
+                    tid: header.tid,
+                };
+                let entered = entered.filter(|(of, _)| *of == key);
+                let run = entered.map(|(_, from)| CallRun {
+                    thread,
+                    key,
+                    from,
+                    to: header.time,
+                    returned: data.ret,
+                });
+                self.count(key, data.ret, run);
+                return run;
             }
             EventTypeId::FORK | EventTypeId::THREAD_CREATE if self.new.len() < MOST_THREADS => {
                 if let Ok((data, _)) = ForkData::read_from_prefix(event.data) {
@@ -96,25 +140,18 @@ impl Calls {
             }
             _ => {}
         }
+        None
     }
 
-    fn count(
-        &mut self,
-        key: CallKey,
-        returned: i64,
-        entered: Option<(CallKey, MonotonicNs)>,
-        at: MonotonicNs,
-    ) {
+    fn count(&mut self, key: CallKey, returned: i64, run: Option<CallRun>) {
         if self.totals.len() >= MOST_CALLS && !self.totals.contains_key(&key) {
             return;
         }
         let total = self.totals.entry(key).or_default();
         total.count += 1;
-        total.errors += u64::from((LOWEST_ERROR..0).contains(&returned));
-        if let Some((of, since)) = entered
-            && of == key
-        {
-            total.took.add(at.0.saturating_sub(since.0));
+        total.errors += u64::from(is_error(returned));
+        if let Some(run) = run {
+            total.took.add(run.ns());
         }
     }
 

@@ -57,6 +57,25 @@ impl InterruptTotal {
     }
 }
 
+/// An interrupt of which beginning and end were seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterruptRun {
+    /// What came, and where.
+    pub key: InterruptKey,
+    /// When it began.
+    pub from: MonotonicNs,
+    /// When it ended.
+    pub to: MonotonicNs,
+}
+
+impl InterruptRun {
+    /// How long it took, in nanoseconds.
+    #[must_use]
+    pub fn ns(&self) -> u64 {
+        self.to.0.saturating_sub(self.from.0)
+    }
+}
+
 /// Which of the two kinds: a soft interrupt may be interrupted by a device, and neither by its own
 /// kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,8 +102,8 @@ impl Interrupts {
         self.whole_since = self.whole_since.max(until);
     }
 
-    /// Goes on by one event.
-    pub fn feed(&mut self, event: &Event<'_>) {
+    /// Goes on by one event: the interrupt that it ends.
+    pub fn feed(&mut self, event: &Event<'_>) -> Option<InterruptRun> {
         match event.header.event_type {
             EventTypeId::IRQ_ENTER => {
                 if let Ok((data, _)) = IrqEnterData::read_from_prefix(event.data) {
@@ -94,7 +113,7 @@ impl Interrupts {
             }
             EventTypeId::IRQ_EXIT => {
                 if let Ok((data, _)) = IrqExitData::read_from_prefix(event.data) {
-                    self.end(event, Kind::Device, data.irq);
+                    return self.end(event, Kind::Device, data.irq);
                 }
             }
             EventTypeId::SOFTIRQ_ENTER => {
@@ -104,11 +123,12 @@ impl Interrupts {
             }
             EventTypeId::SOFTIRQ_EXIT => {
                 if let Ok((data, _)) = SoftirqData::read_from_prefix(event.data) {
-                    self.end(event, Kind::Soft, data.vector);
+                    return self.end(event, Kind::Soft, data.vector);
                 }
             }
             _ => {}
         }
+        None
     }
 
     fn begin(&mut self, event: &Event<'_>, kind: Kind, interrupt: Interrupt) {
@@ -125,21 +145,22 @@ impl Interrupts {
         }
     }
 
-    fn end(&mut self, event: &Event<'_>, kind: Kind, id: u32) {
+    fn end(&mut self, event: &Event<'_>, kind: Kind, id: u32) -> Option<InterruptRun> {
         let cpu = event.header.cpu;
-        let open = cpu.and_then(|cpu| self.open.remove(&(cpu, kind)));
-        let Some((interrupt, since)) = open else {
-            return;
-        };
+        let (interrupt, from) = self.open.remove(&(cpu?, kind))?;
         let (Interrupt::Device(begun, _) | Interrupt::Soft(begun)) = interrupt;
         if begun != id {
-            return;
+            return None;
         }
-        let ns = event.header.time.0.saturating_sub(since.0);
-        let total = self.totals.of(InterruptKey { cpu, interrupt });
+        let key = InterruptKey { cpu, interrupt };
+        let to = event.header.time;
+        let run = InterruptRun { key, from, to };
+        let ns = run.ns();
+        let total = self.totals.of(key);
         total.ended = total.ended.saturating_add(1);
         total.took = total.took.saturating_add(ns);
         total.longest = total.longest.max(ns);
+        Some(run)
     }
 
     /// By CPU and interrupt.

@@ -46,11 +46,11 @@ mod thread_states;
 mod totals;
 
 pub use blame::{Blame, Node, Threads};
-pub use calls::{CallKey, CallTotal, Calls};
+pub use calls::{CallKey, CallRun, CallTotal, Calls};
 pub use durations::Durations;
 pub use faults::{FaultTotal, Faults};
 pub use history::History;
-pub use interrupts::{Interrupt, InterruptKey, InterruptTotal, Interrupts};
+pub use interrupts::{Interrupt, InterruptKey, InterruptRun, InterruptTotal, Interrupts};
 pub use pairs::{Pairs, Side, ends_of};
 pub use path::{Part, Step, Why, critical_path, leaves, span_path};
 pub use rows::Rows;

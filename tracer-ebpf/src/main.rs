@@ -65,6 +65,7 @@ mod syscall;
 mod task;
 mod text;
 mod texts;
+mod tracepoint;
 mod user;
 mod wakeup;
 

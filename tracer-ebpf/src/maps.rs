@@ -263,13 +263,12 @@ pub fn call_wanted(id: EventTypeId, code: u32) -> CallWanted {
 
 /// What the arguments of a call point to: see [`call_texts`].
 #[inline(always)]
-pub fn call_texts(code: u32, is_compat: bool) -> u32 {
+pub fn call_texts(code: u32, is_compat: bool) -> u64 {
     let table = if is_compat { call_texts::CALLS } else { 0 };
     let entry = CALL_TEXTS.get_ptr(table + (code & (call_texts::CALLS - 1)));
     match entry {
         // SAFETY: the entry that the look-up gave, which is read whole.
-        #[expect(clippy::cast_possible_truncation, reason = "a word is easier to map")]
-        Some(entry) if code < call_texts::CALLS => unsafe { entry.read_volatile() as u32 },
+        Some(entry) if code < call_texts::CALLS => unsafe { entry.read_volatile() },
         _ => 0,
     }
 }

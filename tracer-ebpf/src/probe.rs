@@ -34,25 +34,33 @@ pub fn probe(ctx: ProbeContext) -> u32 {
 }
 
 /// The running thread.
-struct Current {
+pub struct Current {
     pid: Pid,
     tid: Pid,
+}
+
+impl Current {
+    /// It, where its process is traced.
+    #[inline(always)]
+    pub fn traced() -> Option<Self> {
+        // SAFETY: the helper takes no argument.
+        let ids = unsafe { bpf_get_current_pid_tgid() };
+        #[expect(clippy::cast_possible_truncation, reason = "two halves of one word")]
+        let thread = Self {
+            pid: Pid((ids >> 32) as u32),
+            tid: Pid(ids as u32),
+        };
+        maps::is_traced(thread.pid).then_some(thread)
+    }
 }
 
 /// Runs in the thread that passes the probe, whoever it belongs to: a probe is in a file, and every
 /// process that runs it stops there.
 #[inline(always)]
 fn passed(ctx: &ProbeContext) {
-    // SAFETY: the helper takes no argument.
-    let ids = unsafe { bpf_get_current_pid_tgid() };
-    #[expect(clippy::cast_possible_truncation, reason = "two halves of one word")]
-    let thread = Current {
-        pid: Pid((ids >> 32) as u32),
-        tid: Pid(ids as u32),
-    };
-    if !maps::is_traced(thread.pid) {
+    let Some(thread) = Current::traced() else {
         return;
-    }
+    };
     // SAFETY: the helper reads what the attachment was made with.
     let cookie = unsafe { bpf_get_attach_cookie(ctx.as_ptr()) };
     if cookie & ENTRY_OF_RETURN != 0 {

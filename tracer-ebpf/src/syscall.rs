@@ -31,7 +31,11 @@ fn enter<C: Tracepoint>(ctx: &C) {
     };
     // SAFETY: the arguments are the registers and the system call number.
     let registers = unsafe { Registers::argument::<0>(ctx) };
-    let points_to = points_to(nr, is_compat) & call_texts::ON_ENTRY;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the lower half is that of the entry"
+    )]
+    let points_to = points_to(nr, is_compat) as u32;
     if points_to != 0 {
         return enter_with_texts(&task, nr, is_compat, &registers, points_to);
     }
@@ -85,7 +89,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
 
 /// What the arguments of a call point to that is to be read.
 #[inline(always)]
-fn points_to(nr: u32, is_compat: bool) -> u32 {
+fn points_to(nr: u32, is_compat: bool) -> u64 {
     if STRING_BYTES.load() == 0 {
         return 0;
     }
@@ -150,27 +154,41 @@ fn exit_with_texts<C: Tracepoint>(
 fn to_read_on_exit<C: Tracepoint>(
     task: &Task<C>,
     registers: &Registers<C>,
-    points_to: u32,
+    points_to: u64,
     ret: i64,
 ) -> u32 {
-    let filled = if ret > 0 {
-        points_to >> call_texts::FILLED_AT
+    let filled = (points_to >> call_texts::FILLED_AT) as u32 & 0xffff;
+    let kind = filled & call_texts::KIND;
+    let is_whole = matches!(
+        kind,
+        call_texts::FIXED | call_texts::ARRAY | call_texts::COUNTED
+    );
+    let filled = if ret > 0 || (ret == 0 && is_whole) {
+        filled
     } else {
         0
     };
-    let on_entry = points_to & call_texts::ON_ENTRY;
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the lower half is that of the entry"
+    )]
+    let on_entry = points_to as u32;
     if on_entry == 0 {
         return filled;
     }
     // After an exec the registers are other ones.
     let unread = maps::forget_unread(task.tid(), registers.address());
-    let first = if unread & 1 != 0 { on_entry & 0xff } else { 0 };
+    let first = if unread & 1 != 0 {
+        on_entry & 0xffff
+    } else {
+        0
+    };
     let second = if unread & 2 != 0 {
-        on_entry >> 8
+        on_entry >> call_texts::BITS
     } else {
         filled
     };
-    first | second << 8
+    first | second << call_texts::BITS
 }
 
 /// Notes a call that ends a signal handler: it brings the registers back as they were before the

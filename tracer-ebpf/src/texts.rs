@@ -26,7 +26,7 @@ pub struct Texts {
     pub program_address: u64,
     /// What the registers for arguments hold.
     pub arguments: [u64; 6],
-    /// A byte for each that is read: see [`call_texts`].
+    /// 16 bits for each that is read: see [`call_texts`].
     pub points_to: u32,
     /// As the call ends: what it has returned.
     pub returned: u64,
@@ -36,8 +36,7 @@ impl Texts {
     /// Records the call: a bit for each argument that could not be read.
     #[inline(always)]
     pub fn record<C: Tracepoint, D: Copy + 'static>(&self, task: &Task<C>, data: D) -> u32 {
-        let (first, second) = (self.points_to, self.points_to >> 8);
-        if is_text(first) || is_text(second) {
+        if is_wide(self.points_to) || is_wide(self.points_to >> call_texts::BITS) {
             return if text_bytes() == string_space::LEAST_TEXT {
                 self.record_in::<C, D, { string_space::MIDDLE }, true>(task, data)
             } else {
@@ -54,9 +53,10 @@ impl Texts {
         }
     }
 
-    /// Records the call in this space; where `HAS_TEXT` is false, none of them is text.
+    /// Records the call in this space; where `IS_WIDE` is false, none of them may need
+    /// more.
     #[inline(always)]
-    fn record_in<C: Tracepoint, D: Copy + 'static, const N: usize, const HAS_TEXT: bool>(
+    fn record_in<C: Tracepoint, D: Copy + 'static, const N: usize, const IS_WIDE: bool>(
         &self,
         task: &Task<C>,
         data: D,
@@ -72,8 +72,8 @@ impl Texts {
             // SAFETY: inside the record.
             unsafe { data_at.cast::<D>().write(data) };
             self.write_arguments(record.wrapping_add(last_bytes_at::<D, N>()));
-            unread = self.read_into::<D, N, HAS_TEXT>(record, 0)
-                | self.read_into::<D, N, HAS_TEXT>(record, 1) << 1;
+            unread = self.read_into::<D, N, IS_WIDE>(record, 0)
+                | self.read_into::<D, N, IS_WIDE>(record, 1) << 1;
         });
         unread
     }
@@ -90,37 +90,29 @@ impl Texts {
 
     /// Reads what one of them points to: 1 where that could not be read.
     #[inline(always)]
-    fn read_into<D, const N: usize, const HAS_TEXT: bool>(
+    fn read_into<D, const N: usize, const IS_WIDE: bool>(
         &self,
         record: *mut u8,
         nth: usize,
     ) -> u32 {
-        let points_to = self.points_to >> (nth * 8);
+        let points_to = self.points_to >> (nth * call_texts::BITS as usize);
         let arguments = record.wrapping_add(last_bytes_at::<D, N>());
         let address = argument(arguments, points_to);
-        let is_bytes = !HAS_TEXT || !is_text(points_to);
+        let is_text = IS_WIDE && points_to & call_texts::KIND == call_texts::TEXT;
         let head = record.wrapping_add(
             offset_of!(SyscallTextsRecord<D, N>, texts) + nth * size_of::<SyscallText>(),
         );
         let bytes = record.wrapping_add(offset_of!(SyscallTextsRecord<D, N>, bytes) + nth * N);
+        let mut wanted = text_bytes();
         let length = if points_to & call_texts::ARGUMENT == 0 || address == 0 {
             0
-        } else if is_bytes {
-            let space = argument(arguments, points_to + 1);
-            // A call may return how much there is, and not only how much it has filled in.
-            let count = if points_to & call_texts::RETURNED != 0 {
-                self.returned.min(space)
-            } else {
-                space
-            };
-            read_bytes(bytes, address, count)
-        } else {
+        } else if is_text {
             read_text(bytes, address)
-        };
-        let wanted = if is_bytes {
-            STRING_BYTES.load()
         } else {
-            text_bytes()
+            let next = argument(arguments, points_to + 1);
+            let (count, most) = self.count::<IS_WIDE>(points_to, next);
+            wanted = most;
+            read_bytes(bytes, address, count, most.min(space_of::<N>()))
         };
         let argument = if address == 0 {
             0
@@ -130,7 +122,7 @@ impl Texts {
         #[expect(clippy::cast_possible_truncation, reason = "three bits, and 4096")]
         let text = SyscallText {
             argument: argument as u8,
-            is_bytes: u8::from(is_bytes),
+            is_bytes: u8::from(!is_text),
             wanted: wanted as u16,
             length,
         };
@@ -138,13 +130,55 @@ impl Texts {
         unsafe { head.cast::<SyscallText>().write(text) };
         u32::from(length < 0)
     }
+
+    /// How many bytes there are where an argument points to, by its bits and the next argument, and
+    /// how many of them are wanted.
+    #[inline(always)]
+    fn count<const IS_WIDE: bool>(&self, points_to: u32, next: u64) -> (u64, u32) {
+        let size = points_to >> call_texts::SIZE_AT & call_texts::SIZE;
+        let of_data = if IS_WIDE {
+            call_texts::MOST
+        } else {
+            space_of::<{ string_space::SMALL }>()
+        };
+        match points_to & call_texts::KIND {
+            // A call may return how much there is, and not only how much it has filled in.
+            call_texts::RETURNED => (self.returned.min(next), STRING_BYTES.load()),
+            call_texts::FIXED => (u64::from(size), of_data),
+            call_texts::ARRAY => (small(next) * u64::from(size), of_data),
+            call_texts::RETURNED_ARRAY => (small(self.returned) * u64::from(size), of_data),
+            call_texts::COUNTED => (u64::from(int_at(next)).min(u64::from(size)), of_data),
+            _ => (next, STRING_BYTES.load()),
+        }
+    }
 }
 
-/// Whether the lowest bits of `points_to` name an argument that is text.
+/// How many bytes may be wanted where there is space for `N`.
+const fn space_of<const N: usize>() -> u32 {
+    #[expect(clippy::cast_possible_truncation, reason = "4096 at most")]
+    let space = (N - string_space::MORE) as u32;
+    space
+}
+
+/// A count, so small that it can be multiplied by a size.
 #[inline(always)]
-fn is_text(points_to: u32) -> bool {
-    points_to & call_texts::ARGUMENT != 0
-        && points_to & (call_texts::BYTES | call_texts::RETURNED) == 0
+fn small(count: u64) -> u64 {
+    count.min(0xffff)
+}
+
+/// The integer at an address of the program; 0 where it cannot be read.
+#[inline(always)]
+fn int_at(address: u64) -> u32 {
+    let mut int = 0_u32;
+    // SAFETY: the helper writes the 4 bytes of `int`, and checks the address.
+    unsafe { bpf_probe_read_user((&raw mut int).cast(), 4, address as *const _) };
+    int
+}
+
+/// Whether the lowest bits of `points_to` name an argument that may need much space.
+#[inline(always)]
+fn is_wide(points_to: u32) -> bool {
+    points_to & call_texts::WIDE != 0
 }
 
 /// Bytes that are read of text.
@@ -182,8 +216,8 @@ fn read_text(to: *mut u8, from: u64) -> i32 {
 
 /// Reads bytes: how many there are, or an error.
 #[inline(always)]
-fn read_bytes(to: *mut u8, from: u64, count: u64) -> i32 {
-    let most = u64::from(STRING_BYTES.load());
+fn read_bytes(to: *mut u8, from: u64, count: u64, most: u32) -> i32 {
+    let most = u64::from(most);
     #[expect(
         clippy::cast_possible_truncation,
         reason = "at most what was asked for"

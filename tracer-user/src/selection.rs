@@ -111,6 +111,22 @@ impl Selection {
         self
     }
 
+    /// Every type.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self {
+            system: SYSTEM_EVENT_TYPES.iter().map(|entry| entry.id).collect(),
+            has_user: true,
+        }
+    }
+
+    /// The same with only those of the kernel's types of which `is_left` is true.
+    #[must_use]
+    pub fn retain(mut self, is_left: impl Fn(EventTypeId) -> bool) -> Self {
+        self.system.retain(|id| !is_of_kernel(*id) || is_left(*id));
+        self
+    }
+
     /// The same without user events.
     #[must_use]
     pub fn without_user(self) -> Self {

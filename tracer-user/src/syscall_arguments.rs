@@ -11,6 +11,7 @@ use zerocopy::FromBytes;
 
 use crate::report::signal_name;
 use crate::syscall_names::{self, Table};
+use crate::syscall_structs::Struct;
 use crate::syscall_values::{Values, values};
 
 /// Most arguments of a call: so many registers are for them.
@@ -56,6 +57,31 @@ pub enum Pointed {
     Filled,
     /// What the call fills in: text that a null ends.
     FilledText,
+    /// A struct or list.
+    Struct(Given),
+}
+
+/// A struct or list that an argument points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// Which one.
+    pub kind: Struct,
+    /// Whether the call is given it.
+    pub is_given: bool,
+    /// Whether the call fills it in.
+    pub is_filled: bool,
+}
+
+impl Given {
+    /// `<` before its name: it is given; `>` before or behind: it is filled in.
+    fn of(word: &str) -> Option<Self> {
+        let name = word.trim_matches(['<', '>']);
+        Some(Self {
+            kind: Struct::of(name)?,
+            is_given: word.starts_with('<'),
+            is_filled: word.starts_with('>') || word.ends_with('>'),
+        })
+    }
 }
 
 /// An argument of a call.
@@ -98,6 +124,8 @@ pub enum Shown {
     Unsigned(u64),
     /// In hexadecimal.
     Hex(u64),
+    /// A signal without a name of its own: by how far it is behind the first of them.
+    RealTimeSignal(u32),
     /// In octal.
     Octal(u64),
     /// By a name, and the value that has it.
@@ -113,6 +141,7 @@ impl Shown {
         match self {
             Self::Signed(value) | Self::Named(_, value) => value,
             Self::Bits(_, bits) => bits.into(),
+            Self::RealTimeSignal(signal) => signal.into(),
             Self::Unsigned(value) | Self::Hex(value) | Self::Octal(value) => value.cast_signed(),
         }
     }
@@ -142,6 +171,41 @@ impl Call {
     pub fn count(&self) -> usize {
         let count = known(self.table, self.nr).map_or(MOST, <[_]>::len);
         if self.lacks_mode() { count - 1 } else { count }
+    }
+
+    /// Its name, where it is known.
+    #[must_use]
+    pub fn name(&self) -> Option<&'static str> {
+        syscall_names::name(self.table, self.nr)
+    }
+
+    /// The struct or list that an argument points to, where it is known.
+    #[must_use]
+    pub fn given(&self, index: usize) -> Option<Given> {
+        match known(self.table, self.nr)?.get(index)?.kind {
+            Kind::Pointer(Pointed::Struct(given)) if self.table == Table::Native => Some(given),
+            _ => None,
+        }
+    }
+
+    /// Whether the call fills an argument in with as many bytes as it returns.
+    #[must_use]
+    pub fn fills_in_as_returned(&self, index: usize) -> bool {
+        let argument = known(self.table, self.nr).and_then(|known| known.get(index));
+        argument.is_some_and(|argument| argument.kind == Kind::Pointer(Pointed::Filled))
+    }
+
+    /// The first argument that the call fills in; as many as there are where it fills in none.
+    #[must_use]
+    pub fn first_filled(&self) -> usize {
+        let is_filled = |argument: &Argument| match argument.kind {
+            Kind::Pointer(Pointed::Filled | Pointed::FilledText) => true,
+            Kind::Pointer(Pointed::Struct(given)) => given.is_filled && !given.is_given,
+            _ => false,
+        };
+        let known = known(self.table, self.nr).unwrap_or_default();
+        let first = known.iter().position(is_filled);
+        first.map_or(self.count(), |first| first.min(self.count()))
     }
 
     /// Whether it opens a file without making one: no mode is given then.
@@ -230,7 +294,10 @@ impl Kind {
             "b" | "a" => Self::Pointer(Pointed::Bytes),
             "f" => Self::Pointer(Pointed::Filled),
             "g" => Self::Pointer(Pointed::FilledText),
-            _ => Self::Pointer(Pointed::Unread),
+            _ => Self::Pointer(match Given::of(letter) {
+                Some(given) => Pointed::Struct(given),
+                None => Pointed::Unread,
+            }),
         }
     }
 
@@ -248,6 +315,7 @@ impl Kind {
             Self::Descriptor | Self::Process | Self::Int => Shown::Signed(signed),
             Self::Signal => match signal_name(half) {
                 Some(name) => Shown::Named(name, signed),
+                None if (32..=64).contains(&half) => Shown::RealTimeSignal(half),
                 None => Shown::Signed(signed),
             },
             Self::Unsigned => Shown::Unsigned(half.into()),

@@ -1,10 +1,11 @@
 //! What the arguments of system calls point to: which of it is read, and how it lies behind the
 //! data of the events.
 
-use tracer_common::kernel::{call_texts, text_item};
+use tracer_common::kernel::{call_texts, string_space, text_item};
 
 use crate::syscall_arguments::{Pointed, pointed};
 use crate::syscall_names::{self, Table};
+use crate::syscall_structs::Extent;
 
 /// What was read, as it follows an event's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,36 +71,63 @@ pub fn push_item(out: &mut Vec<u8>, argument: u8, bits: u8, bytes: &[u8]) {
 pub fn of_calls() -> Vec<u64> {
     let of_table = |table| (0..call_texts::CALLS.cast_signed()).map(move |nr| of_call(table, nr));
     let tables = [Table::Native, Table::Compat].into_iter();
-    tables.flat_map(of_table).map(u64::from).collect()
+    tables.flat_map(of_table).collect()
 }
 
 /// What is read of a call: see [`call_texts`].
-fn of_call(table: Table, nr: i32) -> u32 {
+fn of_call(table: Table, nr: i32) -> u64 {
     let Some(name) = syscall_names::name(table, nr) else {
         return 0;
     };
-    let (mut word, mut on_entry) = (0, 0);
-    for (argument, points_to) in pointed(name).zip(1_u32..).map(|(kind, nth)| (nth, kind)) {
-        let entry = match points_to {
-            Pointed::Unread => continue,
-            Pointed::Filled => {
-                word |= (argument | call_texts::RETURNED) << call_texts::FILLED_AT;
-                continue;
-            }
-            Pointed::FilledText => {
-                word |= argument << call_texts::FILLED_AT;
-                continue;
-            }
-            Pointed::Text => argument,
-            Pointed::Bytes => argument | call_texts::BYTES,
-        };
-        // A third one has no space.
-        if on_entry < 2 {
-            word |= entry << (8 * on_entry);
-            on_entry += 1;
+    let (mut given, mut filled) = (Vec::new(), 0);
+    for (argument, points_to) in (1_u32..).zip(pointed(name)) {
+        // Structs of 32-bit programs are others.
+        let is_known = table == Table::Native || !matches!(points_to, Pointed::Struct(_));
+        if !is_known {
+            continue;
+        }
+        let (at_entry, at_end) = bits_of(points_to);
+        given.extend(at_entry.map(|bits| argument | bits));
+        if let Some(bits) = at_end.filter(|_| filled == 0) {
+            filled = argument | bits;
         }
     }
-    word
+    // A third one has no space.
+    let mut given = given.into_iter().take(2);
+    let (first, second) = (given.next().unwrap_or(0), given.next().unwrap_or(0));
+    u64::from(first | second << call_texts::BITS) | u64::from(filled) << call_texts::FILLED_AT
+}
+
+/// The bits that say what is read of an argument as a call begins, and as it ends.
+fn bits_of(points_to: Pointed) -> (Option<u32>, Option<u32>) {
+    let text = call_texts::TEXT | call_texts::WIDE;
+    match points_to {
+        Pointed::Unread => (None, None),
+        Pointed::Text => (Some(text), None),
+        Pointed::Bytes => (Some(call_texts::BYTES), None),
+        Pointed::Filled => (None, Some(call_texts::RETURNED)),
+        Pointed::FilledText => (None, Some(text)),
+        Pointed::Struct(given) => {
+            let bits = |is_filled| bits_of_extent(given.kind.extent(is_filled));
+            (
+                given.is_given.then(|| bits(false)),
+                given.is_filled.then(|| bits(true)),
+            )
+        }
+    }
+}
+
+fn bits_of_extent(extent: Extent) -> u32 {
+    const NARROW: usize = string_space::SMALL - string_space::MORE;
+    let (kind, size, is_wide) = match extent {
+        Extent::Fixed(size) => (call_texts::FIXED, size, size > NARROW),
+        Extent::Array(size) => (call_texts::ARRAY, size, true),
+        Extent::Returned(size) => (call_texts::RETURNED_ARRAY, size, true),
+        Extent::Counted(size) => (call_texts::COUNTED, size, size > NARROW),
+    };
+    let size = u32::try_from(size).unwrap_or(0).min(call_texts::SIZE);
+    let wide = if is_wide { call_texts::WIDE } else { 0 };
+    kind | size << call_texts::SIZE_AT | wide
 }
 
 /// Appends text in quotes, as strace writes it: what cannot be printed as an escape.
@@ -135,23 +163,36 @@ pub fn push_quoted(out: &mut Vec<u8>, text: &Text<'_>) {
 mod tests {
     use super::*;
 
-    fn of(name: &str) -> u32 {
+    fn of(name: &str) -> u64 {
         let nr = syscall_names::syscall_number(Table::Native, name).unwrap();
         of_call(Table::Native, nr.cast_signed())
     }
 
     #[test]
     fn the_table_says_what_is_read() {
+        let text = u64::from(call_texts::WIDE);
+        let (bytes, returned) = (
+            u64::from(call_texts::BYTES),
+            u64::from(call_texts::RETURNED),
+        );
+        let size = |bytes: u64| bytes << call_texts::SIZE_AT;
+        let fixed = u64::from(call_texts::FIXED);
         assert_eq!(of("close"), 0);
-        assert_eq!(of("openat"), 2);
-        assert_eq!(of("renameat"), 2 | 4 << 8);
-        assert_eq!(of("write"), 2 | call_texts::BYTES);
-        let filled = |argument: u32| (argument | call_texts::RETURNED) << call_texts::FILLED_AT;
-        assert_eq!(of("read"), filled(2));
-        assert_eq!(of("readlinkat"), 2 | filled(3));
+        assert_eq!(of("openat"), 2 | text);
+        assert_eq!(of("renameat"), 2 | text | (4 | text) << 16);
+        assert_eq!(of("write"), 2 | bytes);
+        assert_eq!(of("read"), (2 | returned) << 32);
+        assert_eq!(of("readlinkat"), 2 | text | (3 | returned) << 32);
+        assert_eq!(of("nanosleep"), 1 | fixed | size(16));
+        assert_eq!(
+            of("rt_sigprocmask"),
+            2 | fixed | size(8) | (3 | fixed | size(8)) << 32
+        );
         // Three are more than there is space for.
-        assert_eq!(of("mount"), 1 | 2 << 8);
+        assert_eq!(of("mount"), 1 | text | (2 | text) << 16);
         assert_eq!(of_calls().len(), 2 * call_texts::CALLS as usize);
+        // No bit is that of another argument.
+        assert!(of_calls().iter().all(|word| word >> 48 == 0));
     }
 
     #[test]

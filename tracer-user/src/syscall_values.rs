@@ -7,6 +7,11 @@
     reason = "the kernel takes 32 bits, of whatever type the C library has them"
 )]
 
+use std::borrow::Cow;
+
+use crate::report::signal_name;
+use crate::syscall_arguments::Call;
+
 /// A constant and what it is called.
 type Constant = (&'static str, u32);
 
@@ -79,7 +84,13 @@ pub fn values(call: &str, argument: &str) -> Option<&'static Values> {
 
 /// Constants of the C library by their names.
 macro_rules! constants {
-    ($($name:ident)*) => { &[$((stringify!($name), libc::$name as u32)),*] };
+    ($($name:ident)*) => {
+        &[$((stringify!($name), {
+            #[allow(clippy::cast_possible_truncation, reason = "commands are wider, with zeroes")]
+            let value = libc::$name as u32;
+            value
+        })),*]
+    };
 }
 
 const NONE: Values = Values {
@@ -453,6 +464,244 @@ const ARGUMENTS: &[(&str, &str, &Values)] = &[
     ("sched_setscheduler", "policy", &POLICY),
     ("prctl", "option", &PROCESS_CONTROL),
     ("umount2", "flags", &UMOUNT),
+];
+
+/// What `clone3` may do, as `clone` has it.
+pub const CLONE_FLAGS: &[(&str, u64)] = &{
+    let mut flags = [("", 0_u64); CLONE.flags.len()];
+    let mut nth = 0;
+    while nth < flags.len() {
+        #[expect(clippy::indexing_slicing, reason = "the compiler makes it")]
+        {
+            flags[nth] = (CLONE.flags[nth].0, CLONE.flags[nth].1 as u64);
+        }
+        nth += 1;
+    }
+    flags
+};
+
+/// What an argument is called whose meaning depends on another one; `None` where that is not known.
+#[must_use]
+pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
+    let registers = &call.registers;
+    let int = |index: usize| registers.get(index).map(|value| lower_half(*value));
+    match (call.name()?, index) {
+        ("fcntl", 2) => match int(1)? {
+            libc::F_SETFD => Some(words(&DESCRIPTOR_FLAGS, *registers.get(2)?)),
+            libc::F_SETFL => Some(words(&STATUS_FLAGS, *registers.get(2)?)),
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC | libc::F_SETPIPE_SZ | libc::F_SETOWN => {
+                Some(int(2)?.to_string().into())
+            }
+            libc::F_ADD_SEALS => Some(words(&SEALS, *registers.get(2)?)),
+            _ => None,
+        },
+        ("setsockopt" | "getsockopt", 2) => {
+            let names = match int(1)? {
+                libc::SOL_SOCKET => SOCKET_OPTIONS,
+                libc::SOL_TCP => TCP_OPTIONS,
+                libc::SOL_IP => IP_OPTIONS,
+                libc::SOL_IPV6 => IPV6_OPTIONS,
+                libc::SOL_NETLINK => NETLINK_OPTIONS,
+                _ => return None,
+            };
+            named(names, int(2)?)
+        }
+        ("socket" | "socketpair", 2) => match int(0)? {
+            libc::AF_INET | libc::AF_INET6 => named(PROTOCOLS, int(2)?),
+            libc::AF_NETLINK => named(NETLINK_PROTOCOLS, int(2)?),
+            _ => None,
+        },
+        ("futex", 5) if matches!(int(1)? & 0x7f, 9 | 10) && int(5)? == -1 => {
+            Some("FUTEX_BITSET_MATCH_ANY".into())
+        }
+        ("futex", 3) if matches!(int(1)? & 0x7f, 3..=5) => {
+            Some(registers.get(3)?.to_string().into())
+        }
+        ("ioctl", 1) => named(IO_COMMANDS, int(1)?),
+        ("prctl", 1) => match int(0)? {
+            libc::PR_CAPBSET_READ | libc::PR_CAPBSET_DROP => {
+                let capability = usize::try_from(int(1)?).ok()?;
+                CAPABILITIES.get(capability).map(|name| (*name).into())
+            }
+            libc::PR_SET_PDEATHSIG => signal_name(int(1)?.cast_unsigned()).map(Cow::Borrowed),
+            libc::PR_SET_DUMPABLE => Some(int(1)?.to_string().into()),
+            _ => None,
+        },
+        ("arch_prctl", 0) => named(ARCH_OPTIONS, int(0)?),
+        ("mmap", 5) => {
+            let offset = *registers.get(5)?;
+            (offset != 0).then(|| format!("{offset:#x}").into())
+        }
+        ("rseq", 1 | 3) => Some(format!("{:#x}", int(index)?).into()),
+        _ => None,
+    }
+}
+
+/// What a call has returned that are flags: `0x8002 (flags O_RDWR|O_LARGEFILE)`.
+#[must_use]
+pub fn returned_flags(call: &Call, value: i64) -> Option<String> {
+    let bits = u64::try_from(value).ok()?;
+    if call.name()? != "fcntl" {
+        return None;
+    }
+    let values = match lower_half(call.registers[1]) {
+        libc::F_GETFD if bits != 0 => &DESCRIPTOR_FLAGS,
+        libc::F_GETFL => &STATUS_FLAGS,
+        _ => return None,
+    };
+    Some(format!("{bits:#x} (flags {})", words(values, bits)))
+}
+
+/// What the kernel takes of a register for an int.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the upper half is not looked at"
+)]
+fn lower_half(register: u64) -> i32 {
+    register as i32
+}
+
+fn words(values: &Values, bits: u64) -> Cow<'static, str> {
+    let mut out = Vec::new();
+    values.push(&mut out, u32::try_from(bits).unwrap_or(u32::MAX));
+    String::from_utf8_lossy(&out).into_owned().into()
+}
+
+fn named(names: &'static [Constant], value: i32) -> Option<Cow<'static, str>> {
+    let known = names
+        .iter()
+        .find(|(_, known)| *known == value.cast_unsigned());
+    known.map(|(name, _)| (*name).into())
+}
+
+const DESCRIPTOR_FLAGS: Values = Values {
+    flags: constants!(FD_CLOEXEC),
+    ..NONE
+};
+const STATUS_FLAGS: Values = Values {
+    mask: libc::O_ACCMODE as u32,
+    values: constants!(O_RDONLY O_WRONLY O_RDWR),
+    // The kernel's own value: the C library has 0 where all files may be large.
+    flags: &[
+        ("O_CREAT", libc::O_CREAT as u32),
+        ("O_EXCL", libc::O_EXCL as u32),
+        ("O_NOCTTY", libc::O_NOCTTY as u32),
+        ("O_TRUNC", libc::O_TRUNC as u32),
+        ("O_APPEND", libc::O_APPEND as u32),
+        ("O_NONBLOCK", libc::O_NONBLOCK as u32),
+        ("O_SYNC", libc::O_SYNC as u32),
+        ("O_DSYNC", libc::O_DSYNC as u32),
+        ("O_ASYNC", libc::O_ASYNC as u32),
+        ("O_DIRECT", libc::O_DIRECT as u32),
+        ("O_LARGEFILE", O_LARGEFILE),
+        ("O_NOFOLLOW", libc::O_NOFOLLOW as u32),
+        ("O_NOATIME", libc::O_NOATIME as u32),
+        ("O_CLOEXEC", libc::O_CLOEXEC as u32),
+        ("O_PATH", libc::O_PATH as u32),
+        ("O_TMPFILE", libc::O_TMPFILE as u32),
+        ("O_DIRECTORY", libc::O_DIRECTORY as u32),
+    ],
+    zero: "O_RDONLY",
+    ..NONE
+};
+const O_LARGEFILE: u32 = if cfg!(target_arch = "aarch64") {
+    0o400_000
+} else {
+    0o100_000
+};
+const SEALS: Values = Values {
+    flags: constants!(F_SEAL_SEAL F_SEAL_SHRINK F_SEAL_GROW F_SEAL_WRITE F_SEAL_FUTURE_WRITE),
+    ..NONE
+};
+const SOCKET_OPTIONS: &[Constant] = constants!(
+    SO_DEBUG SO_REUSEADDR SO_TYPE SO_ERROR SO_DONTROUTE SO_BROADCAST SO_SNDBUF SO_RCVBUF
+    SO_KEEPALIVE SO_OOBINLINE SO_NO_CHECK SO_PRIORITY SO_LINGER SO_REUSEPORT SO_PASSCRED
+    SO_PEERCRED SO_RCVLOWAT SO_SNDLOWAT SO_BINDTODEVICE SO_ATTACH_FILTER SO_DETACH_FILTER
+    SO_PEERNAME SO_ACCEPTCONN SO_PEERSEC SO_SNDBUFFORCE SO_RCVBUFFORCE SO_PASSSEC SO_MARK
+    SO_PROTOCOL SO_DOMAIN SO_RXQ_OVFL SO_PEEK_OFF SO_BUSY_POLL SO_INCOMING_CPU SO_ATTACH_BPF
+    SO_COOKIE SO_PEERGROUPS SO_ZEROCOPY SO_RCVTIMEO SO_SNDTIMEO SO_TIMESTAMP
+);
+const TCP_OPTIONS: &[Constant] = constants!(
+    TCP_NODELAY TCP_MAXSEG TCP_CORK TCP_KEEPIDLE TCP_KEEPINTVL TCP_KEEPCNT TCP_SYNCNT TCP_LINGER2
+    TCP_DEFER_ACCEPT TCP_WINDOW_CLAMP TCP_INFO TCP_QUICKACK TCP_CONGESTION TCP_USER_TIMEOUT
+    TCP_FASTOPEN TCP_FASTOPEN_CONNECT TCP_ULP
+);
+const IP_OPTIONS: &[Constant] = constants!(
+    IP_TOS IP_TTL IP_HDRINCL IP_OPTIONS IP_RECVOPTS IP_PKTINFO IP_MTU_DISCOVER IP_RECVERR
+    IP_RECVTTL IP_MTU IP_FREEBIND IP_TRANSPARENT IP_MULTICAST_IF IP_MULTICAST_TTL
+    IP_MULTICAST_LOOP IP_ADD_MEMBERSHIP IP_DROP_MEMBERSHIP IP_BIND_ADDRESS_NO_PORT
+);
+const IPV6_OPTIONS: &[Constant] = constants!(
+    IPV6_V6ONLY IPV6_UNICAST_HOPS IPV6_MULTICAST_IF IPV6_MULTICAST_HOPS IPV6_MULTICAST_LOOP
+    IPV6_RECVPKTINFO IPV6_RECVERR IPV6_MTU_DISCOVER IPV6_TCLASS IPV6_RECVTCLASS
+);
+const NETLINK_OPTIONS: &[Constant] = constants!(
+    NETLINK_ADD_MEMBERSHIP NETLINK_DROP_MEMBERSHIP NETLINK_PKTINFO NETLINK_EXT_ACK
+    NETLINK_GET_STRICT_CHK
+);
+const PROTOCOLS: &[Constant] = constants!(
+    IPPROTO_IP IPPROTO_ICMP IPPROTO_TCP IPPROTO_UDP IPPROTO_ICMPV6 IPPROTO_SCTP IPPROTO_RAW
+    IPPROTO_MPTCP
+);
+const NETLINK_PROTOCOLS: &[Constant] = constants!(
+    NETLINK_ROUTE NETLINK_SOCK_DIAG NETLINK_XFRM NETLINK_SELINUX NETLINK_AUDIT NETLINK_CONNECTOR
+    NETLINK_NETFILTER NETLINK_KOBJECT_UEVENT NETLINK_GENERIC
+);
+const IO_COMMANDS: &[Constant] = constants!(
+    TCGETS TCSETS TCSETSW TCSETSF TCSBRK TCXONC TCFLSH TIOCEXCL TIOCNXCL TIOCSCTTY TIOCGPGRP
+    TIOCSPGRP TIOCOUTQ TIOCSTI TIOCGWINSZ TIOCSWINSZ TIOCMGET FIONREAD FIONBIO TIOCNOTTY TIOCGSID
+    FIOCLEX FIONCLEX FIOASYNC FICLONE FICLONERANGE FS_IOC_GETFLAGS FS_IOC_SETFLAGS TIOCGPTN
+    TIOCSPTLCK SIOCGIFNAME SIOCGIFCONF SIOCGIFFLAGS SIOCGIFADDR SIOCGIFINDEX
+);
+/// By their bits in the sets.
+const CAPABILITIES: &[&str] = &[
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_DAC_READ_SEARCH",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_SETGID",
+    "CAP_SETUID",
+    "CAP_SETPCAP",
+    "CAP_LINUX_IMMUTABLE",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_NET_BROADCAST",
+    "CAP_NET_ADMIN",
+    "CAP_NET_RAW",
+    "CAP_IPC_LOCK",
+    "CAP_IPC_OWNER",
+    "CAP_SYS_MODULE",
+    "CAP_SYS_RAWIO",
+    "CAP_SYS_CHROOT",
+    "CAP_SYS_PTRACE",
+    "CAP_SYS_PACCT",
+    "CAP_SYS_ADMIN",
+    "CAP_SYS_BOOT",
+    "CAP_SYS_NICE",
+    "CAP_SYS_RESOURCE",
+    "CAP_SYS_TIME",
+    "CAP_SYS_TTY_CONFIG",
+    "CAP_MKNOD",
+    "CAP_LEASE",
+    "CAP_AUDIT_WRITE",
+    "CAP_AUDIT_CONTROL",
+    "CAP_SETFCAP",
+    "CAP_MAC_OVERRIDE",
+    "CAP_MAC_ADMIN",
+    "CAP_SYSLOG",
+    "CAP_WAKE_ALARM",
+    "CAP_BLOCK_SUSPEND",
+    "CAP_AUDIT_READ",
+    "CAP_PERFMON",
+    "CAP_BPF",
+    "CAP_CHECKPOINT_RESTORE",
+];
+const ARCH_OPTIONS: &[Constant] = &[
+    ("ARCH_SET_GS", 0x1001),
+    ("ARCH_SET_FS", 0x1002),
+    ("ARCH_GET_FS", 0x1003),
+    ("ARCH_GET_GS", 0x1004),
 ];
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ impl Tracing {
             wanted: wanted.to_vec(),
             syscalls,
             probes: Probes::default(),
+            tracepoints: Vec::new(),
             choice: ProcessChoice::Given,
             inherit: true,
             wakes_at_exec: true,

@@ -76,7 +76,7 @@ pub const TO_TEST: &[Need] = &[
         packages: &["jq"],
     },
     Need {
-        what: "Node.js, for Perfetto's engine",
+        what: "Node.js, for Perfetto's engine and the pages of reports",
         holds: || process::find("node").is_some(),
         packages: &["nodejs"],
     },

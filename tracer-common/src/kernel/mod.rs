@@ -16,6 +16,7 @@ mod process;
 mod sched;
 mod signal;
 mod syscall;
+mod tracepoint;
 
 use core::mem::{offset_of, size_of};
 
@@ -44,6 +45,10 @@ pub use signal::{SignalDeliverData, SignalGenerateData, signal_result};
 pub use syscall::{
     SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, SyscallEnterData, SyscallExitData,
     SyscallText, SyscallTextsRecord, call_texts, string_space, syscalls, text_item,
+};
+pub use tracepoint::{
+    MAX_TRACEPOINTS, TRACEPOINT_COMMON_BYTES, TRACEPOINT_LOCATED, TRACEPOINT_RECORDS,
+    TracepointData, TracepointSite, tracepoint_space, typed_data,
 };
 
 use crate::event_type::KernelEventType;

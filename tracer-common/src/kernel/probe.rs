@@ -46,6 +46,8 @@ pub mod probe_kind {
     pub const FUNCTION: u16 = 2;
     /// The return of a function; the one argument is what it returns.
     pub const RETURN: u16 = 3;
+    /// A tracepoint of the kernel: the data is [`typed_data`](super::super::typed_data).
+    pub const TRACEPOINT: u16 = 4;
 }
 
 /// How one argument is found: an entry of [`ProbeSite`].

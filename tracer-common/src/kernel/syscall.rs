@@ -93,24 +93,44 @@ pub mod string_space {
     pub const LARGE: usize = 4096 + MORE;
 }
 
-/// The map `CALL_TEXTS`: what the arguments of each system call point to. An entry a call: those of
+/// The map `CALL_TEXTS`: what the arguments of each system call point to. A word a call: those of
 /// the machine's table, and as many of that for 32-bit programs.
 ///
-/// A byte for each argument that is read on entry, two at most, and one for what the call fills in.
+/// From the lowest bits on, 16 bits for each argument that is read: two at most as the call begins,
+/// and one as it ends.
 pub mod call_texts {
     /// Calls of a table.
     pub const CALLS: u32 = 512;
     /// Bits: which argument, from 1; 0 for none.
     pub const ARGUMENT: u32 = 0x7;
-    /// Bit: it is no text; the next argument says how many bytes it has.
-    pub const BYTES: u32 = 0x8;
-    /// Bit: it is no text, and has as many bytes as the call returns, and the next argument says
-    /// at most.
+    /// Bits: what is there, one of the following.
+    pub const KIND: u32 = 0x38;
+    /// Text that a null ends.
+    pub const TEXT: u32 = 0;
+    /// As many bytes as the next argument says.
+    pub const BYTES: u32 = 0x08;
+    /// As many bytes as the call returns, and the next argument says at most.
     pub const RETURNED: u32 = 0x10;
-    /// Bits of what is read on entry: for two arguments.
-    pub const ON_ENTRY: u32 = 0xffff;
-    /// Where the byte begins of what the call fills in.
-    pub const FILLED_AT: u32 = 16;
+    /// As many bytes as its size says.
+    pub const FIXED: u32 = 0x18;
+    /// As many entries of its size as the next argument says.
+    pub const ARRAY: u32 = 0x20;
+    /// As many entries of its size as the call returns.
+    pub const RETURNED_ARRAY: u32 = 0x28;
+    /// As many bytes as are said where the next argument points to, at most its size.
+    pub const COUNTED: u32 = 0x30;
+    /// Where its size begins.
+    pub const SIZE_AT: u32 = 6;
+    /// Bits of its size.
+    pub const SIZE: u32 = 0x1ff;
+    /// Bit: it may have more than 64 bytes, whatever was asked for.
+    pub const WIDE: u32 = 0x8000;
+    /// Bits of one argument.
+    pub const BITS: u32 = 16;
+    /// Most bytes that are read of what has a size.
+    pub const MOST: u32 = 256;
+    /// Where the bits begin of what is read as the call ends.
+    pub const FILLED_AT: u32 = 32;
 }
 
 /// What follows the data of a system call's events: [`SyscallEnterData`] describes it.

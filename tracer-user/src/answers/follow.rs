@@ -1,10 +1,10 @@
 //! Going through a log event by event, and knowing before each whether others are missing.
 
 use tracer_engine::EventTypes;
-use tracer_engine::event::{Event, EventHeader, MonotonicNs};
+use tracer_engine::event::Event;
 
-use crate::log_view::{Entry, Gaps, Log, Pause, Walk};
-use crate::report::Gap;
+use crate::log_view::{GapWatch, Log, Pause, Walk};
+use crate::report::{Gap, Line};
 
 /// Who is given events, in order.
 pub trait Follower {
@@ -16,84 +16,45 @@ pub trait Follower {
     fn event(&mut self, event: &Event<'_>, comm: &[u8]);
 }
 
-/// An event until it is known whether others were lost before it.
-#[derive(Debug, Default)]
-struct Held {
-    header: Option<EventHeader>,
-    data: Vec<u8>,
-    comm: Vec<u8>,
-}
-
-impl Held {
-    fn hold(&mut self, entry: &Entry<'_>) {
-        self.header = Some(entry.line.event.header);
-        self.data.clear();
-        self.data.extend_from_slice(entry.line.event.data);
-        self.comm.clear();
-        self.comm
-            .extend_from_slice(entry.line.comm.unwrap_or_default());
-    }
-}
-
 /// Gives all that `walk` goes by to `follower`.
 ///
 /// # Errors
 ///
 /// The log cannot be read.
 pub fn follow<L: Log>(walk: &mut Walk<L>, follower: &mut impl Follower) -> anyhow::Result<()> {
-    let mut held = Held::default();
-    let mut gaps: Option<Gaps> = None;
+    follow_while(walk, follower, |_| Ok(()))
+}
+
+/// As [`follow`]; `check` is called every thousand events.
+///
+/// # Errors
+///
+/// The log cannot be read, or what `check` says.
+pub fn follow_while<L: Log>(
+    walk: &mut Walk<L>,
+    follower: &mut impl Follower,
+    mut check: impl FnMut(&Walk<L>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    const AT_ONCE: usize = 1024;
+    let mut watch = GapWatch::default();
     let mut seen = Vec::new();
-    // One by one: what is missing before an event is known once that was read.
-    while walk.go_on(1, |entry| {
-        held.hold(entry);
-        Ok(())
-    })? == Pause::Midway
-    {
-        let Some(header) = held.header.take() else {
-            continue;
-        };
-        let gaps_by_now = walk.gaps();
-        // What the log misses before its first event leaves no gap. What the trace had lost when
-        // that was written may have been lost later than the event.
-        let gaps_before = gaps.replace(gaps_by_now).unwrap_or(Gaps {
-            of_log: gaps_by_now.of_log,
-            ..Gaps::default()
-        });
-        if let Some(gap) = gap(gaps_before, gaps_by_now, header.time) {
+    let mut each = |walk: &Walk<L>, gap: Option<Gap>, line: &Line<'_>| {
+        if let Some(gap) = gap {
             follower.lose(gap);
         }
-        if is_first(&mut seen, header.event_type.0) {
+        if is_first(&mut seen, line.event.header.event_type.0) {
             follower.learn(walk.log().event_types());
         }
-        let event = Event {
-            header,
-            data: &held.data,
-        };
-        follower.event(&event, &held.comm);
+        follower.event(&line.event, line.comm.unwrap_or_default());
+        Ok(())
+    };
+    while watch.go_on(walk, AT_ONCE, &mut each)? == Pause::Midway {
+        check(walk)?;
     }
-    let last = walk.span().map(|span| span.last.0);
-    if let (Some(gaps), Some(last)) = (gaps, last)
-        && let Some(gap) = gap(gaps, walk.gaps(), last)
-    {
+    if let Some(gap) = watch.behind(walk) {
         follower.lose(gap);
     }
     Ok(())
-}
-
-/// What is missing now and was not `before`, where the next event is at `next`.
-fn gap(before: Gaps, now: Gaps, next: MonotonicNs) -> Option<Gap> {
-    let is_lost = now.missing.is_more_than(&before.missing);
-    let is_damaged = now.of_log > before.of_log;
-    (is_lost || is_damaged).then_some(Gap {
-        next,
-        until: if is_lost {
-            now.counted_by.map(|by| by.max(next))
-        } else {
-            Some(next)
-        },
-        is_kernels: !is_damaged && now.missing.others == before.missing.others,
-    })
 }
 
 /// Whether an event is the first of its type.

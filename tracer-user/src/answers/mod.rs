@@ -13,7 +13,7 @@ pub mod tree_json;
 pub mod tree_text;
 pub mod words;
 
-pub use follow::{Follower, follow};
+pub use follow::{Follower, follow, follow_while};
 pub use kind::{Kind, Shown};
 pub use live::{AnswerSetup, Asked, pretty};
 pub use names::Names;

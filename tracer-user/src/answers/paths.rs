@@ -330,7 +330,18 @@ impl Paths {
     }
 
     /// Goes on by one event. What is found of threads is given to `also`.
-    pub fn go_on(&mut self, event: &Event<'_>, comm: &[u8], mut also: impl FnMut(&Found)) {
+    pub fn go_on(&mut self, event: &Event<'_>, comm: &[u8], also: impl FnMut(&Found)) {
+        self.go_on_and(event, comm, also, |_| {});
+    }
+
+    /// As [`go_on`](Self::go_on); spans that have ended are given to `also_span`.
+    pub fn go_on_and(
+        &mut self,
+        event: &Event<'_>,
+        comm: &[u8],
+        mut also: impl FnMut(&Found),
+        mut also_span: impl FnMut(&Span),
+    ) {
         let header = event.header;
         let thread = Thread {
             pid: header.pid,
@@ -376,6 +387,7 @@ impl Paths {
         let is_border = self.spans.feed(event, |span| ended.push(span));
         for span in ended.drain(..) {
             if self.is_at(&span) {
+                also_span(&span);
                 self.explain(span.rule, span);
             }
         }

@@ -3,11 +3,14 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use anyhow::Context;
 use serde::Serialize;
 use tracer_common::event_type::{Origin, SYSTEM_EVENT_TYPES, SystemEventType};
 
+use super::tracepoint_list;
 use crate::kernel::{Availability, availability};
 use crate::report::push_short_name;
+use crate::tracepoints::Pattern;
 
 /// List the types of system events: fields, cost, and whether this kernel has them
 ///
@@ -15,6 +18,11 @@ use crate::report::push_short_name;
 /// with a star are shown without being chosen. User event types are those that programs define.
 #[derive(Debug, clap::Args)]
 pub struct EventsArgs {
+    /// List the tracepoints of this kernel instead, which `--tracepoint` takes by name, with their
+    /// fields: all, or those that fit NAME, CATEGORY:NAME or a pattern ('tcp:*'). Without root,
+    /// what the kernel's BTF has of them: no categories, and fields of some
+    #[arg(long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "*")]
+    tracepoints: Option<String>,
     /// One JSON object a line
     #[arg(long)]
     json: bool,
@@ -23,12 +31,19 @@ pub struct EventsArgs {
 /// What `events` does, checked.
 #[derive(Clone, Debug)]
 pub struct EventsConfig {
+    tracepoints: Option<Pattern>,
     is_json: bool,
 }
 
-impl From<EventsArgs> for EventsConfig {
-    fn from(args: EventsArgs) -> Self {
-        Self { is_json: args.json }
+impl TryFrom<EventsArgs> for EventsConfig {
+    type Error = anyhow::Error;
+
+    fn try_from(args: EventsArgs) -> anyhow::Result<Self> {
+        let pattern = args.tracepoints.as_deref().map(Pattern::new).transpose();
+        Ok(Self {
+            tracepoints: pattern.context("--tracepoints")?,
+            is_json: args.json,
+        })
     }
 }
 
@@ -38,6 +53,9 @@ impl From<EventsArgs> for EventsConfig {
 ///
 /// It cannot be printed.
 pub fn run(config: &EventsConfig) -> anyhow::Result<ExitCode> {
+    if let Some(pattern) = &config.tracepoints {
+        return tracepoint_list::run(pattern, config.is_json);
+    }
     let kernel = availability();
     let mut out = Vec::new();
     if !config.is_json {

@@ -5,8 +5,12 @@ use std::os::unix::ffi::OsStringExt;
 
 use anyhow::{Context, ensure};
 
+use super::predicate_options::PredicateArgs;
 use super::trace_options::{chosen_syscalls, split_events};
+use crate::kernel::NamePattern;
 use crate::log_view::{TimePoint, Wanted};
+use crate::selection::Selection;
+use crate::syscall_choice::SyscallSet;
 
 /// What the help says above these options.
 pub const FILTER_HEADING: &str = "Which events";
@@ -44,11 +48,22 @@ pub struct LogFilterArgs {
         allow_negative_numbers = true
     )]
     tid: Vec<String>,
+    /// Only events of threads of this name: `*` matches any bytes, `?` one
+    #[arg(long, value_name = "NAME")]
+    comm: Option<String>,
+    /// No user events
+    #[arg(long)]
+    no_user: bool,
+    /// No events of the kernel
+    #[arg(long)]
+    no_system: bool,
     /// Of system calls only these, in the words that `run` takes: names, patterns, classes of
     /// strace, expressions, and what ! takes out ('%file,!openat'). Where --events names no system
     /// calls, they are on top
     #[arg(long, value_name = "LIST")]
     syscalls: Option<String>,
+    #[command(flatten)]
+    predicate: PredicateArgs,
     /// Only events from this moment on: a time since the start of the log (1.5s, 200ms, 2m), or a
     /// date in UTC as the JSON lines show it (2026-02-03T14:05:06.789Z)
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
@@ -64,6 +79,15 @@ impl LogFilterArgs {
     pub fn wanted(self, to: Option<&str>) -> anyhow::Result<Wanted> {
         let args = self;
         let (limit, types) = split_events(&args.events, args.limit.as_deref(), false)?;
+        ensure!(
+            !(args.no_user && args.no_system),
+            "--no-user and --no-system together leave nothing to show; give one of them"
+        );
+        let types = without(types, args.event.is_empty(), args.no_user, args.no_system);
+        let comm = args
+            .comm
+            .as_deref()
+            .map(|typed| NamePattern::new(typed).with_context(|| format!("--comm {typed:?}")));
         let point = |option, typed: Option<&str>| {
             let parsed = typed.map(|typed| TimePoint::parse(option, typed));
             parsed.transpose()
@@ -73,6 +97,8 @@ impl LogFilterArgs {
             names: args.event.into_iter().map(OsString::into_vec).collect(),
             pids: ids("--pid", &args.pid)?,
             tids: ids("--tid", &args.tid)?,
+            comm: comm.transpose()?,
+            predicate: args.predicate.predicate()?,
             from: point("--from", args.from.as_deref())?,
             to: point("--until", to)?,
             limit,
@@ -80,6 +106,9 @@ impl LogFilterArgs {
         };
         if let Some(list) = &args.syscalls {
             wanted = wanted.with_syscalls(chosen_syscalls(list)?);
+        }
+        if wanted.predicate.is_failed && wanted.syscalls.is_none() {
+            wanted = wanted.with_syscalls(SyscallSet::all());
         }
         let is_backwards = match (wanted.from, wanted.to) {
             (Some(TimePoint::Offset(from)), Some(TimePoint::Offset(to))) => from > to,
@@ -92,6 +121,28 @@ impl LogFilterArgs {
         );
         Ok(wanted)
     }
+}
+
+/// The types without those that are left out. Where types are named by --event alone, these are
+/// all.
+fn without(
+    types: Option<Selection>,
+    is_open: bool,
+    no_user: bool,
+    no_system: bool,
+) -> Option<Selection> {
+    if !no_user && !no_system {
+        return types;
+    }
+    let everything = is_open.then(Selection::everything);
+    let mut types = types.or(everything)?;
+    if no_user {
+        types = types.without_user();
+    }
+    if no_system {
+        types = types.without_kernel();
+    }
+    Some(types)
 }
 
 fn ids(option: &str, typed: &[String]) -> anyhow::Result<Vec<i32>> {

@@ -192,6 +192,21 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         exit: OF_A_LOG,
     },
     Page {
+        command: "report",
+        synopsis: &["tracer-user report [OPTION]... FILE --output OUT"],
+        examples: &[
+            (
+                "A page of all of it",
+                "tracer-user report trace.log -o trace.html && xdg-open trace.html",
+            ),
+            (
+                "Of one process, from the second second on",
+                "tracer-user report trace.log --pid 4711 --from 1s -o trace.html",
+            ),
+        ],
+        exit: OF_A_LOG,
+    },
+    Page {
         command: "export",
         synopsis: &["tracer-user export [OPTION]... FILE --to FORMAT --output OUT"],
         examples: &[

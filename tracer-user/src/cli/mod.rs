@@ -10,6 +10,7 @@ mod log_filter;
 mod log_options;
 pub mod manual;
 mod output_options;
+mod predicate_options;
 mod probe_options;
 mod probes;
 mod quantity;
@@ -19,6 +20,7 @@ mod source_options;
 mod stat;
 mod target_options;
 mod trace_options;
+mod tracepoint_list;
 mod trigger_options;
 mod why;
 
@@ -91,7 +93,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Export(args) => export::run(&args.try_into()?),
         Command::Probes(args) => probes::run(&args.try_into()?),
         Command::Doctor(args) => doctor::run(&args.into()),
-        Command::Events(args) => events::run(&args.into()),
+        Command::Events(args) => events::run(&args.try_into()?),
     }
 }
 

@@ -1,8 +1,9 @@
-//! The options of `attach` and `run` that name points of programs.
+//! The options of `attach` and `run` that name points of programs and of the kernel.
 
 use anyhow::Context;
 
 use crate::probes::{NotAProbe, ProbeSpec};
+use crate::tracepoints::Pattern;
 
 /// Points of programs, as typed.
 #[derive(Debug, Default, clap::Args)]
@@ -18,6 +19,25 @@ pub struct ProbeArgs {
     /// Record each time that a function returns, with what it returns
     #[arg(long, value_name = "FILE:FUNCTION")]
     retprobe: Vec<String>,
+    /// Record tracepoints of the kernel by name, with their fields, separated by commas: NAME,
+    /// CATEGORY:NAME, or a pattern ('tcp:*'); may be given more than once. Recorded is what happens
+    /// while a traced thread has the CPU, in an interrupt too: that of a timer or of the network
+    /// belongs to whoever was interrupted. `tracer-user events --tracepoints` lists them
+    #[arg(long, value_name = "LIST")]
+    tracepoint: Vec<String>,
+}
+
+impl ProbeArgs {
+    /// The tracepoints that were named.
+    ///
+    /// # Errors
+    ///
+    /// A word is no name of one.
+    pub fn tracepoints(&self) -> anyhow::Result<Vec<Pattern>> {
+        let words = self.tracepoint.iter().flat_map(|list| list.split(','));
+        let patterns = words.map(|word| Pattern::new(word.trim()));
+        patterns.collect::<Result<_, _>>().context("--tracepoint")
+    }
 }
 
 /// One option: what was typed, and how it is read.
@@ -60,10 +80,29 @@ mod tests {
             usdt: vec!["a:b".into(), "a:c".into(), "a:b".into()],
             probe: vec!["f:x+1".into()],
             retprobe: vec!["f:x".into()],
+            ..ProbeArgs::default()
         };
         let specs = Vec::try_from(args).unwrap();
         let names: Vec<_> = specs.iter().map(ProbeSpec::event_name).collect();
         assert_eq!(names, ["usdt:a:b", "usdt:a:c", "probe:x+0x1", "retprobe:x"]);
+    }
+
+    #[test]
+    fn tracepoints_are_separated_by_commas() {
+        let named = |list: &str| {
+            let args = ProbeArgs {
+                tracepoint: vec![list.into(), "tcp:*".into()],
+                ..ProbeArgs::default()
+            };
+            let patterns = args.tracepoints()?;
+            anyhow::Ok(patterns.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(named("a:b, c").unwrap(), ["a:b", "c", "tcp:*"]);
+        let error = format!("{:#}", named("a:b:c").unwrap_err());
+        assert!(
+            error.starts_with("--tracepoint: \"a:b:c\" is no"),
+            "{error}"
+        );
     }
 
     #[test]

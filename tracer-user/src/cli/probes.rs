@@ -1,26 +1,29 @@
-//! `tracer-user probes`: what could be probed in a process.
+//! `tracer-user probes`: what could be probed in a process, or in a file.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
 
 use super::pid;
-use crate::probes::{Binary, BinaryError, Function, StaticProbe, argument_counts, of_process};
+use crate::probes::{
+    Binary, BinaryError, Function, StaticProbe, Used, argument_counts, here, of_process,
+};
 use crate::report::escape::{harmless_json, harmless_line as printable};
 use crate::terminal::say;
 
-/// List what could be probed in a process: static probes and functions
+/// List what could be probed in a process, or in a file: static probes and functions
 ///
 /// A line is what `--usdt` or `--probe` (or `--retprobe`) takes. A program and its libraries may
 /// have some ten thousand functions: give a part of what is searched for.
 #[derive(Debug, clap::Args)]
 pub struct ProbesArgs {
-    /// Process to look at
-    #[arg(value_name = "PID")]
-    pid: String,
+    /// Process to look at, or program or library: what is not made of digits is a path. A file
+    /// whose name is, such as 7, is given as ./7
+    #[arg(value_name = "PID|FILE")]
+    subject: String,
     /// Show only those in whose FILE:FUNCTION or FILE:PROVIDER:NAME this occurs
     #[arg(value_name = "TEXT")]
     filter: Option<String>,
@@ -32,9 +35,51 @@ pub struct ProbesArgs {
 /// What `probes` does, checked.
 #[derive(Clone, Debug)]
 pub struct ProbesConfig {
-    pid: i32,
+    subject: Subject,
     filter: String,
     is_json: bool,
+}
+
+/// What is looked at.
+#[derive(Clone, Debug)]
+enum Subject {
+    Process(i32),
+    File(PathBuf),
+}
+
+impl Subject {
+    fn typed(typed: &str) -> anyhow::Result<Self> {
+        let is_integer = |typed: &str| typed.parse::<i128>().is_ok();
+        if is_integer(typed) || typed.is_empty() {
+            return Ok(Self::Process(pid(typed)?));
+        }
+        Ok(Self::File(typed.into()))
+    }
+
+    /// The files that are looked at.
+    fn files(&self) -> anyhow::Result<Vec<Used>> {
+        let pid = match self {
+            Self::File(path) => return Ok(vec![here(path.clone())]),
+            Self::Process(pid) => *pid,
+        };
+        of_process(pid).map_err(|source| {
+            let what = if source.kind() == io::ErrorKind::NotFound {
+                format!("no process has the pid {pid}")
+            } else {
+                format!("the files of process {pid} cannot be looked at (another user's need root)")
+            };
+            anyhow::Error::new(source).context(what)
+        })
+    }
+}
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Process(pid) => write!(f, "process {pid}"),
+            Self::File(path) => write!(f, "{}", path.display()),
+        }
+    }
 }
 
 impl TryFrom<ProbesArgs> for ProbesConfig {
@@ -42,7 +87,7 @@ impl TryFrom<ProbesArgs> for ProbesConfig {
 
     fn try_from(args: ProbesArgs) -> anyhow::Result<Self> {
         Ok(Self {
-            pid: pid(&args.pid)?,
+            subject: Subject::typed(&args.subject)?,
             filter: args.filter.unwrap_or_default(),
             is_json: args.json,
         })
@@ -53,22 +98,17 @@ impl TryFrom<ProbesArgs> for ProbesConfig {
 ///
 /// # Errors
 ///
-/// The process cannot be looked at, or the list not be printed.
+/// The process or the file cannot be looked at, or the list not be printed.
 pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
-    let pid = config.pid;
-    let used = of_process(pid).map_err(|source| {
-        let what = if source.kind() == io::ErrorKind::NotFound {
-            format!("no process has the pid {pid}")
-        } else {
-            format!("the files of process {pid} cannot be looked at (another user's need root)")
-        };
-        anyhow::Error::new(source).context(what)
-    })?;
+    let used = config.subject.files()?;
+    let is_file = matches!(config.subject, Subject::File(_));
     let mut out = io::BufWriter::new(io::stdout().lock());
     let (mut listed, mut stripped) = (0_usize, Vec::new());
     for used in used {
         let binary = match used.open() {
             Ok(binary) => binary,
+            // It is the one that was asked for.
+            Err(error) if is_file => return Err(error.into()),
             // What is mapped and no program has no probes.
             Err(BinaryError::NotOne { .. } | BinaryError::OtherMachine { .. }) => continue,
             Err(error) => {
@@ -78,6 +118,7 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
         };
         let points = match points(&binary) {
             Ok(points) => points,
+            Err(error) if is_file => return Err(error),
             // The others may be as they should.
             Err(error) => {
                 say(&format!("{error:#}"));
@@ -102,7 +143,7 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
     }
     out.flush()?;
     if listed == 0 {
-        say(&found_nothing(pid, &config.filter));
+        say(&found_nothing(&config.subject, &config.filter));
     }
     if !stripped.is_empty() && !config.is_json {
         say(&are_stripped(&stripped));
@@ -110,12 +151,14 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn found_nothing(pid: i32, filter: &str) -> String {
+fn found_nothing(subject: &Subject, filter: &str) -> String {
+    let subject_text = subject.to_string();
+    let subject_text = printable(&subject_text);
     if filter.is_empty() {
-        return format!("process {pid} has nothing mapped that could be probed");
+        return format!("{subject_text} has nothing that could be probed");
     }
     format!(
-        "nothing of process {pid} that could be probed has {:?} in its name; `tracer-user probes {pid}` lists all",
+        "nothing of {subject_text} that could be probed has {:?} in its name; without it all is listed",
         printable(filter)
     )
 }
@@ -264,7 +307,20 @@ mod tests {
             reported.starts_with("2 files are stripped, such as /bin/a: of their"),
             "{reported}"
         );
-        assert!(found_nothing(7, "mallok").contains("\"mallok\""));
+        assert!(found_nothing(&Subject::Process(7), "mallok").contains("\"mallok\""));
+    }
+
+    #[test]
+    fn what_is_no_integer_is_a_file() {
+        assert!(matches!(Subject::typed("7").unwrap(), Subject::Process(7)));
+        assert!(Subject::typed("-1").is_err() && Subject::typed("").is_err());
+        assert!(Subject::typed("99999999999999999999").is_err());
+        for path in ["./7", "libc.so.6", "/bin/7"] {
+            assert!(
+                matches!(Subject::typed(path).unwrap(), Subject::File(_)),
+                "{path}"
+            );
+        }
     }
 
     fn probe(name: &str, arguments: &str) -> StaticProbe {

@@ -8,12 +8,15 @@ use anyhow::{Context, ensure};
 use clap::ArgGroup;
 use tracer_common::event_type::EventTypeId;
 
+use super::predicate_options::PredicateArgs;
 use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
 use super::target_options::targets;
 use super::trace_options::chosen_syscalls;
 use super::{exit, run};
 use crate::answers::{AnswerSetup, SpanSpec};
+use crate::log_view::Wanted;
+use crate::predicate::Predicate;
 use crate::probes::ProbeSpec;
 use crate::report::Look;
 use crate::selection::Selection;
@@ -66,6 +69,8 @@ pub struct SourceArgs {
     #[arg(long, value_name = "LIST", conflicts_with = "file", help_heading = TRACED)]
     add_events: Vec<String>,
     #[command(flatten)]
+    predicate: PredicateArgs,
+    #[command(flatten)]
     probes: ProbeArgs,
     /// Each ring between kernel and tracer
     #[arg(
@@ -86,8 +91,8 @@ const TRACED: &str = "Instead of a log";
 /// Where events come from, checked.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A log.
-    Log(PathBuf),
+    /// A log, and what of it is looked at.
+    Log(PathBuf, Box<Wanted>),
     /// Processes that are traced.
     Live(Box<Live>),
 }
@@ -115,12 +120,26 @@ impl SourceArgs {
     pub fn source(self, spans: &[SpanSpec], with_all: &[EventTypeId]) -> anyhow::Result<Source> {
         let args = self;
         let mut probes: Vec<ProbeSpec> = args.probes.try_into()?;
+        let predicate = args.predicate.predicate()?;
+        ensure!(
+            args.file.is_some() || !predicate.is_restricted(),
+            "--failed and --filter go with a log here: record one by `tracer-user run --log` or \
+             `attach --log`, and ask that"
+        );
         if let Some(file) = args.file {
             ensure!(
                 probes.is_empty(),
                 "--usdt, --probe and --retprobe go with processes; a log has what was recorded"
             );
-            return Ok(Source::Log(file));
+            let wanted = Wanted {
+                predicate: Predicate {
+                    // What threads did is not known without the rest.
+                    spares_others: true,
+                    ..predicate
+                },
+                ..Wanted::default()
+            };
+            return Ok(Source::Log(file, Box::new(wanted)));
         }
         let typed = args.add_events.iter().flat_map(|list| list.split(','));
         let words = typed.map(str::trim).filter(|word| !word.is_empty());
@@ -166,6 +185,8 @@ impl SourceArgs {
             syscalls,
             string_bytes: 0,
             probes,
+            predicate: Predicate::default(),
+            tracepoints: Vec::new(),
             event_limit: None,
             duration: duration.transpose()?,
             format: Format::Text,

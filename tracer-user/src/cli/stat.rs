@@ -7,7 +7,7 @@ use tracer_common::event_type::EventTypeId;
 use super::exit;
 use super::source_options::{Source, SourceArgs};
 use crate::answers::{AnswerSetup, Asked, SpanSpec, pretty};
-use crate::log_view::{Output, Walk, Wanted, open};
+use crate::log_view::{Output, Walk, open};
 use crate::stat::{Statistics, json, text};
 use crate::terminal::output::Sink;
 
@@ -83,14 +83,14 @@ impl TryFrom<StatArgs> for StatConfig {
 /// The log cannot be read, the processes cannot be traced, or the lines cannot be written.
 pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
     let is_json = config.format == StatFormat::Json;
-    let file = match &config.source {
-        Source::Log(file) => file,
+    let (file, wanted) = match &config.source {
+        Source::Log(file, wanted) => (file, wanted),
         Source::Live(live) => {
             let asked = Asked::Stat(config.spans.clone());
             return live.trace(AnswerSetup { asked, is_json });
         }
     };
-    let walk = Walk::new(open(file)?, Wanted::default());
+    let walk = Walk::new(open(file)?, wanted.settled_in(file)?);
     let statistics = Statistics::take(walk, config.spans.clone())?;
     let shown = if is_json {
         pretty(&json(&statistics))

@@ -4,6 +4,7 @@ use anyhow::{Context, ensure};
 
 use super::log_options::LogArgs;
 use super::output_options::OutputArgs;
+use super::predicate_options::{PredicateArgs, narrow, refuse_waiting};
 use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
 use super::trigger_options::TriggerArgs;
@@ -14,6 +15,7 @@ use crate::terminal::output::Sink;
 use crate::trace::{
     Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES,
 };
+use crate::trigger::Condition;
 
 /// Bytes of the stream: what is read, and not shown yet.
 const STREAM_BYTES: (u64, u64) = (64 << 10, 64 << 30);
@@ -49,6 +51,8 @@ pub struct TraceArgs {
     /// taken out ('%file,!openat'); a list that begins with it means all but these
     #[arg(long, value_name = "LIST")]
     syscalls: Option<String>,
+    #[command(flatten)]
+    predicate: PredicateArgs,
     /// Read so many bytes of what is read and written by system calls, and of paths, of which it is
     /// 256 at least; 0: nothing of either
     #[arg(
@@ -117,13 +121,15 @@ impl TraceArgs {
             !(args.no_user && args.no_system),
             "--no-user and --no-system together leave nothing to trace; give one of them"
         );
+        let tracepoints = args.probes.tracepoints()?;
         let probes: Vec<ProbeSpec> = args.probes.try_into()?;
+        let has_probes = !probes.is_empty() || !tracepoints.is_empty();
         ensure!(
-            probes.is_empty() || !args.no_system,
+            !has_probes || !args.no_system,
             "probes need the kernel; leave --no-system out"
         );
-        let (event_limit, chosen) =
-            split_events(&args.events, args.limit.as_deref(), !probes.is_empty())?;
+        let (event_limit, chosen) = split_events(&args.events, args.limit.as_deref(), has_probes)?;
+        let has_events = chosen.is_some();
         let mut selection = chosen.unwrap_or_else(Selection::usual);
         let syscalls = args.syscalls.as_deref().map(chosen_syscalls).transpose()?;
         if syscalls.is_some() {
@@ -133,6 +139,17 @@ impl TraceArgs {
             );
             selection = selection.with_syscalls();
         }
+        let predicate = args.predicate.predicate()?;
+        ensure!(
+            !(predicate.is_failed && args.no_system),
+            "--failed chooses system calls, which --no-system leaves out; give one of them"
+        );
+        if predicate.is_failed {
+            selection = selection.with_syscalls();
+        }
+        if !has_events {
+            selection = predicate.with_named(selection);
+        }
         if args.no_user {
             selection = selection.without_user();
         }
@@ -140,7 +157,7 @@ impl TraceArgs {
             selection = selection.without_kernel();
         }
         ensure!(
-            selection.has_user() || !selection.of_kernel().is_empty() || !probes.is_empty(),
+            selection.has_user() || !selection.of_kernel().is_empty() || has_probes,
             "--events {} leaves nothing to trace with {}",
             args.events.join(","),
             if args.no_user {
@@ -161,15 +178,27 @@ impl TraceArgs {
             selection = selection.with(condition.needs());
         }
         let log = args.log.setup(stream_bytes, !args.no_inherit)?;
+        refuse_waiting(&predicate, log.is_some())?;
+        let needed = conditions.iter().flat_map(Condition::needs);
+        let needed: Vec<_> = needed.copied().collect();
+        let narrowed = narrow(
+            &predicate,
+            selection,
+            syscalls.unwrap_or_else(SyscallSet::all),
+            &needed,
+            !probes.is_empty(),
+        )?;
         let (log, trigger) = args.trigger.setup(conditions, log)?;
         Ok(Setup {
             inherit: !args.no_inherit,
             follow_wakers: args.follow_wakers,
             system: !args.no_system,
-            selection,
-            syscalls: syscalls.unwrap_or_else(SyscallSet::all),
+            selection: narrowed.selection,
+            syscalls: narrowed.syscalls,
             string_bytes,
             probes,
+            predicate,
+            tracepoints,
             event_limit,
             duration: duration.transpose()?,
             format: args.format,
@@ -220,7 +249,7 @@ pub(super) fn split_events(
     }
     ensure!(
         has_probes || !words.contains(&PROBE),
-        "--events {PROBE} shows what --usdt, --probe and --retprobe name; give one of them"
+        "--events {PROBE} shows what --usdt, --probe, --retprobe and --tracepoint name; give one of them"
     );
     // They are shown anyway: alone, the word chooses nothing else.
     words.retain(|word| *word != PROBE);

@@ -9,7 +9,7 @@ use super::exit;
 use super::quantity::time;
 use super::source_options::{Source, SourceArgs};
 use crate::answers::{self, AnswerSetup, Asked, Choice, Paths, SpanSpec, pretty};
-use crate::log_view::{Moment, Output, TimePoint, Walk, Wanted, open};
+use crate::log_view::{Moment, Output, TimePoint, Walk, open};
 use crate::terminal::output::Sink;
 use crate::why::{Why, json, text};
 
@@ -120,7 +120,7 @@ impl TryFrom<WhyArgs> for WhyConfig {
         let has_times = at.is_some()
             || matches!(asked, Question::Thread(_, from, until) if from.is_some() || until.is_some());
         ensure!(
-            !has_times || matches!(source, Source::Log(_)),
+            !has_times || matches!(source, Source::Log(..)),
             "--at, --from and --until go with a log: they count from its start"
         );
         Ok(Self {
@@ -143,8 +143,8 @@ impl TryFrom<WhyArgs> for WhyConfig {
 /// lines cannot be written.
 pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
     let is_json = config.format == WhyFormat::Json;
-    let file = match &config.source {
-        Source::Log(file) => file,
+    let (file, wanted) = match &config.source {
+        Source::Log(file, wanted) => (file, wanted),
         Source::Live(live) => {
             let (question, choice) = config.asked_since(MonotonicNs(0))?;
             let asked = Asked::Why(question, choice, config.is_brief);
@@ -154,7 +154,7 @@ pub fn run(config: &WhyConfig) -> anyhow::Result<ExitCode> {
     let log = open(file)?;
     let start = log.header().anchor.monotonic;
     let (question, choice) = config.asked_since(start)?;
-    let walk = Walk::new(log, Wanted::default());
+    let walk = Walk::new(log, wanted.settled_in(file)?);
     let why = Why::find(walk, Paths::new(question, choice))?;
     let has_spans = why.paths.kinds().iter().any(|kind| kind.took.count() > 0);
     ensure!(

@@ -11,14 +11,17 @@ use zerocopy::FromBytes;
 use super::plain::Plain;
 use super::slices::Arguments;
 use crate::report::Line;
+use crate::report::call_shape::push_pointed;
 use crate::report::digits::push_hex;
 use crate::report::escape::as_text;
 use crate::report::fields::{self, Value, value};
 use crate::report::kernel_words::push_argument;
 use crate::report::probe;
+use crate::report::typed::push_typed_value;
 use crate::report::value_names::error_of;
 use crate::syscall_arguments::{Call, Shown};
-use crate::syscall_texts::{Text, Texts, push_quoted};
+use crate::syscall_texts::{Text, Texts};
+use crate::typed::{self, Typed};
 
 /// One value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +82,9 @@ impl Carried {
         for field in entry.fields {
             // The others are those of the beginning.
             match value(field, line.event.data) {
-                Some(Value::Filled(call, texts)) => carried.add_filled(&call, texts),
+                Some(Value::Filled(call, texts, returned)) => {
+                    carried.add_filled(&call, texts, returned);
+                }
                 Some(value) if matches!(field.name, "ret" | "handled") => {
                     carried.add_end(field.name, value);
                 }
@@ -108,27 +113,56 @@ impl Carried {
             return;
         };
         let texts = Texts::behind(size_of_val(&call), data);
-        for (index, (name, argument)) in fields::call(&call).arguments().enumerate() {
+        let call = fields::call(&call);
+        for (index, (name, argument)) in call.arguments().enumerate() {
             match texts.of(index) {
-                Some(text) => self.add_text(name, &text),
+                Some(text) => self.add_text(name, &call, index, &text, None),
                 None => self.add(name, argument.into()),
             }
         }
     }
 
     /// What the call has filled in.
-    fn add_filled(&mut self, call: &Call, texts: Texts<'_>) {
+    fn add_filled(&mut self, call: &Call, texts: Texts<'_>, returned: i64) {
         for (index, (name, _)) in call.arguments().enumerate() {
             if let Some(text) = texts.of(index) {
-                self.add_text(name, &text);
+                self.add_text(name, call, index, &text, Some(returned));
             }
         }
     }
 
-    fn add_text(&mut self, name: &'static str, text: &Text<'_>) {
-        let mut quoted = Vec::new();
-        push_quoted(&mut quoted, text);
-        self.add(name, Item::Text(quoted));
+    fn add_text(
+        &mut self,
+        name: &'static str,
+        call: &Call,
+        index: usize,
+        text: &Text<'_>,
+        returned: Option<i64>,
+    ) {
+        let mut words = Vec::new();
+        if push_pointed(&mut words, call, index, text, returned).is_some() {
+            self.add(name, Item::Text(words));
+        }
+    }
+
+    fn add_typed(&mut self, typed: Typed<'_>) {
+        for (name, value) in typed.iter() {
+            let item = match value {
+                typed::Value::Unread => continue,
+                typed::Value::Signed(value) => Item::Signed(value),
+                typed::Value::Unsigned(value) => Item::Unsigned(value),
+                typed::Value::Address(value) => Item::Pointer(value),
+                typed::Value::Flag(truth) => Item::Truth(truth),
+                typed::Value::Text { bytes, .. } => Item::Text(bytes.to_vec()),
+                // As people see them.
+                other => {
+                    let mut text = Vec::new();
+                    push_typed_value(&mut text, other, None);
+                    Item::Text(text)
+                }
+            };
+            self.0.push((Cow::Owned(name.to_owned()), item));
+        }
     }
 
     fn add_user(&mut self, line: &Line<'_>, [text, hex]: [&'static str; 2]) {
@@ -141,6 +175,8 @@ impl Carried {
                     probe::Argument::Signed(value) => self.add(name, Item::Signed(value)),
                 }
             }
+        } else if let Some(typed) = Typed::of_event(line.name, data) {
+            self.add_typed(typed);
         } else if let Some(words) = as_text(data) {
             if !words.is_empty() {
                 self.add(text, Item::Words(words.to_owned()));
@@ -178,7 +214,7 @@ impl From<Shown> for Item {
             Shown::Signed(value) => Self::Signed(value),
             Shown::Unsigned(value) => Self::Unsigned(value),
             Shown::Hex(value) => Self::Pointer(value),
-            Shown::Octal(_) | Shown::Named(..) | Shown::Bits(..) => {
+            Shown::Octal(_) | Shown::RealTimeSignal(_) | Shown::Named(..) | Shown::Bits(..) => {
                 let mut text = Vec::new();
                 push_argument(&mut text, argument);
                 Self::Text(text)

@@ -10,14 +10,14 @@
 mod carried;
 pub mod chrome;
 pub mod ctf;
-mod destination;
-mod interruption;
+pub mod destination;
+pub mod interruption;
 mod names;
 pub mod parquet;
 mod parts;
 pub mod perfetto;
 mod plain;
-mod progress;
+pub mod progress;
 mod run;
 mod slices;
 #[cfg(test)]

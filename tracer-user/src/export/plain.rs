@@ -84,9 +84,9 @@ impl<'a> From<Value<'a>> for Plain<'a> {
                 push_arguments(&mut text, &call, texts);
                 Self::Text(Cow::Owned(text))
             }
-            Value::Filled(call, texts) => {
+            Value::Filled(call, texts, returned) => {
                 let mut text = Vec::new();
-                push_filled(&mut text, &call, texts);
+                push_filled(&mut text, &call, texts, returned);
                 Self::Text(Cow::Owned(text))
             }
             Value::Named(_, Some(name)) => Self::Text(Cow::Borrowed(name.as_bytes())),

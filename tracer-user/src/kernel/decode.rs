@@ -1,13 +1,13 @@
 //! From a record of the ring to an event.
 
-use std::mem::size_of;
+use std::mem::{offset_of, size_of};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     ExecRecord, KERNEL_EVENT_TYPES, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeData, Record,
     RecordHeader, SWITCH_RECORD, SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, Sight,
-    SwitchInData, SwitchRecord, SyscallEnterData, SyscallExitData, SyscallText, string_space,
-    text_item,
+    SwitchInData, SwitchRecord, SyscallEnterData, SyscallExitData, SyscallText, TRACEPOINT_RECORDS,
+    TracepointData, string_space, text_item, tracepoint_space,
 };
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use zerocopy::{FromBytes, IntoBytes};
@@ -85,10 +85,46 @@ pub fn decode(
         }
         _ => {}
     }
-    let (header, data) = decode_one(untrusted, header)?;
+    let (header, data) = if header.event_type >= TRACEPOINT_RECORDS {
+        decode_tracepoint(untrusted, header)?
+    } else {
+        decode_one(untrusted, header)?
+    };
     each(header, data);
     Ok(())
 }
+
+/// What was recorded at a tracepoint, as far as there was space. Its type is still an index.
+fn decode_tracepoint<'a>(
+    untrusted: &'a [u8],
+    header: &RecordHeader,
+) -> Result<(EventHeader, &'a [u8]), RecordError> {
+    let event_type = header.event_type;
+    let have = untrusted.len();
+    let wrong_size = RecordError::WrongSize { event_type, have };
+    // The length, and a word that is zero.
+    const FRONT: usize = offset_of!(TracepointData<0>, bytes);
+    let data = untrusted.get(size_of::<RecordHeader>()..);
+    let (front, bytes) = data
+        .and_then(|data| data.split_at_checked(FRONT))
+        .filter(|(_, bytes)| TRACEPOINT_SPACES.contains(&bytes.len()))
+        .ok_or(wrong_size)?;
+    let length = front
+        .first_chunk()
+        .map_or(0, |four| u32::from_ne_bytes(*four));
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    let mut event = event_header(header, EventTypeId(u32::from(event_type)))?;
+    if length > bytes.len() {
+        event.truncation = Truncation::Record;
+    }
+    Ok((event, bytes.get(..length).unwrap_or(bytes)))
+}
+
+const TRACEPOINT_SPACES: [usize; 3] = [
+    tracepoint_space::SMALL,
+    tracepoint_space::MIDDLE,
+    tracepoint_space::LARGE,
+];
 
 /// Hands over both halves of a switch, the one that leaves first.
 fn decode_switch(
@@ -408,6 +444,26 @@ mod tests {
         assert!(one(&long).is_ok());
         for length in 0..long.len() {
             assert!(one(&long[..length]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn what_a_tracepoint_has_is_as_long_as_the_record_says() {
+        let record = |length: u32, space: usize| {
+            let mut header = header(EventTypeId::FORK);
+            header.event_type = TRACEPOINT_RECORDS + 3;
+            let words = [length, 0];
+            [header.as_bytes(), words.as_bytes(), &vec![7; space]].concat()
+        };
+        let (event, data) = one(&record(5, tracepoint_space::SMALL)).unwrap();
+        assert_eq!(event.event_type, EventTypeId(0xc003));
+        assert_eq!((data, event.truncation), (vec![7; 5], Truncation::None));
+        let (event, data) = one(&record(u32::MAX, tracepoint_space::MIDDLE)).unwrap();
+        assert_eq!(data.len(), tracepoint_space::MIDDLE);
+        assert_eq!(event.truncation, Truncation::Record);
+        let whole = record(5, tracepoint_space::SMALL);
+        for length in 0..whole.len() {
+            assert!(one(&whole[..length]).is_err(), "{length}");
         }
     }
 

@@ -7,6 +7,7 @@ use aya::maps::MapError;
 use aya::programs::ProgramError;
 
 use super::probes::error::ProbeError;
+use super::tracepoints::TracepointError;
 use super::unmet::Unmet;
 
 /// Why the kernel's events are not available. Each message says what is missing and what to do.
@@ -72,6 +73,13 @@ pub enum LoadError {
         name: &'static str,
         /// Why.
         source: io::Error,
+    },
+
+    /// Tracepoints cannot be attached to.
+    #[error("no tracepoints")]
+    Tracepoints {
+        /// Why.
+        source: TracepointError,
     },
 
     /// Probes cannot be attached.

@@ -27,6 +27,7 @@ use super::programs::{self, CONTROL_GROUPS, INTERRUPTS};
 use super::requirements::{self, Kernel};
 use super::rings::{self, Rings};
 use super::traced::TRACED;
+use super::tracepoints;
 
 /// A ring may be filled to this part, one in so many, before its reader is woken.
 const WAKE_AT_ONE_IN: u32 = 4;
@@ -83,6 +84,7 @@ pub(super) struct Attached {
     /// Where our pid namespace is not the first one.
     pub listing: Option<Listing>,
     pub probes: Attachments,
+    pub tracepoints: tracepoints::Attachments,
 }
 
 impl<'a> Plan<'a> {
@@ -131,6 +133,7 @@ impl<'a> Plan<'a> {
             wanted: self.options.wanted_bits(),
             reads_strings: self.options.string_bytes > 0,
             probe_sites: self.options.probes.locations.len(),
+            tracepoints: self.options.tracepoints.len(),
             is_verbose: self.options.verbose,
         };
         parameters.load(object, &self.kernel.btf)
@@ -195,13 +198,19 @@ impl<'a> Plan<'a> {
         let attached = programs::attach(ebpf, &self.kernel.btf, bits, has, list)?;
         let probes = probes::attach(ebpf, &self.options.probes);
         let mut probes = probes.map_err(|source| LoadError::Probes { source })?;
+        let tracepoints = tracepoints::attach(ebpf, &self.options.tracepoints);
+        let mut tracepoints = tracepoints.map_err(|source| LoadError::Tracepoints { source })?;
         let programs = attached.programs.iter();
         let programs = programs.filter_map(|program| program.as_fd().try_clone_to_owned().ok());
         Ok(Attached {
-            programs: programs.chain(probes.program.take()).collect(),
+            programs: programs
+                .chain(probes.program.take())
+                .chain(tracepoints.program.take())
+                .collect(),
             recorded: attached.recorded,
             listing,
             probes,
+            tracepoints,
         })
     }
 }
@@ -223,6 +232,8 @@ pub(super) struct Parameters<'a> {
     pub reads_strings: bool,
     /// Entries of the map `PROBE_SITES`.
     pub probe_sites: usize,
+    /// Entries of the map `TRACEPOINT_SITES`.
+    pub tracepoints: usize,
     pub is_verbose: bool,
 }
 
@@ -263,10 +274,8 @@ impl Parameters<'_> {
             .map_max_entries("BIOS", requests)
             .map_max_entries(TRACED, self.pages)
             .map_max_entries("PIDS", self.pid_pages)
-            .map_max_entries(
-                "PROBE_SITES",
-                u32::try_from(self.probe_sites).unwrap_or(u32::MAX).max(1),
-            )
+            .map_max_entries("PROBE_SITES", entries(self.probe_sites))
+            .map_max_entries(tracepoints::SITES, entries(self.tracepoints))
             .map_max_entries("AYA_LOGS", log_bytes)
             .override_global(aya_log::LEVEL, &log_level, true);
         for global in self.globals {
@@ -282,6 +291,11 @@ impl Parameters<'_> {
             source: Box::new(source),
         })
     }
+}
+
+/// Entries of a map, of which there is one at least.
+fn entries(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX).max(1)
 }
 
 /// Maps the first `length` bytes of an array into this process.

@@ -2,7 +2,7 @@
 //!
 //! - [`KernelTracer::load`] checks what the kernel must have (`requirements`), asks its BTF
 //!   where fields lie (`btf`), and loads (`object`, `options`, `loading`) and
-//!   attaches the programs (`programs`, `probes`).
+//!   attaches the programs (`programs`, `probes`, `tracepoints`; `perf`).
 //! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
 //!   its memory (`traced`), and pids there (`namespace`); which processes are chosen by what they
 //!   are (`choice`); and which system calls are recorded (`calls`).
@@ -30,6 +30,7 @@ mod name_pattern;
 mod namespace;
 mod object;
 mod options;
+mod perf;
 mod probes;
 mod programs;
 mod requirements;
@@ -38,6 +39,7 @@ mod rings;
 mod source;
 mod switches;
 mod traced;
+mod tracepoints;
 mod tracer;
 mod unmet;
 
@@ -48,9 +50,21 @@ pub fn look_through_btf(untrusted: &[u8]) {
         let _ = btf::offsets::globals(&types);
         let _ = types.tracepoint_arguments("sched_switch");
         let _ = types.has_helper("bpf_task_pt_regs");
+        let _ = types.tracepoints();
     }
 }
 
+/// The tracepoints that this kernel's BTF has, which needs no privileges.
+///
+/// # Errors
+///
+/// It cannot be read.
+pub fn tracepoints_of_btf() -> Result<Vec<DescribedTracepoint>, Unmet> {
+    let bytes = requirements::read_btf()?;
+    Ok(requirements::parse_btf(&bytes)?.tracepoints())
+}
+
+pub use btf::tracepoints::Described as DescribedTracepoint;
 pub use calls::Wanted;
 pub use check::Check;
 pub use checks::{Availability, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
@@ -63,5 +77,6 @@ pub use namespace::is_proc_own;
 pub use options::KernelOptions;
 pub use probes::{ProbeError, probe_check};
 pub use source::{KernelSource, ReportsExecs};
+pub use tracepoints::TracepointError;
 pub use tracer::KernelTracer;
 pub use unmet::Unmet;

@@ -8,6 +8,7 @@ use super::error::LoadError;
 use super::mapping::page_bytes;
 use crate::probes::Probes;
 use crate::syscall_choice::SyscallSet;
+use crate::tracepoints::Tracepoint;
 
 /// What to load the eBPF programs with.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct KernelOptions {
     pub string_bytes: u32,
     /// What is probed in programs.
     pub probes: Probes,
+    /// What is recorded of the kernel by its name.
+    pub tracepoints: Vec<Tracepoint>,
     /// Which processes are traced without being given by pid.
     pub choice: ProcessChoice,
     /// Whether a child that a chosen process makes is traced too.
@@ -73,6 +76,7 @@ mod tests {
             syscalls: SyscallSet::all(),
             string_bytes: 0,
             probes: Probes::default(),
+            tracepoints: Vec::new(),
             choice: ProcessChoice::Given,
             inherit: true,
             wakes_at_exec: true,

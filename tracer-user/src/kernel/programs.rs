@@ -226,6 +226,7 @@ mod tests {
             pages: 1,
             pid_pages: 1,
             probe_sites: 1,
+            tracepoints: 1,
             wanted: u64::MAX,
             reads_strings: true,
             is_verbose,

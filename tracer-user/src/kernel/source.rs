@@ -4,17 +4,18 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 use tracer_area::monotonic_now;
-use tracer_common::kernel::wanted;
-use tracer_engine::event::MonotonicNs;
+use tracer_common::kernel::{TRACEPOINT_RECORDS, wanted};
+use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread};
 
 use super::calls::Wanted;
 use super::decode::{ExecSign, decode, exec_sign};
 use super::diagnostics::Diagnostics;
 use super::losses::Losses;
-use super::probes::ProbeNames;
+use super::probes::{NO_PREFERENCE, ProbeNames, with_type};
 use super::rings::Rings;
 use super::switches::Switches;
+use super::tracepoints::Layouts;
 
 /// How far the watermark stays behind the clock.
 ///
@@ -38,6 +39,7 @@ pub struct KernelSource {
     /// The optional types that the programs were loaded for, as bits.
     loaded_for: u64,
     probes: ProbeNames,
+    tracepoints: Layouts,
     watermark: MonotonicNs,
     diagnostics: Option<Diagnostics>,
     /// Steps of execs since they were last taken.
@@ -58,6 +60,7 @@ impl KernelSource {
         wanted: Wanted,
         loaded_for: u64,
         probes: ProbeNames,
+        tracepoints: Layouts,
         diagnostics: Option<Diagnostics>,
     ) -> Self {
         let source = Self {
@@ -66,6 +69,7 @@ impl KernelSource {
             wanted,
             loaded_for,
             probes,
+            tracepoints,
             watermark: MonotonicNs(0),
             diagnostics,
             signs: Vec::new(),
@@ -113,13 +117,25 @@ impl Source for KernelSource {
         let switches = &mut self.switches;
         let signs = &mut self.signs;
         let is_whole = self.rings.drain(|record| {
-            let each = |header, data: &[u8]| match self.probes.identified(header, batch) {
-                Some(header) => {
-                    untold += u64::from(switches.misses_one(&header, data));
-                    signs.extend(exec_sign(record));
-                    batch.push(header, data);
+            let each = |header: EventHeader, data: &[u8]| {
+                if let Some(index) = tracepoint_index(&header) {
+                    match self.tracepoints.event(index, data) {
+                        Some((name, data)) => {
+                            let id = batch.user_event_type(name.as_bytes(), NO_PREFERENCE);
+                            batch.push(with_type(header, id), &data);
+                        }
+                        None => damaged += 1,
+                    }
+                    return;
                 }
-                None => damaged += 1,
+                match self.probes.identified(header, batch) {
+                    Some(header) => {
+                        untold += u64::from(switches.misses_one(&header, data));
+                        signs.extend(exec_sign(record));
+                        batch.push(header, data);
+                    }
+                    None => damaged += 1,
+                }
             };
             if let Err(error) = decode(record, each) {
                 damaged += 1;
@@ -160,4 +176,12 @@ impl Source for KernelSource {
         // A stream that ends collects once more: that must bring the final counts.
         self.losses.ask_soon();
     }
+}
+
+/// Which tracepoint a record is of, where it is one's.
+fn tracepoint_index(header: &EventHeader) -> Option<u32> {
+    header
+        .event_type
+        .0
+        .checked_sub(u32::from(TRACEPOINT_RECORDS))
 }

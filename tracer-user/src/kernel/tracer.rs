@@ -19,6 +19,7 @@ use super::probes::{Attachments, ProbeNames};
 use super::requirements;
 use super::source::KernelSource;
 use super::traced::Traced;
+use super::tracepoints::{self, Layouts};
 use crate::syscall_choice::SyscallSet;
 
 /// The loaded and attached eBPF programs. All of it ends with the process or when this and its
@@ -27,6 +28,7 @@ pub struct KernelTracer {
     /// Holds the programs and their attachments.
     ebpf: Ebpf,
     _probes: Attachments,
+    _tracepoints: tracepoints::Attachments,
     traced: Traced,
     /// Where our pid namespace is not the first one.
     listing: Option<Listing>,
@@ -66,6 +68,7 @@ impl KernelTracer {
             maps.wanted.clone(),
             attached.recorded & wanted::OPTIONAL,
             ProbeNames(options.probes.names.clone()),
+            Layouts::of(&options.tracepoints),
             maps.log,
         );
         let tracer = Self {
@@ -77,6 +80,7 @@ impl KernelTracer {
             recorded: attached.recorded,
             ebpf,
             _probes: attached.probes,
+            _tracepoints: attached.tracepoints,
         };
         Ok((tracer, source))
     }

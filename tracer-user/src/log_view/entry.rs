@@ -38,4 +38,14 @@ impl<'a> Entry<'a> {
             date: record.realtime,
         }
     }
+
+    /// The entry of a line of which the log had the date.
+    #[must_use]
+    pub fn of_line(line: Line<'a>) -> Self {
+        Self {
+            at: line.event.header.time,
+            date: line.realtime.unwrap_or_default(),
+            line,
+        }
+    }
 }

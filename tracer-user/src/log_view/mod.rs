@@ -7,6 +7,7 @@
 //! - [`Log`] is what all of this needs of a log.
 
 mod entry;
+mod gaps;
 mod inventory;
 mod inventory_json;
 mod inventory_text;
@@ -15,6 +16,7 @@ mod log;
 pub mod made_up;
 mod output;
 mod read;
+mod sieved;
 mod thread_names;
 mod time_point;
 mod type_table;
@@ -22,6 +24,7 @@ mod walk;
 mod wanted;
 
 pub use entry::Entry;
+pub use gaps::GapWatch;
 pub use inventory::Inventory;
 pub use inventory_json::json;
 pub use inventory_text::text;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracer_engine::event::MonotonicNs;
 
-use super::{Log, Output, Pause, Walk, Wanted, open};
+use super::{GapWatch, Log, Output, Pause, Walk, Wanted, open};
 use crate::report::escape::push_for_people;
 use crate::report::{Csv, JsonLines, Look, Report, Summary, Text, WallClock};
 use crate::terminal::output::Sink;
@@ -62,9 +63,18 @@ pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
     let was_stopped = if setup.follow {
         wait_and_show(&mut walk, report.as_mut(), &mut output)?
     } else {
-        show(&mut walk, report.as_mut(), &mut output)?;
+        show(
+            &mut walk,
+            &mut GapWatch::default(),
+            report.as_mut(),
+            &mut output,
+        )?;
         false
     };
+    walk.finish(|entry| {
+        report.event(output.lines(), &entry.line);
+        output.drain()
+    })?;
     let summary = walk.summary();
     report.end(output.lines(), &summary);
     output.flush()?;
@@ -88,15 +98,19 @@ fn report_of<L: Log>(setup: &ReadSetup, walk: &Walk<L>, output: &Output) -> Box<
     }
 }
 
-/// Shows what there is.
+/// Shows what there is, and what is missing in between.
 fn show<L: Log>(
     walk: &mut Walk<L>,
+    watch: &mut GapWatch,
     report: &mut dyn Report,
     output: &mut Output,
 ) -> anyhow::Result<Pause> {
     loop {
-        let pause = walk.go_on(AT_ONCE, |entry| {
-            report.event(output.lines(), &entry.line);
+        let pause = watch.go_on(walk, AT_ONCE, |_, gap, line| {
+            if let Some(gap) = gap {
+                report.lose(gap);
+            }
+            report.event(output.lines(), line);
             output.drain()
         })?;
         if pause != Pause::Midway {
@@ -126,10 +140,15 @@ async fn follow<L: Log>(
     output: &mut Output,
     mut signals: Signals,
 ) -> anyhow::Result<bool> {
+    let mut watch = GapWatch::default();
     loop {
         // Asked for first: what was written before the log was completed is shown below.
         let is_completed = walk.log().final_status().is_some();
-        let pause = show(walk, report, output)?;
+        let before = walk.span();
+        let pause = show(walk, &mut watch, report, output)?;
+        if walk.span() == before {
+            report.wait(output.lines(), MonotonicNs(u64::MAX));
+        }
         output.flush()?;
         if pause == Pause::Enough || is_completed {
             return Ok(false);

@@ -12,6 +12,7 @@ use super::thread_names::ThreadNames;
 use super::type_table::Row;
 use super::wanted::is_called;
 use super::{Entry, Log, Moment, TypeTable, Wanted};
+use crate::predicate::Sieve;
 use crate::report::{LogCondition, Missing, Summary};
 
 /// Why a walk has come to rest.
@@ -29,16 +30,20 @@ pub enum Pause {
 #[derive(Debug)]
 pub struct Walk<L> {
     log: L,
-    wanted: Wanted,
+    pub(super) wanted: Wanted,
     anchor: ClockPair,
     from: Option<Moment>,
     to: Option<Moment>,
-    types: TypeTable,
+    pub(super) types: TypeTable,
     names: ThreadNames,
-    left: u64,
+    pub(super) left: u64,
     span: Option<Span>,
     is_enough: bool,
-    scratch: Scratch,
+    pub(super) scratch: Scratch,
+    /// Where events pass, or not, by what they carry.
+    pub(super) sieve: Option<Sieve>,
+    /// What was missing when the last event came to it.
+    pub(super) missing: Option<Gaps>,
 }
 
 /// What is missing between the events so far.
@@ -72,10 +77,10 @@ impl Span {
 /// An event whose type is to be learnt from the log first, which lends us the event only until
 /// then.
 #[derive(Debug, Default)]
-struct Scratch {
-    data: Vec<u8>,
-    comm: Vec<u8>,
-    date: RealtimeNs,
+pub(super) struct Scratch {
+    pub(super) data: Vec<u8>,
+    pub(super) comm: Vec<u8>,
+    pub(super) date: RealtimeNs,
 }
 
 impl Scratch {
@@ -98,6 +103,7 @@ impl<L: Log> Walk<L> {
         if let Some(Moment::Time(time)) = from {
             log.skip_to(time);
         }
+        let sieve = super::sieved::sieve(&wanted, anchor.monotonic);
         Self {
             left: wanted.limit.unwrap_or(u64::MAX),
             log,
@@ -110,6 +116,8 @@ impl<L: Log> Walk<L> {
             span: None,
             is_enough: false,
             scratch: Scratch::default(),
+            sieve,
+            missing: None,
         }
     }
 
@@ -144,11 +152,21 @@ impl<L: Log> Walk<L> {
                 continue;
             }
             let header = record.event.header;
+            if super::sieved::is_beyond_settled(&self.wanted, header.time) {
+                return Ok(Pause::End);
+            }
             let now = (header.time, record.realtime);
             let first = self.span.map_or(now, |span| span.first);
             self.span = Some(Span { first, last: now });
+            if self.sieve.is_some() {
+                self.scratch.keep(&named);
+                self.names.learn(&record);
+                self.come_to_sieve(header, &mut visit)?;
+                continue;
+            }
             if let Some(row) = self.types.row_mut(header.event_type) {
-                if row.is_wanted && self.wanted.has_event(&header, named.event.data) {
+                let has_event = self.wanted.has_event(&header, named.event.data, comm);
+                if row.is_wanted && has_event {
                     self.left -= 1;
                     show(&named, row, &mut visit)?;
                 }
@@ -170,11 +188,11 @@ impl<L: Log> Walk<L> {
     ) -> anyhow::Result<()> {
         let known = self.log.event_types();
         let row = self.types.learn(header.event_type, known, &self.wanted);
-        if !row.is_wanted || !self.wanted.has_event(&header, &self.scratch.data) {
+        let (data, comm) = (&self.scratch.data, &self.scratch.comm);
+        if !row.is_wanted || !self.wanted.has_event(&header, data, comm) {
             return Ok(());
         }
         self.left -= 1;
-        let data = &self.scratch.data;
         let record = LogRecord {
             event: Event { header, data },
             comm: &self.scratch.comm,

@@ -1,11 +1,15 @@
 //! Which events of a log are wanted.
 
+use std::sync::Arc;
+
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
 use tracer_engine::event::EventHeader;
 use zerocopy::FromBytes as _;
 
 use super::TimePoint;
+use crate::kernel::NamePattern;
+use crate::predicate::{Predicate, Settled};
 use crate::report::push_short_name;
 use crate::selection::Selection;
 use crate::syscall_choice::SyscallSet;
@@ -22,8 +26,14 @@ pub struct Wanted {
     pub pids: Vec<i32>,
     /// Threads; empty for all.
     pub tids: Vec<i32>,
+    /// Threads whose names are like this.
+    pub comm: Option<NamePattern>,
     /// Of system calls, only these.
     pub syscalls: Option<SyscallSet>,
+    /// What is asked of what they carry.
+    pub predicate: Predicate,
+    /// What a first pass found out about that, if there was one.
+    pub settled: Option<Arc<Settled>>,
     /// Nothing before it.
     pub from: Option<TimePoint>,
     /// Nothing after it.
@@ -65,13 +75,25 @@ impl Wanted {
         let is_open = self.types.is_none() && self.names.is_empty();
         let has_times = self.from.is_some() || self.to.is_some();
         let has_ids = !self.pids.is_empty() || !self.tids.is_empty();
-        !is_open || has_times || has_ids || self.syscalls.is_some()
+        let has_calls = self.syscalls.is_some();
+        let has_names = self.comm.is_some();
+        let is_judged = self.predicate.is_restricted();
+        !is_open || has_times || has_ids || has_names || has_calls || is_judged
     }
 
-    /// Whether an event of a type that is wanted is itself wanted.
+    /// Whether an event of a type that is wanted is itself wanted, its thread having this name; but
+    /// for what the predicate says.
     #[must_use]
-    pub fn has_event(&self, header: &EventHeader, data: &[u8]) -> bool {
-        self.has_thread(header) && self.has_call(header.event_type, data)
+    pub fn has_event(&self, header: &EventHeader, data: &[u8], comm: &[u8]) -> bool {
+        self.has_thread(header)
+            && self.has_name(header, comm)
+            && self.has_call(header.event_type, data)
+    }
+
+    /// Whether a thread of this name is wanted.
+    fn has_name(&self, header: &EventHeader, comm: &[u8]) -> bool {
+        let is_like = |pattern: &NamePattern| pattern.matches(comm) || is_loss(header.event_type);
+        self.comm.as_ref().is_none_or(is_like)
     }
 
     /// Whether an event is of no system call, or of one that is wanted. Data that is not as its
@@ -194,7 +216,7 @@ mod tests {
             ret: 0,
         };
         let wanted = Wanted::default().with_syscalls(SyscallSet::of_list("close").unwrap());
-        let has = |id, data: &[u8]| wanted.has_event(&header(id, 1, 1), data);
+        let has = |id, data: &[u8]| wanted.has_event(&header(id, 1, 1), data, b"");
         let (begin, end) = (EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT);
 
         assert!(has(begin, enter(close, 0).as_bytes()));

@@ -24,7 +24,7 @@ mod served;
 mod spec;
 
 pub use binary::{Binary, BinaryError, Function, Identity, StaticProbe};
-pub use files::{Used, of_process};
+pub use files::{Used, here, of_process};
 pub use find::{FindError, Location, MAX_PROBES, Probes, Subject, find};
 pub use spec::{NotAProbe, ProbeSpec};
 

@@ -28,8 +28,8 @@ pub enum Value<'a> {
     Arguments(Call),
     /// The same, by their names, and as people know them.
     NamedArguments(Call, Texts<'a>),
-    /// Arguments that a call has filled in.
-    Filled(Call, Texts<'a>),
+    /// Arguments that a call has filled in, and what it returned.
+    Filled(Call, Texts<'a>, i64),
     /// What a system call returned.
     Result(Returned),
     /// The same, as people know it.
@@ -82,7 +82,8 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
                 nr,
                 registers: [0; MOST],
             };
-            Value::Filled(call, Texts::behind(size_of::<SyscallExitData>(), untrusted))
+            let texts = Texts::behind(size_of::<SyscallExitData>(), untrusted);
+            Value::Filled(call, texts, long()?.cast_signed())
         }
         FieldKind::SyscallResult => Value::Result(left(untrusted, long()?)?),
         FieldKind::ShownResult => Value::ShownResult(left(untrusted, long()?)?),

@@ -6,17 +6,20 @@
 
 use tracer_engine::event::Truncation;
 
+use super::call_shape::push_pointed;
 use super::digits::{push_decimal, push_hex};
 use super::escape::{as_text, push_json_string};
 use super::fields::{Value, value};
 use super::kernel_words::{push_argument, push_returned, push_syscall_name};
 use super::probe::Arguments;
 use super::task_state::task_state;
+use super::typed::push_typed_json;
 use super::value_names::error_of;
 use super::waits_in::{WaitsIn, push_waits_in};
 use super::{Line, Report, Summary, WallClock};
 use crate::syscall_arguments::{Call, Shown};
 use crate::syscall_texts::{Text, Texts};
+use crate::typed::Typed;
 
 /// Shows events as JSON lines.
 #[derive(Debug)]
@@ -100,6 +103,8 @@ pub fn push_data(out: &mut Vec<u8>, line: &Line<'_>) {
         }
     } else if let Some(arguments) = Arguments::of(line.name, data) {
         arguments.push_json(out);
+    } else if let Some(typed) = Typed::of_event(line.name, data) {
+        push_typed_json(out, typed);
     } else {
         if let Some(text) = as_text(data) {
             out.extend_from_slice(b"\"text\":");
@@ -131,7 +136,7 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
             push_list(out, call.arguments().map(|(_, argument)| argument.value()));
         }
         Value::NamedArguments(call, texts) => push_arguments(out, call, *texts),
-        Value::Filled(call, texts) => push_filled(out, call, *texts),
+        Value::Filled(call, texts, returned) => push_filled(out, call, *texts, Some(*returned)),
         Value::Result(returned) => {
             push_decimal(out, returned.value);
             if let Some(name) = error_of(returned.value) {
@@ -164,7 +169,7 @@ fn push_arguments(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
     for (index, (name, argument)) in call.arguments().enumerate() {
         push_key(out, index == 0, name);
         match texts.of(index) {
-            Some(text) => push_text(out, &text),
+            Some(text) => push_text(out, call, index, &text, None),
             None => push_shown(out, argument),
         }
     }
@@ -172,13 +177,13 @@ fn push_arguments(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
 }
 
 /// Appends those that a call has filled in.
-fn push_filled(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
+fn push_filled(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>, returned: Option<i64>) {
     let arguments = call.arguments().enumerate();
-    let filled = arguments.filter_map(|(index, (name, _))| Some((name, texts.of(index)?)));
+    let filled = arguments.filter_map(|(index, (name, _))| Some((index, name, texts.of(index)?)));
     out.push(b'{');
-    for (nth, (name, text)) in filled.enumerate() {
+    for (nth, (index, name, text)) in filled.enumerate() {
         push_key(out, nth == 0, name);
-        push_text(out, &text);
+        push_text(out, call, index, &text, returned);
     }
     out.push(b'}');
 }
@@ -189,8 +194,15 @@ fn push_key(out: &mut Vec<u8>, is_first: bool, name: &str) {
     out.extend_from_slice(b"\":");
 }
 
-/// Appends what an argument points to; of more than was read, with dots.
-fn push_text(out: &mut Vec<u8>, text: &Text<'_>) {
+/// Appends what an argument points to: a struct in words; of more text than was read, with dots.
+fn push_text(out: &mut Vec<u8>, call: &Call, index: usize, text: &Text<'_>, returned: Option<i64>) {
+    if text.is_bytes && call.given(index).is_some() {
+        let mut words = Vec::new();
+        return match push_pointed(&mut words, call, index, text, returned) {
+            Some(()) => push_json_string(out, &words),
+            None => out.extend_from_slice(b"null"),
+        };
+    }
     if text.has_more {
         push_json_string(out, &[text.bytes, b"..."].concat());
     } else {
@@ -202,7 +214,11 @@ fn push_text(out: &mut Vec<u8>, text: &Text<'_>) {
 fn push_shown(out: &mut Vec<u8>, shown: Shown) {
     let is_text = matches!(
         shown,
-        Shown::Hex(_) | Shown::Octal(_) | Shown::Named(..) | Shown::Bits(..)
+        Shown::Hex(_)
+            | Shown::Octal(_)
+            | Shown::RealTimeSignal(_)
+            | Shown::Named(..)
+            | Shown::Bits(..)
     );
     if is_text {
         out.push(b'"');

@@ -8,6 +8,7 @@ use tracer_common::kernel::{
 };
 use zerocopy::FromBytes;
 
+use super::call_shape::{Filling, Shape, push_pointed};
 use super::digits::push_decimal;
 use super::escape::push_for_people;
 use super::fields::{self, table, until_null};
@@ -15,7 +16,7 @@ use super::signals::signal_name;
 use super::value_names::{block_operation, error_of, signal_result, softirq};
 use crate::syscall_arguments::{Call, MOST, Returned, Shown};
 use crate::syscall_names::{self, Table};
-use crate::syscall_texts::{Texts, push_quoted};
+use crate::syscall_texts::Texts;
 
 /// Appends the name of a system call; of an unknown one, its system call number.
 pub fn push_syscall_name(out: &mut Vec<u8>, table: Table, nr: i32) {
@@ -189,28 +190,29 @@ fn push_call(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
 
 /// Appends the arguments of a call, with commas between them.
 pub fn push_arguments(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
-    for (index, (_, argument)) in call.arguments().enumerate() {
-        if index > 0 {
-            out.extend_from_slice(b", ");
-        }
-        match texts.of(index) {
-            Some(text) => push_quoted(out, &text),
-            None => push_argument(out, argument),
-        }
-    }
+    let shape = Shape::of(call);
+    let filling = Filling {
+        call,
+        before: texts,
+        after: None,
+        returned: None,
+    };
+    shape.push(out, 0..shape.count(), &filling);
 }
 
 /// Appends the arguments that a call has filled in: `buf="..."`.
-pub fn push_filled(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
+pub fn push_filled(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>, returned: i64) {
     let arguments = call.arguments().enumerate();
-    let filled = arguments.filter_map(|(index, (name, _))| Some((name, texts.of(index)?)));
-    for (nth, (name, text)) in filled.enumerate() {
+    let filled = arguments.filter_map(|(index, (name, _))| Some((index, name, texts.of(index)?)));
+    for (nth, (index, name, text)) in filled.enumerate() {
         if nth > 0 {
             out.extend_from_slice(b", ");
         }
         out.extend_from_slice(name.as_bytes());
         out.push(b'=');
-        push_quoted(out, &text);
+        if push_pointed(out, call, index, &text, Some(returned)).is_none() {
+            out.push(b'?');
+        }
     }
 }
 
@@ -220,6 +222,11 @@ pub fn push_argument(out: &mut Vec<u8>, argument: Shown) {
         Shown::Signed(value) => push_decimal(out, value),
         Shown::Unsigned(value) => push_decimal(out, value),
         Shown::Hex(value) => push_address(out, value),
+        Shown::RealTimeSignal(32) => out.extend_from_slice(b"SIGRTMIN"),
+        Shown::RealTimeSignal(signal) => {
+            out.extend_from_slice(b"SIGRT_");
+            push_decimal(out, signal.saturating_sub(32));
+        }
         Shown::Octal(0) => out.push(b'0'),
         Shown::Octal(value) => out.extend_from_slice(format!("0{value:o}").as_bytes()),
         Shown::Named(name, _) => out.extend_from_slice(name.as_bytes()),
@@ -250,6 +257,7 @@ fn push_return(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
                 registers,
             },
             texts,
+            call.ret,
         );
     }
     Some(())

@@ -1,5 +1,7 @@
 //! How events are shown: text for people, JSON lines and CSV for programs.
 
+pub mod call_shape;
+mod calls;
 mod columns;
 mod csv;
 pub mod digits;
@@ -9,16 +11,18 @@ mod gap;
 mod json;
 pub mod kernel_words;
 pub mod probe;
+mod results;
 mod short_name;
 mod shorten;
 mod signals;
 mod summary;
 pub mod task_state;
 mod text;
+pub mod typed;
 pub mod value_names;
 pub mod waits_in;
 mod wall_clock;
-mod words;
+pub mod words;
 
 pub use csv::Csv;
 pub use gap::{Gap, Missing};
@@ -30,7 +34,7 @@ pub use text::{Look, Text, TextStyle, TimeColumn};
 pub use wall_clock::WallClock;
 
 use tracer_common::event_type::SystemEventType;
-use tracer_engine::event::{Event, RealtimeNs};
+use tracer_engine::event::{Event, MonotonicNs, RealtimeNs};
 use tracer_engine::{EventTypes, Ledger};
 
 /// One event and what is known of its type and thread.
@@ -72,6 +76,9 @@ pub trait Report {
 
     /// So much was lost by now, by cause.
     fn count_losses(&mut self, _lost: &Ledger) {}
+
+    /// No event has come for a while: appends what waits to be shown since then.
+    fn wait(&mut self, _out: &mut Vec<u8>, _now: MonotonicNs) {}
 
     /// Appends one event, with its line end.
     fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>);

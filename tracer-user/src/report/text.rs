@@ -3,16 +3,19 @@
 use std::fs::File;
 
 use tracer_common::event_type::{EventTypeId, SystemEventType};
-use tracer_engine::event::{MonotonicNs, Truncation};
+use tracer_engine::event::{Event, MonotonicNs, Truncation};
 
+use super::calls::{Calls, Part};
 use super::columns::{Names, Threads, Who, Widths};
 use super::digits::{push_filled, push_nine_digits, push_three_digits};
 use super::escape::push_for_people;
 use super::probe::Arguments;
 use super::shorten::shorten;
+use super::typed::push_typed;
 use super::words::{push_system, push_user};
-use super::{Line, Report, Summary, WallClock};
+use super::{Gap, Line, Report, Summary, WallClock};
 use crate::terminal::output::{ColorChoice, Width};
+use crate::typed::Typed;
 
 const DIM: &[u8] = b"\x1b[2m";
 const RED: &[u8] = b"\x1b[31m";
@@ -25,6 +28,9 @@ const PLAIN: &[u8] = b"\x1b[0m";
 
 /// Bytes of a user event's data that are shown in a terminal when they are not text.
 const HEX_BYTES: usize = 64;
+
+/// What the lines of system calls are called.
+const CALL: &str = "syscall";
 
 /// What the column of times shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -86,6 +92,9 @@ pub struct Text {
     second: (u64, Vec<u8>),
     threads: Threads,
     names: Names,
+    calls: Calls,
+    /// Events are missing before the next one.
+    is_gap: bool,
 }
 
 impl Text {
@@ -103,6 +112,8 @@ impl Text {
             second: (0, Vec::new()),
             threads: Threads::new(widths),
             names: Names::new(widths),
+            calls: Calls::default(),
+            is_gap: false,
         }
     }
 
@@ -164,7 +175,103 @@ impl Report for Text {
         out.push(b'\n');
     }
 
+    fn lose(&mut self, _: Gap) {
+        self.is_gap = true;
+    }
+
+    fn wait(&mut self, out: &mut Vec<u8>, now: MonotonicNs) {
+        if let Some(part) = self.calls.interrupt_old(now) {
+            self.push_part(out, &part);
+        }
+    }
+
     fn event(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
+        if std::mem::take(&mut self.is_gap) {
+            self.interrupt_call(out);
+            self.calls.forget();
+        }
+        let header = &line.event.header;
+        match header.event_type {
+            EventTypeId::SYSCALL_ENTER => {
+                self.interrupt_call(out);
+                match self.calls.enter(line) {
+                    Ok(Some(part)) => return self.push_part(out, &part),
+                    Ok(None) => return,
+                    Err(_malformed) => {}
+                }
+            }
+            EventTypeId::SYSCALL_EXIT => {
+                if let Some(part) = self.calls.end(line) {
+                    return self.push_part(out, &part);
+                }
+                self.interrupt_call(out);
+                if let Some(words) = self.calls.resume(line) {
+                    return self.push_call(out, line, &words);
+                }
+            }
+            id => {
+                self.interrupt_call(out);
+                if let Some(words) = self.calls.abandon(id, header.tid) {
+                    self.push_call(out, line, &words);
+                }
+            }
+        }
+        self.push_line(out, line, |text, out, most| {
+            text.push_name_and_data(out, line, most.map(|_| HEX_BYTES));
+        });
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>, _: &Summary) {
+        self.interrupt_call(out);
+        // People read the rest on standard error, so that they see it when the events go elsewhere.
+    }
+}
+
+impl Text {
+    /// Appends the beginning of the call whose line is open.
+    fn interrupt_call(&mut self, out: &mut Vec<u8>) {
+        if let Some(part) = self.calls.interrupt() {
+            self.push_part(out, &part);
+        }
+    }
+
+    /// Appends the line of a call, which is as old as its beginning.
+    fn push_part(&mut self, out: &mut Vec<u8>, part: &Part) {
+        let of = &part.of;
+        let line = Line {
+            event: Event {
+                header: of.header,
+                data: &of.data,
+            },
+            entry: None,
+            name: CALL.as_bytes(),
+            comm: of.comm.as_deref(),
+            realtime: of.realtime,
+            inside: of.inside,
+        };
+        self.push_call(out, &line, &part.words);
+    }
+
+    fn push_call(&mut self, out: &mut Vec<u8>, line: &Line<'_>, words: &[u8]) {
+        self.push_line(out, line, |text, out, _| {
+            text.colour(out, YELLOW);
+            let widths = text.widths;
+            widths.column(out, widths.name, |out| {
+                out.extend_from_slice(CALL.as_bytes());
+            });
+            text.colour(out, PLAIN);
+            out.extend_from_slice(words);
+        });
+    }
+
+    /// Appends a line: the columns that all have, and what `push` makes of the rest, with the most
+    /// characters that the line may have.
+    fn push_line(
+        &mut self,
+        out: &mut Vec<u8>,
+        line: &Line<'_>,
+        push: impl FnOnce(&mut Self, &mut Vec<u8>, Option<usize>),
+    ) {
         let begin = out.len();
         let header = &line.event.header;
         self.colour(out, DIM);
@@ -187,7 +294,7 @@ impl Report for Text {
         }
         self.widths.gap(out);
         let most = self.style.width.characters();
-        self.push_name_and_data(out, line, most.map(|_| HEX_BYTES));
+        push(self, out, most);
         if header.truncation != Truncation::None {
             out.extend_from_slice(b" (truncated)");
         }
@@ -200,12 +307,6 @@ impl Report for Text {
         out.push(b'\n');
     }
 
-    fn end(&mut self, _: &mut Vec<u8>, _: &Summary) {
-        // People read it on standard error, so that they see it when the events go elsewhere.
-    }
-}
-
-impl Text {
     fn push_time(&mut self, out: &mut Vec<u8>, line: &Line<'_>) {
         let time = line.event.header.time;
         let shown = match self.style.time {
@@ -242,9 +343,13 @@ impl Text {
             let widths = self.widths;
             widths.column(out, widths.name, |out| push_for_people(out, line.name));
             self.colour(out, PLAIN);
-            match Arguments::of(line.name, line.event.data) {
-                Some(arguments) => arguments.push(out),
-                None => push_user(out, line.event.data, most),
+            let data = line.event.data;
+            if let Some(arguments) = Arguments::of(line.name, data) {
+                arguments.push(out);
+            } else if let Some(typed) = Typed::of_event(line.name, data) {
+                push_typed(out, typed, most);
+            } else {
+                push_user(out, data, most);
             }
             return;
         };
@@ -288,7 +393,7 @@ mod tests {
     use tracer_common::event_type::system_event_type;
     use tracer_common::kernel::ForkData;
     use tracer_engine::ClockPair;
-    use tracer_engine::event::{Event, EventHeader, RealtimeNs};
+    use tracer_engine::event::{EventHeader, RealtimeNs};
     use zerocopy::IntoBytes;
 
     use super::*;
@@ -531,5 +636,169 @@ mod tests {
         text(TimeColumn::Relative, Width::Whole, true).event(&mut out, &line);
 
         assert!(out.starts_with(DIM));
+    }
+
+    fn nr(call: libc::c_long) -> i32 {
+        i32::try_from(call).unwrap()
+    }
+
+    /// What a thread does at this time.
+    struct Doing(u64, i32, EventTypeId, Vec<u8>);
+
+    fn enters(ns: u64, tid: i32, call: libc::c_long, args: [u64; 6]) -> Doing {
+        let data = tracer_common::kernel::SyscallEnterData {
+            number: nr(call),
+            compat: 0,
+            args,
+        };
+        let data = data.as_bytes().to_vec();
+        Doing(ns, tid, EventTypeId::SYSCALL_ENTER, data)
+    }
+
+    fn leaves(ns: u64, tid: i32, call: libc::c_long, ret: i64, filled: &[(u8, &[u8])]) -> Doing {
+        let data = tracer_common::kernel::SyscallExitData {
+            number: nr(call),
+            compat: 0,
+            ret,
+        };
+        let mut data = data.as_bytes().to_vec();
+        for (argument, bytes) in filled {
+            let bits = tracer_common::kernel::text_item::BYTES;
+            crate::syscall_texts::push_item(&mut data, *argument, bits, bytes);
+        }
+        Doing(ns, tid, EventTypeId::SYSCALL_EXIT, data)
+    }
+
+    fn exits(ns: u64, tid: i32) -> Doing {
+        Doing(ns, tid, EventTypeId::THREAD_EXIT, vec![0; 8])
+    }
+
+    /// The times and words of the lines of what threads do; `None` for where events are missing.
+    fn lines(doings: &[Option<Doing>]) -> Vec<String> {
+        let mut text = text(TimeColumn::Relative, Width::Whole, false);
+        let mut out = Vec::new();
+        for doing in doings {
+            let Some(Doing(ns, tid, id, data)) = doing else {
+                text.lose(Gap {
+                    next: MonotonicNs(0),
+                    until: None,
+                    is_kernels: true,
+                });
+                continue;
+            };
+            let header = EventHeader {
+                time: MonotonicNs(4_000_000_000 + ns),
+                tid: *tid,
+                ..header(*id)
+            };
+            let entry = system_event_type(*id);
+            let line = Line {
+                event: Event { header, data },
+                entry,
+                name: b"",
+                comm: None,
+                realtime: None,
+                inside: None,
+            };
+            text.event(&mut out, &line);
+        }
+        text.end(&mut out, &Summary::default());
+        let out = String::from_utf8(out).unwrap();
+        let words = |line: &str| {
+            let nanos = line.split_once('.').unwrap().1[..9].parse::<u64>().unwrap();
+            let words = line
+                .split_once("syscall  ")
+                .or(line.split_once("thread-exit  "));
+            format!("{nanos} {}", words.unwrap().1.trim_start())
+        };
+        out.lines().map(words).collect()
+    }
+
+    #[test]
+    fn a_call_is_one_line_when_it_is_done() {
+        let doings = [
+            Some(enters(5, 7, libc::SYS_read, [3, 0x1000, 832, 0, 0, 0])),
+            Some(leaves(12, 7, libc::SYS_read, 2, &[(1, b"hi")])),
+            Some(enters(20, 7, libc::SYS_close, [9, 0, 0, 0, 0, 0])),
+            Some(leaves(21, 7, libc::SYS_close, -9, &[])),
+            Some(enters(30, 7, libc::SYS_exit_group, [3, 0, 0, 0, 0, 0])),
+        ];
+        assert_eq!(
+            lines(&doings),
+            [
+                "5 read(3, \"hi\", 832) = 2 <0.000000007>",
+                "20 close(9) = -1 EBADF (Bad file descriptor) <0.000000001>",
+                "30 exit_group(3) = ?",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_call_during_which_something_is_shown_has_two_lines() {
+        let doings = [
+            Some(enters(5, 7, libc::SYS_read, [3, 0x1000, 832, 0, 0, 0])),
+            Some(enters(6, 8, libc::SYS_close, [9, 0, 0, 0, 0, 0])),
+            Some(leaves(12, 7, libc::SYS_read, 2, &[(1, b"hi")])),
+            Some(leaves(14, 8, libc::SYS_close, 0, &[])),
+            Some(enters(20, 8, libc::SYS_pause, [0; 6])),
+            Some(exits(30, 8)),
+        ];
+        assert_eq!(
+            lines(&doings),
+            [
+                "5 read(3, <unfinished ...>",
+                "6 close(9 <unfinished ...>",
+                "12 <... read resumed>\"hi\", 832) = 2 <0.000000007>",
+                "14 <... close resumed>) = 0 <0.000000008>",
+                "20 pause( <unfinished ...>",
+                "30 <... pause resumed>) = ?",
+                "30 status 0",
+            ]
+        );
+    }
+
+    #[test]
+    fn of_a_call_whose_beginning_may_be_another_ones_nothing_is_said() {
+        let doings = [
+            Some(enters(5, 7, libc::SYS_close, [9, 0, 0, 0, 0, 0])),
+            None,
+            Some(leaves(12, 7, libc::SYS_close, 0, &[])),
+            // Another call's end is none of this one.
+            Some(enters(20, 7, libc::SYS_close, [9, 0, 0, 0, 0, 0])),
+            Some(leaves(21, 7, libc::SYS_getpid, 7, &[])),
+        ];
+        assert_eq!(
+            lines(&doings),
+            [
+                "5 close(9 <unfinished ...>",
+                "12 <... close resumed>) = 0",
+                "20 close(9 <unfinished ...>",
+                "21 <... getpid resumed>) = 7",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_call_that_lasts_is_shown_before_it_is_done() {
+        let Doing(_, tid, id, data) = enters(0, 7, libc::SYS_read, [3, 0x1000, 8, 0, 0, 0]);
+        let mut text = text(TimeColumn::Relative, Width::Whole, false);
+        let line = Line {
+            event: Event {
+                header: EventHeader { tid, ..header(id) },
+                data: &data,
+            },
+            entry: system_event_type(id),
+            name: b"",
+            comm: None,
+            realtime: None,
+            inside: None,
+        };
+        let mut out = Vec::new();
+        text.event(&mut out, &line);
+        let begun = line.event.header.time.0;
+        text.wait(&mut out, MonotonicNs(begun + 90_000_000));
+        assert_eq!(out, b"");
+        text.wait(&mut out, MonotonicNs(begun + 100_000_000));
+        assert!(out.ends_with(b"read(3, <unfinished ...>\n"));
     }
 }

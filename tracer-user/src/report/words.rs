@@ -174,7 +174,7 @@ fn push_value(out: &mut Vec<u8>, value: Value<'_>) {
         Value::Syscall(table, nr) => push_syscall_name(out, table, nr),
         Value::Arguments(call) => push_arguments(out, &call, Texts::default()),
         Value::NamedArguments(call, texts) => push_arguments(out, &call, texts),
-        Value::Filled(call, texts) => push_filled(out, &call, texts),
+        Value::Filled(call, texts, returned) => push_filled(out, &call, texts, returned),
         Value::Result(returned) | Value::ShownResult(returned) => push_returned(out, returned),
         Value::Bytes(bytes) => push_for_people(out, bytes),
         Value::TaskState(bits) => out.extend_from_slice(task_state(bits, false).0.as_bytes()),

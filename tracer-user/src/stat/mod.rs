@@ -19,7 +19,7 @@ use crate::log_view::{Log, Walk, outcome};
 use crate::report::Summary;
 use crate::report::fields::until_null;
 use crate::terminal::Outcome;
-pub use sums::Sums;
+pub use sums::{Sums, Watcher};
 
 pub use json::{json, of_kind};
 pub use text::text;
@@ -74,7 +74,7 @@ impl Statistics {
     /// What was summed up.
     #[must_use]
     pub fn of(sums: Sums, summary: &Summary) -> Self {
-        sums.finish(summary.clone())
+        sums.finish(summary.clone(), &mut ())
     }
 
     /// The name of the process that a signal is one of; empty where it is not known.

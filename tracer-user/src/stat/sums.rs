@@ -1,6 +1,8 @@
 //! Summing up event by event.
 
-use tracer_analysis::{Calls, Faults, Found, Interrupts, Signals, ThreadTotals};
+use tracer_analysis::{
+    CallRun, Calls, Faults, Found, InterruptRun, Interrupts, Signals, Span, ThreadTotals,
+};
 use tracer_engine::EventTypes;
 use tracer_engine::event::Event;
 
@@ -19,11 +21,35 @@ pub struct Sums {
     interrupts: Interrupts,
 }
 
+/// Who is shown what is summed up, one by one.
+pub trait Watcher {
+    /// This was found of a thread.
+    fn found(&mut self, _found: &Found) {}
+    /// A span has ended.
+    fn span(&mut self, _span: &Span) {}
+    /// A system call has returned.
+    fn call(&mut self, _call: &CallRun) {}
+    /// An interrupt has ended.
+    fn interrupt(&mut self, _interrupt: &InterruptRun) {}
+}
+
+/// Nobody.
+impl Watcher for () {}
+
 impl Sums {
     /// Nothing yet; of these spans.
     pub fn new(spans: Vec<SpanSpec>) -> Self {
+        Self::explaining(spans, 0)
+    }
+
+    /// As [`new`](Self::new), with the critical paths of so many spans, the slowest.
+    pub fn explaining(spans: Vec<SpanSpec>, slowest: usize) -> Self {
+        let choice = Choice {
+            slowest,
+            ..Choice::default()
+        };
         Self {
-            paths: Paths::new(Question::Spans(spans), Choice::default()),
+            paths: Paths::new(Question::Spans(spans), choice),
             totals: ThreadTotals::default(),
             calls: Calls::default(),
             faults: Faults::default(),
@@ -33,9 +59,12 @@ impl Sums {
     }
 
     /// All of it.
-    pub(super) fn finish(mut self, summary: Summary) -> Statistics {
+    pub fn finish(mut self, summary: Summary, watcher: &mut impl Watcher) -> Statistics {
         let totals = &mut self.totals;
-        self.paths.finish(|found| add(totals, found));
+        self.paths.finish(|found| {
+            add(totals, found);
+            watcher.found(found);
+        });
         let names = self.paths.names();
         let threads = self.totals.threads().sorted().into_iter();
         let mut threads: Vec<_> = threads
@@ -67,25 +96,53 @@ impl Sums {
     }
 }
 
+impl Sums {
+    /// Events are missing. What is found then is shown to `watcher`.
+    pub fn lose_and(&mut self, gap: Gap, watcher: &mut impl Watcher) {
+        let totals = &mut self.totals;
+        self.paths.lose_and(gap, |found| {
+            add(totals, found);
+            watcher.found(found);
+        });
+        self.calls.lose();
+        self.interrupts.lose(gap.until);
+    }
+
+    /// Goes on by one event. What is found then is shown to `watcher`.
+    pub fn go_on(&mut self, event: &Event<'_>, comm: &[u8], watcher: &mut impl Watcher) {
+        if let Some(call) = self.calls.feed(event) {
+            watcher.call(&call);
+        }
+        self.faults.feed(event);
+        self.signals.feed(event);
+        if let Some(interrupt) = self.interrupts.feed(event) {
+            watcher.interrupt(&interrupt);
+        }
+        let totals = &mut self.totals;
+        let watcher = std::cell::RefCell::new(watcher);
+        self.paths.go_on_and(
+            event,
+            comm,
+            |found| {
+                add(totals, found);
+                watcher.borrow_mut().found(found);
+            },
+            |span| watcher.borrow_mut().span(span),
+        );
+    }
+}
+
 impl Follower for Sums {
     fn learn(&mut self, types: &EventTypes) {
         self.paths.learn(types);
     }
 
     fn lose(&mut self, gap: Gap) {
-        let totals = &mut self.totals;
-        self.paths.lose_and(gap, |found| add(totals, found));
-        self.calls.lose();
-        self.interrupts.lose(gap.until);
+        self.lose_and(gap, &mut ());
     }
 
     fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
-        self.calls.feed(event);
-        self.faults.feed(event);
-        self.signals.feed(event);
-        self.interrupts.feed(event);
-        let totals = &mut self.totals;
-        self.paths.go_on(event, comm, |found| add(totals, found));
+        self.go_on(event, comm, &mut ());
     }
 }
 

@@ -102,6 +102,23 @@ impl SyscallSet {
         words.get(index).is_some_and(|word| word & bit != 0)
     }
 
+    /// Takes the calls out of which `is_left` is not true, by their system call numbers in a table;
+    /// those that share a bit are asked for together, without one.
+    pub fn retain(&mut self, is_left: impl Fn(Table, Option<i32>) -> bool) {
+        for (words, table) in self.sets.iter_mut().zip([Table::Native, Table::Compat]) {
+            for code in 0..=syscalls::OTHERS {
+                let (index, bit) = position(code);
+                let Some(word) = words.get_mut(index) else {
+                    continue;
+                };
+                let nr = (code < syscalls::OTHERS).then_some(code.cast_signed());
+                if *word & bit != 0 && !is_left(table, nr) {
+                    *word &= !bit;
+                }
+            }
+        }
+    }
+
     /// Whether it has no call.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -1,5 +1,6 @@
 //! From events to lines: choosing, counting, naming.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracer_common::event_type::{
@@ -11,14 +12,16 @@ use tracer_engine::{EventTypes, Ledger};
 
 use super::log_output::LogOutput;
 use crate::kernel::LostByCpu;
+use crate::predicate::{Show, Sieve};
 use crate::report::{Gap, Line, Missing, NamespaceIds, Report, Summary, Written};
 use crate::selection::Selection;
+use crate::terminal::say;
 
 /// One event type, looked up once.
 #[derive(Clone, Debug, Default)]
 struct Row {
     /// `None` until the name is known.
-    name: Option<Box<[u8]>>,
+    name: Option<Arc<[u8]>>,
     entry: Option<&'static SystemEventType>,
     is_shown: bool,
     count: u64,
@@ -35,6 +38,8 @@ pub struct Printer {
     lines: Vec<u8>,
     lost_by_cpu: Option<LostByCpu>,
     missing: Missing,
+    /// Where events pass, or not, by what they carry.
+    sieve: Option<Sieve>,
 }
 
 impl Printer {
@@ -59,7 +64,13 @@ impl Printer {
             lines: Vec::new(),
             lost_by_cpu: None,
             missing: Missing::default(),
+            sieve: None,
         }
+    }
+
+    /// Shows only what passes this sieve.
+    pub fn pass(&mut self, sieve: Option<Sieve>) {
+        self.sieve = sieve;
     }
 
     /// Reports at the end on which CPUs the kernel's rings were full.
@@ -78,6 +89,7 @@ impl Printer {
         let missing = Missing::of(|cause| lost.lost(cause));
         if missing.is_more_than(&self.missing) {
             let now = now();
+            self.at_sieve(|sieve, show| sieve.lose(now, show));
             self.report.lose(Gap {
                 next: now,
                 until: Some(now),
@@ -123,7 +135,7 @@ impl Printer {
     /// Learns the name of a type from the stream.
     pub fn learn_name(&mut self, id: EventTypeId, types: &EventTypes) {
         self.report.learn(types);
-        let name = types.name(id).map(Box::from);
+        let name = types.name(id).map(Arc::from);
         let nameless = || format!("event_type_{}", id.0).into_bytes().into();
         if let Some(row) = self.row_of_mut(id) {
             row.name = Some(name.unwrap_or_else(nameless));
@@ -137,9 +149,55 @@ impl Printer {
         }
     }
 
-    /// Adds the line of an event, or puts it into the log; `types` knows the name of its type. Its
-    /// thread has this name, and these ids in its own pid namespace.
+    /// Learns from an event that nobody wants.
+    pub fn pass_by(&mut self, event: &Event<'_>) {
+        self.at_sieve(|sieve, show| sieve.pass_by(event, show));
+    }
+
+    /// Adds what passes the sieve now that no event has come to it. Where there is a log, nothing
+    /// waits there.
+    fn at_sieve(&mut self, ask: impl FnOnce(&mut Sieve, Show<'_>)) {
+        let Some(mut sieve) = self.sieve.take() else {
+            return;
+        };
+        let types = EventTypes::default();
+        ask(&mut sieve, &mut |line| {
+            self.put(&line.event, line.comm, line.inside, &types);
+        });
+        self.sieve = Some(sieve);
+    }
+
+    /// Adds the line of an event, or puts it into the log, where it passes the sieve; `types` knows
+    /// the name of its type. Its thread has this name, and these ids in its own pid namespace.
     pub fn print(
+        &mut self,
+        event: &Event<'_>,
+        comm: Option<&[u8]>,
+        inside: Option<NamespaceIds>,
+        types: &EventTypes,
+    ) {
+        let Some(mut sieve) = self.sieve.take() else {
+            self.put(event, comm, inside, types);
+            return;
+        };
+        if let Some(row) = self.row_of(event.header.event_type) {
+            let name = row.name.clone();
+            let line = Line {
+                event: *event,
+                entry: row.entry,
+                name: name.as_deref().unwrap_or(b"?"),
+                comm,
+                realtime: None,
+                inside,
+            };
+            sieve.offer(&line, true, &mut |line| {
+                self.put(&line.event, line.comm, line.inside, types);
+            });
+        }
+        self.sieve = Some(sieve);
+    }
+
+    fn put(
         &mut self,
         event: &Event<'_>,
         comm: Option<&[u8]>,
@@ -153,6 +211,9 @@ impl Printer {
         else {
             return;
         };
+        if self.left == Some(0) {
+            return;
+        }
         row.count += 1;
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(1);
@@ -175,6 +236,13 @@ impl Printer {
         self.report.event(&mut self.lines, &line);
     }
 
+    /// No event has come for a while: adds the line of a call that is not done.
+    pub fn wait(&mut self, now: MonotonicNs) {
+        if self.log.is_none() {
+            self.report.wait(&mut self.lines, now);
+        }
+    }
+
     /// The lines so far, to be taken away.
     pub fn lines(&mut self) -> &mut Vec<u8> {
         &mut self.lines
@@ -190,6 +258,10 @@ impl Printer {
     ) -> Summary {
         if written.is_none() {
             self.begin();
+        }
+        self.at_sieve(Sieve::end);
+        if let Some(note) = self.sieve.as_ref().and_then(Sieve::note) {
+            say(&note);
         }
         let counted = self.rows.iter().filter(|row| row.count > 0);
         let events = counted

@@ -22,6 +22,7 @@ use super::writer::Writer;
 use crate::agent::{Hub, Tee};
 use crate::answers::AnswerSetup;
 use crate::kernel::{KernelOptions, KernelTracer, ProcessChoice};
+use crate::predicate::{Predicate, Sieve};
 use crate::probes::{self, ProbeSpec, Subject};
 use crate::report::{JsonLines, Look, Report, Text, WallClock};
 use crate::selection::Selection;
@@ -29,6 +30,7 @@ use crate::syscall_choice::SyscallSet;
 use crate::terminal::BlockingFile;
 use crate::terminal::output::Sink;
 use crate::terminal::say;
+use crate::tracepoints::{self, Pattern, Tracepoint};
 use crate::trigger::{Recorder, TriggerSetup};
 
 /// Without a sign of life from us for so long, targets refuse events and count them.
@@ -67,6 +69,10 @@ pub struct Setup {
     pub string_bytes: u32,
     /// What is probed in the programs.
     pub probes: Vec<ProbeSpec>,
+    /// What is asked of what events carry.
+    pub predicate: Predicate,
+    /// The tracepoints of the kernel that are recorded by their names.
+    pub tracepoints: Vec<Pattern>,
     /// End after so many events.
     pub event_limit: Option<u64>,
     /// End after this time.
@@ -108,7 +114,9 @@ impl Setup {
             // Nobody else who runs the same file needs to stop there.
             probes.only = Some(pids.to_vec());
         }
-        let names = probes.names.clone();
+        let tracepoints = tracepoints::find(&self.tracepoints).context("cannot trace")?;
+        let mut names = probes.names.clone();
+        names.extend(tracepoints.iter().map(Tracepoint::event_name));
         let policy = StreamFullPolicy::Loop;
         let mut stream = ActiveStream::new(policy, self.stream_bytes, monotonic_now);
         let log = self.log.as_ref().map(LogOutput::open).transpose()?;
@@ -125,6 +133,7 @@ impl Setup {
                 syscalls: self.syscalls.clone(),
                 string_bytes: self.string_bytes,
                 probes,
+                tracepoints,
                 choice,
                 inherit: self.inherit,
                 // Its trace area is looked for.
@@ -158,6 +167,7 @@ impl Setup {
         let output = self.output.open()?;
         let report = self.report(start, &output);
         let mut printer = Printer::new(report, &self.selection, self.event_limit);
+        printer.pass(Sieve::new(&self.predicate, start));
         if let Some(kernel) = &kernel {
             printer.report_cpus(kernel.lost_by_cpu());
         }
@@ -208,7 +218,10 @@ impl Setup {
             .collect();
         let what = "this kernel has no tracepoint for";
         ensure!(
-            self.selection.has_user() || !self.probes.is_empty() || lacking.len() < chosen.len(),
+            self.selection.has_user()
+                || !self.probes.is_empty()
+                || !self.tracepoints.is_empty()
+                || lacking.len() < chosen.len(),
             "{what} any of the chosen types; `tracer-user events` lists what it has"
         );
         if !lacking.is_empty() {

@@ -236,6 +236,7 @@ impl Tracer {
             }
             if !self.next(until) {
                 has_more = false;
+                self.printer.wait(self.watermark);
                 break;
             }
         }
@@ -496,6 +497,7 @@ impl Tracer {
             self.unstarted = None;
         }
         if event.header.time > until || !self.printer.shows(id) {
+            self.printer.pass_by(event);
             return;
         }
         if self.printer.lacks_name(id) {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Why;
-use crate::answers::{Shown, tree_json};
+use crate::answers::{Paths, Shown, tree_json};
 use crate::stat::of_kind;
 
 /// The answer as one object. Times are in nanoseconds; what is not known is `null`.
@@ -15,7 +15,7 @@ pub fn json(why: &Why) -> Value {
         .paths
         .shown()
         .iter()
-        .map(|shown| of_shown(why, shown, start))
+        .map(|shown| of_shown(&why.paths, shown, start))
         .collect();
     let (has_switches, has_wakeups) = why.paths.has_switches_and_wakeups();
     json!({
@@ -30,9 +30,11 @@ pub fn json(why: &Why) -> Value {
     })
 }
 
-fn of_shown(why: &Why, shown: &Shown, start: u64) -> Value {
+/// A span that is explained by itself; times count from `start` on.
+#[must_use]
+pub fn of_shown(paths: &Paths, shown: &Shown, start: u64) -> Value {
     let span = &shown.span;
-    let kind = why.paths.kinds().get(shown.kind);
+    let kind = paths.kinds().get(shown.kind);
     json!({
         "name": kind.map(|kind| String::from_utf8_lossy(&kind.name)),
         "pid": span.thread.pid,

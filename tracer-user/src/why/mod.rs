@@ -10,7 +10,7 @@ use crate::log_view::{Log, Walk, outcome};
 use crate::report::Summary;
 use crate::terminal::Outcome;
 
-pub use json::json;
+pub use json::{json, of_shown};
 pub use text::text;
 
 /// An answer.

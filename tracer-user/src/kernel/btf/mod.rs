@@ -4,10 +4,12 @@
 //! - `raw`: integers, and the fixed part of each type.
 //! - `containment`: refuses types that contain themselves.
 //! - `offsets`: the answers that the eBPF programs need.
+//! - `tracepoints`: what it says of all tracepoints.
 //! - `variables`: the variables that they read.
 
 mod containment;
 pub mod offsets;
 mod raw;
 pub mod reader;
+pub mod tracepoints;
 pub mod variables;

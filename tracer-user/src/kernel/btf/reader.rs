@@ -58,7 +58,7 @@ const DEPTH_LIMIT: u32 = 32;
 
 /// Identifies a type. Unique within one [`Btf`]; 0 is `void`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct TypeId(u32);
+pub(super) struct TypeId(pub(super) u32);
 
 /// What an argument is, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,10 +72,10 @@ pub enum Argument {
 /// The types of one BTF file.
 #[derive(Debug)]
 pub struct Btf<'a> {
-    types: &'a [u8],
-    strings: &'a [u8],
+    pub(super) types: &'a [u8],
+    pub(super) strings: &'a [u8],
     /// Where each type begins; the type with identifier *n* is at *n* - 1.
-    starts: Vec<usize>,
+    pub(super) starts: Vec<usize>,
 }
 
 /// A member of a struct or union.
@@ -307,7 +307,7 @@ impl<'a> Btf<'a> {
             .map(|(id, _)| id)
     }
 
-    fn get(&self, id: TypeId) -> Option<Type> {
+    pub(super) fn get(&self, id: TypeId) -> Option<Type> {
         let index = usize::try_from(id.0.checked_sub(1)?).ok()?;
         read_type(self.types, *self.starts.get(index)?)
     }

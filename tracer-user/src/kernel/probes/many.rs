@@ -13,7 +13,7 @@ use aya::maps::{Map, MapData};
 use aya_obj::Object;
 use aya_obj::generated::{bpf_attach_type, bpf_prog_type};
 
-use super::{Attachment, Attachments, EVERYBODY, PROGRAM};
+use super::{Attachment, Attachments, EVERY_PROCESS, PROGRAM};
 use crate::kernel::call::{LINK_CREATE, PROGRAM_LOAD, ProgramAttributes, bpf};
 use crate::kernel::object::object;
 use crate::kernel::requirements;
@@ -25,7 +25,7 @@ pub(super) fn attach(
     attachments: &[Attachment<'_>],
     scopes: &[i32],
 ) -> Option<Attachments> {
-    if scopes != [EVERYBODY] && !requirements::scopes_links_by_process() {
+    if scopes != [EVERY_PROCESS] && !requirements::scopes_links_by_process() {
         return None;
     }
     let program = match load(ebpf) {

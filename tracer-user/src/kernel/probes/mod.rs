@@ -31,11 +31,12 @@ pub use error::ProbeError;
 use error::SITES;
 
 use super::check::Check;
+use super::perf::EVERY_PROCESS;
 use crate::probes::{Location, Probes};
 
 const PROGRAM: &str = "probe";
 /// The stream chooses the number of a point of the program: it has none of its own.
-const NO_PREFERENCE: EventTypeId = EventTypeId(u32::MAX);
+pub(super) const NO_PREFERENCE: EventTypeId = EventTypeId(u32::MAX);
 
 const PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
 
@@ -106,7 +107,7 @@ pub fn attach(ebpf: &mut Ebpf, probes: &Probes) -> Result<Attachments, ProbeErro
     set_sites(ebpf, &probes.locations)?;
     let attachments = attachments(&probes.locations);
     let scopes = match &probes.only {
-        None => &[EVERYBODY][..],
+        None => &[EVERY_PROCESS][..],
         Some(pids) => pids,
     };
     // What goes wrong is reported by the other way, site by site.
@@ -124,9 +125,6 @@ pub fn attach(ebpf: &mut Ebpf, probes: &Probes) -> Result<Attachments, ProbeErro
     attached.program = program.as_fd().try_clone_to_owned().ok();
     Ok(attached)
 }
-
-/// Instead of a pid.
-const EVERYBODY: i32 = -1;
 
 fn set_sites(ebpf: &mut Ebpf, all: &[Location]) -> Result<(), ProbeError> {
     const BYTES: usize = size_of::<ProbeSite>();
@@ -198,9 +196,14 @@ impl ProbeNames {
         };
         let name = self.0.get(usize::try_from(index).ok()?)?;
         let id = batch.user_event_type(name.as_bytes(), NO_PREFERENCE);
-        Some(EventHeader {
-            event_type: id,
-            ..header
-        })
+        Some(with_type(header, id))
+    }
+}
+
+/// The header, of this type.
+pub(super) fn with_type(header: EventHeader, event_type: EventTypeId) -> EventHeader {
+    EventHeader {
+        event_type,
+        ..header
     }
 }

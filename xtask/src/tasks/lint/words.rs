@@ -80,6 +80,18 @@ const INTERFACE: &[(&str, &str)] = &[
     ("tracer-user/src/cli/", "allow_negative_numbers"),
     // Of JavaScript.
     ("tests/node/", "Number("),
+    ("tracer-user/page/", "{number"),
+    ("tracer-user/page/", "number}"),
+    ("tracer-user/page/", " number | "),
+    ("tracer-user/page/", ": number"),
+    ("tracer-user/page/", "<number, "),
+    ("tracer-user/page/", "[number, "),
+    ("tracer-user/page/", "number, "),
+    ("tracer-user/page/", "number]"),
+    ("tracer-user/page/", "number[]"),
+    ("tracer-user/page/", "number>"),
+    ("tracer-user/page/", "=> number"),
+    ("tracer-user/page/", "\"number\""),
     // Of an example in the assembler's notation.
     ("tracer-user/src/probes/", "numbers("),
 ];

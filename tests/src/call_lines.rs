@@ -1,0 +1,211 @@
+//! System calls as a line each, of strace and of `tracer-user`.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+
+/// The lines of each thread, in order: `openat(AT_FDCWD, "x", O_RDONLY) = 3`.
+pub type CallLines = HashMap<i32, Vec<String>>;
+
+/// Lines of which a call may have two.
+#[derive(Default)]
+struct Halves {
+    lines: CallLines,
+    begun: HashMap<i32, String>,
+}
+
+impl Halves {
+    fn push(&mut self, tid: i32, words: &str) {
+        if let Some(begun) = words.strip_suffix("<unfinished ...>") {
+            self.begun.insert(tid, begun.trim_end().to_owned());
+            return;
+        }
+        let whole = match words.strip_prefix("<... ") {
+            Some(resumed) => {
+                let rest = resumed.split_once("resumed>").map_or("", |(_, rest)| rest);
+                let begun = self.begun.remove(&tid).unwrap_or_default();
+                // A comma between both belongs to one of them, with or without a space.
+                let comma = if begun.ends_with(',') { " " } else { "" };
+                begun + comma + rest.trim_start()
+            }
+            None => words.to_owned(),
+        };
+        self.lines.entry(tid).or_default().push(whole);
+    }
+}
+
+/// Those that strace wrote with `-f -o FILE`: `4711  openat(AT_FDCWD, "x", O_RDONLY) = 3`.
+///
+/// # Errors
+///
+/// The file cannot be read, or is no such file.
+pub fn of_strace(file: &Path) -> anyhow::Result<CallLines> {
+    let mut halves = Halves::default();
+    for line in std::fs::read_to_string(file)?.lines() {
+        let (tid, words) = line.split_once(char::is_whitespace).context("no tid")?;
+        halves.push(tid.parse()?, words.trim_start());
+    }
+    Ok(halves.lines)
+}
+
+/// Those of a log of ours, without their durations. `tool` is `tracer-user`.
+///
+/// # Errors
+///
+/// `tracer-user` fails, or its lines are not as they should be.
+pub fn of_log(tool: &Path, log: &Path) -> anyhow::Result<CallLines> {
+    let output = Command::new(tool)
+        .args(["read", "--events", "syscall,exit"])
+        .arg(log)
+        .output()?;
+    ensure!(
+        !output.stdout.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let mut halves = Halves::default();
+    for line in String::from_utf8(output.stdout)?.lines() {
+        let Some((head, words)) = line.split_once(" syscall ") else {
+            continue;
+        };
+        let (head, _) = head.rsplit_once('[').context("no CPU")?;
+        let task = head.split_whitespace().next_back().context("no pid")?;
+        let tid = task.rsplit('/').next().context("no tid")?.parse()?;
+        halves.push(tid, without_duration(words.trim_start()));
+    }
+    Ok(halves.lines)
+}
+
+fn without_duration(words: &str) -> &str {
+    match words.rsplit_once(" <") {
+        Some((call, duration)) if is_duration(duration) => call,
+        _ => words,
+    }
+}
+
+fn is_duration(words: &str) -> bool {
+    let digits = words
+        .strip_suffix('>')
+        .and_then(|words| words.split_once('.'));
+    digits.is_some_and(|(seconds, nanos)| {
+        nanos.len() == 9
+            && (seconds.to_owned() + nanos)
+                .bytes()
+                .all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// Calls of two lists that are the same, of how many, and those that differ.
+#[derive(Debug, Default)]
+pub struct Compared {
+    /// Those that are the same.
+    pub same: usize,
+    /// All of the first list.
+    pub all: usize,
+    /// Those that differ, with the other's.
+    pub differ: Vec<(String, String)>,
+}
+
+/// Compares the lines that `theirs` and `ours` have of each thread, as `normal` makes them.
+#[must_use]
+pub fn compare(
+    theirs: &CallLines,
+    ours: &CallLines,
+    normal: impl Fn(&str) -> Option<String>,
+) -> Compared {
+    /// How far ahead the same call is looked for where one of both lacks some.
+    const AHEAD: usize = 40;
+    let mut compared = Compared::default();
+    for (tid, theirs) in theirs {
+        let lines = |lines: &[String]| -> Vec<String> {
+            lines.iter().filter_map(|line| normal(line)).collect()
+        };
+        let theirs = lines(theirs);
+        let ours = ours.get(tid).map(|ours| lines(ours)).unwrap_or_default();
+        let mut next = 0;
+        for line in theirs {
+            compared.all += 1;
+            let ahead = ours.iter().skip(next).take(AHEAD);
+            if let Some(skipped) = ahead.clone().position(|ours| *ours == line) {
+                next += skipped + 1;
+                compared.same += 1;
+                continue;
+            }
+            // The same call with other words is the one meant.
+            let name = |line: &str| line.split('(').next().map(str::to_owned);
+            let meant = ahead.clone().position(|ours| name(ours) == name(&line));
+            let other = meant.and_then(|meant| ours.get(next + meant)).cloned();
+            if let Some(0) = meant {
+                next += 1;
+            }
+            compared.differ.push((line, other.unwrap_or_default()));
+        }
+    }
+    compared
+}
+
+/// A line of strace, or of ours, as both have it: without remarks and columns. `None` for what is
+/// no call.
+#[must_use]
+pub fn normal(line: &str) -> Option<String> {
+    if !line.starts_with(|first: char| first.is_ascii_lowercase() || first == '_') {
+        return None;
+    }
+    let mut normal = String::new();
+    let mut rest = line;
+    // Remarks: `/* 30 vars */`.
+    while let Some((before, behind)) = rest.split_once(" /* ") {
+        normal += before;
+        let Some((_, behind)) = behind.split_once(" */") else {
+            return Some(normal);
+        };
+        rest = behind;
+    }
+    normal += rest;
+    // The column in which strace puts what a call returned.
+    let Some((call, result)) = normal.rsplit_once(") ") else {
+        return Some(normal);
+    };
+    Some(format!("{call}) {}", result.trim_start()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_halves_are_one_call() {
+        let mut halves = Halves::default();
+        for words in [
+            "read(3, <unfinished ...>",
+            "<... read resumed>\"hi\", 8) = 2",
+            "futex(0x10, FUTEX_WAIT, 2, NULL <unfinished ...>",
+            "<... futex resumed>) = 0",
+            "close(3) = 0",
+        ] {
+            halves.push(7, words);
+        }
+        assert_eq!(
+            halves.lines[&7],
+            [
+                "read(3, \"hi\", 8) = 2",
+                "futex(0x10, FUTEX_WAIT, 2, NULL) = 0",
+                "close(3) = 0"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_duration_is_taken_off() {
+        assert_eq!(
+            without_duration("close(3) = 0 <0.000000123>"),
+            "close(3) = 0"
+        );
+        assert_eq!(
+            without_duration("write(1, \" <a>\", 4"),
+            "write(1, \" <a>\", 4"
+        );
+    }
+}

@@ -1,0 +1,85 @@
+//! The options that choose events by what they carry.
+
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use tracer_common::event_type::EventTypeId;
+
+use crate::predicate::{Expression, Narrowed, Predicate};
+use crate::selection::Selection;
+use crate::syscall_choice::SyscallSet;
+
+/// What is asked of events, as typed.
+#[derive(Debug, clap::Args)]
+pub struct PredicateArgs {
+    /// Of system calls only those that return an error; where none are chosen, of all. Other events
+    /// are not affected
+    #[arg(long)]
+    failed: bool,
+    /// Only events of which this is true, in the Common Expression Language: 'ret < 0 && comm ==
+    /// "nginx"'. Names are type, syscall, pid, tid, comm, cpu, time, what JSON shows of an event
+    /// (filename, child_pid, error), and duration of a system call, as in duration >
+    /// duration("5ms"). What is not known of an event makes it false; has(error) asks. A call's
+    /// entry and exit know the same. What it names is recorded, unless --events says what is
+    #[arg(long, value_name = "EXPR")]
+    filter: Option<String>,
+}
+
+impl PredicateArgs {
+    /// What is asked, checked.
+    ///
+    /// # Errors
+    ///
+    /// `--filter` is no such expression.
+    pub fn predicate(self) -> anyhow::Result<Predicate> {
+        let expression = self.filter.as_deref().map(Expression::parse).transpose();
+        let expression = expression.context("--filter")?;
+        Ok(Predicate {
+            is_failed: self.failed,
+            expression: expression.map(Arc::new),
+            spares_others: false,
+        })
+    }
+}
+
+/// Refuses what makes entries wait for exits where events have to come in order of time.
+pub fn refuse_waiting(predicate: &Predicate, has_log: bool) -> anyhow::Result<()> {
+    let Some(what) = predicate.needs_exit().filter(|_| has_log) else {
+        return Ok(());
+    };
+    anyhow::bail!(
+        "{what} is known when a system call ends, and a log has its beginning before that; record \
+         without it, and ask `tracer-user read LOG` by --failed and --filter"
+    )
+}
+
+/// What is left of types and system calls where only what can match is recorded; `needed` is what
+/// --when has to see.
+pub fn narrow(
+    predicate: &Predicate,
+    selection: Selection,
+    syscalls: SyscallSet,
+    needed: &[EventTypeId],
+    has_probes: bool,
+) -> anyhow::Result<Narrowed> {
+    let Some(expression) = &predicate.expression else {
+        return Ok(Narrowed {
+            selection,
+            syscalls,
+        });
+    };
+    let narrowed = expression.narrow(selection, syscalls);
+    let left = &narrowed.selection;
+    ensure!(
+        left.has_user() || !left.of_kernel().is_empty() || has_probes,
+        "--filter {:?} can be true of no event that is traced; --events and --syscalls add what it \
+         names",
+        expression.text()
+    );
+    ensure!(
+        needed.iter().all(|id| left.has(*id)),
+        "--filter {:?} leaves out what --when has to see; leave one of them out",
+        expression.text()
+    );
+    Ok(narrowed)
+}

@@ -1,0 +1,142 @@
+//! `tracer-user events --tracepoints`: the tracepoints of this kernel.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::kernel::tracepoints_of_btf;
+use crate::terminal::say;
+use crate::tracepoints::{FindError, Pattern, list};
+
+/// A tracepoint as an object.
+#[derive(Serialize)]
+struct Object {
+    name: String,
+    /// Null where only the kernel's tracing files have it.
+    category: Option<String>,
+    /// Null where nobody says.
+    fields: Option<Vec<ObjectField>>,
+}
+
+#[derive(Serialize)]
+struct ObjectField {
+    name: String,
+    /// As the kernel writes it.
+    #[serde(rename = "type")]
+    c_type: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<usize>,
+}
+
+/// Prints those that fit.
+///
+/// # Errors
+///
+/// Nobody says which there are, or the list cannot be printed.
+pub fn run(pattern: &Pattern, is_json: bool) -> anyhow::Result<ExitCode> {
+    let objects = match list(pattern) {
+        Ok(found) => found.into_iter().map(Object::from).collect(),
+        Err(FindError::NoTracefs { source }) => {
+            let found = of_btf(pattern).map_err(|_no_btf| FindError::NoTracefs { source })?;
+            say(
+                "the kernel's tracing files are for root alone: these are the tracepoints that its BTF has, \
+                 without categories, and with the fields of those that have a record of their own",
+            );
+            found
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if objects.is_empty() {
+        say(&format!(
+            "no tracepoint of this kernel fits {pattern}; without a pattern all are listed"
+        ));
+    }
+    let mut out = Vec::new();
+    for object in &objects {
+        if is_json {
+            serde_json::to_writer(&mut out, object)?;
+            out.push(b'\n');
+        } else {
+            out.extend_from_slice(lines(object).as_bytes());
+        }
+    }
+    io::stdout().lock().write_all(&out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What BTF has.
+fn of_btf(pattern: &Pattern) -> anyhow::Result<Vec<Object>> {
+    let all = tracepoints_of_btf()?.into_iter();
+    let fitting = all.filter(|described| pattern.has_name(&described.name));
+    let objects = fitting.map(|described| Object {
+        name: described.name,
+        category: None,
+        fields: described.fields.map(|fields| {
+            let fields = fields.into_iter().map(|(name, c_type)| ObjectField {
+                name,
+                c_type,
+                offset: None,
+                size: None,
+            });
+            fields.collect()
+        }),
+    });
+    Ok(objects.collect())
+}
+
+impl From<crate::tracepoints::Tracepoint> for Object {
+    fn from(tracepoint: crate::tracepoints::Tracepoint) -> Self {
+        let fields = tracepoint.format.fields.into_iter();
+        let fields = fields.map(|field| ObjectField {
+            name: field.name,
+            c_type: field.c_type,
+            offset: Some(field.offset),
+            size: Some(field.size),
+        });
+        Self {
+            name: tracepoint.name,
+            category: Some(tracepoint.category),
+            fields: Some(fields.collect()),
+        }
+    }
+}
+
+/// A tracepoint as lines for people.
+fn lines(object: &Object) -> String {
+    let name = match &object.category {
+        Some(category) => format!("{category}:{}", object.name),
+        None => object.name.clone(),
+    };
+    let Some(fields) = &object.fields else {
+        return format!("{name}\n");
+    };
+    let fields = fields.iter();
+    let fields = fields.map(|field| format!("{} {}", field.c_type, field.name));
+    format!("{name}\n    {}\n", fields.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tracepoint_is_shown_as_it_is_asked_for() {
+        let field = ObjectField {
+            name: "sport".into(),
+            c_type: "__u16".into(),
+            offset: Some(28),
+            size: Some(2),
+        };
+        let mut object = Object {
+            name: "tcp_probe".into(),
+            category: Some("tcp".into()),
+            fields: Some(vec![field]),
+        };
+        assert_eq!(lines(&object), "tcp:tcp_probe\n    __u16 sport\n");
+        (object.category, object.fields) = (None, None);
+        assert_eq!(lines(&object), "tcp_probe\n");
+    }
+}

@@ -1,0 +1,81 @@
+//! A perf event as what a program is attached by: nobody reads it.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use super::call::{LINK_CREATE, bpf, owned};
+
+/// Instead of a pid.
+pub(super) const EVERY_PROCESS: i32 = -1;
+
+/// `struct perf_event_attr`, as long as it was when these members came to it.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct EventAttributes {
+    pub(super) kind: u32,
+    pub(super) size: u32,
+    pub(super) config: u64,
+    pub(super) sample_period: u64,
+    pub(super) sample_type: u64,
+    pub(super) read_format: u64,
+    pub(super) flags: u64,
+    pub(super) wakeup_events: u32,
+    pub(super) bp_type: u32,
+    /// Address of a path that lives until the event is open.
+    pub(super) path: u64,
+    pub(super) offset: u64,
+}
+
+/// Opens an event, in process `pid` alone or in all.
+pub(super) fn open(attributes: EventAttributes, pid: i32) -> io::Result<OwnedFd> {
+    let attributes = EventAttributes {
+        size: u32::try_from(size_of::<EventAttributes>()).map_err(io::Error::other)?,
+        ..attributes
+    };
+    // The programs of an event for everybody run on every CPU, whichever it is opened on.
+    let cpu = if pid == EVERY_PROCESS { 0 } else { -1 };
+    const NO_GROUP: RawFd = -1;
+    // SAFETY: `attributes` has the size it states, and what it names lives until after the call.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            pid,
+            cpu,
+            NO_GROUP,
+            PERF_FLAG_FD_CLOEXEC,
+        )
+    };
+    owned(fd)
+}
+
+const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
+
+/// `union bpf_attr` of `BPF_LINK_CREATE`.
+#[repr(C)]
+struct LinkAttributes {
+    program: u32,
+    target: u32,
+    kind: u32,
+    flags: u32,
+    cookie: u64,
+}
+
+/// Links the program to an event.
+pub(super) fn link(
+    program: BorrowedFd<'_>,
+    event: BorrowedFd<'_>,
+    cookie: u64,
+) -> io::Result<OwnedFd> {
+    const BPF_PERF_EVENT: u32 = 41;
+    let attributes = LinkAttributes {
+        program: program.as_raw_fd().cast_unsigned(),
+        target: event.as_raw_fd().cast_unsigned(),
+        kind: BPF_PERF_EVENT,
+        flags: 0,
+        cookie,
+    };
+    // SAFETY: it names nothing in memory.
+    unsafe { bpf(LINK_CREATE, &attributes) }
+}

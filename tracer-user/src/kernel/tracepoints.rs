@@ -1,0 +1,147 @@
+//! Attaching the eBPF program to tracepoints that were named.
+//!
+//! By the kernel's own calls: a perf event for each tracepoint, which nobody reads, and a link from
+//! the program to it, whose cookie says which one it is. The program runs on every CPU. It sees
+//! the fields as the kernel would write them into its own trace.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, OwnedFd};
+
+use aya::Ebpf;
+use aya::maps::{Array, MapData};
+use aya::programs::{ProgramError, ProgramFd, TracePoint};
+use tracer_common::kernel::TracepointSite;
+use zerocopy::IntoBytes;
+
+use super::perf::{self, EVERY_PROCESS, EventAttributes};
+use crate::tracepoints::{Layout, Tracepoint};
+
+const PROGRAM: &str = "named_tracepoint";
+
+/// The map of what is recorded.
+pub(super) const SITES: &str = "TRACEPOINT_SITES";
+
+/// `PERF_TYPE_TRACEPOINT`.
+const PERF_TYPE: u32 = 2;
+
+/// The attachments. They end when this is dropped.
+#[derive(Default)]
+pub struct Attachments {
+    /// The program, for the count of what it missed.
+    pub program: Option<OwnedFd>,
+    /// Held open, and not otherwise used.
+    _links: Vec<OwnedFd>,
+}
+
+/// Why tracepoints cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TracepointError {
+    /// The kernel does not take the program.
+    #[error(
+        "the eBPF program for tracepoints was not taken by the kernel; use Linux 5.15 or later"
+    )]
+    Program {
+        /// What the loader says.
+        source: Box<ProgramError>,
+    },
+    /// The object has no such part: it was built from other sources.
+    #[error("the eBPF object has no {name}; run: cargo xtask build-ebpf")]
+    PartMissing {
+        /// The program or map.
+        name: &'static str,
+    },
+    /// The kernel does not know what is recorded.
+    #[error("the eBPF map {SITES} cannot be written")]
+    Sites {
+        /// What the loader says.
+        source: Box<aya::maps::MapError>,
+    },
+    /// One cannot be attached to.
+    #[error("{call} failed for the tracepoint {name}; programs cannot be attached to all of them")]
+    One {
+        /// The call.
+        call: &'static str,
+        /// The tracepoint.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Attaches to each of them.
+pub fn attach(ebpf: &mut Ebpf, all: &[Tracepoint]) -> Result<Attachments, TracepointError> {
+    if all.is_empty() {
+        return Ok(Attachments::default());
+    }
+    set_sites(ebpf, all)?;
+    let program = load(ebpf)?;
+    let mut links = Vec::new();
+    for (cookie, tracepoint) in (0..).zip(all) {
+        let failed = |call| {
+            let name = format!("{}:{}", tracepoint.category, tracepoint.name);
+            move |source| TracepointError::One { call, name, source }
+        };
+        let attributes = EventAttributes {
+            kind: PERF_TYPE,
+            config: tracepoint.format.id,
+            ..EventAttributes::default()
+        };
+        let event = perf::open(attributes, EVERY_PROCESS).map_err(failed("perf_event_open"))?;
+        let link = perf::link(program.as_fd(), event.as_fd(), cookie);
+        links.push(link.map_err(failed("bpf(BPF_LINK_CREATE)"))?);
+    }
+    Ok(Attachments {
+        program: program.as_fd().try_clone_to_owned().ok(),
+        _links: links,
+    })
+}
+
+fn set_sites(ebpf: &mut Ebpf, all: &[Tracepoint]) -> Result<(), TracepointError> {
+    const BYTES: usize = size_of::<TracepointSite>();
+    let failed = |source| TracepointError::Sites {
+        source: Box::new(source),
+    };
+    let map = ebpf.map_mut(SITES);
+    let map = map.ok_or(TracepointError::PartMissing { name: SITES })?;
+    let mut sites: Array<&mut MapData, [u8; BYTES]> = Array::try_from(map).map_err(failed)?;
+    for (index, tracepoint) in (0..).zip(all) {
+        let mut bytes = [0; BYTES];
+        bytes.copy_from_slice(tracepoint.layout().site().as_bytes());
+        sites.set(index, bytes, 0).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn load(ebpf: &mut Ebpf) -> Result<ProgramFd, TracepointError> {
+    let program = ebpf.program_mut(PROGRAM);
+    let program = program.ok_or(TracepointError::PartMissing { name: PROGRAM })?;
+    let mut load = || -> Result<ProgramFd, ProgramError> {
+        let program: &mut TracePoint = program.try_into()?;
+        program.load()?;
+        Ok(program.fd()?.try_clone()?)
+    };
+    load().map_err(|source| TracepointError::Program {
+        source: Box::new(source),
+    })
+}
+
+/// What is recorded at tracepoints, by the index of each: the name of its event type, and how its
+/// fields are stored.
+#[derive(Debug, Default)]
+pub struct Layouts(Vec<(String, Layout)>);
+
+impl Layouts {
+    /// Of these.
+    pub fn of(all: &[Tracepoint]) -> Self {
+        let each = all.iter();
+        Self(each.map(|one| (one.event_name(), one.layout())).collect())
+    }
+
+    /// The name of its type, and its data; `None` where there is none of this index.
+    pub fn event(&self, index: u32, untrusted: &[u8]) -> Option<(&str, Vec<u8>)> {
+        let (name, layout) = self.0.get(usize::try_from(index).ok()?)?;
+        Some((name, layout.data(untrusted)))
+    }
+}

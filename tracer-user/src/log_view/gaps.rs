@@ -1,0 +1,140 @@
+//! Going through a log event by event, and knowing before each whether others are missing.
+
+use tracer_common::event_type::SystemEventType;
+use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
+
+use super::{Entry, Gaps, Log, Pause, Walk};
+use crate::report::{Gap, Line, NamespaceIds};
+
+/// An event until it is known whether others were lost before it.
+#[derive(Debug, Default)]
+pub struct Held {
+    known: Option<Known>,
+    data: Vec<u8>,
+    name: Vec<u8>,
+    comm: Vec<u8>,
+}
+
+/// What is held of an event beside its data and names.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    header: EventHeader,
+    entry: Option<&'static SystemEventType>,
+    has_comm: bool,
+    realtime: Option<RealtimeNs>,
+    inside: Option<NamespaceIds>,
+}
+
+impl Held {
+    fn hold(&mut self, entry: &Entry<'_>) {
+        let line = &entry.line;
+        self.known = Some(Known {
+            header: line.event.header,
+            entry: line.entry,
+            has_comm: line.comm.is_some(),
+            realtime: line.realtime,
+            inside: line.inside,
+        });
+        self.data.clear();
+        self.data.extend_from_slice(line.event.data);
+        self.name.clear();
+        self.name.extend_from_slice(line.name);
+        self.comm.clear();
+        self.comm.extend_from_slice(line.comm.unwrap_or_default());
+    }
+
+    fn take(&mut self) -> Option<Line<'_>> {
+        let known = self.known.take()?;
+        Some(Line {
+            event: Event {
+                header: known.header,
+                data: &self.data,
+            },
+            entry: known.entry,
+            name: &self.name,
+            comm: known.has_comm.then_some(&self.comm),
+            realtime: known.realtime,
+            inside: known.inside,
+        })
+    }
+}
+
+/// What was missing when it was last asked.
+#[derive(Debug, Default)]
+pub struct GapWatch {
+    before: Option<Gaps>,
+    /// What one event of the log lets pass: mostly itself, or nothing.
+    held: Vec<Held>,
+}
+
+impl GapWatch {
+    /// Takes up to `most` events of `walk`, and gives each that is wanted to `visit`, with what is
+    /// missing before it.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read, or what `visit` says.
+    pub fn go_on<L: Log>(
+        &mut self,
+        walk: &mut Walk<L>,
+        most: usize,
+        mut visit: impl FnMut(&Walk<L>, Option<Gap>, &Line<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Pause> {
+        // One by one: what is missing before an event is known once that was read.
+        for _ in 0..most {
+            let held = &mut self.held;
+            let mut count = 0;
+            let pause = walk.go_on(1, |entry| {
+                if held.len() == count {
+                    held.push(Held::default());
+                }
+                if let Some(held) = held.get_mut(count) {
+                    held.hold(entry);
+                }
+                count += 1;
+                Ok(())
+            })?;
+            if pause != Pause::Midway {
+                return Ok(pause);
+            }
+            if count == 0 {
+                continue;
+            }
+            let now = walk.gaps();
+            // What the log misses before its first event leaves no gap. What the trace had lost
+            // when that was written may have been lost later than the event.
+            let before = self.before.replace(now).unwrap_or(Gaps {
+                of_log: now.of_log,
+                ..Gaps::default()
+            });
+            for (nth, held) in self.held.iter_mut().take(count).enumerate() {
+                let Some(line) = held.take() else { continue };
+                // The others were waited for, and come with the first.
+                let gap = gap(before, now, line.event.header.time);
+                visit(walk, gap.filter(|_| nth == 0), &line)?;
+            }
+        }
+        Ok(Pause::Midway)
+    }
+
+    /// What is missing behind the last event of `walk`.
+    pub fn behind<L: Log>(&self, walk: &Walk<L>) -> Option<Gap> {
+        let last = walk.span()?.last.0;
+        gap(self.before?, walk.gaps(), last)
+    }
+}
+
+/// What is missing now and was not `before`, where the next event is at `next`.
+fn gap(before: Gaps, now: Gaps, next: MonotonicNs) -> Option<Gap> {
+    let is_lost = now.missing.is_more_than(&before.missing);
+    let is_damaged = now.of_log > before.of_log;
+    (is_lost || is_damaged).then_some(Gap {
+        next,
+        until: if is_lost {
+            now.counted_by.map(|by| by.max(next))
+        } else {
+            Some(next)
+        },
+        is_kernels: !is_damaged && now.missing.others == before.missing.others,
+    })
+}

@@ -1,0 +1,147 @@
+//! Events of a log that pass, or not, by what they carry.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_engine::event::{Event, EventHeader, MonotonicNs};
+
+use super::{Entry, Gaps, Log, Pause, Walk, Wanted, open};
+use crate::predicate::{Show, Sieve};
+use crate::report::Line;
+use crate::terminal::say;
+
+/// Events between two looks at whether it goes on.
+const AT_ONCE: usize = 1024;
+
+/// The sieve for what is wanted, of a log that was made at `start`.
+pub fn sieve(wanted: &Wanted, start: MonotonicNs) -> Option<Sieve> {
+    let sieve = Sieve::new(&wanted.predicate, start)?;
+    Some(match &wanted.settled {
+        Some(settled) => sieve.following(Arc::clone(settled)),
+        None => sieve,
+    })
+}
+
+/// Whether nothing was found out about events of this time, since the log did not have them then.
+pub fn is_beyond_settled(wanted: &Wanted, at: MonotonicNs) -> bool {
+    let settled = wanted.settled.as_ref();
+    settled.is_some_and(|settled| at > settled.until())
+}
+
+impl Wanted {
+    /// The same for a walk that has to go in order of time: where a system call's entry is wanted
+    /// for what its exit says, the log is looked through for that first.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read, or has too much that is wanted.
+    pub fn settled_in(&self, log: &Path) -> anyhow::Result<Self> {
+        let mut wanted = self.clone();
+        if wanted.predicate.needs_exit().is_none() {
+            return Ok(wanted);
+        }
+        // What is found out is no event that is shown.
+        wanted.limit = None;
+        let mut walk = Walk::new(open(log)?, wanted);
+        walk.sieve = walk.sieve.map(Sieve::noting);
+        while walk.go_on(AT_ONCE, |_| Ok(()))? == Pause::Midway {}
+        walk.finish(|_| Ok(()))?;
+        let settled = walk.sieve.map(Sieve::settled).unwrap_or_default().whole()?;
+        Ok(Self {
+            settled: Some(Arc::new(settled)),
+            ..self.clone()
+        })
+    }
+}
+
+impl<L: Log> Walk<L> {
+    /// Shows what waited for something that has not come: there are no more events.
+    ///
+    /// # Errors
+    ///
+    /// What `visit` says.
+    pub fn finish(
+        &mut self,
+        mut visit: impl FnMut(&Entry<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let note = self.sieve.as_ref().and_then(Sieve::note);
+        if let Some(note) = note {
+            say(&note);
+        }
+        self.at_sieve(&mut visit, |sieve, show| sieve.end(show))
+    }
+
+    /// Brings the event that was stored to the sieve.
+    pub(super) fn come_to_sieve(
+        &mut self,
+        header: EventHeader,
+        visit: &mut impl FnMut(&Entry<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let id = header.event_type;
+        if self.types.row_mut(id).is_none() {
+            let known = self.log().event_types().clone();
+            self.types.learn(id, &known, &self.wanted);
+        }
+        let gaps = self.gaps();
+        let before = self.missing.replace(gaps).unwrap_or(Gaps {
+            of_log: gaps.of_log,
+            ..Gaps::default()
+        });
+        let is_missing = gaps.missing.is_more_than(&before.missing) || gaps.of_log > before.of_log;
+        let lost_until = is_missing.then(|| {
+            let counted_by = gaps.counted_by.unwrap_or(header.time);
+            counted_by.max(header.time)
+        });
+        let scratch = std::mem::take(&mut self.scratch);
+        let Some(row) = self.types.row_mut(id) else {
+            return Ok(());
+        };
+        let (name, entry, is_wanted) = (row.name.clone(), row.entry, row.is_wanted);
+        let has_event = self.wanted.has_event(&header, &scratch.data, &scratch.comm);
+        let line = Line {
+            event: Event {
+                header,
+                data: &scratch.data,
+            },
+            entry,
+            name: &name,
+            comm: (!scratch.comm.is_empty()).then_some(scratch.comm.as_slice()),
+            realtime: Some(scratch.date),
+            inside: None,
+        };
+        let came = self.at_sieve(visit, |sieve, show| {
+            if let Some(until) = lost_until {
+                sieve.lose(until, show);
+            }
+            sieve.offer(&line, is_wanted && has_event, show);
+        });
+        self.scratch = scratch;
+        came
+    }
+
+    /// Shows what passes the sieve when it is asked so.
+    fn at_sieve(
+        &mut self,
+        visit: &mut impl FnMut(&Entry<'_>) -> anyhow::Result<()>,
+        ask: impl FnOnce(&mut Sieve, Show<'_>),
+    ) -> anyhow::Result<()> {
+        let Some(mut sieve) = self.sieve.take() else {
+            return Ok(());
+        };
+        let mut visited = Ok(());
+        ask(&mut sieve, &mut |line: &Line<'_>| {
+            let id: EventTypeId = line.event.header.event_type;
+            if self.left == 0 || visited.is_err() {
+                return;
+            }
+            self.left -= 1;
+            if let Some(row) = self.types.row_mut(id) {
+                row.count += 1;
+            }
+            visited = visit(&Entry::of_line(*line));
+        });
+        self.sieve = Some(sieve);
+        visited
+    }
+}

@@ -1,0 +1,392 @@
+//! Whether an expression makes sense, before anything is traced.
+
+use std::collections::BTreeSet;
+
+use cel::IdedExpr;
+use cel::common::ast::{CallExpr, Expr, LiteralValue, SelectExpr, operators};
+use cel::common::types::{CelInt, CelString};
+use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES};
+
+use super::expression::{BadExpression, MOST_LEVELS};
+use super::functions::{GLOBALS, MEMBERS, pattern};
+use super::variables::{self, ARGUMENTS, Asked, FILLED};
+use crate::nearest::nearest;
+use crate::report::{push_short_name, signal_number};
+use crate::syscall_names::all_names;
+
+/// An expression that makes sense.
+pub struct Checked {
+    /// It: what was said in other words is in those that are known at each event.
+    pub root: IdedExpr,
+    /// What it names.
+    pub names: BTreeSet<String>,
+    /// The event types that it names.
+    pub types: Vec<EventTypeId>,
+}
+
+/// Operators that say yes or no.
+const OF_TRUTH: [&str; 11] = [
+    operators::LOGICAL_AND,
+    operators::LOGICAL_OR,
+    operators::LOGICAL_NOT,
+    operators::EQUALS,
+    operators::NOT_EQUALS,
+    operators::LESS,
+    operators::LESS_EQUALS,
+    operators::GREATER,
+    operators::GREATER_EQUALS,
+    operators::IN,
+    operators::CONDITIONAL,
+];
+
+/// Operators that make a value of others.
+const OF_VALUES: [&str; 7] = [
+    operators::ADD,
+    operators::SUBSTRACT,
+    operators::MULTIPLY,
+    operators::DIVIDE,
+    operators::MODULO,
+    operators::NEGATE,
+    operators::INDEX,
+];
+
+/// Checks what was read of `text`.
+pub fn check(text: &str, mut root: IdedExpr) -> Result<Checked, BadExpression> {
+    let mut checker = Checker {
+        text,
+        names: BTreeSet::new(),
+        types: Vec::new(),
+    };
+    checker.expression(&mut root, 0)?;
+    let says_yes_or_no = match &root.expr {
+        Expr::Ident(_) | Expr::Literal(LiteralValue::Boolean(_)) => true,
+        Expr::Call(call) => {
+            OF_TRUTH.contains(&call.func_name.as_str())
+                || (call.target.is_some() && call.func_name != "size")
+        }
+        _ => false,
+    };
+    if !says_yes_or_no {
+        return Err(BadExpression {
+            what: "the expression is a value, and says neither yes nor no".to_owned(),
+            at: None,
+            remedy: "compare it with something, as in ret < 0".to_owned(),
+        });
+    }
+    Ok(Checked {
+        root,
+        names: checker.names,
+        types: checker.types,
+    })
+}
+
+/// What lies between `&&` at the top.
+pub fn split(root: &IdedExpr, parts: &mut Vec<IdedExpr>) {
+    match &root.expr {
+        Expr::Call(call) if call.func_name == operators::LOGICAL_AND => {
+            call.args.iter().for_each(|part| split(part, parts));
+        }
+        _ => parts.push(root.clone()),
+    }
+}
+
+struct Checker<'a> {
+    text: &'a str,
+    names: BTreeSet<String>,
+    types: Vec<EventTypeId>,
+}
+
+impl Checker<'_> {
+    fn expression(&mut self, node: &mut IdedExpr, level: usize) -> Result<(), BadExpression> {
+        if level > MOST_LEVELS {
+            return Err(BadExpression {
+                what: format!("the expression has more than {MOST_LEVELS} levels"),
+                at: None,
+                remedy: "make it shorter: for one of many, write name in [\"a\", \"b\"]".to_owned(),
+            });
+        }
+        match &mut node.expr {
+            Expr::Literal(_) => Ok(()),
+            Expr::Ident(name) => {
+                // Signals are integers in events, and names in heads.
+                if name.starts_with("SIG")
+                    && let Some(signal) = signal_number(name)
+                {
+                    node.expr = Expr::Literal(LiteralValue::Int(CelInt::from(i64::from(signal))));
+                    return Ok(());
+                }
+                self.name(name)?;
+                *name = Asked::Value(name).written();
+                Ok(())
+            }
+            Expr::Select(select) => {
+                let name = self.selected(select)?;
+                node.expr = Expr::Ident(Asked::Value(&name).written());
+                Ok(())
+            }
+            Expr::List(list) => {
+                let mut elements = list.elements.iter_mut();
+                elements.try_for_each(|element| self.expression(element, level + 1))
+            }
+            Expr::Call(call) => {
+                if let Some(replaced) = self.call(call, level)? {
+                    node.expr = replaced;
+                }
+                Ok(())
+            }
+            Expr::Map(_) | Expr::Struct(_) | Expr::Comprehension(_) | Expr::Unspecified => {
+                Err(BadExpression {
+                    what: "the expression has a map or an object, with which no event can be \
+                           compared"
+                        .to_owned(),
+                    at: self.find("{"),
+                    remedy: "compare with texts, integers and lists of them".to_owned(),
+                })
+            }
+        }
+    }
+
+    /// Notes a variable.
+    fn name(&mut self, name: &str) -> Result<(), BadExpression> {
+        if variables::is_known(name) {
+            self.names.insert(name.to_owned());
+            return Ok(());
+        }
+        let bare = name.split_once('.').map_or(name, |(_, behind)| behind);
+        let remedy = match nearest(bare, variables::all()) {
+            Some(meant) => format!("is {meant} meant?"),
+            None => "known are type, syscall, pid, tid, comm, cpu, time, and the fields that \
+                     `tracer-user events` and the lines of --format json have; text is in quotes"
+                .to_owned(),
+        };
+        Err(BadExpression {
+            what: format!("no event has anything called {name:?}"),
+            at: self.find(name),
+            remedy,
+        })
+    }
+
+    /// An argument of a call, by `arguments.name` or `filled.name`.
+    fn selected(&mut self, select: &SelectExpr) -> Result<String, BadExpression> {
+        let of = match &select.operand.expr {
+            Expr::Ident(name) if *name == ARGUMENTS.trim_end_matches('.') => ARGUMENTS,
+            Expr::Ident(name) if *name == FILLED.trim_end_matches('.') => FILLED,
+            _ => {
+                return Err(BadExpression {
+                    what: format!("nothing is before .{}", select.field),
+                    at: self.find(&format!(".{}", select.field)),
+                    remedy: "only arguments.NAME and filled.NAME, of system calls, have a dot; \
+                             other fields go by their names alone"
+                        .to_owned(),
+                });
+            }
+        };
+        let name = format!("{of}{}", select.field);
+        self.name(&name)?;
+        Ok(name)
+    }
+
+    /// Checks a call, and says what is there instead of it, if anything is.
+    fn call(&mut self, call: &mut CallExpr, level: usize) -> Result<Option<Expr>, BadExpression> {
+        let function = call.func_name.as_str();
+        let is_operator = OF_TRUTH.contains(&function) || OF_VALUES.contains(&function);
+        if is_operator {
+            self.names_of_values(call)?;
+            let mut operands = call.args.iter_mut();
+            operands.try_for_each(|operand| self.expression(operand, level + 1))?;
+            return Ok(None);
+        }
+        match (&mut call.target, call.args.as_mut_slice()) {
+            (Some(target), arguments) if MEMBERS.contains(&function) => {
+                let wanted = usize::from(function != "size");
+                if arguments.len() != wanted {
+                    return Err(self.misused(function));
+                }
+                if function == "matches" {
+                    self.pattern(arguments)?;
+                }
+                self.expression(target, level + 1)?;
+                let mut arguments = arguments.iter_mut();
+                arguments.try_for_each(|argument| self.expression(argument, level + 1))?;
+                Ok(None)
+            }
+            (None, [argument]) if function == "has" => {
+                let name = match &argument.expr {
+                    Expr::Ident(name) => {
+                        self.name(name)?;
+                        name.clone()
+                    }
+                    Expr::Select(select) => self.selected(select)?,
+                    _ => return Err(self.misused(function)),
+                };
+                // What is asked about need not be there.
+                Ok(Some(Expr::Ident(Asked::Presence(&name).written())))
+            }
+            (None, [argument]) if function == "duration" => {
+                let Expr::Literal(LiteralValue::String(typed)) = &argument.expr else {
+                    return Err(self.misused(function));
+                };
+                let ns = nanoseconds(typed.inner()).ok_or_else(|| BadExpression {
+                    what: format!("{:?} is no time", typed.inner()),
+                    at: self.find(typed.inner()),
+                    remedy: "write it as in duration(\"1.5ms\"), with ns, us, ms, s, m or h"
+                        .to_owned(),
+                })?;
+                Ok(Some(Expr::Literal(LiteralValue::Int(CelInt::from(ns)))))
+            }
+            (None, [argument]) if GLOBALS.contains(&function) => {
+                self.expression(argument, level + 1)?;
+                Ok(None)
+            }
+            _ if MEMBERS.contains(&function) || GLOBALS.contains(&function) => {
+                Err(self.misused(function))
+            }
+            _ => {
+                let known = MEMBERS.into_iter().chain(GLOBALS);
+                let remedy = match nearest(function, known.clone()) {
+                    Some(meant) => format!("is {meant} meant?"),
+                    None => format!("known are {}", known.collect::<Vec<_>>().join(", ")),
+                };
+                Err(BadExpression {
+                    what: format!("no function is called {function:?}"),
+                    at: self.find(function),
+                    remedy,
+                })
+            }
+        }
+    }
+
+    /// Checks names of system calls that are compared, and makes those of event types what they are
+    /// called at each event.
+    fn names_of_values(&mut self, call: &mut CallExpr) -> Result<(), BadExpression> {
+        let compares = [operators::EQUALS, operators::NOT_EQUALS, operators::IN];
+        if !compares.contains(&call.func_name.as_str()) {
+            return Ok(());
+        }
+        let has = |name: &str| {
+            let mut operands = call.args.iter();
+            operands.any(|node| matches!(&node.expr, Expr::Ident(found) if found == name))
+        };
+        let (is_type, is_call) = (has("type"), has("syscall"));
+        for operand in &mut call.args {
+            let literals = match &mut operand.expr {
+                Expr::List(list) => list.elements.as_mut_slice(),
+                Expr::Literal(_) => std::slice::from_mut(operand),
+                _ => continue,
+            };
+            for literal in literals {
+                let Expr::Literal(LiteralValue::String(typed)) = &mut literal.expr else {
+                    continue;
+                };
+                if is_type && let Some((id, shown)) = type_named(typed.inner()) {
+                    self.types.push(id);
+                    *typed = CelString::from(shown);
+                } else if is_call {
+                    self.call_name(typed.inner())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn call_name(&self, typed: &str) -> Result<(), BadExpression> {
+        // What a call is called that has no name.
+        let is_nameless = typed
+            .strip_prefix("syscall_")
+            .is_some_and(|nr| nr.parse::<i32>().is_ok());
+        if is_nameless || all_names().any(|name| name == typed) {
+            return Ok(());
+        }
+        Err(BadExpression {
+            what: format!("no system call is called {typed:?}"),
+            at: self.find(typed),
+            remedy: match nearest(typed, all_names()) {
+                Some(meant) => format!("is {meant} meant?"),
+                None => {
+                    "`man 2 syscalls` lists them; --syscalls takes classes and patterns".to_owned()
+                }
+            },
+        })
+    }
+
+    fn pattern(&self, arguments: &[IdedExpr]) -> Result<(), BadExpression> {
+        let [
+            IdedExpr {
+                expr: Expr::Literal(LiteralValue::String(typed)),
+                ..
+            },
+        ] = arguments
+        else {
+            return Err(self.misused("matches"));
+        };
+        match pattern(typed.inner()) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let error = error.to_string();
+                let why = error.lines().last().unwrap_or_default();
+                let why = why.strip_prefix("error: ").unwrap_or(why);
+                Err(BadExpression {
+                    what: format!("{:?} is no regular expression: {why}", typed.inner()),
+                    at: self.find(typed.inner()),
+                    remedy: "put \\\\ before what is to be taken as it is".to_owned(),
+                })
+            }
+        }
+    }
+
+    fn misused(&self, function: &str) -> BadExpression {
+        let remedy = match function {
+            "has" => "write it as in has(ret), with the name of a field",
+            "duration" => "write it as in duration > duration(\"5ms\")",
+            "matches" => {
+                "write it as in filename.matches(\"^/etc/.*[.]conf$\"), with a pattern in \
+                          quotes"
+            }
+            "contains" | "startsWith" | "endsWith" => {
+                "write it as in filename.startsWith(\"/etc\")"
+            }
+            _ => "write it as in size(filename) > 100, with one value",
+        };
+        BadExpression {
+            what: format!("{function} cannot be called so"),
+            at: self.find(function),
+            remedy: remedy.to_owned(),
+        }
+    }
+
+    /// Where a word is, in characters from 1.
+    fn find(&self, word: &str) -> Option<usize> {
+        let before = self.text.get(..self.text.find(word)?)?;
+        Some(before.chars().count() + 1)
+    }
+}
+
+/// The type that is named so, and what it is called at each event, where it is one of the system's.
+fn type_named(typed: &str) -> Option<(EventTypeId, String)> {
+    let typed = typed.replace('-', "_");
+    SYSTEM_EVENT_TYPES.iter().find_map(|entry| {
+        let mut short = Vec::new();
+        push_short_name(&mut short, entry.name);
+        let short = String::from_utf8(short).ok()?;
+        (entry.name == typed || short.replace('-', "_") == typed).then_some((entry.id, short))
+    })
+}
+
+/// A time in nanoseconds.
+fn nanoseconds(typed: &str) -> Option<i64> {
+    let digits = typed.trim_end_matches(|character: char| character.is_ascii_alphabetic());
+    let unit = match typed.get(digits.len()..)? {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "m" | "min" => 60e9,
+        "h" => 3600e9,
+        _ => return None,
+    };
+    let count: f64 = digits.parse().ok()?;
+    let ns = (count * unit).round();
+    #[expect(clippy::cast_possible_truncation, reason = "it is in the bounds")]
+    let whole = (0.0..=9e18).contains(&ns).then_some(ns as i64);
+    whole
+}

@@ -1,0 +1,329 @@
+//! An expression, read and checked.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::thread;
+
+use cel::common::types::CelBool;
+use cel::context::VariableResolver;
+use cel::{Context, Env, ExecutionError, IdedExpr, Value};
+
+use tracer_common::event_type::EventTypeId;
+
+use super::check::{Checked, check};
+use super::functions::environment;
+use super::variables;
+
+/// Most bytes of an expression.
+const MOST_BYTES: usize = 4096;
+
+/// Most levels of what is in something else.
+pub(super) const MOST_LEVELS: usize = 100;
+
+/// What the library's parser is given: it goes down a dozen functions for each level.
+const STACK_BYTES: usize = 64 << 20;
+
+/// An expression that was read and checked.
+pub struct Expression {
+    text: String,
+    root: IdedExpr,
+    /// What lies between `&&` at the top, each as an expression of its own.
+    parts: Vec<IdedExpr>,
+    /// The variables that it names.
+    names: BTreeSet<String>,
+    /// The event types that it names.
+    types: Vec<EventTypeId>,
+    environment: Arc<Env>,
+}
+
+/// Why something is no expression for `--filter`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}{}; {remedy}", position(*.at))]
+pub struct BadExpression {
+    /// What is wrong.
+    pub what: String,
+    /// Where, in characters from 1, if that is known.
+    pub at: Option<usize>,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// What an expression says of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is true.
+    True,
+    /// It is false.
+    False,
+    /// Something that it names is missing, or cannot be compared so.
+    Unknown,
+}
+
+impl Expression {
+    /// Reads and checks `text`.
+    ///
+    /// # Errors
+    ///
+    /// It is none, or names what no event has.
+    pub fn parse(text: &str) -> Result<Self, BadExpression> {
+        let remedy = "`tracer-user events` and the lines of --format json have the names";
+        if text.trim().is_empty() {
+            return Err(BadExpression {
+                what: "an empty expression chooses nothing".to_owned(),
+                at: None,
+                remedy: format!("compare something, such as ret < 0; {remedy}"),
+            });
+        }
+        if text.len() > MOST_BYTES {
+            return Err(BadExpression {
+                what: format!("the expression has more than {MOST_BYTES} bytes"),
+                at: None,
+                remedy: "make it shorter, such as by matches() with a pattern".to_owned(),
+            });
+        }
+        let Checked { root, names, types } = read(text)?;
+        let mut parts = Vec::new();
+        super::check::split(&root, &mut parts);
+        Ok(Self {
+            text: text.to_owned(),
+            root,
+            parts,
+            names,
+            types,
+            environment: environment(),
+        })
+    }
+
+    /// As it was typed.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// A variable of which it may be known only when a system call has ended, if it names one.
+    pub(super) fn needs_exit(&self) -> Option<&str> {
+        let mut names = self.names().filter(|name| variables::needs_exit(name));
+        names.next()
+    }
+
+    /// Whether it names what only system calls have.
+    pub(super) fn is_of_calls(&self) -> bool {
+        self.names().any(variables::is_of_calls)
+    }
+
+    /// The event types that it names.
+    pub(super) fn types(&self) -> &[EventTypeId] {
+        &self.types
+    }
+
+    /// Whether it may be true of a call's entry and not of its exit, or the other way.
+    pub(super) fn varies(&self) -> bool {
+        self.names().any(variables::varies)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    /// What it says where variables have the values that `values` knows.
+    pub(super) fn judge(&self, values: &dyn VariableResolver) -> Verdict {
+        self.judge_part(&self.root, values)
+    }
+
+    /// The same for each of what lies between `&&` at the top.
+    pub(super) fn judge_parts<'v>(
+        &'v self,
+        values: &'v dyn VariableResolver,
+    ) -> impl Iterator<Item = Verdict> + use<'v> {
+        self.parts.iter().map(|part| self.judge_part(part, values))
+    }
+
+    fn judge_part(&self, part: &IdedExpr, values: &dyn VariableResolver) -> Verdict {
+        let mut context = Context::with_env(Arc::clone(&self.environment));
+        context.set_variable_resolver(values);
+        let value: Result<_, ExecutionError> = Value::resolve_val(part, &context);
+        let Ok(value) = value else {
+            return Verdict::Unknown;
+        };
+        match value.downcast_ref::<CelBool>().map(|truth| *truth.inner()) {
+            Some(true) => Verdict::True,
+            Some(false) => Verdict::False,
+            None => Verdict::Unknown,
+        }
+    }
+}
+
+impl fmt::Debug for Expression {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_tuple("Expression")
+            .field(&self.text)
+            .finish()
+    }
+}
+
+/// Reads and checks on a stack that is large enough for whatever was typed.
+fn read(text: &str) -> Result<Checked, BadExpression> {
+    let failed = |what: &str| BadExpression {
+        what: format!("the expression cannot be read: {what}"),
+        at: None,
+        remedy: "make it simpler".to_owned(),
+    };
+    thread::scope(|scope| {
+        let builder = thread::Builder::new().stack_size(STACK_BYTES);
+        let reader = builder.spawn_scoped(scope, || {
+            let parser = environment().parser();
+            let levels = u16::try_from(MOST_LEVELS).unwrap_or(u16::MAX);
+            match parser.max_recursion_depth(levels).parse(text) {
+                Ok(root) => check(text, root),
+                Err(errors) => Err(first_of(text, &errors)),
+            }
+        });
+        let reader = reader.map_err(|error| failed(&error.to_string()))?;
+        let read = reader.join();
+        read.unwrap_or_else(|_| Err(failed("the library for such expressions gave up")))
+    })
+}
+
+/// What the library says first of what it cannot read.
+fn first_of(text: &str, errors: &cel::ParseErrors) -> BadExpression {
+    let first = errors.errors.first();
+    let message = first.map_or("", |error| error.msg.as_str());
+    if message.contains("Recursion limit") {
+        return BadExpression {
+            what: format!("the expression has more than {MOST_LEVELS} levels"),
+            at: None,
+            remedy: "take brackets out".to_owned(),
+        };
+    }
+    // What may be there is listed for programs: it has every token.
+    let message = message.strip_prefix("Syntax error: ").unwrap_or(message);
+    let message = message.split(" expecting ").next().unwrap_or(message);
+    let message = message.replace("<EOF>", "end of the expression");
+    let at = first.and_then(|error| {
+        let (line, column) = (error.pos.0, error.pos.1);
+        let before: usize = text
+            .lines()
+            .take(usize::try_from(line).ok()?.saturating_sub(1))
+            .map(|line| line.chars().count() + 1)
+            .sum();
+        Some(before + usize::try_from(column).ok()?)
+    });
+    BadExpression {
+        what: format!("the expression cannot be read: {message}"),
+        at,
+        remedy: "write it as in 'ret < 0 && comm == \"nginx\"': && for and, || for or, ! for not, \
+                 == for equal, text in quotes"
+            .to_owned(),
+    }
+}
+
+fn position(at: Option<usize>) -> String {
+    at.map_or_else(String::new, |at| format!(" (at character {at})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        match Expression::parse(text) {
+            Ok(_) => format!("{text:?} was taken"),
+            Err(refusal) => refusal.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_where_and_what_to_do() {
+        for (text, parts) in [
+            ("", &["chooses nothing"][..]),
+            (
+                "ret <",
+                &["cannot be read", "(at character 6)", "&& for and"],
+            ),
+            ("comm = 'x'", &["'= '", "(at character 6)", "== for equal"]),
+            (
+                "pid == 1 && rett < 0",
+                &["\"rett\"", "(at character 13)", "is ret meant?"],
+            ),
+            ("comm == nginx", &["\"nginx\"", "text is in quotes"]),
+            ("arguments.filenme == 'x'", &["is filename meant?"]),
+            (
+                "event.pid == 1",
+                &["nothing is before .pid", "arguments.NAME"],
+            ),
+            ("syscall == 'opneat'", &["\"opneat\"", "is openat meant?"]),
+            (
+                "syscall in ['open', 'raed']",
+                &["\"raed\"", "is read meant?"],
+            ),
+            (
+                "filename.startswith('/')",
+                &["\"startswith\"", "is startsWith meant?"],
+            ),
+            (
+                "filename.matches('(')",
+                &["no regular expression", "unclosed"],
+            ),
+            (
+                "filename.matches(comm)",
+                &["matches cannot be called so", "quotes"],
+            ),
+            (
+                "duration > duration('5 apples')",
+                &["\"5 apples\" is no time", "ms"],
+            ),
+            ("has(1)", &["has cannot be called so"]),
+            ("ret + 1", &["neither yes nor no", "ret < 0"]),
+            ("'x'", &["neither yes nor no"]),
+            ("size(comm)", &["neither yes nor no"]),
+            ("{'a': 1} == ret", &["map"]),
+            (
+                "[1, 2].exists(x, x == ret)",
+                &["no function is called \"exists\""],
+            ),
+        ] {
+            let refusal = refused(text);
+            for part in parts {
+                assert!(refusal.contains(part), "{text}: {refusal}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused_at_once() {
+        for text in [
+            "(".repeat(4000),
+            format!("{}ret == 1{}", "(".repeat(1000), ")".repeat(1000)),
+            vec!["ret"; 700].join("+") + " == 1",
+            vec!["ret == 1 ? true : "; 150].concat() + "false",
+            format!("ret{} == 1", "[0]".repeat(900)),
+        ] {
+            assert!(
+                refused(&text).contains("more than 100 levels"),
+                "{}",
+                refused(&text)
+            );
+        }
+        assert!(refused(&"x".repeat(4097)).contains("more than 4096 bytes"));
+        // Many side by side are no levels.
+        assert!(Expression::parse(&vec!["pid == 1"; 300].join("||")).is_ok());
+        assert!(
+            Expression::parse(&format!("{}pid == 1{}", "(".repeat(90), ")".repeat(90))).is_ok()
+        );
+    }
+
+    #[test]
+    fn what_needs_the_exit_is_said_by_name() {
+        let late = |text| {
+            Expression::parse(text)
+                .unwrap()
+                .needs_exit()
+                .map(str::to_owned)
+        };
+        assert_eq!(late("comm == 'x' && ret < 0").as_deref(), Some("ret"));
+        assert_eq!(late("!has(duration)").as_deref(), Some("duration"));
+        assert_eq!(late("filename == '/' && flags == 'O_RDONLY'"), None);
+    }
+}

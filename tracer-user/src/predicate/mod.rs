@@ -1,0 +1,77 @@
+//! Choosing events by what they carry: `--filter`, an expression of the Common Expression Language,
+//! and `--failed`.
+//!
+//! - [`Predicate`] is what was asked for;
+//! - [`Expression`] is one that was read and checked: what is wrong with it is said before anything
+//!   is traced;
+//! - `variables` knows what may be named, `values` what an event says of it;
+//! - [`Narrowed`] is what can match at all: the kernel records no more;
+//! - [`Sieve`] is where events pass, or not. A call's entry waits there for its exit, where the
+//!   answer depends on that;
+//! - [`Settled`] is what was found out about entries in a first pass over a log, so that a second
+//!   one goes in order of time.
+
+mod check;
+mod expression;
+mod functions;
+mod narrow;
+mod open_calls;
+mod settled;
+mod sieve;
+mod values;
+mod variables;
+
+pub use expression::{BadExpression, Expression};
+pub use narrow::Narrowed;
+pub use settled::Settled;
+pub use sieve::{Show, Sieve};
+
+use std::sync::Arc;
+
+use crate::selection::Selection;
+
+/// Which events are wanted by what they carry.
+#[derive(Clone, Debug, Default)]
+pub struct Predicate {
+    /// Of system calls, only those that return an error.
+    pub is_failed: bool,
+    /// Only events of which this is true.
+    pub expression: Option<Arc<Expression>>,
+    /// Whether it judges system calls and user events alone, and every other event is wanted: for
+    /// answers that need to know what threads did.
+    pub spares_others: bool,
+}
+
+impl Predicate {
+    /// Whether it leaves anything out.
+    #[must_use]
+    pub fn is_restricted(&self) -> bool {
+        self.is_failed || self.expression.is_some()
+    }
+
+    /// Why a system call cannot be judged before it has ended, if that is so: what was asked for,
+    /// as it is typed.
+    #[must_use]
+    pub fn needs_exit(&self) -> Option<String> {
+        if self.is_failed {
+            return Some("--failed".to_owned());
+        }
+        let name = self.expression.as_ref()?.needs_exit()?;
+        Some(format!("--filter with {name:?}"))
+    }
+
+    /// `selection` with what is asked for by name: event types, and system calls where something is
+    /// named that only these have.
+    #[must_use]
+    pub fn with_named(&self, selection: Selection) -> Selection {
+        let Some(expression) = &self.expression else {
+            return selection;
+        };
+        let selection = selection.with(expression.types());
+        if expression.is_of_calls() {
+            selection.with_syscalls()
+        } else {
+            selection
+        }
+    }
+}

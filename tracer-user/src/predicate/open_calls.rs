@@ -1,0 +1,139 @@
+//! System calls that have begun and not ended.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use tracer_common::event_type::SystemEventType;
+use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
+
+use crate::report::{Line, NamespaceIds};
+use crate::syscall_names::Table;
+
+/// Most bytes of calls that have not ended.
+const MOST_BYTES: usize = 64 << 20;
+
+/// What a call takes beside its data.
+const BYTES_BESIDE: usize = 256;
+
+/// A system call that has begun.
+#[derive(Clone, Debug)]
+pub struct OpenCall {
+    /// Which call it is.
+    pub key: (Table, i32),
+    /// When it began.
+    pub at: MonotonicNs,
+    /// What was found out of its entry; `None`: that waits.
+    pub is_chosen: Option<bool>,
+    /// Whether its entry would be wanted, whatever its call.
+    pub is_wanted: bool,
+    /// Its entry, where somebody may ask for that.
+    entry: Option<Box<Entry>>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    header: EventHeader,
+    data: Box<[u8]>,
+    comm: Option<Box<[u8]>>,
+    realtime: Option<RealtimeNs>,
+    inside: Option<NamespaceIds>,
+    of_type: Option<&'static SystemEventType>,
+}
+
+impl OpenCall {
+    /// A call, with its entry.
+    pub fn of(
+        line: &Line<'_>,
+        key: (Table, i32),
+        is_wanted: bool,
+        is_chosen: Option<bool>,
+    ) -> Self {
+        Self {
+            key,
+            at: line.event.header.time,
+            is_chosen,
+            is_wanted,
+            entry: Some(Box::new(Entry {
+                header: line.event.header,
+                data: line.event.data.into(),
+                comm: line.comm.map(Box::from),
+                realtime: line.realtime,
+                inside: line.inside,
+                of_type: line.entry,
+            })),
+        }
+    }
+
+    /// A call without its entry, of which is known whether that is chosen.
+    pub fn known(at: MonotonicNs, key: (Table, i32), is_wanted: bool, is_chosen: bool) -> Self {
+        Self {
+            key,
+            at,
+            is_chosen: Some(is_chosen),
+            is_wanted,
+            entry: None,
+        }
+    }
+
+    /// Its entry.
+    pub fn line(&self) -> Option<Line<'_>> {
+        let entry = self.entry.as_deref()?;
+        Some(Line {
+            event: Event {
+                header: entry.header,
+                data: &entry.data,
+            },
+            entry: entry.of_type,
+            name: entry
+                .of_type
+                .map_or(b"?", |of_type| of_type.name.as_bytes()),
+            comm: entry.comm.as_deref(),
+            realtime: entry.realtime,
+            inside: entry.inside,
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        let of_entry =
+            |entry: &Entry| entry.data.len() + entry.comm.as_ref().map_or(0, |c| c.len());
+        BYTES_BESIDE + self.entry.as_deref().map_or(0, of_entry)
+    }
+}
+
+/// The calls of all threads that have begun and not ended, in bounded memory.
+#[derive(Debug, Default)]
+pub struct OpenCalls {
+    by_thread: HashMap<i32, OpenCall, RandomState>,
+    bytes: usize,
+}
+
+impl OpenCalls {
+    /// Adds the call of a thread. Where there is too much, another one comes back.
+    #[must_use]
+    pub fn insert(&mut self, tid: i32, call: OpenCall) -> Option<OpenCall> {
+        self.bytes += call.bytes();
+        if let Some(before) = self.by_thread.insert(tid, call) {
+            self.bytes = self.bytes.saturating_sub(before.bytes());
+        }
+        if self.bytes <= MOST_BYTES {
+            return None;
+        }
+        let other = self.by_thread.keys().copied().find(|other| *other != tid)?;
+        self.remove(other)
+    }
+
+    /// Takes the call of a thread out.
+    pub fn remove(&mut self, tid: i32) -> Option<OpenCall> {
+        let call = self.by_thread.remove(&tid)?;
+        self.bytes = self.bytes.saturating_sub(call.bytes());
+        Some(call)
+    }
+
+    /// Takes all out, in order of time.
+    pub fn take_all(&mut self) -> Vec<OpenCall> {
+        self.bytes = 0;
+        let mut calls: Vec<_> = self.by_thread.drain().map(|(_, call)| call).collect();
+        calls.sort_by_key(|call| call.at);
+        calls
+    }
+}

@@ -1,0 +1,311 @@
+//! Where events pass, or not.
+
+use std::sync::Arc;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::ExecData;
+use tracer_engine::event::{Event, MonotonicNs};
+use zerocopy::FromBytes as _;
+
+use super::expression::{Expression, Verdict};
+use super::open_calls::{OpenCall, OpenCalls};
+use super::values::{CallFacts, Facts};
+use super::{Predicate, Settled};
+use crate::report::Line;
+
+/// Who is given the events that pass.
+pub type Show<'a> = &'a mut dyn FnMut(&Line<'_>);
+
+/// Where events pass, or not: each in turn. A system call's entry that cannot be judged yet waits,
+/// and passes right before its exit.
+#[derive(Debug)]
+pub struct Sieve {
+    is_failed: bool,
+    expression: Option<Arc<Expression>>,
+    spares_others: bool,
+    /// Whether entries are judged by what exits know.
+    needs_exit: bool,
+    /// Whether an exit may be judged otherwise than its entry.
+    varies: bool,
+    start: MonotonicNs,
+    calls: OpenCalls,
+    /// Pairs that began before this moment are none for certain: events between were lost.
+    doubtful_before: MonotonicNs,
+    mode: Mode,
+    /// Entries that could not wait.
+    hurried: u64,
+}
+
+/// What becomes of entries that have to wait.
+#[derive(Debug)]
+enum Mode {
+    Wait,
+    /// They are noted, and nothing passes.
+    Note(Settled),
+    /// They pass as was noted.
+    Follow(Arc<Settled>),
+}
+
+impl Sieve {
+    /// The sieve of `predicate`, where there is one. Times are from `start` on.
+    #[must_use]
+    pub fn new(predicate: &Predicate, start: MonotonicNs) -> Option<Self> {
+        let expression = predicate.expression.clone();
+        let varies = expression.as_ref().is_some_and(|found| found.varies());
+        predicate.is_restricted().then(|| Self {
+            is_failed: predicate.is_failed,
+            expression,
+            spares_others: predicate.spares_others,
+            needs_exit: predicate.needs_exit().is_some(),
+            varies,
+            start,
+            calls: OpenCalls::default(),
+            doubtful_before: MonotonicNs(0),
+            mode: Mode::Wait,
+            hurried: 0,
+        })
+    }
+
+    /// The same, which lets nothing pass and notes which entries are chosen.
+    #[must_use]
+    pub fn noting(self) -> Self {
+        Self {
+            mode: Mode::Note(Settled::default()),
+            ..self
+        }
+    }
+
+    /// The same, where it was found out which entries are chosen.
+    #[must_use]
+    pub fn following(self, settled: Arc<Settled>) -> Self {
+        Self {
+            mode: Mode::Follow(settled),
+            ..self
+        }
+    }
+
+    /// What was noted.
+    #[must_use]
+    pub fn settled(self) -> Settled {
+        match self.mode {
+            Mode::Note(settled) => settled,
+            Mode::Wait | Mode::Follow(_) => Settled::default(),
+        }
+    }
+
+    /// Shows what passes now that this event has come. One that is not wanted only says what its
+    /// thread does.
+    pub fn offer(&mut self, line: &Line<'_>, is_wanted: bool, show: Show<'_>) {
+        let header = line.event.header;
+        let call = CallFacts::of(header.event_type, header.time, line.event.data);
+        if let Mode::Note(settled) = &mut self.mode {
+            settled.look_at(header.time);
+        }
+        match call {
+            Some(call) if header.event_type == EventTypeId::SYSCALL_ENTER => {
+                self.enter(line, &call, is_wanted, show);
+            }
+            Some(call) => self.leave(line, &call, is_wanted, show),
+            None => {
+                self.pass_by(&line.event, show);
+                if is_wanted && self.has_other(line) {
+                    self.show(line, show);
+                }
+            }
+        }
+    }
+
+    /// Learns what threads do from an event that nobody wants.
+    pub fn pass_by(&mut self, event: &Event<'_>, show: Show<'_>) {
+        match event.header.event_type {
+            EventTypeId::EXIT | EventTypeId::THREAD_EXIT => {
+                if let Some(call) = self.calls.remove(event.header.tid) {
+                    self.give_up(&call, show);
+                }
+            }
+            // A thread that is not its process's first goes on as that one.
+            EventTypeId::EXEC => {
+                let Ok((data, _)) = ExecData::read_from_prefix(event.data) else {
+                    return;
+                };
+                let before = data.old_tid.cast_signed();
+                if before != event.header.tid
+                    && let Some(call) = self.calls.remove(before)
+                {
+                    self.open(event.header.tid, call, show);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Events were lost, none of them after `until`: which entry an exit belongs to is not known
+    /// where one of both was before that.
+    pub fn lose(&mut self, until: MonotonicNs, show: Show<'_>) {
+        self.doubtful_before = self.doubtful_before.max(until);
+        self.give_all_up(show);
+    }
+
+    /// No more events come: shows what still waits and is chosen as it is.
+    pub fn end(&mut self, show: Show<'_>) {
+        self.give_all_up(show);
+    }
+
+    /// What people are to know.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        (self.hurried > 0).then(|| {
+            format!(
+                "{} system calls were judged before they had ended, as if they never did: more were \
+                 in progress than there is memory for",
+                self.hurried
+            )
+        })
+    }
+
+    fn enter(&mut self, line: &Line<'_>, call: &CallFacts<'_>, is_wanted: bool, show: Show<'_>) {
+        let header = line.event.header;
+        // The exit of the one before was lost, or there was none.
+        if let Some(before) = self.calls.remove(header.tid) {
+            self.give_up(&before, show);
+        }
+        let is_doubtful = header.time < self.doubtful_before;
+        let settled = match &self.mode {
+            Mode::Follow(settled) if self.needs_exit => {
+                Some(settled.is_chosen(header.time, header.tid))
+            }
+            _ if self.needs_exit && !is_doubtful => None,
+            _ => Some(is_wanted && self.chooses(line, Some(*call))),
+        };
+        match settled {
+            Some(true) if is_wanted => {
+                self.note_chosen(line);
+                self.show(line, show);
+            }
+            _ => {}
+        }
+        if is_doubtful {
+            return;
+        }
+        let open = match settled {
+            // Nobody asks for its data any more.
+            Some(is_chosen) if !self.needs_exit && !self.varies && is_wanted => {
+                OpenCall::known(header.time, call.key(), is_wanted, is_chosen)
+            }
+            _ => OpenCall::of(line, call.key(), is_wanted, settled),
+        };
+        self.open(header.tid, open, show);
+    }
+
+    fn leave(&mut self, line: &Line<'_>, call: &CallFacts<'_>, is_wanted: bool, show: Show<'_>) {
+        let open = self.calls.remove(line.event.header.tid);
+        let Some(open) = open else {
+            if is_wanted && self.chooses(line, Some(*call)) {
+                self.show(line, show);
+            }
+            return;
+        };
+        if open.key != call.key() {
+            self.give_up(&open, show);
+            if is_wanted && self.chooses(line, Some(*call)) {
+                self.show(line, show);
+            }
+            return;
+        }
+        let entry = open.line();
+        let entered = entry.as_ref().and_then(|entry| {
+            let event = &entry.event;
+            CallFacts::of(event.header.event_type, event.header.time, event.data)
+        });
+        let whole = entered.map_or(*call, |entered| call.with(&entered));
+        if let Some(entry) = &entry
+            && open.is_chosen.is_none()
+            && open.is_wanted
+            && self.chooses(entry, Some(whole))
+        {
+            self.note_chosen(entry);
+            self.show(entry, show);
+        }
+        if !is_wanted {
+            return;
+        }
+        let is_chosen = match (open.is_chosen, &entry) {
+            (Some(is_chosen), None) => is_chosen,
+            _ => self.chooses(line, Some(whole)),
+        };
+        if is_chosen {
+            self.show(line, show);
+        }
+    }
+
+    fn open(&mut self, tid: i32, call: OpenCall, show: Show<'_>) {
+        if let Some(other) = self.calls.insert(tid, call) {
+            self.hurried += u64::from(other.is_chosen.is_none());
+            self.give_up(&other, show);
+        }
+    }
+
+    /// Shows an entry that waits, if it is chosen without an exit.
+    fn give_up(&mut self, call: &OpenCall, show: Show<'_>) {
+        let Some(line) = call.line() else { return };
+        if call.is_chosen.is_some() || !call.is_wanted {
+            return;
+        }
+        let header = line.event.header;
+        let facts = CallFacts::of(header.event_type, header.time, line.event.data);
+        if self.chooses(&line, facts) {
+            self.note_chosen(&line);
+            self.show(&line, show);
+        }
+    }
+
+    fn give_all_up(&mut self, show: Show<'_>) {
+        for call in self.calls.take_all() {
+            self.give_up(&call, show);
+        }
+    }
+
+    /// Whether an end of a system call is chosen.
+    fn chooses(&self, line: &Line<'_>, call: Option<CallFacts<'_>>) -> bool {
+        if self.is_failed && !call.is_some_and(|call| call.has_failed()) {
+            return false;
+        }
+        let Some(expression) = &self.expression else {
+            return true;
+        };
+        expression.judge(&Facts::of(line, self.start, call)) == Verdict::True
+    }
+
+    /// Whether an event is chosen that is none of a system call. Marks of lost events are shown
+    /// whatever was asked for, as are ends of calls that cannot be read where only calls are
+    /// judged.
+    fn has_other(&self, line: &Line<'_>) -> bool {
+        let id = line.event.header.event_type;
+        let is_loss = matches!(
+            id,
+            EventTypeId::ERROR | EventTypeId::OVERFLOW | EventTypeId::RESUME
+        );
+        if is_loss || (self.spares_others && !id.is_user()) {
+            return true;
+        }
+        let Some(expression) = &self.expression else {
+            return true;
+        };
+        expression.judge(&Facts::of(line, self.start, None)) == Verdict::True
+    }
+
+    fn note_chosen(&mut self, line: &Line<'_>) {
+        if let Mode::Note(settled) = &mut self.mode {
+            settled.choose(line.event.header.time, line.event.header.tid);
+        }
+    }
+
+    fn show(&self, line: &Line<'_>, show: Show<'_>) {
+        if !matches!(self.mode, Mode::Note(_)) {
+            show(line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

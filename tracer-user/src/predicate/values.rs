@@ -1,0 +1,325 @@
+//! What variables are of an event: what JSON shows of it. Of a system call, its entry and its exit
+//! know the same, where both have been seen.
+
+use cel::common::types::{CelBool, CelInt, CelString, CelUInt};
+use cel::common::value::CowVal;
+use cel::context::VariableResolver;
+use tracer_common::event_type::{EventTypeId, FieldKind};
+use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
+use tracer_engine::event::{MonotonicNs, Truncation};
+use zerocopy::FromBytes as _;
+
+use super::variables::{ARGUMENTS, Asked, FILLED};
+use crate::report::digits::push_hex;
+use crate::report::escape::as_text;
+use crate::report::fields::{self, Value, table, value};
+use crate::report::kernel_words::{push_argument, push_returned, push_syscall_name};
+use crate::report::probe::{Argument, Arguments};
+use crate::report::task_state::task_state;
+use crate::report::value_names::error_of;
+use crate::report::waits_in::{WaitsIn, push_waits_in};
+use crate::report::{Line, push_short_name};
+use crate::syscall_arguments::{Call, MOST, Returned, Shown};
+use crate::syscall_names::Table;
+use crate::syscall_texts::{Text, Texts};
+
+/// An event, and of a system call what is known of its other end.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    line: &'a Line<'a>,
+    start: MonotonicNs,
+    call: Option<CallFacts<'a>>,
+}
+
+/// A system call, as far as it has been seen.
+#[derive(Clone, Copy, Debug)]
+pub struct CallFacts<'a> {
+    table: Table,
+    nr: i32,
+    entered: Option<Entered<'a>>,
+    left: Option<Left<'a>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entered<'a> {
+    at: MonotonicNs,
+    call: Call,
+    texts: Texts<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Left<'a> {
+    at: MonotonicNs,
+    returned: Returned,
+    texts: Texts<'a>,
+}
+
+impl<'a> CallFacts<'a> {
+    /// The call that an event is an end of, if it is one and its data is whole.
+    pub fn of(id: EventTypeId, at: MonotonicNs, untrusted: &'a [u8]) -> Option<Self> {
+        if id == EventTypeId::SYSCALL_ENTER {
+            let (call, _) = SyscallEnterData::read_from_prefix(untrusted).ok()?;
+            let table = table(call.compat);
+            return Some(Self {
+                table,
+                nr: call.number,
+                entered: Some(Entered {
+                    at,
+                    call: fields::call(&call),
+                    texts: Texts::behind(size_of::<SyscallEnterData>(), untrusted),
+                }),
+                left: None,
+            });
+        }
+        if id != EventTypeId::SYSCALL_EXIT {
+            return None;
+        }
+        let (call, _) = SyscallExitData::read_from_prefix(untrusted).ok()?;
+        let table = table(call.compat);
+        let returned = Returned {
+            table,
+            nr: call.number,
+            value: call.ret,
+        };
+        Some(Self {
+            table,
+            nr: call.number,
+            entered: None,
+            left: Some(Left {
+                at,
+                returned,
+                texts: Texts::behind(size_of::<SyscallExitData>(), untrusted),
+            }),
+        })
+    }
+
+    /// Which call it is.
+    pub fn key(&self) -> (Table, i32) {
+        (self.table, self.nr)
+    }
+
+    /// The same with what `other`, another end of it, knows.
+    #[must_use]
+    pub fn with(self, other: &Self) -> Self {
+        Self {
+            entered: self.entered.or(other.entered),
+            left: self.left.or(other.left),
+            ..self
+        }
+    }
+
+    /// Whether it returned an error.
+    pub fn has_failed(&self) -> bool {
+        const LAST_ERROR: i64 = 4095;
+        self.left
+            .is_some_and(|left| (-LAST_ERROR..0).contains(&left.returned.value))
+    }
+
+    fn value<'v>(&self, name: &str) -> Option<CowVal<'v, 'v>>
+    where
+        'a: 'v,
+    {
+        match name {
+            "syscall" | "name" => Some(written(|out| push_syscall_name(out, self.table, self.nr))),
+            "compat" => Some(truth(self.table == Table::Compat)),
+            "ret" => Some(signed(self.left?.returned.value)),
+            "result" => {
+                let returned = self.left?.returned;
+                Some(written(|out| push_returned(out, returned)))
+            }
+            "error" => Some(word(error_of(self.left?.returned.value)?)),
+            "duration" => {
+                let took = self.left?.at.0.saturating_sub(self.entered?.at.0);
+                Some(unsigned(took))
+            }
+            _ => match name.strip_prefix(FILLED) {
+                Some(argument) => self.filled(argument),
+                None => self.argument(name.strip_prefix(ARGUMENTS).unwrap_or(name)),
+            },
+        }
+    }
+
+    /// What an argument is: what it points to, where that was read.
+    fn argument<'v>(&self, name: &str) -> Option<CowVal<'v, 'v>>
+    where
+        'a: 'v,
+    {
+        let Some(entered) = self.entered else {
+            return self.filled(name);
+        };
+        let mut arguments = entered.call.arguments().enumerate();
+        let (index, (_, shown)) = arguments.find(|(_, (found, _))| *found == name)?;
+        let read = entered.texts.of(index);
+        let read = read.or_else(|| self.left?.texts.of(index));
+        Some(read.map_or_else(|| as_shown(shown), text))
+    }
+
+    /// What a call has filled in.
+    fn filled<'v>(&self, name: &str) -> Option<CowVal<'v, 'v>>
+    where
+        'a: 'v,
+    {
+        let left = self.left?;
+        let call = Call {
+            table: self.table,
+            nr: self.nr,
+            registers: self
+                .entered
+                .map_or([0; MOST], |entered| entered.call.registers),
+        };
+        let mut arguments = call.arguments().enumerate();
+        let (index, _) = arguments.find(|(_, (found, _))| *found == name)?;
+        left.texts.of(index).map(text)
+    }
+}
+
+impl<'a> Facts<'a> {
+    /// What is known of an event, times being from `start` on.
+    pub fn of(line: &'a Line<'a>, start: MonotonicNs, call: Option<CallFacts<'a>>) -> Self {
+        Self { line, start, call }
+    }
+
+    fn value(&self, name: &str) -> Option<CowVal<'a, 'a>> {
+        let header = &self.line.event.header;
+        match name {
+            "type" => Some(match self.line.entry {
+                Some(entry) => written(|out| push_short_name(out, entry.name)),
+                None => bytes(self.line.name),
+            }),
+            "class" if header.event_type.is_user() => Some(word("user")),
+            "class" => Some(word("system")),
+            "pid" => Some(signed(header.pid.into())),
+            "tid" => Some(signed(header.tid.into())),
+            "comm" => self.line.comm.map(bytes),
+            "cpu" => header.cpu.map(|cpu| signed(cpu.into())),
+            "time" => Some(unsigned(header.time.0.saturating_sub(self.start.0))),
+            "ns" => Some(unsigned(header.time.0)),
+            "truncated" => Some(truth(header.truncation != Truncation::None)),
+            "thread_id" => (header.thread_id != 0).then(|| unsigned(header.thread_id)),
+            "prog_address" => {
+                (header.program_address != 0).then(|| unsigned(header.program_address))
+            }
+            "ns_pid" => self.line.inside.map(|inside| signed(inside.pid.into())),
+            "ns_tid" => self.line.inside.map(|inside| signed(inside.tid.into())),
+            _ => match &self.call {
+                Some(call) => call.value(name).or_else(|| self.field(name)),
+                None => self.field(name),
+            },
+        }
+    }
+
+    fn field(&self, name: &str) -> Option<CowVal<'a, 'a>> {
+        let data = self.line.event.data;
+        if let Some(entry) = self.line.entry {
+            let mut fields = entry.fields.iter();
+            let field = fields.find(|field| field.name == name)?;
+            // The value and the name of its error are one in the table.
+            if field.kind == FieldKind::Arguments {
+                return None;
+            }
+            return of_field(value(field, data)?);
+        }
+        if let Some(arguments) = Arguments::of(self.line.name, data) {
+            let (_, argument) = arguments.iter().find(|(found, _)| *found == name)?;
+            return match argument {
+                Argument::Unread => None,
+                Argument::Unsigned(value) => Some(unsigned(value)),
+                Argument::Signed(value) => Some(signed(value)),
+            };
+        }
+        match name {
+            "text" => as_text(data).map(|text| bytes(text.as_bytes())),
+            "hex" => Some(written(|out| push_hex(out, data))),
+            _ => None,
+        }
+    }
+}
+
+impl VariableResolver for Facts<'_> {
+    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        match Asked::read(variable)? {
+            Asked::Presence(name) => Some(truth(self.value(name).is_some())),
+            Asked::Value(name) => self.value(name),
+        }
+    }
+}
+
+fn of_field<'v>(value: Value<'v>) -> Option<CowVal<'v, 'v>> {
+    Some(match value {
+        Value::Signed(value) => signed(value.into()),
+        Value::Unsigned(value) | Value::Signal(value) | Value::Named(value, None) => {
+            signed(value.into())
+        }
+        Value::Large(value) | Value::Address(value) => unsigned(value),
+        Value::Named(_, Some(name)) => word(name),
+        Value::Syscall(table, nr) => written(|out| push_syscall_name(out, table, nr)),
+        Value::Result(returned) => signed(returned.value),
+        Value::ShownResult(returned) => written(|out| push_returned(out, returned)),
+        Value::Bytes(found) => bytes(found),
+        Value::TaskState(bits) => word(task_state(bits, false).0),
+        Value::WaitsIn(WaitsIn::Unknown) => return None,
+        Value::WaitsIn(waits_in) => written(|out| push_waits_in(out, waits_in)),
+        Value::Flag(flag) => truth(flag),
+        Value::Arguments(_) | Value::NamedArguments(..) | Value::Filled(..) | Value::Set(_) => {
+            return None;
+        }
+    })
+}
+
+/// An argument as JSON shows it: as text where it is not decimal.
+fn as_shown<'v>(shown: Shown) -> CowVal<'v, 'v> {
+    match shown {
+        Shown::Signed(value) => signed(value),
+        Shown::Unsigned(value) => unsigned(value),
+        Shown::Hex(_)
+        | Shown::Octal(_)
+        | Shown::RealTimeSignal(_)
+        | Shown::Named(..)
+        | Shown::Bits(..) => written(|out| push_argument(out, shown)),
+    }
+}
+
+/// What was read; of more than that, with dots, as JSON shows it: it is equal to nothing shorter.
+fn text<'v>(read: Text<'v>) -> CowVal<'v, 'v> {
+    if read.has_more {
+        return written(|out| {
+            out.extend_from_slice(read.bytes);
+            out.extend_from_slice(b"...");
+        });
+    }
+    bytes(read.bytes)
+}
+
+fn bytes<'v>(bytes: &'v [u8]) -> CowVal<'v, 'v> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => CowVal::owned(CelString::from(text)),
+        Err(_) => CowVal::owned(CelString::from(String::from_utf8_lossy(bytes).into_owned())),
+    }
+}
+
+fn word<'v>(word: &'static str) -> CowVal<'v, 'v> {
+    CowVal::owned(CelString::from(word))
+}
+
+fn written<'v>(write: impl FnOnce(&mut Vec<u8>)) -> CowVal<'v, 'v> {
+    let mut out = Vec::new();
+    write(&mut out);
+    let text = String::from_utf8(out)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    CowVal::owned(CelString::from(text))
+}
+
+fn truth<'v>(truth: bool) -> CowVal<'v, 'v> {
+    CowVal::owned(CelBool::from(truth))
+}
+
+fn signed<'v>(value: i64) -> CowVal<'v, 'v> {
+    CowVal::owned(CelInt::from(value))
+}
+
+fn unsigned<'v>(value: u64) -> CowVal<'v, 'v> {
+    match i64::try_from(value) {
+        Ok(value) => signed(value),
+        Err(_) => CowVal::owned(CelUInt::from(value)),
+    }
+}

@@ -1,0 +1,268 @@
+//! System calls as people read them: a line a call, once it is done.
+//!
+//! A call during which nothing else is shown has one line. One during which something is has two:
+//! what it was given, *unfinished*, and what became of it, *resumed*.
+
+use std::collections::HashMap;
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
+use tracer_engine::event::{EventHeader, MonotonicNs, RealtimeNs};
+use zerocopy::FromBytes;
+
+use super::call_shape::{Filling, Shape};
+use super::digits::{push_decimal, push_nine_digits};
+use super::fields::{call, table};
+use super::kernel_words::{push_filled, push_syscall_name};
+use super::results::{push_result, push_result_of};
+use super::{Line, NamespaceIds};
+use crate::syscall_arguments::{Call, MOST, Returned};
+use crate::syscall_names::Table;
+use crate::syscall_texts::Texts;
+
+/// How long the line of a call waits for its end while nothing else is shown.
+const WAITS_NS: u64 = 100_000_000;
+
+/// Threads whose unfinished calls are known at most. Beyond that, all are forgotten.
+const MOST_UNFINISHED: usize = 65_536;
+
+/// A call that has begun.
+#[derive(Clone, Debug)]
+pub struct Entered {
+    /// The header of its event.
+    pub header: EventHeader,
+    /// The data of its event.
+    pub data: Vec<u8>,
+    /// The name of its thread.
+    pub comm: Option<Vec<u8>>,
+    /// Its date, where a log has it.
+    pub realtime: Option<RealtimeNs>,
+    /// Its process and thread in their own pid namespace.
+    pub inside: Option<NamespaceIds>,
+    call: Call,
+}
+
+impl Entered {
+    /// The call that `line` begins; `None` where its data is truncated.
+    fn of(line: &Line<'_>) -> Option<Self> {
+        let (entered, _) = SyscallEnterData::read_from_prefix(line.event.data).ok()?;
+        Some(Self {
+            header: line.event.header,
+            data: line.event.data.to_vec(),
+            comm: line.comm.map(<[u8]>::to_vec),
+            realtime: line.realtime,
+            inside: line.inside,
+            call: call(&entered),
+        })
+    }
+
+    /// What its arguments are, `end` being what it returned and filled in.
+    fn filling<'a>(&'a self, end: Option<(Returned, Texts<'a>)>) -> Filling<'a> {
+        Filling {
+            call: &self.call,
+            before: Texts::behind(size_of::<SyscallEnterData>(), &self.data),
+            after: end.map(|(_, texts)| texts),
+            returned: end.map(|(returned, _)| returned.value),
+        }
+    }
+
+    /// Whether it is one that never returns.
+    fn is_last(&self) -> bool {
+        let nr = libc::c_long::from(self.call.nr);
+        self.call.table == Table::Native && [libc::SYS_exit, libc::SYS_exit_group].contains(&nr)
+    }
+
+    /// Appends the call as far as it is known before it is done; returns how many of its arguments
+    /// that are.
+    fn push_beginning(&self, out: &mut Vec<u8>) -> usize {
+        push_syscall_name(out, self.call.table, self.call.nr);
+        out.push(b'(');
+        let shape = Shape::of(&self.call);
+        let known = shape.known_before(&self.call);
+        shape.push(out, 0..known, &self.filling(None));
+        if known < shape.count() && known > 0 {
+            out.extend_from_slice(b", ");
+        }
+        known
+    }
+}
+
+/// A call whose beginning has been shown.
+#[derive(Clone, Debug)]
+struct Unfinished {
+    entered: Entered,
+    /// Arguments that have been shown.
+    shown: usize,
+}
+
+/// The calls that have begun.
+#[derive(Debug, Default)]
+pub struct Calls {
+    /// The one that was entered last, while nothing else has been shown.
+    open: Option<Entered>,
+    /// Those whose beginnings have been shown, by their threads.
+    unfinished: HashMap<i32, Unfinished>,
+}
+
+/// What a line shows of a call.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Whose it is, and when: of a call that is shown whole, its beginning.
+    pub of: Entered,
+    /// What is shown.
+    pub words: Vec<u8>,
+}
+
+impl Calls {
+    /// Takes a call that begins. One that never returns is shown at once. Its data is not as the
+    /// type says where the answer is an error.
+    pub fn enter(&mut self, line: &Line<'_>) -> Result<Option<Part>, Malformed> {
+        let entered = Entered::of(line).ok_or(Malformed)?;
+        self.unfinished.remove(&line.event.header.tid);
+        if entered.is_last() {
+            let mut words = Vec::new();
+            entered.push_beginning(&mut words);
+            words.extend_from_slice(b") = ?");
+            return Ok(Some(Part { of: entered, words }));
+        }
+        self.open = Some(entered);
+        Ok(None)
+    }
+
+    /// Takes the call of the open line, for its whole line, where `line` is its end.
+    pub fn end(&mut self, line: &Line<'_>) -> Option<Part> {
+        let (left, texts) = left(line)?;
+        let entered = self.open.take_if(|open| is_end_of(open, line, left))?;
+        let mut words = Vec::new();
+        push_syscall_name(&mut words, left.table, left.nr);
+        words.push(b'(');
+        let shape = Shape::of(&entered.call);
+        let filling = entered.filling(Some((left, texts)));
+        shape.push(&mut words, 0..shape.count(), &filling);
+        words.extend_from_slice(b") = ");
+        push_result_of(&mut words, left, &filling);
+        push_duration(&mut words, entered.header.time, line.event.header.time);
+        Some(Part { of: entered, words })
+    }
+
+    /// The words of the end of a call whose beginning has been shown, or was never seen; `None`
+    /// where the data is truncated.
+    pub fn resume(&mut self, line: &Line<'_>) -> Option<Vec<u8>> {
+        let (left, texts) = left(line)?;
+        let begun = self.unfinished.remove(&line.event.header.tid);
+        let begun = begun.filter(|begun| is_end_of(&begun.entered, line, left));
+        let mut words = b"<... ".to_vec();
+        push_syscall_name(&mut words, left.table, left.nr);
+        words.extend_from_slice(b" resumed>");
+        match &begun {
+            Some(Unfinished { entered, shown }) => {
+                let shape = Shape::of(&entered.call);
+                let filling = entered.filling(Some((left, texts)));
+                shape.push(&mut words, *shown..shape.count(), &filling);
+                words.extend_from_slice(b") = ");
+                push_result_of(&mut words, left, &filling);
+            }
+            None => {
+                let registers = [0; MOST];
+                let call = Call {
+                    table: left.table,
+                    nr: left.nr,
+                    registers,
+                };
+                push_filled(&mut words, &call, texts, left.value);
+                words.extend_from_slice(b") = ");
+                push_result(&mut words, left);
+            }
+        }
+        let entered = begun.as_ref().map(|begun| &begun.entered);
+        if let Some(entered) = entered {
+            push_duration(&mut words, entered.header.time, line.event.header.time);
+        }
+        Some(words)
+    }
+
+    /// The beginning of the call of the open line, which something else is shown after.
+    pub fn interrupt(&mut self) -> Option<Part> {
+        let entered = self.open.take()?;
+        let mut words = Vec::new();
+        let shown = entered.push_beginning(&mut words);
+        words.extend_from_slice(if words.ends_with(b" ") {
+            b"<unfinished ...>"
+        } else {
+            b" <unfinished ...>"
+        });
+        if self.unfinished.len() >= MOST_UNFINISHED {
+            self.unfinished.clear();
+        }
+        let begun = Unfinished {
+            entered: entered.clone(),
+            shown,
+        };
+        self.unfinished.insert(entered.header.tid, begun);
+        Some(Part { of: entered, words })
+    }
+
+    /// The same, where the open line has waited for long by `now`.
+    pub fn interrupt_old(&mut self, now: MonotonicNs) -> Option<Part> {
+        let begun = self.open.as_ref()?.header.time;
+        if now.0.saturating_sub(begun.0) < WAITS_NS {
+            return None;
+        }
+        self.interrupt()
+    }
+
+    /// The words for the call that a thread was in when it ended, which did not return.
+    pub fn abandon(&mut self, id: EventTypeId, tid: i32) -> Option<Vec<u8>> {
+        if !matches!(id, EventTypeId::EXIT | EventTypeId::THREAD_EXIT) {
+            return None;
+        }
+        let begun = self.unfinished.remove(&tid)?;
+        let mut words = b"<... ".to_vec();
+        let Call { table, nr, .. } = begun.entered.call;
+        push_syscall_name(&mut words, table, nr);
+        words.extend_from_slice(b" resumed>");
+        let shape = Shape::of(&begun.entered.call);
+        let filling = begun.entered.filling(None);
+        shape.push(&mut words, begun.shown..shape.count(), &filling);
+        words.extend_from_slice(b") = ?");
+        Some(words)
+    }
+
+    /// Events are missing: which calls have begun is not known any more.
+    pub fn forget(&mut self) {
+        self.unfinished.clear();
+    }
+}
+
+/// The data of an event is shorter than its type says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// What a call has returned, and what it has filled in.
+fn left<'a>(line: &Line<'a>) -> Option<(Returned, Texts<'a>)> {
+    let (call, _) = SyscallExitData::read_from_prefix(line.event.data).ok()?;
+    let returned = Returned {
+        table: table(call.compat),
+        nr: call.number,
+        value: call.ret,
+    };
+    let texts = Texts::behind(size_of::<SyscallExitData>(), line.event.data);
+    Some((returned, texts))
+}
+
+fn is_end_of(entered: &Entered, line: &Line<'_>, left: Returned) -> bool {
+    let (enter, exit) = (&entered.header, &line.event.header);
+    (enter.pid, enter.tid) == (exit.pid, exit.tid)
+        && (entered.call.table, entered.call.nr) == (left.table, left.nr)
+}
+
+/// Appends how long the call took: ` <0.000012345>`.
+fn push_duration(out: &mut Vec<u8>, from: MonotonicNs, to: MonotonicNs) {
+    const NS_PER_SECOND: u64 = 1_000_000_000;
+    let ns = to.0.saturating_sub(from.0);
+    out.extend_from_slice(b" <");
+    push_decimal(out, ns / NS_PER_SECOND);
+    out.push(b'.');
+    push_nine_digits(out, ns % NS_PER_SECOND);
+    out.push(b'>');
+}

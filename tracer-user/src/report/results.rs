@@ -1,0 +1,94 @@
+//! What system calls return, in words.
+
+use std::io;
+
+use super::call_shape::Filling;
+use super::kernel_words::push_argument;
+use super::value_names::error_of;
+use crate::syscall_arguments::Returned;
+use crate::syscall_structs::{Struct, push_found};
+use crate::syscall_values::returned_flags;
+
+/// Appends what a call has returned: `3`, `-1 ENOENT (No such file or directory)`, or, where the
+/// kernel is about to make the call again, `? ERESTARTSYS (…)`.
+pub fn push_result(out: &mut Vec<u8>, returned: Returned) {
+    if let Some((name, about)) = restart(returned.value) {
+        return out.extend_from_slice(format!("? {name} ({about})").as_bytes());
+    }
+    let Some(name) = error_of(returned.value) else {
+        return push_argument(out, returned.shown());
+    };
+    out.extend_from_slice(b"-1 ");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b" (");
+    out.extend_from_slice(error_text(returned.value).as_bytes());
+    out.push(b')');
+}
+
+/// The same, with what the call has found, where that is shown there.
+pub fn push_result_of(out: &mut Vec<u8>, returned: Returned, filling: &Filling<'_>) {
+    let is_poll = filling
+        .call
+        .given(0)
+        .is_some_and(|given| given.kind == Struct::PollSet);
+    if let Some(flags) = returned_flags(filling.call, returned.value) {
+        return out.extend_from_slice(flags.as_bytes());
+    }
+    push_result(out, returned);
+    match (is_poll, returned.value) {
+        (true, 0) => out.extend_from_slice(b" (Timeout)"),
+        (true, 1..) => {
+            if let Some(found) = filling.after.and_then(|after| after.of(0)) {
+                push_found(out, found.bytes, found.has_more);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The errors by which the kernel notes that a call is to be made again, and what becomes of
+/// it when a signal is handled.
+fn restart(value: i64) -> Option<(&'static str, &'static str)> {
+    Some(match value {
+        -512 => ("ERESTARTSYS", "To be restarted if SA_RESTART is set"),
+        -513 => ("ERESTARTNOINTR", "To be restarted"),
+        -514 => ("ERESTARTNOHAND", "To be restarted if no handler"),
+        -516 => ("ERESTART_RESTARTBLOCK", "Interrupted by signal"),
+        _ => return None,
+    })
+}
+
+/// The C library's text for an error that a call has returned.
+fn error_text(value: i64) -> String {
+    let Ok(code) = i32::try_from(-value) else {
+        return String::new();
+    };
+    let text = io::Error::from_raw_os_error(code).to_string();
+    let suffix = format!(" (os error {code})");
+    text.strip_suffix(&suffix).unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syscall_names::Table;
+
+    fn shown(value: i64) -> String {
+        let mut out = Vec::new();
+        let nr = i32::try_from(libc::SYS_openat).unwrap();
+        let table = Table::Native;
+        push_result(&mut out, Returned { table, nr, value });
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn an_error_has_its_name_and_what_it_means() {
+        assert_eq!(shown(3), "3");
+        assert_eq!(shown(-2), "-1 ENOENT (No such file or directory)");
+        assert_eq!(
+            shown(-516),
+            "? ERESTART_RESTARTBLOCK (Interrupted by signal)"
+        );
+        assert_eq!(shown(-5000), "-5000");
+    }
+}

@@ -1,0 +1,69 @@
+//! Fields of what was read.
+
+/// What was read: any bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes<'a>(pub &'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn array<const N: usize>(self, at: usize) -> Option<[u8; N]> {
+        self.0.get(at..)?.first_chunk().copied()
+    }
+
+    pub fn u16(self, at: usize) -> Option<u16> {
+        self.array(at).map(u16::from_ne_bytes)
+    }
+
+    pub fn i16(self, at: usize) -> Option<i16> {
+        self.array(at).map(i16::from_ne_bytes)
+    }
+
+    pub fn u32(self, at: usize) -> Option<u32> {
+        self.array(at).map(u32::from_ne_bytes)
+    }
+
+    pub fn i32(self, at: usize) -> Option<i32> {
+        self.array(at).map(i32::from_ne_bytes)
+    }
+
+    pub fn u64(self, at: usize) -> Option<u64> {
+        self.array(at).map(u64::from_ne_bytes)
+    }
+
+    pub fn i64(self, at: usize) -> Option<i64> {
+        self.array(at).map(i64::from_ne_bytes)
+    }
+
+    /// In the order of networks.
+    pub fn u16_be(self, at: usize) -> Option<u16> {
+        self.array(at).map(u16::from_be_bytes)
+    }
+
+    /// What begins there.
+    pub fn from(self, at: usize) -> Option<Self> {
+        self.0.get(at..).map(Self)
+    }
+
+    /// Text up to its null, in quotes.
+    pub fn quoted(self) -> String {
+        let text = self.0.split(|byte| *byte == 0).next().unwrap_or_default();
+        quoted(text)
+    }
+
+    /// The bytes.
+    pub fn slice(self) -> &'a [u8] {
+        self.0
+    }
+}
+
+/// Text in quotes, as strace writes it.
+pub fn quoted(bytes: &[u8]) -> String {
+    let mut out = Vec::new();
+    let text = crate::syscall_texts::Text {
+        argument: 0,
+        bytes,
+        has_more: false,
+        is_bytes: false,
+    };
+    crate::syscall_texts::push_quoted(&mut out, &text);
+    String::from_utf8_lossy(&out).into_owned()
+}

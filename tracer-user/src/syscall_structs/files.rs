@@ -1,0 +1,263 @@
+//! What calls on files fill in.
+
+use std::mem::offset_of;
+
+use super::bytes::Bytes;
+use super::flags;
+use crate::syscall_arguments::Call;
+
+/// Appends the type of a file and its permissions: `S_IFREG|0644`.
+fn mode(mode: u32) -> String {
+    let kind = match mode & libc::S_IFMT {
+        libc::S_IFREG => "S_IFREG",
+        libc::S_IFDIR => "S_IFDIR",
+        libc::S_IFLNK => "S_IFLNK",
+        libc::S_IFCHR => "S_IFCHR",
+        libc::S_IFBLK => "S_IFBLK",
+        libc::S_IFIFO => "S_IFIFO",
+        libc::S_IFSOCK => "S_IFSOCK",
+        _ => "",
+    };
+    let special = flags(
+        u64::from(mode & 0o7000),
+        &[
+            ("S_ISUID", 0o4000),
+            ("S_ISGID", 0o2000),
+            ("S_ISVTX", 0o1000),
+        ],
+        "",
+    );
+    let permissions = format!("{:#05o}", mode & 0o777).replace("0o", "0");
+    let parts = [kind, &special, &permissions];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("|")
+}
+
+fn device(device: u64) -> String {
+    let (major, minor) = (libc::major(device), libc::minor(device));
+    format!("makedev({major:#x}, {minor:#x})")
+}
+
+fn is_device(mode: u32) -> bool {
+    matches!(mode & libc::S_IFMT, libc::S_IFCHR | libc::S_IFBLK)
+}
+
+pub fn push_stat(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    let bits = bytes.u32(offset_of!(libc::stat, st_mode))?;
+    let size = bytes.i64(offset_of!(libc::stat, st_size))?;
+    let rdev = bytes.u64(offset_of!(libc::stat, st_rdev))?;
+    let second = if is_device(bits) {
+        format!("st_rdev={}", device(rdev))
+    } else {
+        format!("st_size={size}")
+    };
+    let shown = format!("{{st_mode={}, {second}, ...}}", mode(bits));
+    out.extend_from_slice(shown.as_bytes());
+    Some(())
+}
+
+pub fn push_statx(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    const MASK: &[(&str, u64)] = &[
+        ("STATX_ALL", 0xfff),
+        ("STATX_BASIC_STATS", 0x7ff),
+        ("STATX_TYPE", 1),
+        ("STATX_MODE", 2),
+        ("STATX_NLINK", 4),
+        ("STATX_UID", 8),
+        ("STATX_GID", 0x10),
+        ("STATX_ATIME", 0x20),
+        ("STATX_MTIME", 0x40),
+        ("STATX_CTIME", 0x80),
+        ("STATX_INO", 0x100),
+        ("STATX_SIZE", 0x200),
+        ("STATX_BLOCKS", 0x400),
+        ("STATX_BTIME", 0x800),
+        ("STATX_MNT_ID", 0x1000),
+    ];
+    const ATTRIBUTES: &[(&str, u64)] = &[
+        ("STATX_ATTR_COMPRESSED", 4),
+        ("STATX_ATTR_IMMUTABLE", 0x10),
+        ("STATX_ATTR_APPEND", 0x20),
+        ("STATX_ATTR_NODUMP", 0x40),
+        ("STATX_ATTR_ENCRYPTED", 0x800),
+        ("STATX_ATTR_AUTOMOUNT", 0x1000),
+        ("STATX_ATTR_MOUNT_ROOT", 0x2000),
+        ("STATX_ATTR_VERITY", 0x10_0000),
+        ("STATX_ATTR_DAX", 0x20_0000),
+    ];
+    let mask = bytes.u32(offset_of!(libc::statx, stx_mask))?;
+    let attributes = bytes.u64(offset_of!(libc::statx, stx_attributes))?;
+    let bits = bytes.u16(offset_of!(libc::statx, stx_mode))?;
+    let size = bytes.u64(offset_of!(libc::statx, stx_size))?;
+    let major = bytes.u32(offset_of!(libc::statx, stx_rdev_major))?;
+    let minor = bytes.u32(offset_of!(libc::statx, stx_rdev_minor))?;
+    let last = if is_device(bits.into()) {
+        format!("stx_rdev_major={major:#x}, stx_rdev_minor={minor:#x}")
+    } else {
+        format!("stx_size={size}")
+    };
+    let shown = format!(
+        "{{stx_mask={}, stx_attributes={}, stx_mode={}, {last}, ...}}",
+        flags(mask.into(), MASK, "0"),
+        flags(attributes, ATTRIBUTES, "0"),
+        mode(bits.into()),
+    );
+    out.extend_from_slice(shown.as_bytes());
+    Some(())
+}
+
+pub fn push_statfs(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    const TYPES: &[(&str, u64)] = &[
+        ("EXT2_SUPER_MAGIC", 0xef53),
+        ("TMPFS_MAGIC", 0x0102_1994),
+        ("PROC_SUPER_MAGIC", 0x9fa0),
+        ("SYSFS_MAGIC", 0x6265_6572),
+        ("OVERLAYFS_SUPER_MAGIC", 0x794c_7630),
+        ("CGROUP2_SUPER_MAGIC", 0x6367_7270),
+        ("XFS_SUPER_MAGIC", 0x5846_5342),
+        ("BTRFS_SUPER_MAGIC", 0x9123_683e),
+        ("NFS_SUPER_MAGIC", 0x6969),
+        ("DEVPTS_SUPER_MAGIC", 0x1cd1),
+        ("TRACEFS_MAGIC", 0x7472_6163),
+        ("DEBUGFS_MAGIC", 0x6462_6720),
+        ("BPF_FS_MAGIC", 0xcafe_4a11),
+        ("RAMFS_MAGIC", 0x8584_58f6),
+        ("HUGETLBFS_MAGIC", 0x9584_58f6),
+        ("SECURITYFS_MAGIC", 0x7363_6673),
+        ("FUSE_SUPER_MAGIC", 0x6573_5546),
+        ("SQUASHFS_MAGIC", 0x7371_7368),
+    ];
+    const FLAGS: &[(&str, u64)] = &[
+        ("ST_VALID", 0x20),
+        ("ST_RDONLY", 1),
+        ("ST_NOSUID", 2),
+        ("ST_NODEV", 4),
+        ("ST_NOEXEC", 8),
+        ("ST_SYNCHRONOUS", 0x10),
+        ("ST_MANDLOCK", 0x40),
+        ("ST_NOATIME", 0x400),
+        ("ST_NODIRATIME", 0x800),
+        ("ST_RELATIME", 0x1000),
+        ("ST_NOSYMFOLLOW", 0x2000),
+    ];
+    let word = |nth: usize| bytes.u64(nth * 8);
+    let kind = word(0)?;
+    let kind = match TYPES.iter().find(|(_, known)| *known == kind) {
+        Some((name, _)) => (*name).to_owned(),
+        None => format!("{kind:#x}"),
+    };
+    let id = [bytes.u32(56)?, bytes.u32(60)?];
+    let shown = format!(
+        "{{f_type={kind}, f_bsize={}, f_blocks={}, f_bfree={}, f_bavail={}, f_files={}, f_ffree={}, \
+         f_fsid={{val=[{}, {}]}}, f_namelen={}, f_frsize={}, f_flags={}}}",
+        word(1)?,
+        word(2)?,
+        word(3)?,
+        word(4)?,
+        word(5)?,
+        word(6)?,
+        hex_or_zero(id[0].into()),
+        hex_or_zero(id[1].into()),
+        word(8)?,
+        word(9)?,
+        flags(word(10)?, FLAGS, "0"),
+    );
+    out.extend_from_slice(shown.as_bytes());
+    Some(())
+}
+
+fn hex_or_zero(value: u64) -> String {
+    if value == 0 {
+        "0".to_owned()
+    } else {
+        format!("{value:#x}")
+    }
+}
+
+/// Appends the lock that `fcntl` takes, and gives back where it is asked for one.
+pub fn push_flock(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, is_filled: bool) -> Option<()> {
+    let command = i32::try_from(call.registers[1]).ok()?;
+    let is_asked = matches!(command, libc::F_GETLK | libc::F_OFD_GETLK);
+    let is_set = matches!(
+        command,
+        libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW
+    );
+    if !is_asked && !is_set || is_asked != is_filled {
+        return None;
+    }
+    let kind = match i32::from(bytes.i16(offset_of!(libc::flock, l_type))?) {
+        libc::F_RDLCK => "F_RDLCK",
+        libc::F_WRLCK => "F_WRLCK",
+        libc::F_UNLCK => "F_UNLCK",
+        _ => return None,
+    };
+    let whence = match i32::from(bytes.i16(offset_of!(libc::flock, l_whence))?) {
+        libc::SEEK_SET => "SEEK_SET",
+        libc::SEEK_CUR => "SEEK_CUR",
+        libc::SEEK_END => "SEEK_END",
+        _ => return None,
+    };
+    let start = bytes.i64(offset_of!(libc::flock, l_start))?;
+    let length = bytes.i64(offset_of!(libc::flock, l_len))?;
+    let mut shown = format!("{{l_type={kind}, l_whence={whence}, l_start={start}, l_len={length}");
+    if is_filled {
+        let pid = bytes.i32(offset_of!(libc::flock, l_pid))?;
+        shown += &format!(", l_pid={pid}");
+    }
+    out.extend_from_slice(shown.as_bytes());
+    out.push(b'}');
+    Some(())
+}
+
+/// Appends what a command of `ioctl` takes, or gives back, where it is known.
+pub fn push_ioctl(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, is_filled: bool) -> Option<()> {
+    const TAKES: [libc::c_ulong; 4] = [
+        libc::TIOCSWINSZ,
+        libc::FIONBIO,
+        libc::FIOASYNC,
+        libc::TIOCSPGRP,
+    ];
+    const GIVES: [libc::c_ulong; 5] = [
+        libc::TIOCGWINSZ,
+        libc::FIONREAD,
+        libc::TIOCGPGRP,
+        libc::TIOCOUTQ,
+        libc::TIOCGSID,
+    ];
+    let command = call.registers[1];
+    let is_known = if is_filled {
+        GIVES.contains(&command)
+    } else {
+        TAKES.contains(&command)
+    };
+    if !is_known {
+        return None;
+    }
+    let shown = if matches!(command, libc::TIOCGWINSZ | libc::TIOCSWINSZ) {
+        format!(
+            "{{ws_row={}, ws_col={}, ws_xpixel={}, ws_ypixel={}}}",
+            bytes.u16(0)?,
+            bytes.u16(2)?,
+            bytes.u16(4)?,
+            bytes.u16(6)?
+        )
+    } else {
+        format!("[{}]", bytes.i32(0)?)
+    };
+    out.extend_from_slice(shown.as_bytes());
+    Some(())
+}
+
+/// Appends bytes in quotes, each as two digits.
+pub fn push_hex_bytes(out: &mut Vec<u8>, bytes: Bytes<'_>, has_more: bool) -> Option<()> {
+    const MOST: usize = 64;
+    out.push(b'"');
+    for byte in bytes.slice().iter().take(MOST) {
+        out.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
+    }
+    out.push(b'"');
+    if has_more || bytes.slice().len() > MOST {
+        out.extend_from_slice(b"...");
+    }
+    Some(())
+}

@@ -1,0 +1,294 @@
+//! What system calls are given and fill in that is no text: structs and lists, as strace shows
+//! them.
+//!
+//! Layouts are those of 64-bit programs.
+
+mod bytes;
+mod files;
+mod network;
+mod process;
+mod signals;
+mod times;
+mod waiting;
+
+use std::mem::size_of;
+
+use bytes::Bytes;
+pub use process::push_clone3_result;
+pub use waiting::push_found;
+
+use crate::syscall_arguments::Call;
+
+/// What lies where an argument points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Struct {
+    /// `struct stat`.
+    Stat,
+    /// `struct statx`.
+    Statx,
+    /// `struct statfs`.
+    Statfs,
+    /// `struct flock`, where the command of `fcntl` takes one.
+    Flock,
+    /// What a command of `ioctl` takes.
+    Ioctl,
+    /// A set of signals.
+    SignalSet,
+    /// `struct sigaction`, as the kernel has it.
+    SignalAction,
+    /// `stack_t`.
+    SignalStack,
+    /// `struct timespec`.
+    Timespec,
+    /// Two of them: times of a file.
+    FileTimes,
+    /// `struct timeval`.
+    Timeval,
+    /// `struct itimerspec`.
+    TimerSpec,
+    /// `struct itimerval`.
+    TimerVal,
+    /// `struct tms`.
+    ProcessTimes,
+    /// `struct rlimit`.
+    Limit,
+    /// `struct rusage`.
+    Usage,
+    /// `struct sysinfo`.
+    SystemInfo,
+    /// `struct utsname`.
+    SystemName,
+    /// The status of a child.
+    WaitStatus,
+    /// Two descriptors.
+    Pair,
+    /// Integers.
+    Ints,
+    /// A set of CPUs.
+    CpuSet,
+    /// The address of a socket.
+    SocketAddress,
+    /// The length of one.
+    Length,
+    /// An option of a socket.
+    SocketOption,
+    /// `struct epoll_event`.
+    EpollEvent,
+    /// Several of them.
+    EpollEvents,
+    /// `struct pollfd`, several.
+    PollSet,
+    /// `struct clone_args`.
+    CloneArguments,
+    /// Random bytes.
+    Random,
+    /// The name of a thread, where the option of `prctl` takes one.
+    ThreadName,
+}
+
+/// How much of it there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// So many bytes.
+    Fixed(usize),
+    /// So many of these as the next argument says.
+    Array(usize),
+    /// So many of these as the call returns.
+    Returned(usize),
+    /// As many bytes as are said where the next argument points to, at most so many.
+    Counted(usize),
+}
+
+impl Struct {
+    /// The struct that the table calls so.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "stat" => Self::Stat,
+            "statx" => Self::Statx,
+            "statfs" => Self::Statfs,
+            "flock" => Self::Flock,
+            "ioctl" => Self::Ioctl,
+            "sigset" => Self::SignalSet,
+            "sigaction" => Self::SignalAction,
+            "sigstack" => Self::SignalStack,
+            "timespec" => Self::Timespec,
+            "utimes" => Self::FileTimes,
+            "timeval" => Self::Timeval,
+            "itimerspec" => Self::TimerSpec,
+            "itimerval" => Self::TimerVal,
+            "tms" => Self::ProcessTimes,
+            "rlimit" => Self::Limit,
+            "rusage" => Self::Usage,
+            "sysinfo" => Self::SystemInfo,
+            "utsname" => Self::SystemName,
+            "status" => Self::WaitStatus,
+            "pair" => Self::Pair,
+            "ints" => Self::Ints,
+            "cpus" => Self::CpuSet,
+            "sockaddr" => Self::SocketAddress,
+            "length" => Self::Length,
+            "option" => Self::SocketOption,
+            "epoll" => Self::EpollEvent,
+            "epolls" => Self::EpollEvents,
+            "polls" => Self::PollSet,
+            "clone" => Self::CloneArguments,
+            "random" => Self::Random,
+            "name" => Self::ThreadName,
+            _ => return None,
+        })
+    }
+
+    /// How much of it is read; `is_filled`: as the call ends.
+    #[must_use]
+    pub fn extent(self, is_filled: bool) -> Extent {
+        Extent::Fixed(match self {
+            Self::Stat => size_of::<libc::stat>(),
+            Self::Statx => size_of::<libc::statx>(),
+            Self::Statfs => size_of::<libc::statfs>(),
+            Self::Flock => size_of::<libc::flock>(),
+            Self::Ioctl => 8,
+            Self::SignalSet => 8,
+            Self::SignalAction => 32,
+            Self::SignalStack => size_of::<libc::stack_t>(),
+            Self::Timespec | Self::Timeval => 16,
+            Self::FileTimes | Self::TimerSpec | Self::TimerVal | Self::ProcessTimes => 32,
+            Self::Limit | Self::ThreadName => 16,
+            Self::Usage => size_of::<libc::rusage>(),
+            Self::SystemInfo => size_of::<libc::sysinfo>(),
+            // The first two of its names.
+            Self::SystemName => 130,
+            Self::WaitStatus | Self::Length => 4,
+            Self::Pair => 8,
+            Self::Ints => return Extent::Returned(4),
+            Self::CpuSet | Self::Random => return Extent::Returned(1),
+            Self::SocketAddress if is_filled => return Extent::Counted(128),
+            Self::SocketAddress => return Extent::Array(1),
+            Self::SocketOption if is_filled => return Extent::Counted(64),
+            Self::SocketOption => return Extent::Array(1),
+            Self::EpollEvent => size_of::<libc::epoll_event>(),
+            Self::EpollEvents => return Extent::Returned(size_of::<libc::epoll_event>()),
+            Self::PollSet => return Extent::Array(size_of::<libc::pollfd>()),
+            Self::CloneArguments => 88,
+        })
+    }
+
+    /// Appends it; `None` where that cannot be, since there is too little of it.
+    pub fn push(self, out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
+        let bytes = Bytes(data.untrusted);
+        let call = data.call;
+        match self {
+            Self::Stat => files::push_stat(out, bytes),
+            Self::Statx => files::push_statx(out, bytes),
+            Self::Statfs => files::push_statfs(out, bytes),
+            Self::Flock => files::push_flock(out, call, bytes, data.returned.is_some()),
+            Self::Ioctl => files::push_ioctl(out, call, bytes, data.returned.is_some()),
+            Self::SignalSet => signals::push_set(out, bytes),
+            Self::SignalAction => signals::push_action(out, bytes),
+            Self::SignalStack => signals::push_stack(out, bytes),
+            Self::Timespec => times::push_timespec(out, bytes),
+            Self::FileTimes => times::push_file_times(out, bytes),
+            Self::Timeval => times::push_timeval(out, bytes),
+            Self::TimerSpec => times::push_timer_spec(out, bytes),
+            Self::TimerVal => times::push_timer_val(out, bytes),
+            Self::ProcessTimes => times::push_process_times(out, bytes),
+            Self::Limit => process::push_limit(out, call, bytes),
+            Self::Usage => process::push_usage(out, bytes),
+            Self::SystemInfo => process::push_system_info(out, bytes),
+            Self::SystemName => process::push_system_name(out, bytes),
+            // What is there where no child has changed is nobody's.
+            Self::WaitStatus if data.returned == Some(0) => None,
+            Self::WaitStatus => process::push_status(out, bytes),
+            Self::Pair => push_ints(out, bytes, false),
+            Self::Ints => push_ints(out, bytes, data.has_more),
+            Self::CpuSet => process::push_cpus(out, bytes),
+            Self::SocketAddress => network::push_address(out, bytes),
+            Self::Length => network::push_length(out, bytes),
+            Self::SocketOption => network::push_option(out, call, bytes),
+            Self::EpollEvent => waiting::push_epoll(out, bytes),
+            Self::EpollEvents => waiting::push_epolls(out, bytes, data.has_more),
+            Self::PollSet => waiting::push_polls(out, bytes, data.has_more),
+            Self::CloneArguments => process::push_clone3(out, bytes),
+            Self::Random => files::push_hex_bytes(out, bytes, data.has_more),
+            Self::ThreadName => process::push_thread_name(out, call, bytes),
+        }
+    }
+}
+
+/// What was read, and of which call.
+#[derive(Clone, Copy, Debug)]
+pub struct Data<'a> {
+    /// What was read: any bytes.
+    pub untrusted: &'a [u8],
+    /// Whether there is more of it.
+    pub has_more: bool,
+    /// The call.
+    pub call: &'a Call,
+    /// What it returned, where this was read as it ended.
+    pub returned: Option<i64>,
+}
+
+fn push_ints(out: &mut Vec<u8>, bytes: Bytes<'_>, has_more: bool) -> Option<()> {
+    let (ints, rest) = bytes.0.as_chunks::<4>();
+    if !rest.is_empty() && !has_more {
+        return None;
+    }
+    push_list(
+        out,
+        ints.iter().map(|int| i32::from_ne_bytes(*int).to_string()),
+        has_more,
+    );
+    Some(())
+}
+
+/// Appends members in brackets: those that strace shows at most, and dots for more.
+fn push_list(out: &mut Vec<u8>, members: impl Iterator<Item = String>, has_more: bool) {
+    const MOST: usize = 32;
+    out.push(b'[');
+    let mut members = members.peekable();
+    let mut count = 0;
+    while let Some(member) = members.next_if(|_| count < MOST) {
+        if count > 0 {
+            out.extend_from_slice(b", ");
+        }
+        out.extend_from_slice(member.as_bytes());
+        count += 1;
+    }
+    if has_more || members.peek().is_some() {
+        out.extend_from_slice(b", ...");
+    }
+    out.push(b']');
+}
+
+/// What bits are called, with `|` between the names; `zero` for none. Those without a name are one
+/// more, in hexadecimal.
+fn flags(bits: u64, names: &[(&str, u64)], zero: &str) -> String {
+    let mut rest = bits;
+    let mut words = Vec::new();
+    for (name, flag) in names {
+        if *flag != 0 && rest & flag == *flag {
+            rest &= !flag;
+            words.push((*name).to_owned());
+        }
+    }
+    if rest != 0 {
+        words.push(format!("{rest:#x}"));
+    }
+    if words.is_empty() {
+        zero.to_owned()
+    } else {
+        words.join("|")
+    }
+}
+
+/// An address: `NULL` for none.
+fn pointer(address: u64) -> String {
+    if address == 0 {
+        "NULL".to_owned()
+    } else {
+        format!("{address:#x}")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! Addresses and options of sockets.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::bytes::{Bytes, quoted};
+use super::files::push_hex_bytes;
+use crate::syscall_arguments::Call;
+
+pub fn push_address(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    let family = i32::from(bytes.u16(0)?);
+    let shown = match family {
+        libc::AF_UNIX => {
+            let path = bytes.from(2)?;
+            match path.slice() {
+                [] => "{sa_family=AF_UNIX}".to_owned(),
+                // A name of its own, which may have nulls.
+                [0, name @ ..] => format!("{{sa_family=AF_UNIX, sun_path=@{}}}", quoted(name)),
+                _ => format!("{{sa_family=AF_UNIX, sun_path={}}}", path.quoted()),
+            }
+        }
+        libc::AF_INET => {
+            let address: [u8; 4] = *bytes.from(4)?.slice().first_chunk()?;
+            format!(
+                "{{sa_family=AF_INET, sin_port=htons({}), sin_addr=inet_addr(\"{}\")}}",
+                bytes.u16_be(2)?,
+                Ipv4Addr::from(address)
+            )
+        }
+        libc::AF_INET6 => {
+            let address: [u8; 16] = *bytes.from(8)?.slice().first_chunk()?;
+            format!(
+                "{{sa_family=AF_INET6, sin6_port=htons({}), sin6_flowinfo=htonl({}), \
+                 inet_pton(AF_INET6, \"{}\", &sin6_addr), sin6_scope_id={}}}",
+                bytes.u16_be(2)?,
+                u32::from_be(bytes.u32(4)?),
+                Ipv6Addr::from(address),
+                bytes.u32(24)?
+            )
+        }
+        libc::AF_NETLINK => format!(
+            "{{sa_family=AF_NETLINK, nl_pid={}, nl_groups={}}}",
+            bytes.u32(4)?,
+            match bytes.u32(8)? {
+                0 => "00000000".to_owned(),
+                groups => format!("{groups:#010x}"),
+            }
+        ),
+        libc::AF_UNSPEC => format!(
+            "{{sa_family=AF_UNSPEC, sa_data={}}}",
+            quoted(bytes.from(2)?.slice())
+        ),
+        _ => return None,
+    };
+    out.extend_from_slice(shown.as_bytes());
+    Some(())
+}
+
+pub fn push_length(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    out.extend_from_slice(format!("[{}]", bytes.u32(0)?).as_bytes());
+    Some(())
+}
+
+pub fn push_option(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
+    let level = i32::try_from(call.registers[1]).ok()?;
+    let option = i32::try_from(call.registers[2]).ok()?;
+    if (level, option) == (libc::SOL_SOCKET, libc::SO_LINGER) {
+        let (on, seconds) = (bytes.i32(0)?, bytes.i32(4)?);
+        let shown = format!("{{l_onoff={on}, l_linger={seconds}}}");
+        out.extend_from_slice(shown.as_bytes());
+        return Some(());
+    }
+    if bytes.slice().len() == 4 {
+        out.extend_from_slice(format!("[{}]", bytes.i32(0)?).as_bytes());
+        return Some(());
+    }
+    push_hex_bytes(out, bytes, false)
+}

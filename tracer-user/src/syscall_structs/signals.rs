@@ -1,0 +1,88 @@
+//! Sets of signals, and what is done when one comes.
+
+use super::bytes::Bytes;
+use super::{flags, pointer};
+use crate::report::signal_name;
+
+/// Signals that there are.
+const SIGNALS: u32 = 64;
+
+/// The first that has no name of its own.
+const FIRST_REAL_TIME: u32 = 32;
+
+/// A signal in a set: without what all have in common.
+fn short_name(signal: u32) -> String {
+    match signal.checked_sub(FIRST_REAL_TIME) {
+        None => match signal_name(signal) {
+            Some(name) => name.trim_start_matches("SIG").to_owned(),
+            None => signal.to_string(),
+        },
+        Some(0) => "RTMIN".to_owned(),
+        Some(nth) => format!("RT_{nth}"),
+    }
+}
+
+pub fn push_set(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    let set = bytes.u64(0)?;
+    // Of one with most of them, those are shown that are not in it.
+    let is_inverted = set.count_ones() >= SIGNALS * 2 / 3;
+    let shown = if is_inverted { !set } else { set };
+    if is_inverted {
+        out.push(b'~');
+    }
+    let members = (1..=SIGNALS).filter(|signal| shown >> (signal - 1) & 1 == 1);
+    let members: Vec<_> = members.map(short_name).collect();
+    out.push(b'[');
+    out.extend_from_slice(members.join(" ").as_bytes());
+    out.push(b']');
+    Some(())
+}
+
+pub fn push_action(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    const FLAGS: &[(&str, u64)] = &[
+        ("SA_RESTORER", 0x0400_0000),
+        ("SA_STACK", 0),
+        ("SA_ONSTACK", 0x0800_0000),
+        ("SA_RESTART", 0x1000_0000),
+        ("SA_INTERRUPT", 0x2000_0000),
+        ("SA_NODEFER", 0x4000_0000),
+        ("SA_RESETHAND", 0x8000_0000),
+        ("SA_SIGINFO", 4),
+        ("SA_NOCLDSTOP", 1),
+        ("SA_NOCLDWAIT", 2),
+    ];
+    const RESTORER: u64 = 0x0400_0000;
+    let (handler, bits) = (bytes.u64(0)?, bytes.u64(8)?);
+    let (restorer, mask) = (bytes.u64(16)?, bytes.from(24)?);
+    mask.u64(0)?;
+    let handler = match handler {
+        0 => "SIG_DFL".to_owned(),
+        1 => "SIG_IGN".to_owned(),
+        _ => format!("{handler:#x}"),
+    };
+    out.extend_from_slice(format!("{{sa_handler={handler}, sa_mask=").as_bytes());
+    push_set(out, mask)?;
+    let named = flags(bits, FLAGS, "0");
+    out.extend_from_slice(format!(", sa_flags={named}").as_bytes());
+    if bits & RESTORER != 0 {
+        out.extend_from_slice(format!(", sa_restorer={}", pointer(restorer)).as_bytes());
+    }
+    out.push(b'}');
+    Some(())
+}
+
+pub fn push_stack(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    const FLAGS: &[(&str, u64)] = &[
+        ("SS_ONSTACK", 1),
+        ("SS_DISABLE", 2),
+        ("SS_AUTODISARM", 1 << 31),
+    ];
+    let shown = format!(
+        "{{ss_sp={}, ss_flags={}, ss_size={}}}",
+        pointer(bytes.u64(0)?),
+        flags(bytes.u32(8)?.into(), FLAGS, "0"),
+        bytes.u64(16)?
+    );
+    out.extend_from_slice(shown.as_bytes());
+    Some(())
+}

@@ -1,0 +1,127 @@
+use super::*;
+use crate::syscall_names::{Table, syscall_number};
+
+fn call(name: &str, registers: [u64; 6]) -> Call {
+    let table = Table::Native;
+    let nr = syscall_number(table, name).unwrap().cast_signed();
+    Call {
+        table,
+        nr,
+        registers,
+    }
+}
+
+fn shown(kind: Struct, untrusted: &[u8]) -> Option<String> {
+    let call = call("fcntl", [3, 6, 0, 0, 0, 0]);
+    let data = Data {
+        untrusted,
+        has_more: false,
+        call: &call,
+        returned: None,
+    };
+    let mut out = Vec::new();
+    kind.push(&mut out, data)?;
+    Some(String::from_utf8(out).unwrap())
+}
+
+const ALL: &[&str] = &[
+    "stat",
+    "statx",
+    "statfs",
+    "flock",
+    "ioctl",
+    "sigset",
+    "sigaction",
+    "sigstack",
+    "timespec",
+    "utimes",
+    "timeval",
+    "itimerspec",
+    "itimerval",
+    "tms",
+    "rlimit",
+    "rusage",
+    "sysinfo",
+    "utsname",
+    "status",
+    "pair",
+    "ints",
+    "cpus",
+    "sockaddr",
+    "length",
+    "option",
+    "epoll",
+    "epolls",
+    "polls",
+    "clone",
+    "random",
+    "name",
+];
+
+#[test]
+fn bytes_of_any_length_and_value_are_shown_without_a_panic() {
+    for kind in ALL.iter().filter_map(|word| Struct::of(word)) {
+        for length in 0..300 {
+            for byte in [0, 1, 2, 10, 16, 0x7f, 0xff] {
+                shown(kind, &vec![byte; length]);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_too_short_is_not_shown() {
+    for word in [
+        "stat",
+        "statx",
+        "sigaction",
+        "timespec",
+        "rlimit",
+        "status",
+        "clone",
+    ] {
+        assert_eq!(shown(Struct::of(word).unwrap(), &[0; 3]), None, "{word}");
+    }
+}
+
+#[test]
+fn sets_of_signals_are_shown_by_the_fewer() {
+    let set = |set: u64| shown(Struct::SignalSet, &set.to_ne_bytes()).unwrap();
+    assert_eq!(set(0), "[]");
+    assert_eq!(set(1 << 1 | 1 << 16), "[INT CHLD]");
+    assert_eq!(set(!(1 << 31 | 1 << 32)), "~[RTMIN RT_1]");
+    assert_eq!(set(u64::MAX), "~[]");
+}
+
+#[test]
+fn addresses_of_sockets_are_shown_by_family() {
+    let mut address = vec![2, 0, 0x1f, 0x90, 127, 0, 0, 1];
+    address.extend_from_slice(&[0; 8]);
+    assert_eq!(
+        shown(Struct::SocketAddress, &address).unwrap(),
+        "{sa_family=AF_INET, sin_port=htons(8080), sin_addr=inet_addr(\"127.0.0.1\")}"
+    );
+    assert_eq!(
+        shown(Struct::SocketAddress, b"\x01\0/run/x\0rest").unwrap(),
+        "{sa_family=AF_UNIX, sun_path=\"/run/x\"}"
+    );
+    assert_eq!(
+        shown(Struct::SocketAddress, b"\x01\0\0a\0b").unwrap(),
+        "{sa_family=AF_UNIX, sun_path=@\"a\\0b\"}"
+    );
+    assert_eq!(
+        shown(Struct::SocketAddress, b"\x01\0").unwrap(),
+        "{sa_family=AF_UNIX}"
+    );
+}
+
+#[test]
+fn the_end_of_a_child_is_shown_by_the_macros_of_c() {
+    let status = |status: i32| shown(Struct::WaitStatus, &status.to_ne_bytes()).unwrap();
+    assert_eq!(status(3 << 8), "[{WIFEXITED(s) && WEXITSTATUS(s) == 3}]");
+    assert_eq!(status(9), "[{WIFSIGNALED(s) && WTERMSIG(s) == SIGKILL}]");
+    assert_eq!(
+        status(0x8b),
+        "[{WIFSIGNALED(s) && WTERMSIG(s) == SIGSEGV && WCOREDUMP(s)}]"
+    );
+}

@@ -1,0 +1,270 @@
+//! From names to tracepoints.
+
+use std::io;
+
+use tracer_common::kernel::MAX_TRACEPOINTS;
+
+use super::Tracepoint;
+use super::format::Format;
+use super::tracefs::Tracefs;
+use crate::nearest::nearest;
+
+/// Tracepoints as they were asked for: `CATEGORY:NAME` or `NAME`, where `*` is any
+/// characters and `?` is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    category: String,
+    name: String,
+}
+
+/// Why a tracepoint cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FindError {
+    /// It was typed wrongly.
+    #[error(
+        "{typed:?} is no tracepoint; give CATEGORY:NAME or NAME, such as tcp:tcp_retransmit_skb"
+    )]
+    NotOne {
+        /// What was typed.
+        typed: String,
+    },
+    /// The kernel's tracing files are not there, or not for us.
+    #[error(
+        "the kernel's tracing files (tracefs) cannot be read; run as root, on a kernel with \
+         CONFIG_EVENT_TRACING"
+    )]
+    NoTracefs {
+        /// Why.
+        source: io::Error,
+    },
+    /// The kernel has none that is called so.
+    #[error(
+        "this kernel has no tracepoint {typed}{}; `tracer-user events --tracepoints` lists them",
+        similar.as_ref().map_or_else(String::new, |name| format!(" (is {name} meant?)"))
+    )]
+    None {
+        /// What was asked for.
+        typed: String,
+        /// One that is there and nearly so called.
+        similar: Option<String>,
+    },
+    /// What it says of one cannot be read.
+    #[error("what the kernel says of the tracepoint {category}:{name} cannot be read")]
+    Format {
+        /// Its category.
+        category: String,
+        /// Its name.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Too many.
+    #[error("{asked} tracepoints are more than {MAX_TRACEPOINTS}, which is the most there may be")]
+    TooMany {
+        /// So many.
+        asked: usize,
+    },
+    /// Their types would be called the same.
+    #[error(
+        "the names of two tracepoints begin with {name}, and no more is stored of them; ask for \
+         one of both"
+    )]
+    Alike {
+        /// What both are called.
+        name: String,
+    },
+}
+
+impl Pattern {
+    /// What was typed between commas.
+    ///
+    /// # Errors
+    ///
+    /// It is none.
+    pub fn new(typed: &str) -> Result<Self, FindError> {
+        let (category, name) = typed.split_once(':').unwrap_or(("*", typed));
+        let is_one = |part: &str| {
+            let is_in_name =
+                |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '*' | '?');
+            !part.is_empty() && part.chars().all(is_in_name)
+        };
+        if !is_one(category) || !is_one(name) {
+            return Err(FindError::NotOne {
+                typed: typed.to_owned(),
+            });
+        }
+        Ok(Self {
+            category: category.to_owned(),
+            name: name.to_owned(),
+        })
+    }
+
+    /// Whether a name fits, whatever the category.
+    #[must_use]
+    pub fn has_name(&self, name: &str) -> bool {
+        fits(self.name.as_bytes(), name.as_bytes())
+    }
+
+    /// Whether a tracepoint fits.
+    #[must_use]
+    pub fn has(&self, category: &str, name: &str) -> bool {
+        fits(self.category.as_bytes(), category.as_bytes())
+            && fits(self.name.as_bytes(), name.as_bytes())
+    }
+}
+
+impl std::fmt::Display for Pattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.category == "*" {
+            write!(f, "{}", self.name)
+        } else {
+            write!(f, "{}:{}", self.category, self.name)
+        }
+    }
+}
+
+/// Whether `name` fits `pattern`. Only the last star is gone back to: that suffices.
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut of_name) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while of_name < name.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, of_name));
+                at += 1;
+            }
+            Some(b'?') => (at, of_name) = (at + 1, of_name + 1),
+            Some(byte) if name.get(of_name) == Some(byte) => (at, of_name) = (at + 1, of_name + 1),
+            _ => {
+                let Some((star_at, taken)) = &mut star else {
+                    return false;
+                };
+                *taken += 1;
+                (at, of_name) = (*star_at + 1, *taken);
+            }
+        }
+    }
+    let rest = pattern.get(at..).unwrap_or_default();
+    rest.iter().all(|byte| *byte == b'*')
+}
+
+/// Finds all that was asked for, each once, in order of what was asked for.
+///
+/// # Errors
+///
+/// A pattern fits none, or the kernel does not say what there is.
+pub fn find(patterns: &[Pattern]) -> Result<Vec<Tracepoint>, FindError> {
+    if patterns.is_empty() {
+        return Ok(Vec::new());
+    }
+    let tracefs = Tracefs::open().map_err(|source| FindError::NoTracefs { source })?;
+    let all = names(&tracefs)?;
+    let mut chosen: Vec<&(String, String)> = Vec::new();
+    for pattern in patterns {
+        let fitting = all
+            .iter()
+            .filter(|(category, name)| pattern.has(category, name));
+        let before = chosen.len();
+        let mut is_there = false;
+        for one in fitting {
+            is_there = true;
+            if !chosen.contains(&one) {
+                chosen.push(one);
+            }
+        }
+        if !is_there && before == chosen.len() {
+            let similar = nearest(&pattern.name, all.iter().map(|(_, name)| name.as_str()));
+            let similar = similar.and_then(|near| all.iter().find(|(_, name)| name == near));
+            return Err(FindError::None {
+                typed: pattern.to_string(),
+                similar: similar.map(|(category, name)| format!("{category}:{name}")),
+            });
+        }
+    }
+    if chosen.len() > MAX_TRACEPOINTS {
+        return Err(FindError::TooMany {
+            asked: chosen.len(),
+        });
+    }
+    let mut found: Vec<Tracepoint> = Vec::new();
+    for (category, name) in chosen {
+        let tracepoint = described(&tracefs, category, name)?;
+        let event_name = tracepoint.event_name();
+        if found.iter().any(|other| other.event_name() == event_name) {
+            return Err(FindError::Alike { name: event_name });
+        }
+        found.push(tracepoint);
+    }
+    Ok(found)
+}
+
+/// Every tracepoint that the pattern fits, in order of category and name.
+///
+/// # Errors
+///
+/// The kernel does not say what there is.
+pub fn list(pattern: &Pattern) -> Result<Vec<Tracepoint>, FindError> {
+    let tracefs = Tracefs::open().map_err(|source| FindError::NoTracefs { source })?;
+    let all = names(&tracefs)?.into_iter();
+    let fitting = all.filter(|(category, name)| pattern.has(category, name));
+    // Of one that has gone meanwhile, or whose format cannot be read, nothing can be said.
+    let described =
+        fitting.filter_map(|(category, name)| described(&tracefs, &category, &name).ok());
+    Ok(described.collect())
+}
+
+/// Category and name of each.
+fn names(tracefs: &Tracefs) -> Result<Vec<(String, String)>, FindError> {
+    let failed = |source| FindError::NoTracefs { source };
+    let mut all = Vec::new();
+    for category in tracefs.folders(None).map_err(failed)? {
+        // A module may be unloaded meanwhile.
+        let names = tracefs.folders(Some(&category)).unwrap_or_default();
+        all.extend(names.into_iter().map(|name| (category.clone(), name)));
+    }
+    Ok(all)
+}
+
+fn described(tracefs: &Tracefs, category: &str, name: &str) -> Result<Tracepoint, FindError> {
+    let failed = |source| FindError::Format {
+        category: category.to_owned(),
+        name: name.to_owned(),
+        source,
+    };
+    let text = tracefs.format(category, name).map_err(failed)?;
+    let format = Format::parse(&text);
+    let format = format.ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))?;
+    Ok(Tracepoint {
+        category: category.to_owned(),
+        name: name.to_owned(),
+        format,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_of_category_and_name() {
+        let pattern = |typed| Pattern::new(typed).unwrap();
+        assert!(pattern("tcp:tcp_probe").has("tcp", "tcp_probe"));
+        assert!(!pattern("tcp:tcp_probe").has("sock", "tcp_probe"));
+        assert!(pattern("tcp_probe").has("tcp", "tcp_probe"));
+        assert!(pattern("tcp:*").has("tcp", "tcp_probe"));
+        assert!(pattern("*:*_p?obe").has("tcp", "tcp_probe"));
+        assert!(!pattern("tcp:*_p?obe").has("tcp", "tcp_pobe"));
+        assert!(pattern("a*b*c").has("any", "abbc"));
+        assert!(!pattern("a*b*c").has("any", "abbcd"));
+        for typed in ["", ":", "a:", ":b", "a:b:c", "a b", "../x"] {
+            assert!(Pattern::new(typed).is_err(), "{typed}");
+        }
+    }
+
+    #[test]
+    fn many_stars_take_no_time() {
+        let pattern = format!("{}b", "*a".repeat(60));
+        assert!(!fits(pattern.as_bytes(), "a".repeat(200).as_bytes()));
+    }
+}

@@ -1,0 +1,46 @@
+//! Tracepoints of the kernel by name, with the fields that the kernel itself says they have.
+//!
+//! - `tracefs` finds the kernel's tracing files, mounted or not;
+//! - `format` reads what one of them says of a tracepoint's fields;
+//! - [`find`] turns names into tracepoints, which [`crate::kernel`] attaches to;
+//! - [`Layout`] makes [typed data](crate::typed) of what is recorded there.
+
+mod find;
+mod format;
+mod layout;
+mod tracefs;
+
+pub use find::{FindError, Pattern, find, list};
+pub use format::{Field, FieldType, Format};
+pub use layout::Layout;
+
+/// Reads any bytes as a tracepoint's format, and any as what it records.
+#[doc(hidden)]
+pub fn look_through_format(untrusted: &[u8]) {
+    let (format, record) = untrusted.split_at(untrusted.len() / 2);
+    let text = String::from_utf8_lossy(format);
+    if let Some(format) = Format::parse(&text) {
+        let _ = Layout::of("any", &format).data(record);
+    }
+}
+
+/// A tracepoint of this kernel.
+#[derive(Clone, Debug)]
+pub struct Tracepoint {
+    /// The part of the kernel that it belongs to.
+    pub category: String,
+    /// Its name there.
+    pub name: String,
+    /// What the kernel says of it.
+    pub format: Format,
+}
+
+impl Tracepoint {
+    /// The name of its event type, at most as long as such a name may be.
+    #[must_use]
+    pub fn event_name(&self) -> String {
+        let mut name = format!("tracepoint:{}:{}", self.category, self.name);
+        name.truncate(name.floor_char_boundary(tracer_common::event_type::TRACE_EVENT_NAME_MAX));
+        name
+    }
+}

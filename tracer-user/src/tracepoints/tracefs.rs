@@ -1,0 +1,121 @@
+//! The kernel's tracing files (tracefs).
+//!
+//! Where nobody has mounted them, they are mounted for this process alone: without a name in any
+//! mount namespace, until the descriptor is closed. Where somebody has, that mount is used: some
+//! kernels would take over the options of a second one.
+
+use std::ffi::CStr;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+
+/// Where they usually are.
+const USUAL: [&CStr; 2] = [c"/sys/kernel/tracing", c"/sys/kernel/debug/tracing"];
+
+/// Bytes of a file that are read: the kernel's own are some thousand.
+const MOST_BYTES: u64 = 256 << 10;
+
+/// The folder of the tracepoints.
+#[derive(Debug)]
+pub struct Tracefs {
+    events: PathBuf,
+    /// What was mounted, where nobody else had.
+    _mount: Option<OwnedFd>,
+}
+
+impl Tracefs {
+    /// Finds the files.
+    ///
+    /// # Errors
+    ///
+    /// They are not there, or not for us.
+    pub fn open() -> io::Result<Self> {
+        if let Some(usual) = USUAL.into_iter().find(|path| is_tracefs(path)) {
+            let events = Path::new(usual.to_str().unwrap_or_default()).join("events");
+            // Usually root's alone.
+            fs::read_dir(&events)?;
+            return Ok(Self {
+                events,
+                _mount: None,
+            });
+        }
+        let mount = mounted()?;
+        Ok(Self {
+            events: format!("/proc/self/fd/{}/events", mount.as_raw_fd()).into(),
+            _mount: Some(mount),
+        })
+    }
+
+    /// The folders of a folder: categories, or the tracepoints of one.
+    ///
+    /// # Errors
+    ///
+    /// It is not there.
+    pub fn folders(&self, category: Option<&str>) -> io::Result<Vec<String>> {
+        let folder = match category {
+            None => self.events.clone(),
+            Some(category) => self.events.join(category),
+        };
+        let mut folders = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir()
+                && let Ok(name) = entry.file_name().into_string()
+            {
+                folders.push(name);
+            }
+        }
+        folders.sort_unstable();
+        Ok(folders)
+    }
+
+    /// What the kernel says of a tracepoint.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn format(&self, category: &str, name: &str) -> io::Result<String> {
+        let path = self.events.join(category).join(name).join("format");
+        let mut text = String::new();
+        let file = File::open(path)?;
+        file.take(MOST_BYTES).read_to_string(&mut text)?;
+        Ok(text)
+    }
+}
+
+fn is_tracefs(path: &CStr) -> bool {
+    let mut found = MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: the path is a C string, and `found` has the size of what is written.
+    let failed = unsafe { libc::statfs(path.as_ptr(), found.as_mut_ptr()) };
+    // SAFETY: all-zero bytes are valid, and so is what the kernel writes.
+    let found = unsafe { found.assume_init() };
+    failed == 0 && found.f_type == libc::TRACEFS_MAGIC
+}
+
+/// Mounts them without a name.
+fn mounted() -> io::Result<OwnedFd> {
+    const CLOEXEC: libc::c_uint = 1;
+    const CREATE: libc::c_uint = 6;
+    let nothing = std::ptr::null::<libc::c_char>();
+    // SAFETY: the name is a C string.
+    let context = unsafe { libc::syscall(libc::SYS_fsopen, c"tracefs".as_ptr(), CLOEXEC) };
+    let context = descriptor(context)?;
+    let fd = context.as_raw_fd();
+    // SAFETY: this command takes neither a key nor a value.
+    let made = unsafe { libc::syscall(libc::SYS_fsconfig, fd, CREATE, nothing, nothing, 0) };
+    if made != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: takes integers only.
+    descriptor(unsafe { libc::syscall(libc::SYS_fsmount, fd, CLOEXEC, 0) })
+}
+
+fn descriptor(returned: libc::c_long) -> io::Result<OwnedFd> {
+    match RawFd::try_from(returned) {
+        // SAFETY: the kernel has just made this descriptor for us.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

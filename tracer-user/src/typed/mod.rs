@@ -1,0 +1,238 @@
+//! Data that says itself what its fields are called and how they are stored: see
+//! [`typed_data`].
+
+mod encode;
+
+pub use encode::{Encoder, unit};
+
+use tracer_common::kernel::{probe_kind, typed_data};
+
+/// The value of a field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// It could not be read.
+    Unread,
+    /// A signed integer.
+    Signed(i64),
+    /// An unsigned integer.
+    Unsigned(u64),
+    /// An address, or what is shown as one.
+    Address(u64),
+    /// A truth value.
+    Flag(bool),
+    /// A character: any byte.
+    Character(u8),
+    /// A floating-point value.
+    Float(f64),
+    /// Text: any bytes.
+    Text {
+        /// What there is of it.
+        bytes: &'a [u8],
+        /// Whether there is more.
+        has_more: bool,
+    },
+    /// Bytes of which nothing is known.
+    Bytes {
+        /// What there is.
+        bytes: &'a [u8],
+        /// Whether there are more.
+        has_more: bool,
+    },
+    /// Integers.
+    Integers(Integers<'a>),
+}
+
+/// Integers of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Integers<'a> {
+    bytes: &'a [u8],
+    unit: u8,
+    is_signed: bool,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
+impl<'a> Integers<'a> {
+    /// Each of them.
+    pub fn iter(self) -> impl Iterator<Item = i128> + 'a {
+        let units = self.bytes.chunks_exact(usize::from(self.unit).max(1));
+        units.map(move |unit| {
+            let value = widened(unit, self.is_signed);
+            if self.is_signed {
+                i128::from(value.cast_signed())
+            } else {
+                i128::from(value)
+            }
+        })
+    }
+}
+
+/// Typed data, checked as a whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Typed<'a> {
+    kind: u16,
+    count: u16,
+    fields: &'a [u8],
+}
+
+impl<'a> Typed<'a> {
+    /// Reads the data of an event. `None` where it is none, or damaged.
+    #[must_use]
+    pub fn of(untrusted: &'a [u8]) -> Option<Self> {
+        let (head, fields) = untrusted.split_at_checked(typed_data::START)?;
+        let words: [u16; 4] = [0, 2, 4, 6].map(|at| {
+            let two = head.get(at..).and_then(|rest| rest.first_chunk());
+            two.map_or(u16::MAX, |two| u16::from_ne_bytes(*two))
+        });
+        let [kind, count, 0, 0] = words else {
+            return None;
+        };
+        let typed = Self {
+            kind,
+            count,
+            fields,
+        };
+        let mut rest = fields;
+        for _ in 0..count {
+            next(&mut rest)?;
+        }
+        rest.is_empty().then_some(typed)
+    }
+
+    /// The same, of an event whose type is called as those are that have such data.
+    #[must_use]
+    pub fn of_event(name: &[u8], untrusted: &'a [u8]) -> Option<Self> {
+        let prefixes = [(&b"tracepoint:"[..], probe_kind::TRACEPOINT)];
+        let known = prefixes.iter().find(|(prefix, _)| name.starts_with(prefix));
+        let (_, kind) = known?;
+        Self::of(untrusted).filter(|typed| typed.kind == *kind)
+    }
+
+    /// Each field, by its name.
+    pub fn iter(self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+        let mut rest = self.fields;
+        (0..self.count).map_while(move |_| next(&mut rest))
+    }
+}
+
+/// Takes a field from the front.
+fn next<'a>(rest: &mut &'a [u8]) -> Option<(&'a str, Value<'a>)> {
+    let (head, after) = rest.split_first_chunk::<{ typed_data::HEAD }>()?;
+    let [kind, bits, name_bytes, unit, low, high] = *head;
+    let (name, after) = after.split_at_checked(usize::from(name_bytes))?;
+    let bytes = usize::from(u16::from_ne_bytes([low, high]));
+    let (bytes, after) = after.split_at_checked(bytes)?;
+    let name = std::str::from_utf8(name).ok()?;
+    let value = value(kind, bits, unit, bytes)?;
+    *rest = after;
+    Some((name, value))
+}
+
+fn value(kind: u8, bits: u8, unit: u8, bytes: &[u8]) -> Option<Value<'_>> {
+    if bits & typed_data::UNREAD != 0 {
+        return Some(Value::Unread);
+    }
+    let has_more = bits & typed_data::MORE != 0;
+    let is_signed = kind & !typed_data::ARRAY == typed_data::SIGNED;
+    match kind {
+        typed_data::TEXT => return Some(Value::Text { bytes, has_more }),
+        typed_data::BYTES => return Some(Value::Bytes { bytes, has_more }),
+        _ => {}
+    }
+    if !matches!(unit, 1 | 2 | 4 | 8) || !bytes.len().is_multiple_of(usize::from(unit)) {
+        return None;
+    }
+    if kind & typed_data::ARRAY != 0 {
+        return Some(Value::Integers(Integers {
+            bytes,
+            unit,
+            is_signed,
+            has_more,
+        }));
+    }
+    if bytes.len() != usize::from(unit) {
+        return None;
+    }
+    let word = widened(bytes, is_signed);
+    Some(match kind {
+        typed_data::SIGNED => Value::Signed(word.cast_signed()),
+        typed_data::UNSIGNED => Value::Unsigned(word),
+        typed_data::ADDRESS => Value::Address(word),
+        typed_data::FLAG => Value::Flag(word != 0),
+        typed_data::CHARACTER => Value::Character(*bytes.first()?),
+        typed_data::FLOAT => match bytes.len() {
+            4 => Value::Float(f64::from(f32::from_ne_bytes(bytes.try_into().ok()?))),
+            8 => Value::Float(f64::from_ne_bytes(bytes.try_into().ok()?)),
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+/// An integer of at most eight bytes as a whole word.
+fn widened(bytes: &[u8], is_signed: bool) -> u64 {
+    let fill = match bytes.last() {
+        Some(top) if is_signed && cfg!(target_endian = "little") && top & 0x80 != 0 => 0xff,
+        _ => 0,
+    };
+    let mut word = [fill; 8];
+    for (to, from) in word.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    u64::from_ne_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data() -> Vec<u8> {
+        let mut out = Encoder::new(probe_kind::TRACEPOINT);
+        out.value("a", typed_data::SIGNED, &(-3_i16).to_ne_bytes());
+        out.value("b", typed_data::ADDRESS, &7_u64.to_ne_bytes());
+        out.array("c", typed_data::UNSIGNED, 2, &[1, 0, 2, 0, 9], true);
+        out.text("d", b"\xffx", true);
+        out.unread("e", typed_data::TEXT);
+        out.value("f", typed_data::FLOAT, &1.5_f32.to_ne_bytes());
+        out.finish()
+    }
+
+    #[test]
+    fn fields_come_back_as_they_were() {
+        let data = data();
+        let typed = Typed::of_event(b"tracepoint:a:b", &data).unwrap();
+        let found: Vec<_> = typed.iter().collect();
+        assert_eq!(found[0], ("a", Value::Signed(-3)));
+        assert_eq!(found[1], ("b", Value::Address(7)));
+        let Value::Integers(integers) = found[2].1 else {
+            panic!("{found:?}");
+        };
+        assert_eq!(integers.iter().collect::<Vec<_>>(), [1, 2]);
+        assert!(integers.has_more);
+        let text = Value::Text {
+            bytes: b"\xffx",
+            has_more: true,
+        };
+        assert_eq!(found[3], ("d", text));
+        assert_eq!(found[4], ("e", Value::Unread));
+        assert_eq!(found[5], ("f", Value::Float(1.5)));
+    }
+
+    #[test]
+    fn damaged_data_is_none_and_does_no_harm() {
+        let data = data();
+        assert!(Typed::of_event(b"other", &data).is_none());
+        for length in 0..data.len() {
+            assert!(Typed::of(&data[..length]).is_none(), "{length}");
+        }
+        for at in 0..data.len() {
+            for byte in [0, 1, 3, 0x7f, 0xff] {
+                let mut damaged = data.clone();
+                damaged[at] = byte;
+                if let Some(typed) = Typed::of(&damaged) {
+                    assert!(typed.iter().count() <= 0xffff);
+                }
+            }
+        }
+    }
+}
