@@ -6,7 +6,7 @@
 //! - [`terminal`] is what talks to people: where lines go, messages, exit codes;
 //! - `selection` chooses types of events;
 //! - [`log_view`] looks at logs, [`stat`] sums them up, and [`export`] converts them to what other
-//!   tools open;
+//!   tools open; [`html_report`] shows them as a page that is one file;
 //! - [`syscall_names`] knows the names of system calls, and [`syscall_arguments`] how many
 //!   arguments they take; [`syscall_choice`] reads a list of those that are chosen;
 //! - `asking` asks the kernel for what a process may keep it from answering;
@@ -29,6 +29,7 @@ pub mod answers;
 mod asking;
 pub mod cli;
 pub mod export;
+pub mod html_report;
 pub mod kernel;
 pub mod log_view;
 mod nearest;

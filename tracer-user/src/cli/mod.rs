@@ -15,6 +15,7 @@ mod probe_options;
 mod probes;
 mod quantity;
 mod read;
+mod report;
 mod run;
 mod source_options;
 mod stat;
@@ -57,6 +58,7 @@ enum Command {
     Info(info::InfoArgs),
     Stat(stat::StatArgs),
     Why(why::WhyArgs),
+    Report(report::ReportArgs),
     Export(export::ExportArgs),
     Probes(probes::ProbesArgs),
     Doctor(doctor::DoctorArgs),
@@ -90,6 +92,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Info(args) => info::run(&args.into()),
         Command::Stat(args) => stat::run(&args.try_into()?),
         Command::Why(args) => why::run(&args.try_into()?),
+        Command::Report(args) => report::run(&args.try_into()?),
         Command::Export(args) => export::run(&args.try_into()?),
         Command::Probes(args) => probes::run(&args.try_into()?),
         Command::Doctor(args) => doctor::run(&args.into()),

@@ -1,0 +1,53 @@
+// What a report's page holds, read by the page's own modules: prints one object.
+//
+//     node report.js FOLDER-OF-MODULES REPORT.html
+
+"use strict";
+
+const fs = require("node:fs");
+const path = require("node:path");
+const { pathToFileURL } = require("node:url");
+
+async function main([folder, file]) {
+    const module = (name) => import(pathToFileURL(path.resolve(folder, name)));
+    const { decode } = await module("decode.js");
+    const { Model, STATES } = await module("rows.js");
+    const html = fs.readFileSync(file, "utf8");
+    const [, data] = /<script type="text\/plain" id="data">([^<]*)<\/script>/.exec(html);
+    const { header, columns } = await decode(data);
+    const model = new Model(header, columns);
+    const threads = model.threads.map((row) => {
+        const totals = row.track.between(0, model.end);
+        const halves = [row.track.between(0, Math.floor(model.end / 3)), row.track.between(Math.floor(model.end / 3), model.end)];
+        return {
+            pid: row.pid,
+            tid: row.tid,
+            name: row.name,
+            totals: Object.fromEntries(STATES.map((state, index) => [state, totals[index]])),
+            parts: STATES.map((_, index) => halves[0][index] + halves[1][index]),
+            intervals: Array.from({ length: row.track.count }, (_, index) => [
+                row.track.from[index], row.track.to[index], header.codes[row.track.what[index]].state]),
+            calls: Array.from({ length: row.calls.count }, (_, index) => [
+                header.calls[row.calls.what[index]], row.calls.to[index] - row.calls.from[index], row.returned[index]]),
+            marks: Array.from({ length: row.marks.count }, (_, index) => [
+                row.marks.at[index] + header.first_ns, header.types[row.marks.type[index]][0], model.wordsOf(row.marks, index)]),
+        };
+    });
+    const { spans } = model;
+    process.stdout.write(JSON.stringify({
+        header,
+        threads,
+        cpus: [...model.cpus].map(([cpu, runs]) => ({
+            cpu, used_ns: Array.from({ length: runs.count }, (_, index) => runs.to[index] - runs.from[index]).reduce((a, b) => a + b, 0) })),
+        spans: Array.from({ length: spans.count }, (_, index) => ({
+            kind: header.kinds[spans.kind[index]], ns: spans.to[index] - spans.from[index] })),
+        interrupts: [...model.interrupts].map(([name, runs]) => ({ name, count: runs.count })),
+        gaps: model.gaps,
+        rows: spans.count,
+    }));
+}
+
+main(process.argv.slice(2)).catch((error) => {
+    console.error(error);
+    process.exit(1);
+});

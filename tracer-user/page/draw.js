@@ -1,0 +1,354 @@
+// The timeline: pixels for what is dense, then text and lines over it.
+
+import { STATES, Model, Slices, Track, firstAfter } from "./rows.js";
+import { View, ticks } from "./window.js";
+import { pixel } from "./colours.js";
+import { duration } from "./words.js";
+
+/** How high rows are, in pixels of the page. */
+const HEIGHTS = { heading: 22, state: 18, spans: 15, calls: 11, marks: 11, cpu: 14, irq: 10 };
+
+/** How high the ruler is. */
+export const RULER = 24;
+
+/**
+ * A row of the timeline.
+ * @typedef {object} Row
+ * @property {"heading" | "state" | "spans" | "calls" | "marks" | "cpu" | "irq"} kind
+ * @property {string} label
+ * @property {number} top
+ * @property {number} height
+ * @property {number} thread the thread's index, or -1
+ * @property {string} group what a heading opens and closes
+ * @property {Slices | undefined} slices
+ * @property {number} level
+ */
+
+/**
+ * The rows, from the top.
+ * @param {Model} model
+ * @param {Set<string>} closed
+ * @returns {Row[]}
+ */
+export function layOutRows(model, closed) {
+    /** @type {Row[]} */
+    const rows = [];
+    let top = 0;
+    /** @param {Row["kind"]} kind @param {string} label @param {Partial<Row>} more */
+    const push = (kind, label, more) => {
+        const height = HEIGHTS[kind];
+        rows.push({ kind, label, top, height, thread: -1, group: "", slices: undefined, level: 0, ...more });
+        top += height + (kind === "heading" ? 0 : 2);
+    };
+    if (model.cpus.size > 0 || model.interrupts.size > 0) {
+        push("heading", `${model.cpus.size} CPUs`, { group: "cpus" });
+        if (!closed.has("cpus")) {
+            for (const [cpu, slices] of model.cpus) {
+                push("cpu", `CPU ${cpu}`, { slices });
+            }
+            for (const [name, slices] of model.interrupts) {
+                push("irq", name, { slices });
+            }
+        }
+    }
+    for (const { pid, label, threads } of processes(model)) {
+        const group = `process ${pid}`;
+        // A process of one thread is that thread.
+        if (threads.length > 1) {
+            push("heading", `${label}, ${threads.length} threads`, { group });
+        } else {
+            top += 8;
+        }
+        if (closed.has(group)) {
+            continue;
+        }
+        for (const thread of threads) {
+            push("state", thread.label, { thread: thread.index });
+            thread.levels.forEach((slices, level) => {
+                push("spans", level === 0 ? "  spans" : "", { thread: thread.index, slices, level });
+            });
+            if (thread.calls.count > 0) {
+                push("calls", "  system calls", { thread: thread.index, slices: thread.calls });
+            }
+            if (thread.marks.count > 0) {
+                push("marks", "  events", { thread: thread.index });
+            }
+        }
+    }
+    return rows;
+}
+
+/** The processes, those that ran longest first, and so their threads. @param {Model} model */
+function processes(model) {
+    /** @type {Map<number, {pid: number, label: string, ran: number, threads: Model["threads"]}>} */
+    const found = new Map();
+    const ran = (/** @type {Model["threads"][0]} */ row) => row.track.between(0, model.end)[0];
+    for (const row of model.threads) {
+        const isEmpty = row.track.count + row.marks.count + row.calls.count + row.levels.length === 0;
+        if (isEmpty) {
+            continue;
+        }
+        const known = found.get(row.pid) ?? { pid: row.pid, label: "", ran: 0, threads: [] };
+        known.ran += ran(row);
+        known.threads.push(row);
+        found.set(row.pid, known);
+    }
+    for (const process of found.values()) {
+        process.threads.sort((a, b) => ran(b) - ran(a) || a.index - b.index);
+        const leader = process.threads.find((row) => row.tid === row.pid) ?? process.threads[0];
+        process.label = leader.name === "" ? `process ${process.pid}` : `${leader.name} ${process.pid}`;
+    }
+    return [...found.values()].sort((a, b) => b.ran - a.ran || a.pid - b.pid);
+}
+
+/** Draws rows into pixels. */
+export class Painter {
+    /** @param {Model} model @param {View} view @param {import("./colours.js").Palette} colours */
+    constructor(model, view, colours) {
+        this.model = model;
+        this.view = view;
+        this.states = colours.states.map(pixel);
+        this.slices = colours.slices.map(pixel);
+        this.band = pixel(colours.band);
+        this.page = pixel(colours.page);
+        this.mark = pixel(colours.mark);
+        this.begin = new Float64Array(STATES.length);
+        this.end = new Float64Array(STATES.length);
+    }
+
+    /**
+     * A buffer of so many pixels, all of the page's colour.
+     * @param {ImageData} image
+     */
+    into(image) {
+        this.pixels = new Uint32Array(image.data.buffer);
+        this.width = image.width;
+        this.height = image.height;
+        this.pixels.fill(this.page);
+    }
+
+    /** @param {number} x @param {number} end @param {number} top @param {number} bottom @param {number} colour */
+    fill(x, end, top, bottom, colour) {
+        const pixels = /** @type {Uint32Array} */ (this.pixels);
+        const width = this.width ?? 0;
+        const last = Math.min(bottom, this.height ?? 0);
+        for (let y = Math.max(top, 0); y < last; y++) {
+            pixels.fill(colour, y * width + Math.max(x, 0), y * width + Math.min(end, width));
+        }
+    }
+
+    /** States: where there is one, its colour; where there are several, their shares. */
+    /** @param {Track} track @param {number} top @param {number} bottom */
+    track(track, top, bottom) {
+        const width = this.width ?? 0;
+        const { view } = this;
+        this.fill(0, width, top, bottom, this.page);
+        if (track.count === 0) {
+            return;
+        }
+        let isBegun = false;
+        let x = 0;
+        while (x < width) {
+            const at = view.time(x, width);
+            const until = view.time(x + 1, width);
+            const index = firstAfter(track.from, at) - 1;
+            // One that goes on to the end of this column, at least.
+            if (index >= 0 && track.to[index] >= until) {
+                const end = Math.max(Math.floor(view.x(track.to[index], width)), x + 1);
+                this.fill(x, end, top, bottom, this.states[track.states[track.what[index]]]);
+                x = end;
+                isBegun = false;
+                continue;
+            }
+            if (index + 1 >= track.count && (index < 0 || track.to[index] <= at)) {
+                return;
+            }
+            if ((index < 0 || track.to[index] <= at) && track.from[index + 1] >= until) {
+                x = Math.max(Math.floor(view.x(track.from[index + 1], width)), x + 1);
+                isBegun = false;
+                continue;
+            }
+            if (!isBegun) {
+                track.before(at, this.begin);
+                isBegun = true;
+            }
+            track.before(until, this.end);
+            this.shares(x, until - at, top, bottom);
+            [this.begin, this.end] = [this.end, this.begin];
+            x++;
+        }
+    }
+
+    /** @param {number} x @param {number} ns @param {number} top @param {number} bottom */
+    shares(x, ns, top, bottom) {
+        const height = bottom - top;
+        let done = 0;
+        let y = bottom;
+        for (let state = 0; state < STATES.length; state++) {
+            const part = this.end[state] - this.begin[state];
+            if (part > 0) {
+                done += part;
+                // What there was is seen, however short.
+                const to = Math.min(bottom - Math.round((done / ns) * height), state === 0 ? bottom - 1 : y);
+                this.fill(x, x + 1, to, y, this.states[state]);
+                y = to;
+            }
+        }
+    }
+
+    /**
+     * Slices: where several lie within a pixel, that of the first.
+     * @param {Slices} slices
+     * @param {number} top
+     * @param {number} bottom
+     */
+    slicesOf(slices, top, bottom) {
+        const width = this.width ?? 0;
+        const { view } = this;
+        let index = Math.max(firstAfter(slices.from, view.from) - 1, 0);
+        let x = 0;
+        while (index < slices.count && slices.from[index] < view.to) {
+            const begin = Math.max(Math.floor(view.x(slices.from[index], width)), x);
+            const end = Math.max(Math.ceil(view.x(slices.to[index], width)), begin + 1);
+            if (end > 0 && slices.to[index] >= view.from) {
+                const colour = this.slices[slices.what[index] % this.slices.length];
+                // A border, where there is space for one.
+                const edge = end - begin > 3 ? 1 : 0;
+                this.fill(begin, end - edge, top, bottom, colour);
+                x = Math.max(end, 0);
+            }
+            // Those that begin within the same pixel are not seen.
+            const next = view.time(Math.max(begin + 1, x), width);
+            index = slices.from[index + 1] < next
+                ? Math.max(firstAfter(slices.from, next) - 1, index + 1) : index + 1;
+        }
+    }
+
+    /** Moments. @param {Float64Array} at @param {number} top @param {number} bottom @param {number} scale */
+    marks(at, top, bottom, scale) {
+        const width = this.width ?? 0;
+        const { view } = this;
+        let index = firstAfter(at, view.from - 1);
+        while (index < at.length && at[index] <= view.to) {
+            const x = Math.floor(view.x(at[index], width));
+            this.fill(x, x + Math.max(Math.round(scale), 1), top, bottom, this.mark);
+            index = Math.max(firstAfter(at, view.time(x + 1, width)), index + 1);
+        }
+    }
+}
+
+/**
+ * What is drawn over the pixels.
+ * @typedef {object} Overlay
+ * @property {CanvasRenderingContext2D} context
+ * @property {View} view
+ * @property {import("./colours.js").Palette} colours
+ * @property {number} left where the timeline begins
+ * @property {number} width of the timeline
+ * @property {number} height
+ */
+
+/** The ruler. @param {Overlay} overlay @param {number} shift */
+export function drawRuler({ context, view, colours, left, width, height }, shift) {
+    const { times, step } = ticks(view.from + shift, view.to + shift, width / 130);
+    context.fillStyle = colours.page;
+    context.fillRect(0, 0, left + width, RULER);
+    context.strokeStyle = colours.line;
+    context.fillStyle = colours.faint;
+    context.beginPath();
+    for (const at of times) {
+        const x = Math.round(left + view.x(at - shift, width)) + 0.5;
+        context.moveTo(x, RULER - 6);
+        context.lineTo(x, height);
+        context.fillText(rulerWords(at, step), x + 3, 11);
+    }
+    context.moveTo(0, RULER - 0.5);
+    context.lineTo(left + width, RULER - 0.5);
+    context.stroke();
+    context.fillText(`${duration(Math.round(view.ns))} shown`, 8, 11);
+}
+
+/** A time with the digits that differ. @param {number} at @param {number} step */
+export function rulerWords(at, step) {
+    const digits = step >= 1e9 ? 0 : Math.min(Math.ceil(Math.log10(1e9 / step)), 9);
+    return `${(at / 1e9).toFixed(digits)} s`;
+}
+
+/**
+ * The intervals in which events may be missing.
+ * @param {Overlay} overlay
+ * @param {Model["gaps"]} gaps
+ */
+export function drawGaps({ context, view, colours, left, width, height }, gaps) {
+    context.save();
+    context.beginPath();
+    let isAny = false;
+    let last = -1;
+    for (const gap of gaps) {
+        const from = Math.max(view.x(gap.from, width), 0);
+        const to = Math.min(Math.max(view.x(gap.to, width), from + 2), width);
+        if (from < width && to > 0 && to > last) {
+            context.rect(left + from, RULER, to - from, height - RULER);
+            isAny = true;
+            last = to;
+        }
+    }
+    if (isAny) {
+        context.clip();
+        context.strokeStyle = colours.states[4];
+        context.globalAlpha = 0.7;
+        context.beginPath();
+        for (let x = left - height; x < left + width; x += 8) {
+            context.moveTo(x, height);
+            context.lineTo(x + height, 0);
+        }
+        context.stroke();
+    }
+    context.restore();
+}
+
+/**
+ * Names within slices that are wide enough.
+ * @param {Overlay} overlay
+ * @param {Slices} slices
+ * @param {number} top
+ * @param {number} height
+ * @param {(what: number) => string} name
+ * @param {string} ink
+ */
+export function drawNames({ context, view, left, width }, slices, top, height, name, ink) {
+    const least = 24;
+    const shortest = (least / width) * view.ns;
+    let index = Math.max(firstAfter(slices.from, view.from) - 1, 0);
+    context.fillStyle = ink;
+    let shown = 0;
+    // What is too short for a name is passed over; where there are too many, none is shown.
+    for (let looked = 0; index < slices.count && slices.from[index] < view.to && looked < 5000; index++, looked++) {
+        if (slices.to[index] - slices.from[index] < shortest) {
+            continue;
+        }
+        const begin = Math.max(view.x(slices.from[index], width), 0);
+        const end = Math.min(view.x(slices.to[index], width), width);
+        if (end - begin >= least && shown < 400) {
+            shown++;
+            drawText(context, name(slices.what[index]), left + begin + 3, top + height / 2, end - begin - 6);
+        }
+    }
+}
+
+/**
+ * A text that ends in an ellipsis where there is no space.
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} text
+ * @param {number} x
+ * @param {number} y
+ * @param {number} width
+ */
+export function drawText(context, text, x, y, width) {
+    let shown = text;
+    const fits = Math.max(Math.floor(width / 6.2), 0);
+    if (shown.length > fits) {
+        shown = fits < 2 ? "" : `${shown.slice(0, fits - 1)}…`;
+    }
+    context.fillText(shown, x, y);
+}

@@ -1,0 +1,80 @@
+//! `tracer-user report`: shows a log as a page that is one file.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::exit;
+use super::log_filter::{FILTER_HEADING, LogFilterArgs};
+use crate::html_report::{ReportSetup, make};
+
+/// Make a page of a trace log: a timeline and tables in one file, for a browser
+///
+/// The page is one file of HTML. It is opened from disk, and needs neither a network nor a server:
+/// it may be sent on, and can load nothing. It shows what each thread did as time went by (it ran,
+/// was runnable, blocked, stopped), spans, system calls, events as marks, which CPU had whom,
+/// interrupts, when events were lost; and the tables of `tracer-user stat`, whose rows lead into
+/// the timeline. What is selected is explained; of the slowest spans there is the critical path, as
+/// `tracer-user why` has it.
+///
+/// In the page, W and S zoom, A and D move, as the wheel (with Ctrl) and the mouse (with Shift) do;
+/// F shows what is selected as large as possible, M marks it, / searches, ? shows all keys. It
+/// needs a browser of 2023 or later.
+///
+/// What a program has called its threads and put into its events is in the page: send it on to
+/// those who may see that.
+#[derive(Debug, clap::Args)]
+pub struct ReportArgs {
+    /// The log
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The file to write, or `-` for the standard output. It is there when all of it is written
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Replace what is there already
+    #[arg(long)]
+    force: bool,
+    /// Explain so many spans one by one, the slowest
+    #[arg(long, value_name = "COUNT", default_value = "100")]
+    slowest: usize,
+    #[command(flatten)]
+    filter: LogFilterArgs,
+    /// Only events up to this moment, given as for --from
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_negative_numbers = true,
+        help_heading = FILTER_HEADING
+    )]
+    until: Option<String>,
+}
+
+/// What `report` does, checked.
+#[derive(Clone, Debug)]
+pub struct ReportConfig {
+    setup: ReportSetup,
+}
+
+impl TryFrom<ReportArgs> for ReportConfig {
+    type Error = anyhow::Error;
+
+    fn try_from(args: ReportArgs) -> anyhow::Result<Self> {
+        Ok(Self {
+            setup: ReportSetup {
+                wanted: args.filter.wanted(args.until.as_deref())?,
+                file: args.file,
+                output: args.output,
+                force: args.force,
+                slowest: args.slowest,
+            },
+        })
+    }
+}
+
+/// Makes the page.
+///
+/// # Errors
+///
+/// The log cannot be read, or the output is there already or cannot be written.
+pub fn run(config: &ReportConfig) -> anyhow::Result<ExitCode> {
+    make(&config.setup).map(exit::of_outcome)
+}

@@ -1,0 +1,107 @@
+//! What an interval is, as one entry of a dictionary: thousands of intervals are of a few kinds.
+
+use serde_json::{Value, json};
+use tracer_analysis::{End, Inside, Interval, Reason, State, Wait, Waker};
+
+use crate::answers::words::inside;
+
+/// How an interval ends, without who ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Ending {
+    Open,
+    Unsaid,
+    Woken,
+    WokenByThread,
+    WokenByInterrupt,
+    WokenBySoftInterrupt,
+    WokenByTimer,
+    GotCpu,
+}
+
+/// What intervals have in common that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Code {
+    state: State,
+    ending: Ending,
+    /// Whether it does not begin where the one before of its thread ended.
+    pub is_apart: bool,
+    /// Whether its CPU is known.
+    pub has_cpu: bool,
+}
+
+impl Code {
+    /// That of an interval.
+    pub fn of(interval: &Interval, is_apart: bool) -> Self {
+        let ending = match interval.end {
+            End::Open => Ending::Open,
+            End::Unsaid => Ending::Unsaid,
+            End::Woken(Waker::Unknown) => Ending::Woken,
+            End::Woken(Waker::Thread(_)) => Ending::WokenByThread,
+            End::Woken(Waker::Interrupt) => Ending::WokenByInterrupt,
+            End::Woken(Waker::SoftInterrupt) => Ending::WokenBySoftInterrupt,
+            End::Woken(Waker::Timer) => Ending::WokenByTimer,
+            End::GotCpu(_) => Ending::GotCpu,
+        };
+        Self {
+            state: interval.state,
+            ending,
+            is_apart,
+            has_cpu: interval.cpu.is_some(),
+        }
+    }
+
+    /// The same, where there are too many: what it was blocked in is not said.
+    pub fn coarse(self) -> Self {
+        let state = match self.state {
+            State::Blocked(_) => State::Blocked(Reason::default()),
+            state => state,
+        };
+        Self { state, ..self }
+    }
+
+    /// Whether somebody ended it whose name is given.
+    pub fn has_task(self) -> bool {
+        matches!(self.ending, Ending::WokenByThread | Ending::GotCpu)
+    }
+
+    /// As the page reads it.
+    pub fn json(self) -> Value {
+        let (state, wait, reason) = match self.state {
+            State::Unknown => ("unknown", None, None),
+            State::Running => ("running", None, None),
+            State::Runnable(wait) => ("runnable", Some(wait_name(wait)), None),
+            State::Blocked(reason) => ("blocked", None, Some(reason)),
+            State::Stopped => ("stopped", None, None),
+            State::Dead => ("dead", None, None),
+        };
+        let ending = match self.ending {
+            Ending::Open => "open",
+            Ending::Unsaid => "unsaid",
+            Ending::Woken => "woken",
+            Ending::WokenByThread => "thread",
+            Ending::WokenByInterrupt => "irq",
+            Ending::WokenBySoftInterrupt => "softirq",
+            Ending::WokenByTimer => "timer",
+            Ending::GotCpu => "got_cpu",
+        };
+        json!({
+            "state": state,
+            "wait": wait,
+            "in": reason.and_then(|reason| inside(reason.inside)),
+            "kernel": reason.is_some_and(|reason| reason.inside == Inside::Kernel),
+            "io_wait": reason.is_some_and(|reason| reason.is_io),
+            "end": ending,
+            "apart": self.is_apart,
+            "cpu": self.has_cpu,
+        })
+    }
+}
+
+fn wait_name(wait: Wait) -> &'static str {
+    match wait {
+        Wait::New => "new",
+        Wait::Woken => "woken",
+        Wait::Preempted => "preempted",
+        Wait::Yielded => "yielded",
+    }
+}

@@ -1,0 +1,157 @@
+//! What the page gets beside its columns.
+
+use serde_json::{Value, json};
+use tracer_analysis::{Interrupt, Thread};
+use tracer_common::event_type::system_event_type;
+use tracer_engine::EventTypes;
+use tracer_engine::event::MonotonicNs;
+
+use super::columns::Deflated;
+use super::recording::Rows;
+use crate::answers::words::{call_name, thread};
+use crate::answers::{tree_text, words};
+use crate::report::escape::push_for_people;
+use crate::report::fields::until_null;
+use crate::report::push_short_name;
+use crate::report::value_names::softirq;
+use crate::stat::{self, Statistics};
+use crate::why;
+
+/// Lines of the words about one span.
+const MOST_LINES: usize = 40;
+
+/// Where the log comes from.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// What the log is called.
+    pub name: String,
+    /// When it was made.
+    pub start: MonotonicNs,
+    /// The same moment as a date, in UTC.
+    pub date: String,
+    /// The system that it was made on.
+    pub system: String,
+}
+
+/// The header, for these columns.
+pub fn header(source: &Source, rows: &Rows, statistics: &Statistics, types: &EventTypes) -> Value {
+    let names = statistics.paths.names();
+    let threads = rows.threads.entries().iter();
+    let threads: Vec<Value> = threads
+        .map(|of| json!([of.pid, of.tid, harmless(names.of(*of))]))
+        .collect();
+    let tasks = rows.tasks.entries().iter();
+    let tasks: Vec<Value> = tasks
+        .map(|task| {
+            let Thread { pid, tid } = task.thread;
+            json!([pid, tid, harmless(until_null(&task.comm))])
+        })
+        .collect();
+    let codes: Vec<Value> = rows
+        .codes
+        .entries()
+        .iter()
+        .map(|code| code.json())
+        .collect();
+    let calls: Vec<String> = rows
+        .calls
+        .entries()
+        .iter()
+        .map(|key| call_name(*key))
+        .collect();
+    let kinds = statistics.paths.kinds().iter();
+    let kinds: Vec<String> = kinds.map(|kind| harmless(&kind.name)).collect();
+    let mark_types: Vec<Value> = rows
+        .types
+        .entries()
+        .iter()
+        .map(|id| match system_event_type(*id) {
+            Some(entry) => {
+                let mut name = Vec::new();
+                push_short_name(&mut name, entry.name);
+                json!([String::from_utf8_lossy(&name), entry.family])
+            }
+            None => json!([harmless(types.name(*id).unwrap_or_default()), "user"]),
+        })
+        .collect();
+    let interrupts: Vec<Value> = rows.interrupts.entries().iter().map(interrupt).collect();
+    let events = statistics.summary.events.iter();
+    let events: Vec<String> = events.map(|(name, _)| harmless(name)).collect();
+    let first = statistics.first.0;
+    json!({
+        "format": 1,
+        "version": env!("CARGO_PKG_VERSION"),
+        "log": source.name,
+        "date": source.date,
+        "system": source.system,
+        "first_ns": first.saturating_sub(source.start.0),
+        "span_ns": statistics.span_ns,
+        "threads": threads,
+        "tasks": tasks,
+        "codes": codes,
+        "calls": calls,
+        "kinds": kinds,
+        "types": mark_types,
+        "interrupts": interrupts,
+        "event_names": events,
+        "gaps": rows.gaps,
+        "left_out": rows.left_out,
+        "without_words": rows.without_words,
+        "missing_events": statistics.paths.missing_events(),
+        "closing": statistics.summary.for_people(),
+        "stat": stat::json(statistics),
+        "slowest": slowest(source.start.0, statistics),
+    })
+}
+
+/// What the columns are, in order.
+pub fn layout(columns: &[Deflated]) -> Value {
+    columns
+        .iter()
+        .map(|column| {
+            json!({
+                "name": column.name,
+                "count": column.count,
+                "bytes": column.bytes,
+                "deflated": column.deflated.len(),
+            })
+        })
+        .collect()
+}
+
+/// The spans that are explained, as `why` does.
+fn slowest(start: u64, statistics: &Statistics) -> Vec<Value> {
+    let paths = &statistics.paths;
+    let shown = paths.shown().iter();
+    shown
+        .map(|shown| {
+            let mut object = why::of_shown(paths, shown, start);
+            let (mut text, mut left) = (String::new(), MOST_LINES);
+            let span = &shown.span;
+            tree_text::push(&mut text, &shown.blame, span.ns(), &mut left);
+            if let Some(object) = object.as_object_mut() {
+                object.insert("words".to_owned(), text.into());
+                let of = thread(span.thread, &shown.comm);
+                object.insert("of".to_owned(), of.into());
+                object.insert("kind".to_owned(), shown.kind.into());
+                let took = words::duration(span.ns());
+                object.insert("took".to_owned(), took.into());
+            }
+            object
+        })
+        .collect()
+}
+
+fn interrupt(interrupt: &Interrupt) -> Value {
+    match interrupt {
+        Interrupt::Device(irq, name) => json!(["irq", irq, harmless(until_null(name))]),
+        Interrupt::Soft(vector) => json!(["softirq", vector, softirq(*vector)]),
+    }
+}
+
+/// A name of any bytes, for people.
+fn harmless(untrusted: &[u8]) -> String {
+    let mut out = Vec::new();
+    push_for_people(&mut out, untrusted);
+    String::from_utf8_lossy(&out).into_owned()
+}

@@ -1,0 +1,15 @@
+//! A log as a page that is one file: a timeline, and the tables of `stat`.
+//!
+//! - `recording` gathers what the page shows, by the engine that `stat`, `why` and `read` have;
+//! - `columns` and `code` make it short, `header` says what the columns mean;
+//! - `page` puts it into one file with the program that shows it, which is in the folder `page/` of
+//!   this crate.
+
+mod code;
+mod columns;
+mod header;
+mod page;
+mod recording;
+mod run;
+
+pub use run::{ReportSetup, make};

@@ -1,0 +1,434 @@
+//! What the report shows, gathered event by event: each interval, span, call and mark is a row in
+//! columns.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use tracer_analysis::{
+    CallKey, CallRun, End, Found, Interrupt, InterruptRun, Interval, Span, State, Task, Thread,
+    Waker,
+};
+use tracer_common::event_type::{EventTypeId, SystemEventType, system_event_type};
+use tracer_engine::EventTypes;
+use tracer_engine::event::{Event, MonotonicNs, Truncation};
+
+use super::code::Code;
+use super::columns::{Column, Dictionary};
+use crate::answers::Follower;
+use crate::report::probe::Arguments;
+use crate::report::words::{push_system, push_user};
+use crate::report::{Gap, Summary};
+use crate::stat::{Statistics, Sums, Watcher};
+
+/// Bytes of what events carry, in words: of events beyond only their times are stored.
+const MOST_TEXT_BYTES: u64 = 64 << 20;
+
+/// Bytes that are shown of one event that carries no text.
+const MOST_SHOWN: usize = 64;
+
+/// Bytes of the words of one event.
+const MOST_WORDS: usize = 256;
+
+/// Gaps that are shown; those beyond are joined with the last one.
+const MOST_GAPS: usize = 65_536;
+
+/// Families whose events are shown otherwise than as marks: states, system calls, interrupts.
+const NO_MARKS: [&str; 6] = ["switch", "wakeup", "syscall", "irq", "softirq", "idle"];
+
+/// What the report shows.
+pub struct Recording {
+    sums: Sums,
+    rows: Rows,
+    types: EventTypes,
+    words: Vec<u8>,
+}
+
+/// The rows.
+pub struct Rows {
+    first: Option<MonotonicNs>,
+    last: MonotonicNs,
+    /// Whom intervals, calls, spans and marks are of.
+    pub threads: Dictionary<Thread>,
+    /// Who is named by events: wakers, and who had a CPU before.
+    pub tasks: Dictionary<Task>,
+    /// What intervals have in common.
+    pub codes: Dictionary<Code>,
+    /// System calls.
+    pub calls: Dictionary<CallKey>,
+    /// Interrupts.
+    pub interrupts: Dictionary<Interrupt>,
+    /// Types of marks.
+    pub types: Dictionary<EventTypeId>,
+    /// Rows for which a dictionary had no space.
+    pub left_out: u64,
+    /// Marks whose words are not stored.
+    pub without_words: u64,
+    /// From when to when events may be missing, and whether only those of the kernel are.
+    pub gaps: Vec<(u64, Option<u64>, bool)>,
+    /// Until when the intervals of a thread were given.
+    ends: HashMap<Thread, u64, RandomState>,
+    intervals: Intervals,
+    call_rows: CallRows,
+    spans: Spans,
+    marks: Marks,
+    handled: Handled,
+}
+
+struct Intervals {
+    thread: Column,
+    code: Column,
+    to: Column,
+    from: Column,
+    cpu: Column,
+    task: Column,
+    last: u64,
+}
+
+struct CallRows {
+    thread: Column,
+    key: Column,
+    to: Column,
+    ns: Column,
+    returned: Column,
+    last: u64,
+}
+
+struct Spans {
+    kind: Column,
+    thread: Column,
+    begun_by: Column,
+    to: Column,
+    ns: Column,
+    last: u64,
+}
+
+struct Marks {
+    event_type: Column,
+    thread: Column,
+    at: Column,
+    words: Column,
+    last: u64,
+}
+
+struct Handled {
+    cpu: Column,
+    key: Column,
+    to: Column,
+    ns: Column,
+    last: u64,
+}
+
+impl Default for Rows {
+    fn default() -> Self {
+        let new = Column::new;
+        Self {
+            first: None,
+            last: MonotonicNs(0),
+            threads: Dictionary::default(),
+            tasks: Dictionary::default(),
+            codes: Dictionary::default(),
+            calls: Dictionary::default(),
+            interrupts: Dictionary::default(),
+            types: Dictionary::default(),
+            left_out: 0,
+            without_words: 0,
+            gaps: Vec::new(),
+            ends: HashMap::default(),
+            intervals: Intervals {
+                thread: new("interval.thread"),
+                code: new("interval.code"),
+                to: new("interval.to"),
+                from: new("interval.from"),
+                cpu: new("interval.cpu"),
+                task: new("interval.task"),
+                last: 0,
+            },
+            call_rows: CallRows {
+                thread: new("call.thread"),
+                key: new("call.key"),
+                to: new("call.to"),
+                ns: new("call.ns"),
+                returned: new("call.returned"),
+                last: 0,
+            },
+            spans: Spans {
+                kind: new("span.kind"),
+                thread: new("span.thread"),
+                begun_by: new("span.begun_by"),
+                to: new("span.to"),
+                ns: new("span.ns"),
+                last: 0,
+            },
+            marks: Marks {
+                event_type: new("mark.type"),
+                thread: new("mark.thread"),
+                at: new("mark.at"),
+                words: new("mark.words"),
+                last: 0,
+            },
+            handled: Handled {
+                cpu: new("irq.cpu"),
+                key: new("irq.key"),
+                to: new("irq.to"),
+                ns: new("irq.ns"),
+                last: 0,
+            },
+        }
+    }
+}
+
+impl Recording {
+    /// Nothing yet; with the critical paths of so many spans.
+    pub fn new(slowest: usize) -> Self {
+        Self {
+            sums: Sums::explaining(Vec::new(), slowest),
+            rows: Rows::default(),
+            types: EventTypes::default(),
+            words: Vec::new(),
+        }
+    }
+
+    /// There are no more events: what was gathered, what it sums up to, and the event types.
+    pub fn finish(mut self, summary: Summary) -> (Rows, Statistics, EventTypes) {
+        let statistics = self.sums.finish(summary, &mut self.rows);
+        (self.rows, statistics, self.types)
+    }
+
+    /// What the event carries, as `read` shows it.
+    fn say(&mut self, entry: Option<&SystemEventType>, event: &Event<'_>) {
+        self.words.clear();
+        match entry {
+            Some(entry) => push_system(&mut self.words, entry, event.data),
+            None => {
+                let name = self.types.name(event.header.event_type).unwrap_or_default();
+                match Arguments::of(name, event.data) {
+                    Some(arguments) => arguments.push(&mut self.words),
+                    None => push_user(&mut self.words, event.data, Some(MOST_SHOWN)),
+                }
+            }
+        }
+        if event.header.truncation != Truncation::None {
+            self.words.extend_from_slice(b" (truncated)");
+        }
+        if self.words.len() > MOST_WORDS {
+            let shorter = String::from_utf8_lossy(self.words.get(..MOST_WORDS).unwrap_or_default());
+            let shorter = format!("{}…", shorter.trim_end_matches('\u{fffd}'));
+            self.words = shorter.into_bytes();
+        }
+    }
+}
+
+impl Follower for Recording {
+    fn learn(&mut self, types: &EventTypes) {
+        self.types = types.clone();
+        self.sums.learn(types);
+    }
+
+    fn lose(&mut self, gap: Gap) {
+        self.rows.lose(gap);
+        self.sums.lose_and(gap, &mut self.rows);
+    }
+
+    fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
+        let header = event.header;
+        self.rows.begin(header.time);
+        let entry = system_event_type(header.event_type);
+        if entry.is_none_or(|entry| !NO_MARKS.contains(&entry.family)) {
+            if self.rows.has_space_for_words() {
+                self.say(entry, event);
+            } else {
+                self.words.clear();
+                self.rows.without_words += 1;
+            }
+            self.rows.mark(event, &self.words);
+        }
+        self.sums.go_on(event, comm, &mut self.rows);
+    }
+}
+
+/// The difference between two moments; of a log that goes backwards too.
+fn since(at: u64, last: &mut u64) -> i64 {
+    let difference = at.wrapping_sub(*last).cast_signed();
+    *last = at;
+    difference
+}
+
+impl Rows {
+    fn begin(&mut self, at: MonotonicNs) {
+        self.first.get_or_insert(at);
+        self.last = self.last.max(at);
+    }
+
+    /// A moment since the first event.
+    fn at(&self, at: MonotonicNs) -> u64 {
+        at.0.saturating_sub(self.first.unwrap_or_default().0)
+    }
+
+    fn lose(&mut self, gap: Gap) {
+        self.begin(gap.next);
+        // As it is for the states of threads: from the last event on.
+        let from = self.at(self.last.min(gap.next));
+        let until = gap.until.map(|until| self.at(until));
+        if self.gaps.len() < MOST_GAPS {
+            self.gaps.push((from, until, gap.is_kernels));
+        } else if let Some((_, last, is_kernels)) = self.gaps.last_mut() {
+            (*last, *is_kernels) = (until, *is_kernels && gap.is_kernels);
+        }
+    }
+
+    fn thread(&mut self, thread: Thread) -> Option<u32> {
+        let index = self.threads.index(&thread);
+        self.left_out += u64::from(index.is_none());
+        index
+    }
+
+    fn has_space_for_words(&self) -> bool {
+        self.marks.words.bytes() < MOST_TEXT_BYTES
+    }
+
+    fn mark(&mut self, event: &Event<'_>, words: &[u8]) {
+        let header = event.header;
+        let of = Thread {
+            pid: header.pid,
+            tid: header.tid,
+        };
+        let Some(event_type) = self.types.index(&header.event_type) else {
+            self.left_out += 1;
+            return;
+        };
+        let Some(thread) = self.thread(of) else {
+            return;
+        };
+        let at = self.at(header.time);
+        let marks = &mut self.marks;
+        marks.event_type.push(event_type);
+        marks.thread.push(thread);
+        marks.at.push_signed(since(at, &mut marks.last));
+        marks.words.push_text(words);
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        if interval.state == State::Dead || interval.thread.tid == 0 {
+            return;
+        }
+        let Some(thread) = self.thread(interval.thread) else {
+            return;
+        };
+        let (from, to) = (self.at(interval.from), self.at(interval.to));
+        let end = self.ends.get(&interval.thread).copied().unwrap_or_default();
+        let skipped = from.wrapping_sub(end);
+        let code = Code::of(interval, skipped != 0);
+        let index = match self.codes.index(&code) {
+            Some(index) => Some(index),
+            None => self.codes.index(&code.coarse()),
+        };
+        let Some(index) = index else {
+            self.left_out += 1;
+            return;
+        };
+        self.ends.insert(interval.thread, to);
+        let intervals = &mut self.intervals;
+        intervals.thread.push(thread);
+        intervals.code.push(index);
+        intervals.to.push_signed(since(to, &mut intervals.last));
+        if code.is_apart {
+            intervals.from.push_signed(skipped.cast_signed());
+        }
+        if let Some(cpu) = interval.cpu {
+            intervals.cpu.push(cpu);
+        }
+        if let (true, End::Woken(Waker::Thread(task)) | End::GotCpu(task)) =
+            (code.has_task(), interval.end)
+        {
+            // 0 is nobody: there are too many.
+            let task = self.tasks.index(&task).map_or(0, |index| index + 1);
+            intervals.task.push(task);
+        }
+    }
+
+    /// The columns.
+    pub fn into_columns(self) -> Vec<Column> {
+        let (intervals, calls, spans) = (self.intervals, self.call_rows, self.spans);
+        let (marks, handled) = (self.marks, self.handled);
+        vec![
+            intervals.thread,
+            intervals.code,
+            intervals.to,
+            intervals.from,
+            intervals.cpu,
+            intervals.task,
+            calls.thread,
+            calls.key,
+            calls.to,
+            calls.ns,
+            calls.returned,
+            spans.kind,
+            spans.thread,
+            spans.begun_by,
+            spans.to,
+            spans.ns,
+            marks.event_type,
+            marks.thread,
+            marks.at,
+            marks.words,
+            handled.cpu,
+            handled.key,
+            handled.to,
+            handled.ns,
+        ]
+    }
+}
+
+impl Watcher for Rows {
+    fn found(&mut self, found: &Found) {
+        match found {
+            Found::Interval(interval) => self.interval(interval),
+            Found::Birth(_) | Found::Taken(_) => {}
+        }
+    }
+
+    fn span(&mut self, span: &Span) {
+        let (Some(thread), Some(begun_by)) = (self.thread(span.thread), self.thread(span.begun_by))
+        else {
+            return;
+        };
+        let to = self.at(span.to);
+        let spans = &mut self.spans;
+        spans.kind.push(span.rule as u64);
+        spans.thread.push(thread);
+        spans.begun_by.push(begun_by);
+        spans.to.push_signed(since(to, &mut spans.last));
+        spans.ns.push(span.ns());
+    }
+
+    fn call(&mut self, call: &CallRun) {
+        let Some(key) = self.calls.index(&call.key) else {
+            self.left_out += 1;
+            return;
+        };
+        let Some(thread) = self.thread(call.thread) else {
+            return;
+        };
+        let to = self.at(call.to);
+        let calls = &mut self.call_rows;
+        calls.thread.push(thread);
+        calls.key.push(key);
+        calls.to.push_signed(since(to, &mut calls.last));
+        calls.ns.push(call.ns());
+        calls.returned.push_signed(call.returned);
+    }
+
+    fn interrupt(&mut self, run: &InterruptRun) {
+        let (Some(cpu), Some(key)) = (run.key.cpu, self.interrupts.index(&run.key.interrupt))
+        else {
+            self.left_out += 1;
+            return;
+        };
+        let to = self.at(run.to);
+        let handled = &mut self.handled;
+        handled.cpu.push(cpu);
+        handled.key.push(key);
+        handled.to.push_signed(since(to, &mut handled.last));
+        handled.ns.push(run.ns());
+    }
+}

@@ -1,0 +1,84 @@
+//! A report from start to end.
+
+use std::path::PathBuf;
+
+use super::header::{Source, header, layout};
+use super::page;
+use super::recording::Recording;
+use crate::answers::follow_while;
+use crate::export::destination::Destination;
+use crate::export::interruption::Interruption;
+use crate::export::progress::Progress;
+use crate::log_view::{Log, Walk, Wanted, open, outcome, report_missing};
+use crate::report::WallClock;
+use crate::terminal::Outcome;
+
+/// What is shown, and where that is written.
+#[derive(Clone, Debug)]
+pub struct ReportSetup {
+    /// The log.
+    pub file: PathBuf,
+    /// Which of its events.
+    pub wanted: Wanted,
+    /// The file to be made.
+    pub output: PathBuf,
+    /// Whether what is there already is replaced.
+    pub force: bool,
+    /// The critical paths of so many spans are in it.
+    pub slowest: usize,
+}
+
+/// Makes the report, and reports what is missing.
+///
+/// # Errors
+///
+/// The log cannot be read, or the output is there already or cannot be written.
+pub fn make(setup: &ReportSetup) -> anyhow::Result<Outcome> {
+    let log = open(&setup.file)?;
+    let interruption = Interruption::watch()?;
+    let destination = Destination::file(&setup.output, &setup.file, setup.force)?;
+    let mut walk = Walk::new(log, setup.wanted.clone());
+    let progress = Progress::start();
+    let mut recording = Recording::new(setup.slowest);
+    follow_while(&mut walk, &mut recording, |walk| {
+        progress.show(walk.log().progress());
+        interruption.check(destination.early_end())
+    })?;
+    let summary = walk.summary();
+    let source = source(setup, &walk);
+    let (rows, statistics, types) = recording.finish(summary.clone());
+    let mut header = header(&source, &rows, &statistics, &types);
+    let columns: Vec<_> = rows
+        .into_columns()
+        .into_iter()
+        .map(super::columns::Column::finish)
+        .collect::<Result<_, _>>()?;
+    if let Some(header) = header.as_object_mut() {
+        header.insert("columns".to_owned(), layout(&columns));
+    }
+    interruption.check(destination.early_end())?;
+    let mut writer = destination.writer()?;
+    let header = header.to_string();
+    page::write(&mut writer, &source.name, header.as_bytes(), &columns)?;
+    writer.flush()?;
+    drop(writer);
+    interruption.check(destination.early_end())?;
+    destination.complete()?;
+    progress.end();
+    report_missing(&walk, &summary);
+    Ok(outcome(&summary, false))
+}
+
+fn source<L: Log>(setup: &ReportSetup, walk: &Walk<L>) -> Source {
+    let name = setup.file.file_name().unwrap_or(setup.file.as_os_str());
+    let mut date = Vec::new();
+    WallClock::new(walk.anchor()).push_date(&mut date, walk.anchor().realtime);
+    let system = walk.log().system();
+    let system = [&system.kernel_release[..], &system.machine[..]].join(&b' ');
+    Source {
+        name: name.to_string_lossy().into_owned(),
+        start: walk.anchor().monotonic,
+        date: String::from_utf8_lossy(&date).into_owned(),
+        system: String::from_utf8_lossy(&system).into_owned(),
+    }
+}
