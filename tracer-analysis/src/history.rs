@@ -25,6 +25,13 @@ struct Track {
     intervals: VecDeque<Interval>,
 }
 
+impl Track {
+    fn since(&self, from: MonotonicNs) -> impl Iterator<Item = &Interval> {
+        let first = self.intervals.partition_point(|one| one.to <= from);
+        self.intervals.range(first..)
+    }
+}
+
 /// What threads did lately.
 ///
 /// Nothing is held until [`keep_from`](Self::keep_from) says since when somebody may ask: memory
@@ -225,6 +232,20 @@ impl History {
             end: End::Unsaid,
             ..*interval
         })
+    }
+
+    /// What threads did that was not over at `from`, as far as it is held: thread by thread, each in
+    /// order of time. What they do now is not among it.
+    pub fn since(&self, from: MonotonicNs) -> impl Iterator<Item = &Interval> {
+        let tracks = self.tracks.values();
+        tracks.flat_map(move |track| track.since(from))
+    }
+
+    /// The same of one thread.
+    pub fn of_since(&self, thread: Thread, from: MonotonicNs) -> impl Iterator<Item = &Interval> {
+        let track = self.tracks.get(&thread.tid);
+        let track = track.filter(|track| track.pid == thread.pid);
+        track.into_iter().flat_map(move |track| track.since(from))
     }
 
     /// Before this moment nothing is known, as it was too much to keep.

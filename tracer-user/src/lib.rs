@@ -7,6 +7,7 @@
 //! - `selection` chooses types of events;
 //! - [`log_view`] looks at logs, [`stat`] sums them up, and [`export`] converts them to what other
 //!   tools open; [`html_report`] shows them as a page that is one file;
+//! - [`top`] shows in the terminal what threads do now;
 //! - [`syscall_names`] knows the names of system calls, and [`syscall_arguments`] how many
 //!   arguments they take; [`syscall_choice`] reads a list of those that are chosen;
 //! - `asking` asks the kernel for what a process may keep it from answering;
@@ -46,6 +47,7 @@ pub mod syscall_structs;
 pub mod syscall_texts;
 pub mod syscall_values;
 pub mod terminal;
+pub mod top;
 pub mod trace;
 pub mod tracepoints;
 pub mod trigger;

@@ -1,6 +1,7 @@
 //! Spans of one kind, and those that are explained by themselves.
 
 use tracer_analysis::{Blame, Durations, Part, Span, Step, leaves};
+use tracer_engine::event::MonotonicNs;
 
 /// Steps of one path that are given out one by one.
 const MOST_SEGMENTS: usize = 10_000;
@@ -36,6 +37,29 @@ pub struct Split {
 }
 
 impl Split {
+    /// The parts with what they are called, as `stat` has them.
+    #[must_use]
+    pub fn parts(&self) -> [(&'static str, u64); 6] {
+        [
+            ("running", self.running),
+            ("runnable", self.runnable),
+            ("blocked", self.blocked),
+            ("stopped", self.stopped),
+            ("unpolled", self.unpolled),
+            ("unknown", self.unknown),
+        ]
+    }
+
+    /// Adds those of another one.
+    pub fn add_all(&mut self, other: &Self) {
+        self.running = self.running.saturating_add(other.running);
+        self.runnable = self.runnable.saturating_add(other.runnable);
+        self.blocked = self.blocked.saturating_add(other.blocked);
+        self.stopped = self.stopped.saturating_add(other.stopped);
+        self.unpolled = self.unpolled.saturating_add(other.unpolled);
+        self.unknown = self.unknown.saturating_add(other.unknown);
+    }
+
     /// Adds what the spans' own threads did.
     pub fn add(&mut self, steps: &[Step]) {
         for step in steps.iter().filter(|step| step.depth == 0) {
@@ -50,6 +74,19 @@ impl Split {
             *total = total.saturating_add(step.ns());
         }
     }
+}
+
+/// What the sums of a kind have of one span.
+#[derive(Clone, Copy, Debug)]
+pub struct Explained {
+    /// Its kind, by index.
+    pub kind: usize,
+    /// When it ended.
+    pub to: MonotonicNs,
+    /// How long it took, in nanoseconds.
+    pub ns: u64,
+    /// What its own threads did meanwhile.
+    pub split: Split,
 }
 
 /// A span that is explained by itself.

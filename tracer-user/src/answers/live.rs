@@ -6,6 +6,7 @@ use super::{Choice, Follower, Paths, Question, SpanSpec};
 use crate::report::escape::harmless_json;
 use crate::report::{Gap, Line, Report, Summary};
 use crate::stat::{self, Statistics, Sums};
+use crate::top::OnceSetup;
 use crate::why::{self, Why};
 
 /// What is asked of events that are still to happen.
@@ -15,6 +16,8 @@ pub enum Asked {
     Stat(Vec<SpanSpec>),
     /// Why spans take as long as they do; at most 40 lines of it, or all.
     Why(Question, Choice, bool),
+    /// What threads do at the end, as one screen.
+    Top(OnceSetup),
 }
 
 /// What is asked, and how the answer is shown.
@@ -31,6 +34,7 @@ impl AnswerSetup {
     #[must_use]
     pub fn report(&self) -> Box<dyn Report> {
         let finder = match &self.asked {
+            Asked::Top(setup) => return setup.report(),
             Asked::Stat(spans) => Finder::Stat(Box::new(Sums::new(spans.clone()))),
             Asked::Why(question, choice, is_brief) => {
                 let paths = Paths::new(question.clone(), *choice);

@@ -14,7 +14,7 @@ pub mod tree_text;
 pub mod words;
 
 pub use follow::{Follower, follow, follow_while};
-pub use kind::{Kind, Shown};
+pub use kind::{Explained, Kind, Shown, Split};
 pub use live::{AnswerSetup, Asked, pretty};
 pub use names::Names;
 pub use paths::Paths;

@@ -9,7 +9,7 @@ use tracer_common::kernel::COMM_BYTES;
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 
-use super::kind::{Kind, Shown, Split, segments};
+use super::kind::{Explained, Kind, Shown, Split, segments};
 use super::question::{Choice, Question};
 use super::rules::rules;
 use super::{Follower, Names};
@@ -42,6 +42,8 @@ pub struct Paths {
     /// A thread that was blocked has got a CPU, and no wake-up was seen before.
     lacks_wakeups: bool,
     ended: Vec<Span>,
+    /// The spans that were added since this was last asked, where somebody asks.
+    explained: Option<Vec<Explained>>,
     /// How much of what threads did is held whatever spans are open, in nanoseconds.
     held_ns: Option<u64>,
     /// Steps of paths that may still be looked at: so the work grows with the events, however many
@@ -70,6 +72,7 @@ impl Paths {
             has_wakeups: false,
             lacks_wakeups: false,
             ended: Vec::new(),
+            explained: None,
             held_ns: None,
             steps_left: FIRST_STEPS,
         };
@@ -149,6 +152,24 @@ impl Paths {
     /// Holds what threads did in the last so many nanoseconds, whatever spans are open.
     pub fn hold(&mut self, ns: u64) {
         self.held_ns = Some(ns);
+    }
+
+    /// From now on each span is given out by [`take_explained`](Self::take_explained).
+    pub fn give_out_explained(&mut self) {
+        self.explained.get_or_insert_default();
+    }
+
+    /// The spans that were added since the last call.
+    pub fn take_explained(&mut self) -> Vec<Explained> {
+        self.explained
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
+    }
+
+    /// The spans that are explained one by one since the last call.
+    pub fn take_shown(&mut self) -> Vec<Shown> {
+        std::mem::take(&mut self.shown)
     }
 
     /// What threads do now.
@@ -277,9 +298,26 @@ impl Paths {
         };
         kind_of.took.add(ns);
         kind_of.blame.add(&steps);
-        kind_of.split.add(&steps);
+        let mut split = Split::default();
+        split.add(&steps);
+        kind_of.split.add_all(&split);
+        if let Some(explained) = &mut self.explained {
+            explained.push(Explained {
+                kind,
+                to: span.to,
+                ns,
+                split,
+            });
+        }
         let position = self.shown.partition_point(|shown| shown.span.ns() >= ns);
-        if position >= self.choice.slowest {
+        let is_by_kind = self.choice.is_by_kind;
+        let slower = if is_by_kind {
+            let slower = self.shown.iter().take(position);
+            slower.filter(|shown| shown.kind == kind).count()
+        } else {
+            position
+        };
+        if slower >= self.choice.slowest {
             return;
         }
         let mut blame = Blame::new(Threads::Apart);
@@ -292,7 +330,18 @@ impl Paths {
             blame,
         };
         self.shown.insert(position, shown);
-        self.shown.truncate(self.choice.slowest);
+        if is_by_kind {
+            let mut of_kind = self.shown.iter().enumerate();
+            let beyond = of_kind
+                .by_ref()
+                .filter(|(_, shown)| shown.kind == kind)
+                .nth(self.choice.slowest);
+            if let Some((beyond, _)) = beyond {
+                self.shown.remove(beyond);
+            }
+        } else {
+            self.shown.truncate(self.choice.slowest);
+        }
     }
 
     fn is_at(&self, span: &Span) -> bool {

@@ -27,6 +27,8 @@ pub enum Question {
 pub struct Choice {
     /// The slowest so many.
     pub slowest: usize,
+    /// So many of each kind, and not of all together.
+    pub is_by_kind: bool,
     /// Only spans that took longer, in nanoseconds.
     pub longer_than: u64,
     /// Only spans that were open at this time.

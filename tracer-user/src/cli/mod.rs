@@ -20,6 +20,7 @@ mod run;
 mod source_options;
 mod stat;
 mod target_options;
+mod top;
 mod trace_options;
 mod tracepoint_list;
 mod trigger_options;
@@ -58,6 +59,7 @@ enum Command {
     Info(info::InfoArgs),
     Stat(stat::StatArgs),
     Why(why::WhyArgs),
+    Top(top::TopArgs),
     Report(report::ReportArgs),
     Export(export::ExportArgs),
     Probes(probes::ProbesArgs),
@@ -92,6 +94,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Info(args) => info::run(&args.into()),
         Command::Stat(args) => stat::run(&args.try_into()?),
         Command::Why(args) => why::run(&args.try_into()?),
+        Command::Top(args) => top::run(&args.try_into()?),
         Command::Report(args) => report::run(&args.try_into()?),
         Command::Export(args) => export::run(&args.try_into()?),
         Command::Probes(args) => probes::run(&args.try_into()?),

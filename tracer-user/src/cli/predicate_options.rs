@@ -10,7 +10,7 @@ use crate::selection::Selection;
 use crate::syscall_choice::SyscallSet;
 
 /// What is asked of events, as typed.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub struct PredicateArgs {
     /// Of system calls only those that return an error; where none are chosen, of all. Other events
     /// are not affected

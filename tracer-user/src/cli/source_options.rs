@@ -34,7 +34,7 @@ const THREAD_RING_BYTES: usize = 512 << 10;
 pub struct SourceArgs {
     /// A log
     #[arg(value_name = "FILE")]
-    file: Option<PathBuf>,
+    pub(super) file: Option<PathBuf>,
     /// Instead of a log: trace these processes, separated by commas, until they end, or as long as
     /// --duration says, or until Ctrl-C
     #[arg(
@@ -44,34 +44,34 @@ pub struct SourceArgs {
         value_delimiter = ',',
         help_heading = TRACED
     )]
-    pid: Vec<String>,
+    pub(super) pid: Vec<String>,
     /// Trace the processes of this name: 'redis*'
     #[arg(long, value_name = "NAME", help_heading = TRACED)]
-    comm: Option<String>,
+    pub(super) comm: Option<String>,
     /// Trace the processes in this control group: its path, a systemd unit, or the identifier of a
     /// container
     #[arg(long, value_name = "GROUP", help_heading = TRACED)]
-    cgroup: Option<String>,
+    pub(super) cgroup: Option<String>,
     /// Trace every process but this one
     #[arg(long, help_heading = TRACED)]
-    all: bool,
+    pub(super) all: bool,
     /// Trace who wakes these too, from then on, but not their children; 256 at most
     #[arg(long, conflicts_with = "file", help_heading = TRACED)]
-    follow_wakers: bool,
+    pub(super) follow_wakers: bool,
     /// For so long: 10s, 500ms, 1m
     #[arg(long, value_name = "TIME", conflicts_with = "file", help_heading = TRACED)]
-    duration: Option<String>,
+    pub(super) duration: Option<String>,
     /// Record these system calls too, separated by commas: names, patterns ('*at'), classes of
     /// strace (%file, %network), /regular expressions/, or all; those with ! are taken out
     #[arg(long, value_name = "LIST", conflicts_with = "file", help_heading = TRACED)]
-    syscalls: Option<String>,
+    pub(super) syscalls: Option<String>,
     /// Record these too: families or types, separated by commas (`tracer-user events` lists them)
     #[arg(long, value_name = "LIST", conflicts_with = "file", help_heading = TRACED)]
-    add_events: Vec<String>,
+    pub(super) add_events: Vec<String>,
     #[command(flatten)]
-    predicate: PredicateArgs,
+    pub(super) predicate: PredicateArgs,
     #[command(flatten)]
-    probes: ProbeArgs,
+    pub(super) probes: ProbeArgs,
     /// Each ring between kernel and tracer
     #[arg(
         long,
@@ -79,10 +79,10 @@ pub struct SourceArgs {
         default_value = "2M",
         help_heading = TRACED
     )]
-    ring_size: String,
+    pub(super) ring_size: String,
     /// Start this command and trace it, with its children
     #[arg(last = true, value_name = "COMMAND", help_heading = TRACED)]
-    command: Vec<OsString>,
+    pub(super) command: Vec<OsString>,
 }
 
 /// What the help says above these options.

@@ -191,6 +191,7 @@ impl WhyConfig {
         };
         let choice = Choice {
             slowest: self.slowest,
+            is_by_kind: false,
             longer_than: self.longer_than,
             at: time_of(self.at)?,
         };

@@ -1,0 +1,143 @@
+//! The screen of `tracer-user top` beside `stat`, `why` and `read` of the same log.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::path::Path;
+
+use serde_json::Value;
+use tests::log_reader::{Log, integer, run, text};
+use tests::{made_ends, made_log, made_slices};
+
+/// Every made-up log: hostile names and losses, slices, threads that end.
+fn logs() -> Vec<Log> {
+    vec![
+        Log::make(7).unwrap(),
+        Log::written_by(made_slices::write).unwrap(),
+        Log::written_by(made_ends::write).unwrap(),
+    ]
+}
+
+fn object(log: &Path, command: &str) -> Value {
+    let output = run(command, log, &["--format", "json"]).unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The screen of a log, as `top --once` prints it, line by line.
+fn screen(log: &Log, options: &[&str]) -> Vec<String> {
+    let options = [&["--once"], options].concat();
+    let output = log.run("top", &options).unwrap();
+    assert_ne!(output.status.code(), Some(2), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// What a line of a screen says below a heading.
+fn cell(lines: &[String], line: &str, heading: &str) -> String {
+    let headings = lines.iter().find(|line| line.starts_with("thread "));
+    let end = headings.unwrap().find(&format!(" {heading}")).unwrap() + heading.len() + 1;
+    let cell: String = line.chars().take(end).skip(end - 10).collect();
+    cell.trim().to_owned()
+}
+
+/// A duration with four digits that count, as people are shown them.
+fn duration(ns: i64) -> String {
+    for (unit, name) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")] {
+        if ns >= unit {
+            let whole = (ns / unit).to_string();
+            let part = format!("{:09}", ns % unit * (1_000_000_000 / unit));
+            return match 4_usize.saturating_sub(whole.len()) {
+                0 => format!("{whole} {name}"),
+                digits => format!("{whole}.{} {name}", &part[..digits]),
+            };
+        }
+    }
+    format!("{ns} ns")
+}
+
+#[test]
+fn all_of_a_log_is_what_stat_says_of_it() {
+    let mut threads = 0;
+    for log in logs() {
+        let stat = object(&log.path(), "stat");
+        let lines = screen(&log, &["--window", "all"]);
+        let lost = format!("{} events lost", stat["lost"]);
+        assert!(lines[0].starts_with(&lost), "{lines:?}");
+        for of in stat["threads"].as_array().unwrap() {
+            let (pid, tid) = (integer(of, "pid"), integer(of, "tid"));
+            let is_of = |line: &&String| {
+                let label: String = line.chars().take(24).collect();
+                let mut words = label.split_whitespace().rev();
+                let last = words.next().unwrap_or_default();
+                let is_thread = last == tid.to_string() || last == format!("{pid}/{tid}");
+                is_thread && !line.contains(" threads") && !line.contains(" lost")
+            };
+            let line = lines
+                .iter()
+                .find(is_of)
+                .unwrap_or_else(|| panic!("{of}: {lines:#?}"));
+            for state in ["running", "runnable", "blocked", "stopped", "unknown"] {
+                let expected = duration(integer(of, &format!("{state}_ns")));
+                let shown = cell(&lines, line, state);
+                assert_eq!(shown, expected, "{state} of {of}");
+            }
+            let worst = of["wakeups"]["max_ns"]
+                .as_i64()
+                .map_or("-".to_owned(), duration);
+            assert_eq!(cell(&lines, line, "worst"), worst, "{of}");
+            threads += 1;
+        }
+        for kind in stat["spans"].as_array().unwrap() {
+            let took = kind.get("took").unwrap();
+            if integer(took, "count") == 0 {
+                continue;
+            }
+            let name: String = text(kind, "name").chars().take(23).collect();
+            let line = lines
+                .iter()
+                .find(|line| line.starts_with(&format!("{name} ")));
+            let words: Vec<&str> = line.unwrap()[name.len()..].split_whitespace().collect();
+            let expected = ["p50_ns", "p99_ns", "max_ns"].map(|key| duration(integer(took, key)));
+            assert_eq!(words[1..7].join(" "), expected.join(" "), "{kind}");
+        }
+    }
+    assert!(threads > 10, "{threads}");
+}
+
+#[test]
+fn why_the_slowest_took_so_long_is_what_why_says() {
+    let log = Log::written_by(made_slices::write).unwrap();
+    let lines = screen(&log, &["--window", "all"]);
+    let output = log.run("why", &["--slowest", "100"]).unwrap();
+    let why = String::from_utf8(output.stdout).unwrap();
+    let mut explained = 0;
+    for (nth, line) in lines.iter().enumerate() {
+        let Some(title) = line.strip_prefix("slowest ") else {
+            continue;
+        };
+        let (name, rest) = title.split_once(": ").unwrap();
+        let (took, rest) = rest.split_once(" of ").unwrap();
+        let (of, at) = rest.split_once(", at ").unwrap();
+        let same = why.lines().position(|line| {
+            line.contains(&format!(". {name} {took} of {of}")) && line.contains(&format!("at {at}"))
+        });
+        let same = same.unwrap_or_else(|| panic!("{title}: {why}"));
+        let expected: Vec<&str> = why.lines().skip(same + 1).take(1).collect();
+        assert_eq!(lines[nth + 1], expected[0], "{why}");
+        explained += 1;
+    }
+    assert!(explained >= 3, "{lines:#?}");
+}
+
+#[test]
+fn a_moment_of_a_log_is_that_of_what_was_before() {
+    let log = Log::make(0).unwrap();
+    let half = screen(&log, &["--at", "1s", "--window", "all"]);
+    let whole = screen(&log, &["--window", "all"]);
+    assert!(half[0].contains("  1.000 s all of it"), "{}", half[0]);
+    assert!(whole[0].contains("  1.999 s all of it"), "{}", whole[0]);
+    let lately = screen(&log, &["--window", "100ms"]);
+    assert!(lately[0].contains("last 100.0 ms"), "{}", lately[0]);
+    assert_eq!(made_log::ROUNDS, 2_000);
+    let refused = log.run("top", &["--once", "--at", "soon"]).unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+}

@@ -1,0 +1,252 @@
+//! `tracer-user top`: what threads do now, and why spans take as long as they do.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{bail, ensure};
+
+use super::exit;
+use super::predicate_options::PredicateArgs;
+use super::probe_options::ProbeArgs;
+use super::quantity::time;
+use super::source_options::{Source, SourceArgs};
+use crate::answers::{AnswerSetup, Asked, SpanSpec};
+use crate::log_view::TimePoint;
+use crate::top::{OnceSetup, Window, show_once};
+
+/// Watch what threads do, and why spans take as long as they do, live or in a log
+///
+/// For each thread, by process: how long it ran, waited for a CPU and was blocked in the last
+/// second, and how much it ran in each second of the last minute; switches and wake-ups, the worst
+/// wait for a CPU after a wake-up, system calls and user events; what it is in now, and whom it
+/// waits for. For spans: how many, how long they take, where their time goes, and why the slowest
+/// of the last ten seconds took that long. The figures are those of `tracer-user stat` and `why`.
+///
+/// Without a PID, a log or an option that chooses processes, all processes are watched.
+#[derive(Debug, clap::Args)]
+pub struct TopArgs {
+    /// Processes to watch, or a log (with a / in its name where that is digits alone)
+    #[arg(value_name = "PID|LOG")]
+    what: Vec<String>,
+    /// Watch the processes of this name: 'redis*'
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["what", "cgroup", "all"])]
+    comm: Option<String>,
+    /// Watch the processes in this control group: its path, a systemd unit, or the identifier of a
+    /// container
+    #[arg(long, value_name = "GROUP", conflicts_with_all = ["what", "all"])]
+    cgroup: Option<String>,
+    /// Watch every process but this one, as without any of these
+    #[arg(long, conflicts_with = "what")]
+    all: bool,
+    /// Which spans, as `tracer-user why` takes them; without it, all pairs of user events whose
+    /// names say so
+    #[arg(long, value_name = "SPAN")]
+    span: Vec<String>,
+    /// Print one screen as text, and end: of a log its end, else after --window
+    #[arg(long)]
+    once: bool,
+    /// Which time is summed up: the last so long, at most 10s, or all since the beginning
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    window: String,
+    /// Of a log: the moment that is shown first, or by --once: a time since its start (1.5s), or a
+    /// date
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    at: Option<String>,
+    /// End after so long: 10s, 500ms, 1m
+    #[arg(long, value_name = "TIME")]
+    duration: Option<String>,
+    /// Record these system calls too, separated by commas: names, patterns ('*at'), classes of
+    /// strace (%file, %network), /regular expressions/, or all; those with ! are taken out
+    #[arg(long, value_name = "LIST")]
+    syscalls: Option<String>,
+    /// Record these too: families or types, separated by commas (`tracer-user events` lists them)
+    #[arg(long, value_name = "LIST")]
+    add_events: Vec<String>,
+    /// Watch who wakes these too, from then on, but not their children; 256 at most
+    #[arg(long)]
+    follow_wakers: bool,
+    #[command(flatten)]
+    probes: ProbeArgs,
+    /// Each ring between kernel and tracer
+    #[arg(long, value_name = "SIZE", default_value = "2M")]
+    ring_size: String,
+}
+
+/// What `top` does, checked.
+#[derive(Clone, Debug)]
+pub struct TopConfig {
+    source: Source,
+    spans: Vec<SpanSpec>,
+    window: Window,
+}
+
+impl TryFrom<TopArgs> for TopConfig {
+    type Error = anyhow::Error;
+
+    fn try_from(args: TopArgs) -> anyhow::Result<Self> {
+        let spans = args.span.iter().map(|typed| SpanSpec::parse(typed));
+        let spans: Vec<SpanSpec> = spans.collect::<anyhow::Result<_>>()?;
+        let window = window(&args.window)?;
+        let (file, pid) = what(args.what)?;
+        ensure!(args.once, "only --once is there yet");
+        let is_chosen = args.comm.is_some() || args.cgroup.is_some();
+        let is_all = args.all || (file.is_none() && pid.is_empty() && !is_chosen);
+        let at = args.at.map(|typed| TimePoint::parse("--at", &typed));
+        let at = at.transpose()?;
+        ensure!(
+            at.is_none() || file.is_some(),
+            "--at goes with a log: it counts from its start"
+        );
+        let has_live_option = args.duration.is_some()
+            || args.syscalls.is_some()
+            || !args.add_events.is_empty()
+            || args.follow_wakers;
+        ensure!(
+            file.is_none() || !has_live_option,
+            "--duration, --syscalls, --add-events and --follow-wakers go with processes; a log has \
+             what was recorded"
+        );
+        let duration = match (window, args.duration) {
+            (_, Some(typed)) => Some(typed),
+            // Where it begins little is known: that is not shown.
+            (Window::Last(ns), None) if args.once => Some(format!("{}ms", ns / 1_000_000 + 100)),
+            (Window::All, None) if args.once && file.is_none() => {
+                bail!("--once --window all needs --duration: how long to watch, such as 10s")
+            }
+            (Window::Last(_) | Window::All, None) => None,
+        };
+        let source = SourceArgs {
+            file,
+            pid,
+            comm: args.comm,
+            cgroup: args.cgroup,
+            all: is_all,
+            follow_wakers: args.follow_wakers,
+            duration,
+            syscalls: args.syscalls,
+            add_events: args.add_events,
+            predicate: PredicateArgs::default(),
+            probes: args.probes,
+            ring_size: args.ring_size,
+            command: Vec::new(),
+        };
+        let mut source = source.source(&spans, &[])?;
+        if let Source::Log(_, wanted) = &mut source {
+            wanted.to = at;
+        }
+        Ok(Self {
+            source,
+            spans,
+            window,
+        })
+    }
+}
+
+/// Which time is summed up.
+fn window(typed: &str) -> anyhow::Result<Window> {
+    if typed == "all" {
+        return Ok(Window::All);
+    }
+    let window = time("--window", typed)?;
+    let ns = u64::try_from(window.as_nanos())?;
+    ensure!(
+        (1_000_000..=10_000_000_000).contains(&ns),
+        "--window is {typed}, and must be from 1ms to 10s, or all"
+    );
+    Ok(Window::Last(ns))
+}
+
+/// A log, or pids.
+fn what(typed: Vec<String>) -> anyhow::Result<(Option<PathBuf>, Vec<String>)> {
+    let is_pid = |word: &String| {
+        word.bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b',')
+    };
+    if typed.iter().all(is_pid) {
+        let pids = typed.iter().flat_map(|words| words.split(','));
+        return Ok((None, pids.map(str::to_owned).collect()));
+    }
+    let mut typed = typed.into_iter();
+    match (typed.next(), typed.next()) {
+        (Some(file), None) => {
+            let is_there = Path::new(&file).exists();
+            ensure!(
+                is_there,
+                "{file:?} is neither a pid nor a log that is there; give the pid of a process, such \
+                 as 1234, or the file that `attach --log` has made"
+            );
+            Ok((Some(file.into()), Vec::new()))
+        }
+        _ => bail!("give one log, or pids"),
+    }
+}
+
+/// Shows it.
+///
+/// # Errors
+///
+/// The log cannot be read, the processes cannot be traced, or the screen cannot be drawn.
+pub fn run(config: &TopConfig) -> anyhow::Result<ExitCode> {
+    match &config.source {
+        Source::Log(file, wanted) => {
+            show_once(file, wanted, config.spans.clone(), config.window).map(exit::of_outcome)
+        }
+        Source::Live(live) => live.trace(AnswerSetup {
+            asked: Asked::Top(OnceSetup {
+                spans: config.spans.clone(),
+                window: config.window,
+            }),
+            is_json: false,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        top: TopArgs,
+    }
+
+    fn config(typed: &str) -> anyhow::Result<TopConfig> {
+        let words = std::iter::once("any").chain(typed.split_whitespace());
+        Line::try_parse_from(words)?.top.try_into()
+    }
+
+    fn refused(typed: &str) -> String {
+        format!("{:#}", config(typed).unwrap_err())
+    }
+
+    #[test]
+    fn digits_are_pids_and_other_words_a_log() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let log = log.path().to_str().unwrap();
+        let of_log = config(&format!("--once {log}")).unwrap();
+        assert!(matches!(of_log.source, Source::Log(..)));
+        assert!(matches!(
+            config("--once 1 2,3").unwrap().source,
+            Source::Live(_)
+        ));
+        assert!(refused("--once nowhere").contains("neither a pid nor a log"));
+        assert!(refused(&format!("--once {log} 1")).contains("give one log, or pids"));
+        assert!(refused(&format!("--once --syscalls read {log}")).contains("--syscalls"));
+    }
+
+    #[test]
+    fn windows_that_make_no_sense_are_refused() {
+        assert_eq!(
+            config("--once --window 2s").unwrap().window,
+            Window::Last(2_000_000_000)
+        );
+        assert!(refused("--once --window 11s").contains("from 1ms to 10s"));
+        assert!(refused("--once --window long").contains("is no time"));
+        assert!(refused("--once --window all").contains("needs --duration"));
+        assert!(config("--once --window all --duration 5s").is_ok());
+        assert!(refused("--once --at 1s 1").contains("--at goes with a log"));
+    }
+}

@@ -1,0 +1,127 @@
+//! What is held of spans of one kind.
+
+use std::collections::VecDeque;
+
+use tracer_analysis::Durations;
+use tracer_engine::event::MonotonicNs;
+
+use super::lived::MINUTE;
+use super::shot::{SlowSpan, SpanRow};
+use super::{Window, harmless};
+use crate::answers::words::thread;
+use crate::answers::{Explained, Kind, Shown, Split, tree_text};
+
+/// Spans of one kind that are held: of more, the newest.
+const MOST_SPANS: usize = 1 << 18;
+
+/// Lines of a path.
+const MOST_LINES: usize = 200;
+
+/// Spans that have ended lately.
+#[derive(Debug, Default)]
+pub struct Lately {
+    spans: VecDeque<Explained>,
+    /// How long they took together, and how many there were, in each second of the last minute.
+    trend: VecDeque<(u64, u64)>,
+    second: (u64, u64),
+    /// The slowest of each second.
+    slowest: VecDeque<Shown>,
+    /// The slowest of all.
+    slowest_of_all: Option<SlowSpan>,
+}
+
+impl Lately {
+    /// Adds one that has ended; nobody will ask for what ended before `from`.
+    pub fn add(&mut self, explained: Explained, from: MonotonicNs) {
+        while self.spans.front().is_some_and(|first| first.to <= from)
+            || self.spans.len() >= MOST_SPANS
+        {
+            self.spans.pop_front();
+        }
+        self.second.0 = self.second.0.saturating_add(explained.ns);
+        self.second.1 += 1;
+        self.spans.push_back(explained);
+    }
+
+    /// Adds the slowest since the last call.
+    pub fn add_slowest(&mut self, shown: Shown, start: MonotonicNs, from: MonotonicNs) {
+        let is_slower = |of_all: &SlowSpan| shown.span.ns() > of_all.ns;
+        if self.slowest_of_all.as_ref().is_none_or(is_slower) {
+            self.slowest_of_all = Some(explained(&shown, start));
+        }
+        while self.slowest.front().is_some_and(|one| one.span.to <= from) {
+            self.slowest.pop_front();
+        }
+        self.slowest.push_back(shown);
+    }
+
+    /// A second is over.
+    pub fn end_second(&mut self) {
+        if self.trend.len() >= MINUTE {
+            self.trend.pop_front();
+        }
+        self.trend.push_back(std::mem::take(&mut self.second));
+    }
+
+    /// What is shown of it.
+    pub fn row(
+        &self,
+        kind: &Kind,
+        window: Window,
+        start: MonotonicNs,
+        now: MonotonicNs,
+    ) -> SpanRow {
+        let name = harmless(&kind.name);
+        let trend = self.trend.iter();
+        let trend: Vec<u64> = trend
+            .map(|(total, count)| total.checked_div(*count).unwrap_or(0))
+            .collect();
+        let Window::Last(ns) = window else {
+            return SpanRow {
+                name,
+                trend,
+                slowest: self.slowest_of_all.clone(),
+                ..of_durations(&kind.took, kind.split)
+            };
+        };
+        let from = MonotonicNs(now.0.saturating_sub(ns));
+        let (mut took, mut split) = (Durations::default(), Split::default());
+        let before = self.spans.partition_point(|one| one.to <= from);
+        for one in self.spans.range(before..) {
+            took.add(one.ns);
+            split.add_all(&one.split);
+        }
+        let slowest = self.slowest.iter().filter(|one| one.span.to > from);
+        let slowest = slowest.max_by_key(|one| one.span.ns());
+        SpanRow {
+            name,
+            trend,
+            slowest: slowest.map(|shown| explained(shown, start)),
+            ..of_durations(&took, split)
+        }
+    }
+}
+
+fn of_durations(took: &Durations, split: Split) -> SpanRow {
+    SpanRow {
+        count: took.count(),
+        total: took.total(),
+        p50: took.quantile(0.5),
+        p99: took.quantile(0.99),
+        longest: (took.count() > 0).then(|| took.longest()),
+        split,
+        ..SpanRow::default()
+    }
+}
+
+fn explained(shown: &Shown, start: MonotonicNs) -> SlowSpan {
+    let span = &shown.span;
+    let (mut text, mut left) = (String::new(), MOST_LINES);
+    tree_text::push(&mut text, &shown.blame, span.ns(), &mut left);
+    SlowSpan {
+        at: MonotonicNs(span.from.0.saturating_sub(start.0)),
+        ns: span.ns(),
+        of: thread(span.thread, &shown.comm),
+        lines: text.lines().map(str::to_owned).collect(),
+    }
+}

@@ -1,0 +1,408 @@
+//! What is known, from events. It reads no clock: the time is that of the events.
+
+mod kinds;
+mod lived;
+mod shot;
+mod sum;
+
+use std::collections::VecDeque;
+
+use foldhash::{HashMap, HashMapExt as _};
+use tracer_analysis::{Calls, Found, Interval, State, Thread, Waker};
+use tracer_engine::EventTypes;
+use tracer_engine::event::{Event, MonotonicNs};
+
+use crate::answers::words::task;
+use crate::answers::{Choice, Follower, Paths, Question, SpanSpec};
+use crate::report::Gap;
+use crate::report::escape::push_for_people;
+use kinds::Lately;
+use lived::{Lived, MINUTE};
+
+pub use shot::{Losses, Shot, SpanRow, ThreadRow, Window};
+pub use sum::Sum;
+
+/// The longest time that is summed up, but for all of it.
+pub const LONGEST_WINDOW: u64 = 10 * SECOND;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Threads that are shown; of those beyond nothing is.
+const MOST_THREADS: usize = 65_536;
+
+/// From so many threads on those that have ended long ago are forgotten.
+const MANY_THREADS: usize = 8_192;
+
+/// What is known.
+#[derive(Debug)]
+pub struct Model {
+    paths: Paths,
+    calls: Calls,
+    threads: HashMap<Thread, Lived>,
+    has_others: bool,
+    kinds: Vec<Lately>,
+    /// The first event.
+    first: Option<MonotonicNs>,
+    /// From when on times are shown, where that is not the first event.
+    start: Option<MonotonicNs>,
+    /// Up to here everything is known.
+    now: MonotonicNs,
+    /// The next whole second since the first event.
+    next_second: MonotonicNs,
+    losses: Losses,
+    /// When the last loss was noticed.
+    lost_at: Option<MonotonicNs>,
+    events: Rate,
+}
+
+/// How often something happens, to a tenth of a second.
+#[derive(Debug, Default)]
+struct Rate {
+    all: u64,
+    /// How many there were in all up to which moment.
+    steps: VecDeque<(MonotonicNs, u64)>,
+}
+
+impl Rate {
+    const STEP: u64 = SECOND / 10;
+
+    fn add(&mut self, at: MonotonicNs) {
+        self.all += 1;
+        let is_due = |(last, _): &(MonotonicNs, u64)| at.0.saturating_sub(last.0) >= Self::STEP;
+        if self.steps.back().is_none_or(is_due) {
+            let oldest = at.0.saturating_sub(LONGEST_WINDOW + SECOND);
+            while self
+                .steps
+                .front()
+                .is_some_and(|(first, _)| first.0 < oldest)
+            {
+                self.steps.pop_front();
+            }
+            self.steps.push_back((at, self.all - 1));
+        }
+    }
+
+    fn since(&self, from: MonotonicNs) -> u64 {
+        let before = self.steps.partition_point(|(at, _)| *at <= from);
+        let before = before.checked_sub(1).and_then(|last| self.steps.get(last));
+        self.all - before.map_or(0, |(_, count)| *count)
+    }
+}
+
+impl Model {
+    /// Nothing yet; of these spans, or of all whose names say so.
+    #[must_use]
+    pub fn new(spans: Vec<SpanSpec>) -> Self {
+        let choice = Choice {
+            slowest: 1,
+            is_by_kind: true,
+            ..Choice::default()
+        };
+        let mut paths = Paths::new(Question::Spans(spans), choice);
+        paths.hold(LONGEST_WINDOW);
+        paths.give_out_explained();
+        Self {
+            paths,
+            calls: Calls::default(),
+            threads: HashMap::new(),
+            has_others: false,
+            kinds: Vec::new(),
+            first: None,
+            start: None,
+            now: MonotonicNs(0),
+            next_second: MonotonicNs(u64::MAX),
+            losses: Losses::default(),
+            lost_at: None,
+            events: Rate::default(),
+        }
+    }
+
+    /// Times are shown from `start` on, that of the log, and not from the first event on.
+    #[must_use]
+    pub fn starting_at(mut self, start: MonotonicNs) -> Self {
+        self.start = Some(start);
+        self
+    }
+
+    /// From when on times are shown.
+    fn start(&self) -> MonotonicNs {
+        self.start.or(self.first).unwrap_or_default()
+    }
+
+    /// So much is missing by now.
+    pub fn count_losses(&mut self, losses: Losses) {
+        if losses.lost > self.losses.lost {
+            self.lost_at = Some(self.now);
+        }
+        self.losses = losses;
+    }
+
+    /// There are no events up to this moment but those that have come.
+    pub fn advance(&mut self, now: MonotonicNs) {
+        if self.first.is_none() {
+            return;
+        }
+        self.now = self.now.max(now);
+        // Of a long pause only the last minute is shown.
+        let behind = self.now.0.saturating_sub(self.next_second.0) / SECOND;
+        let skipped = behind.saturating_sub(MINUTE as u64);
+        self.next_second.0 = self.next_second.0.saturating_add(skipped * SECOND);
+        while self.now >= self.next_second {
+            self.end_second(self.next_second);
+            self.next_second.0 = self.next_second.0.saturating_add(SECOND);
+        }
+    }
+
+    /// Adds up what threads did after `from` and up to `until`.
+    fn add_up(&mut self, from: MonotonicNs, until: MonotonicNs) {
+        let threads = &mut self.threads;
+        for lived in threads.values_mut() {
+            lived.lately = Sum::default();
+        }
+        for interval in self.paths.history().since(from) {
+            if interval.from < until
+                && let Some(lived) = threads.get_mut(&interval.thread)
+            {
+                lived.lately.add(interval, from);
+            }
+        }
+        let Some(states) = self.paths.states() else {
+            return;
+        };
+        for (thread, lived) in threads {
+            if let Some(current) = states.current(*thread, until) {
+                lived.lately.add(&current, from);
+            }
+        }
+    }
+
+    fn end_second(&mut self, end: MonotonicNs) {
+        self.add_up(MonotonicNs(end.0.saturating_sub(SECOND)), end);
+        for lived in self.threads.values_mut() {
+            let ran = lived.lately.running;
+            lived.add_second(ran);
+        }
+        self.take_spans();
+        for kind in &mut self.kinds {
+            kind.end_second();
+        }
+        if self.threads.len() > MANY_THREADS {
+            self.forget_ended(end);
+        }
+    }
+
+    /// Forgets threads that have ended more than a minute ago.
+    fn forget_ended(&mut self, now: MonotonicNs) {
+        let Some(states) = self.paths.states() else {
+            return;
+        };
+        let long = MINUTE as u64 * SECOND;
+        self.threads.retain(|thread, _| {
+            let current = states.current(*thread, now);
+            current.is_none_or(|current| current.state != State::Dead || current.ns() < long)
+        });
+    }
+
+    fn take_spans(&mut self) {
+        let from = MonotonicNs(self.now.0.saturating_sub(LONGEST_WINDOW));
+        self.kinds
+            .resize_with(self.paths.kinds().len(), Lately::default);
+        for explained in self.paths.take_explained() {
+            if let Some(kind) = self.kinds.get_mut(explained.kind) {
+                kind.add(explained, from);
+            }
+        }
+        let start = self.start();
+        for shown in self.paths.take_shown() {
+            if let Some(kind) = self.kinds.get_mut(shown.kind) {
+                kind.add_slowest(shown, start, from);
+            }
+        }
+    }
+
+    fn lived(&mut self, thread: Thread) -> Option<&mut Lived> {
+        lived(&mut self.threads, &mut self.has_others, thread)
+    }
+
+    /// All that is known now, of that time.
+    pub fn shot(&mut self, window: Window) -> Shot {
+        let (start, first) = (self.start(), self.first.unwrap_or_default());
+        let since_first = self.now.0.saturating_sub(first.0);
+        let (from, span) = match window {
+            Window::Last(ns) => {
+                let ns = ns.min(LONGEST_WINDOW);
+                (
+                    MonotonicNs(self.now.0.saturating_sub(ns)),
+                    ns.min(since_first),
+                )
+            }
+            Window::All => (MonotonicNs(0), since_first),
+        };
+        if window != Window::All {
+            self.add_up(from, self.now);
+        }
+        self.take_spans();
+        let kinds = self.paths.kinds().iter().zip(&self.kinds);
+        Shot {
+            at: self.now.0.saturating_sub(start.0),
+            span,
+            threads: self.rows(window, from),
+            has_others: self.has_others,
+            spans: kinds
+                .map(|(kind, lately)| lately.row(kind, window, start, self.now))
+                .collect(),
+            losses: self.losses,
+            lost_ago: self.lost_at.map(|lost| self.now.0.saturating_sub(lost.0)),
+            events: match window {
+                Window::All => self.events.all,
+                Window::Last(_) => self.events.since(from),
+            },
+            missing: self.paths.missing_events(),
+        }
+    }
+
+    fn rows(&self, window: Window, from: MonotonicNs) -> Vec<ThreadRow> {
+        let names = self.paths.names();
+        let (has_switches, _) = self.paths.has_switches_and_wakeups();
+        let rows = self.threads.iter().filter_map(|(thread, lived)| {
+            let states = self.paths.states();
+            let current = states.and_then(|states| states.current(*thread, self.now));
+            let mut sum = match window {
+                Window::All => lived.whole,
+                Window::Last(_) => lived.lately,
+            };
+            (sum.calls, sum.users) = match window {
+                Window::All => {
+                    if let Some(current) = &current {
+                        sum.add(current, current.from);
+                    }
+                    (lived.calls.all, lived.users.all)
+                }
+                Window::Last(_) => (lived.calls.since(from), lived.users.since(from)),
+            };
+            let is_there = current.is_some_and(|current| current.state != State::Dead);
+            // One that has ended is shown as long as it did something in that time.
+            let did_something = sum.all() > 0 || sum.calls > 0 || sum.users > 0;
+            // Without switches nobody knows that it has ended.
+            let is_shown = did_something || (is_there && window != Window::All) || !has_switches;
+            is_shown.then(|| ThreadRow {
+                thread: *thread,
+                name: harmless(names.of(*thread)),
+                sum,
+                minute: lived.minute.iter().copied().collect(),
+                current,
+                waits_for: current.and_then(|current| self.waits_for(&current, lived)),
+            })
+        });
+        rows.collect()
+    }
+
+    /// Whom a thread waits for, as far as that can be known before it has happened.
+    fn waits_for(&self, current: &Interval, lived: &Lived) -> Option<String> {
+        match current.state {
+            State::Runnable(_) => {
+                let (_, who) = self.paths.history().had_cpu(current.cpu?, self.now)?;
+                let is_other = who.thread.tid != 0 && who.thread != current.thread;
+                is_other.then(|| format!("behind {}", task(&who)))
+            }
+            State::Blocked(reason) => {
+                let (before, waker) = lived.woken.as_ref()?;
+                let who = match waker {
+                    _ if *before != reason => return None,
+                    Waker::Unknown => return None,
+                    Waker::Thread(who) => task(who),
+                    Waker::Interrupt => "an interrupt".to_owned(),
+                    Waker::SoftInterrupt => "a soft interrupt".to_owned(),
+                    Waker::Timer => "a timer".to_owned(),
+                };
+                Some(format!("last woken by {who}"))
+            }
+            State::Running | State::Stopped | State::Unknown | State::Dead => None,
+        }
+    }
+}
+
+fn lived<'a>(
+    threads: &'a mut HashMap<Thread, Lived>,
+    has_others: &mut bool,
+    thread: Thread,
+) -> Option<&'a mut Lived> {
+    if threads.len() >= MOST_THREADS && !threads.contains_key(&thread) {
+        *has_others = true;
+        return None;
+    }
+    Some(threads.entry(thread).or_default())
+}
+
+impl Follower for Model {
+    fn learn(&mut self, types: &EventTypes) {
+        self.paths.learn(types);
+    }
+
+    fn lose(&mut self, gap: Gap) {
+        let (threads, has_others) = (&mut self.threads, &mut self.has_others);
+        self.paths
+            .lose_and(gap, |found| add(threads, has_others, found));
+        self.calls.lose();
+        self.lost_at = Some(self.now.max(gap.next));
+    }
+
+    fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
+        let header = event.header;
+        let thread = Thread {
+            pid: header.pid,
+            tid: header.tid,
+        };
+        if self.first.is_none() {
+            self.first = Some(header.time);
+            self.next_second = MonotonicNs(header.time.0.saturating_add(SECOND));
+        }
+        self.now = self.now.max(header.time);
+        if self.now >= self.next_second {
+            self.advance(header.time);
+        }
+        self.events.add(header.time);
+        let from = MonotonicNs(header.time.0.saturating_sub(LONGEST_WINDOW));
+        if let Some(call) = self.calls.feed(event)
+            && let Some(lived) = self.lived(call.thread)
+        {
+            lived.calls.add(header.time, from);
+        }
+        let (threads, has_others) = (&mut self.threads, &mut self.has_others);
+        self.paths
+            .go_on(event, comm, |found| add(threads, has_others, found));
+        // One of which nothing is over yet was seen, too.
+        if thread.tid != 0
+            && let Some(lived) = self.lived(thread)
+            && header.event_type.is_user()
+        {
+            lived.users.add(header.time, from);
+        }
+    }
+}
+
+fn add(threads: &mut HashMap<Thread, Lived>, has_others: &mut bool, found: &Found) {
+    let (thread, interval) = match found {
+        Found::Interval(interval) if interval.state == State::Dead => return,
+        Found::Interval(interval) => (interval.thread, Some(interval)),
+        // Of one that has done nothing yet it is known that it waits.
+        Found::Birth(birth) => (birth.thread, None),
+        Found::Taken(_) => return,
+    };
+    if thread.tid != 0
+        && let Some(lived) = lived(threads, has_others, thread)
+        && let Some(interval) = interval
+    {
+        lived.add(interval);
+    }
+}
+
+/// A name of any bytes, for people.
+fn harmless(untrusted: &[u8]) -> String {
+    let mut out = Vec::new();
+    push_for_people(&mut out, untrusted);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! What is shown: all that is known at a moment.
+
+use tracer_analysis::{Interval, Thread};
+use tracer_engine::event::MonotonicNs;
+
+use super::sum::Sum;
+use crate::answers::Split;
+
+/// Which time is summed up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// The last so many nanoseconds, at most [`LONGEST_WINDOW`](super::LONGEST_WINDOW).
+    Last(u64),
+    /// All since the first event.
+    All,
+}
+
+/// All that is known at a moment. Names are for people: whatever bytes they had, they are harmless.
+#[derive(Clone, Debug, Default)]
+pub struct Shot {
+    /// When that is: since the start of the log, or, live, since the first event, in nanoseconds.
+    pub at: u64,
+    /// How much time is summed up, in nanoseconds.
+    pub span: u64,
+    /// The threads, in no order.
+    pub threads: Vec<ThreadRow>,
+    /// Threads beyond those of which nothing is shown, as there are too many.
+    pub has_others: bool,
+    /// The spans, by kind.
+    pub spans: Vec<SpanRow>,
+    /// What was lost so far.
+    pub losses: Losses,
+    /// When events were lost last, in nanoseconds before this moment.
+    pub lost_ago: Option<u64>,
+    /// Events in that time.
+    pub events: u64,
+    /// What is unknown because no such events were recorded.
+    pub missing: Option<&'static str>,
+}
+
+/// Events that are missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Events that the trace lost, as `stat` counts them.
+    pub lost: u64,
+    /// Those that the kernel did not report.
+    pub not_reported: u64,
+}
+
+/// A thread.
+#[derive(Clone, Debug, Default)]
+pub struct ThreadRow {
+    /// Which one.
+    pub thread: Thread,
+    /// What it is called.
+    pub name: String,
+    /// What it did in that time.
+    pub sum: Sum,
+    /// How long it ran in each second of the last minute, in nanoseconds.
+    pub minute: Vec<u64>,
+    /// What it does since when.
+    pub current: Option<Interval>,
+    /// Whom it waits for.
+    pub waits_for: Option<String>,
+}
+
+/// Spans of one kind.
+#[derive(Clone, Debug, Default)]
+pub struct SpanRow {
+    /// What they are called.
+    pub name: String,
+    /// How many ended in the time that is looked at.
+    pub count: u64,
+    /// How long they took together, in nanoseconds.
+    pub total: u64,
+    /// How long half of them took at most.
+    pub p50: Option<u64>,
+    /// How long 99 in a hundred took at most.
+    pub p99: Option<u64>,
+    /// The longest.
+    pub longest: Option<u64>,
+    /// Where their time went.
+    pub split: Split,
+    /// How long they took on average in each second of the last minute, in nanoseconds.
+    pub trend: Vec<u64>,
+    /// The slowest.
+    pub slowest: Option<SlowSpan>,
+}
+
+/// A span that is explained.
+#[derive(Clone, Debug, Default)]
+pub struct SlowSpan {
+    /// When it began, as times are shown.
+    pub at: MonotonicNs,
+    /// How long it took, in nanoseconds.
+    pub ns: u64,
+    /// Of which thread it is one.
+    pub of: String,
+    /// Its critical path, as `why` has it.
+    pub lines: Vec<String>,
+}

@@ -1,0 +1,178 @@
+use proptest::prelude::*;
+use tracer_common::event_type::{EventTypeId, FIRST_USER_EVENT};
+use tracer_common::kernel::{SwitchInData, SwitchOutData, WakeupData, waits_in, waker_context};
+use tracer_engine::event::{EventHeader, Truncation};
+use zerocopy::{FromZeros as _, IntoBytes as _};
+
+use super::*;
+use crate::report::Summary;
+use crate::stat::{Statistics, Sums};
+use crate::top::view::text;
+
+const MS: u64 = 1_000_000;
+
+fn header(at: u64, event_type: EventTypeId, tid: i32) -> EventHeader {
+    EventHeader {
+        time: MonotonicNs(at),
+        event_type,
+        pid: 10,
+        tid,
+        thread_id: 0,
+        program_address: 0,
+        cpu: Some(0),
+        truncation: Truncation::None,
+    }
+}
+
+fn feed(model: &mut Model, header: EventHeader, data: &[u8]) {
+    model.event(&Event { header, data }, b"any");
+}
+
+/// `from`, which has run for so long, blocks in `read()`, and `to` gets its CPU; a tid of 0 is the
+/// idle task.
+fn switch(model: &mut Model, at: u64, (from, ran_ns): (i32, u64), to: i32) {
+    if from != 0 {
+        let mut data = SwitchOutData::new_zeroed();
+        (data.state, data.waits_in, data.ran_ns) = (1, waits_in::SYSCALL, ran_ns);
+        data.next_tid = to.unsigned_abs();
+        feed(
+            model,
+            header(at, EventTypeId::SWITCH_OUT, from),
+            data.as_bytes(),
+        );
+    }
+    if to != 0 {
+        let data = SwitchInData::new_zeroed();
+        feed(
+            model,
+            header(at, EventTypeId::SWITCH_IN, to),
+            data.as_bytes(),
+        );
+    }
+}
+
+fn wake(model: &mut Model, at: u64, tid: i32) {
+    let mut data = WakeupData::new_zeroed();
+    data.waker_context = waker_context::HRTIMER;
+    feed(model, header(at, EventTypeId::WAKEUP, tid), data.as_bytes());
+}
+
+fn row(shot: &Shot, tid: i32) -> &ThreadRow {
+    let mut rows = shot.threads.iter();
+    rows.find(|row| row.thread.tid == tid).unwrap()
+}
+
+#[test]
+fn the_last_second_is_summed_up_to_the_nanosecond() {
+    let mut model = Model::new(Vec::new());
+    switch(&mut model, 0, (0, 0), 11);
+    switch(&mut model, 1500 * MS, (11, 1500 * MS), 0);
+    wake(&mut model, 1800 * MS, 11);
+    switch(&mut model, 1900 * MS, (0, 0), 11);
+    model.advance(MonotonicNs(2000 * MS));
+    let shot = model.shot(Window::Last(1000 * MS));
+    let sum = row(&shot, 11).sum;
+    let expected = Sum {
+        running: 600 * MS,
+        blocked: 300 * MS,
+        runnable: 100 * MS,
+        switches: 1,
+        wakeups: 1,
+        worst_wakeup: Some(100 * MS),
+        ..Sum::default()
+    };
+    assert_eq!((sum, shot.span), (expected, 1000 * MS));
+    assert_eq!(row(&shot, 11).minute, [1000 * MS, 600 * MS]);
+    assert_eq!(row(&model.shot(Window::All), 11).sum.running, 1600 * MS);
+
+    switch(&mut model, 2500 * MS, (11, 600 * MS), 0);
+    model.advance(MonotonicNs(9000 * MS));
+    let shot = model.shot(Window::Last(1000 * MS));
+    let row = row(&shot, 11);
+    assert_eq!((row.sum.blocked, row.sum.switches), (1000 * MS, 0));
+    assert_eq!(row.waits_for.as_deref(), Some("last woken by a timer"));
+    assert_eq!(row.minute.len(), 9);
+    assert_eq!(row.minute[2], 500 * MS);
+}
+
+#[test]
+fn a_long_pause_takes_no_time() {
+    let mut model = Model::new(Vec::new());
+    switch(&mut model, 0, (0, 0), 11);
+    model.advance(MonotonicNs(u64::MAX / 2));
+    assert_eq!(
+        row(&model.shot(Window::All), 11).minute,
+        [1000 * MS; MINUTE]
+    );
+}
+
+proptest! {
+    /// Whatever a log has, or a target says: all that is shown of all of it is what `stat` says, of
+    /// the last second nothing is longer than that, and names are harmless.
+    #[test]
+    fn sums_are_those_of_stat_whatever_comes(
+        events in prop::collection::vec(
+            (0..2_000_000_000_u64, 0_u32..60, 0..3_i32, 0..4_i32, any::<Option<u32>>(),
+             prop::collection::vec(any::<u8>(), 0..80), prop::option::weighted(0.1, any::<u64>())),
+            0..60),
+        is_sorted in any::<bool>(),
+    ) {
+        let mut events = events;
+        if is_sorted {
+            events.sort_by_key(|(at, ..)| *at);
+        }
+        let mut types = EventTypes::default();
+        types.define_user(b"x begin", None);
+        types.define_user(b"x end", None);
+        let (mut model, mut sums) = (Model::new(Vec::new()), Sums::new(Vec::new()));
+        model.learn(&types);
+        sums.learn(&types);
+        for (at, id, pid, tid, cpu, data, lost) in &events {
+            let id = if *id < 58 { *id } else { FIRST_USER_EVENT + 1 + id % 2 };
+            let header = EventHeader {
+                pid: *pid,
+                cpu: *cpu,
+                ..header(*at, EventTypeId(id), *tid)
+            };
+            if let Some(until) = lost {
+                let gap = Gap {
+                    next: header.time,
+                    until: (until % 2 == 0).then_some(MonotonicNs(*until)),
+                    is_kernels: until % 3 == 0,
+                };
+                model.lose(gap);
+                sums.lose(gap);
+            }
+            let event = Event { header, data };
+            model.event(&event, b"a\x1b\xff");
+            sums.event(&event, b"a\x1b\xff");
+            if at % 7 == 0 {
+                model.shot(Window::Last(1000 * MS));
+            }
+        }
+        let lately = model.shot(Window::Last(1000 * MS));
+        if is_sorted {
+            for row in &lately.threads {
+                prop_assert!(row.sum.all() <= lately.span, "{row:?} of {}", lately.span);
+            }
+        }
+        let shot = model.shot(Window::All);
+        let shown = text(&shot, Window::All);
+        prop_assert!(!shown.contains('\x1b'));
+        let statistics = Statistics::of(sums, &Summary::default());
+        for (thread, _, total) in &statistics.threads {
+            let row = shot.threads.iter().find(|row| row.thread == *thread);
+            let sum = row.map(|row| row.sum).unwrap_or_default();
+            if is_sorted {
+                prop_assert_eq!(
+                    [sum.running, sum.runnable, sum.blocked, sum.stopped, sum.unknown],
+                    [total.running, total.runnable, total.blocked, total.stopped, total.unknown]
+                );
+            }
+            prop_assert_eq!(sum.wakeups, total.wakeups.count());
+        }
+        for (kind, row) in statistics.paths.kinds().iter().zip(&shot.spans) {
+            prop_assert_eq!((row.count, row.p99), (kind.took.count(), kind.took.quantile(0.99)));
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Where events come from.
+
+mod answer;
+
+pub use answer::OnceSetup;

@@ -1,0 +1,247 @@
+//! The columns of the table of threads.
+
+use tracer_analysis::{Interval, State};
+
+use crate::answers::words::{duration, inside, share};
+use crate::top::model::{Sum, ThreadRow};
+
+/// A column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// A bar of what it did.
+    Bar,
+    /// How much it ran in each second of the last minute.
+    Minute,
+    /// The share that it ran.
+    Run,
+    /// The share that it waited for a CPU.
+    Wait,
+    /// How long it ran.
+    Running,
+    /// How long it waited for a CPU.
+    Runnable,
+    /// How long it was blocked.
+    Blocked,
+    /// How long it was stopped.
+    Stopped,
+    /// How long nobody knows.
+    Unknown,
+    /// Switches a second.
+    Switches,
+    /// Wake-ups a second.
+    Wakeups,
+    /// The longest wait for a CPU after a wake-up.
+    Worst,
+    /// System calls a second.
+    Calls,
+    /// User events a second.
+    Users,
+    /// What it does now.
+    Now,
+}
+
+/// A column: what it is called where it is chosen, its heading, its width, and what it shows.
+pub struct Entry {
+    /// Which one.
+    pub column: Column,
+    /// What it is called, and its heading.
+    pub name: &'static str,
+    /// How wide it is, with the space before it.
+    pub width: u16,
+    /// What it shows.
+    #[expect(dead_code, reason = "columns cannot be chosen yet")]
+    pub help: &'static str,
+}
+
+/// All columns, in the order in which they are drawn.
+pub const ALL: [Entry; 15] = [
+    entry(
+        Column::Bar,
+        "bar",
+        12,
+        "what the thread did: running, runnable, blocked, stopped, unknown",
+    ),
+    entry(
+        Column::Minute,
+        "minute",
+        21,
+        "how much it ran in each of the last seconds",
+    ),
+    entry(Column::Run, "run", 7, "the share of the time that it ran"),
+    entry(
+        Column::Wait,
+        "wait",
+        7,
+        "the share that it could run, and waited for a CPU",
+    ),
+    entry(Column::Running, "running", 10, "how long it ran"),
+    entry(
+        Column::Runnable,
+        "runnable",
+        10,
+        "how long it waited for a CPU",
+    ),
+    entry(
+        Column::Blocked,
+        "blocked",
+        10,
+        "how long it waited for something else",
+    ),
+    entry(Column::Stopped, "stopped", 10, "how long it was stopped"),
+    entry(
+        Column::Unknown,
+        "unknown",
+        10,
+        "how long nobody knows what it did",
+    ),
+    entry(
+        Column::Switches,
+        "switch/s",
+        10,
+        "how often it left its CPU, a second",
+    ),
+    entry(
+        Column::Wakeups,
+        "wake/s",
+        9,
+        "how often it got a CPU after a wake-up, a second",
+    ),
+    entry(
+        Column::Worst,
+        "worst",
+        10,
+        "the longest that it waited for a CPU after a wake-up",
+    ),
+    entry(
+        Column::Calls,
+        "call/s",
+        9,
+        "system calls that returned, a second (--syscalls)",
+    ),
+    entry(Column::Users, "event/s", 9, "user events, a second"),
+    entry(
+        Column::Now,
+        "now",
+        16,
+        "what it does now, and whom it waits for",
+    ),
+];
+
+/// The columns that are shown where no others are chosen: those before give way last where there
+/// is too little space.
+pub const USUAL: [Column; 10] = [
+    Column::Bar,
+    Column::Run,
+    Column::Worst,
+    Column::Now,
+    Column::Wait,
+    Column::Switches,
+    Column::Minute,
+    Column::Wakeups,
+    Column::Users,
+    Column::Calls,
+];
+
+const fn entry(column: Column, name: &'static str, width: u16, help: &'static str) -> Entry {
+    Entry {
+        column,
+        name,
+        width,
+        help,
+    }
+}
+
+impl Column {
+    /// Its entry in the table.
+    pub fn entry(self) -> Option<&'static Entry> {
+        ALL.iter().find(|entry| entry.column == self)
+    }
+
+    /// By what threads are sorted, the most first.
+    pub fn key(self, sum: &Sum, current: Option<&Interval>) -> u64 {
+        match self {
+            Self::Bar | Self::Minute | Self::Run | Self::Running => sum.running,
+            Self::Wait | Self::Runnable => sum.runnable,
+            Self::Blocked => sum.blocked,
+            Self::Stopped => sum.stopped,
+            Self::Unknown => sum.unknown,
+            Self::Switches => sum.switches,
+            Self::Wakeups => sum.wakeups,
+            Self::Worst => sum.worst_wakeup.unwrap_or(0),
+            Self::Calls => sum.calls,
+            Self::Users => sum.users,
+            Self::Now => current.map_or(0, Interval::ns),
+        }
+    }
+
+    /// What it says, of so much time; nothing where it is drawn.
+    pub fn says(self, sum: &Sum, span: u64) -> String {
+        match self {
+            Self::Bar | Self::Minute | Self::Now => String::new(),
+            Self::Run => share(sum.running, span),
+            Self::Wait => share(sum.runnable, span),
+            Self::Running => duration(sum.running),
+            Self::Runnable => duration(sum.runnable),
+            Self::Blocked => duration(sum.blocked),
+            Self::Stopped => duration(sum.stopped),
+            Self::Unknown => duration(sum.unknown),
+            Self::Switches => rate(sum.switches, span),
+            Self::Wakeups => rate(sum.wakeups, span),
+            Self::Worst => sum.worst_wakeup.map_or_else(|| "-".to_owned(), duration),
+            Self::Calls => rate(sum.calls, span),
+            Self::Users => rate(sum.users, span),
+        }
+    }
+}
+
+/// How often a second: `0.4`, `12`.
+pub fn rate(count: u64, span: u64) -> String {
+    let tenths = u128::from(count) * 10_000_000_000 / u128::from(span.max(1));
+    if tenths == 0 || tenths >= 100 {
+        format!("{}", tenths / 10)
+    } else {
+        format!("{}.{}", tenths / 10, tenths % 10)
+    }
+}
+
+/// What a thread does now: `running on CPU 1`, `futex 12.3 ms, last woken by nginx 4711`.
+pub fn now(row: &ThreadRow) -> String {
+    let Some(current) = &row.current else {
+        return String::new();
+    };
+    let for_so_long = duration(current.ns());
+    let mut words = match current.state {
+        State::Running => match current.cpu {
+            Some(cpu) => format!("running on CPU {cpu}"),
+            None => "running".to_owned(),
+        },
+        State::Runnable(_) => format!("runnable {for_so_long}"),
+        State::Blocked(reason) => {
+            let what = inside(reason.inside).unwrap_or_else(|| "blocked".to_owned());
+            let device = if reason.is_io { " for a device" } else { "" };
+            format!("{what}{device} {for_so_long}")
+        }
+        State::Stopped => format!("stopped {for_so_long}"),
+        State::Unknown => "unknown".to_owned(),
+        State::Dead => "ended".to_owned(),
+    };
+    if let Some(whom) = &row.waits_for {
+        words.push_str(", ");
+        words.push_str(whom);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_below_ten_have_a_tenth() {
+        assert_eq!(rate(0, 1_000_000_000), "0");
+        assert_eq!(rate(4, 10_000_000_000), "0.4");
+        assert_eq!(rate(99, 10_000_000_000), "9.9");
+        assert_eq!(rate(12_345, 1_000_000_000), "12345");
+        assert_eq!(rate(5, 0), "5000000000");
+    }
+}

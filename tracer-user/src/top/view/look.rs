@@ -1,0 +1,123 @@
+//! Colours and characters.
+
+use std::env;
+
+use ratatui::style::{Color, Modifier, Style};
+
+/// How everything looks. Colours are those that the terminal's user has chosen, on a background
+/// that is left alone: so they are read on light and dark ones. Each has a character of its own as
+/// well, where there are no colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Whether there are colours.
+    pub is_coloured: bool,
+    /// Whether the terminal has more characters than those of ASCII.
+    pub is_unicode: bool,
+}
+
+/// What is drawn in a way of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A thread had a CPU.
+    Running,
+    /// It waited for one.
+    Runnable,
+    /// It waited for something else.
+    Blocked,
+    /// It was stopped.
+    Stopped,
+    /// Nobody worked on it.
+    Unpolled,
+    /// Nobody knows.
+    Unknown,
+    /// What is above columns.
+    Heading,
+    /// What matters less.
+    Aside,
+    /// What must be seen.
+    Alarm,
+    /// What is selected.
+    Selected,
+}
+
+impl Role {
+    /// The role of a part of the time that is called so.
+    #[must_use]
+    pub fn of_part(name: &str) -> Self {
+        match name {
+            "running" => Self::Running,
+            "runnable" => Self::Runnable,
+            "blocked" => Self::Blocked,
+            "stopped" => Self::Stopped,
+            "unpolled" => Self::Unpolled,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+impl Look {
+    /// Text alone.
+    #[must_use]
+    pub fn plain() -> Self {
+        Self {
+            is_coloured: false,
+            is_unicode: is_unicode(),
+        }
+    }
+
+    /// How this is drawn.
+    #[must_use]
+    pub fn style(self, role: Role) -> Style {
+        let plain = match role {
+            Role::Heading => Style::new().add_modifier(Modifier::BOLD),
+            Role::Alarm | Role::Selected => Style::new().add_modifier(Modifier::REVERSED),
+            _ => Style::new(),
+        };
+        let colour = match role {
+            Role::Running => Color::Cyan,
+            Role::Runnable | Role::Alarm => Color::Red,
+            Role::Blocked | Role::Aside => Color::DarkGray,
+            Role::Stopped => Color::Magenta,
+            Role::Unpolled => Color::Yellow,
+            Role::Unknown | Role::Heading | Role::Selected => return plain,
+        };
+        if self.is_coloured {
+            plain.fg(colour)
+        } else {
+            plain
+        }
+    }
+
+    /// The character that stands for a part of the time.
+    #[must_use]
+    pub fn part(self, role: Role) -> char {
+        let (unicode, ascii) = match role {
+            Role::Running => ('█', '#'),
+            Role::Runnable => ('▒', '+'),
+            Role::Blocked => ('·', '.'),
+            Role::Stopped => ('×', 'x'),
+            Role::Unpolled => ('-', '-'),
+            _ => ('?', '?'),
+        };
+        if self.is_unicode { unicode } else { ascii }
+    }
+
+    /// The character for so many eighths.
+    #[must_use]
+    pub fn eighths(self, eighths: usize) -> char {
+        const UNICODE: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+        const ASCII: [char; 9] = [' ', '_', '.', ',', '-', '=', '+', '*', '#'];
+        let characters = if self.is_unicode { UNICODE } else { ASCII };
+        characters.get(eighths.min(8)).copied().unwrap_or(' ')
+    }
+}
+
+/// Whether the locale says so, as the C library decides it.
+pub fn is_unicode() -> bool {
+    let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = set("LC_ALL")
+        .or_else(|| set("LC_CTYPE"))
+        .or_else(|| set("LANG"));
+    let locale = locale.unwrap_or_default().to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}

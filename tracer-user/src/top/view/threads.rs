@@ -1,0 +1,308 @@
+//! The table of threads, by process.
+
+use std::cmp::Reverse;
+
+use foldhash::{HashMap, HashMapExt as _};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use tracer_analysis::Thread;
+
+use super::bars::{draw_bar, draw_sparkline};
+use super::columns::{self, Column, Entry, now};
+use super::look::{Look, Role};
+use crate::answers::words::thread;
+use crate::top::model::{Shot, Sum, ThreadRow};
+
+/// How wide the names of threads are.
+const LABEL: u16 = 24;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// What is shown of the threads, and in which order.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// The column by which they are sorted.
+    pub sort: Column,
+    /// Whether the least is first.
+    pub is_reversed: bool,
+    /// Whether threads of one process are together, below a line of it.
+    pub is_grouped: bool,
+    /// Only threads of which a name or an id has this.
+    pub filter: String,
+    /// The columns that are shown.
+    pub columns: Vec<Column>,
+    /// Whether columns give way where there is too little space.
+    pub is_fitted: bool,
+}
+
+impl Default for Listing {
+    fn default() -> Self {
+        Self {
+            sort: Column::Run,
+            is_reversed: false,
+            is_grouped: true,
+            filter: String::new(),
+            columns: columns::USUAL.to_vec(),
+            is_fitted: true,
+        }
+    }
+}
+
+/// A line: a thread, or a process with several.
+#[derive(Clone, Debug)]
+pub enum Line<'a> {
+    /// A process.
+    Process(&'a ThreadRow, Box<Together>),
+    /// A thread, which is indented below its process.
+    Thread(&'a ThreadRow, bool),
+}
+
+/// What the threads of a process did together.
+#[derive(Clone, Debug, Default)]
+pub struct Together {
+    /// How many there are.
+    pub threads: usize,
+    /// What they did.
+    pub sum: Sum,
+    minute: Vec<u64>,
+}
+
+impl Line<'_> {
+    fn sum(&self) -> &Sum {
+        match self {
+            Self::Process(_, together) => &together.sum,
+            Self::Thread(row, _) => &row.sum,
+        }
+    }
+}
+
+impl Listing {
+    /// The lines, in order.
+    #[must_use]
+    pub fn lines<'a>(&self, shot: &'a Shot) -> Vec<Line<'a>> {
+        let mut rows: Vec<&ThreadRow> = shot.threads.iter().filter(|row| self.has(row)).collect();
+        let key = |row: &&ThreadRow| self.sort.key(&row.sum, row.current.as_ref());
+        self.sort(&mut rows, key, |row| row.thread);
+        if !self.is_grouped {
+            return rows
+                .into_iter()
+                .map(|row| Line::Thread(row, false))
+                .collect();
+        }
+        let mut by_process: HashMap<i32, usize> = HashMap::new();
+        let mut processes: Vec<(Together, Vec<&ThreadRow>)> = Vec::new();
+        for row in rows {
+            let next = processes.len();
+            let index = *by_process.entry(row.thread.pid).or_insert(next);
+            if index == next {
+                processes.push(Default::default());
+            }
+            if let Some((together, rows)) = processes.get_mut(index) {
+                together.add(row);
+                rows.push(row);
+            }
+        }
+        let now_of = |rows: &[&ThreadRow]| rows.first().and_then(|row| row.current);
+        self.sort(
+            &mut processes,
+            |(together, rows)| self.sort.key(&together.sum, now_of(rows).as_ref()),
+            |(_, rows)| rows.first().map(|row| row.thread).unwrap_or_default(),
+        );
+        let mut lines = Vec::new();
+        for (together, rows) in processes {
+            let is_alone = together.threads == 1;
+            // It is called as its first thread is.
+            let is_leader = |row: &&&ThreadRow| row.thread.pid == row.thread.tid;
+            let leader = rows.iter().find(is_leader).or(rows.first());
+            if let (false, Some(leader)) = (is_alone, leader) {
+                lines.push(Line::Process(leader, Box::new(together)));
+            }
+            lines.extend(rows.into_iter().map(|row| Line::Thread(row, !is_alone)));
+        }
+        lines
+    }
+
+    /// Sorts, the most first; what is equal stays where it is from one shot to the next.
+    fn sort<T>(&self, of: &mut [T], key: impl Fn(&T) -> u64, thread: impl Fn(&T) -> Thread) {
+        if self.is_reversed {
+            of.sort_by_cached_key(|one| (key(one), thread(one)));
+        } else {
+            of.sort_by_cached_key(|one| (Reverse(key(one)), thread(one)));
+        }
+    }
+
+    fn has(&self, row: &ThreadRow) -> bool {
+        if self.filter.is_empty() {
+            return true;
+        }
+        let words = thread(row.thread, b"");
+        let filter = self.filter.to_lowercase();
+        row.name.to_lowercase().contains(&filter) || words.contains(&filter)
+    }
+
+    /// The columns that there is space for, each with its width.
+    #[must_use]
+    pub fn fitting(&self, width: u16) -> Vec<(&'static Entry, u16)> {
+        let mut left = width.saturating_sub(LABEL);
+        let mut shown = Vec::new();
+        for column in &self.columns {
+            let Some(entry) = column.entry() else {
+                continue;
+            };
+            if entry.width <= left || !self.is_fitted {
+                left = left.saturating_sub(entry.width);
+                shown.push(*column);
+            }
+        }
+        let entries = columns::ALL.iter();
+        let entries = entries.filter(|entry| shown.contains(&entry.column));
+        entries
+            .map(|entry| match entry.column {
+                Column::Now => (entry, entry.width + left),
+                _ => (entry, entry.width),
+            })
+            .collect()
+    }
+}
+
+impl Together {
+    fn add(&mut self, row: &ThreadRow) {
+        self.threads += 1;
+        self.sum.add_all(&row.sum);
+        // The newest seconds of each are the same.
+        let longest = self.minute.len().max(row.minute.len());
+        let missing = longest - self.minute.len();
+        self.minute.splice(0..0, std::iter::repeat_n(0, missing));
+        let newest = self.minute.iter_mut().rev();
+        for (total, ns) in newest.zip(row.minute.iter().rev()) {
+            *total = total.saturating_add(*ns);
+        }
+    }
+}
+
+/// Draws the headings and the lines from the first that is shown on: which line is in which row.
+pub fn draw(
+    buffer: &mut Buffer,
+    area: Rect,
+    (shot, listing): (&Shot, &Listing),
+    (lines, selected): (&[Line<'_>], Option<usize>),
+    look: Look,
+) {
+    let columns = listing.fitting(area.width);
+    let heading = look.style(Role::Heading);
+    buffer.set_stringn(area.x, area.y, "thread", usize::from(LABEL), heading);
+    let mut x = area.x + LABEL;
+    for (entry, width) in &columns {
+        let style = if entry.column == listing.sort {
+            heading.add_modifier(Modifier::UNDERLINED)
+        } else {
+            heading
+        };
+        put(
+            buffer,
+            (x, area.y, *width),
+            entry.name,
+            is_left(entry.column),
+            style,
+        );
+        x = x.saturating_add(*width);
+    }
+    for (nth, (line, y)) in lines.iter().zip(area.y + 1..area.bottom()).enumerate() {
+        draw_line(buffer, (area.x, y), (shot, line), &columns, look);
+        if selected == Some(nth) {
+            let row = Rect::new(area.x, y, area.width, 1);
+            buffer.set_style(row, look.style(Role::Selected));
+        }
+    }
+}
+
+fn is_left(column: Column) -> bool {
+    matches!(column, Column::Bar | Column::Minute | Column::Now)
+}
+
+/// Writes a text, after a space, on the left or the right.
+fn put(
+    buffer: &mut Buffer,
+    (x, y, width): (u16, u16, u16),
+    text: &str,
+    is_left: bool,
+    style: Style,
+) {
+    let space = usize::from(width.saturating_sub(1));
+    let text: String = text.chars().take(space).collect();
+    let text = if is_left {
+        format!(" {text}")
+    } else {
+        format!(" {text:>space$}")
+    };
+    buffer.set_stringn(x, y, &text, usize::from(width), style);
+}
+
+fn draw_line(
+    buffer: &mut Buffer,
+    (x, y): (u16, u16),
+    (shot, line): (&Shot, &Line<'_>),
+    columns: &[(&'static Entry, u16)],
+    look: Look,
+) {
+    let (label, style) = match line {
+        Line::Process(row, _) => {
+            let of = Thread {
+                pid: row.thread.pid,
+                tid: row.thread.pid,
+            };
+            (named(row, of), look.style(Role::Heading))
+        }
+        Line::Thread(row, false) => (named(row, row.thread), Style::new()),
+        Line::Thread(row, true) => (format!("  {} {}", row.name, row.thread.tid), Style::new()),
+    };
+    buffer.set_stringn(x, y, &label, usize::from(LABEL), style);
+    let mut x = x + LABEL;
+    for (entry, width) in columns {
+        let inner = (x + 1, y, width.saturating_sub(2));
+        match (entry.column, line) {
+            (Column::Bar, _) => {
+                let (sum, whole) = match line {
+                    Line::Process(_, together) => (&together.sum, together.sum.all()),
+                    Line::Thread(row, _) => (&row.sum, shot.span),
+                };
+                draw_bar(buffer, inner, &sum.parts(), whole, look);
+            }
+            (Column::Minute, Line::Thread(row, _)) => {
+                draw_sparkline(buffer, inner, &row.minute, SECOND, look);
+            }
+            (Column::Minute, Line::Process(_, together)) => {
+                let most = together.minute.iter().copied().max().unwrap_or(0);
+                draw_sparkline(buffer, inner, &together.minute, most.max(SECOND), look);
+            }
+            (Column::Now, Line::Thread(row, _)) => {
+                put(buffer, (x, y, *width), &now(row), true, Style::new());
+            }
+            (Column::Now, Line::Process(_, together)) => {
+                let words = format!("{} threads", together.threads);
+                put(
+                    buffer,
+                    (x, y, *width),
+                    &words,
+                    true,
+                    look.style(Role::Aside),
+                );
+            }
+            (column, _) => {
+                let words = column.says(line.sum(), shot.span);
+                put(buffer, (x, y, *width), &words, false, Style::new());
+            }
+        }
+        x = x.saturating_add(*width);
+    }
+}
+
+fn named(row: &ThreadRow, of: Thread) -> String {
+    let who = thread(of, b"");
+    if row.name.is_empty() {
+        who
+    } else {
+        format!("{} {who}", row.name)
+    }
+}

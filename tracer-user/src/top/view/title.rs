@@ -1,0 +1,56 @@
+//! The line at the top: what is looked at, and what was lost.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+use super::columns::rate;
+use super::look::{Look, Role};
+use crate::answers::words::duration;
+use crate::top::model::{Shot, Window};
+
+/// What was lost, in words: never left out.
+pub fn losses(shot: &Shot) -> String {
+    let lost = format!("{} events lost", shot.losses.lost);
+    let ago = match shot.lost_ago {
+        Some(ago) if shot.losses.lost > 0 => format!(" (last {} ago)", duration(ago)),
+        _ => String::new(),
+    };
+    let unreported = match shot.losses.not_reported {
+        0 => String::new(),
+        count => format!(", {count} not reported by the kernel"),
+    };
+    format!("{lost}{ago}{unreported}")
+}
+
+/// What is looked at, in words.
+pub fn looked_at(shot: &Shot, window: Window) -> String {
+    let window = match window {
+        Window::Last(ns) => format!("last {}", duration(ns.min(shot.span))),
+        Window::All => "all of it".to_owned(),
+    };
+    let processes: foldhash::HashSet<i32> = shot.threads.iter().map(|row| row.thread.pid).collect();
+    let more = if shot.has_others { "+" } else { "" };
+    format!(
+        "{} {window}, {} events/s, {} threads{more} of {} processes",
+        duration(shot.at),
+        rate(shot.events, shot.span),
+        shot.threads.len(),
+        processes.len(),
+    )
+}
+
+/// Draws it.
+pub fn draw(buffer: &mut Buffer, area: Rect, shot: &Shot, window: Window, look: Look) {
+    let losses = losses(shot);
+    let style = if shot.losses.lost > 0 {
+        look.style(Role::Alarm)
+    } else {
+        Style::new()
+    };
+    let width = usize::from(area.width);
+    let (x, _) = buffer.set_stringn(area.x, area.y, &losses, width, style);
+    let rest = usize::from(area.right().saturating_sub(x));
+    let words = format!("  {}", looked_at(shot, window));
+    buffer.set_stringn(x, area.y, words, rest, Style::new());
+}
