@@ -1,132 +1,223 @@
 // A report in a browser, as people use it: prints one object of what it shows.
 //
-//     NODE_PATH=… node browser.js CHROMIUM REPORT.html FOLDER-FOR-PICTURES
+//     NODE_PATH=… node browser.js REPORT.html FOLDER-FOR-PICTURES
 
 "use strict";
 
+const fs = require("node:fs");
 const path = require("node:path");
 const { chromium } = require("playwright-core");
+const axe = require("axe-core");
 
+/** A large screen, a small one, a telephone. */
 const SIZES = [[1600, 1000], [1100, 700], [420, 800]];
 
-/** What a table shows, cell by cell. */
-function cells(table) {
-    return [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent));
+/** The machine may be busy. */
+const MOST_MS = 120_000;
+
+/** Debian's browser. */
+function browserPath() {
+    const folders = (process.env.PATH ?? "").split(":");
+    const found = folders.map((folder) => path.join(folder, "chromium")).find((file) => fs.existsSync(file));
+    if (found === undefined) {
+        throw new Error("no chromium; run: cargo xtask setup --test");
+    }
+    return found;
 }
 
-async function details(page) {
+/** Opens the page. What it asks for, refuses or complains of is noted. */
+async function open(browser, file, options, complaints) {
+    const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, ...options });
+    context.setDefaultTimeout(MOST_MS);
+    const page = await context.newPage();
+    page.on("console", (message) => complaints.push(message.text()));
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    page.on("dialog", (dialog) => {
+        complaints.push(`dialog: ${dialog.message()}`);
+        dialog.dismiss();
+    });
+    page.on("request", (request) => {
+        if (request.url() !== `file://${path.resolve(file)}`) {
+            complaints.push(`asked for ${request.url()}`);
+        }
+    });
+    await page.goto(`file://${path.resolve(file)}`);
+    await page.waitForFunction(() => document.documentElement.dataset.state === "ready"
+        && (globalThis.report === undefined || globalThis.report.frames > 0));
+    return { page, context };
+}
+
+/** What is said about what is selected. */
+function details(page) {
     return page.locator("#details").evaluate((section) => ({
         lines: Object.fromEntries([...section.querySelectorAll("dt")].map((term) => [
             term.textContent, term.nextElementSibling.textContent])),
         words: section.querySelector("pre")?.textContent ?? null,
         options: section.querySelector("code")?.textContent ?? null,
-        tables: [...section.querySelectorAll("table")].map((table) => [...table.tBodies[0].rows].map((row) => (
-            [...row.cells].map((cell) => cell.textContent)))),
+        buttons: [...section.querySelectorAll("button")].map((button) => button.textContent),
+        tables: Object.fromEntries([...section.querySelectorAll("table")].map((table) => [
+            table.caption.textContent, [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent))])),
     }));
 }
 
-/** What it takes to draw a picture while it is zoomed. */
-async function frames(page) {
-    return page.evaluate(async () => {
-        const { report } = globalThis;
-        const took = [];
-        const begin = performance.now();
-        let before = report.frames;
-        while (performance.now() - begin < 1500) {
-            const from = performance.now();
-            report.zoom(report.view.ns > report.model.end / 1e4 ? 0.9 : 1e9);
-            await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-            took.push(performance.now() - from);
-        }
-        const seconds = (performance.now() - begin) / 1000;
-        report.go(0, report.model.end);
-        return { per_second: (report.frames - before) / seconds, longest_ms: Math.max(...took) };
-    });
+/** All tables: headings and cells. */
+function tables(page) {
+    return page.locator("#tables table").evaluateAll((all) => Object.fromEntries(all.map((table) => [table.id, {
+        title: table.caption.textContent,
+        columns: [...table.tHead.rows[0].cells].map((cell) => cell.textContent),
+        rows: [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent)),
+    }])));
 }
 
-async function open(browser, file, options, complaints) {
-    const context = await browser.newContext(options);
-    const page = await context.newPage();
-    page.on("console", (message) => complaints.push(message.text()));
-    page.on("pageerror", (error) => complaints.push(String(error)));
-    page.on("request", (request) => {
-        if (!request.url().startsWith("file:")) {
-            complaints.push(`asked for ${request.url()}`);
-        }
-    });
-    const begin = performance.now();
-    await page.goto(`file://${path.resolve(file)}`);
-    await page.waitForFunction(() => (globalThis.report?.frames ?? 0) > 0, null, { timeout: 60_000 });
-    return { page, context, first_ms: performance.now() - begin };
-}
-
-async function main([executablePath, file, pictures]) {
-    const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
-    const complaints = [];
-    const found = { complaints };
+/** Every size and colour scheme: nothing is wider than the window, and nobody is shut out. */
+async function looks(browser, file, pictures, found) {
+    found.too_wide = [];
+    found.barriers = [];
     for (const colorScheme of ["light", "dark"]) {
         for (const [width, height] of SIZES) {
-            const opened = await open(browser, file, { colorScheme, viewport: { width, height } }, complaints);
-            await opened.page.screenshot({ path: path.join(pictures, `${colorScheme}-${width}.png`) });
-            const isWide = await opened.page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
-            if (isWide) {
-                complaints.push(`${width} pixels are too few`);
+            const options = { colorScheme, viewport: { width, height } };
+            const { page, context } = await open(browser, file, options, found.complaints);
+            await page.screenshot({ path: path.join(pictures, `${colorScheme}-${width}.png`) });
+            if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)) {
+                found.too_wide.push(`${colorScheme} ${width}`);
             }
-            await opened.context.close();
+            await context.close();
         }
-    }
-    const { page, first_ms: first } = await open(browser, file, { viewport: { width: 1400, height: 900 } }, complaints);
-    found.first_ms = first;
-    found.frames = await frames(page);
-    found.title = await page.locator("#title").textContent();
-    found.about = await page.locator("#about").textContent();
-    found.warnings = await page.locator("#warnings").textContent();
-    found.images = await page.locator("img, iframe, object, embed, svg").count();
-    found.tables = await page.locator("#tables table").evaluateAll((tables) => Object.fromEntries(
-        tables.map((table) => [table.id, [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent))])));
-    // Sorted by a click, by the keyboard too.
-    found.sorted = await page.locator("#table-threads").evaluate((table) => {
-        table.querySelector("thead th:nth-child(1) button").click();
-        const first = [...table.tBodies[0].rows].map((row) => row.cells[0].textContent);
-        const order = table.querySelector("thead th").ariaSort;
-        return { first, order };
-    });
-    // From a row to the timeline.
-    await page.locator("#table-threads tbody button").first().click();
-    found.thread = await details(page);
-    if (await page.locator("#table-slowest").count() > 0) {
+        // The checker is a script that the page's own policy would not let in.
+        const { page, context } = await open(browser, file, { colorScheme, bypassCSP: true }, found.complaints);
+        await page.keyboard.press("?");
         await page.locator("#table-slowest tbody button").first().click();
-        found.span = await details(page);
-        await page.screenshot({ path: path.join(pictures, "span.png") });
+        await page.evaluate(axe.source);
+        const { violations, passes } = await page.evaluate(() => globalThis.axe.run());
+        found.barriers.push(...violations.map(({ id, nodes }) => `${id}: ${nodes[0].html} ${nodes[0].failureSummary}`));
+        found.checks = passes.length;
+        await context.close();
     }
-    // A part of the time, by the mouse.
+}
+
+/** Every hit of a search, by the keyboard alone. */
+async function hits(page, words, most) {
+    await page.keyboard.press("Escape");
+    await page.locator("#scroller").focus();
+    await page.keyboard.press("/");
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type(words);
+    const found = [];
+    for (let index = 0; index < most; index++) {
+        await page.keyboard.press("Enter");
+        found.push((await details(page)).lines);
+    }
+    const said = await page.locator("#hits").textContent();
+    await page.keyboard.press("Escape");
+    return { said, found };
+}
+
+/** A part of the time, by the mouse. */
+async function part(page, from, to) {
     await page.evaluate(() => globalThis.report.go(0, globalThis.report.model.end));
     const box = await page.locator("#timeline").boundingBox();
     const left = await page.evaluate(() => globalThis.report.left);
-    const x = (part) => box.x + left + part * (box.width - left);
-    await page.mouse.move(x(0.25), box.y + 60);
+    const x = (share) => box.x + left + share * (box.width - left);
+    await page.mouse.move(x(from), box.y + 60);
     await page.mouse.down();
-    await page.mouse.move(x(0.5), box.y + 65, { steps: 4 });
+    await page.mouse.move(x(to), box.y + 65, { steps: 4 });
     await page.mouse.up();
-    found.part = await details(page);
-    await page.screenshot({ path: path.join(pictures, "part.png") });
-    // Keys.
-    const view = () => page.evaluate(() => [globalThis.report.view.from, globalThis.report.view.to]);
-    found.keys = [];
-    for (const key of ["0", "w", "d", "a", "s", "f"]) {
+    return details(page);
+}
+
+/** What the keys do with what is shown. */
+async function keys(page) {
+    await page.locator("#scroller").focus();
+    const done = [];
+    for (const key of ["0", "w", "w", "w", "w", "d", "a", "s", "f", "m", "Escape", "m", "?", "?"]) {
         await page.keyboard.press(key);
-        found.keys.push([key, ...await view()]);
+        done.push([key, await page.evaluate(() => {
+            const { view, selection, mark } = globalThis.report;
+            return {
+                from: view.from,
+                to: view.to,
+                has_selection: selection !== null,
+                mark,
+                help: !document.getElementById("help").hidden,
+            };
+        })]);
     }
-    await page.keyboard.press("Escape");
-    await page.keyboard.press("/");
-    found.focus = await page.evaluate(() => document.activeElement.id);
-    found.end = await page.evaluate(() => globalThis.report.model.end);
-    found.keys_help = await page.evaluate(() => {
-        document.activeElement.blur();
-        return document.getElementById("help").hidden;
+    return done;
+}
+
+/** A table, by the keyboard: from its heading on. */
+async function sorting(page, id) {
+    const heading = page.locator(`#${id} thead button`).first();
+    await heading.focus();
+    const read = () => page.locator(`#${id}`).evaluate((table) => ({
+        first: [...table.tBodies[0].rows].map((row) => row.cells[0].textContent),
+        order: table.tHead.rows[0].cells[0].ariaSort,
+    }));
+    await page.keyboard.press("Enter");
+    const up = await read();
+    await page.keyboard.press("Space");
+    return { up, down: await read() };
+}
+
+/** The intervals of a thread's states, one by one, with the keys. */
+async function intervals(page, most) {
+    await page.locator("#table-threads tbody button").first().click();
+    const found = [];
+    for (let index = 0; index < most; index++) {
+        const { lines, buttons } = await details(page);
+        const arrow = await page.evaluate(() => {
+            const { report } = globalThis;
+            const wake = report.wakeUp(report.selection);
+            return wake && { thread: report.model.threads[wake.thread].label, at: wake.at + report.model.shift };
+        });
+        found.push({ lines, buttons, arrow });
+        await page.keyboard.press("ArrowLeft");
+    }
+    return found;
+}
+
+async function main([file, pictures]) {
+    const browser = await chromium.launch({
+        executablePath: browserPath(), args: ["--no-sandbox", "--disable-gpu"], timeout: MOST_MS,
     });
+    const found = { complaints: [] };
+    await looks(browser, file, pictures, found);
+    const { page, context } = await open(browser, file, {}, found.complaints);
+    await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+    found.title = await page.locator("#title").textContent();
+    found.about = await page.locator("#about").textContent();
+    found.warnings = await page.locator("#warnings").textContent();
+    found.elements = await page.evaluate(() => {
+        const counts = {};
+        for (const { localName } of document.querySelectorAll("*")) {
+            counts[localName] = (counts[localName] ?? 0) + 1;
+        }
+        return counts;
+    });
+    found.tables = await tables(page);
+    found.heard = await page.locator("#table-threads").ariaSnapshot();
+    found.spans = [];
+    const slowest = page.locator("#table-slowest tbody button");
+    for (let index = 0; index < Math.min(await slowest.count(), 10); index++) {
+        await slowest.nth(index).click();
+        found.spans.push(await details(page));
+    }
+    await page.screenshot({ path: path.join(pictures, "span.png") });
+    found.hits = await hits(page, "onerror", 20);
+    found.intervals = await intervals(page, 30);
+    await page.screenshot({ path: path.join(pictures, "interval.png") });
+    found.part = await part(page, 0.25, 0.5);
+    await page.screenshot({ path: path.join(pictures, "part.png") });
+    await page.locator("#details button", { hasText: "Copy" }).click();
+    await page.locator("#details button", { hasText: "Copied" }).waitFor();
+    found.copied = await page.evaluate(() => navigator.clipboard.readText());
+    found.end = await page.evaluate(() => globalThis.report.model.end);
+    found.keys = await keys(page);
+    found.sorting = await sorting(page, "table-threads");
     await page.emulateMedia({ media: "print" });
+    await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
     await page.screenshot({ path: path.join(pictures, "print.png"), fullPage: true });
+    fs.writeFileSync(path.join(pictures, "print.pdf"), await page.pdf());
     await browser.close();
     process.stdout.write(JSON.stringify(found));
 }

@@ -19,6 +19,7 @@ pub mod made;
 pub mod made_calls;
 pub mod made_elf;
 pub mod made_ends;
+pub mod made_hostile;
 pub mod made_log;
 pub mod made_slices;
 pub mod made_types;

@@ -81,6 +81,28 @@ pub fn report(page: &Path) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
+/// What a report shows in a browser, whose pictures go into a folder.
+///
+/// # Errors
+///
+/// Node, its packages or the browser are missing, or the page does not do what it is asked to.
+pub fn browser(page: &Path, pictures: &Path) -> anyhow::Result<Value> {
+    let modules = env::var_os("TRACER_NODE_MODULES")
+        .map_or_else(|| here().join("../target/node/node_modules"), PathBuf::from);
+    ensure!(
+        modules.exists(),
+        "no packages of Node.js in {}; {REMEDY}",
+        modules.display()
+    );
+    let output = succeeded(
+        Command::new("node")
+            .env("NODE_PATH", modules)
+            .arg(here().join("node/browser.js"))
+            .args([page, pictures]),
+    )?;
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
 /// Counts the events of each type in JSON lines with `jq`.
 ///
 /// # Errors

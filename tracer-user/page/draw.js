@@ -41,7 +41,7 @@ export function layOutRows(model, closed) {
         top += height + (kind === "heading" ? 0 : 2);
     };
     if (model.cpus.size > 0 || model.interrupts.size > 0) {
-        push("heading", `${model.cpus.size} CPUs`, { group: "cpus" });
+        push("heading", model.cpus.size === 1 ? "1 CPU" : `${model.cpus.size} CPUs`, { group: "cpus" });
         if (!closed.has("cpus")) {
             for (const [cpu, slices] of model.cpus) {
                 push("cpu", `CPU ${cpu}`, { slices });

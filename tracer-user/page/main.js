@@ -114,7 +114,9 @@ class Page {
         const list = document.createElement("dl");
         for (const [keys, words] of KEYS) {
             const line = document.createElement("div");
-            line.append(element("kbd", keys), ` ${words}`);
+            const term = document.createElement("dt");
+            term.append(element("kbd", keys));
+            line.append(term, element("dd", words));
             list.append(line);
         }
         byId("help").append(list);

@@ -1,7 +1,7 @@
 // The tables of `tracer-user stat`, which sort, and whose rows lead into the timeline.
 
 import { Model } from "./rows.js";
-import { duration, moment, threadWords, visible } from "./words.js";
+import { duration, moment, share, threadWords, visible } from "./words.js";
 
 /**
  * A cell: what is shown, and by what it is sorted.
@@ -25,6 +25,11 @@ function count(value) {
     return { text: value === null || value === undefined ? "-" : String(value), value: value ?? -1 };
 }
 
+/** @param {number} ns @param {number} whole @returns {Cell} */
+function part(ns, whole) {
+    return { text: share(ns, whole), value: ns };
+}
+
 /** @param {string} words @returns {Cell} */
 function text(words) {
     return { text: visible(words), value: words };
@@ -36,7 +41,7 @@ function mostlyIn(of) {
     if (most === undefined || most.in === null) {
         return "";
     }
-    return `${most.in}${most.io_wait ? " for a device" : ""}`;
+    return `${most.in}${most.io_wait ? " for a device" : ""} ${share(most.ns, of.blocked_ns)}`;
 }
 
 /**
@@ -84,8 +89,7 @@ export function tables(model) {
             title: "CPUs",
             columns: ["cpu", "used", "of the time"],
             rows: stat.cpus.map((/** @type {any} */ of) => ({
-                cells: [count(of.cpu), time(of.used_ns), {
-                    text: `${(of.used_ns * 100 / Math.max(stat.span_ns, 1)).toFixed(1)} %`, value: of.used_ns }],
+                cells: [count(of.cpu), time(of.used_ns), part(of.used_ns, stat.span_ns)],
                 target: {} })),
             sortedBy: -1,
         },
@@ -101,16 +105,21 @@ export function tables(model) {
         {
             id: "spans",
             title: "Spans",
-            columns: ["span", "count", "total", "p50", "p95", "p99", "max", "running", "runnable", "blocked", "stopped",
-                "unpolled", "unknown"],
+            columns: ["span", "count", "total", "p50", "p95", "p99", "max", "running", "runnable", "blocked", "unpolled",
+                "unknown"],
             rows: stat.spans.map((/** @type {any} */ of, /** @type {number} */ index) => ({ of, index }))
                 .filter((/** @type {any} */ { of }) => of.took.count > 0)
-                .map((/** @type {any} */ { of, index }) => ({
-                    cells: [text(kinds[index] ?? of.name), count(of.took.count), time(of.took.total_ns),
-                        time(of.took.p50_ns), time(of.took.p95_ns), time(of.took.p99_ns), time(of.took.max_ns),
-                        time(of.running_ns), time(of.runnable_ns), time(of.blocked_ns), time(of.stopped_ns),
-                        time(of.unpolled_ns), time(of.unknown_ns)],
-                    target: { search: kinds[index] ?? of.name } })),
+                .map((/** @type {any} */ { of, index }) => {
+                    const { took } = of;
+                    const states = [of.running_ns, of.runnable_ns, of.blocked_ns + of.stopped_ns, of.unpolled_ns,
+                        of.unknown_ns];
+                    return {
+                        cells: [text(kinds[index] ?? of.name), count(took.count), time(took.total_ns), time(took.p50_ns),
+                            time(took.p95_ns), time(took.p99_ns), time(took.max_ns),
+                            ...states.map((ns) => part(ns, took.total_ns))],
+                        target: { search: kinds[index] ?? of.name },
+                    };
+                }),
             sortedBy: 2,
         },
         {

@@ -8,6 +8,7 @@
 
 mod bpf_linker;
 mod debug_sections;
+mod node;
 pub mod packages;
 pub mod privilege;
 pub mod process;

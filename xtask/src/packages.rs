@@ -38,6 +38,21 @@ pub const TO_LINT: &[Need] = &[Need {
     packages: &["mandoc"],
 }];
 
+/// What Perfetto's engine and the pages of reports need, and what checks them.
+pub const FOR_NODE: &[Need] = &[
+    Need {
+        what: "Node.js",
+        holds: || process::find("node").is_some(),
+        packages: &["nodejs"],
+    },
+    Need {
+        // Others than Debian's own bring it with Node.js.
+        what: "the package manager of Node.js",
+        holds: || process::find("npm").is_some(),
+        packages: &["npm"],
+    },
+];
+
 /// What the tests compare with.
 pub const TO_TEST: &[Need] = &[
     Need {
@@ -76,9 +91,9 @@ pub const TO_TEST: &[Need] = &[
         packages: &["jq"],
     },
     Need {
-        what: "Node.js, for Perfetto's engine and the pages of reports",
-        holds: || process::find("node").is_some(),
-        packages: &["nodejs"],
+        what: "a browser",
+        holds: || process::find("chromium").is_some(),
+        packages: &["chromium", "fonts-dejavu-core"],
     },
     Need {
         what: "Python with its environments",

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-use crate::{bpf_linker, packages, process, python, workspace};
+use crate::{bpf_linker, node, packages, process, python, workspace};
 
 /// What to set up beside what building needs.
 #[derive(clap::Args)]
@@ -58,7 +58,8 @@ pub fn for_ebpf() -> anyhow::Result<PathBuf> {
 
 /// Sets up what linting needs; eBPF code is linted without its linker.
 pub fn for_linting() -> anyhow::Result<()> {
-    packages::install_missing(packages::TO_LINT)?;
+    packages::install_missing(packages::TO_LINT.iter().chain(packages::FOR_NODE))?;
+    node::install_missing()?;
     add_components(&[RUST_SRC])?;
     add_components(&LINTERS)
 }
@@ -71,8 +72,9 @@ pub fn for_c_programs() -> anyhow::Result<()> {
 /// Sets up what the tests need beside the build.
 pub fn for_tests() -> anyhow::Result<()> {
     for_c_programs()?;
-    packages::install_missing(packages::TO_TEST)?;
-    python::install_missing()
+    packages::install_missing(packages::TO_TEST.iter().chain(packages::FOR_NODE))?;
+    python::install_missing()?;
+    node::install_missing()
 }
 
 /// Sets up what tests in virtual machines need.

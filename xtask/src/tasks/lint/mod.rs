@@ -10,7 +10,7 @@ use std::process::Command;
 
 use crate::tasks::build_ebpf::cargo_for_ebpf;
 use crate::tasks::{conformance, header, interface, man, setup, vmtest};
-use crate::{process, workspace};
+use crate::{node, process, workspace};
 
 /// What is checked.
 #[derive(Debug, clap::Args)]
@@ -35,6 +35,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     dependencies::check()?;
     words::check()?;
     columns::check()?;
+    process::run(&mut page())?;
     process::run(workspace::cargo("fmt").args(["--all", "--", "--check"]))?;
     process::run(
         workspace::cargo_for_host("clippy")
@@ -53,6 +54,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     )?;
     process::run(cargo_for_ebpf("clippy", None).args(["--", "-D", "warnings"]))?;
     process::run(&mut without_shared_memory())
+}
+
+/// Checks the types of the modules of a report's page.
+fn page() -> Command {
+    let mut command = Command::new(node::modules().join(".bin/tsc"));
+    command
+        .arg("--project")
+        .arg(workspace::root().join("tracer-user/page"));
+    command
 }
 
 /// A target that has no shared memory, and no processes.

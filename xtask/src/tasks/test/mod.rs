@@ -9,7 +9,7 @@ use std::env;
 use anyhow::{bail, ensure};
 
 use crate::tasks::{dist, setup};
-use crate::{packages, privilege, python, workspace};
+use crate::{node, packages, privilege, python, workspace};
 use binaries::{Setting, TestBinary};
 use totals::Totals;
 
@@ -53,12 +53,13 @@ fn is_ci() -> bool {
     env::var_os("CI").is_some_and(|value| value == "true")
 }
 
-/// What every test gets: where the programs and libraries under test are, and the Python that
-/// has the packages to compare with.
+/// What every test gets: where the programs and libraries under test are, and the packages of
+/// Python and Node.js to compare with.
 fn environment() -> Vec<(&'static str, std::ffi::OsString)> {
     let mut variables = vec![
         ("TRACER_DIST", workspace::target("dist").into_os_string()),
         ("TRACER_PYTHON", python::interpreter().into_os_string()),
+        ("TRACER_NODE_MODULES", node::modules().into_os_string()),
     ];
     if is_ci() {
         variables.push(("TRACER_REQUIRE_PRIVILEGED", "1".into()));

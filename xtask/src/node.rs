@@ -1,0 +1,58 @@
+//! The packages of Node.js that tests and the lint use, in a folder of their own.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Context as _;
+
+use crate::{process, workspace};
+
+/// The packages, each at the version that it was tried with.
+const PACKAGES: [&str; 3] = [
+    // Drives a browser.
+    "playwright-core@1.65.1",
+    // Finds what those cannot use who see or hear a page otherwise.
+    "axe-core@4.14.1",
+    // Checks the types of the page's modules.
+    "typescript@7.0.2",
+];
+
+/// Where they are, under `target/`: what `NODE_PATH` has to name.
+pub fn modules() -> PathBuf {
+    folder().join("node_modules")
+}
+
+fn folder() -> PathBuf {
+    workspace::target("node")
+}
+
+/// Installs them: a quick look when they are there already.
+pub fn install_missing() -> anyhow::Result<()> {
+    let sign = folder().join("packages");
+    let wanted = PACKAGES.join("\n");
+    if fs::read_to_string(&sign).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    let folder = folder();
+    eprintln!(
+        "Installing {} into {}",
+        PACKAGES.join(" "),
+        folder.display()
+    );
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    // Packages go to the folder that has such a file, or to one further up.
+    let package = folder.join("package.json");
+    fs::write(&package, "{\"private\": true}\n")
+        .with_context(|| format!("cannot write to {}", package.display()))?;
+    process::run(
+        Command::new("npm")
+            .current_dir(&folder)
+            .args(["install", "--silent", "--no-audit", "--no-fund"])
+            // What they would do while they are installed is not needed.
+            .args(["--ignore-scripts", "--save-exact"])
+            .args(PACKAGES),
+    )
+    .context("the packages of Node.js that tests and the lint use cannot be installed")?;
+    fs::write(&sign, wanted).with_context(|| format!("cannot write to {}", sign.display()))
+}
