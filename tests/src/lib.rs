@@ -33,6 +33,7 @@ pub mod standard;
 pub mod steps;
 pub mod strace;
 pub mod target;
+pub mod terminal;
 pub mod tools;
 pub mod tracer;
 

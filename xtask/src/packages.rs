@@ -86,6 +86,11 @@ pub const TO_TEST: &[Need] = &[
         packages: &["babeltrace2"],
     },
     Need {
+        what: "tmux",
+        holds: || process::find("tmux").is_some(),
+        packages: &["tmux"],
+    },
+    Need {
         what: "jq",
         holds: || process::find("jq").is_some(),
         packages: &["jq"],

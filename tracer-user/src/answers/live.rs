@@ -6,7 +6,7 @@ use super::{Choice, Follower, Paths, Question, SpanSpec};
 use crate::report::escape::harmless_json;
 use crate::report::{Gap, Line, Report, Summary};
 use crate::stat::{self, Statistics, Sums};
-use crate::top::OnceSetup;
+use crate::top::TopSetup;
 use crate::why::{self, Why};
 
 /// What is asked of events that are still to happen.
@@ -16,8 +16,8 @@ pub enum Asked {
     Stat(Vec<SpanSpec>),
     /// Why spans take as long as they do; at most 40 lines of it, or all.
     Why(Question, Choice, bool),
-    /// What threads do at the end, as one screen.
-    Top(OnceSetup),
+    /// What threads do now.
+    Top(TopSetup),
 }
 
 /// What is asked, and how the answer is shown.

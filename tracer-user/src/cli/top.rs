@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{bail, ensure};
+use tracer_engine::event::MonotonicNs;
 
 use super::exit;
 use super::predicate_options::PredicateArgs;
@@ -11,8 +12,8 @@ use super::probe_options::ProbeArgs;
 use super::quantity::time;
 use super::source_options::{Source, SourceArgs};
 use crate::answers::{AnswerSetup, Asked, SpanSpec};
-use crate::log_view::TimePoint;
-use crate::top::{OnceSetup, Window, show_once};
+use crate::log_view::{Moment, TimePoint};
+use crate::top::{Recording, TopSetup, Window, show_live, show_log, show_once};
 
 /// Watch what threads do, and why spans take as long as they do, live or in a log
 ///
@@ -78,6 +79,11 @@ pub struct TopConfig {
     source: Source,
     spans: Vec<SpanSpec>,
     window: Window,
+    is_once: bool,
+    /// Whether the screen stays when the trace ends.
+    stays: bool,
+    /// Of a log: what is shown first.
+    at: Option<TimePoint>,
 }
 
 impl TryFrom<TopArgs> for TopConfig {
@@ -88,7 +94,6 @@ impl TryFrom<TopArgs> for TopConfig {
         let spans: Vec<SpanSpec> = spans.collect::<anyhow::Result<_>>()?;
         let window = window(&args.window)?;
         let (file, pid) = what(args.what)?;
-        ensure!(args.once, "only --once is there yet");
         let is_chosen = args.comm.is_some() || args.cgroup.is_some();
         let is_all = args.all || (file.is_none() && pid.is_empty() && !is_chosen);
         let at = args.at.map(|typed| TimePoint::parse("--at", &typed));
@@ -106,6 +111,7 @@ impl TryFrom<TopArgs> for TopConfig {
             "--duration, --syscalls, --add-events and --follow-wakers go with processes; a log has \
              what was recorded"
         );
+        let (is_once, stays) = (args.once, args.duration.is_none());
         let duration = match (window, args.duration) {
             (_, Some(typed)) => Some(typed),
             // Where it begins little is known: that is not shown.
@@ -131,13 +137,18 @@ impl TryFrom<TopArgs> for TopConfig {
             command: Vec::new(),
         };
         let mut source = source.source(&spans, &[])?;
-        if let Source::Log(_, wanted) = &mut source {
+        if let Source::Log(_, wanted) = &mut source
+            && is_once
+        {
             wanted.to = at;
         }
         Ok(Self {
             source,
             spans,
             window,
+            is_once,
+            stays,
+            at,
         })
     }
 }
@@ -187,17 +198,43 @@ fn what(typed: Vec<String>) -> anyhow::Result<(Option<PathBuf>, Vec<String>)> {
 ///
 /// The log cannot be read, the processes cannot be traced, or the screen cannot be drawn.
 pub fn run(config: &TopConfig) -> anyhow::Result<ExitCode> {
-    match &config.source {
-        Source::Log(file, wanted) => {
-            show_once(file, wanted, config.spans.clone(), config.window).map(exit::of_outcome)
+    let (spans, window) = (config.spans.clone(), config.window);
+    let live = match &config.source {
+        Source::Log(file, wanted) if config.is_once => {
+            return show_once(file, wanted, spans, window).map(exit::of_outcome);
         }
-        Source::Live(live) => live.trace(AnswerSetup {
-            asked: Asked::Top(OnceSetup {
-                spans: config.spans.clone(),
-                window: config.window,
-            }),
+        Source::Log(file, wanted) => {
+            let recording = Recording {
+                file: file.clone(),
+                wanted: (**wanted).clone(),
+                spans,
+                at: config.at.map_or(Ok(0), since_start)?,
+            };
+            return show_log(recording, window).map(exit::of_outcome);
+        }
+        Source::Live(live) => live,
+    };
+    let trace = |setup| {
+        live.trace(AnswerSetup {
+            asked: Asked::Top(setup),
             is_json: false,
-        }),
+        })
+    };
+    if config.is_once {
+        return trace(TopSetup {
+            spans,
+            window,
+            link: None,
+        });
+    }
+    show_live(spans, window, config.stays, trace)
+}
+
+/// A moment in a log, in nanoseconds since its start.
+fn since_start(at: TimePoint) -> anyhow::Result<u64> {
+    match at.moment(MonotonicNs(0)) {
+        Moment::Time(time) => Ok(time.0),
+        Moment::Date(_) => bail!("--at takes a date with --once only; give a time: 1.5s"),
     }
 }
 

@@ -1,15 +1,22 @@
 //! A live view in the terminal: what threads do now, and why spans take as long as they do.
 //!
 //! - `model` knows what is shown: events in, and what they show up to a moment ([`Shot`]) out. It
-//!   stands on the same engine as `stat` and `why`;
-//! - `view` draws a shot, and knows nothing of where it comes from;
-//! - `source` feeds a model: from a running trace, or from a log.
+//!   uses the engine of `stat` and `why`;
+//! - `source` feeds a model: from a running trace, or from a log that is played;
+//! - `view` draws parts of a shot, and knows nothing of where it comes from;
+//! - `screen` is what the user has chosen to see: keys and the mouse in, a buffer out;
+//! - `terminal` takes the terminal and gives it back, whatever happens; `show` waits for keys and
+//!   shots, in a thread of its own: events are read however long that takes.
 
 mod model;
 mod once;
+mod screen;
+mod show;
 mod source;
+mod terminal;
 mod view;
 
 pub use model::{Model, Shot, Window};
 pub use once::show_once;
-pub use source::OnceSetup;
+pub use show::{show_live, show_log};
+pub use source::{Recording, TopSetup};

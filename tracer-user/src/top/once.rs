@@ -31,7 +31,7 @@ pub fn show_once(
     let shot = model.shot(window);
     let mut output = Output::open(&Sink::Stdout, file)?;
     let lines = output.lines();
-    lines.extend_from_slice(text(&shot, window).as_bytes());
+    lines.extend_from_slice(text(&shot).as_bytes());
     output.flush()?;
     Ok(outcome(&summary, false))
 }

@@ -2,7 +2,7 @@
 //! condition says happens they go to a log of their own, and it is reported why.
 
 mod condition;
-mod newest;
+pub mod newest;
 mod recorder;
 
 use std::path::PathBuf;

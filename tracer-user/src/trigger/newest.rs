@@ -48,6 +48,7 @@ impl Block {
 #[derive(Debug)]
 pub struct Newest {
     keep_ns: u64,
+    most_bytes: usize,
     full: VecDeque<Arc<Block>>,
     full_bytes: usize,
     open: Block,
@@ -56,9 +57,17 @@ pub struct Newest {
 
 impl Newest {
     /// Those of the last `keep_ns` nanoseconds.
+    #[must_use]
     pub fn new(keep_ns: u64) -> Self {
+        Self::within(keep_ns, MOST_BYTES)
+    }
+
+    /// The same, in about so many bytes.
+    #[must_use]
+    pub fn within(keep_ns: u64, most_bytes: usize) -> Self {
         Self {
             keep_ns,
+            most_bytes,
             full: VecDeque::new(),
             full_bytes: 0,
             open: Block::default(),
@@ -83,7 +92,7 @@ impl Newest {
         let oldest = event.header.time.0.saturating_sub(self.keep_ns);
         while let Some(first) = self.full.front() {
             let is_old = first.last().is_some_and(|last| last.0 < oldest);
-            if !is_old && self.full_bytes <= MOST_BYTES {
+            if !is_old && self.full_bytes <= self.most_bytes {
                 break;
             }
             if !is_old {
@@ -95,12 +104,14 @@ impl Newest {
     }
 
     /// All of them, in order.
+    #[must_use]
     pub fn blocks(&self) -> Vec<Arc<Block>> {
         let open = Arc::new(self.open.clone());
         self.full.iter().cloned().chain([open]).collect()
     }
 
     /// Whether some gave way before they were as old as was asked for.
+    #[must_use]
     pub fn is_shortened(&self) -> bool {
         self.given_up > 0
     }

@@ -2,6 +2,7 @@
 
 mod kinds;
 mod lived;
+mod opened;
 mod shot;
 mod sum;
 
@@ -18,8 +19,9 @@ use crate::report::Gap;
 use crate::report::escape::push_for_people;
 use kinds::Lately;
 use lived::{Lived, MINUTE};
+use opened::EventLog;
 
-pub use shot::{Losses, Shot, SpanRow, ThreadRow, Window};
+pub use shot::{Losses, Opened, Shot, SpanRow, ThreadRow, Window};
 pub use sum::Sum;
 
 /// The longest time that is summed up, but for all of it.
@@ -53,6 +55,9 @@ pub struct Model {
     /// When the last loss was noticed.
     lost_at: Option<MonotonicNs>,
     events: Rate,
+    /// The newest events, and the lines of a thread that is opened.
+    log: EventLog,
+    has_ended: bool,
 }
 
 /// How often something happens, to a tenth of a second.
@@ -114,7 +119,50 @@ impl Model {
             losses: Losses::default(),
             lost_at: None,
             events: Rate::default(),
+            log: EventLog::new(),
+            has_ended: false,
         }
+    }
+
+    /// Up to here everything is known.
+    #[must_use]
+    pub fn now(&self) -> MonotonicNs {
+        self.now
+    }
+
+    /// No more events will come.
+    pub fn end(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// Shows the events of this thread from now on, or of none.
+    pub fn open(&mut self, thread: Option<Thread>) {
+        let start = self.start();
+        self.log.open(thread, start);
+    }
+
+    /// What is shown of the thread that is opened.
+    fn opened(&self, window: Window) -> Option<Opened> {
+        let thread = self.log.opened()?;
+        let ns = match window {
+            Window::Last(ns) => ns.min(LONGEST_WINDOW),
+            Window::All => LONGEST_WINDOW,
+        };
+        let start = self.start();
+        let from = MonotonicNs(self.now.0.saturating_sub(ns));
+        let current = self.paths.states();
+        let current = current.and_then(|states| states.current(thread, self.now));
+        let before = self.paths.history().of_since(thread, from).copied();
+        Some(Opened {
+            thread,
+            name: harmless(self.paths.names().of(thread)),
+            from,
+            to: self.now,
+            start,
+            track: before.chain(current).collect(),
+            ticks: self.log.ticks(from),
+            lines: self.log.lines(),
+        })
     }
 
     /// Times are shown from `start` on, that of the log, and not from the first event on.
@@ -245,6 +293,7 @@ impl Model {
         let kinds = self.paths.kinds().iter().zip(&self.kinds);
         Shot {
             at: self.now.0.saturating_sub(start.0),
+            window,
             span,
             threads: self.rows(window, from),
             has_others: self.has_others,
@@ -258,6 +307,8 @@ impl Model {
                 Window::Last(_) => self.events.since(from),
             },
             missing: self.paths.missing_events(),
+            opened: self.opened(window),
+            has_ended: self.has_ended,
         }
     }
 
@@ -337,9 +388,11 @@ fn lived<'a>(
 impl Follower for Model {
     fn learn(&mut self, types: &EventTypes) {
         self.paths.learn(types);
+        self.log.learn(types);
     }
 
     fn lose(&mut self, gap: Gap) {
+        self.log.lose(gap);
         let (threads, has_others) = (&mut self.threads, &mut self.has_others);
         self.paths
             .lose_and(gap, |found| add(threads, has_others, found));
@@ -362,6 +415,7 @@ impl Follower for Model {
             self.advance(header.time);
         }
         self.events.add(header.time);
+        self.log.add(event, comm);
         let from = MonotonicNs(header.time.0.saturating_sub(LONGEST_WINDOW));
         if let Some(call) = self.calls.feed(event)
             && let Some(lived) = self.lived(call.thread)

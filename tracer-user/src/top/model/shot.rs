@@ -1,5 +1,7 @@
 //! What is shown: all that is known at a moment.
 
+use std::sync::Arc;
+
 use tracer_analysis::{Interval, Thread};
 use tracer_engine::event::MonotonicNs;
 
@@ -7,12 +9,24 @@ use super::sum::Sum;
 use crate::answers::Split;
 
 /// Which time is summed up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Window {
     /// The last so many nanoseconds, at most [`LONGEST_WINDOW`](super::LONGEST_WINDOW).
     Last(u64),
     /// All since the first event.
+    #[default]
     All,
+}
+
+impl Window {
+    /// The same, but not less than so many nanoseconds.
+    #[must_use]
+    pub fn at_least(self, ns: u64) -> Self {
+        match self {
+            Self::Last(window) => Self::Last(window.max(ns)),
+            Self::All => Self::All,
+        }
+    }
 }
 
 /// All that is known at a moment. Names are for people: whatever bytes they had, they are harmless.
@@ -20,7 +34,9 @@ pub enum Window {
 pub struct Shot {
     /// When that is: since the start of the log, or, live, since the first event, in nanoseconds.
     pub at: u64,
-    /// How much time is summed up, in nanoseconds.
+    /// Which time is summed up,
+    pub window: Window,
+    /// and how much that is so far, in nanoseconds.
     pub span: u64,
     /// The threads, in no order.
     pub threads: Vec<ThreadRow>,
@@ -36,6 +52,31 @@ pub struct Shot {
     pub events: u64,
     /// What is unknown because no such events were recorded.
     pub missing: Option<&'static str>,
+    /// The thread that is opened.
+    pub opened: Option<Opened>,
+    /// Whether no more events will come.
+    pub has_ended: bool,
+}
+
+/// A thread that is opened.
+#[derive(Clone, Debug, Default)]
+pub struct Opened {
+    /// Which one.
+    pub thread: Thread,
+    /// What it is called.
+    pub name: String,
+    /// From when on its timeline is shown,
+    pub from: MonotonicNs,
+    /// and until when.
+    pub to: MonotonicNs,
+    /// From when on times are shown.
+    pub start: MonotonicNs,
+    /// What it did, in order of time.
+    pub track: Vec<Interval>,
+    /// When it had events, and whether those were user events.
+    pub ticks: Vec<(MonotonicNs, bool)>,
+    /// Its events as `read` shows them: the newest.
+    pub lines: Vec<Arc<str>>,
 }
 
 /// Events that are missing.

@@ -157,7 +157,7 @@ proptest! {
             }
         }
         let shot = model.shot(Window::All);
-        let shown = text(&shot, Window::All);
+        let shown = text(&shot);
         prop_assert!(!shown.contains('\x1b'));
         let statistics = Statistics::of(sums, &Summary::default());
         for (thread, _, total) in &statistics.threads {

@@ -1,26 +1,36 @@
-//! One screen of a trace, at its end.
+//! What is made of a running trace.
 
+use std::sync::Arc;
+
+use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::LossCause;
 use tracer_engine::{EventTypes, Ledger};
 
+use super::link::Link;
+use super::live::Live;
 use crate::answers::{Follower as _, SpanSpec};
 use crate::report::{Gap, Line, Report, Summary};
 use crate::top::model::{Losses, Model, Window};
 use crate::top::view::text;
 
-/// One screen of a trace, at its end.
+/// What is made of a running trace.
 #[derive(Clone, Debug)]
-pub struct OnceSetup {
+pub struct TopSetup {
     /// Which spans; without any, all whose names say so.
     pub spans: Vec<SpanSpec>,
     /// Which time is summed up.
     pub window: Window,
+    /// Where it is shown; `None`: as text, at the end.
+    pub link: Option<Arc<Link>>,
 }
 
-impl OnceSetup {
+impl TopSetup {
     /// What makes it.
     #[must_use]
     pub fn report(&self) -> Box<dyn Report> {
+        if let Some(link) = &self.link {
+            return Box::new(Live::new(self.spans.clone(), Arc::clone(link)));
+        }
         Box::new(Once {
             model: Model::new(self.spans.clone()),
             window: self.window,
@@ -28,6 +38,7 @@ impl OnceSetup {
     }
 }
 
+/// One screen of a trace, at its end.
 struct Once {
     model: Model,
     window: Window,
@@ -58,7 +69,7 @@ impl Report for Once {
         self.model.count_losses(losses_of(lost));
     }
 
-    fn wait(&mut self, _: &mut Vec<u8>, now: tracer_engine::event::MonotonicNs) {
+    fn wait(&mut self, _: &mut Vec<u8>, now: MonotonicNs) {
         self.model.advance(now);
     }
 
@@ -72,6 +83,6 @@ impl Report for Once {
             not_reported: summary.not_reported(),
         });
         let shot = self.model.shot(self.window);
-        out.extend_from_slice(text(&shot, self.window).as_bytes());
+        out.extend_from_slice(text(&shot).as_bytes());
     }
 }

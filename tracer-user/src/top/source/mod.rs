@@ -1,5 +1,10 @@
 //! Where events come from.
 
 mod answer;
+mod link;
+mod live;
+mod player;
 
-pub use answer::OnceSetup;
+pub use answer::TopSetup;
+pub use link::{Link, Play, Wish};
+pub use player::{Recording, SPEEDS, play};

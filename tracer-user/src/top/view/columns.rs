@@ -49,7 +49,6 @@ pub struct Entry {
     /// How wide it is, with the space before it.
     pub width: u16,
     /// What it shows.
-    #[expect(dead_code, reason = "columns cannot be chosen yet")]
     pub help: &'static str,
 }
 

@@ -65,6 +65,15 @@ impl Look {
         }
     }
 
+    /// For a terminal, with colours where they are wanted.
+    #[must_use]
+    pub fn of_terminal(is_coloured: bool) -> Self {
+        Self {
+            is_coloured,
+            ..Self::plain()
+        }
+    }
+
     /// How this is drawn.
     #[must_use]
     pub fn style(self, role: Role) -> Style {
@@ -88,7 +97,7 @@ impl Look {
         }
     }
 
-    /// The character that stands for a part of the time.
+    /// The character of a part of the time.
     #[must_use]
     pub fn part(self, role: Role) -> char {
         let (unicode, ascii) = match role {

@@ -3,9 +3,13 @@
 mod bars;
 mod columns;
 mod look;
-mod spans;
+pub mod opened;
+pub mod spans;
 mod text;
-mod threads;
-mod title;
+pub mod threads;
+pub mod title;
 
+pub use columns::{ALL as ALL_COLUMNS, Column};
+pub use look::{Look, Role};
 pub use text::text;
+pub use threads::{Line, Listing};

@@ -7,14 +7,14 @@ use super::columns;
 use super::look::Look;
 use super::threads::Listing;
 use super::{spans, threads, title};
-use crate::top::model::{Shot, Window};
+use crate::top::model::Shot;
 
 /// How wide the screen is: what threads do now takes what is left.
 const WIDTH: u16 = 260;
 
 /// The screen, line by line.
 #[must_use]
-pub fn text(shot: &Shot, window: Window) -> String {
+pub fn text(shot: &Shot) -> String {
     let look = Look::plain();
     let listing = Listing {
         columns: columns::ALL.iter().map(|entry| entry.column).collect(),
@@ -23,7 +23,7 @@ pub fn text(shot: &Shot, window: Window) -> String {
     };
     let mut out = String::new();
     push(&mut out, 1, |buffer, area| {
-        title::draw(buffer, area, shot, window, look);
+        title::draw(buffer, area, shot, look);
     });
     if let Some(missing) = shot.missing {
         out.push_str(&format!("{missing}\n"));

@@ -69,6 +69,17 @@ pub struct Together {
 }
 
 impl Line<'_> {
+    /// What is selected by it; a tid of 0 is the whole process.
+    pub fn thread(&self) -> Thread {
+        match self {
+            Self::Process(row, _) => Thread {
+                pid: row.thread.pid,
+                tid: 0,
+            },
+            Self::Thread(row, _) => row.thread,
+        }
+    }
+
     fn sum(&self) -> &Sum {
         match self {
             Self::Process(_, together) => &together.sum,
@@ -139,6 +150,18 @@ impl Listing {
         let words = thread(row.thread, b"");
         let filter = self.filter.to_lowercase();
         row.name.to_lowercase().contains(&filter) || words.contains(&filter)
+    }
+
+    /// The column whose heading is there, where the table is so wide.
+    pub fn column_at(&self, x: u16, width: u16) -> Option<Column> {
+        let mut end = LABEL;
+        let columns = self.fitting(width).into_iter();
+        let mut columns = columns.map(|(entry, width)| {
+            end = end.saturating_add(width);
+            (entry.column, end)
+        });
+        let found = columns.find(|(_, end)| x < *end);
+        found.map(|(column, _)| column).filter(|_| x >= LABEL)
     }
 
     /// The columns that there is space for, each with its width.

@@ -24,8 +24,8 @@ pub fn losses(shot: &Shot) -> String {
 }
 
 /// What is looked at, in words.
-pub fn looked_at(shot: &Shot, window: Window) -> String {
-    let window = match window {
+pub fn looked_at(shot: &Shot) -> String {
+    let window = match shot.window {
         Window::Last(ns) => format!("last {}", duration(ns.min(shot.span))),
         Window::All => "all of it".to_owned(),
     };
@@ -41,7 +41,7 @@ pub fn looked_at(shot: &Shot, window: Window) -> String {
 }
 
 /// Draws it.
-pub fn draw(buffer: &mut Buffer, area: Rect, shot: &Shot, window: Window, look: Look) {
+pub fn draw(buffer: &mut Buffer, area: Rect, shot: &Shot, look: Look) {
     let losses = losses(shot);
     let style = if shot.losses.lost > 0 {
         look.style(Role::Alarm)
@@ -51,6 +51,6 @@ pub fn draw(buffer: &mut Buffer, area: Rect, shot: &Shot, window: Window, look: 
     let width = usize::from(area.width);
     let (x, _) = buffer.set_stringn(area.x, area.y, &losses, width, style);
     let rest = usize::from(area.right().saturating_sub(x));
-    let words = format!("  {}", looked_at(shot, window));
+    let words = format!("  {}", looked_at(shot));
     buffer.set_stringn(x, area.y, words, rest, Style::new());
 }

@@ -1,0 +1,156 @@
+//! A program in a real terminal: tmux's.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use tempfile::TempDir;
+
+/// How long something may take to be seen.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A terminal with a shell in it. It ends when dropped.
+pub struct Terminal {
+    folder: TempDir,
+}
+
+impl Terminal {
+    /// A terminal that is so wide and high, with a shell that has these variables.
+    ///
+    /// # Errors
+    ///
+    /// There is no tmux.
+    pub fn start((width, height): (u16, u16), variables: &[(&str, &str)]) -> anyhow::Result<Self> {
+        let terminal = Self {
+            folder: tempfile::tempdir()?,
+        };
+        let mut command = terminal.tmux();
+        command.args(["-f", "/dev/null", "new-session", "-d", "-s", "a"]);
+        command.args(["-x", &width.to_string(), "-y", &height.to_string()]);
+        for (name, value) in [("LC_ALL", "C.UTF-8")].iter().chain(variables) {
+            command.args(["-e", &format!("{name}={value}")]);
+        }
+        command.arg("exec env 'PS1=$ ' bash --norc --noprofile");
+        run(&mut command)?;
+        run(terminal.tmux().args(["set", "-g", "window-size", "manual"]))?;
+        terminal.wait_for("a shell", |screen| screen.contains('$'))?;
+        Ok(terminal)
+    }
+
+    fn tmux(&self) -> Command {
+        let mut command = Command::new("tmux");
+        command.env_remove("TMUX").env_remove("NO_COLOR");
+        command
+            .arg("-u")
+            .arg("-S")
+            .arg(self.folder.path().join("tmux"));
+        command
+    }
+
+    /// Presses keys, by their names.
+    ///
+    /// # Errors
+    ///
+    /// The terminal is gone.
+    pub fn keys(&self, keys: &[&str]) -> anyhow::Result<()> {
+        run(self.tmux().args(["send-keys", "-t", "a"]).args(keys)).map(|_| ())
+    }
+
+    /// Types a text.
+    ///
+    /// # Errors
+    ///
+    /// The terminal is gone.
+    pub fn text(&self, text: &str) -> anyhow::Result<()> {
+        run(self.tmux().args(["send-keys", "-t", "a", "-l", text])).map(|_| ())
+    }
+
+    /// Types a command of a shell.
+    ///
+    /// # Errors
+    ///
+    /// The terminal is gone.
+    pub fn command(&self, program: &Path, words: &[&str]) -> anyhow::Result<()> {
+        let program = program.to_str().context("no text")?;
+        self.text(&format!("{program} {}", words.join(" ")))?;
+        self.keys(&["Enter"])
+    }
+
+    /// Makes it so wide and high.
+    ///
+    /// # Errors
+    ///
+    /// The terminal is gone.
+    pub fn resize(&self, (width, height): (u16, u16)) -> anyhow::Result<()> {
+        let mut command = self.tmux();
+        command.args(["resize-window", "-t", "a", "-x", &width.to_string()]);
+        run(command.args(["-y", &height.to_string()])).map(|_| ())
+    }
+
+    /// What is seen now.
+    ///
+    /// # Errors
+    ///
+    /// The terminal is gone.
+    pub fn screen(&self) -> anyhow::Result<String> {
+        let output = run(self.tmux().args(["capture-pane", "-p", "-t", "a"]))?;
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// The same, with the escape sequences of colours.
+    ///
+    /// # Errors
+    ///
+    /// The terminal is gone.
+    pub fn coloured(&self) -> anyhow::Result<String> {
+        let output = run(self.tmux().args(["capture-pane", "-e", "-p", "-t", "a"]))?;
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Whether a program has the terminal for itself, and what is below that.
+    ///
+    /// # Errors
+    ///
+    /// The terminal is gone.
+    pub fn is_taken(&self) -> anyhow::Result<bool> {
+        let mut command = self.tmux();
+        command.args([
+            "display",
+            "-p",
+            "-t",
+            "a",
+            "#{alternate_on} #{mouse_any_flag}",
+        ]);
+        let output = run(&mut command)?;
+        Ok(output.stdout.contains(&b'1'))
+    }
+
+    /// Waits until something is seen.
+    ///
+    /// # Errors
+    ///
+    /// It is not seen in time.
+    pub fn wait_for(&self, what: &str, is_seen: impl Fn(&str) -> bool) -> anyhow::Result<String> {
+        let mut screen = String::new();
+        let seen = super::wait_until(what, TIMEOUT, || {
+            screen = self.screen()?;
+            Ok(is_seen(&screen).then(|| screen.clone()))
+        });
+        seen.with_context(|| format!("on the screen: {screen}"))
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.tmux().arg("kill-server").output();
+    }
+}
+
+fn run(command: &mut Command) -> anyhow::Result<Output> {
+    let output = command.output();
+    let output = output.context("cannot run tmux; run: cargo xtask setup --test")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {said}");
+    Ok(output)
+}

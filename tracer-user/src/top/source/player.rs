@@ -1,0 +1,244 @@
+//! Shots of a log, which is played.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use tracer_engine::EventTypes;
+use tracer_engine::event::{Event, MonotonicNs};
+
+use super::link::{Link, Play, Publisher};
+use crate::answers::{Follower, SpanSpec, follow_while};
+use crate::log_view::{Walk, Wanted, open};
+use crate::report::Gap;
+use crate::top::model::{Losses, Model};
+
+/// How long it waits at most before it looks whether anything has changed.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
+
+/// Speeds that make sense, as powers of two.
+pub const SPEEDS: (i32, i32) = (-10, 10);
+
+/// What is played.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The log.
+    pub file: PathBuf,
+    /// Which of its events.
+    pub wanted: Wanted,
+    /// Which spans.
+    pub spans: Vec<SpanSpec>,
+    /// Since the start of the log: what is shown first.
+    pub at: u64,
+}
+
+/// Plays it until nobody looks any more.
+///
+/// # Errors
+///
+/// The log cannot be read.
+pub fn play(recording: &Recording, link: &Arc<Link>) -> anyhow::Result<()> {
+    let mut clock = Clock::new(recording.at, link.wished().1.play);
+    while !link.is_over() {
+        clock = pass(recording, link, clock)?;
+    }
+    Ok(())
+}
+
+/// Goes through the log, until time goes backwards or nobody looks any more.
+fn pass(recording: &Recording, link: &Arc<Link>, clock: Clock) -> anyhow::Result<Clock> {
+    let file: &Path = &recording.file;
+    let mut walk = Walk::new(open(file)?, recording.wanted.settled_in(file)?);
+    let start = walk.anchor().monotonic;
+    let mut player = Player {
+        model: Model::new(recording.spans.clone()).starting_at(start),
+        publisher: Publisher::new(Arc::clone(link)),
+        link: Arc::clone(link),
+        clock,
+        start,
+        events: 0,
+        lost: Rc::default(),
+        is_over: Rc::default(),
+    };
+    // What is lost by then is known as soon as the next thousand events are taken.
+    let lost = Rc::clone(&player.lost);
+    let is_over = Rc::clone(&player.is_over);
+    let followed = follow_while(&mut walk, &mut player, |walk| {
+        lost.set(walk.lost());
+        ensure!(!is_over.get(), "it is looked at no more");
+        Ok(())
+    });
+    if player.is_over.get() {
+        return Ok(player.clock);
+    }
+    followed?;
+    let summary = walk.summary();
+    player.model.count_losses(Losses {
+        lost: summary.lost_in_trace(),
+        not_reported: summary.not_reported(),
+    });
+    player.stay_at_end();
+    Ok(player.clock)
+}
+
+/// The time of the log, which goes on as is wished.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    play: Play,
+    /// What time it was in the log, in nanoseconds since its start,
+    at: u64,
+    /// when it was this time here.
+    since: Instant,
+}
+
+impl Clock {
+    fn new(at: u64, play: Play) -> Self {
+        Self {
+            play,
+            at,
+            since: Instant::now(),
+        }
+    }
+
+    /// What time it is in the log.
+    fn now(&self) -> u64 {
+        if self.play.is_paused {
+            return self.at;
+        }
+        let ns = u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let ns = match u32::try_from(self.play.speed) {
+            Ok(faster) => ns.saturating_mul(1 << faster.min(32)),
+            Err(_) => ns >> self.play.speed.unsigned_abs().min(63),
+        };
+        self.at.saturating_add(ns)
+    }
+
+    /// How long until it is that time in the log.
+    fn until(&self, at: u64) -> Duration {
+        if self.play.is_paused {
+            return LONGEST_WAIT;
+        }
+        let ns = at.saturating_sub(self.now());
+        let ns = match u32::try_from(self.play.speed) {
+            Ok(faster) => ns >> faster.min(63),
+            Err(_) => ns.saturating_mul(1 << self.play.speed.unsigned_abs().min(32)),
+        };
+        Duration::from_nanos(ns).min(LONGEST_WAIT)
+    }
+
+    /// Goes on as is wished.
+    fn obey(&mut self, play: Play) {
+        let moved = play.moved.wrapping_sub(self.play.moved);
+        let at = if play.ends != self.play.ends {
+            u64::MAX
+        } else if play.starts != self.play.starts {
+            0
+        } else {
+            self.now().saturating_add_signed(moved)
+        };
+        *self = Self::new(at, play);
+    }
+}
+
+/// Takes events when it is their time.
+struct Player {
+    model: Model,
+    publisher: Publisher,
+    link: Arc<Link>,
+    clock: Clock,
+    start: MonotonicNs,
+    events: u32,
+    /// Events that were lost so far.
+    lost: Rc<Cell<u64>>,
+    /// Time goes backwards, or nobody looks any more.
+    is_over: Rc<Cell<bool>>,
+}
+
+impl Player {
+    /// Obeys whatever is wished. Whether what was shown already is to be shown again.
+    fn obey(&mut self) -> bool {
+        let (_, wish) = self.link.wished();
+        if wish.play != self.clock.play {
+            self.clock.obey(wish.play);
+        }
+        let shown = self.model.now().0.saturating_sub(self.start.0);
+        if self.link.is_over() || self.clock.now() < shown {
+            self.is_over.set(true);
+        }
+        self.is_over.get()
+    }
+
+    /// Waits until it is the time of an event.
+    fn wait_for(&mut self, at: MonotonicNs) {
+        let at = at.0.saturating_sub(self.start.0);
+        loop {
+            let wishes = self.link.wishes();
+            if self.obey() {
+                return;
+            }
+            let now = self.clock.now();
+            if at <= now {
+                return;
+            }
+            self.model
+                .advance(MonotonicNs(self.start.0.saturating_add(now)));
+            self.publisher.publish_if_due(&mut self.model);
+            self.link.wait(wishes, self.clock.until(at));
+        }
+    }
+
+    /// Shows the last moment until time goes backwards.
+    fn stay_at_end(&mut self) {
+        self.model.end();
+        let end = self.model.now().0.saturating_sub(self.start.0);
+        self.publisher.publish(&mut self.model, Instant::now());
+        loop {
+            let wishes = self.link.wishes();
+            // It goes no further.
+            let at = self.clock.now().min(end);
+            self.clock = Clock::new(at, self.clock.play);
+            if self.obey() {
+                return;
+            }
+            self.publisher.publish_if_due(&mut self.model);
+            self.link.wait(wishes, LONGEST_WAIT);
+        }
+    }
+}
+
+impl Follower for Player {
+    fn learn(&mut self, types: &EventTypes) {
+        self.model.learn(types);
+    }
+
+    fn lose(&mut self, gap: Gap) {
+        if !self.is_over.get() {
+            self.model.lose(gap);
+        }
+    }
+
+    fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
+        if self.is_over.get() {
+            return;
+        }
+        let is_due = event.header.time.0.saturating_sub(self.start.0) <= self.clock.now();
+        self.events += 1;
+        // A clock that has nothing to wait for is asked now and then.
+        if !is_due || self.events >= 256 {
+            self.events = 0;
+            self.wait_for(event.header.time);
+            if self.is_over.get() {
+                return;
+            }
+            self.model.count_losses(Losses {
+                lost: self.lost.get(),
+                not_reported: 0,
+            });
+            self.publisher.publish_if_due(&mut self.model);
+        }
+        self.model.event(event, comm);
+    }
+}

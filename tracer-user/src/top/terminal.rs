@@ -1,0 +1,241 @@
+//! The terminal, taken and given back.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Read, Seek, Stdout, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::panic;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
+
+use anyhow::{Context, ensure};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::{Hide, Show};
+use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::flag;
+
+use super::screen::Screen;
+
+/// Whether the terminal is ours. A panic gives it back, in whatever thread it is.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// What is written to the terminal at once.
+const BUFFER: usize = 64 << 10;
+
+/// The terminal, as long as it is ours.
+pub struct Taken {
+    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    messages: Option<Messages>,
+}
+
+/// That there is one.
+///
+/// # Errors
+///
+/// There is none.
+pub fn ensure_terminal() -> anyhow::Result<()> {
+    ensure!(
+        io::stdout().is_terminal(),
+        "top needs a terminal, and the standard output is none; --once prints one screen as text"
+    );
+    Ok(())
+}
+
+impl Taken {
+    /// Takes the terminal.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be set.
+    pub fn take() -> anyhow::Result<Self> {
+        give_back_on_panic();
+        let output = BufWriter::with_capacity(BUFFER, io::stdout());
+        let terminal = Terminal::new(CrosstermBackend::new(output));
+        let mut taken = Self {
+            terminal: terminal.context("cannot draw on the terminal")?,
+            messages: None,
+        };
+        taken.enter()?;
+        Ok(taken)
+    }
+
+    fn enter(&mut self) -> anyhow::Result<()> {
+        self.messages = Messages::hold();
+        IS_TAKEN.store(true, Ordering::Release);
+        enable_raw_mode().context("cannot set the terminal")?;
+        let mut output = io::stdout();
+        execute!(output, EnterAlternateScreen, EnableMouseCapture, Hide)
+            .context("cannot draw on the terminal")?;
+        self.terminal.clear().context("cannot draw on the terminal")
+    }
+
+    fn leave(&mut self) {
+        give_back();
+        // What was said meanwhile is read now.
+        self.messages = None;
+    }
+
+    /// Draws the screen.
+    ///
+    /// # Errors
+    ///
+    /// The terminal is gone.
+    pub fn draw(&mut self, screen: &mut Screen) -> anyhow::Result<()> {
+        let drawn = self.terminal.draw(|frame| screen.draw(frame.buffer_mut()));
+        drawn.map(|_| ()).context("cannot draw on the terminal")
+    }
+
+    /// Draws everything anew, whatever others have drawn.
+    ///
+    /// # Errors
+    ///
+    /// The terminal is gone.
+    pub fn renew(&mut self) -> anyhow::Result<()> {
+        self.leave();
+        self.enter()
+    }
+
+    /// Gives the terminal back until somebody continues us.
+    ///
+    /// # Errors
+    ///
+    /// The terminal is gone.
+    pub fn suspend(&mut self) -> anyhow::Result<()> {
+        self.leave();
+        signal_hook::low_level::raise(libc::SIGSTOP).context("cannot suspend")?;
+        self.enter()
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+fn give_back() {
+    if !IS_TAKEN.swap(false, Ordering::AcqRel) {
+        return;
+    }
+    let mut output = io::stdout();
+    // Where it is gone there is nobody to say so to.
+    let _ = execute!(output, Show, DisableMouseCapture, LeaveAlternateScreen);
+    let _ = disable_raw_mode();
+}
+
+fn give_back_on_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |what| {
+            give_back();
+            before(what);
+        }));
+    });
+}
+
+/// What is said on the standard error while the terminal is ours: it would be drawn over. It is
+/// said when the terminal is given back.
+struct Messages {
+    stderr: OwnedFd,
+    held: File,
+}
+
+impl Messages {
+    /// Holds what is said, if that would come on the terminal.
+    fn hold() -> Option<Self> {
+        if !io::stderr().is_terminal() {
+            return None;
+        }
+        let stderr = io::stderr();
+        // SAFETY: it has no preconditions; the name ends with a null byte.
+        let held = unsafe { libc::memfd_create(c"messages".as_ptr(), libc::MFD_CLOEXEC) };
+        if held < 0 {
+            return None;
+        }
+        // SAFETY: the descriptor is new, and nobody else's.
+        let held = unsafe { File::from_raw_fd(held) };
+        // SAFETY: the descriptor is open.
+        let saved = unsafe { libc::fcntl(stderr.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) };
+        if saved < 0 {
+            return None;
+        }
+        // SAFETY: the descriptor is new, and nobody else's.
+        let saved = unsafe { OwnedFd::from_raw_fd(saved) };
+        // SAFETY: both are open; who writes to the standard error goes on with the new one.
+        let replaced = unsafe { libc::dup2(held.as_raw_fd(), stderr.as_raw_fd()) };
+        (replaced >= 0).then_some(Self {
+            stderr: saved,
+            held,
+        })
+    }
+}
+
+impl Drop for Messages {
+    fn drop(&mut self) {
+        let mut stderr = io::stderr();
+        // SAFETY: both are open.
+        let replaced = unsafe { libc::dup2(self.stderr.as_raw_fd(), stderr.as_raw_fd()) };
+        let mut said = Vec::new();
+        let read = self
+            .held
+            .rewind()
+            .and_then(|()| self.held.read_to_end(&mut said));
+        if replaced >= 0 && read.is_ok() {
+            // Who has closed it wants no messages.
+            let _ = stderr.write_all(&said);
+        }
+    }
+}
+
+/// What signals ask for.
+pub struct Signals {
+    end: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+    resume: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Watches for them.
+    ///
+    /// # Errors
+    ///
+    /// A handler cannot be installed.
+    pub fn watch() -> anyhow::Result<Self> {
+        let signals = Self {
+            end: Arc::default(),
+            stop: Arc::default(),
+            resume: Arc::default(),
+        };
+        for (signal, asked) in [
+            (SIGINT, &signals.end),
+            (SIGTERM, &signals.end),
+            (SIGHUP, &signals.end),
+            (SIGTSTP, &signals.stop),
+            (SIGCONT, &signals.resume),
+        ] {
+            flag::register(signal, Arc::clone(asked)).context("cannot watch for signals")?;
+        }
+        Ok(signals)
+    }
+
+    /// Whether we are to end.
+    pub fn ask_to_end(&self) -> bool {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Whether we are to stop, asked once.
+    pub fn ask_to_stop(&self) -> bool {
+        self.stop.swap(false, Ordering::AcqRel)
+    }
+
+    /// Whether we were continued since this was last asked.
+    pub fn have_continued(&self) -> bool {
+        self.resume.swap(false, Ordering::AcqRel)
+    }
+}
