@@ -10,6 +10,9 @@ use tempfile::TempDir;
 /// How long something may take to be seen.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long a screen is the same that is drawn.
+const STILL: Duration = Duration::from_millis(300);
+
 /// A terminal with a shell in it. It ends when dropped.
 pub struct Terminal {
     folder: TempDir,
@@ -124,6 +127,27 @@ impl Terminal {
         ]);
         let output = run(&mut command)?;
         Ok(output.stdout.contains(&b'1'))
+    }
+
+    /// Waits until something is seen, and all of the screen is drawn: it does not change any more.
+    ///
+    /// # Errors
+    ///
+    /// It is not seen in time, or changes all the time.
+    pub fn wait_for_all(
+        &self,
+        what: &str,
+        is_seen: impl Fn(&str) -> bool,
+    ) -> anyhow::Result<String> {
+        let mut before = String::new();
+        let seen = super::wait_until(what, TIMEOUT, || {
+            let screen = self.screen()?;
+            let is_still = screen == before;
+            before = screen;
+            std::thread::sleep(STILL);
+            Ok((is_still && is_seen(&before)).then(|| before.clone()))
+        });
+        seen.with_context(|| format!("on the screen: {before}"))
     }
 
     /// Waits until something is seen.

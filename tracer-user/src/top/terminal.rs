@@ -12,10 +12,11 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
-use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
+    disable_raw_mode, enable_raw_mode,
 };
+use ratatui::crossterm::{execute, queue};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::flag;
 
@@ -86,8 +87,13 @@ impl Taken {
     ///
     /// The terminal is gone.
     pub fn draw(&mut self, screen: &mut Screen) -> anyhow::Result<()> {
+        // Terminals that can do so show all of it at once.
+        let backend = self.terminal.backend_mut();
+        let begun = queue!(backend, BeginSynchronizedUpdate);
         let drawn = self.terminal.draw(|frame| screen.draw(frame.buffer_mut()));
-        drawn.map(|_| ()).context("cannot draw on the terminal")
+        let drawn = begun.and(drawn.map(|_| ()));
+        let ended = execute!(self.terminal.backend_mut(), EndSynchronizedUpdate);
+        drawn.and(ended).context("cannot draw on the terminal")
     }
 
     /// Draws everything anew, whatever others have drawn.

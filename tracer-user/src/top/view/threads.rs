@@ -122,14 +122,14 @@ impl Listing {
         );
         let mut lines = Vec::new();
         for (together, rows) in processes {
-            let is_alone = together.threads == 1;
+            let is_single = together.threads == 1;
             // It is called as its first thread is.
             let is_leader = |row: &&&ThreadRow| row.thread.pid == row.thread.tid;
             let leader = rows.iter().find(is_leader).or(rows.first());
-            if let (false, Some(leader)) = (is_alone, leader) {
+            if let (false, Some(leader)) = (is_single, leader) {
                 lines.push(Line::Process(leader, Box::new(together)));
             }
-            lines.extend(rows.into_iter().map(|row| Line::Thread(row, !is_alone)));
+            lines.extend(rows.into_iter().map(|row| Line::Thread(row, !is_single)));
         }
         lines
     }
