@@ -155,12 +155,15 @@ pub fn normal(line: &str) -> Option<String> {
     }
     let mut normal = String::new();
     let mut rest = line;
-    // Remarks: `/* 30 vars */`.
+    // Remarks, but for how many variables there are: ` /* 30 vars */`.
     while let Some((before, behind)) = rest.split_once(" /* ") {
         normal += before;
-        let Some((_, behind)) = behind.split_once(" */") else {
+        let Some((remark, behind)) = behind.split_once(" */") else {
             return Some(normal);
         };
+        if remark.ends_with(" vars") || remark == "1 var" {
+            normal += &format!(" /* {remark} */");
+        }
         rest = behind;
     }
     normal += rest;

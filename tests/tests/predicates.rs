@@ -247,7 +247,7 @@ fn what_cannot_match_is_not_recorded() {
     if missing_right().is_some() {
         return;
     }
-    // A ring that small holds some hundreds of events. This makes half a million, and while it
+    // A ring that small holds some thousands of events. This makes half a million, and while it
     // does, the tracer takes nothing out.
     let script = "kill -STOP $PPID; dd if=/dev/zero of=/dev/null bs=1 count=250000; \
                   kill -CONT $PPID; cat /nowhere/one";
@@ -257,7 +257,7 @@ fn what_cannot_match_is_not_recorded() {
         "--events",
         "syscall",
         "--ring-size",
-        "64K",
+        "1M",
         "--format",
         "json",
     ];

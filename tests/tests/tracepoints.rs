@@ -6,11 +6,11 @@ use std::process::Command;
 
 use serde_json::json;
 use tests::bpftrace::Counted;
-use tests::dist;
 use tests::event::Event;
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
+use tests::{dist, mount};
 
 const ROUNDS: i64 = 40;
 
@@ -44,6 +44,7 @@ fn bpftrace_sees_the_same_fields_as_often() {
     if missing_right().is_some() {
         return;
     }
+    let _tracefs = mount::tracefs().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let program = dist::compile("reached", folder.path()).unwrap();
     // Of the signals those that it sends itself: as it ends, nobody traces it any more.
@@ -239,6 +240,7 @@ fn the_list_has_names_and_fields_as_the_kernel_writes_them() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
+    let _tracefs = mount::tracefs().unwrap();
     let tracefs = Path::new("/sys/kernel/tracing/events/sched");
     let known = std::fs::read_dir(tracefs).unwrap();
     let known = known

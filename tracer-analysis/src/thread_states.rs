@@ -439,12 +439,12 @@ impl ThreadStates {
         untrusted: &[u8],
         found: &mut impl FnMut(Found),
     ) {
-        let Ok((data, _)) = ExecData::read_from_prefix(untrusted) else {
+        let Some(tid) = ExecData::old_tid_of(untrusted) else {
             return;
         };
         let old = Thread {
             pid: thread.pid,
-            tid: data.old_tid.cast_signed(),
+            tid,
         };
         if old != thread {
             self.go_on(old, at, (State::Dead, None), End::Unsaid, found);
@@ -774,7 +774,8 @@ mod tests {
                 exec.old_tid = 10 + state % 4;
                 let data = match types[kind] {
                     EventTypeId::SWITCH_OUT => switch_out(state, u8::from(is_lost), ran),
-                    EventTypeId::EXEC => exec.as_bytes().to_vec(),
+                    // Its file is as long as it is.
+                    EventTypeId::EXEC => exec.as_bytes()[..21].to_vec(),
                     EventTypeId::THREAD_CREATE => made(10, 10 + state % 4),
                     _ => vec![0; 64],
                 };

@@ -42,6 +42,7 @@ mod exec;
 mod exit;
 mod fault;
 mod fork;
+mod gathered;
 mod hrtimer;
 mod idle;
 mod interrupted;

@@ -141,6 +141,10 @@ globals! {
     TASK_MM = NO_OFFSET;
     /// `mm_struct::flags`.
     MM_FLAGS = NO_OFFSET;
+    /// `mm_struct::arg_start`.
+    MM_ARG_START = NO_OFFSET;
+    /// `mm_struct::arg_end`.
+    MM_ARG_END = NO_OFFSET;
     /// `linux_binprm::filename`.
     BINPRM_FILENAME = NO_OFFSET;
     /// Where in the variable [`PREEMPT_COUNT`](tracer_common::kernel::cpu_variable::PREEMPT_COUNT)

@@ -42,10 +42,12 @@ pub fn of<C: Tracepoint>(task: &Task<C>) -> Sight {
     }
 }
 
+/// Reads a field of the struct at `base`, where the kernel has it.
+///
 /// By a helper, because these are behind several pointers, and of sizes that differ between
 /// kernels.
 #[inline(always)]
-fn read<T>(base: Address, offset: u32) -> Option<T> {
+pub fn read<T>(base: Address, offset: u32) -> Option<T> {
     if offset == NO_OFFSET {
         return None;
     }

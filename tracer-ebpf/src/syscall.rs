@@ -116,6 +116,7 @@ fn enter_with_texts<C: Tracepoint>(
         arguments: data.args,
         points_to,
         returned: 0,
+        is_compat: data.compat,
     };
     let unread = texts.record(task, data);
     if unread != 0 {
@@ -144,6 +145,7 @@ fn exit_with_texts<C: Tracepoint>(
         arguments: registers.arguments(is_compat),
         points_to,
         returned: ret.cast_unsigned(),
+        is_compat: data.compat,
     };
     texts.record(task, data);
 }
@@ -161,7 +163,7 @@ fn to_read_on_exit<C: Tracepoint>(
     let kind = filled & call_texts::KIND;
     let is_whole = matches!(
         kind,
-        call_texts::FIXED | call_texts::ARRAY | call_texts::COUNTED
+        call_texts::FIXED | call_texts::ARRAY | call_texts::COUNTED | call_texts::GATHERED
     );
     let filled = if ret > 0 || (ret == 0 && is_whole) {
         filled

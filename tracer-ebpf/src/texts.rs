@@ -14,6 +14,7 @@ use tracer_common::kernel::{
 };
 
 use crate::context::Tracepoint;
+use crate::gathered::{gather, take};
 use crate::offsets::STRING_BYTES;
 use crate::record::{Wake, record_by};
 use crate::task::Task;
@@ -30,12 +31,22 @@ pub struct Texts {
     pub points_to: u32,
     /// As the call ends: what it has returned.
     pub returned: u64,
+    /// 1: it is a call of a 32-bit program.
+    pub is_compat: u32,
 }
 
 impl Texts {
     /// Records the call: a bit for each argument that could not be read.
     #[inline(always)]
     pub fn record<C: Tracepoint, D: Copy + 'static>(&self, task: &Task<C>, data: D) -> u32 {
+        if is_gathered(self.points_to) || is_gathered(self.points_to >> call_texts::BITS) {
+            // Of texts there is most, and one may be before them.
+            return if is_wide(self.points_to) {
+                self.record_in::<C, D, { string_space::LARGE }, true>(task, data)
+            } else {
+                self.record_in::<C, D, { string_space::WIDE }, false>(task, data)
+            };
+        }
         if is_wide(self.points_to) || is_wide(self.points_to >> call_texts::BITS) {
             return if text_bytes() == string_space::LEAST_TEXT {
                 self.record_in::<C, D, { string_space::MIDDLE }, true>(task, data)
@@ -106,6 +117,10 @@ impl Texts {
         let mut wanted = text_bytes();
         let length = if points_to & call_texts::ARGUMENT == 0 || address == 0 {
             0
+        } else if N >= string_space::WIDE && is_gathered(points_to) {
+            let next = argument(arguments, points_to + 1);
+            wanted = space_of::<N>();
+            self.gather(bytes, points_to, address, next, wanted)
         } else if is_text {
             read_text(bytes, address)
         } else {
@@ -129,6 +144,14 @@ impl Texts {
         // SAFETY: inside the record.
         unsafe { head.cast::<SyscallText>().write(text) };
         u32::from(length < 0)
+    }
+
+    /// Gathers what an argument leads to: how many bytes that are, or an error.
+    #[inline(always)]
+    fn gather(&self, to: *mut u8, points_to: u32, address: u64, next: u64, most: u32) -> i32 {
+        let shape = points_to >> call_texts::SIZE_AT & call_texts::SIZE;
+        let length = gather(shape, address, next, self.returned, self.is_compat);
+        take(to, length, most)
     }
 
     /// How many bytes there are where an argument points to, by its bits and the next argument, and
@@ -173,6 +196,12 @@ fn int_at(address: u64) -> u32 {
     // SAFETY: the helper writes the 4 bytes of `int`, and checks the address.
     unsafe { bpf_probe_read_user((&raw mut int).cast(), 4, address as *const _) };
     int
+}
+
+/// Whether the lowest bits of `points_to` name an argument that leads to several addresses.
+#[inline(always)]
+fn is_gathered(points_to: u32) -> bool {
+    points_to & call_texts::KIND == call_texts::GATHERED
 }
 
 /// Whether the lowest bits of `points_to` name an argument that may need much space.

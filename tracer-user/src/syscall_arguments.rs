@@ -183,7 +183,12 @@ impl Call {
     #[must_use]
     pub fn given(&self, index: usize) -> Option<Given> {
         match known(self.table, self.nr)?.get(index)?.kind {
-            Kind::Pointer(Pointed::Struct(given)) if self.table == Table::Native => Some(given),
+            // Those of 32-bit programs are others.
+            Kind::Pointer(Pointed::Struct(given))
+                if self.table == Table::Native || given.kind == Struct::Strings =>
+            {
+                Some(given)
+            }
             _ => None,
         }
     }

@@ -1,11 +1,11 @@
 //! What the arguments of system calls point to: which of it is read, and how it lies behind the
 //! data of the events.
 
-use tracer_common::kernel::{call_texts, string_space, text_item};
+use tracer_common::kernel::{call_texts, gathered, string_space, text_item};
 
 use crate::syscall_arguments::{Pointed, pointed};
 use crate::syscall_names::{self, Table};
-use crate::syscall_structs::Extent;
+use crate::syscall_structs::{Extent, Struct};
 
 /// What was read, as it follows an event's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,8 +81,12 @@ fn of_call(table: Table, nr: i32) -> u64 {
     };
     let (mut given, mut filled) = (Vec::new(), 0);
     for (argument, points_to) in (1_u32..).zip(pointed(name)) {
-        // Structs of 32-bit programs are others.
-        let is_known = table == Table::Native || !matches!(points_to, Pointed::Struct(_));
+        // Structs of 32-bit programs are others; addresses of texts are half as long.
+        let is_other = match points_to {
+            Pointed::Struct(given) => given.kind != Struct::Strings,
+            _ => false,
+        };
+        let is_known = table == Table::Native || !is_other;
         if !is_known {
             continue;
         }
@@ -124,6 +128,11 @@ fn bits_of_extent(extent: Extent) -> u32 {
         Extent::Array(size) => (call_texts::ARRAY, size, true),
         Extent::Returned(size) => (call_texts::RETURNED_ARRAY, size, true),
         Extent::Counted(size) => (call_texts::COUNTED, size, size > NARROW),
+        Extent::Gathered(shape) => {
+            let is_wide = shape == gathered::STRINGS;
+            let wide = if is_wide { call_texts::WIDE } else { 0 };
+            return call_texts::GATHERED | shape << call_texts::SIZE_AT | wide;
+        }
     };
     let size = u32::try_from(size).unwrap_or(0).min(call_texts::SIZE);
     let wide = if is_wide { call_texts::WIDE } else { 0 };

@@ -17,6 +17,8 @@ pub enum FieldKind {
     Comm,
     /// A path or other text up to the end of the data, ended by a null.
     Text,
+    /// What follows such text up to the end of the data: the arguments of an exec.
+    Strings,
     /// `task_struct`'s state when the thread left its CPU, as the kernel's bits, 32 bits.
     TaskState,
     /// A truth value, 32 bits.
@@ -69,6 +71,7 @@ impl FieldKind {
             Self::Pid => "pid",
             Self::Comm => "comm",
             Self::Text => "text",
+            Self::Strings => "strings",
             Self::TaskState => "task_state",
             Self::Flag | Self::ShortFlag | Self::IoWait => "flag",
             Self::WaitsIn => "waits_in",

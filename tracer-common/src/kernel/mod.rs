@@ -36,7 +36,9 @@ pub use probe::{
     ENTRY_OF_RETURN, PROBE_ARGUMENTS, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeArgument, ProbeData,
     ProbeSite, RETURN_DEPTH, probe_kind, probe_source,
 };
-pub use process::{ExecData, ExecRecord, ExitData, ForkData, OomKillData, RenameData, Sight};
+pub use process::{
+    ExecData, ExecRecord, ExitData, ForkData, OomKillData, RenameData, Sight, exec_arguments,
+};
 pub use sched::{
     MigrateData, Running, SWITCH_RECORD, SwitchInData, SwitchOutData, SwitchRecord, WAKER_SLOTS,
     Waker, WakeupData, waits_in, waker_context,
@@ -44,7 +46,7 @@ pub use sched::{
 pub use signal::{SignalDeliverData, SignalGenerateData, signal_result};
 pub use syscall::{
     SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, SyscallEnterData, SyscallExitData,
-    SyscallText, SyscallTextsRecord, call_texts, string_space, syscalls, text_item,
+    SyscallText, SyscallTextsRecord, call_texts, gathered, string_space, syscalls, text_item,
 };
 pub use tracepoint::{
     MAX_TRACEPOINTS, TRACEPOINT_COMMON_BYTES, TRACEPOINT_LOCATED, TRACEPOINT_RECORDS,
@@ -74,6 +76,9 @@ pub const COMM_BYTES: usize = 16;
 /// Bytes recorded of the file name of an exec, its null counted. A longer one is truncated and the
 /// record says so.
 pub const EXEC_FILE_BYTES: usize = 256;
+
+/// Bytes recorded of the arguments of an exec.
+pub const EXEC_ARGUMENT_BYTES: usize = 1024;
 
 /// Starts every record of the ring.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

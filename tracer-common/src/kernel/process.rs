@@ -4,7 +4,7 @@ use core::mem::{offset_of, size_of};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::{COMM_BYTES, EXEC_FILE_BYTES, RecordHeader};
+use super::{COMM_BYTES, EXEC_ARGUMENT_BYTES, EXEC_FILE_BYTES, RecordHeader};
 use crate::event_type::declare::{event_data, event_types};
 
 event_data! {
@@ -29,7 +29,8 @@ event_data! {
 }
 
 event_data! {
-    /// Data of `LINUX_TRACE_EXEC`.
+    /// Data of `LINUX_TRACE_EXEC`. What the program was given follows the null of the file: a byte
+    /// of bits (1: there is more, 2: it could not be read), and each argument, ended by a null.
     pub struct ExecData {
         /// The name of the thread from now on.
         #[shown(Comm)]
@@ -38,7 +39,7 @@ event_data! {
         #[shown(Pid)]
         pub old_tid: u32,
         /// The file as it was named to exec, ended by a null. What follows the null is removed.
-        #[shown(Text)]
+        #[shown(Text, Strings as "argv")]
         pub file: [u8; EXEC_FILE_BYTES],
     }
 }
@@ -100,6 +101,23 @@ pub struct Sight {
     pub namespace_level: u32,
 }
 
+impl ExecData {
+    /// The thread that called exec, out of an event's data, whose file is as long as it is.
+    #[must_use]
+    pub fn old_tid_of(untrusted: &[u8]) -> Option<i32> {
+        let bytes = untrusted.get(offset_of!(Self, old_tid)..)?;
+        bytes.first_chunk().map(|four| i32::from_ne_bytes(*four))
+    }
+}
+
+/// Bits of the byte before the arguments of an exec.
+pub mod exec_arguments {
+    /// There is more of them.
+    pub const MORE: u8 = 1;
+    /// They could not be read.
+    pub const UNREADABLE: u8 = 2;
+}
+
 impl Sight {
     /// No user or group.
     pub const NOBODY: u32 = u32::MAX;
@@ -117,6 +135,18 @@ pub struct ExecRecord {
     pub reserved: [u8; EXEC_PADDING],
     /// Who may look into the process from now on.
     pub sight: Sight,
+    /// Bytes of the arguments that the program was given, with the null behind each;
+    /// [`UNREAD`](Self::UNREAD) where they could not be read.
+    pub arguments_length: u32,
+    /// Zero.
+    pub reserved_2: u32,
+    /// They, as far as there is space.
+    pub arguments: [u8; EXEC_ARGUMENT_BYTES],
+}
+
+impl ExecRecord {
+    /// Instead of the length of the arguments.
+    pub const UNREAD: u32 = u32::MAX;
 }
 
 event_types! {
@@ -170,7 +200,7 @@ event_types! {
 }
 
 const _: () = {
-    assert!(size_of::<ExecRecord>() == 344);
+    assert!(size_of::<ExecRecord>() == 1376);
     assert!(offset_of!(ExecRecord, sight) == 320);
     assert!(offset_of!(ExecData, file) == 20);
 };

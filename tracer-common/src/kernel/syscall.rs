@@ -89,6 +89,8 @@ pub mod string_space {
     pub const SMALL: usize = 64 + MORE;
     /// Space for 256 bytes.
     pub const MIDDLE: usize = 256 + MORE;
+    /// Space for 1024 bytes.
+    pub const WIDE: usize = 1024 + MORE;
     /// Space for 4096 bytes.
     pub const LARGE: usize = 4096 + MORE;
 }
@@ -119,6 +121,9 @@ pub mod call_texts {
     pub const RETURNED_ARRAY: u32 = 0x28;
     /// As many bytes as are said where the next argument points to, at most its size.
     pub const COUNTED: u32 = 0x30;
+    /// What is gathered from several addresses: see [`gathered`](super::gathered). Its size says
+    /// which shape it has.
+    pub const GATHERED: u32 = 0x38;
     /// Where its size begins.
     pub const SIZE_AT: u32 = 6;
     /// Bits of its size.
@@ -131,6 +136,49 @@ pub mod call_texts {
     pub const MOST: u32 = 256;
     /// Where the bits begin of what is read as the call ends.
     pub const FILLED_AT: u32 = 32;
+}
+
+/// What is gathered from several addresses that one argument leads to.
+///
+/// It begins with two words of 16 bits: [`MORE`](gathered::MORE) or 0, and how many variables the
+/// environment has that the next argument points to. What follows depends on the shape.
+pub mod gathered {
+    /// Addresses of texts, up to one that is null, as `execve` is given them. Of each: a word of 16
+    /// bits, its length with [`TRUNCATED`] or [`UNREAD`], and the bytes.
+    pub const STRINGS: u32 = 0;
+    /// Addresses and lengths, as `writev` is given them, as many as the next argument says. Of
+    /// each: its address, its length (64 bits each), a word of 16 bits, as above, and the bytes.
+    pub const PARTS: u32 = 1;
+    /// The same, as `readv` fills them in: only as many bytes are read as the call returns.
+    pub const FILLED_PARTS: u32 = 2;
+    /// A `struct msghdr`, as `sendmsg` is given it: itself, a word of 16 bits and the bytes of its
+    /// name, and its parts.
+    pub const MESSAGE: u32 = 3;
+    /// The same, as `recvmsg` fills it in.
+    pub const FILLED_MESSAGE: u32 = 4;
+
+    /// Bytes before the first of them.
+    pub const HEAD: usize = 4;
+    /// Of the head: there are more.
+    pub const MORE: u16 = 1;
+    /// Of the environment: it is not known.
+    pub const UNKNOWN: u16 = 0xffff;
+    /// Variables that are counted at most.
+    pub const VARIABLES: u16 = 256;
+    /// Of a length: there is more of it.
+    pub const TRUNCATED: u16 = 0x8000;
+    /// Instead of a length: it could not be read.
+    pub const UNREAD: u16 = 0xffff;
+    /// Texts or parts at most.
+    pub const MOST: u32 = 64;
+    /// Bytes of each at most.
+    pub const EACH: u32 = 1000;
+    /// Bytes of an address and a length.
+    pub const PART: usize = 16;
+    /// Bytes of a `struct msghdr`.
+    pub const HEADER: usize = 56;
+    /// Bytes of a name at most.
+    pub const NAME: usize = 128;
 }
 
 /// What follows the data of a system call's events: [`SyscallEnterData`] describes it.

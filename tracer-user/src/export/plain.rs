@@ -52,6 +52,7 @@ pub fn shape(kind: FieldKind) -> Shape {
         | FieldKind::Address => Shape::Unsigned,
         FieldKind::Comm
         | FieldKind::Text
+        | FieldKind::Strings
         | FieldKind::TaskState
         | FieldKind::SignalResult
         | FieldKind::Syscall
@@ -87,6 +88,11 @@ impl<'a> From<Value<'a>> for Plain<'a> {
             Value::Filled(call, texts, returned) => {
                 let mut text = Vec::new();
                 push_filled(&mut text, &call, texts, returned);
+                Self::Text(Cow::Owned(text))
+            }
+            Value::Strings(arguments) => {
+                let mut text = Vec::new();
+                arguments.push(&mut text);
                 Self::Text(Cow::Owned(text))
             }
             Value::Named(_, Some(name)) => Self::Text(Cow::Borrowed(name.as_bytes())),
@@ -127,7 +133,9 @@ mod tests {
 
     #[test]
     fn every_field_of_the_table_has_a_value_of_its_shape() {
-        let data = [1; 4096];
+        let mut data = [1; 4096];
+        // Where a text ends, and what follows it begins.
+        data[3000..3002].copy_from_slice(&[0, 0]);
         for field in SYSTEM_EVENT_TYPES.iter().flat_map(|entry| entry.fields) {
             let plain = Plain::from(value(field, &data).unwrap());
             let found = match plain {

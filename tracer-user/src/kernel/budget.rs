@@ -52,8 +52,8 @@ pub const BUDGETS: &[Budget] = &[
     budget("block_rq_issue", 500, 900),
     budget("block_rq_complete", 250, 390),
     budget("cpu_idle", 470, 470),
-    budget("sys_enter", 5770, 6540),
-    budget("sys_exit", 7180, 8520),
+    budget("sys_enter", 30400, 32200),
+    budget("sys_exit", 40650, 42600),
 ];
 
 /// The budget of a program.

@@ -7,7 +7,7 @@ use tracer_common::kernel::{
     ExecRecord, KERNEL_EVENT_TYPES, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeData, Record,
     RecordHeader, SWITCH_RECORD, SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, Sight,
     SwitchInData, SwitchRecord, SyscallEnterData, SyscallExitData, SyscallText, TRACEPOINT_RECORDS,
-    TracepointData, string_space, text_item, tracepoint_space,
+    TracepointData, exec_arguments, string_space, text_item, tracepoint_space,
 };
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use zerocopy::{FromBytes, IntoBytes};
@@ -82,6 +82,11 @@ pub fn decode(
         }
         SYSCALL_EXIT_TEXTS => {
             return decode_texts::<SyscallExitData>(untrusted, EventTypeId::SYSCALL_EXIT, each);
+        }
+        event_type if u32::from(event_type) == EventTypeId::EXEC.0 => {
+            let (event, data) = decode_one(untrusted, header)?;
+            each(event, &with_arguments(data, untrusted));
+            return Ok(());
         }
         _ => {}
     }
@@ -179,6 +184,7 @@ fn decode_texts<D>(
     if ![
         string_space::SMALL,
         string_space::MIDDLE,
+        string_space::WIDE,
         string_space::LARGE,
     ]
     .contains(&space)
@@ -243,6 +249,29 @@ fn decode_one<'a>(
         None => data,
     };
     Ok((header, data))
+}
+
+/// The data of an exec, whose file has its null, with the arguments of its record behind it.
+fn with_arguments(data: &[u8], untrusted: &[u8]) -> Vec<u8> {
+    let mut all = data.to_vec();
+    let Ok(record) = ExecRecord::ref_from_bytes(untrusted) else {
+        return all;
+    };
+    if !all.ends_with(&[0]) {
+        // A file that has been truncated before its null.
+        all.push(0);
+    }
+    let length = usize::try_from(record.arguments_length).unwrap_or(usize::MAX);
+    let (bits, arguments) = match record.arguments.get(..length) {
+        Some(arguments) => (0, arguments),
+        None if record.arguments_length == ExecRecord::UNREAD => {
+            (exec_arguments::UNREADABLE, &[][..])
+        }
+        None => (exec_arguments::MORE, &record.arguments[..]),
+    };
+    all.push(bits);
+    all.extend_from_slice(arguments);
+    all
 }
 
 /// The header of an event of type `event_type`.
@@ -353,7 +382,9 @@ fn task_id(untrusted: u32) -> Result<i32, RecordError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tracer_common::kernel::{COMM_BYTES, EXEC_FILE_BYTES, ExecData, SwitchOutData, WakeupData};
+    use tracer_common::kernel::{
+        COMM_BYTES, EXEC_ARGUMENT_BYTES, EXEC_FILE_BYTES, ExecData, SwitchOutData, WakeupData,
+    };
     use zerocopy::FromZeros;
 
     fn header(event_type: EventTypeId) -> RecordHeader {
@@ -379,7 +410,11 @@ mod tests {
             },
             reserved: [0; 4],
             sight: Sight::new_zeroed(),
+            arguments_length: 5,
+            reserved_2: 0,
+            arguments: [b'x'; EXEC_ARGUMENT_BYTES],
         };
+        record.arguments[..5].copy_from_slice(b"a\0-b\0");
         record.data.file[..file.len()].copy_from_slice(file);
         record
     }
@@ -534,7 +569,24 @@ mod tests {
 
         let (_, data) = one(record.as_bytes()).unwrap();
 
-        assert_eq!(&data[20..], b"/bin/sh\0");
+        assert_eq!(&data[20..], b"/bin/sh\0\0a\0-b\0");
+    }
+
+    #[test]
+    fn an_exec_has_as_much_of_its_arguments_as_was_read() {
+        let with_length = |length| {
+            let mut record = exec(b"x");
+            record.arguments_length = length;
+            let (_, data) = one(record.as_bytes()).unwrap();
+            let (bits, arguments) = data[22..].split_first().unwrap();
+            (*bits, arguments.len())
+        };
+        assert_eq!(with_length(3), (0, 3));
+        let (most, space) = (1024, EXEC_ARGUMENT_BYTES);
+        assert_eq!(with_length(most), (0, space));
+        assert_eq!(with_length(most + 1), (exec_arguments::MORE, space));
+        let unread = (exec_arguments::UNREADABLE, 0);
+        assert_eq!(with_length(ExecRecord::UNREAD), unread);
     }
 
     #[test]
@@ -545,7 +597,7 @@ mod tests {
         let (event, data) = one(record.as_bytes()).unwrap();
 
         assert_eq!(event.truncation, Truncation::Record);
-        assert_eq!(data.len(), 20 + EXEC_FILE_BYTES);
+        assert_eq!(data[20 + EXEC_FILE_BYTES..], *b"\0a\0-b\0");
     }
 
     #[test]

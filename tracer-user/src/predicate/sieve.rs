@@ -5,7 +5,6 @@ use std::sync::Arc;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::ExecData;
 use tracer_engine::event::{Event, MonotonicNs};
-use zerocopy::FromBytes as _;
 
 use super::expression::{Expression, Verdict};
 use super::open_calls::{OpenCall, OpenCalls};
@@ -125,10 +124,9 @@ impl Sieve {
             }
             // A thread that is not its process's first goes on as that one.
             EventTypeId::EXEC => {
-                let Ok((data, _)) = ExecData::read_from_prefix(event.data) else {
+                let Some(before) = ExecData::old_tid_of(event.data) else {
                     return;
                 };
-                let before = data.old_tid.cast_signed();
                 if before != event.header.tid
                     && let Some(call) = self.calls.remove(before)
                 {

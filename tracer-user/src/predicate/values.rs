@@ -1,8 +1,8 @@
 //! What variables are of an event: what JSON shows of it. Of a system call, its entry and its exit
 //! know the same, where both have been seen.
 
-use cel::common::types::{CelBool, CelInt, CelString, CelUInt};
-use cel::common::value::CowVal;
+use cel::common::types::{CelBool, CelInt, CelList, CelString, CelUInt};
+use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use tracer_common::event_type::{EventTypeId, FieldKind};
 use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
@@ -10,6 +10,7 @@ use tracer_engine::event::{MonotonicNs, Truncation};
 use zerocopy::FromBytes as _;
 
 use super::variables::{ARGUMENTS, Asked, FILLED};
+use crate::report::call_shape::push_pointed;
 use crate::report::digits::push_hex;
 use crate::report::escape::as_text;
 use crate::report::fields::{self, Value, table, value};
@@ -21,6 +22,7 @@ use crate::report::waits_in::{WaitsIn, push_waits_in};
 use crate::report::{Line, push_short_name};
 use crate::syscall_arguments::{Call, MOST, Returned, Shown};
 use crate::syscall_names::Table;
+use crate::syscall_structs::{Struct, strings};
 use crate::syscall_texts::{Text, Texts};
 
 /// An event, and of a system call what is known of its other end.
@@ -151,7 +153,9 @@ impl<'a> CallFacts<'a> {
         let (index, (_, shown)) = arguments.find(|(_, (found, _))| *found == name)?;
         let read = entered.texts.of(index);
         let read = read.or_else(|| self.left?.texts.of(index));
-        Some(read.map_or_else(|| as_shown(shown), text))
+        let returned = self.left.map(|left| left.returned.value);
+        let of = |read| pointed(&entered.call, index, read, returned);
+        Some(read.map_or_else(|| as_shown(shown), of))
     }
 
     /// What a call has filled in.
@@ -169,7 +173,9 @@ impl<'a> CallFacts<'a> {
         };
         let mut arguments = call.arguments().enumerate();
         let (index, _) = arguments.find(|(_, (found, _))| *found == name)?;
-        left.texts.of(index).map(text)
+        let returned = Some(left.returned.value);
+        let read = left.texts.of(index)?;
+        Some(pointed(&call, index, read, returned))
     }
 }
 
@@ -260,6 +266,7 @@ fn of_field<'v>(value: Value<'v>) -> Option<CowVal<'v, 'v>> {
         Value::WaitsIn(WaitsIn::Unknown) => return None,
         Value::WaitsIn(waits_in) => written(|out| push_waits_in(out, waits_in)),
         Value::Flag(flag) => truth(flag),
+        Value::Strings(arguments) => texts(arguments.iter().map(Some), arguments.has_more()),
         Value::Arguments(_) | Value::NamedArguments(..) | Value::Filled(..) | Value::Set(_) => {
             return None;
         }
@@ -277,6 +284,40 @@ fn as_shown<'v>(shown: Shown) -> CowVal<'v, 'v> {
         | Shown::Named(..)
         | Shown::Bits(..) => written(|out| push_argument(out, shown)),
     }
+}
+
+/// What an argument points to, as JSON shows it: texts as a list, structs in words.
+fn pointed<'v>(call: &Call, index: usize, read: Text<'v>, returned: Option<i64>) -> CowVal<'v, 'v> {
+    let given = call.given(index).filter(|_| read.is_bytes);
+    match given.map(|given| given.kind) {
+        Some(Struct::Strings) => match strings(read.bytes) {
+            Some((found, has_more)) => texts(found.into_iter(), has_more),
+            None => text(read),
+        },
+        Some(_) => written(|out| {
+            // Of what cannot be shown there are no words.
+            let _ = push_pointed(out, call, index, &read, returned);
+        }),
+        None => text(read),
+    }
+}
+
+/// A list of texts, with dots behind one of which there is more, or as the last one.
+fn texts<'v, 't>(
+    texts: impl Iterator<Item = Option<(&'t [u8], bool)>>,
+    has_more: bool,
+) -> CowVal<'v, 'v> {
+    let more = has_more.then_some(Some((&b""[..], true)));
+    let texts = texts.chain(more).map(|text| {
+        let (text, has_more) = text.unwrap_or_default();
+        let mut text = String::from_utf8_lossy(text).into_owned();
+        if has_more {
+            text.push_str("...");
+        }
+        let text: Box<dyn Val> = Box::new(CelString::from(text));
+        text
+    });
+    CowVal::owned(CelList::from(texts.collect::<Vec<_>>()))
 }
 
 /// What was read; of more than that, with dots, as JSON shows it: it is equal to nothing shorter.

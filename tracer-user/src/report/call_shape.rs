@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+use tracer_common::kernel::gathered::VARIABLES;
+
 use super::kernel_words::{push_address, push_argument};
 use crate::syscall_arguments::{Call, MOST, Shown};
 use crate::syscall_names::Table;
-use crate::syscall_structs::{Data, Struct, push_clone3_result};
+use crate::syscall_structs::{Data, Struct, push_clone3_result, push_new_name_length, variables};
 use crate::syscall_texts::{Text, Texts, push_quoted};
 use crate::syscall_values::named_constant;
 
@@ -44,6 +46,8 @@ impl Shape {
             Some("futex") => some(futex(call.registers[1])),
             Some("clone") if cfg!(target_arch = "x86_64") => Self::of_clone(call.registers[0]),
             Some("fcntl") if takes_nothing(call.registers[1]) => some(&[0, 1]),
+            Some("preadv" | "pwritev") => some(&[0, 1, 2, 3]),
+            Some("preadv2" | "pwritev2") => some(&[0, 1, 2, 3, 5]),
             Some("prctl") => some(all.get(..prctl(call.registers[0])).unwrap_or(all)),
             Some("semctl") => some(&[0, 1, 2, 3]),
             _ => some(all.get(..count).unwrap_or(all)),
@@ -178,15 +182,43 @@ impl Filling<'_> {
                 Some(0) if is_list && register != 0 => return out.extend_from_slice(b"[]"),
                 _ => {}
             }
-            return push_argument(out, value);
+            push_argument(out, value);
+            return self.push_variables(out, index, register);
         }
         match given.map(|given| given.kind) {
             Some(Struct::CloneArguments) => {
                 let bytes = before.map_or(&[][..], |text| text.bytes);
                 push_clone3_result(out, bytes, self.returned.unwrap_or(0));
             }
+            Some(Struct::ReceivedMessage) => {
+                let before = before.map_or(&[][..], |text| text.bytes);
+                push_new_name_length(out, start, before);
+            }
             Some(Struct::Length) => self.push_new_length(out, start, index),
             _ => {}
+        }
+    }
+
+    /// How many variables an environment has: ` /* 23 vars */`.
+    fn push_variables(&self, out: &mut Vec<u8>, index: usize, register: u64) {
+        let Some(texts) = index.checked_sub(1) else {
+            return;
+        };
+        let given = self.call.given(texts);
+        if register == 0 || given.is_none_or(|given| given.kind != Struct::Strings) {
+            return;
+        }
+        let read = self.after.and_then(|after| after.of(texts));
+        let Some(read) = read.or(self.before.of(texts)) else {
+            return;
+        };
+        match variables(read.bytes) {
+            Some(1) => out.extend_from_slice(b" /* 1 var */"),
+            Some(VARIABLES) => {
+                out.extend_from_slice(format!(" /* {VARIABLES}+ vars */").as_bytes())
+            }
+            Some(count) => out.extend_from_slice(format!(" /* {count} vars */").as_bytes()),
+            None => {}
         }
     }
 

@@ -1,13 +1,15 @@
 //! The fields of a system event's data, read by the one table.
 
 use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, Field, FieldKind};
-use tracer_common::kernel::{COMM_BYTES, SyscallEnterData, SyscallExitData, waits_in};
+use tracer_common::kernel::{
+    COMM_BYTES, SyscallEnterData, SyscallExitData, exec_arguments, waits_in,
+};
 
 use super::value_names::{block_operation, signal_result, softirq, waker_context};
 use super::waits_in::WaitsIn;
 use crate::syscall_arguments::{Call, MOST, Returned};
 use crate::syscall_names::Table;
-use crate::syscall_texts::Texts;
+use crate::syscall_texts::{Text, Texts, push_quoted};
 
 /// The value of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub enum Value<'a> {
     TaskState(u32),
     /// A truth value.
     Flag(bool),
+    /// What a program was given.
+    Strings(ExecArguments<'a>),
     /// What a thread is in that blocks.
     WaitsIn(WaitsIn),
     /// A signal; 0 for none.
@@ -89,6 +93,7 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
         FieldKind::ShownResult => Value::ShownResult(left(untrusted, long()?)?),
         FieldKind::Comm => Value::Bytes(until_null(bytes.get(..COMM_BYTES).unwrap_or(bytes))),
         FieldKind::Text => Value::Bytes(until_null(bytes)),
+        FieldKind::Strings => Value::Strings(ExecArguments::behind(bytes)?),
         FieldKind::TaskState => Value::TaskState(word()?),
         FieldKind::Flag => Value::Flag(word()? != 0),
         FieldKind::ShortFlag => Value::Flag(*bytes.first()? != 0),
@@ -97,6 +102,72 @@ pub fn value<'a>(field: &Field, untrusted: &'a [u8]) -> Option<Value<'a>> {
         FieldKind::Signal => Value::Signal(word()?),
         FieldKind::EventSet => Value::Set(members(bytes.get(..EVENT_SET_WORDS * 8)?)),
     })
+}
+
+/// The arguments of an exec, as they lie behind its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExecArguments<'a> {
+    untrusted: &'a [u8],
+    has_more: bool,
+}
+
+impl<'a> ExecArguments<'a> {
+    /// Those behind a file and its null; `None` where they are not known.
+    pub fn behind(untrusted: &'a [u8]) -> Option<Self> {
+        let null = untrusted.iter().position(|byte| *byte == 0)?;
+        let (bits, untrusted) = untrusted.get(null + 1..)?.split_first()?;
+        if bits & exec_arguments::UNREADABLE != 0 {
+            return None;
+        }
+        let has_more = bits & exec_arguments::MORE != 0;
+        Some(Self {
+            untrusted,
+            has_more,
+        })
+    }
+
+    /// Each of them, and whether that is only its beginning.
+    pub fn iter(self) -> impl Iterator<Item = (&'a [u8], bool)> {
+        let whole = self.untrusted.strip_suffix(&[0]);
+        let is_truncated = whole.is_none();
+        let all = whole.unwrap_or(self.untrusted);
+        let mut arguments = all.split(|byte| *byte == 0).peekable();
+        let mut is_empty = self.untrusted.is_empty();
+        std::iter::from_fn(move || {
+            if is_empty {
+                return None;
+            }
+            let argument = arguments.next()?;
+            is_empty = arguments.peek().is_none();
+            Some((argument, is_truncated && is_empty))
+        })
+    }
+
+    /// Whether there are more of them.
+    pub fn has_more(self) -> bool {
+        self.has_more
+    }
+
+    /// Appends them as strace shows them: `["ls", "-la"]`.
+    pub fn push(self, out: &mut Vec<u8>) {
+        out.push(b'[');
+        for (nth, (bytes, has_more)) in self.iter().enumerate() {
+            if nth > 0 {
+                out.extend_from_slice(b", ");
+            }
+            let (argument, is_bytes) = (0, false);
+            push_quoted(
+                out,
+                &Text {
+                    argument,
+                    bytes,
+                    has_more,
+                    is_bytes,
+                },
+            );
+        }
+        out.extend_from_slice(if self.has_more { b", ...]" } else { b"]" });
+    }
 }
 
 /// What comes before the first null.
@@ -178,6 +249,32 @@ mod tests {
             offset,
             kind,
         }
+    }
+
+    #[test]
+    fn arguments_of_an_exec_are_behind_its_file() {
+        let shown = |untrusted: &[u8]| {
+            let arguments = ExecArguments::behind(untrusted)?;
+            let mut out = Vec::new();
+            arguments.push(&mut out);
+            Some(String::from_utf8(out).unwrap())
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            shown(b"/bin/ls\0\0ls\0\0a b\0"),
+            some(r#"["ls", "", "a b"]"#)
+        );
+        assert_eq!(shown(b"/bin/ls\0\0"), some("[]"));
+        assert_eq!(shown(b"/bin/ls\0\0\0"), some(r#"[""]"#));
+        assert_eq!(
+            shown(b"/bin/ls\0\x01ls\0-l"),
+            some(r#"["ls", "-l"..., ...]"#)
+        );
+        assert_eq!(shown(b"/bin/ls\0\x01ls\0"), some(r#"["ls", ...]"#));
+        // They could not be read, or an older log has none.
+        assert_eq!(shown(b"/bin/ls\0\x02"), None);
+        assert_eq!(shown(b"/bin/ls\0"), None);
+        assert_eq!(shown(b"/bin/ls"), None);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::value_names::error_of;
 use super::waits_in::{WaitsIn, push_waits_in};
 use super::{Line, Report, Summary, WallClock};
 use crate::syscall_arguments::{Call, Shown};
+use crate::syscall_structs::{Struct, strings};
 use crate::syscall_texts::{Text, Texts};
 use crate::typed::Typed;
 
@@ -158,6 +159,13 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
             push_waits_in(out, *waits_in);
             out.push(b'"');
         }
+        Value::Strings(arguments) => {
+            let mut texts: Vec<_> = arguments.iter().collect();
+            if let (true, Some(last)) = (arguments.has_more(), texts.last_mut()) {
+                last.1 = true;
+            }
+            push_texts(out, texts.into_iter().map(Some));
+        }
         Value::Flag(flag) => push_bool(out, *flag),
         Value::Set(members) => push_list(out, members.iter().map(|member| member.0)),
     }
@@ -196,7 +204,17 @@ fn push_key(out: &mut Vec<u8>, is_first: bool, name: &str) {
 
 /// Appends what an argument points to: a struct in words; of more text than was read, with dots.
 fn push_text(out: &mut Vec<u8>, call: &Call, index: usize, text: &Text<'_>, returned: Option<i64>) {
-    if text.is_bytes && call.given(index).is_some() {
+    let given = call.given(index).filter(|_| text.is_bytes);
+    if given.is_some_and(|given| given.kind == Struct::Strings) {
+        return match strings(text.bytes) {
+            Some((texts, has_more)) => {
+                let more = has_more.then_some(Some((&b""[..], true)));
+                push_texts(out, texts.into_iter().chain(more));
+            }
+            None => out.extend_from_slice(b"null"),
+        };
+    }
+    if given.is_some() {
         let mut words = Vec::new();
         return match push_pointed(&mut words, call, index, text, returned) {
             Some(()) => push_json_string(out, &words),
@@ -208,6 +226,23 @@ fn push_text(out: &mut Vec<u8>, call: &Call, index: usize, text: &Text<'_>, retu
     } else {
         push_json_string(out, text.bytes);
     }
+}
+
+/// Appends texts as a list: dots behind one of which there is more, and `null` for one that could
+/// not be read.
+fn push_texts<'a>(out: &mut Vec<u8>, texts: impl Iterator<Item = Option<(&'a [u8], bool)>>) {
+    out.push(b'[');
+    for (nth, text) in texts.enumerate() {
+        if nth > 0 {
+            out.push(b',');
+        }
+        match text {
+            Some((text, false)) => push_json_string(out, text),
+            Some((text, true)) => push_json_string(out, &[text, b"..."].concat()),
+            None => out.extend_from_slice(b"null"),
+        }
+    }
+    out.push(b']');
 }
 
 /// Appends a value, as text where it is not decimal.

@@ -11,7 +11,7 @@ use zerocopy::FromBytes;
 
 use super::digits::{push_decimal, push_hex};
 use super::escape::{as_text, push_for_people};
-use super::fields::{Value, until_null, value};
+use super::fields::{ExecArguments, Value, until_null, value};
 use super::kernel_words::{
     push_address, push_arguments, push_filled, push_kernel, push_returned, push_signal,
     push_syscall_name, push_task,
@@ -84,7 +84,12 @@ fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
             push_task(out, fork.child_tid, fork.child_tid, &fork.child_comm);
         }
         EventTypeId::EXEC => {
-            push_for_people(out, until_null(data.get(offset_of!(ExecData, file)..)?));
+            let file = data.get(offset_of!(ExecData, file)..)?;
+            push_for_people(out, until_null(file));
+            if let Some(arguments) = ExecArguments::behind(file) {
+                out.push(b' ');
+                arguments.push(out);
+            }
         }
         EventTypeId::EXIT | EventTypeId::THREAD_EXIT => {
             push_exit(out, &ExitData::read_from_prefix(data).ok()?.0);
@@ -173,6 +178,7 @@ fn push_value(out: &mut Vec<u8>, value: Value<'_>) {
         Value::Named(value, None) => push_decimal(out, value),
         Value::Syscall(table, nr) => push_syscall_name(out, table, nr),
         Value::Arguments(call) => push_arguments(out, &call, Texts::default()),
+        Value::Strings(arguments) => arguments.push(out),
         Value::NamedArguments(call, texts) => push_arguments(out, &call, texts),
         Value::Filled(call, texts, returned) => push_filled(out, &call, texts, returned),
         Value::Result(returned) | Value::ShownResult(returned) => push_returned(out, returned),

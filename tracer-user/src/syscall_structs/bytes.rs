@@ -57,11 +57,16 @@ impl<'a> Bytes<'a> {
 
 /// Text in quotes, as strace writes it.
 pub fn quoted(bytes: &[u8]) -> String {
+    quoted_start(bytes, false)
+}
+
+/// The same, with dots behind it where there is more.
+pub fn quoted_start(bytes: &[u8], has_more: bool) -> String {
     let mut out = Vec::new();
     let text = crate::syscall_texts::Text {
         argument: 0,
         bytes,
-        has_more: false,
+        has_more,
         is_bytes: false,
     };
     crate::syscall_texts::push_quoted(&mut out, &text);

@@ -5,6 +5,7 @@
 
 mod bytes;
 mod files;
+mod gathered;
 mod network;
 mod process;
 mod signals;
@@ -14,7 +15,9 @@ mod waiting;
 use std::mem::size_of;
 
 use bytes::Bytes;
+pub use gathered::{push_new_name_length, strings, variables};
 pub use process::push_clone3_result;
+use tracer_common::kernel::gathered as shape;
 pub use waiting::push_found;
 
 use crate::syscall_arguments::Call;
@@ -84,6 +87,14 @@ pub enum Struct {
     Random,
     /// The name of a thread, where the option of `prctl` takes one.
     ThreadName,
+    /// Addresses of texts, up to a null.
+    Strings,
+    /// `struct iovec`, several.
+    Parts,
+    /// `struct msghdr`.
+    Message,
+    /// `struct msghdr`, which the call fills in: of what it is given, the first two members.
+    ReceivedMessage,
 }
 
 /// How much of it there is.
@@ -97,6 +108,8 @@ pub enum Extent {
     Returned(usize),
     /// As many bytes as are said where the next argument points to, at most so many.
     Counted(usize),
+    /// What several addresses lead to: a shape of [`gathered`](tracer_common::kernel::gathered).
+    Gathered(u32),
 }
 
 impl Struct {
@@ -135,6 +148,10 @@ impl Struct {
             "clone" => Self::CloneArguments,
             "random" => Self::Random,
             "name" => Self::ThreadName,
+            "strings" => Self::Strings,
+            "parts" => Self::Parts,
+            "message" => Self::Message,
+            "received" => Self::ReceivedMessage,
             _ => return None,
         })
     }
@@ -170,6 +187,12 @@ impl Struct {
             Self::EpollEvents => return Extent::Returned(size_of::<libc::epoll_event>()),
             Self::PollSet => return Extent::Array(size_of::<libc::pollfd>()),
             Self::CloneArguments => 88,
+            Self::Strings => return Extent::Gathered(shape::STRINGS),
+            Self::Parts if is_filled => return Extent::Gathered(shape::FILLED_PARTS),
+            Self::Parts => return Extent::Gathered(shape::PARTS),
+            Self::ReceivedMessage if is_filled => return Extent::Gathered(shape::FILLED_MESSAGE),
+            Self::ReceivedMessage => gathered::BEFORE,
+            Self::Message => return Extent::Gathered(shape::MESSAGE),
         })
     }
 
@@ -211,6 +234,13 @@ impl Struct {
             Self::CloneArguments => process::push_clone3(out, bytes),
             Self::Random => files::push_hex_bytes(out, bytes, data.has_more),
             Self::ThreadName => process::push_thread_name(out, call, bytes),
+            Self::Strings => gathered::push_strings(out, bytes),
+            Self::Parts => gathered::push_parts(out, bytes),
+            Self::Message => gathered::push_message(out, call, bytes),
+            Self::ReceivedMessage if bytes.slice().len() == gathered::BEFORE => {
+                gathered::push_name_length(out, bytes)
+            }
+            Self::ReceivedMessage => gathered::push_message(out, call, bytes),
         }
     }
 }

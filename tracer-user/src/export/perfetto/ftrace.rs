@@ -249,7 +249,7 @@ fn life_of(entry: &Entry<'_>, thread: Thread) -> Option<Ftrace> {
             Ftrace::SchedProcessExec(SchedProcessExec {
                 filename: Some(text(until_null(file))),
                 pid: Some(thread.tid),
-                old_pid: old_tid(data),
+                old_pid: ExecData::old_tid_of(data),
             })
         }
         EventTypeId::EXIT | EventTypeId::THREAD_EXIT => {
@@ -282,11 +282,6 @@ fn exec_name(entry: &Entry<'_>, thread: Thread) -> Option<Ftrace> {
         pid: Some(thread.tid),
         newcomm: Some(text(until_null(comm))),
     }))
-}
-
-fn old_tid(exec: &[u8]) -> Option<i32> {
-    let bytes = exec.get(std::mem::offset_of!(ExecData, old_tid)..)?;
-    bytes.first_chunk().map(|four| i32::from_ne_bytes(*four))
 }
 
 const DEAD: i64 = 0x10;

@@ -151,6 +151,8 @@ const FIELDS: &[Field] = &[
     wanted("USER_NS_LEVEL", "user_namespace", &[way(&["level"])]),
     wanted("TASK_MM", "task_struct", &[way(&["mm"])]),
     wanted("MM_FLAGS", "mm_struct", &[way(&["flags"])]),
+    wanted("MM_ARG_START", "mm_struct", &[way(&["arg_start"])]),
+    wanted("MM_ARG_END", "mm_struct", &[way(&["arg_end"])]),
     wanted("BINPRM_FILENAME", "linux_binprm", &[way(&["filename"])]),
     // Here and below: x86-64, Arm 64, RISC-V 64.
     wanted(

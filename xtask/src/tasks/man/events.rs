@@ -108,6 +108,7 @@ fn field(field: &Field) -> String {
         FieldKind::Pid => "a process or thread",
         FieldKind::Comm => "the name of a thread",
         FieldKind::Text => "text",
+        FieldKind::Strings => "texts",
         FieldKind::TaskState => "state bits of the kernel",
         FieldKind::Flag | FieldKind::ShortFlag | FieldKind::IoWait => "0 or 1",
         FieldKind::WaitsIn => "the system call in which it blocks, or what else",

@@ -1,0 +1,361 @@
+//! What an argument of a system call leads to by several addresses: the texts of an exec, the parts
+//! of a vectored read.
+//!
+//! How long each is decides where the next one begins, so they are gathered in memory of the CPU
+//! and copied from there: of a record's space the verifier knows only fixed offsets.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "lengths that are limited where they are read"
+)]
+
+use core::mem::offset_of;
+
+use aya_ebpf::helpers::bpf_get_current_pid_tgid;
+use aya_ebpf::helpers::generated::{
+    bpf_probe_read_kernel, bpf_probe_read_user, bpf_probe_read_user_str,
+};
+use aya_ebpf::macros::map;
+use aya_ebpf::maps::PerCpuArray;
+
+use tracer_common::kernel::gathered::{
+    EACH, FILLED_PARTS, HEAD, HEADER, MESSAGE, MORE, MOST, NAME, PART, PARTS, STRINGS, TRUNCATED,
+    UNKNOWN, UNREAD, VARIABLES,
+};
+
+use crate::offsets::STRING_BYTES;
+
+/// Bytes that are gathered, before the last text or part: a mask, so that the verifier sees it.
+const BYTES: usize = 4096;
+
+/// What the last one needs beyond.
+const SLACK: usize = PART + 2 + EACH as usize + 8;
+
+#[repr(C)]
+struct Space {
+    /// The thread that gathers. Another one on this CPU may come between.
+    by: u64,
+    /// Where the next text or part begins. What the verifier follows as a value, it follows for each
+    /// way through the loop.
+    at: u64,
+    /// Bytes that may still be read.
+    left: u64,
+    bytes: [u8; BYTES + SLACK],
+}
+
+#[map]
+static GATHERED: PerCpuArray<Space> = PerCpuArray::with_max_entries(1, 0);
+
+/// The thread that runs.
+#[inline(always)]
+fn thread() -> u64 {
+    bpf_get_current_pid_tgid()
+}
+
+/// The space of this CPU, for the thread that runs.
+struct Gathering(*mut Space);
+
+impl Gathering {
+    #[inline(always)]
+    fn begin(at: u64, left: u64) -> Option<Self> {
+        let gathering = Self::current()?;
+        gathering.set(offset_of!(Space, by), thread());
+        gathering.set(offset_of!(Space, at), at);
+        gathering.set(offset_of!(Space, left), left);
+        Some(gathering)
+    }
+
+    /// The one that has begun.
+    #[inline(always)]
+    fn current() -> Option<Self> {
+        GATHERED.get_ptr_mut(0).map(Self)
+    }
+
+    /// The member that lies there, which is a word.
+    #[inline(always)]
+    fn word(&self, offset: usize) -> u64 {
+        let word = self.0.cast::<u8>().wrapping_add(offset).cast::<u64>();
+        // SAFETY: inside the entry that the look-up gave.
+        unsafe { word.read_volatile() }
+    }
+
+    /// Sets it.
+    #[inline(always)]
+    fn set(&self, offset: usize, value: u64) {
+        let word = self.0.cast::<u8>().wrapping_add(offset).cast::<u64>();
+        // SAFETY: inside the entry that the look-up gave.
+        unsafe { word.write_volatile(value) };
+    }
+
+    /// Where what is gathered lies.
+    #[inline(always)]
+    fn bytes(&self) -> *mut u8 {
+        self.0.cast::<u8>().wrapping_add(offset_of!(Space, bytes))
+    }
+
+    /// Where the next one begins.
+    #[inline(always)]
+    fn at(&self) -> u64 {
+        self.word(offset_of!(Space, at))
+    }
+
+    /// So many bytes have been added.
+    #[inline(always)]
+    fn add(&self, bytes: u64) {
+        self.set(offset_of!(Space, at), self.at() + bytes);
+    }
+
+    /// How many of so many bytes may be read. They are then used up.
+    #[inline(always)]
+    fn use_up(&self, bytes: u64) -> u64 {
+        let left = self.word(offset_of!(Space, left));
+        let used = bytes.min(left);
+        self.set(offset_of!(Space, left), left - used);
+        used
+    }
+
+    /// Space for the next one, unless it is used up.
+    #[inline(always)]
+    fn entry(&self) -> Option<*mut u8> {
+        let at = self.at();
+        if at >= BYTES as u64 {
+            return None;
+        }
+        Some(self.bytes().wrapping_add(at as usize & (BYTES - 1)))
+    }
+
+    /// How many bytes there are.
+    #[inline(always)]
+    fn end(&self) -> i32 {
+        self.at() as i32
+    }
+
+    /// Writes the first words of what is gathered.
+    #[inline(always)]
+    fn write_head(&self, has_more: bool, variables: u16) {
+        let head = [if has_more { MORE } else { 0 }, variables];
+        // SAFETY: there is space for more.
+        unsafe { self.bytes().cast::<[u16; 2]>().write_unaligned(head) };
+    }
+}
+
+/// Copies what was gathered: how many bytes that are, or an error.
+#[inline(always)]
+pub fn take(to: *mut u8, length: i32, most: u32) -> i32 {
+    let Some(gathering) = Gathering::current() else {
+        return -1;
+    };
+    if length < 0 {
+        return length;
+    }
+    let size = length.cast_unsigned().min(most);
+    // SAFETY: the helper writes at most `most` bytes, for which there is space.
+    let read = unsafe { bpf_probe_read_kernel(to.cast(), size, gathering.bytes().cast()) };
+    if read < 0 || gathering.word(offset_of!(Space, by)) != thread() {
+        return -1;
+    }
+    length
+}
+
+/// The address at an address of the program, of which each has so many bytes.
+#[inline(always)]
+fn address_at(at: u64, is_compat: u32) -> Option<u64> {
+    let size = if is_compat != 0 { 4 } else { 8 };
+    let mut address = 0_u64;
+    // SAFETY: the helper writes at most the 8 bytes of `address`, and checks the address.
+    let read = unsafe { bpf_probe_read_user((&raw mut address).cast(), size, at as *const _) };
+    (read >= 0).then_some(address)
+}
+
+/// Gathers what an argument leads to in this shape: how many bytes that are, or an error.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn gather(
+    shape: u32,
+    address: u64,
+    next: u64,
+    returned: u64,
+    is_compat: u32,
+) -> i32 {
+    match shape {
+        STRINGS => gather_strings(address, next, is_compat),
+        PARTS => gather_parts(address, next, u64::MAX, HEAD as u32),
+        FILLED_PARTS => gather_parts(address, next, returned, HEAD as u32),
+        MESSAGE => gather_message(address, u64::MAX),
+        _ => gather_message(address, returned),
+    }
+}
+
+/// Gathers the texts whose addresses begin here, and counts the variables of the environment: how
+/// many bytes that are, or an error.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn gather_strings(addresses: u64, environment: u64, is_compat: u32) -> i32 {
+    let Some(gathering) = Gathering::begin(HEAD as u64, 0) else {
+        return -1;
+    };
+    let step = if is_compat != 0 { 4 } else { 8 };
+    let mut has_more = true;
+    let mut nth = 0;
+    while nth < MOST + 1 {
+        let Some(text) = address_at(addresses + u64::from(nth) * step, is_compat) else {
+            if nth == 0 {
+                return -1;
+            }
+            break;
+        };
+        if text == 0 {
+            has_more = false;
+            break;
+        }
+        if nth == MOST || add_text(text) != 0 {
+            break;
+        }
+        nth += 1;
+    }
+    gathering.write_head(has_more, variables(environment, is_compat));
+    gathering.end()
+}
+
+/// Adds a text; 1 where there is no space for it. A function of its own, so that the verifier walks
+/// it once, and not for each that may be added.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn add_text(text: u64) -> i32 {
+    let wanted = STRING_BYTES.load().min(EACH);
+    let Some(gathering) = Gathering::current() else {
+        return 1;
+    };
+    let Some(entry) = gathering.entry() else {
+        return 1;
+    };
+    let to = entry.wrapping_add(2).cast();
+    // SAFETY: the helper writes at most `wanted + 2` bytes, for which there is space, and checks
+    // the address.
+    let read = unsafe { bpf_probe_read_user_str(to, wanted + 2, text as *const _) };
+    let length = if read > 0 { (read - 1) as u32 } else { 0 };
+    let shown = length.min(wanted);
+    // SAFETY: there is space for it.
+    unsafe {
+        entry
+            .cast::<u16>()
+            .write_unaligned(head(read, shown, length))
+    };
+    gathering.add(2 + u64::from(shown));
+    0
+}
+
+/// What is before the bytes of a text or part: how many of so many were read.
+#[inline(always)]
+fn head(read: i64, shown: u32, length: u32) -> u16 {
+    let more = if length > shown { TRUNCATED } else { 0 };
+    if read < 0 {
+        UNREAD
+    } else {
+        shown as u16 | more
+    }
+}
+
+/// How many variables an environment has.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn variables(environment: u64, is_compat: u32) -> u16 {
+    let step = if is_compat != 0 { 4 } else { 8 };
+    let mut count = 0;
+    while count < VARIABLES {
+        match address_at(environment + u64::from(count) * step, is_compat) {
+            Some(0) => return count,
+            Some(_) => count += 1,
+            None => return UNKNOWN,
+        }
+    }
+    VARIABLES
+}
+
+/// Gathers the parts whose addresses and lengths begin here, `limit` bytes of them at most, behind
+/// what has been gathered up to `at`: how many bytes that makes, or an error.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn gather_parts(parts: u64, count: u64, limit: u64, at: u32) -> i32 {
+    let Some(gathering) = Gathering::begin(u64::from(at), limit) else {
+        return -1;
+    };
+    let mut nth = 0;
+    while nth < MOST && u64::from(nth) < count {
+        if add_part(parts + u64::from(nth) * PART as u64) != 0 {
+            break;
+        }
+        nth += 1;
+    }
+    if nth == 0 && count != 0 {
+        return -1;
+    }
+    gathering.write_head(u64::from(nth) < count, UNKNOWN);
+    gathering.end()
+}
+
+/// Adds the part whose address and length are there; 1 where that cannot be. See `add_text`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn add_part(at: u64) -> i32 {
+    let Some(gathering) = Gathering::current() else {
+        return 1;
+    };
+    let Some(entry) = gathering.entry() else {
+        return 1;
+    };
+    // SAFETY: the helper writes 16 bytes, for which there is space, and checks the address.
+    if unsafe { bpf_probe_read_user(entry.cast(), PART as u32, at as *const _) } < 0 {
+        return 1;
+    }
+    // SAFETY: it is what was just read.
+    let [address, length] = unsafe { entry.cast::<[u64; 2]>().read_unaligned() };
+    let wanted = u64::from(STRING_BYTES.load().min(EACH));
+    let there = gathering.use_up(length);
+    let shown = there.min(wanted) as u32;
+    let to = entry.wrapping_add(PART + 2).cast();
+    // SAFETY: the helper writes at most `wanted` bytes, for which there is space, and checks the
+    // address.
+    let read = unsafe { bpf_probe_read_user(to, shown, address as *const _) };
+    let shown = if read < 0 { 0 } else { shown };
+    let head = head(read, shown, there.min(wanted + 1) as u32);
+    // SAFETY: there is space for it.
+    unsafe { entry.wrapping_add(PART).cast::<u16>().write_unaligned(head) };
+    gathering.add((PART + 2) as u64 + u64::from(shown));
+    0
+}
+
+/// Gathers a `struct msghdr`, its name and its parts, `limit` bytes of them at most: how many bytes
+/// that are, or an error.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn gather_message(address: u64, limit: u64) -> i32 {
+    let Some(gathering) = Gathering::begin(HEAD as u64, 0) else {
+        return -1;
+    };
+    let header = gathering.bytes().wrapping_add(HEAD);
+    // SAFETY: the helper writes 56 bytes, for which there is space, and checks the address.
+    if unsafe { bpf_probe_read_user(header.cast(), HEADER as u32, address as *const _) } < 0 {
+        return -1;
+    }
+    // SAFETY: it is what was just read.
+    let [name, length, parts, count] = unsafe { header.cast::<[u64; 4]>().read_unaligned() };
+    let length = if name == 0 {
+        0
+    } else {
+        (length as u32).min(NAME as u32)
+    };
+    let behind = header.wrapping_add(HEADER);
+    let to = behind.wrapping_add(2).cast();
+    // SAFETY: the helper writes at most 128 bytes, for which there is space, and checks the address.
+    let read = unsafe { bpf_probe_read_user(to, length, name as *const _) };
+    let shown = if read < 0 { 0 } else { length };
+    // SAFETY: there is space for it.
+    unsafe {
+        behind
+            .cast::<u16>()
+            .write_unaligned(head(read, shown, shown))
+    };
+    gather_parts(parts, count, limit, (HEAD + HEADER + 2) as u32 + shown)
+}

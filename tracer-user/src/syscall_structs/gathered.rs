@@ -1,0 +1,235 @@
+//! What several addresses lead to: the texts of an exec, the parts of a vectored read.
+
+use tracer_common::kernel::gathered::{HEAD, HEADER, MORE, PART, TRUNCATED, UNKNOWN, UNREAD};
+
+use super::bytes::{Bytes, quoted_start};
+use super::{network, pointer};
+use crate::syscall_arguments::Call;
+use crate::syscall_values;
+
+/// A text or part: its bytes, as far as they were read, and whether there are more; `None` where
+/// they could not be read.
+type Read<'a> = Option<(&'a [u8], bool)>;
+
+/// The texts, and whether there are more; `None` where this is not what was gathered.
+#[must_use]
+pub fn strings(untrusted: &[u8]) -> Option<(Vec<Read<'_>>, bool)> {
+    let bytes = Bytes(untrusted);
+    let mut has_more = bytes.u16(0)? & MORE != 0;
+    let mut texts = Vec::new();
+    let mut rest = bytes.from(HEAD)?;
+    while !rest.slice().is_empty() {
+        let Some((text, behind)) = next(rest) else {
+            has_more = true;
+            break;
+        };
+        texts.push(text);
+        rest = behind;
+    }
+    Some((texts, has_more))
+}
+
+/// How many variables the environment has that was given with these texts.
+#[must_use]
+pub fn variables(untrusted: &[u8]) -> Option<u16> {
+    let count = Bytes(untrusted).u16(2)?;
+    (count != UNKNOWN).then_some(count)
+}
+
+/// A length and as many bytes, and what is behind. Those that end too early have more.
+fn next(bytes: Bytes<'_>) -> Option<(Read<'_>, Bytes<'_>)> {
+    let length = bytes.u16(0)?;
+    let rest = bytes.from(2)?;
+    if length == UNREAD {
+        return Some((None, rest));
+    }
+    let (wanted, is_truncated) = (usize::from(length & !TRUNCATED), length & TRUNCATED != 0);
+    match rest.slice().split_at_checked(wanted) {
+        Some((read, behind)) => Some((Some((read, is_truncated)), Bytes(behind))),
+        None => Some((Some((rest.slice(), true)), Bytes(&[]))),
+    }
+}
+
+pub fn push_strings(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    let (texts, has_more) = strings(bytes.slice())?;
+    let words = texts.into_iter().map(|text| match text {
+        Some((text, is_truncated)) => quoted_start(text, is_truncated),
+        None => "?".to_owned(),
+    });
+    push_list(out, words.collect(), has_more);
+    Some(())
+}
+
+pub fn push_parts(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    push_parts_from(out, bytes.from(HEAD)?, bytes.u16(0)? & MORE != 0)
+}
+
+fn push_parts_from(out: &mut Vec<u8>, bytes: Bytes<'_>, has_more: bool) -> Option<()> {
+    let (mut rest, mut has_more) = (bytes, has_more);
+    let mut parts = Vec::new();
+    while !rest.slice().is_empty() {
+        let entry = (rest.u64(0), rest.u64(8), rest.from(PART).and_then(next));
+        let (Some(address), Some(length), Some((read, behind))) = entry else {
+            has_more = true;
+            break;
+        };
+        rest = behind;
+        let shown = match read {
+            Some((read, is_truncated)) if address != 0 => quoted_start(read, is_truncated),
+            _ => pointer(address),
+        };
+        parts.push(format!("{{iov_base={shown}, iov_len={length}}}"));
+    }
+    push_list(out, parts, has_more);
+    Some(())
+}
+
+pub fn push_message(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
+    let header = bytes.from(HEAD)?;
+    let (name, behind) = next(bytes.from(HEAD + HEADER)?)?;
+    out.extend_from_slice(b"{msg_name=");
+    let start = out.len();
+    let address = header.u64(0)?;
+    let shown = match name {
+        Some((name, _)) if !name.is_empty() => network::push_address(out, Bytes(name)),
+        _ => None,
+    };
+    if shown.is_none() {
+        out.truncate(start);
+        out.extend_from_slice(pointer(address).as_bytes());
+    }
+    let length = header.u32(8)?;
+    out.extend_from_slice(format!(", msg_namelen={length}, msg_iov=").as_bytes());
+    match header.u64(16)? {
+        0 => out.extend_from_slice(b"NULL"),
+        _ => push_parts_from(out, behind, bytes.u16(0)? & MORE != 0)?,
+    }
+    let (parts, control, control_length) = (header.u64(24)?, header.u64(32)?, header.u64(40)?);
+    out.extend_from_slice(format!(", msg_iovlen={parts}").as_bytes());
+    if control_length != 0 {
+        out.extend_from_slice(format!(", msg_control={}", pointer(control)).as_bytes());
+    }
+    let flags = header.u32(48)?;
+    out.extend_from_slice(format!(", msg_controllen={control_length}, msg_flags=").as_bytes());
+    match call
+        .name()
+        .and_then(|name| syscall_values::values(name, "flags"))
+    {
+        Some(values) => values.push(out, flags),
+        None => out.extend_from_slice(format!("{flags:#x}").as_bytes()),
+    }
+    out.push(b'}');
+    Some(())
+}
+
+/// Bytes of the first two members of a `struct msghdr`: the name and its length.
+pub const BEFORE: usize = 16;
+
+/// Of a message that was not received, only that.
+pub fn push_name_length(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    out.extend_from_slice(format!("{{msg_namelen={}}}", bytes.u32(8)?).as_bytes());
+    Some(())
+}
+
+/// Where a received message has changed the length of its name, appends both: what was there
+/// `before` the call, and what is shown from `start` on.
+pub fn push_new_name_length(out: &mut Vec<u8>, start: usize, before: &[u8]) {
+    const KEY: &[u8] = b"msg_namelen=";
+    let shown = out.get(start..).unwrap_or_default();
+    let at = shown.windows(KEY.len()).position(|window| window == KEY);
+    let (Some(at), Some(before)) = (at, Bytes(before).u32(8)) else {
+        return;
+    };
+    let at = start + at + KEY.len();
+    let digits = out.get(at..).unwrap_or_default();
+    let length = digits
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    if digits.get(..length) != Some(before.to_string().as_bytes()) {
+        out.splice(at..at, format!("{before} => ").into_bytes());
+    }
+}
+
+fn push_list(out: &mut Vec<u8>, mut members: Vec<String>, has_more: bool) {
+    if has_more {
+        members.push("...".to_owned());
+    }
+    out.push(b'[');
+    out.extend_from_slice(members.join(", ").as_bytes());
+    out.push(b']');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(flags: u16, variables: u16) -> Vec<u8> {
+        [flags.to_ne_bytes(), variables.to_ne_bytes()].concat()
+    }
+
+    fn entry(head: u16, bytes: &[u8]) -> Vec<u8> {
+        [&head.to_ne_bytes(), bytes].concat()
+    }
+
+    fn shown(push: impl Fn(&mut Vec<u8>, Bytes<'_>) -> Option<()>, bytes: &[u8]) -> Option<String> {
+        let mut out = Vec::new();
+        push(&mut out, Bytes(bytes))?;
+        Some(String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn texts_are_a_list() {
+        let texts = [
+            head(MORE, 23),
+            entry(2, b"ls"),
+            entry(TRUNCATED | 1, b"-"),
+            entry(UNREAD, b""),
+        ]
+        .concat();
+        let list = r#"["ls", "-"..., ?, ...]"#;
+        assert_eq!(shown(push_strings, &texts).as_deref(), Some(list));
+        assert_eq!(variables(&texts), Some(23));
+        assert_eq!(variables(&head(0, UNKNOWN)), None);
+        // Truncated anywhere, it ends there, and says so.
+        for end in HEAD..texts.len() - 1 {
+            let (texts, has_more) = strings(&texts[..end]).unwrap();
+            assert!(texts.len() < 4 && has_more, "{end}");
+        }
+        assert_eq!(strings(b"123"), None);
+    }
+
+    #[test]
+    fn parts_have_addresses_lengths_and_data() {
+        let part = |address: u64, length: u64, data: Vec<u8>| {
+            [&address.to_ne_bytes()[..], &length.to_ne_bytes(), &data].concat()
+        };
+        let parts = [
+            head(0, UNKNOWN),
+            part(16, 3, entry(3, b"abc")),
+            part(16, 9, entry(TRUNCATED | 1, b"a")),
+            part(0, 0, entry(0, b"")),
+            part(16, 4, entry(UNREAD, b"")),
+        ]
+        .concat();
+        let list = "[{iov_base=\"abc\", iov_len=3}, {iov_base=\"a\"..., iov_len=9}, \
+                    {iov_base=NULL, iov_len=0}, {iov_base=0x10, iov_len=4}]";
+        assert_eq!(shown(push_parts, &parts).as_deref(), Some(list));
+        for end in HEAD..parts.len() {
+            let shown = shown(push_parts, &parts[..end]).unwrap();
+            assert!(shown.starts_with('[') && shown.ends_with(']'), "{shown}");
+        }
+    }
+
+    #[test]
+    fn the_length_of_a_name_is_shown_before_and_after() {
+        let before = [0_u64.to_ne_bytes(), 128_u64.to_ne_bytes()].concat();
+        let mut out = b"x{msg_name=NULL, msg_namelen=16, msg_iov=[]".to_vec();
+        push_new_name_length(&mut out, 1, &before);
+        assert_eq!(out, b"x{msg_name=NULL, msg_namelen=128 => 16, msg_iov=[]");
+        let same = [0_u64.to_ne_bytes(), 16_u64.to_ne_bytes()].concat();
+        let mut out = b"{msg_namelen=16, ".to_vec();
+        push_new_name_length(&mut out, 0, &same);
+        assert_eq!(out, b"{msg_namelen=16, ");
+    }
+}
