@@ -3,9 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
+use tests::dist;
 use tests::log_reader::{Log, integer, run, text};
+use tests::rights::is_root;
+use tests::target::Target;
 use tests::{made_ends, made_log, made_slices};
 
 /// Every made-up log: hostile names and losses, slices, threads that end.
@@ -140,4 +144,38 @@ fn a_moment_of_a_log_is_that_of_what_was_before() {
     assert_eq!(made_log::ROUNDS, 2_000);
     let refused = log.run("top", &["--once", "--at", "soon"]).unwrap();
     assert_eq!(refused.status.code(), Some(2));
+}
+
+/// Starts `flood.c` as somebody without rights, and watches it so: one screen.
+#[test]
+fn user_events_of_ones_own_processes_are_watched_without_rights() {
+    let folder = tempfile::tempdir().unwrap();
+    let everyones = dist::copy_for_everyone(folder.path()).unwrap();
+    let program = dist::compile("flood", folder.path()).unwrap();
+    let as_nobody = |program: &Path| {
+        if !is_root() {
+            return Command::new(program);
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command.arg(program);
+        command
+    };
+    let mut flood = as_nobody(&program);
+    flood.args(["2", "20000", "1"]);
+    flood.env("LD_LIBRARY_PATH", everyones.join("lib"));
+    let (target, _) = Target::start(&mut flood).unwrap();
+    let mut top = as_nobody(&everyones.join("bin/tracer-user"));
+    // Its markers come a hundred times a second.
+    let output = top.args(["top", "--once"]).arg(target.pid().to_string());
+    let output = output.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let line = lines.iter().find(|line| line.starts_with("flood "));
+    let line = line.unwrap_or_else(|| panic!("{text}{said}"));
+    let rate = cell(&lines, line, "event/s");
+    let rate: f64 = rate.split(' ').next_back().unwrap().parse().unwrap();
+    assert!((10.0..=110.0).contains(&rate), "{text}");
+    assert!(said.contains("user events alone"), "{said}");
 }

@@ -192,6 +192,38 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
         exit: OF_A_LOG,
     },
     Page {
+        command: "top",
+        synopsis: &[
+            "tracer-user top [OPTION]... [PID...]",
+            "tracer-user top [OPTION]... --comm NAME | --cgroup GROUP | --all",
+            "tracer-user top [OPTION]... LOG",
+        ],
+        examples: &[
+            ("What do all threads do now?", "sudo tracer-user top"),
+            (
+                "What does nginx wait for, and which system calls does it make?",
+                "sudo tracer-user top --comm nginx --syscalls all",
+            ),
+            (
+                "The spans of a program, by functions of it",
+                "sudo tracer-user top 4711 --span libc.so.6:malloc",
+            ),
+            (
+                "One screen of the next five seconds, for a script",
+                "sudo tracer-user top 4711 --once --window 5s",
+            ),
+            (
+                "A log, from its third second on",
+                "tracer-user top trace.log --at 3s",
+            ),
+            (
+                "User events of one's own process, without rights",
+                "tracer-user top --no-system 4711",
+            ),
+        ],
+        exit: OF_A_LOG,
+    },
+    Page {
         command: "report",
         synopsis: &["tracer-user report [OPTION]... FILE --output OUT"],
         examples: &[

@@ -80,6 +80,9 @@ pub struct SourceArgs {
         help_heading = TRACED
     )]
     pub(super) ring_size: String,
+    /// User events alone
+    #[arg(skip)]
+    pub(super) no_system: bool,
     /// Start this command and trace it, with its children
     #[arg(last = true, value_name = "COMMAND", help_heading = TRACED)]
     pub(super) command: Vec<OsString>,
@@ -159,6 +162,7 @@ impl SourceArgs {
             }
         }
         let mut syscalls = SyscallSet::of_names(called).context("--span")?;
+        let called_none = syscalls.is_empty();
         if let Some(list) = &args.syscalls {
             syscalls = syscalls.with(&chosen_syscalls(list)?);
         }
@@ -166,6 +170,13 @@ impl SourceArgs {
             syscalls = SyscallSet::all();
         } else {
             selection = selection.with_syscalls();
+        }
+        if args.no_system {
+            ensure!(
+                args.syscalls.is_none() && called_none && probes.is_empty(),
+                "--no-system leaves out system calls and probes, which other options name"
+            );
+            selection = selection.without_kernel();
         }
         let duration = args.duration.map(|typed| time("--duration", &typed));
         let (least, most) = (MIN_KERNEL_RING_BYTES.into(), MAX_KERNEL_RING_BYTES.into());
@@ -180,7 +191,7 @@ impl SourceArgs {
         let setup = Setup {
             inherit: true,
             follow_wakers: args.follow_wakers,
-            system: true,
+            system: !args.no_system,
             selection,
             syscalls,
             string_bytes: 0,

@@ -12,8 +12,11 @@ use super::probe_options::ProbeArgs;
 use super::quantity::time;
 use super::source_options::{Source, SourceArgs};
 use crate::answers::{AnswerSetup, Asked, SpanSpec};
+use crate::kernel::capabilities;
 use crate::log_view::{Moment, TimePoint};
+use crate::terminal::say;
 use crate::top::{Recording, TopSetup, Window, show_live, show_log, show_once};
+use crate::trace::own_processes_with_areas;
 
 /// Watch what threads do, and why spans take as long as they do, live or in a log
 ///
@@ -68,6 +71,10 @@ pub struct TopArgs {
     follow_wakers: bool,
     #[command(flatten)]
     probes: ProbeArgs,
+    /// Watch user events alone, which needs no rights for one's own processes; so it is anyway
+    /// where there are none
+    #[arg(long, conflicts_with_all = ["comm", "cgroup", "all", "follow_wakers"])]
+    no_system: bool,
     /// Each ring between kernel and tracer
     #[arg(long, value_name = "SIZE", default_value = "2M")]
     ring_size: String,
@@ -93,9 +100,28 @@ impl TryFrom<TopArgs> for TopConfig {
         let spans = args.span.iter().map(|typed| SpanSpec::parse(typed));
         let spans: Vec<SpanSpec> = spans.collect::<anyhow::Result<_>>()?;
         let window = window(&args.window)?;
-        let (file, pid) = what(args.what)?;
+        let (file, mut pid) = what(args.what)?;
         let is_chosen = args.comm.is_some() || args.cgroup.is_some();
-        let is_all = args.all || (file.is_none() && pid.is_empty() && !is_chosen);
+        let has_none = file.is_none() && pid.is_empty() && !is_chosen && !args.all;
+        // Whoever wants something of the kernel gets a message that says what is missing for that.
+        let wants_kernel = is_chosen || args.all || args.follow_wakers || args.syscalls.is_some();
+        let lacks_rights = file.is_none() && !wants_kernel && capabilities().is_err();
+        let no_system = args.no_system || lacks_rights;
+        if lacks_rights && !args.no_system {
+            say("user events alone: for what the kernel does run it with sudo");
+        }
+        if no_system && has_none {
+            pid = own_processes_with_areas()
+                .into_iter()
+                .map(|pid| pid.to_string())
+                .collect();
+            ensure!(
+                !pid.is_empty(),
+                "none of your processes can emit user events (none has the library loaded): give a \
+                 pid to wait for some, or watch what the kernel does with sudo"
+            );
+        }
+        let is_all = args.all || (has_none && !no_system);
         let at = args.at.map(|typed| TimePoint::parse("--at", &typed));
         let at = at.transpose()?;
         ensure!(
@@ -134,6 +160,7 @@ impl TryFrom<TopArgs> for TopConfig {
             predicate: PredicateArgs::default(),
             probes: args.probes,
             ring_size: args.ring_size,
+            no_system,
             command: Vec::new(),
         };
         let mut source = source.source(&spans, &[])?;

@@ -76,6 +76,7 @@ pub use name_pattern::{NamePattern, PatternError};
 pub use namespace::is_proc_own;
 pub use options::KernelOptions;
 pub use probes::{ProbeError, probe_check};
+pub use requirements::capabilities;
 pub use source::{KernelSource, ReportsExecs};
 pub use tracepoints::TracepointError;
 pub use tracer::KernelTracer;

@@ -1,6 +1,9 @@
 //! What is attached to.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use tracer_area::Area;
 
 use super::control_group::ControlGroup;
 use super::proc_fs;
@@ -73,6 +76,20 @@ impl Targets {
             Self::InGroup(_) => "`systemd-cgls` lists the groups and what is in them",
         }
     }
+}
+
+/// The processes of this user, but for this one, that emit user events or may do so: those that
+/// have a trace area.
+#[must_use]
+pub fn own_processes_with_areas() -> Vec<i32> {
+    // SAFETY: takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let mut pids = Targets::Everything.there_now();
+    pids.retain(|pid| {
+        let owner = fs::metadata(format!("/proc/{pid}")).map(|found| found.uid());
+        owner.is_ok_and(|owner| owner == user) && matches!(Area::find(*pid), Ok(Some(_)))
+    });
+    pids
 }
 
 fn all_processes() -> Vec<i32> {
