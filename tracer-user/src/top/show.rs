@@ -150,7 +150,8 @@ fn show(link: &Link, screen: &mut Screen, has_ended: impl Fn() -> bool) -> anyho
                     Todo::Redraw => taken.renew()?,
                 },
                 Event::Mouse(mouse) => screen.mouse(mouse),
-                Event::Resize(..) | Event::FocusGained | Event::FocusLost | Event::Paste(_) => {}
+                Event::Resize(..) => taken.begin_anew()?,
+                Event::FocusGained | Event::FocusLost | Event::Paste(_) => {}
             }
         }
         let wish: Wish = screen.wish();

@@ -13,8 +13,8 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::event::{DisableMouseCapture, EnableMouseCapture};
 use ratatui::crossterm::terminal::{
-    BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen,
-    disable_raw_mode, enable_raw_mode,
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
+    LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::crossterm::{execute, queue};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
@@ -55,10 +55,8 @@ impl Taken {
     /// It cannot be set.
     pub fn take() -> anyhow::Result<Self> {
         give_back_on_panic();
-        let output = BufWriter::with_capacity(BUFFER, io::stdout());
-        let terminal = Terminal::new(CrosstermBackend::new(output));
         let mut taken = Self {
-            terminal: terminal.context("cannot draw on the terminal")?,
+            terminal: blank()?,
             messages: None,
         };
         taken.enter()?;
@@ -72,7 +70,19 @@ impl Taken {
         let mut output = io::stdout();
         execute!(output, EnterAlternateScreen, EnableMouseCapture, Hide)
             .context("cannot draw on the terminal")?;
-        self.terminal.clear().context("cannot draw on the terminal")
+        self.begin_anew()
+    }
+
+    /// Begins with an empty screen, of the size that it has now. The terminal is not asked where
+    /// its cursor is: some never answer.
+    ///
+    /// # Errors
+    ///
+    /// The terminal is gone.
+    pub fn begin_anew(&mut self) -> anyhow::Result<()> {
+        execute!(io::stdout(), Clear(ClearType::All)).context("cannot draw on the terminal")?;
+        self.terminal = blank()?;
+        Ok(())
     }
 
     fn leave(&mut self) {
@@ -116,6 +126,11 @@ impl Taken {
         signal_hook::low_level::raise(libc::SIGSTOP).context("cannot suspend")?;
         self.enter()
     }
+}
+
+fn blank() -> anyhow::Result<Terminal<CrosstermBackend<BufWriter<Stdout>>>> {
+    let output = BufWriter::with_capacity(BUFFER, io::stdout());
+    Terminal::new(CrosstermBackend::new(output)).context("cannot draw on the terminal")
 }
 
 impl Drop for Taken {
