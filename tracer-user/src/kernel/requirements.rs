@@ -94,6 +94,10 @@ const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
 /// Whether this process may load tracing programs. Returns what it was found by.
+///
+/// # Errors
+///
+/// It may not: what it lacks.
 pub fn capabilities() -> Result<&'static str, Unmet> {
     if namespace::is_in_user_namespace() {
         return Err(Unmet::UserNamespace);
