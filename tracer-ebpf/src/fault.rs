@@ -6,6 +6,7 @@ use tracer_common::kernel::{FaultData, Record, RecordHeader};
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
 use crate::record::record;
+use crate::stack;
 use crate::subject::Subject;
 use crate::task::Task;
 use crate::user;
@@ -44,6 +45,7 @@ fn fault<C: Tracepoint>(ctx: &C, id: EventTypeId) {
     // The arguments are `unsigned long address, struct pt_regs *, unsigned long error_code`.
     let (address, error) = (ctx.argument::<0>(), ctx.argument::<2>());
     let flag = |bit| u32::from(error & bit != 0);
+    stack::of_event(ctx, &task, id);
     record(&task, id, |header| Record {
         header: RecordHeader {
             program_address,

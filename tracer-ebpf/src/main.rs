@@ -61,6 +61,7 @@ mod sched;
 mod sight;
 mod signal;
 mod softirq;
+mod stack;
 mod subject;
 mod syscall;
 mod task;

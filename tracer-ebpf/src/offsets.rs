@@ -208,6 +208,14 @@ globals! {
     HAS_TASK_PT_REGS = 0;
     /// Bytes that are read of what an argument of a system call points to; 0: none.
     STRING_BYTES = 0;
+    /// The types of whose events the stack is recorded: the lower 32 of their bits.
+    STACK_TYPES_LOW = 0;
+    /// The upper 32.
+    STACK_TYPES_HIGH = 0;
+    /// Addresses of the kernel that are recorded of a stack; 0: none.
+    STACK_KERNEL_FRAMES = 0;
+    /// Addresses of the program that are recorded of a stack; 0: none.
+    STACK_USER_FRAMES = 0;
     /// 1 when processes are chosen by what they are: `tracer_common::kernel::Choice`.
     CHOOSES = 0;
     /// The number of rings, a power of two, less one.

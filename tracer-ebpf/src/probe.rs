@@ -20,6 +20,7 @@ use crate::maps;
 use crate::offsets::{TASK_FSBASE, TASK_UTASK, UTASK_DEPTH};
 use crate::pid::Pid;
 use crate::record::record;
+use crate::stack;
 use crate::subject::Subject;
 
 /// Where the probes are, by the cookie of the attachment. The agent sets the size.
@@ -74,6 +75,7 @@ fn passed(ctx: &ProbeContext) {
         return;
     };
     let event_type = EventTypeId(u32::from(PROBE_RECORDS | site.probe));
+    stack::of_probe(ctx, &thread, event_type.0);
     record(&thread, event_type, |header| {
         let mut data = ProbeData {
             kind: site.kind,

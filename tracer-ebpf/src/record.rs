@@ -81,7 +81,7 @@ pub fn record_on<R: 'static>(
 
 /// Space for a record in the ring of this CPU, or `None` when the ring is full.
 #[inline(always)]
-fn reserve<R: 'static>(cpu: u32) -> Option<(&'static Ring, RingBufEntry<R>)> {
+pub fn reserve<R: 'static>(cpu: u32) -> Option<(&'static Ring, RingBufEntry<R>)> {
     let ring = ring(cpu)?;
     Some((ring, ring.reserve_untyped::<R>(0)?))
 }
@@ -118,7 +118,7 @@ pub fn header(
 /// record costs, until the ring holds so much that the reader should come before its timer. How
 /// much it holds is asked for a sample, since asking costs about as much as a quarter of a record.
 #[inline(always)]
-fn submit_flags(ring: &Ring, time_ns: u64) -> u64 {
+pub fn submit_flags(ring: &Ring, time_ns: u64) -> u64 {
     if sample::has(time_ns) && fill(ring) >= u64::from(RING_WAKE_BYTES.load()) {
         u64::from(BPF_RB_FORCE_WAKEUP)
     } else {

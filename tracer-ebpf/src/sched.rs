@@ -18,6 +18,7 @@ use crate::offsets::{
 };
 use crate::pid::Pid;
 use crate::record::{Wake, header, record_on};
+use crate::stack;
 use crate::subject::Subject;
 use crate::task::{Address, Task, field, flags};
 
@@ -46,6 +47,9 @@ fn switch<C: Tracepoint>(ctx: &C) {
     );
     let cpu = this_cpu();
     let since = maps::running_since(cpu, prev.tid());
+    if leaves && maps::is_wanted(EventTypeId::SWITCH_OUT) {
+        stack::of_event(ctx, &prev, EventTypeId::SWITCH_OUT);
+    }
     let time_ns = match (
         leaves && maps::is_wanted(EventTypeId::SWITCH_OUT),
         comes && maps::is_wanted(EventTypeId::SWITCH_IN),

@@ -10,6 +10,7 @@ use crate::maps;
 use crate::offsets::{SIGACTION_FLAGS, SIGACTION_HANDLER, SIGINFO_CODE};
 use crate::pid::Pid;
 use crate::record::record;
+use crate::stack;
 use crate::subject::Subject;
 use crate::task::{Address, Task, field};
 use crate::user;
@@ -94,6 +95,7 @@ fn record_generate<C: Tracepoint>(
     code: i32,
     program_address: u64,
 ) {
+    stack::of_event(ctx, subject, EventTypeId::SIGNAL_GENERATE);
     record(subject, EventTypeId::SIGNAL_GENERATE, |header| {
         let (sender_pid, sender_tid) = sender.ids();
         #[expect(clippy::cast_possible_truncation, reason = "all are ints")]
@@ -148,6 +150,7 @@ fn deliver<C: Tracepoint>(ctx: &C) {
     let handler: Address = unsafe { field::<C, _>(ctx.address::<2>(), SIGACTION_HANDLER.load()) };
     // SAFETY: as above, and the flags are a long of it.
     let flags = unsafe { field::<C, u64>(ctx.address::<2>(), SIGACTION_FLAGS.load()) };
+    stack::of_event(ctx, &task, EventTypeId::SIGNAL_DELIVER);
     record(&task, EventTypeId::SIGNAL_DELIVER, |header| {
         #[expect(clippy::cast_possible_truncation, reason = "the signal is an int")]
         Record {

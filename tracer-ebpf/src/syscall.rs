@@ -11,6 +11,7 @@ use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps::{self, CallWanted};
 use crate::offsets::{COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, SIGRETURN, STRING_BYTES};
 use crate::record::record;
+use crate::stack;
 use crate::subject::Subject;
 use crate::task::Task;
 use crate::texts::Texts;
@@ -36,6 +37,7 @@ fn enter<C: Tracepoint>(ctx: &C) {
         reason = "the lower half is that of the entry"
     )]
     let points_to = points_to(nr, is_compat) as u32;
+    stack::of_event(ctx, &task, EventTypeId::SYSCALL_ENTER);
     if points_to != 0 {
         return enter_with_texts(&task, nr, is_compat, &registers, points_to);
     }
@@ -67,6 +69,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
         return;
     };
     let points_to = points_to(nr, is_compat);
+    stack::of_event(ctx, &task, EventTypeId::SYSCALL_EXIT);
     if points_to != 0 {
         let ret = ctx.argument::<1>().cast_signed();
         let points_to = to_read_on_exit(&task, &registers, points_to, ret);

@@ -22,6 +22,7 @@ use tracer_common::kernel::{
 
 use crate::probe::Current;
 use crate::record::{Wake, record_by};
+use crate::stack;
 
 /// What is recorded at each tracepoint, by the cookie of the attachment. The agent sets the size.
 #[map]
@@ -47,6 +48,7 @@ fn passed(ctx: &TracePointContext, thread: &Current) {
     let Some(site) = TRACEPOINT_SITES.get(index) else {
         return;
     };
+    stack::of_tracepoint(ctx, thread, u32::from(TRACEPOINT_RECORDS) | index);
     let length = length(ctx, site);
     if length as usize <= tracepoint_space::SMALL {
         record_in::<{ tracepoint_space::SMALL }>(ctx, thread, index, length);

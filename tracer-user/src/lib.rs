@@ -10,6 +10,7 @@
 //! - [`top`] shows in the terminal what threads do now;
 //! - [`syscall_names`] knows the names of system calls, and [`syscall_arguments`] how many
 //!   arguments they take; [`syscall_choice`] reads a list of those that are chosen;
+//! - [`stacks`] names what called what where an event happened;
 //! - `asking` asks the kernel for what a process may keep it from answering;
 //! - `own_file` makes the files that all of these write;
 //! - [`cli`] is what was typed, checked.
@@ -39,6 +40,7 @@ pub mod predicate;
 pub mod probes;
 pub mod report;
 mod selection;
+pub mod stacks;
 pub mod stat;
 pub mod syscall_arguments;
 pub mod syscall_choice;

@@ -20,6 +20,7 @@ use tracer_engine::source::{Batch, Control, LossCause, Source};
 use tracer_engine::{EventSet, EventTypes};
 use tracer_user::kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice};
 use tracer_user::probes::Probes;
+use tracer_user::stacks::StackOptions;
 use tracer_user::syscall_choice::SyscallSet;
 
 use timeout::timeout;
@@ -40,6 +41,7 @@ impl Tracing {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let options = KernelOptions {
             string_bytes: 0,
+            stacks: StackOptions::default(),
             ring_bytes: 1 << 20,
             wanted: wanted.to_vec(),
             syscalls,

@@ -24,6 +24,7 @@ use tracer_user::kernel::{
     KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, checks,
 };
 use tracer_user::probes::Probes;
+use tracer_user::stacks::StackOptions;
 use tracer_user::syscall_choice::SyscallSet;
 
 use timeout::timeout;
@@ -58,6 +59,7 @@ impl Tracing {
     fn load(ring_bytes: u32, wanted: &[EventTypeId]) -> Option<Self> {
         Self::load_with(&KernelOptions {
             string_bytes: 0,
+            stacks: StackOptions::default(),
             ring_bytes,
             wanted: wanted.to_vec(),
             syscalls: SyscallSet::all(),
@@ -683,6 +685,7 @@ fn an_exec_wakes_the_reader_only_where_that_was_asked_for() {
     for wakes_at_exec in [true, false] {
         let Some(mut tracing) = Tracing::load_with(&KernelOptions {
             string_bytes: 0,
+            stacks: StackOptions::default(),
             ring_bytes: MIB,
             wanted: Vec::new(),
             syscalls: SyscallSet::all(),
@@ -750,6 +753,7 @@ fn a_file_name_too_long_for_its_record_is_truncated_and_said_to_be() {
 fn the_programs_own_diagnostics_reach_tracing() {
     let Some(mut tracing) = Tracing::load_with(&KernelOptions {
         string_bytes: 0,
+        stacks: StackOptions::default(),
         ring_bytes: MIB,
         wanted: Vec::new(),
         syscalls: SyscallSet::all(),

@@ -83,7 +83,7 @@ macro_rules! event_types {
             $(record: $record:ty,)?
             $(ends_with: $text:ident,)?
             $(words: $words:literal,)?
-            recorded_at: [$($tracepoint:ident),+],
+            recorded_at: [$($tracepoint:ident),*],
             $(helped_by: [$($helper:ident),+],)?
             $(is: [$($how:ident),+],)?
         }
@@ -103,7 +103,7 @@ macro_rules! event_types {
                     [CONSTANT, $crate::event_type::declare::text(NAME)],
                     $family,
                     $about,
-                    &[$(stringify!($tracepoint)),+],
+                    &[$(stringify!($tracepoint)),*],
                     $crate::event_type::declare::record_bytes!($data $(, $record)?),
                 )
                 $(.ending_with(::core::mem::offset_of!($data, $text)))?

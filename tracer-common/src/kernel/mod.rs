@@ -15,6 +15,7 @@ mod probe;
 mod process;
 mod sched;
 mod signal;
+mod stack;
 mod syscall;
 mod tracepoint;
 
@@ -44,6 +45,10 @@ pub use sched::{
     Waker, WakeupData, waits_in, waker_context,
 };
 pub use signal::{SignalDeliverData, SignalGenerateData, signal_result};
+pub use stack::{
+    MAPPING_PATH_BYTES, MOST_FRAMES, MappingData, STACK_RECORD, SYMBOL_NAME_BYTES, StackData,
+    StackRecord, SymbolData, USUAL_FRAMES, stacks,
+};
 pub use syscall::{
     SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, SyscallEnterData, SyscallExitData,
     SyscallText, SyscallTextsRecord, call_texts, gathered, string_space, syscalls, text_item,
@@ -64,6 +69,7 @@ const FAMILIES: &[&[KernelEventType]] = &[
     process::EVENT_TYPES,
     sched::EVENT_TYPES,
     signal::EVENT_TYPES,
+    stack::EVENT_TYPES,
     syscall::EVENT_TYPES,
 ];
 

@@ -177,6 +177,10 @@ typedef __UINT64_TYPE__ __linux_trace_u64;
 #define LINUX_TRACE_BLOCK_ISSUE ((trace_event_id_t)55)     /* a request went to a block device */
 #define LINUX_TRACE_BLOCK_COMPLETE ((trace_event_id_t)56)  /* a block device completed a request */
 #define LINUX_TRACE_CGROUP_ATTACH ((trace_event_id_t)57)   /* a process or thread changed its control group */
+#define LINUX_TRACE_STACK ((trace_event_id_t)60)           /* the functions that a thread was in (--stack) */
+/* code of a file in the process's memory, for the names of stacks */
+#define LINUX_TRACE_MAPPING ((trace_event_id_t)61)
+#define LINUX_TRACE_SYMBOL ((trace_event_id_t)62)          /* the function at an address of a stack */
 /* What CPUs do for no process (POSIX_TRACE_WOPID_EVENTS). */
 #define LINUX_TRACE_IRQ_ENTER ((trace_event_id_t)48)     /* a handler of a device's interrupt began */
 #define LINUX_TRACE_IRQ_EXIT ((trace_event_id_t)49)      /* a handler of a device's interrupt ended */
@@ -381,6 +385,36 @@ struct linux_trace_cgroup_attach {
     unsigned linux_reserved;      /* Zero. */
     /* The path of the control group from its root, ended by a null. What follows the null is removed. */
     char linux_path[256];
+};
+
+/* Data of LINUX_TRACE_STACK: the functions that the thread was in. The addresses follow, 64 bits each, the innermost
+ * first: those of the kernel, then those of the program. */
+struct linux_trace_stack {
+    /* The type of the event that it belongs to, which is the next one of the thread at that time; 0: it is an event
+     * of its own. */
+    unsigned linux_event_type;
+    unsigned short linux_kernel_frames; /* Addresses of the kernel. */
+    unsigned short linux_user_frames;   /* Addresses of the program. */
+    /* For how long the thread has been blocked there, in nanoseconds; 0: it was not. */
+    __linux_trace_u64 linux_off_cpu_ns;
+    __linux_trace_u64 linux_sampled_ns; /* For how much time on a CPU it is a sample, in nanoseconds; 0: it is none. */
+};
+
+/* Data of LINUX_TRACE_MAPPING: code that the process has mapped from a file. */
+struct linux_trace_mapping {
+    __linux_trace_u64 linux_start;       /* Where it begins. */
+    __linux_trace_u64 linux_end;         /* The first address behind it. */
+    __linux_trace_u64 linux_file_offset; /* Where in the file it begins. */
+    char linux_build_id[20];             /* The build identifier of the file; zeroes where it has none. */
+    unsigned linux_build_id_bytes;       /* Bytes of build_id. */
+    char linux_path[1024];               /* The path of the file, as the process knows it. */
+};
+
+/* Data of LINUX_TRACE_SYMBOL: the function at an address that a stack has. */
+struct linux_trace_symbol {
+    __linux_trace_u64 linux_address; /* The address. */
+    __linux_trace_u64 linux_offset;  /* Bytes from the beginning of the function to there. */
+    char linux_name[1024];           /* The name of the function. */
 };
 /* To here. */
 

@@ -183,6 +183,7 @@ mod tests {
                             comm: Some(b"a\x1b\xff"),
                             realtime: None,
                             inside: None,
+                            stack: None,
                         });
                     }
                     report.end(&mut out, &Summary::default());

@@ -18,6 +18,7 @@ mod read;
 mod report;
 mod run;
 mod source_options;
+mod stack_options;
 mod stat;
 mod target_options;
 mod top;

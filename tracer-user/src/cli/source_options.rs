@@ -20,6 +20,7 @@ use crate::predicate::Predicate;
 use crate::probes::ProbeSpec;
 use crate::report::Look;
 use crate::selection::Selection;
+use crate::stacks::StackOptions;
 use crate::syscall_choice::SyscallSet;
 use crate::terminal::output::Sink;
 use crate::trace::{self, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets};
@@ -195,6 +196,7 @@ impl SourceArgs {
             selection,
             syscalls,
             string_bytes: 0,
+            stacks: StackOptions::default(),
             probes,
             predicate: Predicate::default(),
             tracepoints: Vec::new(),

@@ -7,6 +7,7 @@ use super::output_options::OutputArgs;
 use super::predicate_options::{PredicateArgs, narrow, refuse_waiting};
 use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
+use super::stack_options::StackArgs;
 use super::trigger_options::TriggerArgs;
 use crate::probes::ProbeSpec;
 use crate::selection::Selection;
@@ -70,6 +71,8 @@ pub struct TraceArgs {
     no_system: bool,
     #[command(flatten)]
     probes: ProbeArgs,
+    #[command(flatten)]
+    stack: StackArgs,
     /// End after this time: 10s, 500ms, 1m; without a unit, seconds
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     duration: Option<String>,
@@ -189,13 +192,15 @@ impl TraceArgs {
             !probes.is_empty(),
         )?;
         let (log, trigger) = args.trigger.setup(conditions, log)?;
+        let (stacks, selection) = args.stack.options(narrowed.selection, !args.no_system)?;
         Ok(Setup {
             inherit: !args.no_inherit,
             follow_wakers: args.follow_wakers,
             system: !args.no_system,
-            selection: narrowed.selection,
+            selection,
             syscalls: narrowed.syscalls,
             string_bytes,
+            stacks,
             probes,
             predicate,
             tracepoints,

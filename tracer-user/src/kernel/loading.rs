@@ -107,6 +107,8 @@ impl<'a> Plan<'a> {
     /// The constants of the programs.
     fn globals(&self) -> Vec<Global> {
         let namespace = self.kernel.namespace.map_or(0, |Nested(inode)| inode);
+        let stacks = &self.options.stacks;
+        let [low, high] = halves(stacks.types);
         let of_plan = [
             ("RING_WAKE_BYTES", self.ring_bytes / WAKE_AT_ONE_IN),
             ("EXEC_WAKES", u32::from(self.options.wakes_at_exec)),
@@ -115,6 +117,10 @@ impl<'a> Plan<'a> {
             ("NOTES_INTERRUPTS", u32::from(self.notes_interrupts)),
             ("CHOOSES", u32::from(self.chosen.is_some())),
             ("STRING_BYTES", self.options.string_bytes),
+            ("STACK_TYPES_LOW", low),
+            ("STACK_TYPES_HIGH", high),
+            ("STACK_KERNEL_FRAMES", stacks.kernel_frames),
+            ("STACK_USER_FRAMES", stacks.user_frames),
         ];
         let mut globals = self.kernel.globals.clone();
         globals.extend(of_plan.map(|(name, value)| Global { name, value }));
@@ -213,6 +219,12 @@ impl<'a> Plan<'a> {
             tracepoints,
         })
     }
+}
+
+/// The lower and the upper half of a word.
+pub(super) fn halves(word: u64) -> [u32; 2] {
+    let [a, b, c, d, e, f, g, h] = word.to_le_bytes();
+    [[a, b, c, d], [e, f, g, h]].map(u32::from_le_bytes)
 }
 
 /// What the object is loaded with.

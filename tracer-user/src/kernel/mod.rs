@@ -6,7 +6,7 @@
 //! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
 //!   its memory (`traced`), and pids there (`namespace`); which processes are chosen by what they
 //!   are (`choice`); and which system calls are recorded (`calls`).
-//! - [`KernelSource`] passes what is recorded to a stream (`rings`, `ring`, `mapping`, `decode`),
+//! - [`KernelSource`] passes what is recorded to a stream (`rings`, `ring`, `mapping`, `decode`, `stacks`),
 //!   with a watermark and the count of what was lost (`losses`, `switches`).
 //! - [`checks`] is what `tracer-user doctor` prints.
 //!
@@ -25,6 +25,7 @@ mod diagnostics;
 mod error;
 mod loading;
 mod losses;
+mod mapped;
 mod mapping;
 mod name_pattern;
 mod namespace;
@@ -37,6 +38,7 @@ mod requirements;
 mod ring;
 mod rings;
 mod source;
+mod stacks;
 mod switches;
 mod traced;
 mod tracepoints;

@@ -7,6 +7,7 @@ use super::choice::ProcessChoice;
 use super::error::LoadError;
 use super::mapping::page_bytes;
 use crate::probes::Probes;
+use crate::stacks::StackOptions;
 use crate::syscall_choice::SyscallSet;
 use crate::tracepoints::Tracepoint;
 
@@ -24,6 +25,8 @@ pub struct KernelOptions {
     pub syscalls: SyscallSet,
     /// Bytes that are read of what an argument of theirs points to, at most 4096; 0: none.
     pub string_bytes: u32,
+    /// Which stacks are recorded.
+    pub stacks: StackOptions,
     /// What is probed in programs.
     pub probes: Probes,
     /// What is recorded of the kernel by its name.
@@ -75,6 +78,7 @@ mod tests {
             wanted: wanted.to_vec(),
             syscalls: SyscallSet::all(),
             string_bytes: 0,
+            stacks: StackOptions::default(),
             probes: Probes::default(),
             tracepoints: Vec::new(),
             choice: ProcessChoice::Given,

@@ -25,16 +25,30 @@ pub(super) struct EventAttributes {
     /// Address of a path that lives until the event is open.
     pub(super) path: u64,
     pub(super) offset: u64,
+    pub(super) branches: u64,
+    pub(super) registers: u64,
+    pub(super) stack_bytes: u32,
+    /// `CLOCK_...`, where the flags say so.
+    pub(super) clock: i32,
 }
 
 /// Opens an event, in process `pid` alone or in all.
 pub(super) fn open(attributes: EventAttributes, pid: i32) -> io::Result<OwnedFd> {
+    // The programs of an event for everybody run on every CPU, whichever it is opened on.
+    open_at(attributes, pid, if pid == EVERY_PROCESS { 0 } else { -1 })
+}
+
+/// Opens an event of all processes on a CPU.
+pub(super) fn open_on(attributes: EventAttributes, cpu: u32) -> io::Result<OwnedFd> {
+    let cpu = i32::try_from(cpu).map_err(io::Error::other)?;
+    open_at(attributes, EVERY_PROCESS, cpu)
+}
+
+fn open_at(attributes: EventAttributes, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
     let attributes = EventAttributes {
         size: u32::try_from(size_of::<EventAttributes>()).map_err(io::Error::other)?,
         ..attributes
     };
-    // The programs of an event for everybody run on every CPU, whichever it is opened on.
-    let cpu = if pid == EVERY_PROCESS { 0 } else { -1 };
     const NO_GROUP: RawFd = -1;
     // SAFETY: `attributes` has the size it states, and what it names lives until after the call.
     let fd = unsafe {

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
     use crate::kernel::btf::offsets::Global;
     use crate::kernel::budget::{BUDGETS, Budget, budget_of};
-    use crate::kernel::loading::Parameters;
+    use crate::kernel::loading::{Parameters, halves};
     use crate::kernel::namespace::Listing;
     use crate::kernel::object::object;
     use crate::kernel::requirements::{self, Kernel};
@@ -211,10 +211,15 @@ mod tests {
             return None;
         };
         // With what adds most to the programs.
+        let [low, high] = halves(u64::MAX);
         for (name, value) in [
             ("CHOOSES", 1),
             ("NOTES_INTERRUPTS", 1),
             ("STRING_BYTES", 64),
+            ("STACK_TYPES_LOW", low),
+            ("STACK_TYPES_HIGH", high),
+            ("STACK_KERNEL_FRAMES", 127),
+            ("STACK_USER_FRAMES", 127),
             ("NAMESPACE", namespace),
         ] {
             kernel.globals.push(Global { name, value });

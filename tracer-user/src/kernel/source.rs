@@ -14,6 +14,7 @@ use super::diagnostics::Diagnostics;
 use super::losses::Losses;
 use super::probes::{NO_PREFERENCE, ProbeNames, with_type};
 use super::rings::Rings;
+use super::stacks::{Stacks, is_stack};
 use super::switches::Switches;
 use super::tracepoints::Layouts;
 
@@ -45,6 +46,8 @@ pub struct KernelSource {
     /// Steps of execs since they were last taken.
     signs: Vec<ExecSign>,
     switches: Switches,
+    /// Where stacks are recorded.
+    stacks: Option<Stacks>,
 }
 
 impl ReportsExecs for KernelSource {
@@ -74,9 +77,18 @@ impl KernelSource {
             diagnostics,
             signs: Vec::new(),
             switches: Switches::default(),
+            stacks: None,
         };
         source.wanted.set_recorded(loaded_for);
         source
+    }
+
+    /// The same, which takes stacks where they are recorded.
+    pub(super) fn with_stacks(self, are_recorded: bool) -> Self {
+        Self {
+            stacks: are_recorded.then(Stacks::begin),
+            ..self
+        }
     }
 
     fn collect_losses(&mut self, batch: &mut Batch<'_>, damaged: u64, untold_switches: u64) {
@@ -116,20 +128,39 @@ impl Source for KernelSource {
         let (mut damaged, mut untold) = (0, 0);
         let switches = &mut self.switches;
         let signs = &mut self.signs;
+        let stacks = &mut self.stacks;
+        if let Some(stacks) = stacks {
+            stacks.look(self.watermark);
+        }
         let is_whole = self.rings.drain(|record| {
+            if let Some(stacks) = stacks
+                && is_stack(record)
+            {
+                damaged += u64::from(stacks.take(record, batch).is_none());
+                return;
+            }
             let each = |header: EventHeader, data: &[u8]| {
                 if let Some(index) = tracepoint_index(&header) {
                     match self.tracepoints.event(index, data) {
                         Some((name, data)) => {
                             let id = batch.user_event_type(name.as_bytes(), NO_PREFERENCE);
-                            batch.push(with_type(header, id), &data);
+                            let record_type = header.event_type.0;
+                            let header = with_type(header, id);
+                            if let Some(stacks) = stacks {
+                                stacks.push_before(record_type, &header, batch);
+                            }
+                            batch.push(header, &data);
                         }
                         None => damaged += 1,
                     }
                     return;
                 }
+                let record_type = header.event_type.0;
                 match self.probes.identified(header, batch) {
                     Some(header) => {
+                        if let Some(stacks) = stacks {
+                            stacks.push_before(record_type, &header, batch);
+                        }
                         untold += u64::from(switches.misses_one(&header, data));
                         signs.extend(exec_sign(record));
                         batch.push(header, data);

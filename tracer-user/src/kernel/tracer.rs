@@ -71,6 +71,7 @@ impl KernelTracer {
             Layouts::of(&options.tracepoints),
             maps.log,
         );
+        let source = source.with_stacks(options.stacks.are_wanted());
         let tracer = Self {
             traced: Traced::of(&ebpf)?,
             listing: attached.listing,

@@ -33,6 +33,7 @@ impl<'a> Entry<'a> {
                 comm: (!record.comm.is_empty()).then_some(record.comm),
                 realtime: Some(record.realtime),
                 inside: None,
+                stack: None,
             },
             at: record.event.header.time,
             date: record.realtime,

@@ -5,6 +5,7 @@ use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 
 use super::{Entry, Gaps, Log, Pause, Walk};
 use crate::report::{Gap, Line, NamespaceIds};
+use crate::stacks::{Names, Stack};
 
 /// An event until it is known whether others were lost before it.
 #[derive(Debug, Default)]
@@ -13,6 +14,8 @@ pub struct Held {
     data: Vec<u8>,
     name: Vec<u8>,
     comm: Vec<u8>,
+    /// Process and data of its stack, and who names that.
+    stack: Option<(i32, Vec<u8>, Names)>,
 }
 
 /// What is held of an event beside its data and names.
@@ -35,6 +38,8 @@ impl Held {
             realtime: line.realtime,
             inside: line.inside,
         });
+        let stack = line.stack.as_ref();
+        self.stack = stack.map(|stack| (stack.pid, stack.data.to_vec(), stack.names.clone()));
         self.data.clear();
         self.data.extend_from_slice(line.event.data);
         self.name.clear();
@@ -55,6 +60,11 @@ impl Held {
             comm: known.has_comm.then_some(&self.comm),
             realtime: known.realtime,
             inside: known.inside,
+            stack: self.stack.as_ref().map(|(pid, data, names)| Stack {
+                pid: *pid,
+                data,
+                names,
+            }),
         })
     }
 }

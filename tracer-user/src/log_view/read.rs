@@ -57,7 +57,7 @@ const TICK: Duration = Duration::from_millis(50);
 pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
     let log = open(&setup.file)?;
     let mut output = Output::open(&setup.output, &setup.file)?;
-    let mut walk = Walk::new(log, setup.wanted.clone());
+    let mut walk = Walk::new(log, setup.wanted.clone()).naming_by(&setup.file);
     let mut report = report_of(setup, &walk, &output);
     report.begin(output.lines());
     let was_stopped = if setup.follow {

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs};
 
+use super::walk::stack_of;
 use super::{Entry, Gaps, Log, Pause, Walk, Wanted, open};
 use crate::predicate::{Show, Sieve};
 use crate::report::Line;
+use crate::stacks::Stack;
 use crate::terminal::say;
 
 /// Events between two looks at whether it goes on.
@@ -109,6 +111,7 @@ impl<L: Log> Walk<L> {
             comm: (!scratch.comm.is_empty()).then_some(scratch.comm.as_slice()),
             realtime: Some(scratch.date),
             inside: None,
+            stack: None,
         };
         let came = self.at_sieve(visit, |sieve, show| {
             if let Some(until) = lost_until {
@@ -139,7 +142,16 @@ impl<L: Log> Walk<L> {
             if let Some(row) = self.types.row_mut(id) {
                 row.count += 1;
             }
-            visited = visit(&Entry::of_line(*line));
+            let stack = stack_of(&line.event, &mut self.stacks);
+            let line = Line {
+                stack: stack.as_deref().map(|data| Stack {
+                    pid: line.event.header.pid,
+                    data,
+                    names: &self.symbols,
+                }),
+                ..*line
+            };
+            visited = visit(&Entry::of_line(line));
         });
         self.sieve = Some(sieve);
         visited

@@ -1,8 +1,10 @@
 //! Going through a log, once and in order.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use tracer_common::event_type::EventTypeId;
 use tracer_engine::ClockPair;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 use tracer_engine::source::LossCause;
@@ -14,6 +16,7 @@ use super::wanted::is_called;
 use super::{Entry, Log, Moment, TypeTable, Wanted};
 use crate::predicate::Sieve;
 use crate::report::{LogCondition, Missing, Summary};
+use crate::stacks::{self, Names, Pending, Stack};
 
 /// Why a walk has come to rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,9 @@ pub struct Walk<L> {
     pub(super) sieve: Option<Sieve>,
     /// What was missing when the last event came to it.
     pub(super) missing: Option<Gaps>,
+    /// Stacks whose events have not come yet.
+    pub(super) stacks: Pending,
+    pub(super) symbols: Names,
 }
 
 /// What is missing between the events so far.
@@ -118,7 +124,16 @@ impl<L: Log> Walk<L> {
             scratch: Scratch::default(),
             sieve,
             missing: None,
+            stacks: Pending::default(),
+            symbols: Names::default(),
         }
+    }
+
+    /// Names the addresses of stacks by what this log, which is the same one, says of them.
+    #[must_use]
+    pub fn naming_by(mut self, log: &Path) -> Self {
+        self.symbols = Names::of_log(log.to_owned());
+        self
     }
 
     /// Looks at up to `most` events and shows those that are wanted to `visit`.
@@ -158,6 +173,17 @@ impl<L: Log> Walk<L> {
             let now = (header.time, record.realtime);
             let first = self.span.map_or(now, |span| span.first);
             self.span = Some(Span { first, last: now });
+            if stacks::is_part(header.event_type) && self.wanted.hides_part(header.event_type) {
+                let is_taken = if header.event_type == EventTypeId::STACK {
+                    self.stacks.put(&record.event)
+                } else {
+                    self.symbols.learn(&record.event);
+                    true
+                };
+                if is_taken {
+                    continue;
+                }
+            }
             if self.sieve.is_some() {
                 self.scratch.keep(&named);
                 self.names.learn(&record);
@@ -168,7 +194,14 @@ impl<L: Log> Walk<L> {
                 let has_event = self.wanted.has_event(&header, named.event.data, comm);
                 if row.is_wanted && has_event {
                     self.left -= 1;
-                    show(&named, row, &mut visit)?;
+                    let stack = stack_of(&named.event, &mut self.stacks);
+                    let stack = stack.as_deref();
+                    show(
+                        &named,
+                        row,
+                        stack.map(|data| (data, &self.symbols)),
+                        &mut visit,
+                    )?;
                 }
                 self.names.learn(&record);
                 continue;
@@ -198,7 +231,9 @@ impl<L: Log> Walk<L> {
             comm: &self.scratch.comm,
             realtime: self.scratch.date,
         };
-        show(&record, row, visit)
+        let stack = stack_of(&record.event, &mut self.stacks);
+        let stack = stack.as_deref();
+        show(&record, row, stack.map(|data| (data, &self.symbols)), visit)
     }
 
     /// The log.
@@ -295,16 +330,29 @@ impl<L: Log> Walk<L> {
 fn show(
     record: &LogRecord<'_>,
     row: &mut Row,
+    stack: Option<(&[u8], &Names)>,
     visit: &mut impl FnMut(&Entry<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     row.count += 1;
-    visit(&Entry::new(record, &row.name, row.entry))
+    let mut entry = Entry::new(record, &row.name, row.entry);
+    entry.line.stack = stack.map(|(data, names)| Stack {
+        pid: record.event.header.pid,
+        data,
+        names,
+    });
+    visit(&entry)
+}
+
+/// The data of the stack of an event, which may be one itself.
+pub(super) fn stack_of(event: &Event<'_>, stacks: &mut Pending) -> Option<Vec<u8>> {
+    if event.header.event_type == EventTypeId::STACK {
+        return Some(event.data.to_vec());
+    }
+    stacks.take(&event.header)
 }
 
 #[cfg(test)]
 mod tests {
-    use tracer_common::event_type::EventTypeId;
-
     use super::*;
     use crate::log_view::TimePoint;
     use crate::log_view::made_up::MadeUpLog;

@@ -69,6 +69,16 @@ impl Wanted {
             || self.names.iter().any(|wanted| is_called(name, wanted))
     }
 
+    /// Whether what stacks consist of is shown with the events that they belong to, and not as
+    /// events, which is so unless those are chosen.
+    #[must_use]
+    pub fn hides_part(&self, id: EventTypeId) -> bool {
+        let is_chosen = self.types.as_ref().is_some_and(|types| types.has(id));
+        let entry = system_event_type(id);
+        let name = entry.map_or(b"".as_slice(), |entry| entry.name.as_bytes());
+        !is_chosen && !self.names.iter().any(|wanted| is_called(name, wanted))
+    }
+
     /// Whether not every event is wanted.
     #[must_use]
     pub fn is_restricted(&self) -> bool {

@@ -90,6 +90,7 @@ impl OpenCall {
             comm: entry.comm.as_deref(),
             realtime: entry.realtime,
             inside: entry.inside,
+            stack: None,
         })
     }
 

@@ -24,8 +24,11 @@ mod served;
 mod spec;
 
 pub use binary::{Binary, BinaryError, Function, Identity, StaticProbe};
+pub(crate) use bounded::{Bounded, Budget};
+pub(crate) use files::root_of;
 pub use files::{Used, here, of_process};
 pub use find::{FindError, Location, MAX_PROBES, Probes, Subject, find};
+pub(crate) use opening::{open_ordinary, open_ordinary_below};
 pub use spec::{NotAProbe, ProbeSpec};
 
 /// Reads any bytes as the notes of static probes.

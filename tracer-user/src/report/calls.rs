@@ -39,6 +39,8 @@ pub struct Entered {
     pub realtime: Option<RealtimeNs>,
     /// Its process and thread in their own pid namespace.
     pub inside: Option<NamespaceIds>,
+    /// The lines of its stack, which follow the first line that shows it.
+    pub stack: Vec<u8>,
     call: Call,
 }
 
@@ -52,6 +54,7 @@ impl Entered {
             comm: line.comm.map(<[u8]>::to_vec),
             realtime: line.realtime,
             inside: line.inside,
+            stack: stack_lines(line),
             call: call(&entered),
         })
     }
@@ -85,6 +88,15 @@ impl Entered {
         }
         known
     }
+}
+
+/// The lines of an event's stack.
+pub fn stack_lines(line: &Line<'_>) -> Vec<u8> {
+    let mut lines = Vec::new();
+    if let Some(stack) = &line.stack {
+        stack.push_lines(&mut lines);
+    }
+    lines
 }
 
 /// A call whose beginning has been shown.
@@ -133,6 +145,10 @@ impl Calls {
     pub fn end(&mut self, line: &Line<'_>) -> Option<Part> {
         let (left, texts) = left(line)?;
         let entered = self.open.take_if(|open| is_end_of(open, line, left))?;
+        let mut entered = entered;
+        if entered.stack.is_empty() {
+            entered.stack = stack_lines(line);
+        }
         let mut words = Vec::new();
         push_syscall_name(&mut words, left.table, left.nr);
         words.push(b'(');

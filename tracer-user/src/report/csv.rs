@@ -149,6 +149,7 @@ mod tests {
             comm: Some(comm),
             realtime: Some(RealtimeNs(1)),
             inside: None,
+            stack: None,
         };
         let mut out = Vec::new();
         let mut csv = Csv::new(WallClock::new(ClockPair::default()));

@@ -80,6 +80,10 @@ impl Report for JsonLines {
             out.extend_from_slice(b",\"prog_address\":");
             push_decimal(out, header.program_address);
         }
+        if let Some(stack) = &line.stack {
+            out.extend_from_slice(b",\"stack\":");
+            stack.push_json(out);
+        }
         out.extend_from_slice(b"}\n");
     }
 
@@ -308,6 +312,7 @@ mod tests {
             comm: Some(b"sh\"\x1b"),
             realtime: None,
             inside: None,
+            stack: None,
         };
         let mut out = Vec::new();
         let clocks = ClockPair {

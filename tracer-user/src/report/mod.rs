@@ -37,6 +37,8 @@ use tracer_common::event_type::SystemEventType;
 use tracer_engine::event::{Event, MonotonicNs, RealtimeNs};
 use tracer_engine::{EventTypes, Ledger};
 
+use crate::stacks::Stack;
+
 /// One event and what is known of its type and thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
@@ -52,6 +54,8 @@ pub struct Line<'a> {
     pub realtime: Option<RealtimeNs>,
     /// Its process and thread in their own pid namespace, where those differ.
     pub inside: Option<NamespaceIds>,
+    /// What its thread was in.
+    pub stack: Option<Stack<'a>>,
 }
 
 /// A process and a thread of it, as their own pid namespace knows them.

@@ -5,7 +5,7 @@ use std::fs::File;
 use tracer_common::event_type::{EventTypeId, SystemEventType};
 use tracer_engine::event::{Event, MonotonicNs, Truncation};
 
-use super::calls::{Calls, Part};
+use super::calls::{Calls, Part, stack_lines};
 use super::columns::{Names, Threads, Who, Widths};
 use super::digits::{push_filled, push_nine_digits, push_three_digits};
 use super::escape::push_for_people;
@@ -206,7 +206,8 @@ impl Report for Text {
                 }
                 self.interrupt_call(out);
                 if let Some(words) = self.calls.resume(line) {
-                    return self.push_call(out, line, &words);
+                    self.push_call(out, line, &words);
+                    return self.push_stack(out, &stack_lines(line));
                 }
             }
             id => {
@@ -219,6 +220,7 @@ impl Report for Text {
         self.push_line(out, line, |text, out, most| {
             text.push_name_and_data(out, line, most.map(|_| HEX_BYTES));
         });
+        self.push_stack(out, &stack_lines(line));
     }
 
     fn end(&mut self, out: &mut Vec<u8>, _: &Summary) {
@@ -235,6 +237,16 @@ impl Text {
         }
     }
 
+    /// Appends the lines of a stack, each no wider than the terminal.
+    fn push_stack(&self, out: &mut Vec<u8>, lines: &[u8]) {
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            let begin = out.len();
+            out.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
+            self.fit(out, begin);
+            out.push(b'\n');
+        }
+    }
+
     /// Appends the line of a call, which is as old as its beginning.
     fn push_part(&mut self, out: &mut Vec<u8>, part: &Part) {
         let of = &part.of;
@@ -248,8 +260,10 @@ impl Text {
             comm: of.comm.as_deref(),
             realtime: of.realtime,
             inside: of.inside,
+            stack: None,
         };
         self.push_call(out, &line, &part.words);
+        self.push_stack(out, &of.stack);
     }
 
     fn push_call(&mut self, out: &mut Vec<u8>, line: &Line<'_>, words: &[u8]) {
@@ -419,6 +433,7 @@ mod tests {
             comm,
             realtime: None,
             inside: None,
+            stack: None,
         };
         let mut out = Vec::new();
         text(TimeColumn::Relative, Width::Whole, false).event(&mut out, &line);
@@ -456,6 +471,7 @@ mod tests {
                 comm: None,
                 realtime: None,
                 inside: None,
+                stack: None,
             };
             text.event(&mut out, &line);
         }
@@ -502,6 +518,7 @@ mod tests {
             comm: Some("größe".as_bytes()),
             realtime: None,
             inside: None,
+            stack: None,
         };
         let shown = |width, is_coloured| {
             let mut out = Vec::new();
@@ -543,6 +560,7 @@ mod tests {
             comm: Some(b"sh"),
             realtime: None,
             inside: None,
+            stack: None,
         };
         for (time, characters) in [(TimeColumn::Relative, 80), (TimeColumn::Wall, 99)] {
             let mut text = text(time, Width::Characters(characters), false);
@@ -631,6 +649,7 @@ mod tests {
             comm: None,
             realtime: None,
             inside: None,
+            stack: None,
         };
         let mut out = Vec::new();
         text(TimeColumn::Relative, Width::Whole, true).event(&mut out, &line);
@@ -699,6 +718,7 @@ mod tests {
                 comm: None,
                 realtime: None,
                 inside: None,
+                stack: None,
             };
             text.event(&mut out, &line);
         }
@@ -792,6 +812,7 @@ mod tests {
             comm: None,
             realtime: None,
             inside: None,
+            stack: None,
         };
         let mut out = Vec::new();
         text.event(&mut out, &line);

@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use tracer_area::monotonic_now;
 use tracer_common::area::MAX_DATA_BYTES;
 use tracer_common::event_type::EventTypeId;
-use tracer_engine::event::{Event, EventHeader, MonotonicNs};
+use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 use tracer_engine::{
     Attributes, EventTypes, Inheritance, Ledger, LogFullPolicy, Origin, StreamCore,
     StreamFullPolicy,
@@ -18,6 +19,7 @@ use tracer_log::{FinalStatus, LogHeader, LogOptions, LogWriter, WriteError, cloc
 use super::new_file::NewFile;
 use crate::own_file;
 use crate::report::Written;
+use crate::stacks::push_symbol;
 use crate::terminal::say;
 
 /// How often what was added is written, at least.
@@ -66,6 +68,10 @@ pub struct LogOutput {
     record: Vec<u8>,
     last_write: Instant,
     has_failed: bool,
+    /// What addresses are called, which is written at the end.
+    names: Vec<(i32, u64, u64, Arc<str>)>,
+    /// When the last event was.
+    last: MonotonicNs,
     /// As long as there is no trace in it yet.
     new_file: Option<NewFile>,
 }
@@ -117,6 +123,8 @@ impl LogOutput {
             record: Vec::new(),
             last_write: Instant::now(),
             has_failed: false,
+            names: Vec::new(),
+            last: MonotonicNs(0),
             new_file,
         };
         Ok((output, types))
@@ -128,6 +136,7 @@ impl LogOutput {
             self.keep();
         }
         let comm = comm.unwrap_or_default();
+        self.last = self.last.max(event.header.time);
         let Some(stream) = &mut self.stream else {
             let result = self.writer.append(&event.header, event.data, comm, types);
             self.note(result);
@@ -141,6 +150,31 @@ impl LogOutput {
         }
         self.record.extend_from_slice(event.data);
         stream.feed(event.header, &self.record);
+    }
+
+    /// Adds what addresses are called: process, address, offset in the function, its name. That is
+    /// written once everything else has been.
+    pub fn name(&mut self, names: Vec<(i32, u64, u64, Arc<str>)>) {
+        self.names = names;
+    }
+
+    fn write_names(&mut self, types: &EventTypes) {
+        for (pid, address, offset, name) in std::mem::take(&mut self.names) {
+            let header = EventHeader {
+                time: self.last,
+                event_type: EventTypeId::SYMBOL,
+                pid,
+                tid: pid,
+                cpu: None,
+                thread_id: 0,
+                program_address: 0,
+                truncation: Truncation::None,
+            };
+            let mut data = Vec::new();
+            push_symbol(&mut data, address, offset, &name);
+            let result = self.writer.append(&header, &data, b"", types);
+            self.note(result);
+        }
     }
 
     /// Takes note of what was lost before the events that are added next.
@@ -176,6 +210,7 @@ impl LogOutput {
         self.keep();
         self.count_losses(lost);
         self.drain(types);
+        self.write_names(types);
         let status = FinalStatus {
             is_overrun: lost.lost_in_all() > 0,
             is_log_full: self.writer.is_full(),

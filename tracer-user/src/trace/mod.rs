@@ -38,7 +38,7 @@ pub use control_group::ControlGroup;
 pub use ending::runtime;
 pub use launch::{StartError, launch};
 pub use log_output::{Existing, LogOutput, LogSetup};
-pub use proc_fs::has_capability;
+pub use proc_fs::{has_capability, own_pid};
 pub use setup::{Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, THREAD_RING_BYTES};
 pub use targets::{Targets, own_processes_with_areas};
 pub use wake::Wake;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tracer_common::event_type::{
     EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, SystemEventType, system_event_type,
 };
-use tracer_engine::event::{Event, MonotonicNs};
+use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::LossCause;
 use tracer_engine::{EventTypes, Ledger};
 
@@ -15,6 +15,7 @@ use crate::kernel::LostByCpu;
 use crate::predicate::{Show, Sieve};
 use crate::report::{Gap, Line, Missing, NamespaceIds, Report, Summary, Written};
 use crate::selection::Selection;
+use crate::stacks::{self, Names, Pending, Stack};
 use crate::terminal::say;
 
 /// One event type, looked up once.
@@ -40,6 +41,9 @@ pub struct Printer {
     missing: Missing,
     /// Where events pass, or not, by what they carry.
     sieve: Option<Sieve>,
+    /// Stacks whose events have not passed yet.
+    stacks: Pending,
+    names: Names,
 }
 
 impl Printer {
@@ -65,6 +69,8 @@ impl Printer {
             lost_by_cpu: None,
             missing: Missing::default(),
             sieve: None,
+            stacks: Pending::default(),
+            names: Names::live(),
         }
     }
 
@@ -105,9 +111,11 @@ impl Printer {
         self.log.as_mut()
     }
 
-    /// The log that events went to, to be completed.
+    /// The log that events went to, to be completed, with the names of what its stacks have.
     pub fn take_log(&mut self) -> Option<LogOutput> {
-        self.log.take()
+        let mut log = self.log.take()?;
+        log.name(self.names.take_seen());
+        Some(log)
     }
 
     /// Shows events of this type too, whatever was chosen.
@@ -176,6 +184,9 @@ impl Printer {
         inside: Option<NamespaceIds>,
         types: &EventTypes,
     ) {
+        if stacks::is_part(event.header.event_type) && self.take_part(event, comm, inside, types) {
+            return;
+        }
         let Some(mut sieve) = self.sieve.take() else {
             self.put(event, comm, inside, types);
             return;
@@ -189,12 +200,32 @@ impl Printer {
                 comm,
                 realtime: None,
                 inside,
+                stack: None,
             };
             sieve.offer(&line, true, &mut |line| {
                 self.put(&line.event, line.comm, line.inside, types);
             });
         }
         self.sieve = Some(sieve);
+    }
+
+    /// Takes what a stack consists of: a stack waits for its event, and a mapping is learnt, and
+    /// goes into a log. False for a stack that is an event of its own.
+    fn take_part(
+        &mut self,
+        event: &Event<'_>,
+        comm: Option<&[u8]>,
+        inside: Option<NamespaceIds>,
+        types: &EventTypes,
+    ) -> bool {
+        if event.header.event_type == EventTypeId::STACK {
+            return self.stacks.put(event);
+        }
+        self.names.learn(event);
+        if self.log.is_some() {
+            self.put(event, comm, inside, types);
+        }
+        true
     }
 
     fn put(
@@ -205,6 +236,8 @@ impl Printer {
         types: &EventTypes,
     ) {
         let id = event.header.event_type;
+        let own = (id == EventTypeId::STACK).then(|| event.data.to_vec());
+        let stack = own.or_else(|| self.stacks.take(&event.header));
         let Some(row) = usize::try_from(id.0)
             .ok()
             .and_then(|at| self.rows.get_mut(at))
@@ -215,10 +248,18 @@ impl Printer {
             return;
         }
         row.count += 1;
-        if let Some(left) = &mut self.left {
+        if let Some(left) = &mut self.left
+            && !matches!(id, EventTypeId::MAPPING | EventTypeId::SYMBOL)
+        {
             *left = left.saturating_sub(1);
         }
         if let Some(log) = &mut self.log {
+            if let Some(stack) = &stack {
+                self.names.note(event.header.pid, stack);
+                if id != EventTypeId::STACK {
+                    log.add(&stack_event(event, stack), comm, types);
+                }
+            }
             log.add(event, comm, types);
             return;
         }
@@ -232,6 +273,11 @@ impl Printer {
             comm,
             realtime: None,
             inside,
+            stack: stack.as_deref().map(|data| Stack {
+                pid: event.header.pid,
+                data,
+                names: &self.names,
+            }),
         };
         self.report.event(&mut self.lines, &line);
     }
@@ -284,6 +330,18 @@ impl Printer {
     fn row_of_mut(&mut self, id: EventTypeId) -> Option<&mut Row> {
         self.rows.get_mut(usize::try_from(id.0).ok()?)
     }
+}
+
+/// The event of the stack of `event`.
+fn stack_event<'a>(event: &Event<'a>, data: &'a [u8]) -> Event<'a> {
+    let header = EventHeader {
+        event_type: EventTypeId::STACK,
+        thread_id: 0,
+        program_address: 0,
+        truncation: Truncation::None,
+        ..event.header
+    };
+    Event { header, data }
 }
 
 const _: () = assert!(

@@ -26,6 +26,7 @@ use crate::predicate::{Predicate, Sieve};
 use crate::probes::{self, ProbeSpec, Subject};
 use crate::report::{JsonLines, Look, Report, Text, WallClock};
 use crate::selection::Selection;
+use crate::stacks::StackOptions;
 use crate::syscall_choice::SyscallSet;
 use crate::terminal::BlockingFile;
 use crate::terminal::output::Sink;
@@ -67,6 +68,8 @@ pub struct Setup {
     pub syscalls: SyscallSet,
     /// Bytes that are read of what their arguments point to.
     pub string_bytes: u32,
+    /// Which stacks are recorded.
+    pub stacks: StackOptions,
     /// What is probed in the programs.
     pub probes: Vec<ProbeSpec>,
     /// What is asked of what events carry.
@@ -132,6 +135,7 @@ impl Setup {
                 wanted: self.to_record(subject),
                 syscalls: self.syscalls.clone(),
                 string_bytes: self.string_bytes,
+                stacks: self.stacks,
                 probes,
                 tracepoints,
                 choice,

@@ -484,7 +484,8 @@ impl Tracer {
             // Its exec may be among what was lost.
             self.unstarted = None;
         }
-        if self.unstarted == Some(event.header.pid) {
+        // A program is mapped before its exec is reported.
+        if self.unstarted == Some(event.header.pid) && id != EventTypeId::MAPPING {
             let is_start = matches!(
                 id,
                 EventTypeId::EXEC | EventTypeId::FORK | EventTypeId::THREAD_CREATE

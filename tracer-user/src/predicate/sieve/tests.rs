@@ -73,6 +73,7 @@ fn offer(sieve: &mut Sieve, event: &Made, shown: &mut Vec<u64>) {
         comm: Some(b"shop"),
         realtime: None,
         inside: None,
+        stack: None,
     };
     sieve.offer(&line, true, &mut |line| {
         shown.push(line.event.header.time.0)

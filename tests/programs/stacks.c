@@ -1,0 +1,90 @@
+/*
+ * Calls known functions by frame pointers, and writes down where it is.
+ *
+ * stacks COUNT FILE; makes COUNT calls of getppid, each in a chain of functions that is chosen by a
+ * generator of numbers, and writes a line for each into FILE: the functions, the innermost first.
+ */
+#pragma GCC optimize("no-omit-frame-pointer", "no-optimize-sibling-calls")
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+
+#define DEEPEST 12
+
+typedef long (*step)(unsigned int, int);
+
+static const char *where[DEEPEST + 2];
+static int depth;
+static FILE *notes;
+
+static unsigned int next(unsigned int state)
+{
+    return state * 1103515245u + 12345u;
+}
+
+__attribute__((noinline)) static long point(unsigned int state, int left)
+{
+    long result = SYS_getppid;
+    int at;
+
+    (void)state;
+    (void)left;
+    where[depth++] = "point";
+#ifdef __x86_64__
+    __asm__ volatile("syscall" : "+a"(result) : : "rcx", "r11", "memory");
+#else
+#error "another machine's system call"
+#endif
+    for (at = depth - 1; at >= 0; at--)
+        fprintf(notes, "%s%c", where[at], at ? ' ' : '\n');
+    depth--;
+    return result;
+}
+
+static step chosen(unsigned int state, int left);
+
+#define STEP(name)                                                        \
+    __attribute__((noinline)) static long name(unsigned int state, int left) \
+    {                                                                     \
+        long result;                                                      \
+                                                                          \
+        where[depth++] = #name;                                           \
+        state = next(state);                                              \
+        result = chosen(state, left)(state, left - 1) + 1;                \
+        __asm__ volatile("" : "+r"(result) : : "memory");                 \
+        depth--;                                                          \
+        return result;                                                    \
+    }
+
+STEP(walks)
+STEP(runs)
+STEP(jumps)
+STEP(swims)
+
+__attribute__((noinline)) static step chosen(unsigned int state, int left)
+{
+    static const step steps[] = {walks, runs, jumps, swims};
+
+    return left > 1 ? steps[state >> 16 & 3] : point;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned int state = 1;
+    long sum = 0;
+    int count;
+
+    if (argc != 3 || !(notes = fopen(argv[2], "w")))
+        return 2;
+    where[depth++] = "main";
+    for (count = atoi(argv[1]); count > 0; count--) {
+        int left;
+
+        state = next(state);
+        left = 1 + (int)(state >> 20) % DEEPEST;
+        sum += chosen(state, left)(state, left - 1);
+        __asm__ volatile("" : "+r"(sum) : : "memory");
+    }
+    return fclose(notes) || sum == 0;
+}

@@ -1,0 +1,197 @@
+//! Stacks: what a program says of where it is, and what perf says of the same points.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tests::dist;
+use tests::rights::missing_right;
+
+/// Points of the program at which stacks are compared.
+const POINTS: usize = 10_000;
+
+/// The functions of the program, from `point` to `main`.
+fn functions<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut own: Vec<String> = Vec::new();
+    for name in names.skip_while(|name| *name != "point") {
+        own.push(name.to_owned());
+        if name == "main" {
+            break;
+        }
+    }
+    own
+}
+
+/// Those of each event of the kernel's calls of `getppid` in JSON lines.
+fn of_json(lines: &str) -> Vec<Vec<String>> {
+    let events = lines.lines().map(|line| {
+        let value: Value = serde_json::from_str(line).unwrap();
+        value
+    });
+    let entries = events.filter(|event| event["type"] == "linux_trace_syscall_enter");
+    let stacks = entries.map(|event| {
+        let stack = event["stack"].as_array().expect("a stack").clone();
+        let names = stack.iter().filter_map(|frame| frame["symbol"].as_str());
+        functions(names)
+    });
+    stacks.collect()
+}
+
+/// Those of each sample that `perf script -F ip,sym` prints.
+fn of_perf(text: &str) -> Vec<Vec<String>> {
+    let samples = text.split("\n\n").map(|sample| {
+        let names = sample
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(1));
+        functions(names)
+    });
+    samples.filter(|sample| !sample.is_empty()).collect()
+}
+
+fn same(one: &[Vec<String>], other: &[Vec<String>]) -> usize {
+    let pairs = one.iter().zip(other);
+    pairs.filter(|(one, other)| one == other).count()
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.stderr(Stdio::piped()).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("stacks", folder.path()).unwrap();
+    let [notes, log, data] = ["notes", "log", "data"].map(|name| folder.path().join(name));
+    let mut ours = Command::new(dist::tracer_user().unwrap());
+    ours.args(["run", "--ring-size", "64M", "--events", "exec"])
+        .args(["--syscalls", "getppid", "--stack", "user,kernel"])
+        .args(["--stack-for", "syscall-enter", "--log"])
+        .arg(&log)
+        .arg("--")
+        .arg(&program)
+        .arg(POINTS.to_string())
+        .arg(&notes);
+    run(&mut ours);
+    // Not of the same run: perf fails on the eBPF programs that it finds. Each run of the program
+    // has the same points.
+    let mut theirs = Command::new("perf");
+    theirs
+        .args(["record", "-q", "-N", "-B", "-g", "-m", "4M", "-e"])
+        .args(["raw_syscalls:sys_enter", "--filter", "id == 110", "-o"])
+        .arg(&data)
+        .arg("--")
+        .arg(&program)
+        .arg(POINTS.to_string())
+        .arg("/dev/null");
+    run(&mut theirs);
+
+    let said: Vec<Vec<String>> = fs::read_to_string(&notes)
+        .unwrap()
+        .lines()
+        .map(|line| line.split(' ').map(str::to_owned).collect())
+        .collect();
+    assert_eq!(said.len(), POINTS);
+    let ours = of_json(&read(&log, &["--format", "json"]));
+    assert_eq!(ours.len(), POINTS);
+    assert_eq!(
+        same(&ours, &said),
+        POINTS,
+        "{:?}",
+        first_difference(&ours, &said)
+    );
+    let script = run(Command::new("perf")
+        .args(["script", "--comm", "stacks", "-F", "ip,sym", "-i"])
+        .arg(&data));
+    let theirs = of_perf(&script);
+    // A full ring of theirs would be no difference of ours.
+    assert_eq!(theirs.len(), POINTS);
+    let agreed = same(&ours, &theirs);
+    assert!(
+        agreed >= POINTS * 99 / 100,
+        "{agreed}: {:?}",
+        first_difference(&ours, &theirs)
+    );
+
+    // In the kernel, the functions that record are left out.
+    let first = read(&log, &["--format", "json", "--limit", "2"]);
+    let entry = first.lines().find(|line| line.contains("syscall_enter"));
+    let entry: Value = serde_json::from_str(entry.unwrap()).unwrap();
+    let frames = entry["stack"].as_array().unwrap();
+    let of_kernel: Vec<&str> = frames
+        .iter()
+        .filter(|frame| frame["module"] == "[kernel]")
+        .filter_map(|frame| frame["symbol"].as_str())
+        .collect();
+    assert!(of_kernel.contains(&"do_syscall_64"), "{of_kernel:?}");
+    assert!(
+        !of_kernel.iter().any(|name| name.contains("bpf")),
+        "{of_kernel:?}"
+    );
+
+    // Without the program, the log has the names.
+    fs::remove_file(&program).unwrap();
+    assert_eq!(
+        same(&of_json(&read(&log, &["--format", "json"])), &said),
+        POINTS
+    );
+    let text = read(&log, &["--syscalls", "getppid", "--limit", "4"]);
+    let indented: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("        "))
+        .collect();
+    assert!(
+        indented
+            .iter()
+            .any(|line| line.contains("point+0x") && line.ends_with("(stacks)")),
+        "{text}"
+    );
+}
+
+fn read(log: &Path, options: &[&str]) -> String {
+    let mut command = Command::new(dist::tracer_user().unwrap());
+    run(command.arg("read").args(options).arg(log))
+}
+
+fn first_difference<'a>(
+    one: &'a [Vec<String>],
+    other: &'a [Vec<String>],
+) -> Option<(&'a Vec<String>, &'a Vec<String>)> {
+    one.iter().zip(other).find(|(one, other)| one != other)
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn without_being_asked_for_no_stack_is_recorded() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    run(Command::new(dist::tracer_user().unwrap())
+        .args(["run", "--syscalls", "all", "--log"])
+        .arg(&log)
+        .args(["--", "true"]));
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for line in read(&log, &["--format", "json"]).lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        assert!(event.get("stack").is_none(), "{event}");
+        let name = event["type"].as_str().unwrap_or_default().to_owned();
+        *counts.entry(name).or_default() += 1;
+    }
+    assert!(
+        counts.keys().all(|name| !name.contains("stack")),
+        "{counts:?}"
+    );
+}

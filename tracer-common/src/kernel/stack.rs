@@ -1,0 +1,153 @@
+//! Stacks: what called what where an event happened, and what is needed to name it.
+
+use zerocopy::{FromBytes, Immutable, KnownLayout};
+
+use super::RecordHeader;
+use crate::event_type::declare::{event_data, event_types};
+
+event_data! {
+    /// Data of `LINUX_TRACE_STACK`: the functions that the thread was in. The addresses follow, 64
+    /// bits each, the innermost first: those of the kernel, then those of the program.
+    pub struct StackData {
+        /// The type of the event that it belongs to, which is the next one of the thread at that
+        /// time; 0: it is an event of its own.
+        #[shown(U32)]
+        pub event_type: u32,
+        /// Addresses of the kernel.
+        pub kernel_frames: u16,
+        /// Addresses of the program.
+        pub user_frames: u16,
+        /// For how long the thread has been blocked there, in nanoseconds; 0: it was not.
+        #[shown(U64)]
+        pub off_cpu_ns: u64,
+        /// For how much time on a CPU it is a sample, in nanoseconds; 0: it is none.
+        #[shown(U64)]
+        pub sampled_ns: u64,
+    }
+
+    /// Data of `LINUX_TRACE_MAPPING`: code that the process has mapped from a file.
+    pub struct MappingData {
+        /// Where it begins.
+        #[shown(Address)]
+        pub start: u64,
+        /// The first address behind it.
+        #[shown(Address)]
+        pub end: u64,
+        /// Where in the file it begins.
+        #[shown(U64)]
+        pub file_offset: u64,
+        /// The build identifier of the file; zeroes where it has none.
+        pub build_id: [u8; 20],
+        /// Bytes of `build_id`.
+        pub build_id_bytes: u32,
+        /// The path of the file, as the process knows it.
+        #[shown(Text)]
+        pub path: [u8; MAPPING_PATH_BYTES],
+    }
+
+    /// Data of `LINUX_TRACE_SYMBOL`: the function at an address that a stack has.
+    pub struct SymbolData {
+        /// The address.
+        #[shown(Address)]
+        pub address: u64,
+        /// Bytes from the beginning of the function to there.
+        #[shown(U64)]
+        pub offset: u64,
+        /// The name of the function.
+        #[shown(Text)]
+        pub name: [u8; SYMBOL_NAME_BYTES],
+    }
+}
+
+/// Bytes of the path of a mapping at most, its null counted.
+pub const MAPPING_PATH_BYTES: usize = 1024;
+
+/// Bytes of the name of a function at most, its null counted.
+pub const SYMBOL_NAME_BYTES: usize = 1024;
+
+event_types! {
+    STACK = 60 {
+        about: "the functions that a thread was in (--stack)",
+        family: "stack",
+        data: StackData,
+        recorded_at: [],
+        is: [heavy, when_named],
+    }
+    MAPPING = 61 {
+        about: "code of a file in the process's memory, for the names of stacks",
+        family: "stack",
+        data: MappingData,
+        ends_with: path,
+        recorded_at: [],
+        is: [when_named],
+    }
+    SYMBOL = 62 {
+        about: "the function at an address of a stack",
+        family: "stack",
+        data: SymbolData,
+        ends_with: name,
+        recorded_at: [],
+        is: [when_named],
+    }
+}
+
+/// The type of the record of a stack. The record of its event follows from the same CPU.
+pub const STACK_RECORD: u16 = 0x7ffc;
+
+/// Addresses of a stack at most, of the kernel and of the program each: the kernel's own limit
+/// (`kernel.perf_event_max_stack`).
+pub const MOST_FRAMES: usize = 127;
+
+/// Addresses that most stacks have at most.
+pub const USUAL_FRAMES: usize = 32;
+
+/// A stack as the programs record it. `N` is [`USUAL_FRAMES`] or [`MOST_FRAMES`].
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct StackRecord<const N: usize> {
+    /// That of its event, with another type.
+    pub header: RecordHeader,
+    /// The type of its event's record; 0: it has none.
+    pub event_type: u32,
+    /// Bytes of `kernel`; negative: an error.
+    pub kernel_bytes: i32,
+    /// Bytes of `user`; negative: an error.
+    pub user_bytes: i32,
+    /// Zero.
+    pub reserved: u32,
+    /// See [`StackData::off_cpu_ns`].
+    pub off_cpu_ns: u64,
+    /// See [`StackData::sampled_ns`].
+    pub sampled_ns: u64,
+    /// Where the thread is in the kernel, the innermost first.
+    pub kernel: [u64; N],
+    /// Where it is in the program.
+    pub user: [u64; N],
+}
+
+/// Bits of the types whose events can have stacks: what happens where the thread is that they are
+/// about. Probes have [`PROBES`](stacks::PROBES), tracepoints by name
+/// [`TRACEPOINTS`](stacks::TRACEPOINTS).
+pub mod stacks {
+    use crate::event_type::EventTypeId;
+    use crate::kernel::wanted::bit;
+
+    /// The bit of probes. No type has the code 0.
+    pub const PROBES: u64 = 1;
+    /// The bit of tracepoints by name, which is that of a type of the standard.
+    pub const TRACEPOINTS: u64 = bit(EventTypeId::ERROR);
+    /// Those of the kernel's types that can have stacks.
+    pub const TYPES: u64 = bit(EventTypeId::SYSCALL_ENTER)
+        | bit(EventTypeId::SYSCALL_EXIT)
+        | bit(EventTypeId::FAULT_USER)
+        | bit(EventTypeId::FAULT_KERNEL)
+        | bit(EventTypeId::SWITCH_OUT)
+        | bit(EventTypeId::SIGNAL_GENERATE)
+        | bit(EventTypeId::SIGNAL_DELIVER);
+}
+
+const _: () = {
+    assert!(size_of::<StackData>() == 24);
+    assert!(core::mem::offset_of!(MappingData, path) == 48);
+    assert!(core::mem::offset_of!(StackRecord<USUAL_FRAMES>, kernel) == 72);
+};

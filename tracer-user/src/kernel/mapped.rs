@@ -1,0 +1,226 @@
+//! What code processes map, as the kernel reports it for profilers: a perf event on each CPU, which
+//! counts nothing. So the code of a process is known that has ended before anybody looked.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use super::mapping::{self, Access, page_bytes};
+use super::perf::{self, EventAttributes};
+use crate::stacks::Mapping;
+
+/// Pages of each CPU's ring: a mapping takes some 150 bytes. A power of two.
+const PAGES: usize = 128;
+
+/// Where the ring's first page has the end and the beginning of what was not read.
+const HEAD: usize = 1024;
+const TAIL: usize = 1032;
+
+/// `PERF_TYPE_SOFTWARE`, `PERF_COUNT_SW_DUMMY`.
+const SOFTWARE: u32 = 1;
+const DUMMY: u64 = 9;
+
+/// `PERF_SAMPLE_TIME`.
+const SAMPLE_TIME: u64 = 1 << 2;
+
+/// Bits of the attributes' flags: `mmap`, `task`, `sample_id_all`, `mmap2`, `use_clockid`.
+const FLAGS: u64 = 1 << 8 | 1 << 13 | 1 << 18 | 1 << 23 | 1 << 25;
+/// `build_id`, since 5.12.
+const WITH_BUILD_ID: u64 = 1 << 34;
+
+/// Types of records.
+const LOST: u32 = 2;
+const EXIT: u32 = 4;
+const FORK: u32 = 7;
+const MMAP2: u32 = 10;
+
+/// Bit of a record's `misc`: it has a build identifier, and no inode.
+const HAS_BUILD_ID: u16 = 1 << 14;
+
+/// What is reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// A process has mapped code.
+    Mapped(i32, Mapping),
+    /// A process, the first, was made by the second, or a thread of it.
+    Forked(i32, i32),
+    /// A process has ended.
+    Ended(i32),
+    /// Something is missing.
+    Lost,
+}
+
+/// The rings of all CPUs.
+#[derive(Debug)]
+pub struct Mapped(Vec<Ring>);
+
+#[derive(Debug)]
+struct Ring {
+    _event: OwnedFd,
+    memory: mapping::Mapping,
+}
+
+impl Mapped {
+    /// From now on.
+    ///
+    /// # Errors
+    ///
+    /// The kernel does not report it.
+    pub fn begin() -> io::Result<Self> {
+        let cpus = aya::util::online_cpus();
+        let cpus = cpus.map_err(|(_, source)| source)?;
+        let rings = cpus.into_iter().map(|cpu| {
+            let event = open(cpu, FLAGS | WITH_BUILD_ID).or_else(|_older| open(cpu, FLAGS))?;
+            let length = (1 + PAGES) * page_bytes();
+            let memory = mapping::Mapping::new(event.as_fd(), length, Access::ReadWrite)?;
+            Ok(Ring {
+                _event: event,
+                memory,
+            })
+        });
+        rings.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// What was reported since the last time, each with its time and in order of it.
+    pub fn take(&mut self) -> Vec<(u64, Report)> {
+        let mut reports = Vec::new();
+        for ring in &self.0 {
+            ring.drain(&mut |time, report| reports.push((time, report)));
+        }
+        reports.sort_by_key(|(time, _)| *time);
+        reports
+    }
+}
+
+fn open(cpu: u32, flags: u64) -> io::Result<OwnedFd> {
+    let attributes = EventAttributes {
+        kind: SOFTWARE,
+        config: DUMMY,
+        sample_type: SAMPLE_TIME,
+        flags,
+        clock: libc::CLOCK_MONOTONIC,
+        ..EventAttributes::default()
+    };
+    perf::open_on(attributes, cpu)
+}
+
+impl Ring {
+    fn drain(&self, each: &mut impl FnMut(u64, Report)) {
+        let words = (self.memory.word(HEAD), self.memory.word(TAIL));
+        let (Some(head), Some(tail)) = words else {
+            return;
+        };
+        let end = head.load(Ordering::Acquire);
+        let mut at = tail.load(Ordering::Relaxed);
+        let mut record = Vec::new();
+        while at < end {
+            let Some(bytes) = self.record(at, &mut record) else {
+                // Damaged: all of it is left out.
+                each(0, Report::Lost);
+                break;
+            };
+            if let Some((time, report)) = parse(&record) {
+                each(time, report);
+            }
+            at += bytes;
+        }
+        tail.store(end, Ordering::Release);
+    }
+
+    /// Copies the record at a position, whose size is returned.
+    fn record(&self, at: u64, to: &mut Vec<u8>) -> Option<u64> {
+        let bytes = u64::try_from(PAGES * page_bytes()).ok()?;
+        let word = |position: u64| {
+            let offset = usize::try_from(position % bytes).ok()?;
+            let word = self.memory.word(page_bytes() + offset)?;
+            Some(word.load(Ordering::Relaxed).to_ne_bytes())
+        };
+        let [.., low, high] = word(at)?;
+        let size = u64::from(u16::from_ne_bytes([low, high]));
+        if size < 8 || size % 8 != 0 {
+            return None;
+        }
+        to.clear();
+        for position in (at..at + size).step_by(8) {
+            to.extend_from_slice(&word(position)?);
+        }
+        Some(size)
+    }
+}
+
+/// Time and content of a record; `None` for one that says nothing.
+fn parse(record: &[u8]) -> Option<(u64, Report)> {
+    let word = |at: usize| {
+        let bytes = record.get(at..)?.first_chunk()?;
+        Some(u64::from_ne_bytes(*bytes))
+    };
+    let half = |at: usize| {
+        let bytes = record.get(at..)?.first_chunk()?;
+        Some(u32::from_ne_bytes(*bytes))
+    };
+    let pid = |at: usize| i32::try_from(half(at)?).ok();
+    let misc = u16::from_ne_bytes(*record.get(4..)?.first_chunk()?);
+    let time = word(record.len().checked_sub(8)?)?;
+    let report = match half(0)? {
+        LOST => Report::Lost,
+        FORK => Report::Forked(pid(8)?, pid(12)?),
+        // Of a process as a whole: its first thread, which is not always the last.
+        EXIT if pid(8)? == pid(16)? => Report::Ended(pid(8)?),
+        MMAP2 => {
+            let (start, length) = (word(16)?, word(24)?);
+            let build_id = if misc & HAS_BUILD_ID == 0 {
+                &[]
+            } else {
+                let length = usize::from(*record.get(40)?);
+                record.get(44..64)?.get(..length)?
+            };
+            let name = record.get(72..record.len().checked_sub(8)?)?;
+            let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+            let path = if name == b"//anon" { b"" } else { name };
+            let mapping = Mapping {
+                start,
+                end: start.checked_add(length)?,
+                file_offset: word(32)?,
+                build_id: build_id.to_vec(),
+                path: path.into(),
+            };
+            Report::Mapped(pid(8)?, mapping)
+        }
+        _ => return None,
+    };
+    Some((time, report))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_any_length_is_refused_or_read_within_it() {
+        let mut record = Vec::new();
+        record.extend_from_slice(&MMAP2.to_ne_bytes());
+        record.extend_from_slice(&HAS_BUILD_ID.to_ne_bytes());
+        record.extend_from_slice(&[0; 2]);
+        record.extend_from_slice(&7_u32.to_ne_bytes());
+        record.extend_from_slice(&7_u32.to_ne_bytes());
+        for word in [0x1000_u64, 0x2000, 0x300] {
+            record.extend_from_slice(&word.to_ne_bytes());
+        }
+        record.extend_from_slice(&[4, 0, 0, 0]);
+        record.extend_from_slice(&[9; 20]);
+        record.extend_from_slice(&[0; 8]);
+        record.extend_from_slice(b"/a.out\0\0");
+        record.extend_from_slice(&55_u64.to_ne_bytes());
+        let mapping = Mapping {
+            start: 0x1000,
+            end: 0x3000,
+            file_offset: 0x300,
+            build_id: vec![9; 4],
+            path: b"/a.out".as_slice().into(),
+        };
+        assert_eq!(parse(&record), Some((55, Report::Mapped(7, mapping))));
+        for length in 0..record.len() {
+            let _ = parse(&record[..length]);
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Stacks come as records of their own, right before those of their events: here each becomes an
+//! event right before the other one, with its time. Where it has addresses in code that is not
+//! known yet, the mappings of the process come first.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::{MOST_FRAMES, RecordHeader, STACK_RECORD, StackData, StackRecord};
+use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::source::Batch;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::mapped::{Mapped, Report};
+use crate::stacks::{BuildIds, Mapping, Taken, push_mapping, read_mappings};
+
+/// Stacks that wait for their events, which follow at once unless they were lost.
+const MOST_WAITING: usize = 4096;
+
+/// Processes whose mappings are known; beyond that, all are forgotten.
+const MOST_PROCESSES: usize = 16_384;
+
+/// Mappings of a process that are known.
+const MOST_MAPPINGS: usize = 65_536;
+
+/// For so long after its end.
+const KNOWN_AFTER_END: Duration = Duration::from_secs(2);
+
+/// A process with addresses in no mapping that we know is looked at again after so long.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Whether a record is that of a stack.
+pub fn is_stack(untrusted: &[u8]) -> bool {
+    RecordHeader::ref_from_prefix(untrusted)
+        .is_ok_and(|(header, _)| header.event_type == STACK_RECORD)
+}
+
+/// Stacks on their way to their events.
+#[derive(Debug)]
+pub struct Stacks {
+    /// By thread: the type of the event's record, and the data of the stack's event.
+    waiting: HashMap<i32, (u32, Vec<u8>)>,
+    processes: HashMap<i32, Process>,
+    build_ids: BuildIds,
+    /// `None` where the kernel does not report them.
+    mapped: Option<Mapped>,
+    /// Processes that have ended, and whose last stacks may still come.
+    ended: Vec<(Instant, i32)>,
+    /// No event is older that is still to come.
+    since: MonotonicNs,
+}
+
+/// What is known of a process.
+#[derive(Clone, Debug, Default)]
+struct Process {
+    /// The code that it has mapped, by address.
+    mappings: BTreeMap<u64, Mapping>,
+    /// What is not an event yet, with its time.
+    unsaid: Vec<(u64, Mapping)>,
+    looked: Option<Instant>,
+}
+
+impl Process {
+    fn has(&self, address: u64) -> bool {
+        let before = self.mappings.range(..=address).next_back();
+        before.is_some_and(|(_, one)| address < one.end)
+    }
+
+    fn map(&mut self, time: u64, mapping: Mapping) {
+        if self.mappings.len() < MOST_MAPPINGS && self.unsaid.len() < MOST_MAPPINGS {
+            self.mappings.insert(mapping.start, mapping.clone());
+            self.unsaid.push((time, mapping));
+        }
+    }
+}
+
+impl Stacks {
+    /// From now on.
+    pub fn begin() -> Self {
+        let mapped = Mapped::begin();
+        if let Err(error) = &mapped {
+            tracing::debug!(
+                error = error as &dyn std::error::Error,
+                "mappings are not reported, and looked up in /proc"
+            );
+        }
+        Self {
+            waiting: HashMap::new(),
+            processes: HashMap::new(),
+            build_ids: BuildIds::new(),
+            mapped: mapped.ok(),
+            ended: Vec::new(),
+            since: MonotonicNs(0),
+        }
+    }
+
+    /// Learns what processes have mapped by now, before events are taken that are not older than
+    /// `since`.
+    pub fn look(&mut self, since: MonotonicNs) {
+        self.since = since;
+        let now = Instant::now();
+        self.ended.retain(|(at, pid)| {
+            let is_over = now.duration_since(*at) > KNOWN_AFTER_END;
+            if is_over {
+                self.processes.remove(pid);
+            }
+            !is_over
+        });
+        let Some(mapped) = &mut self.mapped else {
+            return;
+        };
+        let (processes, ended) = (&mut self.processes, &mut self.ended);
+        for (time, report) in mapped.take() {
+            if processes.len() >= MOST_PROCESSES {
+                processes.clear();
+            }
+            match report {
+                Report::Mapped(pid, mapping) => {
+                    processes.entry(pid).or_default().map(time, mapping);
+                }
+                Report::Forked(child, parent) if child != parent => {
+                    // What a child has until it runs another program.
+                    let parent = processes.get(&parent).cloned().unwrap_or_default();
+                    let mut inherited = Process::default();
+                    for mapping in parent.mappings.into_values() {
+                        inherited.map(time, mapping);
+                    }
+                    ended.retain(|(_, pid)| *pid != child);
+                    processes.insert(child, inherited);
+                }
+                Report::Forked(..) => {}
+                Report::Ended(pid) => ended.push((now, pid)),
+                Report::Lost => {
+                    for process in processes.values_mut() {
+                        process.looked = None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the record of a stack; `None` where our programs write no such one. One without an
+    /// event is pushed at once.
+    pub fn take(&mut self, untrusted: &[u8], batch: &mut Batch<'_>) -> Option<()> {
+        let (header, event_type, data) = decode(untrusted)?;
+        if event_type == 0 {
+            self.push(header, data, EventTypeId(0), batch);
+            return Some(());
+        }
+        if self.waiting.len() >= MOST_WAITING {
+            self.waiting.clear();
+        }
+        self.waiting.insert(header.tid, (event_type, data));
+        Some(())
+    }
+
+    /// Pushes the stack of the event that is pushed next, if it has one: `record_type` is that of
+    /// its record, and in `header` the type is that of the stream.
+    pub fn push_before(&mut self, record_type: u32, header: &EventHeader, batch: &mut Batch<'_>) {
+        let is_its = |(waiting, _): &(u32, Vec<u8>)| *waiting == record_type;
+        if !self.waiting.get(&header.tid).is_some_and(is_its) {
+            return;
+        }
+        if let Some((_, data)) = self.waiting.remove(&header.tid) {
+            self.push(*header, data, header.event_type, batch);
+        }
+    }
+
+    fn push(
+        &mut self,
+        header: EventHeader,
+        mut data: Vec<u8>,
+        event_type: EventTypeId,
+        batch: &mut Batch<'_>,
+    ) {
+        if let Some(to) = data.first_chunk_mut() {
+            *to = event_type.0.to_ne_bytes();
+        }
+        let of_type = |event_type| EventHeader {
+            event_type,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+            ..header
+        };
+        if let Some(taken) = Taken::of(&data) {
+            for (time, mapping) in self.unsaid(header.pid, &taken) {
+                let time = time.clamp(self.since.0.min(header.time.0), header.time.0);
+                let header = EventHeader {
+                    time: MonotonicNs(time),
+                    ..of_type(EventTypeId::MAPPING)
+                };
+                batch.push_with(header, |out| push_mapping(out, &mapping));
+            }
+        }
+        batch.push(of_type(EventTypeId::STACK), &data);
+    }
+
+    /// The mappings of a process that are no events yet, with their times.
+    fn unsaid(&mut self, pid: i32, taken: &Taken<'_>) -> Vec<(u64, Mapping)> {
+        if taken.head.user_frames == 0 {
+            return Vec::new();
+        }
+        let process = self.processes.entry(pid).or_default();
+        let is_known = taken.user().all(|address| process.has(address));
+        let may_look = process
+            .looked
+            .is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN);
+        if !is_known && may_look {
+            process.looked = Some(Instant::now());
+            for mapping in read_mappings(pid, &mut self.build_ids) {
+                if process.mappings.get(&mapping.start) != Some(&mapping) {
+                    process.map(0, mapping);
+                }
+            }
+        }
+        std::mem::take(&mut process.unsaid)
+    }
+}
+
+/// Header, type of the event's record, and the data of the stack's event, with no type in it yet.
+fn decode(untrusted: &[u8]) -> Option<(EventHeader, u32, Vec<u8>)> {
+    use tracer_common::kernel::USUAL_FRAMES;
+    if untrusted.len() == size_of::<StackRecord<USUAL_FRAMES>>() {
+        decode_as::<USUAL_FRAMES>(untrusted)
+    } else {
+        decode_as::<MOST_FRAMES>(untrusted)
+    }
+}
+
+fn decode_as<const N: usize>(untrusted: &[u8]) -> Option<(EventHeader, u32, Vec<u8>)> {
+    let record = StackRecord::<N>::ref_from_bytes(untrusted).ok()?;
+    let of = &record.header;
+    let header = EventHeader {
+        time: MonotonicNs(of.time_ns),
+        event_type: EventTypeId::STACK,
+        pid: i32::try_from(of.pid).ok()?,
+        tid: i32::try_from(of.tid).ok()?,
+        cpu: Some(u32::from(of.cpu)),
+        thread_id: 0,
+        program_address: 0,
+        truncation: Truncation::None,
+    };
+    // An error: there is none, as a thread of the kernel has none of a program.
+    let count = |bytes: i32| usize::try_from(bytes).unwrap_or(0) / size_of::<u64>();
+    let kernel = record.kernel.get(..count(record.kernel_bytes))?;
+    let user = record.user.get(..count(record.user_bytes))?;
+    let head = StackData {
+        event_type: 0,
+        kernel_frames: u16::try_from(kernel.len()).ok()?,
+        user_frames: u16::try_from(user.len()).ok()?,
+        off_cpu_ns: record.off_cpu_ns,
+        sampled_ns: record.sampled_ns,
+    };
+    let data = [head.as_bytes(), kernel.as_bytes(), user.as_bytes()].concat();
+    Some((header, record.event_type, data))
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_common::kernel::USUAL_FRAMES;
+    use zerocopy::FromZeros;
+
+    use super::*;
+
+    #[test]
+    fn a_record_of_any_length_and_counts_is_refused_or_read_within_it() {
+        let mut record = vec![0; size_of::<StackRecord<USUAL_FRAMES>>()];
+        record[40..44].copy_from_slice(&9_u32.to_ne_bytes());
+        record[44..48].copy_from_slice(&16_i32.to_ne_bytes());
+        record[48..52].copy_from_slice(&(-14_i32).to_ne_bytes());
+        record[72] = 5;
+        let (_, event_type, data) = decode(&record).unwrap();
+        let taken = Taken::of(&data).unwrap();
+        assert_eq!(event_type, 9);
+        assert_eq!(taken.kernel().collect::<Vec<_>>(), [5, 0]);
+        assert_eq!(taken.user().count(), 0);
+        record[44..48].copy_from_slice(&i32::MAX.to_ne_bytes());
+        assert!(decode(&record).is_none());
+        for length in 0..record.len() {
+            assert!(decode(&record[..length]).is_none());
+        }
+        let _ = RecordHeader::new_zeroed();
+    }
+}

@@ -1,0 +1,64 @@
+//! The kernel's own functions.
+
+use std::fs;
+use std::sync::Arc;
+
+/// The functions of the running kernel, as far as we may know where they are.
+#[derive(Debug, Default)]
+pub struct KernelSymbols {
+    /// By address.
+    functions: Vec<(u64, Arc<str>)>,
+}
+
+impl KernelSymbols {
+    /// Those of the running kernel; none where it does not say.
+    pub fn read() -> Self {
+        Self::of(&fs::read_to_string("/proc/kallsyms").unwrap_or_default())
+    }
+
+    fn of(text: &str) -> Self {
+        let lines = text.lines().filter_map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            let address = u64::from_str_radix(words.next()?, 16).ok()?;
+            let is_code = matches!(words.next()?, "t" | "T" | "w" | "W");
+            let name = words.next()?;
+            // Zeroes for all: who asks may not know.
+            (is_code && address != 0).then(|| (address, Arc::from(name)))
+        });
+        let mut functions: Vec<(u64, Arc<str>)> = lines.collect();
+        functions.sort_by_key(|(address, _)| *address);
+        Self { functions }
+    }
+
+    /// The function that has an address, and where in it that is.
+    pub fn find(&self, address: u64) -> Option<(Arc<str>, u64)> {
+        let behind = self.functions.partition_point(|(at, _)| *at <= address);
+        let (start, _) = *self.functions.get(behind.checked_sub(1)?)?;
+        // Of several names for one, the first.
+        let first = self.functions.partition_point(|(at, _)| *at < start);
+        let (_, name) = self.functions.get(first)?;
+        Some((Arc::clone(name), address - start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_in_the_function_that_begins_before_it() {
+        let symbols = KernelSymbols::of(
+            "ffffffff81000000 T _stext\nffffffff81000100 t second\nffffffff81000080 D data\n\
+             ffffffff81000100 t alias\n",
+        );
+        let found = |address| {
+            let found = symbols.find(address);
+            found.map(|(name, offset)| format!("{name}+{offset}"))
+        };
+        assert_eq!(found(0xffff_ffff_8100_0090).as_deref(), Some("_stext+144"));
+        assert_eq!(found(0xffff_ffff_8100_0101).as_deref(), Some("second+1"));
+        assert_eq!(found(5), None);
+        let hidden = KernelSymbols::of("0000000000000000 T _stext\n");
+        assert_eq!(hidden.find(5), None);
+    }
+}

@@ -1,0 +1,38 @@
+//! Stacks: what they are called for, how their addresses get names, and how they are shown.
+//!
+//! A stack is an event right before the one that it belongs to (`pending`). Its addresses are
+//! looked up in the code that the process has mapped (`spaces`), which are events too, and in the
+//! symbol tables of those files (`modules`), in the kernel's (`kernel_symbols`), and in what a
+//! program that makes code itself says of that (`perf_map`). `names` asks all of these.
+
+mod data;
+mod kernel_symbols;
+mod modules;
+mod names;
+mod options;
+mod pending;
+mod perf_map;
+mod shown;
+mod spaces;
+
+pub use data::{Mapping, Taken, push_mapping, push_symbol};
+pub use names::{Frame, Names};
+pub use options::StackOptions;
+pub use pending::Pending;
+pub use shown::Stack;
+pub use spaces::{BuildIds, read_mappings};
+
+use tracer_common::event_type::EventTypeId;
+
+/// The types that stacks consist of.
+pub const TYPES: [EventTypeId; 3] = [
+    EventTypeId::STACK,
+    EventTypeId::MAPPING,
+    EventTypeId::SYMBOL,
+];
+
+/// Whether this is the type of a stack or of what names it.
+#[must_use]
+pub fn is_part(id: EventTypeId) -> bool {
+    TYPES.contains(&id)
+}

@@ -1,0 +1,276 @@
+//! From addresses to functions.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tracer_common::event_type::EventTypeId;
+use tracer_engine::event::Event;
+
+use super::data::symbol;
+use super::kernel_symbols::KernelSymbols;
+use super::modules::Module;
+use super::perf_map::PerfMap;
+use super::spaces::{BuildIds, Spaces, build_id};
+use super::{Mapping, Taken};
+use crate::log_view::each_symbol;
+use crate::probes::{Binary, open_ordinary, open_ordinary_below, root_of};
+
+/// Addresses whose names go into a log at its end, and names that come from one.
+const MOST_NAMES: usize = 1 << 20;
+
+/// A function that a thread was in.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// Where in it.
+    pub address: u64,
+    /// Whether it is the kernel's.
+    pub is_kernel: bool,
+    /// Its name, and bytes from its beginning; `None` where nobody knows.
+    pub function: Option<(Arc<str>, u64)>,
+    /// The mapping that has it.
+    pub mapping: Option<Arc<Mapping>>,
+}
+
+/// Who gives addresses names.
+#[derive(Clone, Debug, Default)]
+pub struct Names(Arc<Mutex<Inner>>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Whether the processes are there, and the kernel is the running one.
+    is_live: bool,
+    spaces: Spaces,
+    /// What a log says of addresses, by process; 0 for the kernel.
+    of_log: HashMap<(i32, u64), (Arc<str>, u64)>,
+    /// The log that is to be asked for those.
+    log: Option<PathBuf>,
+    /// By path and build identifier; `None` where no such file is found.
+    modules: HashMap<ModuleKey, Option<Arc<Module>>>,
+    build_ids: BuildIds,
+    kernel: Option<KernelSymbols>,
+    perf_maps: HashMap<i32, PerfMap>,
+    /// Addresses that were seen, for a log.
+    seen: HashSet<(i32, u64)>,
+}
+
+/// A file: its path and build identifier.
+type ModuleKey = (Arc<[u8]>, Vec<u8>);
+
+/// Names of the kernel that the recording itself brings into a stack.
+const OF_RECORDING: [&str; 9] = [
+    "bpf_get_stack",
+    "bpf_prog_",
+    "bpf_trampoline_",
+    "bpf_trace_run",
+    "__bpf_trace_",
+    "__traceiter_",
+    "trace_call_bpf",
+    "perf_trace_",
+    "__bpf_prog_",
+];
+
+impl Names {
+    /// Names for what happens now.
+    #[must_use]
+    pub fn live() -> Self {
+        let inner = Inner {
+            is_live: true,
+            ..Inner::default()
+        };
+        Self(Arc::new(Mutex::new(inner)))
+    }
+
+    /// Names as a log has them, where files that it names are not there any more.
+    #[must_use]
+    pub fn of_log(log: PathBuf) -> Self {
+        let inner = Inner {
+            log: Some(log),
+            ..Inner::default()
+        };
+        Self(Arc::new(Mutex::new(inner)))
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Learns from an event: a mapping, or a name.
+    pub fn learn(&self, event: &Event<'_>) {
+        let pid = event.header.pid;
+        let mut inner = self.inner();
+        match event.header.event_type {
+            EventTypeId::MAPPING => {
+                if let Some(mapping) = Mapping::of(event.data) {
+                    inner.spaces.map(pid, mapping);
+                }
+            }
+            EventTypeId::SYMBOL => {
+                inner.learn_symbol(event);
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes the addresses of a stack, whose names [`take_seen`](Self::take_seen) gives at the end.
+    pub fn note(&self, pid: i32, untrusted: &[u8]) {
+        let Some(taken) = Taken::of(untrusted) else {
+            return;
+        };
+        let mut inner = self.inner();
+        if inner.seen.len() < MOST_NAMES {
+            inner
+                .seen
+                .extend(taken.kernel().map(|address| (0, address)));
+            inner
+                .seen
+                .extend(taken.user().map(|address| (pid, address)));
+        }
+    }
+
+    /// The names of all addresses that were noted: process, address, offset in the function, name.
+    pub fn take_seen(&self) -> Vec<(i32, u64, u64, Arc<str>)> {
+        let mut inner = self.inner();
+        let mut seen: Vec<_> = std::mem::take(&mut inner.seen).into_iter().collect();
+        seen.sort_unstable();
+        let named = seen.into_iter().filter_map(|(pid, address)| {
+            let frame = if pid == 0 {
+                inner.kernel_frame(address)
+            } else {
+                inner.user_frame(pid, address, true)
+            };
+            let (name, offset) = frame.function?;
+            Some((pid, address, offset, name))
+        });
+        named.collect()
+    }
+
+    /// The functions of a stack, the innermost first.
+    pub(super) fn frames(&self, pid: i32, taken: &Taken<'_>) -> Vec<Frame> {
+        let mut inner = self.inner();
+        let mut frames = Vec::new();
+        let mut is_of_recording = true;
+        for address in taken.kernel() {
+            let frame = inner.kernel_frame(address);
+            let name = frame.function.as_ref().map_or("", |(name, _)| name);
+            is_of_recording &= OF_RECORDING.iter().any(|one| name.starts_with(one));
+            if !is_of_recording {
+                frames.push(frame);
+            }
+        }
+        for (index, address) in taken.user().enumerate() {
+            frames.push(inner.user_frame(pid, address, index > 0));
+        }
+        frames
+    }
+}
+
+impl Inner {
+    fn learn_symbol(&mut self, event: &Event<'_>) {
+        if let Some((address, offset, name)) = symbol(event.data)
+            && self.of_log.len() < MOST_NAMES
+        {
+            let name = Arc::from(&*String::from_utf8_lossy(name));
+            let key = (event.header.pid, address);
+            self.of_log.insert(key, (name, offset));
+        }
+    }
+
+    /// What the log says of an address. Its names are at its end, and read when one is asked for.
+    fn said_by_log(&mut self, pid: i32, address: u64) -> Option<(Arc<str>, u64)> {
+        if let Some(log) = self.log.take() {
+            each_symbol(&log, |event| self.learn_symbol(event));
+        }
+        self.of_log.get(&(pid, address)).cloned()
+    }
+
+    fn kernel_frame(&mut self, address: u64) -> Frame {
+        let function = if self.is_live {
+            let kernel = self.kernel.get_or_insert_with(KernelSymbols::read);
+            kernel.find(address)
+        } else {
+            self.said_by_log(0, address)
+        };
+        Frame {
+            address,
+            is_kernel: true,
+            function,
+            mapping: None,
+        }
+    }
+
+    /// The function at an address of a process. Where it `is_return`, the call before it counts: a
+    /// function may end with a call.
+    fn user_frame(&mut self, pid: i32, address: u64, is_return: bool) -> Frame {
+        let mapping = self.spaces.find(pid, address).cloned();
+        let back = u64::from(is_return);
+        let mut function = None;
+        if let Some(mapping) = &mapping {
+            let at = address.saturating_sub(back);
+            let offset = at
+                .saturating_sub(mapping.start)
+                .saturating_add(mapping.file_offset);
+            function = if mapping.path.starts_with(b"/") {
+                let module = self.module(pid, mapping);
+                module.and_then(|module| module.find(offset))
+            } else if self.is_live && mapping.path.is_empty() {
+                let map = self.perf_maps.entry(pid);
+                map.or_insert_with(|| PerfMap::of_process(pid)).find(at)
+            } else {
+                None
+            };
+            if let Some((_, offset)) = &mut function {
+                *offset += back;
+            }
+        }
+        let function = function.or_else(|| self.said_by_log(pid, address));
+        Frame {
+            address,
+            is_kernel: false,
+            function,
+            mapping,
+        }
+    }
+
+    /// The functions of the file of a mapping, if it is the same one still.
+    fn module(&mut self, pid: i32, mapping: &Mapping) -> Option<Arc<Module>> {
+        let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
+        if let Some(known) = self.modules.get(&key) {
+            return known.clone();
+        }
+        let found = self.read_module(pid, mapping).map(Arc::new);
+        self.modules.insert(key, found.clone());
+        found
+    }
+
+    fn read_module(&mut self, pid: i32, mapping: &Mapping) -> Option<Module> {
+        // Without an identifier, another file may have the name by now.
+        if mapping.build_id.is_empty() && !self.is_live {
+            return None;
+        }
+        let path = Path::new(OsStr::from_bytes(&mapping.path));
+        let root = root_of(pid);
+        let range = format!("{:x}-{:x}", mapping.start, mapping.end);
+        let mapped = self.is_live.then(|| {
+            let location = format!("/proc/{pid}/map_files/{range}");
+            (open_ordinary(Path::new(&location)), root.as_path())
+        });
+        let below = self
+            .is_live
+            .then(|| (open_ordinary_below(&root, path), root.as_path()));
+        let here = (open_ordinary(path), Path::new("/"));
+        let opened = mapped.into_iter().chain(below).chain([here]);
+        for (file, root) in opened {
+            let Ok(file) = file else { continue };
+            let is_unknown = mapping.build_id.is_empty();
+            if !is_unknown && build_id(&file, &mut self.build_ids) != mapping.build_id {
+                continue;
+            }
+            let binary = Binary::of(Ok(file), path, root).ok()?;
+            return Some(Module::of(binary.functions().ok()?));
+        }
+        None
+    }
+}

@@ -1,0 +1,83 @@
+//! What programs that make code themselves say of it, as perf reads it: `/tmp/perf-<pid>.map`.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::probes::{open_ordinary_below, root_of};
+
+/// Bytes of such a file that are read.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// Functions that a process has made itself.
+#[derive(Debug, Default)]
+pub struct PerfMap {
+    /// Address, bytes, name; by address.
+    functions: Vec<(u64, u64, Arc<str>)>,
+}
+
+impl PerfMap {
+    /// What process `pid` says. Only a file of root's or of the process's own user is believed.
+    pub fn of_process(pid: i32) -> Self {
+        Self::read(pid).unwrap_or_default()
+    }
+
+    fn read(pid: i32) -> Option<Self> {
+        let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
+        // By its own number, which is another one in another pid namespace.
+        let own = crate::trace::own_pid(pid).unwrap_or(pid);
+        let path = format!("tmp/perf-{own}.map");
+        let file = open_ordinary_below(&root_of(pid), Path::new(&path)).ok()?;
+        let by = file.metadata().ok()?.uid();
+        if by != 0 && by != owner {
+            return None;
+        }
+        Some(Self::of(BufReader::new(file).take(MOST_BYTES)))
+    }
+
+    fn of(text: impl BufRead) -> Self {
+        let mut functions: Vec<(u64, u64, Arc<str>)> = Vec::new();
+        for line in text.split(b'\n') {
+            let Ok(line) = line else { break };
+            let line = String::from_utf8_lossy(&line);
+            let mut words = line.splitn(3, ' ');
+            let mut number = || u64::from_str_radix(words.next()?, 16).ok();
+            let (Some(start), Some(bytes)) = (number(), number()) else {
+                continue;
+            };
+            if let Some(name) = words.next() {
+                functions.push((start, bytes, name.into()));
+            }
+        }
+        // Of two for one address, the later counts: the code of the first is gone.
+        functions.reverse();
+        functions.sort_by_key(|(start, ..)| *start);
+        functions.dedup_by_key(|(start, ..)| *start);
+        Self { functions }
+    }
+
+    /// The function that has an address, and where in it that is.
+    pub fn find(&self, address: u64) -> Option<(Arc<str>, u64)> {
+        let behind = self.functions.partition_point(|(at, ..)| *at <= address);
+        let (start, bytes, name) = self.functions.get(behind.checked_sub(1)?)?;
+        let offset = address - start;
+        (offset < *bytes).then(|| (Arc::clone(name), offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_later_of_two_counts_and_what_is_no_line_does_not() {
+        let text: &[u8] = b"1000 10 py::old\nnonsense\n1000 20 py::new:/x y.py\n2000 5 f\n\xff";
+        let map = PerfMap::of(text);
+        let found = |address| map.find(address).map(|(name, _)| name.to_string());
+        assert_eq!(found(0x101f).as_deref(), Some("py::new:/x y.py"));
+        assert_eq!(found(0x1020), None);
+        assert_eq!(found(0x2004).as_deref(), Some("f"));
+        assert_eq!(found(0xfff), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! A stack as it is shown with its event.
+
+use super::names::{Frame, Names};
+use super::{Mapping, Taken};
+use crate::report::digits::{push_decimal, push_hex};
+use crate::report::escape::{push_for_people, push_json_string};
+
+/// The stack of an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Stack<'a> {
+    /// The process.
+    pub pid: i32,
+    /// The data of the stack's event.
+    pub data: &'a [u8],
+    /// Who names its addresses.
+    pub names: &'a Names,
+}
+
+impl Stack<'_> {
+    /// Its functions, the innermost first.
+    #[must_use]
+    pub fn frames(&self) -> Vec<Frame> {
+        Taken::of(self.data).map_or_else(Vec::new, |taken| self.names.frames(self.pid, &taken))
+    }
+
+    /// Appends a line for each function.
+    pub fn push_lines(&self, out: &mut Vec<u8>) {
+        for frame in self.frames() {
+            out.extend_from_slice(b"        ");
+            push_frame(out, &frame);
+            out.push(b'\n');
+        }
+    }
+
+    /// Appends a JSON list of the functions.
+    pub fn push_json(&self, out: &mut Vec<u8>) {
+        out.push(b'[');
+        for (index, frame) in self.frames().iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(b"{\"ip\":");
+            push_decimal(out, frame.address);
+            if let Some((name, offset)) = &frame.function {
+                out.extend_from_slice(b",\"symbol\":");
+                push_json_string(out, name.as_bytes());
+                out.extend_from_slice(b",\"offset\":");
+                push_decimal(out, *offset);
+            }
+            if frame.is_kernel {
+                out.extend_from_slice(b",\"module\":\"[kernel]\"");
+            } else if let Some(mapping) = &frame.mapping {
+                out.extend_from_slice(b",\"module\":");
+                push_json_string(out, module(mapping));
+                if !mapping.build_id.is_empty() {
+                    out.extend_from_slice(b",\"build_id\":\"");
+                    push_hex(out, &mapping.build_id);
+                    out.push(b'"');
+                }
+            }
+            out.push(b'}');
+        }
+        out.push(b']');
+    }
+}
+
+/// What a mapping is of: its path, or a word for code without a file.
+fn module(mapping: &Mapping) -> &[u8] {
+    if mapping.path.is_empty() {
+        b"[anon]"
+    } else {
+        &mapping.path
+    }
+}
+
+fn push_frame(out: &mut Vec<u8>, frame: &Frame) {
+    match &frame.function {
+        Some((name, offset)) => {
+            push_for_people(out, name.as_bytes());
+            out.extend_from_slice(format!("+{offset:#x}").as_bytes());
+        }
+        None => out.extend_from_slice(format!("{:#x}", frame.address).as_bytes()),
+    }
+    if frame.is_kernel {
+        out.extend_from_slice(b" ([kernel])");
+    } else if let Some(mapping) = &frame.mapping {
+        let path = module(mapping);
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        out.extend_from_slice(b" (");
+        push_for_people(out, name);
+        if frame.function.is_none() && path.starts_with(b"/") {
+            let offset = frame.address - mapping.start + mapping.file_offset;
+            out.extend_from_slice(format!("+{offset:#x}").as_bytes());
+        }
+        out.push(b')');
+    }
+}
