@@ -143,6 +143,7 @@ impl Lines {
             comm: Some(comm).filter(|comm| !comm.is_empty()),
             realtime: None,
             inside: None,
+            stack: None,
         };
         self.text.event(&mut self.out, &line);
         let text = String::from_utf8_lossy(&self.out).into_owned();
