@@ -1,8 +1,8 @@
 /*
  * Calls known functions by frame pointers, and writes down where it is.
  *
- * stacks COUNT FILE; makes COUNT calls of getppid, each in a chain of functions that is chosen by a
- * generator of numbers, and writes a line for each into FILE: the functions, the innermost first.
+ * stacks COUNT FILE; makes COUNT calls of getppid, each in a chain of functions that is chosen by
+ * chance, and writes a line for each into FILE: the functions, the innermost first.
  */
 #pragma GCC optimize("no-omit-frame-pointer", "no-optimize-sibling-calls")
 

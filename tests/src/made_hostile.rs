@@ -79,8 +79,9 @@ impl Made {
             self.after(103, ASKER, &format!("level{level} end"), b"")?;
         }
         self.wake(5_000 + some(313), WORKER, ASKER)?;
+        let nr = i32::try_from(libc::SYS_futex)?;
         let call = SyscallEnterData {
-            number: i32::try_from(libc::SYS_futex)?,
+            number: nr,
             compat: 0,
             args: [0x7ffd_0010, 0x80, 0, 0, 0, 0],
         };
@@ -93,7 +94,7 @@ impl Made {
         self.switch(2_000, WORKER, other)?;
         self.switch(9_000 + some(501), other, ASKER)?;
         let call = SyscallExitData {
-            number: i32::try_from(libc::SYS_futex)?,
+            number: nr,
             compat: 0,
             ret: 0,
         };

@@ -11,7 +11,7 @@ use crate::stacks::StackOptions;
 #[derive(Debug, Default, clap::Args)]
 pub struct StackArgs {
     /// Record the functions that a thread is in as it causes an event: user, kernel, or both
-    /// (user,kernel), and at most so many of each (user,20; 127 without a number). Functions are
+    /// (user,kernel), and at most so many of each (user,20; 127 where none is given). Functions are
     /// found by frame pointers: of a program that has none, only the innermost ones are
     #[arg(long, value_name = "LIST")]
     stack: Option<String>,

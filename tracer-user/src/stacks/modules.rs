@@ -14,7 +14,7 @@ pub struct Module {
 impl Module {
     /// Of these.
     pub fn of(mut functions: Vec<Function>) -> Self {
-        // Of several names for one place, the one that looks least like an internal one.
+        // Of several names for one address, the one that looks least like an internal one.
         let rank = |function: &Function| {
             let underscores = function.name.bytes().take_while(|byte| *byte == b'_');
             (function.size == 0, underscores.count())

@@ -25,7 +25,7 @@ impl PerfMap {
 
     fn read(pid: i32) -> Option<Self> {
         let owner = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
-        // By its own number, which is another one in another pid namespace.
+        // By its own pid, which is another one in another pid namespace.
         let own = crate::trace::own_pid(pid).unwrap_or(pid);
         let path = format!("tmp/perf-{own}.map");
         let file = open_ordinary_below(&root_of(pid), Path::new(&path)).ok()?;
@@ -42,8 +42,8 @@ impl PerfMap {
             let Ok(line) = line else { break };
             let line = String::from_utf8_lossy(&line);
             let mut words = line.splitn(3, ' ');
-            let mut number = || u64::from_str_radix(words.next()?, 16).ok();
-            let (Some(start), Some(bytes)) = (number(), number()) else {
+            let mut hexadecimal = || u64::from_str_radix(words.next()?, 16).ok();
+            let (Some(start), Some(bytes)) = (hexadecimal(), hexadecimal()) else {
                 continue;
             };
             if let Some(name) = words.next() {

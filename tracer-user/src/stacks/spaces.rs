@@ -89,13 +89,13 @@ pub fn mappings_of(maps: impl BufRead) -> Vec<(Mapping, String)> {
 
 fn mapping_of(line: &[u8]) -> Option<(Mapping, String)> {
     let mut fields = line.splitn(6, |byte| *byte == b' ');
-    let number = |word: &str| u64::from_str_radix(word, 16).ok();
+    let hexadecimal = |word: &str| u64::from_str_radix(word, 16).ok();
     let (start, end) = std::str::from_utf8(fields.next()?).ok()?.split_once('-')?;
-    let (start, end) = (number(start)?, number(end)?);
+    let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
     if !fields.next()?.contains(&b'x') {
         return None;
     }
-    let file_offset = number(std::str::from_utf8(fields.next()?).ok()?)?;
+    let file_offset = hexadecimal(std::str::from_utf8(fields.next()?).ok()?)?;
     // Device, inode.
     let path = fields.nth(2).unwrap_or_default().trim_ascii_start();
     let mapping = Mapping {
