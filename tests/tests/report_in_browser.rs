@@ -1,5 +1,5 @@
-//! The page of `tracer-user report` in a browser, driven as people drive it: beside `stat`, `why` and
-//! `read` of the same log.
+//! The page of `tracer-user report` in a browser, driven as people drive it: beside `stat`, `why`
+//! and `read` of the same log.
 //!
 //! The pictures stay in `target/tmp/report`, to be looked at.
 
@@ -84,8 +84,8 @@ fn table(stat: &str, first: &str) -> (Vec<String>, Vec<Vec<String>>) {
     (headings(lines.next().unwrap()), lines.map(cells).collect())
 }
 
-/// Holds a table of the page to the one of `stat`: the columns that both have, to the digit. Returns
-/// how many cells were compared.
+/// Holds a table of the page to the one of `stat`: the columns that both have, to the digit.
+/// Returns how many cells were compared.
 fn compare(id: &str, stat: &str, first: &str) -> usize {
     let page = shown().page.pointer(&format!("/tables/{id}")).unwrap();
     let (columns, rows) = table(stat, first);

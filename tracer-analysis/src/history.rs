@@ -234,8 +234,8 @@ impl History {
         })
     }
 
-    /// What threads did that was not over at `from`, as far as it is held: thread by thread, each in
-    /// order of time. What they do now is not among it.
+    /// What threads did that was not over at `from`, as far as it is held: thread by thread, each
+    /// in order of time. What they do now is not among it.
     pub fn since(&self, from: MonotonicNs) -> impl Iterator<Item = &Interval> {
         let tracks = self.tracks.values();
         tracks.flat_map(move |track| track.since(from))

@@ -36,8 +36,8 @@ const SLACK: usize = PART + 2 + EACH as usize + 8;
 struct Space {
     /// The thread that gathers. Another one on this CPU may come between.
     by: u64,
-    /// Where the next text or part begins. What the verifier follows as a value, it follows for each
-    /// way through the loop.
+    /// Where the next text or part begins. What the verifier follows as a value, it follows for
+    /// each way through the loop.
     at: u64,
     /// Bytes that may still be read.
     left: u64,
@@ -348,7 +348,8 @@ pub extern "C" fn gather_message(address: u64, limit: u64) -> i32 {
     };
     let behind = header.wrapping_add(HEADER);
     let to = behind.wrapping_add(2).cast();
-    // SAFETY: the helper writes at most 128 bytes, for which there is space, and checks the address.
+    // SAFETY: the helper writes at most 128 bytes, for which there is space, and checks the
+    // address.
     let read = unsafe { bpf_probe_read_user(to, length, name as *const _) };
     let shown = if read < 0 { 0 } else { length };
     // SAFETY: there is space for it.

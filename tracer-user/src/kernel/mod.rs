@@ -6,8 +6,8 @@
 //! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
 //!   its memory (`traced`), and pids there (`namespace`); which processes are chosen by what they
 //!   are (`choice`); and which system calls are recorded (`calls`).
-//! - [`KernelSource`] passes what is recorded to a stream (`rings`, `ring`, `mapping`, `decode`, `stacks`),
-//!   with a watermark and the count of what was lost (`losses`, `switches`).
+//! - [`KernelSource`] passes what is recorded to a stream (`rings`, `ring`, `mapping`, `decode`,
+//!   `stacks`), with a watermark and the count of what was lost (`losses`, `switches`).
 //! - [`checks`] is what `tracer-user doctor` prints.
 //!
 //! Nothing is pinned: programs and maps end with the descriptors of this process.

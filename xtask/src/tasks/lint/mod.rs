@@ -8,6 +8,8 @@ mod words;
 
 use std::process::Command;
 
+use anyhow::ensure;
+
 use crate::tasks::build_ebpf::cargo_for_ebpf;
 use crate::tasks::{conformance, header, interface, man, setup, vmtest};
 use crate::{node, process, workspace};
@@ -15,15 +17,16 @@ use crate::{node, process, workspace};
 /// What is checked.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only that no word is used that gave way to another
+    /// Only what takes seconds: words that gave way to others, lines that are too long, formatting
     #[arg(long)]
-    words: bool,
+    text: bool,
 }
 
 /// Fails on anything that is not clean.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    if args.words {
-        return words::check();
+    text()?;
+    if args.text {
+        return Ok(());
     }
     setup::for_linting()?;
     conformance::run(&conformance::Args { check: true })?;
@@ -33,10 +36,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     vmtest::table::check()?;
     directions::check()?;
     dependencies::check()?;
-    words::check()?;
-    columns::check()?;
     process::run(&mut page())?;
-    process::run(workspace::cargo("fmt").args(["--all", "--", "--check"]))?;
     process::run(
         workspace::cargo_for_host("clippy")
             .args(["--workspace", "--exclude=tracer-ebpf", "--all-targets"])
@@ -54,6 +54,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     )?;
     process::run(cargo_for_ebpf("clippy", None).args(["--", "-D", "warnings"]))?;
     process::run(&mut without_shared_memory())
+}
+
+/// Checks what no compiler is needed for, and reports all of it at once.
+fn text() -> anyhow::Result<()> {
+    let checks = [
+        words::check(),
+        columns::check(),
+        process::run(workspace::cargo("fmt").args(["--all", "--", "--check"])),
+    ];
+    let failures: Vec<String> = checks
+        .into_iter()
+        .filter_map(|check| check.err().map(|error| error.to_string()))
+        .collect();
+    ensure!(failures.is_empty(), "{}", failures.join("\n"));
+    Ok(())
 }
 
 /// Checks the types of the modules of a report's page.
