@@ -11,7 +11,7 @@ use crate::answers::Split;
 /// Which time is summed up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Window {
-    /// The last so many nanoseconds, at most [`LONGEST_WINDOW`](super::LONGEST_WINDOW).
+    /// The last so many nanoseconds, at most ten seconds of them.
     Last(u64),
     /// All since the first event.
     #[default]
