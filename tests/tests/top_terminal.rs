@@ -292,6 +292,25 @@ fn the_terminal_is_given_back_whatever_signal_comes() {
 }
 
 #[test]
+fn it_ends_when_the_terminal_is_gone() {
+    let log = Log::written_by(made_slices::write).unwrap();
+    let terminal = at_end(&log, (80, 24), &[]);
+    let path = log.path();
+    let is_there = || {
+        let mut pgrep = Command::new("pgrep");
+        pgrep.args(["-f", path.to_str().unwrap()]);
+        pgrep.output().unwrap().status.success()
+    };
+    assert!(is_there());
+    drop(terminal);
+    let start = std::time::Instant::now();
+    while is_there() {
+        assert!(start.elapsed() < std::time::Duration::from_secs(60));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+#[test]
 #[ignore = "loads eBPF"]
 fn a_running_program_is_watched() {
     if missing_right().is_some() {

@@ -234,14 +234,8 @@ impl History {
         })
     }
 
-    /// What threads did that was not over at `from`, as far as it is held: thread by thread, each
-    /// in order of time. What they do now is not among it.
-    pub fn since(&self, from: MonotonicNs) -> impl Iterator<Item = &Interval> {
-        let tracks = self.tracks.values();
-        tracks.flat_map(move |track| track.since(from))
-    }
-
-    /// The same of one thread.
+    /// What a thread did that was not over at `from`, as far as it is held, in order of time. What
+    /// it does now is not among it.
     pub fn of_since(&self, thread: Thread, from: MonotonicNs) -> impl Iterator<Item = &Interval> {
         let track = self.tracks.get(&thread.tid);
         let track = track.filter(|track| track.pid == thread.pid);

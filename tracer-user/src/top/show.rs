@@ -11,7 +11,7 @@ use ratatui::crossterm::event::{self, Event};
 use super::model::Window;
 use super::screen::{Screen, Todo};
 use super::source::{Link, Play, Recording, TopSetup, Wish, play};
-use super::terminal::{Signals, Taken, ensure_terminal};
+use super::terminal::{Keys, Signals, Taken, ensure_terminal, wait_for_keys};
 use super::view::Look;
 use crate::answers::SpanSpec;
 use crate::terminal::Outcome;
@@ -66,6 +66,16 @@ pub fn show_live<T>(
     has_ended.store(true, Ordering::Release);
     if traced.is_err() {
         link.end();
+    }
+    // Whoever reads keys may not notice that the terminal is gone.
+    while !shown.is_finished() {
+        if wait_for_keys(Duration::ZERO) == Keys::Gone {
+            std::thread::sleep(TICK * 10);
+            if !shown.is_finished() {
+                return traced;
+            }
+        }
+        std::thread::sleep(TICK / 5);
     }
     let shown = shown.join();
     let traced = traced?;
@@ -137,10 +147,12 @@ fn show(link: &Link, screen: &mut Screen, has_ended: impl Fn() -> bool) -> anyho
             taken.draw(screen)?;
             is_due = false;
         }
-        let mut timeout = TICK;
+        // The terminal is waited for here: of one that is gone, what reads keys never comes back.
+        if wait_for_keys(TICK) == Keys::Gone {
+            return Ok(());
+        }
         // Keys that are waiting are answered together.
-        while event::poll(timeout).context("cannot read keys")? {
-            timeout = Duration::ZERO;
+        while event::poll(Duration::ZERO).context("cannot read keys")? {
             is_due = true;
             match event::read().context("cannot read keys")? {
                 Event::Key(key) => match screen.key(key) {

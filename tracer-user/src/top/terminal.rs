@@ -5,7 +5,8 @@ use std::io::{self, BufWriter, IsTerminal, Read, Seek, Stdout, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use ratatui::Terminal;
@@ -25,13 +26,15 @@ use super::screen::Screen;
 /// Whether the terminal is ours. A panic gives it back, in whatever thread it is.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// What is said while the terminal is ours.
+static MESSAGES: Mutex<Option<Messages>> = Mutex::new(None);
+
 /// What is written to the terminal at once.
 const BUFFER: usize = 64 << 10;
 
 /// The terminal, as long as it is ours.
 pub struct Taken {
     terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
-    messages: Option<Messages>,
 }
 
 /// That there is one.
@@ -47,6 +50,43 @@ pub fn ensure_terminal() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What is to be read from the terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// There may be some.
+    Waiting,
+    /// There are none.
+    None,
+    /// There never will be any: the terminal is gone.
+    Gone,
+}
+
+/// Waits so long, or until there are keys, or a signal comes.
+pub fn wait_for_keys(longest: Duration) -> Keys {
+    let of = |fd, events| libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    // Where the input is no terminal, keys come from the one that the process has: they wait until
+    // the time is over.
+    let is_input = io::stdin().is_terminal();
+    let input = if is_input { libc::STDIN_FILENO } else { -1 };
+    let mut polled = [of(input, libc::POLLIN), of(libc::STDOUT_FILENO, 0)];
+    let milliseconds = libc::c_int::try_from(longest.as_millis()).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the pointer is to so many structures.
+    let ready = unsafe { libc::poll(polled.as_mut_ptr(), 2, milliseconds) };
+    let [input, output] = polled;
+    let gone = libc::POLLHUP | libc::POLLERR | libc::POLLNVAL;
+    if ready > 0 && (input.revents | output.revents) & gone != 0 {
+        Keys::Gone
+    } else if input.revents & libc::POLLIN != 0 || !is_input {
+        Keys::Waiting
+    } else {
+        Keys::None
+    }
+}
+
 impl Taken {
     /// Takes the terminal.
     ///
@@ -55,16 +95,13 @@ impl Taken {
     /// It cannot be set.
     pub fn take() -> anyhow::Result<Self> {
         give_back_on_panic();
-        let mut taken = Self {
-            terminal: blank()?,
-            messages: None,
-        };
+        let mut taken = Self { terminal: blank()? };
         taken.enter()?;
         Ok(taken)
     }
 
     fn enter(&mut self) -> anyhow::Result<()> {
-        self.messages = Messages::hold();
+        *held() = Messages::hold();
         IS_TAKEN.store(true, Ordering::Release);
         enable_raw_mode().context("cannot set the terminal")?;
         let mut output = io::stdout();
@@ -83,12 +120,6 @@ impl Taken {
         execute!(io::stdout(), Clear(ClearType::All)).context("cannot draw on the terminal")?;
         self.terminal = blank()?;
         Ok(())
-    }
-
-    fn leave(&mut self) {
-        give_back();
-        // What was said meanwhile is read now.
-        self.messages = None;
     }
 
     /// Draws the screen.
@@ -112,7 +143,7 @@ impl Taken {
     ///
     /// The terminal is gone.
     pub fn renew(&mut self) -> anyhow::Result<()> {
-        self.leave();
+        give_back();
         self.enter()
     }
 
@@ -122,7 +153,7 @@ impl Taken {
     ///
     /// The terminal is gone.
     pub fn suspend(&mut self) -> anyhow::Result<()> {
-        self.leave();
+        give_back();
         signal_hook::low_level::raise(libc::SIGSTOP).context("cannot suspend")?;
         self.enter()
     }
@@ -135,7 +166,7 @@ fn blank() -> anyhow::Result<Terminal<CrosstermBackend<BufWriter<Stdout>>>> {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.leave();
+        give_back();
     }
 }
 
@@ -147,6 +178,9 @@ fn give_back() {
     // Where it is gone there is nobody to say so to.
     let _ = execute!(output, Show, DisableMouseCapture, LeaveAlternateScreen);
     let _ = disable_raw_mode();
+    // What was said meanwhile is read now; whoever panics while these are taken says it himself.
+    let messages = MESSAGES.try_lock().ok().and_then(|mut held| held.take());
+    drop(messages);
 }
 
 fn give_back_on_panic() {
@@ -158,6 +192,10 @@ fn give_back_on_panic() {
             before(what);
         }));
     });
+}
+
+fn held() -> MutexGuard<'static, Option<Messages>> {
+    MESSAGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is said on the standard error while the terminal is ours: it would be drawn over. It is
@@ -260,3 +298,6 @@ impl Signals {
         self.resume.swap(false, Ordering::AcqRel)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -203,24 +203,18 @@ impl Model {
 
     /// Adds up what threads did after `from` and up to `until`.
     fn add_up(&mut self, from: MonotonicNs, until: MonotonicNs) {
-        let threads = &mut self.threads;
-        for lived in threads.values_mut() {
-            lived.lately = Sum::default();
-        }
-        for interval in self.paths.history().since(from) {
-            if interval.from < until
-                && let Some(lived) = threads.get_mut(&interval.thread)
-            {
-                lived.lately.add(interval, from);
+        let (history, states) = (self.paths.history(), self.paths.states());
+        for (thread, lived) in &mut self.threads {
+            let mut sum = Sum::default();
+            // By thread: there are many intervals, and looking each thread up takes long.
+            let before = history.of_since(*thread, from);
+            for interval in before.take_while(|interval| interval.from < until) {
+                sum.add(interval, from);
             }
-        }
-        let Some(states) = self.paths.states() else {
-            return;
-        };
-        for (thread, lived) in threads {
-            if let Some(current) = states.current(*thread, until) {
-                lived.lately.add(&current, from);
+            if let Some(current) = states.and_then(|states| states.current(*thread, until)) {
+                sum.add(&current, from);
             }
+            lived.lately = sum;
         }
     }
 

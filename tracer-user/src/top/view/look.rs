@@ -2,6 +2,8 @@
 
 use std::env;
 
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
 /// How everything looks. Colours are those that the terminal's user has chosen, on a background
@@ -56,6 +58,18 @@ impl Role {
 }
 
 impl Look {
+    /// Shows that a row is selected. What is drawn in it stays as it is: a bar that is reversed
+    /// says something else.
+    pub fn select(self, buffer: &mut Buffer, row: Rect) {
+        let style = self.style(Role::Selected);
+        for x in row.left()..row.right() {
+            let cell = buffer.cell_mut((x, row.y)).filter(|cell| !is_drawn(cell));
+            if let Some(cell) = cell {
+                cell.set_style(style);
+            }
+        }
+    }
+
     /// Text alone.
     #[must_use]
     pub fn plain() -> Self {
@@ -129,4 +143,10 @@ pub fn is_unicode() -> bool {
         .or_else(|| set("LANG"));
     let locale = locale.unwrap_or_default().to_ascii_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// Whether something is drawn there, and nothing written.
+fn is_drawn(cell: &Cell) -> bool {
+    let is_block = |character: char| ('\u{2580}'..='\u{259f}').contains(&character);
+    cell.fg != Color::Reset || cell.symbol().chars().any(is_block)
 }

@@ -66,7 +66,7 @@ pub fn draw(
         draw_sparkline(buffer, (x + split + 1, y, trend), &row.trend, most, look);
         if selected == Some(nth) {
             let row = Rect::new(area.x, y, area.width, 1);
-            buffer.set_style(row, look.style(Role::Selected));
+            look.select(buffer, row);
         }
     }
 }

@@ -235,7 +235,7 @@ pub fn draw(
         draw_line(buffer, (area.x, y), (shot, line), &columns, look);
         if selected == Some(nth) {
             let row = Rect::new(area.x, y, area.width, 1);
-            buffer.set_style(row, look.style(Role::Selected));
+            look.select(buffer, row);
         }
     }
 }
