@@ -11,7 +11,8 @@ const { pathToFileURL } = require("node:url");
 async function main([folder, file]) {
     const module = (name) => import(pathToFileURL(path.resolve(folder, name)));
     const { decode } = await module("decode.js");
-    const { Model, STATES } = await module("rows.js");
+    const { Model } = await module("rows.js");
+    const { STATES } = await module("slices.js");
     const html = fs.readFileSync(file, "utf8");
     const [, data] = /<script type="text\/plain" id="data">([^<]*)<\/script>/.exec(html);
     const { header, columns } = await decode(data);
@@ -29,8 +30,8 @@ async function main([folder, file]) {
                 row.track.from[index], row.track.to[index], header.codes[row.track.what[index]].state]),
             calls: Array.from({ length: row.calls.count }, (_, index) => [
                 header.calls[row.calls.what[index]], row.calls.to[index] - row.calls.from[index], row.returned[index]]),
-            marks: Array.from({ length: row.marks.count }, (_, index) => [
-                row.marks.at[index] + header.first_ns, header.types[row.marks.type[index]][0], model.wordsOf(row.marks, index)]),
+            marks: [row.marks, row.faults].flatMap((marks) => Array.from({ length: marks.count }, (_, index) => [
+                marks.at[index] + header.first_ns, header.types[marks.type[index]][0], model.wordsOf(marks, index)])),
         };
     });
     const { spans } = model;

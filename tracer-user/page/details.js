@@ -1,12 +1,14 @@
 // What is selected, in words.
 
-import { STATES, Model, Slices, firstAfter } from "./rows.js";
+import { carriers } from "./carried.js";
+import { Model } from "./rows.js";
+import { STATES, Slices, firstAfter } from "./slices.js";
 import { duration, moment, share, visible } from "./words.js";
 
 /**
  * What is selected: an interval of a thread, a slice, a mark, a span, or a part of the time.
  * @typedef {object} Selection
- * @property {"state" | "spans" | "calls" | "marks" | "cpu" | "irq" | "time"} kind
+ * @property {"state" | "spans" | "calls" | "marks" | "faults" | "cpu" | "irq" | "time"} kind
  * @property {number} thread the thread's index, or -1
  * @property {number} index which one
  * @property {number} level
@@ -113,10 +115,11 @@ export function describe(model, selection) {
     } else if (kind === "calls" && row !== undefined) {
         lines.push(["system call", model.header.calls[row.calls.what[index]]]);
         lines.push(["returned", String(row.returned[index])], ...timeLines(model, from, to));
-    } else if (kind === "marks" && row !== undefined) {
-        const [name] = model.header.types[row.marks.type[index]];
+    } else if ((kind === "marks" || kind === "faults") && row !== undefined) {
+        const marks = row[kind];
+        const [name] = model.header.types[marks.type[index]];
         lines.push(["event", name], ["at", `${moment(from + model.shift)} s`]);
-        const words = model.wordsOf(row.marks, index);
+        const words = model.wordsOf(marks, index);
         if (words !== "") {
             lines.push(["carries", visible(words)]);
         }
@@ -213,6 +216,7 @@ export function search(model, typed) {
     const kinds = model.header.kinds.map(has);
     const calls = model.header.calls.map(has);
     const types = model.header.types.map((/** @type {any} */ type) => has(type[0]));
+    const isCarried = carriers(model, wanted);
     for (const row of model.threads) {
         const thread = row.index;
         if (has(row.label)) {
@@ -237,11 +241,14 @@ export function search(model, typed) {
                     { kind: "calls", thread, index, level: 0, from, to, label: "" });
             }
         }
-        for (let index = 0; index < row.marks.count; index++) {
-            const at = row.marks.at[index];
-            if (types[row.marks.type[index]] || has(model.wordsOf(row.marks, index))) {
-                push(model.header.types[row.marks.type[index]][0],
-                    { kind: "marks", thread, index, level: 0, from: at, to: at, label: "" });
+        for (const kind of /** @type {Array<"marks" | "faults">} */ (["marks", "faults"])) {
+            const marks = row[kind];
+            for (let index = 0; index < marks.count; index++) {
+                if (types[marks.type[index]] || isCarried(marks.words[index])) {
+                    const at = marks.at[index];
+                    push(model.header.types[marks.type[index]][0],
+                        { kind, thread, index, level: 0, from: at, to: at, label: "" });
+                }
             }
         }
     }

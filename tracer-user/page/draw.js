@@ -1,12 +1,16 @@
 // The timeline: pixels for what is dense, then text and lines over it.
 
-import { STATES, Model, Slices, Track, firstAfter } from "./rows.js";
+import { Model } from "./rows.js";
+import { STATES, Slices, Track, firstAfter, firstAfterFrom } from "./slices.js";
 import { View, ticks } from "./window.js";
 import { pixel } from "./colours.js";
 import { duration } from "./words.js";
 
 /** How high rows are, in pixels of the page. */
-const HEIGHTS = { heading: 22, state: 18, spans: 15, calls: 11, marks: 11, cpu: 14, irq: 10 };
+const HEIGHTS = { heading: 22, state: 18, spans: 15, calls: 11, marks: 11, faults: 9, cpu: 14, irq: 10 };
+
+/** How wide a letter is, at most, nearly always. */
+const LETTER = 6.2;
 
 /** How high the ruler is. */
 export const RULER = 24;
@@ -14,7 +18,7 @@ export const RULER = 24;
 /**
  * A row of the timeline.
  * @typedef {object} Row
- * @property {"heading" | "state" | "spans" | "calls" | "marks" | "cpu" | "irq"} kind
+ * @property {"heading" | "state" | "spans" | "calls" | "marks" | "faults" | "cpu" | "irq"} kind
  * @property {string} label
  * @property {number} top
  * @property {number} height
@@ -73,6 +77,9 @@ export function layOutRows(model, closed) {
             if (thread.marks.count > 0) {
                 push("marks", "  events", { thread: thread.index });
             }
+            if (thread.faults.count > 0) {
+                push("faults", "  page faults", { thread: thread.index });
+            }
         }
     }
     return rows;
@@ -84,7 +91,7 @@ function processes(model) {
     const found = new Map();
     const ran = (/** @type {Model["threads"][0]} */ row) => row.track.between(0, model.end)[0];
     for (const row of model.threads) {
-        const isEmpty = row.track.count + row.marks.count + row.calls.count + row.levels.length === 0;
+        const isEmpty = row.track.count + row.marks.count + row.faults.count + row.calls.count + row.levels.length === 0;
         if (isEmpty) {
             continue;
         }
@@ -131,9 +138,19 @@ export class Painter {
     fill(x, end, top, bottom, colour) {
         const pixels = /** @type {Uint32Array} */ (this.pixels);
         const width = this.width ?? 0;
-        const last = Math.min(bottom, this.height ?? 0);
-        for (let y = Math.max(top, 0); y < last; y++) {
-            pixels.fill(colour, y * width + Math.max(x, 0), y * width + Math.min(end, width));
+        const [first, last] = [Math.max(top, 0), Math.min(bottom, this.height ?? 0)];
+        const [begin, until] = [Math.max(x, 0), Math.min(end, width)];
+        if (until - begin < 8) {
+            // Most are so narrow: a call for each line would take longer than the line.
+            for (let y = first, line = first * width; y < last; y++, line += width) {
+                for (let at = line + begin; at < line + until; at++) {
+                    pixels[at] = colour;
+                }
+            }
+            return;
+        }
+        for (let y = first; y < last; y++) {
+            pixels.fill(colour, y * width + begin, y * width + until);
         }
     }
 
@@ -146,35 +163,40 @@ export class Painter {
         if (track.count === 0) {
             return;
         }
+        const { from, to } = track;
         let isBegun = false;
         let x = 0;
+        // The last interval that has begun when the column does.
+        let index = firstAfter(from, view.time(0, width)) - 1;
         while (x < width) {
             const at = view.time(x, width);
             const until = view.time(x + 1, width);
-            const index = firstAfter(track.from, at) - 1;
+            index = firstAfterFrom(from, at, Math.max(index, 0)) - 1;
             // One that goes on to the end of this column, at least.
-            if (index >= 0 && track.to[index] >= until) {
-                const end = Math.max(Math.floor(view.x(track.to[index], width)), x + 1);
+            if (index >= 0 && to[index] >= until) {
+                const end = Math.max(Math.floor(view.x(to[index], width)), x + 1);
                 this.fill(x, end, top, bottom, this.states[track.states[track.what[index]]]);
                 x = end;
                 isBegun = false;
                 continue;
             }
-            if (index + 1 >= track.count && (index < 0 || track.to[index] <= at)) {
+            if (index + 1 >= track.count && (index < 0 || to[index] <= at)) {
                 return;
             }
-            if ((index < 0 || track.to[index] <= at) && track.from[index + 1] >= until) {
-                x = Math.max(Math.floor(view.x(track.from[index + 1], width)), x + 1);
+            if ((index < 0 || to[index] <= at) && from[index + 1] >= until) {
+                x = Math.max(Math.floor(view.x(from[index + 1], width)), x + 1);
                 isBegun = false;
                 continue;
             }
             if (!isBegun) {
-                track.before(at, this.begin);
+                track.beforeIndex(at, index + 1, this.begin);
                 isBegun = true;
             }
-            track.before(until, this.end);
+            const after = firstAfterFrom(from, until, index + 1);
+            track.beforeIndex(until, after, this.end);
             this.shares(x, until - at, top, bottom);
             [this.begin, this.end] = [this.end, this.begin];
+            index = after - 1;
             x++;
         }
     }
@@ -220,7 +242,7 @@ export class Painter {
             // Those that begin within the same pixel are not seen.
             const next = view.time(Math.max(begin + 1, x), width);
             index = slices.from[index + 1] < next
-                ? Math.max(firstAfter(slices.from, next) - 1, index + 1) : index + 1;
+                ? Math.max(firstAfterFrom(slices.from, next, index + 1) - 1, index + 1) : index + 1;
         }
     }
 
@@ -232,7 +254,7 @@ export class Painter {
         while (index < at.length && at[index] <= view.to) {
             const x = Math.floor(view.x(at[index], width));
             this.fill(x, x + Math.max(Math.round(scale), 1), top, bottom, this.mark);
-            index = Math.max(firstAfter(at, view.time(x + 1, width)), index + 1);
+            index = Math.max(firstAfterFrom(at, view.time(x + 1, width), index + 1), index + 1);
         }
     }
 }
@@ -314,13 +336,13 @@ export function drawGaps({ context, view, colours, left, width, height }, gaps) 
  * @param {number} top
  * @param {number} height
  * @param {(what: number) => string} name
- * @param {string} ink
+ * @param {(what: number) => string} ink
+ * @param {boolean} isWhole whether one that has no space for all of it is left out
  */
-export function drawNames({ context, view, left, width }, slices, top, height, name, ink) {
+export function drawNames({ context, view, left, width }, slices, top, height, name, ink, isWhole) {
     const least = 24;
     const shortest = (least / width) * view.ns;
     let index = Math.max(firstAfter(slices.from, view.from) - 1, 0);
-    context.fillStyle = ink;
     let shown = 0;
     // What is too short for a name is passed over; where there are too many, none is shown.
     for (let looked = 0; index < slices.count && slices.from[index] < view.to && looked < 5000; index++, looked++) {
@@ -330,8 +352,13 @@ export function drawNames({ context, view, left, width }, slices, top, height, n
         const begin = Math.max(view.x(slices.from[index], width), 0);
         const end = Math.min(view.x(slices.to[index], width), width);
         if (end - begin >= least && shown < 400) {
+            const text = name(slices.what[index]);
+            if (isWhole && text.length * LETTER > end - begin - 6) {
+                continue;
+            }
             shown++;
-            drawText(context, name(slices.what[index]), left + begin + 3, top + height / 2, end - begin - 6);
+            context.fillStyle = ink(slices.what[index]);
+            drawText(context, text, left + begin + 3, top + height / 2, end - begin - 6);
         }
     }
 }
@@ -346,7 +373,7 @@ export function drawNames({ context, view, left, width }, slices, top, height, n
  */
 export function drawText(context, text, x, y, width) {
     let shown = text;
-    const fits = Math.max(Math.floor(width / 6.2), 0);
+    const fits = Math.max(Math.floor(width / LETTER), 0);
     if (shown.length > fits) {
         shown = fits < 2 ? "" : `${shown.slice(0, fits - 1)}…`;
     }

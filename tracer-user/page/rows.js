@@ -1,113 +1,13 @@
 // What the columns hold, by thread and by CPU, so that any part of the time is found quickly.
 
-import { threadWords } from "./words.js";
 import { Column } from "./decode.js";
-
-/** The states of a thread, as totals count them. */
-export const STATES = ["running", "runnable", "blocked", "device", "stopped", "unknown"];
-
-/** Intervals between two sums that are stored. */
-const BLOCK = 64;
+import { Growing, Marks, STATES, Slices, Track } from "./slices.js";
+import { threadWords } from "./words.js";
 
 /** How many rows the spans of a thread may take. */
 const MOST_LEVELS = 12;
 
-/**
- * The first index of which the value is greater than `at`.
- * @param {Float64Array} values
- * @param {number} at
- * @returns {number}
- */
-export function firstAfter(values, at) {
-    let low = 0;
-    let high = values.length;
-    while (low < high) {
-        const middle = (low + high) >> 1;
-        if (values[middle] <= at) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-/** Slices that follow each other: each has a beginning, an end, and what it is. */
-export class Slices {
-    /** @param {number} count */
-    constructor(count) {
-        this.from = new Float64Array(count);
-        this.to = new Float64Array(count);
-        this.what = new Uint32Array(count);
-        this.count = 0;
-    }
-
-    /** @param {number} from @param {number} to @param {number} what @returns {number} */
-    push(from, to, what) {
-        const index = this.count++;
-        this.from[index] = from;
-        this.to[index] = to;
-        this.what[index] = what;
-        return index;
-    }
-
-    /** The slice at a time, or -1. @param {number} at @returns {number} */
-    find(at) {
-        const index = firstAfter(this.from, at) - 1;
-        return index >= 0 && this.to[index] > at ? index : -1;
-    }
-}
-
-/** What a thread did: intervals that follow each other. */
-export class Track extends Slices {
-    /** @param {number} count */
-    constructor(count) {
-        super(count);
-        this.cpu = new Int32Array(count).fill(-1);
-        this.task = new Uint32Array(count);
-        /** Sums up to every 64th interval, by state. */
-        this.sums = new Float64Array((Math.floor(count / BLOCK) + 1) * STATES.length);
-        /** The state of each code. @type {Uint8Array} */
-        this.states = new Uint8Array(0);
-    }
-
-    /** Sums up. @param {Uint8Array} states the state of each code */
-    sum(states) {
-        this.states = states;
-        const sums = new Float64Array(STATES.length);
-        for (let index = 0; index < this.count; index++) {
-            if (index % BLOCK === 0) {
-                this.sums.set(sums, (index / BLOCK) * STATES.length);
-            }
-            sums[states[this.what[index]]] += this.to[index] - this.from[index];
-        }
-    }
-
-    /**
-     * How long it was in each state before `at`.
-     * @param {number} at
-     * @param {Float64Array} out
-     */
-    before(at, out) {
-        const after = firstAfter(this.from, at);
-        const last = Math.max(after - 1, 0);
-        const block = Math.floor(last / BLOCK);
-        for (let state = 0; state < STATES.length; state++) {
-            out[state] = this.sums[block * STATES.length + state];
-        }
-        for (let index = block * BLOCK; index < after; index++) {
-            out[this.states[this.what[index]]] += Math.min(this.to[index], at) - this.from[index];
-        }
-    }
-
-    /** How long it was in each state from a moment to another. @param {number} from @param {number} to */
-    between(from, to) {
-        const [begin, end] = [new Float64Array(STATES.length), new Float64Array(STATES.length)];
-        this.before(from, begin);
-        this.before(to, end);
-        return end.map((sum, state) => sum - begin[state]);
-    }
-}
+const DECODER = new TextDecoder();
 
 /**
  * A thread with all that is known of it.
@@ -122,20 +22,9 @@ export class Track extends Slices {
  * @property {Float64Array} returned
  * @property {Slices[]} levels spans, below each other
  * @property {Int32Array[]} spans which span each of them is
- * @property {Marks} marks
+ * @property {Marks} marks user events, and those of the kernel that have no row of their own
+ * @property {Marks} faults page faults, of which there may be many
  */
-
-/** Moments. */
-export class Marks {
-    /** @param {number} count */
-    constructor(count) {
-        this.at = new Float64Array(count);
-        this.type = new Uint32Array(count);
-        /** Where its words are. */
-        this.words = new Uint32Array(count);
-        this.count = 0;
-    }
-}
 
 /**
  * Puts spans below each other that overlap.
@@ -182,20 +71,24 @@ export class Model {
         /** The state of each code. */
         this.states = Uint8Array.from(header.codes, (/** @type {any} */ code) => STATES.indexOf(
             code.state === "blocked" && code.io_wait ? "device" : code.state));
-        const counts = ["interval", "call", "mark"].map((what) => this.countByThread(what));
+        const counts = ["interval", "call"].map((what) => this.countByThread(what));
+        /** Whether marks of a type are page faults. @type {boolean[]} */
+        this.isFault = header.types.map((/** @type {any} */ [, family]) => family === "fault");
+        const [marks, faults] = this.countMarks();
         /** @type {ThreadRow[]} */
         this.threads = header.threads.map((/** @type {any} */ thread, /** @type {number} */ index) => ({
             index,
             pid: thread[0],
             tid: thread[1],
             name: thread[2],
-            label: threadWords(thread[0], thread[1], thread[2]),
+            label: thread[1] === 0 ? "the trace" : threadWords(thread[0], thread[1], thread[2]),
             track: new Track(counts[0][index]),
             calls: new Slices(counts[1][index]),
             returned: new Float64Array(counts[1][index]),
             levels: [],
             spans: [],
-            marks: new Marks(counts[2][index]),
+            marks: new Marks(marks[index]),
+            faults: new Marks(faults[index]),
         }));
         /** Who had each CPU. */
         this.cpus = this.readIntervals();
@@ -224,57 +117,63 @@ export class Model {
         return counts;
     }
 
+    /** How many marks of threads are shown as events, and how many as page faults. */
+    countMarks() {
+        const counts = [new Uint32Array(this.header.threads.length), new Uint32Array(this.header.threads.length)];
+        const [type, thread] = ["type", "thread"].map((name) => this.column(`mark.${name}`));
+        for (let index = 0; index < type.count; index++) {
+            counts[this.isFault[type.next()] ? 1 : 0][thread.next()]++;
+        }
+        type.rewind();
+        thread.rewind();
+        return counts;
+    }
+
     readIntervals() {
         const codes = this.header.codes;
         const [thread, code, to, from, cpu, task] = ["thread", "code", "to", "from", "cpu", "task"]
             .map((name) => this.column(`interval.${name}`));
-        const isApart = codes.map((/** @type {any} */ one) => one.apart);
-        const hasCpu = codes.map((/** @type {any} */ one) => one.cpu);
-        const hasTask = codes.map((/** @type {any} */ one) => one.end === "thread" || one.end === "got_cpu");
-        /** @type {Map<number, Array<[number, number]>>} */
+        const flags = (/** @type {(one: any) => boolean} */ of) => Uint8Array.from(codes, (one) => of(one) ? 1 : 0);
+        const isApart = flags((one) => one.apart);
+        const hasCpu = flags((one) => one.cpu);
+        const hasTask = flags((one) => one.end === "thread" || one.end === "got_cpu");
+        const { states } = this;
+        const tracks = this.threads.map((row) => row.track);
+        /** @type {Map<number, Growing>} */
         const onCpu = new Map();
         let now = 0;
-        for (let index = 0; index < thread.count; index++) {
-            const track = this.threads[thread.next()].track;
+        const { count } = thread;
+        for (let index = 0; index < count; index++) {
+            const of = thread.next();
+            const track = tracks[of];
             const what = code.next();
             now += to.nextSigned();
-            const last = track.count > 0 ? track.to[track.count - 1] : 0;
-            const begin = isApart[what] ? last + from.nextSigned() : last;
-            const at = track.push(begin, now, what);
-            if (hasCpu[what]) {
-                track.cpu[at] = cpu.next();
+            const at = track.count++;
+            let begin = at > 0 ? track.to[at - 1] : 0;
+            if (isApart[what] === 1) {
+                begin += from.nextSigned();
             }
-            if (hasTask[what]) {
+            track.from[at] = begin;
+            track.to[at] = now;
+            track.what[at] = what;
+            if (hasCpu[what] === 1) {
+                const id = cpu.next();
+                track.cpu[at] = id;
+                if (states[what] === 0) {
+                    const runs = onCpu.get(id) ?? new Growing();
+                    onCpu.set(id, runs);
+                    runs.push(begin, now, of);
+                }
+            }
+            if (hasTask[what] === 1) {
                 track.task[at] = task.next();
             }
         }
         for (const row of this.threads) {
             row.track.sum(this.states);
-            const { track } = row;
-            for (let index = 0; index < track.count; index++) {
-                if (this.states[track.what[index]] === 0 && track.cpu[index] >= 0) {
-                    const known = onCpu.get(track.cpu[index]);
-                    if (known === undefined) {
-                        onCpu.set(track.cpu[index], [[row.index, index]]);
-                    } else {
-                        known.push([row.index, index]);
-                    }
-                }
-            }
         }
-        /** @type {Map<number, Slices>} */
-        const cpus = new Map();
-        for (const [id, runs] of [...onCpu].sort(([a], [b]) => a - b)) {
-            const begin = (/** @type {[number, number]} */ run) => this.threads[run[0]].track.from[run[1]];
-            runs.sort((a, b) => begin(a) - begin(b));
-            const slices = new Slices(runs.length);
-            for (const [index, interval] of runs) {
-                const { track } = this.threads[index];
-                slices.push(track.from[interval], track.to[interval], index);
-            }
-            cpus.set(id, slices);
-        }
-        return cpus;
+        const cpus = [...onCpu].sort(([a], [b]) => a - b);
+        return new Map(cpus.map(([id, runs]) => [id, runs.inOrder()]));
     }
 
     readCalls() {
@@ -330,11 +229,13 @@ export class Model {
             .map((name) => this.column(`mark.${name}`));
         let now = 0;
         for (let index = 0; index < type.count; index++) {
-            const { marks } = this.threads[thread.next()];
+            const row = this.threads[thread.next()];
+            const what = type.next();
+            const marks = this.isFault[what] ? row.faults : row.marks;
             now += at.nextSigned();
             const to = marks.count++;
             marks.at[to] = now;
-            marks.type[to] = type.next();
+            marks.type[to] = what;
             marks.words[to] = words.at;
             const length = words.next();
             words.at += length;
@@ -344,39 +245,31 @@ export class Model {
 
     readInterrupts() {
         const [cpu, key, to, ns] = ["cpu", "key", "to", "ns"].map((name) => this.column(`irq.${name}`));
-        /** @type {Map<string, Array<[number, number, number]>>} */
+        /** @type {Map<string, Growing>} */
         const rows = new Map();
         let now = 0;
         for (let index = 0; index < cpu.count; index++) {
             const [id, what] = [cpu.next(), key.next()];
             now += to.nextSigned();
             const name = `${this.header.interrupts[what][0] === "irq" ? "interrupts" : "soft interrupts"} ${id}`;
-            const row = rows.get(name);
-            /** @type {[number, number, number]} */
-            const one = [now - ns.next(), now, what];
-            if (row === undefined) {
-                rows.set(name, [one]);
-            } else {
-                row.push(one);
-            }
+            const row = rows.get(name) ?? new Growing();
+            rows.set(name, row);
+            row.push(now - ns.next(), now, what);
         }
-        /** @type {Map<string, Slices>} */
-        const interrupts = new Map();
-        for (const [name, found] of rows) {
-            const slices = new Slices(found.length);
-            found.sort((a, b) => a[0] - b[0]);
-            found.forEach(([from, end, what]) => slices.push(from, end, what));
-            interrupts.set(name, slices);
-        }
-        return interrupts;
+        return new Map([...rows].map(([name, row]) => [name, row.inOrder()]));
     }
 
     /** What an event carries, as `tracer-user read` shows it. @param {Marks} marks @param {number} index */
     wordsOf(marks, index) {
+        return this.wordsAt(marks.words[index]);
+    }
+
+    /** The words that begin there. @param {number} at */
+    wordsAt(at) {
         const column = new Column(this.words, 0);
-        column.at = marks.words[index];
+        column.at = at;
         const length = column.next();
-        return new TextDecoder().decode(column.bytes.subarray(column.at, column.at + length));
+        return DECODER.decode(column.bytes.subarray(column.at, column.at + length));
     }
 
     /** A thread that an event names. @param {number} task from 1 on; 0 is nobody */

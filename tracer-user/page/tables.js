@@ -15,6 +15,9 @@ import { duration, moment, share, threadWords, visible } from "./words.js";
 
 /** @typedef {{id: string, title: string, columns: string[], rows: Array<{cells: Cell[], target: Target}>, sortedBy: number}} Table */
 
+/** Spans that the table of the slowest has; others that are explained are found in the timeline. */
+const MOST_SLOWEST = 100;
+
 /** @param {number | null | undefined} ns @returns {Cell} */
 function time(ns) {
     return { text: duration(ns), value: ns ?? -1 };
@@ -97,7 +100,7 @@ export function tables(model) {
             id: "slowest",
             title: "Slowest spans",
             columns: ["span", "thread", "at", "took"],
-            rows: slowest.map((/** @type {any} */ of, /** @type {number} */ index) => ({
+            rows: slowest.slice(0, MOST_SLOWEST).map((/** @type {any} */ of, /** @type {number} */ index) => ({
                 cells: [text(kinds[of.kind] ?? ""), text(of.of), { text: moment(of.from_ns), value: of.from_ns }, time(of.ns)],
                 target: { slowest: index } })),
             sortedBy: 3,

@@ -313,6 +313,7 @@ fn a_conversion_that_is_ended_leaves_nothing_behind() {
         (libc::SIGTERM, "parquet"),
         (libc::SIGHUP, "perfetto"),
         (libc::SIGQUIT, "chrome"),
+        (libc::SIGINT, "report"),
     ] {
         // On a busy machine it may be done before it is ended.
         let ended_midway = (0..60).any(|_| {
@@ -331,11 +332,15 @@ fn a_conversion_that_is_ended_leaves_nothing_behind() {
     }
 }
 
-/// The exit code of an export that gets a signal while it writes.
+/// The exit code of an export, or a report, that gets a signal while it writes.
 fn signalled(log: &Completed, target: &str, signal: i32) -> Option<i32> {
     let out = log.file(target);
-    let options = ["--to", target, "-o", out.to_str().unwrap()];
-    let process = tracer("export", &log.path(), &options)
+    let options = ["-o", out.to_str().unwrap(), "--to", target];
+    let (subcommand, options) = match target {
+        "report" => ("report", &options[..2]),
+        _ => ("export", &options[..]),
+    };
+    let process = tracer(subcommand, &log.path(), options)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();

@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 use super::exit;
+use super::page::with_page;
 use super::target_options::targets;
 use super::trace_options::TraceArgs;
+use crate::html_report::PageSetup;
 use crate::terminal::output::Sink;
 use crate::trace::{self, Setup, Targets};
 
@@ -37,16 +39,22 @@ pub struct AttachArgs {
 pub struct AttachConfig {
     targets: Targets,
     setup: Setup,
+    page: Option<PageSetup>,
 }
 
 impl TryFrom<AttachArgs> for AttachConfig {
     type Error = anyhow::Error;
 
     fn try_from(args: AttachArgs) -> anyhow::Result<Self> {
-        let setup = args.trace.setup(Sink::Stdout)?;
         let (comm, cgroup) = (args.comm.as_deref(), args.cgroup.as_deref());
         let targets = targets(&args.pids, comm, cgroup, args.all)?;
-        Ok(Self { targets, setup })
+        let page = args.trace.page(in_words(&targets))?;
+        let setup = args.trace.setup(Sink::Stdout)?;
+        Ok(Self {
+            targets,
+            setup,
+            page,
+        })
     }
 }
 
@@ -56,7 +64,25 @@ impl TryFrom<AttachArgs> for AttachConfig {
 ///
 /// They cannot be traced.
 pub fn run(config: &AttachConfig) -> anyhow::Result<ExitCode> {
-    trace::attach(&config.targets, &config.setup).map(exit::of_outcome)
+    let attach = |setup: &Setup| trace::attach(&config.targets, setup);
+    let (traced, shown) = with_page(config.page.as_ref(), &config.setup, attach)?;
+    Ok(exit::of_outcome(traced.and(shown)))
+}
+
+/// What is traced, as a page of it is called.
+fn in_words(targets: &Targets) -> String {
+    match targets {
+        Targets::Pids(pids) => {
+            let words = if pids.len() == 1 {
+                "process"
+            } else {
+                "processes"
+            };
+            let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
+            format!("{words} {}", pids.join(", "))
+        }
+        others => others.in_words(),
+    }
 }
 
 #[cfg(test)]

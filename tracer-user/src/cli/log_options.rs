@@ -6,6 +6,9 @@ use anyhow::ensure;
 use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
 use super::quantity::size;
+use crate::answers::SpanSpec;
+use crate::html_report::PageSetup;
+use crate::terminal::output::is_stdout;
 use crate::trace::{Existing, LogSetup};
 
 /// Least and most bytes for events in a log. The largest event that there can be has to fit.
@@ -38,12 +41,23 @@ enum FullPolicy {
 
 /// Options of a log, as typed.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Log")]
+#[command(
+    next_help_heading = "Log",
+    group = clap::ArgGroup::new("files").args(["log", "report"]).multiple(true)
+)]
 pub struct LogArgs {
     /// Put events into a log, instead of showing them; `tracer-user read` shows it. A file that is
     /// there already, be it empty, is left alone without --append or --force
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     log: Option<PathBuf>,
+    /// Make a page of the trace when it ends, as `tracer-user report` does of a log, instead of
+    /// showing events. Without --log they are in a file beside it until then, which goes
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["output", "when"])]
+    report: Option<PathBuf>,
+    /// The spans of that page, as `tracer-user why` takes them; without it, all pairs of user
+    /// events whose names say so
+    #[arg(long, value_name = "SPAN", requires = "report")]
+    span: Vec<String>,
     /// Most bytes for events in the log (64M where the policy limits it)
     #[arg(
         long,
@@ -58,8 +72,8 @@ pub struct LogArgs {
     /// Go on with a log that is there already; where there is none, or an empty file, make one
     #[arg(long, requires = "log", conflicts_with_all = ["log_size", "log_policy"])]
     append: bool,
-    /// Replace the file that is there already
-    #[arg(long, requires = "log", conflicts_with = "append")]
+    /// Replace the file that is there already, be it a log or a page
+    #[arg(long, requires = "files", conflicts_with = "append")]
     force: bool,
     /// What a full stream does. With loop and until-full events stay in the stream (see
     /// --stream-size) until the end, or until SIGUSR1 asks for a flush
@@ -74,6 +88,28 @@ pub struct LogArgs {
 }
 
 impl LogArgs {
+    /// The page that is to be made, and what it is called.
+    ///
+    /// # Errors
+    ///
+    /// It cannot go there.
+    pub fn page(&self, title: String) -> anyhow::Result<Option<PageSetup>> {
+        let Some(output) = &self.report else {
+            return Ok(None);
+        };
+        ensure!(
+            !is_stdout(output),
+            "--report -: a page cannot go to the standard output, where the trace may write; give a name"
+        );
+        let spans = self.span.iter().map(|typed| SpanSpec::parse(typed));
+        Ok(Some(PageSetup {
+            spans: spans.collect::<anyhow::Result<_>>()?,
+            output: output.clone(),
+            force: self.force,
+            title,
+        }))
+    }
+
     /// What was asked for, checked; the stream has so many bytes.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod log_filter;
 mod log_options;
 pub mod manual;
 mod output_options;
+mod page;
 mod predicate_options;
 mod probe_options;
 mod probes;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use super::exit;
 use super::log_filter::{FILTER_HEADING, LogFilterArgs};
-use crate::html_report::{ReportSetup, make};
+use crate::answers::SpanSpec;
+use crate::html_report::{ReportSetup, SLOWEST, make};
 
 /// Make a page of a trace log: a timeline and tables in one file, for a browser
 ///
@@ -34,8 +35,12 @@ pub struct ReportArgs {
     #[arg(long)]
     force: bool,
     /// Explain so many spans one by one, the slowest
-    #[arg(long, value_name = "COUNT", default_value = "100")]
+    #[arg(long, value_name = "COUNT", default_value_t = SLOWEST)]
     slowest: usize,
+    /// Which spans, as `tracer-user why` takes them; without it, all pairs of user events whose
+    /// names say so
+    #[arg(long, value_name = "SPAN")]
+    span: Vec<String>,
     #[command(flatten)]
     filter: LogFilterArgs,
     /// Only events up to this moment, given as for --from
@@ -58,10 +63,13 @@ impl TryFrom<ReportArgs> for ReportConfig {
     type Error = anyhow::Error;
 
     fn try_from(args: ReportArgs) -> anyhow::Result<Self> {
+        let spans = args.span.iter().map(|typed| SpanSpec::parse(typed));
         Ok(Self {
             setup: ReportSetup {
+                spans: spans.collect::<anyhow::Result<_>>()?,
                 wanted: args.filter.wanted(args.until.as_deref())?,
                 file: args.file,
+                title: None,
                 output: args.output,
                 force: args.force,
                 slowest: args.slowest,

@@ -1,10 +1,13 @@
 //! `tracer-user run`: starts a command and traces it from its first instruction.
 
 use std::ffi::OsString;
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 
 use super::exit;
+use super::page::with_page;
 use super::trace_options::TraceArgs;
+use crate::html_report::PageSetup;
+use crate::terminal::Outcome;
 use crate::terminal::output::Sink;
 use crate::trace::{self, Setup};
 
@@ -40,15 +43,20 @@ impl RunArgs {
 pub struct RunConfig {
     command: Vec<OsString>,
     setup: Setup,
+    page: Option<PageSetup>,
 }
 
 impl TryFrom<RunArgs> for RunConfig {
     type Error = anyhow::Error;
 
     fn try_from(args: RunArgs) -> anyhow::Result<Self> {
+        let command = args.command;
+        let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+        let page = args.trace.page(words.join(" "))?;
         Ok(Self {
-            command: args.command,
             setup: args.trace.setup(Sink::Stderr)?,
+            command,
+            page,
         })
     }
 }
@@ -59,7 +67,9 @@ impl TryFrom<RunArgs> for RunConfig {
 ///
 /// It cannot be started or traced.
 pub fn run(config: &RunConfig) -> anyhow::Result<ExitCode> {
-    launch(&config.command, &config.setup)
+    let launch = |setup: &Setup| trace::launch(&config.command, setup);
+    let ((traced, status), shown) = with_page(config.page.as_ref(), &config.setup, launch)?;
+    Ok(code(traced.and(shown), status))
 }
 
 /// Starts a command and traces it: its status when that is not 0, else whether all was traced.
@@ -69,6 +79,11 @@ pub fn run(config: &RunConfig) -> anyhow::Result<ExitCode> {
 /// It cannot be started or traced.
 pub fn launch(command: &[OsString], setup: &Setup) -> anyhow::Result<ExitCode> {
     let (outcome, status) = trace::launch(command, setup)?;
+    Ok(code(outcome, status))
+}
+
+/// The status of the command when that is not 0, else whether all was traced.
+fn code(outcome: Outcome, status: Option<ExitStatus>) -> ExitCode {
     let failed = status.and_then(exit::of_command);
-    Ok(failed.unwrap_or_else(|| exit::of_outcome(outcome)))
+    failed.unwrap_or_else(|| exit::of_outcome(outcome))
 }

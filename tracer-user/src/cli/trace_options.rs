@@ -9,6 +9,7 @@ use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
 use super::stack_options::StackArgs;
 use super::trigger_options::TriggerArgs;
+use crate::html_report::PageSetup;
 use crate::probes::ProbeSpec;
 use crate::selection::Selection;
 use crate::syscall_choice::SyscallSet;
@@ -113,6 +114,15 @@ pub struct TraceArgs {
 }
 
 impl TraceArgs {
+    /// The page that is to be made of the trace; this is traced, in words.
+    ///
+    /// # Errors
+    ///
+    /// It cannot go there.
+    pub fn page(&self, traced: String) -> anyhow::Result<Option<PageSetup>> {
+        self.log.page(traced)
+    }
+
     /// What was asked for, checked. Events go to `otherwise` where nothing else was said.
     ///
     /// # Errors

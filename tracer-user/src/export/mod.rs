@@ -22,7 +22,7 @@ mod run;
 mod slices;
 #[cfg(test)]
 mod testing;
-mod unfinished;
+pub mod unfinished;
 
 pub use run::{ExportSetup, export};
 

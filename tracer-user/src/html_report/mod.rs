@@ -3,13 +3,16 @@
 //! - `recording` gathers what the page shows, by the engine that `stat`, `why` and `read` have;
 //! - `columns` and `code` make it short, `header` says what the columns mean;
 //! - `page` puts it into one file with the program that shows it, which is in the folder `page/` of
-//!   this crate.
+//!   this crate;
+//! - `run` makes it of a log, `of_trace` of a trace that is still to happen.
 
 mod code;
 mod columns;
 mod header;
+mod of_trace;
 mod page;
 mod recording;
 mod run;
 
-pub use run::{ReportSetup, make};
+pub use of_trace::{Page, PageSetup};
+pub use run::{ReportSetup, SLOWEST, make};

@@ -15,15 +15,27 @@ use super::columns::{Deflated, deflate};
 use crate::report::escape::push_for_people;
 
 /// The program, in the order in which its modules need each other.
-const MODULES: [&str; 9] = [
+const MODULES: [&str; 21] = [
     include_str!("../../page/words.js"),
     include_str!("../../page/decode.js"),
+    include_str!("../../page/slices.js"),
     include_str!("../../page/rows.js"),
     include_str!("../../page/window.js"),
     include_str!("../../page/colours.js"),
     include_str!("../../page/draw.js"),
+    include_str!("../../page/carried.js"),
     include_str!("../../page/details.js"),
     include_str!("../../page/tables.js"),
+    include_str!("../../page/dom.js"),
+    include_str!("../../page/find.js"),
+    include_str!("../../page/searching.js"),
+    include_str!("../../page/leads.js"),
+    include_str!("../../page/panel.js"),
+    include_str!("../../page/flames.js"),
+    include_str!("../../page/input.js"),
+    include_str!("../../page/overlay.js"),
+    include_str!("../../page/overview.js"),
+    include_str!("../../page/page.js"),
     include_str!("../../page/main.js"),
 ];
 

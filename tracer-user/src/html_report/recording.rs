@@ -14,7 +14,7 @@ use tracer_engine::event::{Event, MonotonicNs, Truncation};
 
 use super::code::Code;
 use super::columns::{Column, Dictionary};
-use crate::answers::Follower;
+use crate::answers::{Follower, SpanSpec};
 use crate::report::probe::Arguments;
 use crate::report::words::{push_system, push_user};
 use crate::report::{Gap, Summary};
@@ -178,10 +178,10 @@ impl Default for Rows {
 }
 
 impl Recording {
-    /// Nothing yet; with the critical paths of so many spans.
-    pub fn new(slowest: usize) -> Self {
+    /// Nothing yet; of these spans, or of all whose names say so, with so many critical paths.
+    pub fn new(spans: Vec<SpanSpec>, slowest: usize) -> Self {
         Self {
-            sums: Sums::explaining(Vec::new(), slowest),
+            sums: Sums::explaining(spans, slowest),
             rows: Rows::default(),
             types: EventTypes::default(),
             words: Vec::new(),

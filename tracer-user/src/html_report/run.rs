@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use super::header::{Source, header, layout};
 use super::page;
 use super::recording::Recording;
-use crate::answers::follow_while;
+use crate::answers::{SpanSpec, follow_while};
 use crate::export::destination::Destination;
 use crate::export::interruption::Interruption;
 use crate::export::progress::Progress;
 use crate::log_view::{Log, Walk, Wanted, open, outcome, report_missing};
-use crate::report::WallClock;
+use crate::report::{Summary, WallClock};
 use crate::terminal::Outcome;
 
 /// What is shown, and where that is written.
@@ -18,6 +18,10 @@ use crate::terminal::Outcome;
 pub struct ReportSetup {
     /// The log.
     pub file: PathBuf,
+    /// What the page is called; without it, as the log is.
+    pub title: Option<String>,
+    /// Which spans; without any, all whose names say so.
+    pub spans: Vec<SpanSpec>,
     /// Which of its events.
     pub wanted: Wanted,
     /// The file to be made.
@@ -28,6 +32,22 @@ pub struct ReportSetup {
     pub slowest: usize,
 }
 
+/// The critical paths of so many spans, unless others are asked for.
+pub const SLOWEST: usize = 1000;
+
+/// A page that was made, and the log of which it is.
+pub struct Made<L> {
+    walk: Walk<L>,
+    summary: Summary,
+}
+
+impl<L: Log> Made<L> {
+    /// Whether anything is missing.
+    pub fn outcome(&self) -> Outcome {
+        outcome(&self.summary, false)
+    }
+}
+
 /// Makes the report, and reports what is missing.
 ///
 /// # Errors
@@ -35,11 +55,26 @@ pub struct ReportSetup {
 /// The log cannot be read, or the output is there already or cannot be written.
 pub fn make(setup: &ReportSetup) -> anyhow::Result<Outcome> {
     let log = open(&setup.file)?;
-    let interruption = Interruption::watch()?;
     let destination = Destination::file(&setup.output, &setup.file, setup.force)?;
-    let mut walk = Walk::new(log, setup.wanted.clone());
+    let made = make_into(setup, log, destination)?;
+    report_missing(&made.walk, &made.summary);
+    Ok(made.outcome())
+}
+
+/// Makes the report of this log there.
+///
+/// # Errors
+///
+/// The log cannot be read, or the output cannot be written.
+pub fn make_into<L: Log>(
+    setup: &ReportSetup,
+    log: L,
+    destination: Destination,
+) -> anyhow::Result<Made<L>> {
+    let interruption = Interruption::watch()?;
+    let mut walk = Walk::new(log, setup.wanted.settled_in(&setup.file)?);
     let progress = Progress::start();
-    let mut recording = Recording::new(setup.slowest);
+    let mut recording = Recording::new(setup.spans.clone(), setup.slowest);
     follow_while(&mut walk, &mut recording, |walk| {
         progress.show(walk.log().progress());
         interruption.check(destination.early_end())
@@ -65,8 +100,7 @@ pub fn make(setup: &ReportSetup) -> anyhow::Result<Outcome> {
     interruption.check(destination.early_end())?;
     destination.complete()?;
     progress.end();
-    report_missing(&walk, &summary);
-    Ok(outcome(&summary, false))
+    Ok(Made { walk, summary })
 }
 
 fn source<L: Log>(setup: &ReportSetup, walk: &Walk<L>) -> Source {
@@ -76,7 +110,10 @@ fn source<L: Log>(setup: &ReportSetup, walk: &Walk<L>) -> Source {
     let system = walk.log().system();
     let system = [&system.kernel_release[..], &system.machine[..]].join(&b' ');
     Source {
-        name: name.to_string_lossy().into_owned(),
+        name: match &setup.title {
+            Some(title) => title.clone(),
+            None => name.to_string_lossy().into_owned(),
+        },
         start: walk.anchor().monotonic,
         date: String::from_utf8_lossy(&date).into_owned(),
         system: String::from_utf8_lossy(&system).into_owned(),

@@ -8,3 +8,14 @@ pub enum Outcome {
     /// Events were lost, and the closing line says how many.
     EventsLost,
 }
+
+impl Outcome {
+    /// That of two steps: complete where both are.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match self {
+            Self::Complete => other,
+            Self::EventsLost => self,
+        }
+    }
+}

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { STATES, Slices, Track, firstAfter } from "../rows.js";
+import { Growing, STATES, Slices, Track, firstAfter } from "../slices.js";
 
 /** Of 1000 intervals some are apart from the one before. */
 function track() {
@@ -39,4 +39,20 @@ test("what is at a time is found", () => {
     slices.push(10, 20, 0);
     slices.push(30, 40, 0);
     assert.deepEqual([5, 10, 19, 20, 30, 40].map((at) => slices.find(at)), [-1, 0, 0, -1, 1, -1]);
+});
+
+test("slices that come in any order are by their beginnings, however many", () => {
+    for (const isInOrder of [true, false]) {
+        const growing = new Growing();
+        for (let index = 0; index < 5000; index++) {
+            const from = isInOrder ? index : (index * 7) % 5000;
+            growing.push(from, from + 1, from + 2);
+        }
+        const slices = growing.inOrder();
+        assert.equal(slices.count, 5000);
+        assert.equal(slices.from.length, 5000);
+        for (const at of [0, 1, 1023, 1024, 4999]) {
+            assert.deepEqual([slices.from[at], slices.to[at], slices.what[at]], [at, at + 1, at + 2]);
+        }
+    }
 });

@@ -1,0 +1,97 @@
+// How tables and hits of a search lead into the timeline.
+
+import { byId, element } from "./dom.js";
+import { RULER } from "./draw.js";
+import { firstAfter } from "./slices.js";
+import { nextHit, searchFor } from "./searching.js";
+import { tableElement, tables } from "./tables.js";
+
+/** @typedef {import("./page.js").Page} Page */
+/** @typedef {import("./details.js").Selection} Selection */
+
+/** @param {Page} page */
+export function showTables(page) {
+    const all = tables(page.model);
+    byId("contents").replaceChildren(...all.map((table) => {
+        const link = /** @type {HTMLAnchorElement} */ (element("a", table.title));
+        link.href = `#table-${table.id}`;
+        return link;
+    }));
+    if ((page.model.header.flames ?? []).length > 0) {
+        const link = /** @type {HTMLAnchorElement} */ (element("a", "Flame graphs"));
+        link.href = "#flames";
+        byId("contents").prepend(link);
+    }
+    byId("tables").replaceChildren(...all.map((table) => {
+        const box = document.createElement("div");
+        box.append(tableElement(table, (target) => follow(page, target)));
+        return box;
+    }));
+}
+
+/** @param {Page} page @param {import("./tables.js").Target} target */
+function follow(page, target) {
+    const { model } = page;
+    byId("title").scrollIntoView();
+    page.scroller.focus({ preventScroll: true });
+    if (target.slowest !== undefined) {
+        showSlowest(page, target.slowest);
+    } else if (target.thread !== undefined) {
+        const row = model.rowOf(...target.thread);
+        if (row === undefined) {
+            return;
+        }
+        const [from, to] = [target.from ?? 0, target.to ?? model.end];
+        const index = target.to === undefined ? -1 : row.track.find(Math.max(target.to - 1, 0));
+        /** @type {Selection} */
+        const selection = { kind: index < 0 ? "time" : "state", thread: row.index, index, level: 0, from, to, label: row.label };
+        reveal(page, selection);
+        page.select(selection);
+        page.fit();
+    } else if (target.search !== undefined) {
+        /** @type {HTMLInputElement} */ (byId("search")).value = target.search;
+        searchFor(page, target.search);
+        nextHit(page, 1);
+    }
+}
+
+/** @param {Page} page @param {number} index */
+function showSlowest(page, index) {
+    const { model } = page;
+    const one = model.header.slowest[index];
+    const row = model.rowOf(one.pid, one.tid);
+    const from = one.from_ns - model.shift;
+    if (row === undefined) {
+        return;
+    }
+    for (let level = 0; level < row.levels.length; level++) {
+        const slices = row.levels[level];
+        for (let at = firstAfter(slices.from, from) - 1; at >= 0 && slices.from[at] === from; at--) {
+            if (slices.to[at] === from + one.ns && slices.what[at] === one.kind) {
+                /** @type {Selection} */
+                const selection = { kind: "spans", thread: row.index, index: at, level, from, to: from + one.ns, label: "" };
+                reveal(page, selection);
+                page.select(selection);
+                page.fit();
+                return;
+            }
+        }
+    }
+}
+
+/** Shows the row of what is selected. @param {Page} page @param {Selection} selection */
+export function reveal(page, selection) {
+    const row = page.model.threads[selection.thread];
+    if (row !== undefined && page.closed.delete(`process ${row.pid}`)) {
+        page.layOut();
+    }
+    const kind = selection.kind === "time" ? "state" : selection.kind;
+    const shown = page.rows.find((one) => one.kind === kind && one.thread === selection.thread && one.level === selection.level);
+    if (shown === undefined) {
+        return;
+    }
+    const height = page.scroller.clientHeight - RULER;
+    if (shown.top < page.scroller.scrollTop || shown.top + 40 > page.scroller.scrollTop + height) {
+        page.scroller.scrollTop = Math.max(shown.top - height / 3, 0);
+    }
+}

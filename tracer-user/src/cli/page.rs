@@ -1,0 +1,38 @@
+//! `--report`: a page of the trace, which is made when it has ended.
+
+use tracer_engine::{LogFullPolicy, StreamFullPolicy};
+
+use crate::html_report::PageSetup;
+use crate::terminal::Outcome;
+use crate::trace::{Existing, LogSetup, Setup};
+
+/// Traces as `setup` says, and makes the page of it, if there is to be one. Returns how the trace
+/// ended, and whether all of it is in the page.
+///
+/// # Errors
+///
+/// What `trace` says, or the page cannot be made.
+pub fn with_page<T>(
+    page: Option<&PageSetup>,
+    setup: &Setup,
+    trace: impl FnOnce(&Setup) -> anyhow::Result<T>,
+) -> anyhow::Result<(T, Outcome)> {
+    let Some(page) = page else {
+        return Ok((trace(setup)?, Outcome::Complete));
+    };
+    let log = setup.log.as_ref().map(|log| log.path.as_path());
+    let page = page.begin(log)?;
+    let mut setup = setup.clone();
+    let (stream_bytes, inherit) = (setup.stream_bytes, setup.inherit);
+    setup.log.get_or_insert_with(|| LogSetup {
+        path: page.log().to_owned(),
+        existing: Existing::Stays,
+        max_size: 0,
+        policy: LogFullPolicy::Append,
+        stream_policy: StreamFullPolicy::Flush,
+        stream_bytes,
+        inherit,
+    });
+    let traced = trace(&setup)?;
+    Ok((traced, page.make()?))
+}

@@ -1,0 +1,91 @@
+//! The page of a trace that is still to happen.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::run::{ReportSetup, SLOWEST, make_into};
+use crate::answers::SpanSpec;
+use crate::export::destination::Destination;
+use crate::export::unfinished::Unfinished;
+use crate::log_view::{Wanted, open};
+use crate::terminal::Outcome;
+
+/// What a log is called that is there as long as the trace.
+const LOG: &str = "log";
+
+/// The page that is to be made of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageSetup {
+    /// The file.
+    pub output: PathBuf,
+    /// Whether what is there already is replaced.
+    pub force: bool,
+    /// Which spans; without any, all whose names say so.
+    pub spans: Vec<SpanSpec>,
+    /// What is traced, in words.
+    pub title: String,
+}
+
+/// A page that waits for the end of its trace.
+#[derive(Debug)]
+pub struct Page {
+    destination: Destination,
+    setup: ReportSetup,
+    /// The folder of the log, where nobody asked for one: it goes with this.
+    _folder: Option<Unfinished>,
+}
+
+impl PageSetup {
+    /// Sees to it that the page can be written, before there is a trace. Its events go to `log`,
+    /// or else to a log of its own.
+    ///
+    /// # Errors
+    ///
+    /// Something is there already, or nothing can be made there.
+    pub fn begin(&self, log: Option<&Path>) -> anyhow::Result<Page> {
+        let folder = match log {
+            Some(_) => None,
+            None => Some(
+                Unfinished::folder(&self.output, &[LOG])
+                    .with_context(|| format!("cannot write beside {}", self.output.display()))?,
+            ),
+        };
+        let file = match (log, &folder) {
+            (Some(log), _) => log.to_owned(),
+            (None, Some(folder)) => folder.path().join(LOG),
+            (None, None) => PathBuf::new(),
+        };
+        Ok(Page {
+            destination: Destination::file(&self.output, &file, self.force)?,
+            setup: ReportSetup {
+                file,
+                title: Some(self.title.clone()),
+                spans: self.spans.clone(),
+                wanted: Wanted::default(),
+                output: self.output.clone(),
+                force: self.force,
+                slowest: SLOWEST,
+            },
+            _folder: folder,
+        })
+    }
+}
+
+impl Page {
+    /// Where the events of the trace are to go.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.setup.file
+    }
+
+    /// Makes the page, when the trace has ended. What is missing the trace has reported.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read, or the page cannot be written.
+    pub fn make(self) -> anyhow::Result<Outcome> {
+        let log = open(&self.setup.file)?;
+        make_into(&self.setup, log, self.destination).map(|made| made.outcome())
+    }
+}
