@@ -44,6 +44,8 @@ enum Task {
     Header(tasks::header::Args),
     /// Writes the manual pages that are made from the code
     Man(tasks::man::Args),
+    /// Makes the pictures of the documents anew, from what real programs show
+    Pictures(tasks::pictures::Args),
     /// Writes the lists of what the Rust crates make public
     Interface(tasks::interface::Args),
 }
@@ -78,6 +80,7 @@ fn perform(task: Task) -> anyhow::Result<()> {
         Task::Conformance(args) => tasks::conformance::run(&args),
         Task::Header(args) => tasks::header::run(&args),
         Task::Man(args) => tasks::man::run(&args),
+        Task::Pictures(args) => tasks::pictures::run(&args),
         Task::Interface(args) => tasks::interface::run(&args),
     }
 }

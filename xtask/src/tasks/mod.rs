@@ -13,6 +13,7 @@ pub mod interface;
 pub mod lint;
 pub mod man;
 pub mod miri;
+pub mod pictures;
 mod piece;
 pub mod recorder;
 pub mod setup;

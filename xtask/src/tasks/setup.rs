@@ -77,6 +77,12 @@ pub fn for_tests() -> anyhow::Result<()> {
     node::install_missing()
 }
 
+/// Sets up what pictures need beside the build.
+pub fn for_pictures() -> anyhow::Result<()> {
+    packages::install_missing(packages::FOR_PICTURES.iter().chain(packages::FOR_NODE))?;
+    node::install_missing()
+}
+
 /// Sets up what tests in virtual machines need.
 pub fn for_virtual_machines() -> anyhow::Result<()> {
     for_tests()?;
