@@ -10,6 +10,7 @@
     reason = "lengths that are limited where they are read"
 )]
 
+use core::arch::asm;
 use core::mem::offset_of;
 
 use aya_ebpf::helpers::bpf_get_current_pid_tgid;
@@ -140,6 +141,19 @@ impl Gathering {
     }
 }
 
+/// The smaller one, in one register of 64 bits. Of a copy of 32 bits the verifier of 6.1 does not
+/// notice that the other one was compared.
+#[inline(always)]
+fn bounded(mut value: u64, most: u64) -> u64 {
+    // SAFETY: it changes nothing, and after it the compiler does not know where the value is from.
+    // Without an instruction two lines of the source would have one address, which no kernel takes.
+    unsafe { asm!("{0} = {0}", inout(reg) value, options(pure, nomem, nostack)) };
+    let mut bounded = value.min(most);
+    // SAFETY: the same.
+    unsafe { asm!("{0} = {0}", inout(reg) bounded, options(pure, nomem, nostack)) };
+    bounded
+}
+
 /// Copies what was gathered: how many bytes that are, or an error.
 #[inline(always)]
 pub fn take(to: *mut u8, length: i32, most: u32) -> i32 {
@@ -149,7 +163,7 @@ pub fn take(to: *mut u8, length: i32, most: u32) -> i32 {
     if length < 0 {
         return length;
     }
-    let size = length.cast_unsigned().min(most);
+    let size = bounded(u64::from(length.cast_unsigned()), u64::from(most)) as u32;
     // SAFETY: the helper writes at most `most` bytes, for which there is space.
     let read = unsafe { bpf_probe_read_kernel(to.cast(), size, gathering.bytes().cast()) };
     if read < 0 || gathering.word(offset_of!(Space, by)) != thread() {
