@@ -251,6 +251,16 @@ pub const TO_BENCHMARK: &[Need] = &[
         holds: || process::find("sqlite3").is_some(),
         packages: &["sqlite3"],
     },
+    Need {
+        what: "redis-server",
+        holds: || process::find("redis-server").is_some(),
+        packages: &["redis-server"],
+    },
+    Need {
+        what: "redis-benchmark",
+        holds: || process::find("redis-benchmark").is_some(),
+        packages: &["redis-tools"],
+    },
 ];
 
 /// Installs the packages of the needs that do not hold.

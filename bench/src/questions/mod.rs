@@ -1,5 +1,6 @@
 //! What is asked: one file a subject.
 
+mod calls;
 mod disk;
 mod live;
 mod memory;
@@ -53,6 +54,14 @@ pub const ALL: &[Question] = &[
     Question {
         name: "sqlite",
         ask: programs::sqlite,
+    },
+    Question {
+        name: "calls-sqlite",
+        ask: calls::sqlite,
+    },
+    Question {
+        name: "calls-redis",
+        ask: calls::redis,
     },
     Question {
         name: "getnext",

@@ -72,7 +72,7 @@ pub fn sqlite(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     Ok(contest)
 }
 
-fn rows_to_insert(rows: u64) -> String {
+pub(super) fn rows_to_insert(rows: u64) -> String {
     let mut script =
         "PRAGMA synchronous=OFF;\nCREATE TABLE t(id INTEGER PRIMARY KEY, text TEXT);\n".to_owned();
     for row in 0..rows {
@@ -81,7 +81,7 @@ fn rows_to_insert(rows: u64) -> String {
     script + "SELECT count(*) FROM t;\n"
 }
 
-fn inserting(tool: Option<&dyn Tool>, script: &Path) -> anyhow::Result<Run> {
+pub(super) fn inserting(tool: Option<&dyn Tool>, script: &Path) -> anyhow::Result<Run> {
     let database = Path::new("/dev/shm").join(format!("bench-{}.db", std::process::id()));
     let mut command = Command::new("sqlite3");
     command

@@ -32,8 +32,12 @@ impl Tool for Bpftrace {
 
     fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
         let mut script = "BEGIN { printf(\"ready\\n\"); }".to_owned();
+        let group = match self {
+            Self::Counting(what) | Self::Printing(what) => what.group(),
+            Self::CountingAnother => What::Switches.group(),
+        };
         let mut add = |name: &str, filter: &str, action: &str| {
-            script += &format!(" tracepoint:sched:{name} {filter} {{ {action} }}");
+            script += &format!(" tracepoint:{group}:{name} {filter} {{ {action} }}");
         };
         match self {
             Self::Counting(what) => {
@@ -52,7 +56,7 @@ impl Tool for Bpftrace {
                 "printf(\"%llu %d event %s %d -> %s %d\\n\", nsecs, cpu, args->prev_comm, \
                  args->prev_pid, args->next_comm, args->next_pid);",
             ),
-            Self::Printing(what @ What::Processes) => {
+            Self::Printing(what @ (What::Processes | What::Calls)) => {
                 for name in what.tracepoints() {
                     add(
                         name,

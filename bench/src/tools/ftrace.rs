@@ -31,7 +31,7 @@ impl Tool for Ftrace {
         set("set_event_pid", &joined(pids, " "))?;
         set("options/event-fork", "1")?;
         for name in self.0.tracepoints() {
-            set(&format!("events/sched/{name}/enable"), "1")?;
+            set(&format!("events/{}/{name}/enable", self.0.group()), "1")?;
         }
         Ok(Box::new(instance))
     }

@@ -26,9 +26,19 @@ pub enum What {
     Switches,
     /// Forks, execs and exits.
     Processes,
+    /// All system calls, with what they were given and returned.
+    Calls,
 }
 
 impl What {
+    /// The group that the kernel's tracepoints are in.
+    pub fn group(self) -> &'static str {
+        match self {
+            Self::Switches | Self::Processes => "sched",
+            Self::Calls => "raw_syscalls",
+        }
+    }
+
     /// The kernel's tracepoints.
     pub fn tracepoints(self) -> &'static [&'static str] {
         match self {
@@ -38,6 +48,7 @@ impl What {
                 "sched_process_exec",
                 "sched_process_exit",
             ],
+            Self::Calls => &["sys_enter", "sys_exit"],
         }
     }
 }

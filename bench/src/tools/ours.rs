@@ -71,14 +71,15 @@ impl Tool for OursWhy {
 }
 
 fn attach(what: What, pids: &[u32], to: &[&str], file: &str) -> anyhow::Result<Box<dyn Attached>> {
-    let events = match what {
-        What::Switches => "switch",
-        What::Processes => "fork,exec,exit",
+    let events: &[&str] = match what {
+        What::Switches => &["--events", "switch"],
+        What::Processes => &["--events", "fork,exec,exit"],
+        What::Calls => &["--events", "syscall", "--syscalls", "all"],
     };
     let output = folder().join(file);
     let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
     command.arg("attach").args(pids.iter().map(u32::to_string));
-    command.args(["--events", events]).args(to).arg(&output);
+    command.args(events).args(to).arg(&output);
     start(&mut command, output)
 }
 

@@ -74,7 +74,7 @@ impl Tool for PerfTrace {
             Self::Of(what) => {
                 command.arg("-a");
                 for name in what.tracepoints() {
-                    command.args(["-e", &format!("sched:{name}")]);
+                    command.args(["-e", &format!("{}:{name}", what.group())]);
                 }
             }
             Self::Syscalls => {
@@ -84,7 +84,7 @@ impl Tool for PerfTrace {
         let mut running = Background::start(&mut command, "perf-trace")?;
         running.wait_a_moment()?;
         let sign = match self {
-            Self::Of(_) => "sched:",
+            Self::Of(what) => what.group(),
             Self::Syscalls => "(",
         };
         Ok(Box::new(Printing {

@@ -1,0 +1,169 @@
+//! What it costs a program when all of its system calls are traced, with what they were given and
+//! what they have returned.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+
+use super::super::contest::{Contest, Goal, Run};
+use super::super::outcome::{Measure, Unit};
+use super::super::tools::{Ftrace, Ours, OursIntoLog, PerfTrace, Strace, Tool, What};
+use super::super::workbench::{Workbench, has};
+use super::programs::{inserting, rows_to_insert};
+use super::{ATTACH, add_tools};
+use crate::folder;
+use xtask::process;
+
+/// How much longer a program may take.
+const MOST_PERCENT: f64 = 15.0;
+
+fn contest<'a>(question: &'static str) -> Contest<'a> {
+    let mut contest = Contest::new(question, Unit::Seconds).showing(Measure::AddedPercent);
+    contest.goal(ATTACH, Goal::Below(MOST_PERCENT));
+    contest
+}
+
+fn tools() -> Vec<Box<dyn Tool>> {
+    vec![
+        Box::new(Ours(What::Calls)),
+        Box::new(OursIntoLog(What::Calls)),
+        Box::new(Ftrace(What::Calls)),
+        Box::new(PerfTrace::Syscalls),
+        Box::new(Strace::Everything),
+    ]
+}
+
+/// A database that commits one row after the other: 31 calls a row, and little else.
+pub fn sqlite(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
+    let rows = bench.work(4000);
+    let mut contest = contest(
+        "What does it add to sqlite3 when all of its system calls are traced, while it inserts rows \
+         into a file in memory, each in a transaction of its own? Ours, strace and perf trace print \
+         each call with its arguments; ftrace notes registers in its ring.",
+    );
+    if !has("sqlite3") {
+        contest.missing("everyone: sqlite3, which is the work, is not installed");
+        return Ok(contest);
+    }
+    let script = folder().join("calls.sql");
+    std::fs::write(&script, rows_to_insert(rows))?;
+    contest.peer("untraced", {
+        let script = script.clone();
+        move || inserting(None, &script)
+    });
+    add_tools(&mut contest, tools(), move |tool| {
+        inserting(Some(tool), &script)
+    });
+    Ok(contest)
+}
+
+/// A server that answers one request after the other.
+pub fn redis(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
+    let requests = bench.work(200_000);
+    let mut contest = contest(
+        "What does it add to the time in which redis answers requests (SET, GET) of redis-benchmark \
+         over loopback, 50 connections, when all system calls of the server are traced?",
+    );
+    for program in ["redis-server", "redis-benchmark"] {
+        if !has(program) {
+            contest.missing(format!(
+                "everyone: {program}, which is the work, is not installed"
+            ));
+            return Ok(contest);
+        }
+    }
+    contest.peer("untraced", move || asking(None, requests));
+    add_tools(&mut contest, tools(), move |tool| {
+        asking(Some(tool), requests)
+    });
+    Ok(contest)
+}
+
+/// Redis, without a file. Killed when dropped.
+struct Server {
+    child: Child,
+    port: String,
+}
+
+impl Server {
+    fn start() -> anyhow::Result<Self> {
+        // Free a moment ago.
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = port.to_string();
+        let mut command = Command::new("redis-server");
+        command
+            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args(["--port", &port, "--dir"])
+            .arg(folder());
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .context("cannot start redis-server")?;
+        let server = Self { child, port };
+        for _ in 0..200 {
+            if std::net::TcpStream::connect(("127.0.0.1", server.port.parse()?)).is_ok() {
+                return Ok(server);
+            }
+            sleep(Duration::from_millis(50));
+        }
+        bail!("redis-server accepts no connection")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How long the requests take.
+fn asking(tool: Option<&dyn Tool>, requests: u64) -> anyhow::Result<Run> {
+    let server = Server::start()?;
+    let attached = tool
+        .map(|tool| tool.attach(&[server.child.id()]))
+        .transpose()?;
+    let printed = process::output(
+        Command::new(Path::new("redis-benchmark"))
+            .args(["-h", "127.0.0.1", "-p", &server.port, "-t", "set,get"])
+            .args(["-n", &requests.to_string(), "--csv"]),
+    )?;
+    let seconds = seconds(&printed, requests)
+        .with_context(|| format!("redis-benchmark has printed: {printed}"))?;
+    let seen = attached.map(|attached| attached.finish()).transpose()?;
+    let run = Run::new(seconds);
+    Ok(match seen {
+        Some(seen) => seen.beside(run),
+        None => run,
+    })
+}
+
+/// How long so many requests of each kind took: of each, a line has its name and how many there
+/// were in a second.
+fn seconds(csv: &str, requests: u64) -> Option<f64> {
+    let rates: Vec<f64> = csv
+        .lines()
+        .filter_map(|line| line.split(',').nth(1)?.trim_matches('"').parse().ok())
+        .collect();
+    let requests = super::super::tools::as_float(requests);
+    (!rates.is_empty()).then(|| rates.iter().map(|rate| requests / rate).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_all_requests_follows_from_their_rates() {
+        let csv = "\"test\",\"rps\",\"avg_latency_ms\"\n\"SET\",\"100.00\",\"0.1\"\n\
+                   \"GET\",\"50.00\",\"0.1\"\n";
+
+        assert_eq!(seconds(csv, 200), Some(6.0));
+        assert_eq!(seconds("", 200), None);
+    }
+}
