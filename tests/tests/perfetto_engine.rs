@@ -11,6 +11,7 @@ use tests::log_reader::{Log, integer, text};
 use tests::made::START_NS;
 use tests::made_ends::{self, LAST_OF_CC1_NS, LAST_OF_SERVER_NS};
 use tests::made_slices::{self, Expected, INTERRUPTS, SLICES};
+use tests::made_stacks;
 use tests::tools;
 
 /// What the engine is asked about the log of slices, all at once: it takes a second to start.
@@ -229,4 +230,68 @@ fn a_thread_that_is_heard_of_after_its_end_is_there_once() {
         answers[2],
         [json!({"real_time": 0, "processes": "make,cc1,again,server"})]
     );
+}
+
+/// What a stack of the engine's is: for each frame, the innermost first, its name, the file, and
+/// the identifier of that.
+const FRAMES: &str =
+    "SELECT up.start, up.nth, f.name AS name, m.name AS file, m.build_id AS build_id
+    FROM up JOIN stack_profile_callsite c ON c.id = up.site
+    JOIN stack_profile_frame f ON f.id = c.frame_id
+    JOIN stack_profile_mapping m ON m.id = f.mapping ORDER BY up.start, up.nth";
+
+/// A query for the stacks that begin at the sites which `first` selects as `start` and `site`.
+fn stacks_from(first: &str) -> String {
+    format!(
+        "WITH RECURSIVE up(start, site, nth) AS (SELECT start, site, 0 FROM ({first})
+         UNION ALL SELECT up.start, c.parent_id, up.nth + 1 FROM up
+            JOIN stack_profile_callsite c ON c.id = up.site WHERE c.parent_id IS NOT NULL)
+         {FRAMES}"
+    )
+}
+
+/// The names of each stack, by when it was.
+fn stacks(rows: &[Value]) -> BTreeMap<u64, Vec<String>> {
+    let mut stacks: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for row in rows {
+        let at = u64::try_from(integer(row, "start")).unwrap() - START_NS;
+        let name = text(row, "name").to_owned();
+        stacks.entry(at).or_default().push(name);
+    }
+    stacks
+}
+
+#[test]
+fn samples_and_slices_have_their_stacks_with_names_files_and_build_identifiers() {
+    let log = Log::written_by(made_stacks::write).unwrap();
+    let trace = log.export("perfetto", &[]).unwrap();
+    let samples = stacks_from("SELECT ts AS start, callsite_id AS site FROM perf_sample");
+    let of_thread = "SELECT tid, cpu FROM perf_sample JOIN thread USING (utid)";
+    let answers = tools::trace_processor(&trace, &[&samples, of_thread]).unwrap();
+    let [samples, threads] = answers.try_into().unwrap();
+
+    let named = |(at, names): (u64, &[&str])| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        (at, names)
+    };
+    let expected: BTreeMap<u64, Vec<String>> =
+        made_stacks::SAMPLES.into_iter().map(named).collect();
+    assert_eq!(stacks(&samples), expected);
+    // The engine knows no stacks of slices yet, the published schema does.
+    let (at, functions) = made_stacks::CALL;
+    let of_events = tools::python("perfetto_stacks.py", &trace).unwrap();
+    let call = json!({"name": "read", "at": START_NS + at, "functions": functions});
+    assert_eq!(of_events, [call]);
+    assert_eq!(threads, vec![json!({"tid": 7, "cpu": 1}); 3]);
+    let build_id: String = made_stacks::BUILD_ID
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    for row in &samples {
+        let (file, id) = match text(row, "name") {
+            "do_work" => ("/[kernel]", ""),
+            _ => (made_stacks::PROGRAM, build_id.as_str()),
+        };
+        assert_eq!((text(row, "file"), text(row, "build_id")), (file, id));
+    }
 }

@@ -12,6 +12,7 @@
 //! - [`Spans`]: what has a beginning and an end among the events, by rules or by names ([`Pairs`]);
 //! - [`critical_path`]: why something took as long as it did, from what threads did lately
 //!   ([`History`]), and [`Blame`], what many paths add up to;
+//! - [`Absences`]: how long threads are without a CPU at a time, and who ends it;
 //! - [`Durations`]: many durations, of which percentiles are asked.
 
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@
     )
 )]
 
+mod absence;
 mod blame;
 mod calls;
 mod durations;
@@ -45,6 +47,7 @@ mod story;
 mod thread_states;
 mod totals;
 
+pub use absence::{Absence, Absences};
 pub use blame::{Blame, Node, Threads};
 pub use calls::{CallKey, CallRun, CallTotal, Calls};
 pub use durations::Durations;

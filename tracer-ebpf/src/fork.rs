@@ -8,6 +8,7 @@ use tracer_common::kernel::{ForkData, Record, RecordHeader, traced};
 use crate::choice;
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps;
+use crate::off_cpu;
 use crate::pids;
 use crate::record::record;
 use crate::subject::Subject;
@@ -44,6 +45,7 @@ fn fork<C: Tracepoint>(ctx: &C) {
             );
         }
     }
+    off_cpu::forget(child.tid());
     if state & traced::TRACED == 0 {
         return;
     }

@@ -216,6 +216,14 @@ globals! {
     STACK_KERNEL_FRAMES = 0;
     /// Addresses of the program that are recorded of a stack; 0: none.
     STACK_USER_FRAMES = 0;
+    /// 1 when the stacks of threads are recorded that were blocked for longer than a limit.
+    OFF_CPU = 0;
+    /// The lower 32 bits of that limit, in nanoseconds.
+    OFF_CPU_LOW = 0;
+    /// The upper 32.
+    OFF_CPU_HIGH = 0;
+    /// For how much time a sample counts, in nanoseconds.
+    SAMPLE_NS = 0;
     /// 1 when processes are chosen by what they are: `tracer_common::kernel::Choice`.
     CHOOSES = 0;
     /// The number of rings, a power of two, less one.

@@ -13,6 +13,7 @@ use tracer_common::kernel::{
 use crate::context::{Tracepoint, at_tracepoint};
 use crate::cpu::this_cpu;
 use crate::maps;
+use crate::off_cpu;
 use crate::offsets::{
     HAS_TASK_PT_REGS, REGS_CALL, SWITCH_ARGUMENTS, TASK_FLAGS, TASK_STACK, WORD_TYPE,
 };
@@ -50,6 +51,14 @@ fn switch<C: Tracepoint>(ctx: &C) {
     if leaves && maps::is_wanted(EventTypeId::SWITCH_OUT) {
         stack::of_event(ctx, &prev, EventTypeId::SWITCH_OUT);
     }
+    if off_cpu::is_asked() && maps::is_wanted(EventTypeId::SWITCH_IN) {
+        if leaves && is_blocking(ctx, &prev) {
+            off_cpu::blocks(ctx, &prev);
+        }
+        if comes {
+            off_cpu::comes(&next);
+        }
+    }
     let time_ns = match (
         leaves && maps::is_wanted(EventTypeId::SWITCH_OUT),
         comes && maps::is_wanted(EventTypeId::SWITCH_IN),
@@ -66,6 +75,15 @@ fn switch<C: Tracepoint>(ctx: &C) {
     } else {
         maps::set_running(cpu, Pid(0), 0);
     }
+}
+
+/// Whether the thread leaves its CPU to wait for something else, and not for ever.
+#[inline(always)]
+fn is_blocking<C: Tracepoint>(ctx: &C, prev: &Task<C>) -> bool {
+    /// `TASK_DEAD`, and `TASK_DEAD` with what newer kernels put beside it.
+    const DEAD: u32 = 0x80;
+    let state = state_left_in(ctx, prev);
+    !ctx.flag::<0>() && state != 0 && state & DEAD == 0
 }
 
 /// Records both halves of a switch at once: one reservation, one clock.

@@ -11,6 +11,7 @@ use crate::context::{Tracepoint, at_tracepoint};
 use crate::interrupted;
 use crate::maps;
 use crate::record::record;
+use crate::stack;
 use crate::subject::Subject;
 use crate::task::Task;
 
@@ -24,7 +25,11 @@ fn waking<C: Tracepoint>(ctx: &C) {
     // SAFETY: the argument is `struct task_struct *`.
     let task = unsafe { Task::argument::<0>(ctx) };
     if maps::is_traced(task.pid()) && maps::is_wanted(EventTypeId::WAKEUP) {
-        maps::remember_waker(task.tid(), asking(ctx, &task));
+        let waker = asking(ctx, &task);
+        maps::remember_waker(task.tid(), waker);
+        if waker.context() == waker_context::THREAD {
+            stack::of_waker(ctx, &Task::<C>::current(), task.tid());
+        }
     }
 }
 

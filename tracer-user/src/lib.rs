@@ -10,7 +10,8 @@
 //! - [`top`] shows in the terminal what threads do now;
 //! - [`syscall_names`] knows the names of system calls, and [`syscall_arguments`] how many
 //!   arguments they take; [`syscall_choice`] reads a list of those that are chosen;
-//! - [`stacks`] names what called what where an event happened;
+//! - [`stacks`] names what called what where an event happened, and [`flame`] shows where time went
+//!   by it;
 //! - `asking` asks the kernel for what a process may keep it from answering;
 //! - `own_file` makes the files that all of these write;
 //! - [`cli`] is what was typed, checked.
@@ -31,6 +32,7 @@ pub mod answers;
 mod asking;
 pub mod cli;
 pub mod export;
+pub mod flame;
 pub mod html_report;
 pub mod kernel;
 pub mod log_view;

@@ -46,8 +46,8 @@ pub use sched::{
 };
 pub use signal::{SignalDeliverData, SignalGenerateData, signal_result};
 pub use stack::{
-    MAPPING_PATH_BYTES, MOST_FRAMES, MappingData, STACK_RECORD, SYMBOL_NAME_BYTES, StackData,
-    StackRecord, SymbolData, USUAL_FRAMES, stacks,
+    BlockedStack, MAPPING_PATH_BYTES, MOST_BLOCKED, MOST_FRAMES, MappingData, STACK_RECORD,
+    SYMBOL_NAME_BYTES, SampleData, StackData, StackRecord, SymbolData, USUAL_FRAMES, stacks,
 };
 pub use syscall::{
     SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, SyscallEnterData, SyscallExitData,

@@ -23,6 +23,18 @@ event_data! {
         /// For how much time on a CPU it is a sample, in nanoseconds; 0: it is none.
         #[shown(U64)]
         pub sampled_ns: u64,
+        /// The thread that is woken, where the stack is that of its waker; 0: it is no waker's.
+        #[shown(Pid)]
+        pub woken_tid: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+
+    /// Data of `LINUX_TRACE_SAMPLE`: a thread had a CPU when its clock was looked at (`--sample`).
+    pub struct SampleData {
+        /// For how much time on a CPU it counts, in nanoseconds.
+        #[shown(U64)]
+        pub sampled_ns: u64,
     }
 
     /// Data of `LINUX_TRACE_MAPPING`: code that the process has mapped from a file.
@@ -89,6 +101,13 @@ event_types! {
         recorded_at: [],
         is: [when_named],
     }
+    SAMPLE = 63 {
+        about: "a thread was on a CPU when that was looked at (--sample)",
+        family: "sample",
+        data: SampleData,
+        recorded_at: [],
+        is: [heavy, when_named],
+    }
 }
 
 /// The type of the record of a stack. The record of its event follows from the same CPU.
@@ -113,8 +132,8 @@ pub struct StackRecord<const N: usize> {
     pub kernel_bytes: i32,
     /// Bytes of `user`; negative: an error.
     pub user_bytes: i32,
-    /// Zero.
-    pub reserved: u32,
+    /// See [`StackData::woken_tid`].
+    pub woken_tid: u32,
     /// See [`StackData::off_cpu_ns`].
     pub off_cpu_ns: u64,
     /// See [`StackData::sampled_ns`].
@@ -124,6 +143,27 @@ pub struct StackRecord<const N: usize> {
     /// Where it is in the program.
     pub user: [u64; N],
 }
+
+/// The stack of a thread that has left its CPU because it blocks. Written as it leaves, read as it
+/// gets a CPU again, both by the programs.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct BlockedStack {
+    /// Since when it is blocked; 0: it is not.
+    pub since_ns: u64,
+    /// Bytes of `kernel`; negative: an error.
+    pub kernel_bytes: i32,
+    /// Bytes of `user`; negative: an error.
+    pub user_bytes: i32,
+    /// See [`StackRecord::kernel`].
+    pub kernel: [u64; MOST_FRAMES],
+    /// See [`StackRecord::user`].
+    pub user: [u64; MOST_FRAMES],
+}
+
+/// Threads whose stacks are held while they are blocked. Of those beyond, the stack of the one that
+/// blocked first is forgotten.
+pub const MOST_BLOCKED: u32 = 16_384;
 
 /// Bits of the types whose events can have stacks: what happens where the thread is that they are
 /// about. Probes have [`PROBES`](stacks::PROBES), tracepoints by name
@@ -143,11 +183,16 @@ pub mod stacks {
         | bit(EventTypeId::FAULT_KERNEL)
         | bit(EventTypeId::SWITCH_OUT)
         | bit(EventTypeId::SIGNAL_GENERATE)
-        | bit(EventTypeId::SIGNAL_DELIVER);
+        | bit(EventTypeId::SIGNAL_DELIVER)
+        | bit(EventTypeId::WAKEUP);
+    /// Those that have them where nobody chooses. The stack of a waker costs whoever it is.
+    pub const USUAL: u64 = TYPES & !bit(EventTypeId::WAKEUP);
+    /// The bit of samples, which are recorded for their stacks.
+    pub const SAMPLES: u64 = bit(EventTypeId::SAMPLE);
 }
 
 const _: () = {
-    assert!(size_of::<StackData>() == 24);
+    assert!(size_of::<StackData>() == 32);
     assert!(core::mem::offset_of!(MappingData, path) == 48);
     assert!(core::mem::offset_of!(StackRecord<USUAL_FRAMES>, kernel) == 72);
 };

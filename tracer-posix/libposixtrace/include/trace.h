@@ -181,6 +181,8 @@ typedef __UINT64_TYPE__ __linux_trace_u64;
 /* code of a file in the process's memory, for the names of stacks */
 #define LINUX_TRACE_MAPPING ((trace_event_id_t)61)
 #define LINUX_TRACE_SYMBOL ((trace_event_id_t)62)          /* the function at an address of a stack */
+/* a thread was on a CPU when that was looked at (--sample) */
+#define LINUX_TRACE_SAMPLE ((trace_event_id_t)63)
 /* What CPUs do for no process (POSIX_TRACE_WOPID_EVENTS). */
 #define LINUX_TRACE_IRQ_ENTER ((trace_event_id_t)48)     /* a handler of a device's interrupt began */
 #define LINUX_TRACE_IRQ_EXIT ((trace_event_id_t)49)      /* a handler of a device's interrupt ended */
@@ -398,6 +400,9 @@ struct linux_trace_stack {
     /* For how long the thread has been blocked there, in nanoseconds; 0: it was not. */
     __linux_trace_u64 linux_off_cpu_ns;
     __linux_trace_u64 linux_sampled_ns; /* For how much time on a CPU it is a sample, in nanoseconds; 0: it is none. */
+    /* The thread that is woken, where the stack is that of its waker; 0: it is no waker's. */
+    unsigned linux_woken_tid;
+    unsigned linux_reserved;            /* Zero. */
 };
 
 /* Data of LINUX_TRACE_MAPPING: code that the process has mapped from a file. */
@@ -415,6 +420,11 @@ struct linux_trace_symbol {
     __linux_trace_u64 linux_address; /* The address. */
     __linux_trace_u64 linux_offset;  /* Bytes from the beginning of the function to there. */
     char linux_name[1024];           /* The name of the function. */
+};
+
+/* Data of LINUX_TRACE_SAMPLE: a thread had a CPU when its clock was looked at (--sample). */
+struct linux_trace_sample {
+    __linux_trace_u64 linux_sampled_ns; /* For how much time on a CPU it counts, in nanoseconds. */
 };
 /* To here. */
 

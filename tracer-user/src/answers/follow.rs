@@ -5,6 +5,7 @@ use tracer_engine::event::Event;
 
 use crate::log_view::{GapWatch, Log, Pause, Walk};
 use crate::report::{Gap, Line};
+use crate::stacks::Stack;
 
 /// Who is given events, in order.
 pub trait Follower {
@@ -12,6 +13,8 @@ pub trait Follower {
     fn learn(&mut self, types: &EventTypes);
     /// Events were lost before the next one.
     fn lose(&mut self, gap: Gap);
+    /// The stack of the next event.
+    fn stack(&mut self, _stack: &Stack<'_>) {}
     /// The next event, with the name of its thread where it is known.
     fn event(&mut self, event: &Event<'_>, comm: &[u8]);
 }
@@ -44,6 +47,9 @@ pub fn follow_while<L: Log>(
         }
         if is_first(&mut seen, line.event.header.event_type.0) {
             follower.learn(walk.log().event_types());
+        }
+        if let Some(stack) = &line.stack {
+            follower.stack(stack);
         }
         follower.event(&line.event, line.comm.unwrap_or_default());
         Ok(())

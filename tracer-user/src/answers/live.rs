@@ -3,9 +3,11 @@
 use tracer_engine::EventTypes;
 
 use super::{Choice, Follower, Paths, Question, SpanSpec};
+use crate::flame::{FlameSetup, Flames};
 use crate::report::escape::harmless_json;
 use crate::report::{Gap, Line, Report, Summary};
 use crate::stat::{self, Statistics, Sums};
+use crate::terminal::say;
 use crate::top::TopSetup;
 use crate::why::{self, Why};
 
@@ -18,6 +20,8 @@ pub enum Asked {
     Why(Question, Choice, bool),
     /// What threads do now.
     Top(TopSetup),
+    /// Where in their code they spend their time.
+    Flame(FlameSetup),
 }
 
 /// What is asked, and how the answer is shown.
@@ -36,6 +40,7 @@ impl AnswerSetup {
         let finder = match &self.asked {
             Asked::Top(setup) => return setup.report(),
             Asked::Stat(spans) => Finder::Stat(Box::new(Sums::new(spans.clone()))),
+            Asked::Flame(setup) => Finder::Flame(Box::new(Flames::new(setup.kind)), setup.clone()),
             Asked::Why(question, choice, is_brief) => {
                 let paths = Paths::new(question.clone(), *choice);
                 Finder::Why(Box::new(paths), *is_brief)
@@ -51,6 +56,7 @@ impl AnswerSetup {
 enum Finder {
     Stat(Box<Sums>),
     Why(Box<Paths>, bool),
+    Flame(Box<Flames>, FlameSetup),
 }
 
 /// The answer, instead of lines of events.
@@ -65,6 +71,7 @@ impl Answer {
         Some(match self.finder.as_mut()? {
             Finder::Stat(sums) => &mut **sums,
             Finder::Why(paths, _) => &mut **paths,
+            Finder::Flame(flames, _) => &mut **flames,
         })
     }
 }
@@ -84,6 +91,9 @@ impl Report for Answer {
 
     fn event(&mut self, _: &mut Vec<u8>, line: &Line<'_>) {
         if let Some(follower) = self.follower() {
+            if let Some(stack) = &line.stack {
+                follower.stack(stack);
+            }
             follower.event(&line.event, line.comm.unwrap_or_default());
         }
     }
@@ -98,6 +108,13 @@ impl Report for Answer {
                 } else {
                     stat::text(&statistics)
                 }
+            }
+            Some(Finder::Flame(flames, setup)) => {
+                match flames.finish().and_then(|folded| setup.shown(&folded)) {
+                    Ok(shown) => out.extend_from_slice(&shown),
+                    Err(error) => say(&format!("{error:#}")),
+                }
+                return;
             }
             Some(Finder::Why(paths, is_brief)) => {
                 let why = Why::of(*paths, summary);
@@ -125,13 +142,15 @@ mod tests {
     use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 
     use super::*;
+    use crate::flame::{FlameKind, Form};
+    use crate::stacks::{Names, Stack};
 
     proptest! {
         /// Whatever a log has, or a target says: there is an answer, in both forms.
         #[test]
         fn no_events_keep_it_from_answering(
             events in prop::collection::vec(
-                (any::<u64>(), 0_u32..60, 0..4_i32, 0..4_i32, any::<Option<u32>>(),
+                (any::<u64>(), 0_u32..66, 0..4_i32, 0..4_i32, any::<Option<u32>>(),
                  prop::collection::vec(any::<u8>(), 0..80), any::<Option<u64>>()),
                 0..60),
             is_sorted in any::<bool>(),
@@ -145,12 +164,16 @@ mod tests {
             types.define_user(b"x end", None);
             let between = SpanSpec::parse("y=x begin[0:2]..x end[1:3]").unwrap();
             let call = SpanSpec::parse("syscall:read").unwrap();
+            let names = Names::live();
             let whole = Question::Thread { tid: None, from: None, until: None };
             for asked in [
                 Asked::Stat(Vec::new()),
                 Asked::Why(Question::Spans(vec![between, call]), choice(), true),
                 Asked::Why(Question::Spans(Vec::new()), choice(), false),
                 Asked::Why(whole, choice(), false),
+                Asked::Flame(flame(FlameKind::OnCpu, Form::Folded)),
+                Asked::Flame(flame(FlameKind::OffCpu, Form::Svg)),
+                Asked::Flame(flame(FlameKind::Wakeup, Form::Svg)),
             ] {
                 for is_json in [false, true] {
                     let mut report = AnswerSetup { asked: asked.clone(), is_json }.report();
@@ -158,7 +181,7 @@ mod tests {
                     let mut out = Vec::new();
                     for (at, id, pid, tid, cpu, data, lost) in &events {
                         // Two of the user's, and all of the system's.
-                        let id = if *id < 58 { *id } else { FIRST_USER_EVENT + 1 + id % 2 };
+                        let id = if *id < 64 { *id } else { FIRST_USER_EVENT + 1 + id % 2 };
                         let header = EventHeader {
                             time: MonotonicNs(*at),
                             event_type: EventTypeId(id),
@@ -183,16 +206,29 @@ mod tests {
                             comm: Some(b"a\x1b\xff"),
                             realtime: None,
                             inside: None,
-                            stack: None,
+                            stack: (at % 2 == 0).then_some(Stack {
+                                pid: *pid,
+                                data,
+                                names: &names,
+                            }),
                         });
                     }
                     report.end(&mut out, &Summary::default());
                     prop_assert!(!out.contains(&0x1b), "a name of any bytes is harmless");
-                    if is_json {
+                    if is_json && !matches!(asked, Asked::Flame(_)) {
                         serde_json::from_slice::<serde_json::Value>(&out).unwrap();
                     }
                 }
             }
+        }
+    }
+
+    fn flame(kind: FlameKind, form: Form) -> FlameSetup {
+        FlameSetup {
+            kind,
+            form,
+            output: "-".into(),
+            force: false,
         }
     }
 

@@ -4,13 +4,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::ArgGroup;
 use tracer_common::event_type::EventTypeId;
 
 use super::predicate_options::PredicateArgs;
 use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
+use super::stack_options::StackArgs;
 use super::target_options::targets;
 use super::trace_options::chosen_syscalls;
 use super::{exit, run};
@@ -20,7 +21,6 @@ use crate::predicate::Predicate;
 use crate::probes::ProbeSpec;
 use crate::report::Look;
 use crate::selection::Selection;
-use crate::stacks::StackOptions;
 use crate::syscall_choice::SyscallSet;
 use crate::terminal::output::Sink;
 use crate::trace::{self, Format, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup, Targets};
@@ -81,6 +81,9 @@ pub struct SourceArgs {
         help_heading = TRACED
     )]
     pub(super) ring_size: String,
+    /// Which stacks are recorded
+    #[arg(skip)]
+    pub(super) stack: StackArgs,
     /// User events alone
     #[arg(skip)]
     pub(super) no_system: bool,
@@ -135,6 +138,9 @@ impl SourceArgs {
                 probes.is_empty(),
                 "--usdt, --probe and --retprobe go with processes; a log has what was recorded"
             );
+            if let Some((option, _)) = args.stack.typed() {
+                bail!("{option} goes with processes; a log has what was recorded");
+            }
             let wanted = Wanted {
                 predicate: Predicate {
                     // What threads did is not known without the rest.
@@ -179,6 +185,7 @@ impl SourceArgs {
             );
             selection = selection.without_kernel();
         }
+        let (stacks, selection) = args.stack.options(selection, !args.no_system)?;
         let duration = args.duration.map(|typed| time("--duration", &typed));
         let (least, most) = (MIN_KERNEL_RING_BYTES.into(), MAX_KERNEL_RING_BYTES.into());
         // A command has the standard output for itself: the answer goes to the standard error then.
@@ -196,7 +203,7 @@ impl SourceArgs {
             selection,
             syscalls,
             string_bytes: 0,
-            stacks: StackOptions::default(),
+            stacks,
             probes,
             predicate: Predicate::default(),
             tracepoints: Vec::new(),
@@ -223,6 +230,15 @@ impl Live {
     ///
     /// The processes cannot be traced.
     pub fn trace(&self, answer: AnswerSetup) -> anyhow::Result<ExitCode> {
+        self.trace_to(answer, self.setup.output.clone())
+    }
+
+    /// The same, with the answer in `output`.
+    ///
+    /// # Errors
+    ///
+    /// The processes cannot be traced.
+    pub fn trace_to(&self, answer: AnswerSetup, output: Sink) -> anyhow::Result<ExitCode> {
         let setup = Setup {
             format: if answer.is_json {
                 Format::Json
@@ -230,6 +246,7 @@ impl Live {
                 Format::Text
             },
             answer: Some(answer),
+            output,
             ..self.setup.clone()
         };
         match &self.who {

@@ -1,25 +1,48 @@
 //! The options of `attach` and `run` that choose stacks.
 
+use std::time::Duration;
+
 use anyhow::{Context, bail, ensure};
-use tracer_common::event_type::system_event_type;
+use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_common::kernel::{KERNEL_EVENT_TYPES, MOST_FRAMES, stacks, wanted};
 
+use super::quantity::time;
+use crate::flame::FlameKind;
 use crate::selection::Selection;
 use crate::stacks::StackOptions;
 
 /// Stacks, as typed.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct StackArgs {
     /// Record the functions that a thread is in as it causes an event: user, kernel, or both
     /// (user,kernel), and at most so many of each (user,20; 127 where none is given). Functions are
     /// found by frame pointers: of a program that has none, only the innermost ones are
     #[arg(long, value_name = "LIST")]
     stack: Option<String>,
-    /// Record stacks only with these: syscall, fault, switch-out, signal, or single types of them,
-    /// probe, tracepoint, separated by commas; without it, with all of these that are recorded
+    /// Record stacks only with these: syscall, fault, switch-out, signal, wakeup (that of the
+    /// waker), or single types of them, probe, tracepoint, separated by commas; none: only samples
+    /// and those of --off-cpu. Without it, with all of these that are recorded, but wakeup
     #[arg(long, value_name = "LIST", requires = "stack")]
     stack_for: Option<String>,
+    /// Record so many times a second who has each CPU, and its stack: 99, at most 10000. With what
+    /// --stack says of stacks; without it, user,kernel
+    #[arg(long, value_name = "HZ", allow_negative_numbers = true)]
+    sample: Option<String>,
+    /// Record the stack of each thread that was blocked for longer than this, as it gets a CPU
+    /// again (1ms; 0 for all): it is that with which it blocked. With what --stack says of stacks;
+    /// without it, user,kernel
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    off_cpu: Option<String>,
 }
+
+/// The word of `--stack-for` for no type.
+const NONE: &str = "none";
+
+/// Samples a second at most: each takes some microseconds.
+const MOST_SAMPLES: u32 = 10_000;
+
+/// What is recorded for `--off-cpu`: a stack comes with the switch back.
+const SWITCHES: [EventTypeId; 2] = [EventTypeId::SWITCH_IN, EventTypeId::SWITCH_OUT];
 
 impl StackArgs {
     /// What was asked for, and the selection with the types that stacks consist of.
@@ -32,21 +55,99 @@ impl StackArgs {
         selection: Selection,
         has_kernel: bool,
     ) -> anyhow::Result<(StackOptions, Selection)> {
-        let Some(typed) = &self.stack else {
+        let typed = self.typed();
+        let Some((option, _)) = typed else {
             return Ok((StackOptions::default(), selection));
         };
         ensure!(
             has_kernel,
-            "--stack needs the kernel; leave --no-system out"
+            "{option} needs the kernel; leave --no-system out"
         );
-        let mut options = frames(typed).with_context(|| format!("--stack {typed}"))?;
-        let can_have = stacks::TYPES | stacks::PROBES | stacks::TRACEPOINTS;
-        options.types = match &self.stack_for {
-            None => can_have,
-            Some(list) => types(list).context("--stack-for")?,
+        let mut selection = selection.with(&crate::stacks::TYPES);
+        let mut options = match &self.stack {
+            None => frames("user,kernel")?,
+            Some(typed) => frames(typed).with_context(|| format!("--stack {typed}"))?,
         };
-        Ok((options, selection.with(&crate::stacks::TYPES)))
+        options.types = match (&self.stack, &self.stack_for) {
+            (None, _) => 0,
+            (_, None) => stacks::USUAL | stacks::PROBES | stacks::TRACEPOINTS,
+            (_, Some(list)) => types(list).context("--stack-for")?,
+        };
+        if let Some(typed) = &self.sample {
+            options.samples_per_second = samples(typed)?;
+            options.types |= stacks::SAMPLES;
+            selection = selection.with(&[EventTypeId::SAMPLE]);
+        }
+        if let Some(typed) = &self.off_cpu {
+            options.off_cpu = Some(match typed.as_str() {
+                "0" => Duration::ZERO,
+                typed => time("--off-cpu", typed)?,
+            });
+            selection = selection.with(&SWITCHES);
+        }
+        Ok((options, selection))
     }
+
+    /// The first option that was typed, and what.
+    pub fn typed(&self) -> Option<(&'static str, &str)> {
+        let options = [
+            ("--stack", &self.stack),
+            ("--sample", &self.sample),
+            ("--off-cpu", &self.off_cpu),
+        ];
+        let mut typed = options
+            .into_iter()
+            .filter_map(|(name, typed)| Some((name, typed.as_deref()?)));
+        typed.next()
+    }
+
+    /// The same, with what `other` says where nothing was typed.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            stack: self.stack.or(other.stack),
+            stack_for: self.stack_for.or(other.stack_for),
+            sample: self.sample.or(other.sample),
+            off_cpu: self.off_cpu.or(other.off_cpu),
+        }
+    }
+
+    /// What a flame graph of this kind is made of.
+    #[must_use]
+    pub fn for_flames(kind: FlameKind) -> Self {
+        let typed = |word: &str| Some(word.to_owned());
+        match kind {
+            FlameKind::OnCpu => Self {
+                sample: typed("99"),
+                stack_for: typed(NONE),
+                ..Self::default()
+            },
+            FlameKind::OffCpu => Self {
+                off_cpu: typed("0"),
+                stack_for: typed(NONE),
+                ..Self::default()
+            },
+            FlameKind::Wakeup => Self {
+                stack: typed("user,kernel"),
+                stack_for: typed("wakeup"),
+                off_cpu: typed("0"),
+                sample: None,
+            },
+        }
+    }
+}
+
+/// How many samples a second.
+fn samples(typed: &str) -> anyhow::Result<u32> {
+    let count = typed.parse().ok();
+    count
+        .filter(|count| (1..=MOST_SAMPLES).contains(count))
+        .with_context(|| {
+            format!(
+                "--sample {typed} is no count of samples a second; give 1 to {MOST_SAMPLES}, such \
+                 as 99"
+            )
+        })
 }
 
 /// How many addresses of each kind are recorded.
@@ -70,6 +171,7 @@ fn frames(typed: &str) -> anyhow::Result<StackOptions> {
         types: 0,
         kernel_frames: if has_kernel { most } else { 0 },
         user_frames: if has_user { most } else { 0 },
+        ..StackOptions::default()
     })
 }
 
@@ -80,6 +182,7 @@ fn types(list: &str) -> anyhow::Result<u64> {
         bits |= match word {
             "probe" => stacks::PROBES,
             "tracepoint" => stacks::TRACEPOINTS,
+            NONE => 0,
             _ => {
                 let named = Selection::of_words([word])?;
                 let named = named.of_kernel();
@@ -116,6 +219,7 @@ mod tests {
         let args = StackArgs {
             stack: Some(stack.to_owned()),
             stack_for: types.map(str::to_owned),
+            ..StackArgs::default()
         };
         Ok(args.options(Selection::usual(), true)?.0)
     }
@@ -145,8 +249,39 @@ mod tests {
         assert!(refused("user", Some("exce")).contains("is exec meant"));
         let args = StackArgs {
             stack: Some("user".to_owned()),
-            stack_for: None,
+            ..StackArgs::default()
         };
         assert!(args.options(Selection::usual(), false).is_err());
+    }
+
+    #[test]
+    fn samples_and_blocked_threads_have_stacks_of_their_own() {
+        let options = |sample: Option<&str>, off_cpu: Option<&str>, stack: Option<&str>| {
+            let args = StackArgs {
+                stack: stack.map(str::to_owned),
+                stack_for: None,
+                sample: sample.map(str::to_owned),
+                off_cpu: off_cpu.map(str::to_owned),
+            };
+            args.options(Selection::nothing(), true)
+        };
+        let (chosen, selection) = options(Some("99"), None, None).unwrap();
+        assert_eq!((chosen.samples_per_second, chosen.user_frames), (99, 127));
+        assert_eq!(chosen.types, stacks::SAMPLES);
+        assert_eq!(chosen.sampled_ns(), 10_101_010);
+        assert!(selection.has(EventTypeId::SAMPLE) && !selection.has(EventTypeId::SWITCH_IN));
+        let (chosen, selection) = options(None, Some("1ms"), Some("user,9")).unwrap();
+        assert_eq!(chosen.off_cpu, Some(Duration::from_millis(1)));
+        assert_eq!((chosen.user_frames, chosen.kernel_frames), (9, 0));
+        assert!(selection.has(EventTypeId::SWITCH_IN));
+        assert!(chosen.types & stacks::SAMPLES == 0 && chosen.are_wanted());
+        let (chosen, _) = options(None, Some("0"), None).unwrap();
+        assert_eq!((chosen.off_cpu, chosen.types), (Some(Duration::ZERO), 0));
+        for wrong in ["0", "-1", "10001", "many", ""] {
+            let refusal = format!("{:#}", options(Some(wrong), None, None).unwrap_err());
+            assert!(refusal.starts_with("--sample") && refusal.contains("1 to 10000"));
+        }
+        assert!(options(None, Some("soon"), None).is_err());
+        assert!(options(None, None, None).is_ok_and(|(chosen, _)| !chosen.are_wanted()));
     }
 }

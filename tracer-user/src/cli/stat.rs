@@ -1,15 +1,19 @@
 //! `tracer-user stat`: what threads did, what system calls took, and what the kernel did meanwhile.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::ensure;
 use tracer_common::event_type::EventTypeId;
 
 use super::exit;
 use super::source_options::{Source, SourceArgs};
+use super::stack_options::StackArgs;
 use crate::answers::{AnswerSetup, Asked, SpanSpec, pretty};
+use crate::flame::{FlameKind, FlameSetup, Form, make};
 use crate::log_view::{Output, Walk, open};
 use crate::stat::{Statistics, json, text};
-use crate::terminal::output::Sink;
+use crate::terminal::output::{Sink, is_stdout};
 
 /// Sum up what threads did and what system calls took, in a log or live
 ///
@@ -34,7 +38,35 @@ pub struct StatArgs {
     /// How it is shown: text, or json for one object with all threads and calls
     #[arg(long, value_enum, default_value = "text", hide_possible_values = true)]
     format: StatFormat,
+    /// Instead of tables, where in their code threads spent their time: on a CPU (on-cpu, by
+    /// samples), without one (off-cpu), or blocked, with where whoever ended that was (wakeup). A
+    /// log must have been recorded with stacks for it (--sample 99; --off-cpu 1ms; --off-cpu 1ms
+    /// --stack user,kernel --stack-for wakeup); of processes they are recorded unless --sample,
+    /// --off-cpu or --stack say otherwise
+    #[arg(
+        long,
+        value_enum,
+        value_name = "KIND",
+        conflicts_with_all = ["format", "span"],
+        help_heading = FLAMES
+    )]
+    flame: Option<FlameKind>,
+    /// The file to write: a picture that a browser shows (x.svg), or, by any other name, text with
+    /// a line a path (x.folded); `-` is the standard output
+    #[arg(short, long, value_name = "OUT", requires = "flame", help_heading = FLAMES)]
+    output: Option<PathBuf>,
+    /// Write text whatever the file is called
+    #[arg(long, requires = "flame", help_heading = FLAMES)]
+    folded: bool,
+    /// Replace what is there already
+    #[arg(long, requires = "output", help_heading = FLAMES)]
+    force: bool,
+    #[command(flatten, next_help_heading = "Instead of a log")]
+    stack: StackArgs,
 }
+
+/// What the help says above these options.
+const FLAMES: &str = "Flame graphs";
 
 /// What is recorded too where all processes are traced: interrupts are the machine's, and come
 /// whoever runs.
@@ -60,6 +92,7 @@ pub struct StatConfig {
     source: Source,
     spans: Vec<SpanSpec>,
     format: StatFormat,
+    flame: Option<FlameSetup>,
 }
 
 impl TryFrom<StatArgs> for StatConfig {
@@ -68,11 +101,66 @@ impl TryFrom<StatArgs> for StatConfig {
     fn try_from(args: StatArgs) -> anyhow::Result<Self> {
         let spans = args.span.iter().map(|typed| SpanSpec::parse(typed));
         let spans: Vec<SpanSpec> = spans.collect::<anyhow::Result<_>>()?;
+        let flame = args.flame.map(|kind| FlameSetup {
+            kind,
+            form: form(args.output.as_deref(), args.folded),
+            output: args.output.unwrap_or_else(|| STDOUT.into()),
+            force: args.force,
+        });
+        let mut source = args.source;
+        source.stack = match &flame {
+            // What was typed counts; what is needed for the graph is there without that.
+            Some(flame) if source.file.is_none() => {
+                args.stack.or(StackArgs::for_flames(flame.kind))
+            }
+            _ => args.stack,
+        };
         Ok(Self {
-            source: args.source.source(&spans, &WITH_ALL)?,
+            source: source.source(&spans, &WITH_ALL)?,
             spans,
             format: args.format,
+            flame,
         })
+    }
+}
+
+/// The word for the standard output.
+const STDOUT: &str = "-";
+
+/// In which form a flame graph is written.
+fn form(output: Option<&Path>, is_folded: bool) -> Form {
+    let is_picture = output
+        .and_then(Path::extension)
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("svg"));
+    if is_picture && !is_folded {
+        Form::Svg
+    } else {
+        Form::Folded
+    }
+}
+
+/// Makes a flame graph.
+fn draw(config: &StatConfig, flame: &FlameSetup) -> anyhow::Result<ExitCode> {
+    match &config.source {
+        Source::Log(file, wanted) => {
+            make(flame, file, wanted.settled_in(file)?).map(exit::of_outcome)
+        }
+        Source::Live(live) => {
+            let answer = AnswerSetup {
+                asked: Asked::Flame(flame.clone()),
+                is_json: false,
+            };
+            if is_stdout(&flame.output) {
+                return live.trace(answer);
+            }
+            let output = flame.output.clone();
+            ensure!(
+                flame.force || !output.is_file(),
+                "{} is there already; give --force to replace it, or --output another name",
+                output.display()
+            );
+            live.trace_to(answer, Sink::File(output))
+        }
     }
 }
 
@@ -82,6 +170,9 @@ impl TryFrom<StatArgs> for StatConfig {
 ///
 /// The log cannot be read, the processes cannot be traced, or the lines cannot be written.
 pub fn run(config: &StatConfig) -> anyhow::Result<ExitCode> {
+    if let Some(flame) = &config.flame {
+        return draw(config, flame);
+    }
     let is_json = config.format == StatFormat::Json;
     let (file, wanted) = match &config.source {
         Source::Log(file, wanted) => (file, wanted),

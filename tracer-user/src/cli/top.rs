@@ -11,6 +11,7 @@ use super::predicate_options::PredicateArgs;
 use super::probe_options::ProbeArgs;
 use super::quantity::time;
 use super::source_options::{Source, SourceArgs};
+use super::stack_options::StackArgs;
 use crate::answers::{AnswerSetup, Asked, SpanSpec};
 use crate::kernel::capabilities;
 use crate::log_view::{Moment, TimePoint};
@@ -160,6 +161,7 @@ impl TryFrom<TopArgs> for TopConfig {
             predicate: PredicateArgs::default(),
             probes: args.probes,
             ring_size: args.ring_size,
+            stack: StackArgs::default(),
             no_system,
             command: Vec::new(),
         };

@@ -40,12 +40,13 @@ impl Parts {
         }
     }
 
-    /// Takes an event that begins or ends a slice; `out` is what is to be written then. False of
-    /// all others: they are instants, and come after what is in `out`.
+    /// Takes an event that begins or ends a slice, with the id of its stack; `out` is what is to be
+    /// written then. False of all others: they are instants, and come after what is in `out`.
     pub fn take(
         &mut self,
         entry: &Entry<'_>,
         thread: Thread,
+        stack: Option<u64>,
         out: &mut Vec<Mark<Carried>>,
     ) -> bool {
         match part(entry, thread, &self.pairs) {
@@ -55,6 +56,7 @@ impl Parts {
                     name,
                     at: entry.at,
                     arguments: Carried::of(&entry.line),
+                    stack,
                 };
                 self.slices.begin(track, slice, out)
             }

@@ -66,7 +66,7 @@ fn convert<L: Log>(
     destination: Destination,
     interruption: &Interruption,
 ) -> anyhow::Result<Outcome> {
-    let mut walk = Walk::new(log, setup.wanted.settled_in(&setup.file)?);
+    let mut walk = Walk::new(log, setup.wanted.settled_in(&setup.file)?).naming_by(&setup.file);
     let mut exporter = exporter(setup.target, &walk, &destination)?;
     let progress = Progress::start();
     loop {

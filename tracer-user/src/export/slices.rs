@@ -72,6 +72,8 @@ pub struct Slice<A> {
     pub at: MonotonicNs,
     /// What it carries.
     pub arguments: A,
+    /// The stack with which it began, by the id that the export gives it.
+    pub stack: Option<u64>,
 }
 
 /// What is to be written, and where.
@@ -345,6 +347,7 @@ mod tests {
                         name: Vec::new(),
                         at,
                         arguments: (),
+                        stack: None,
                     };
                     slices.begin(TRACK, slice, &mut marks);
                 }
@@ -428,6 +431,7 @@ mod tests {
                 name: Vec::new(),
                 at: MonotonicNs(at),
                 arguments: (),
+                stack: None,
             };
             assert!(slices.begin(TRACK, slice, &mut marks));
         }

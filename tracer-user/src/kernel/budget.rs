@@ -26,7 +26,7 @@ const MOST: (u32, u32) = (10_000, 15_000);
 
 /// The programs that were measured.
 pub const BUDGETS: &[Budget] = &[
-    budget("sched_process_fork", 4300, 12660),
+    budget("sched_process_fork", 4300, 14440),
     budget("sched_process_exit", 230, 400),
     budget("sched_process_exec", 5950, 10510),
     budget("cgroup_attach_task", 9850, 10800),
@@ -37,10 +37,10 @@ pub const BUDGETS: &[Budget] = &[
     budget("irq_handler_exit", 330, 330),
     budget("softirq_entry", 300, 300),
     budget("softirq_exit", 300, 300),
-    budget("sched_waking", 460, 1400),
+    budget("sched_waking", 1280, 1960),
     budget("sched_wakeup", 260, 380),
     budget("sched_wakeup_new", 580, 900),
-    budget("sched_switch", 7900, 10000),
+    budget("sched_switch", 11730, 17150),
     budget("sched_migrate_task", 170, 300),
     budget("signal_generate", 3950, 5400),
     budget("signal_deliver", 980, 1380),

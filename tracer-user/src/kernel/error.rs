@@ -55,6 +55,17 @@ pub enum LoadError {
         source: Box<ProgramError>,
     },
 
+    /// Who has the CPUs cannot be sampled.
+    #[error(
+        "the CPUs cannot be sampled {per_second} times a second (--sample; the kernel allows what is in /proc/sys/kernel/perf_event_max_sample_rate)"
+    )]
+    Sampling {
+        /// How often.
+        per_second: u32,
+        /// What the loader says of it.
+        source: Box<ProgramError>,
+    },
+
     /// A map cannot be used as it must be.
     #[error("the eBPF map {name} cannot be used")]
     Map {

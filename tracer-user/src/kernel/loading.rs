@@ -10,7 +10,8 @@ use zerocopy::IntoBytes;
 use crate::syscall_texts;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    Choice, LostOnCpu, PID_LIMIT, PIDS_PAGE, TRACED_PAGE, WAKER_SLOTS, call_texts, syscalls, wanted,
+    Choice, LostOnCpu, MOST_BLOCKED, PID_LIMIT, PIDS_PAGE, TRACED_PAGE, WAKER_SLOTS, call_texts,
+    syscalls, wanted,
 };
 
 use super::btf::offsets::Global;
@@ -26,6 +27,7 @@ use super::probes::{self, Attachments};
 use super::programs::{self, CONTROL_GROUPS, INTERRUPTS};
 use super::requirements::{self, Kernel};
 use super::rings::{self, Rings};
+use super::sampling;
 use super::traced::TRACED;
 use super::tracepoints;
 
@@ -109,6 +111,8 @@ impl<'a> Plan<'a> {
         let namespace = self.kernel.namespace.map_or(0, |Nested(inode)| inode);
         let stacks = &self.options.stacks;
         let [low, high] = halves(stacks.types);
+        let limit = stacks.off_cpu.unwrap_or_default().as_nanos();
+        let [off_cpu_low, off_cpu_high] = halves(u64::try_from(limit).unwrap_or(u64::MAX));
         let of_plan = [
             ("RING_WAKE_BYTES", self.ring_bytes / WAKE_AT_ONE_IN),
             ("EXEC_WAKES", u32::from(self.options.wakes_at_exec)),
@@ -121,6 +125,10 @@ impl<'a> Plan<'a> {
             ("STACK_TYPES_HIGH", high),
             ("STACK_KERNEL_FRAMES", stacks.kernel_frames),
             ("STACK_USER_FRAMES", stacks.user_frames),
+            ("OFF_CPU", u32::from(stacks.off_cpu.is_some())),
+            ("OFF_CPU_LOW", off_cpu_low),
+            ("OFF_CPU_HIGH", off_cpu_high),
+            ("SAMPLE_NS", stacks.sampled_ns()),
         ];
         let mut globals = self.kernel.globals.clone();
         globals.extend(of_plan.map(|(name, value)| Global { name, value }));
@@ -140,6 +148,7 @@ impl<'a> Plan<'a> {
             reads_strings: self.options.string_bytes > 0,
             probe_sites: self.options.probes.locations.len(),
             tracepoints: self.options.tracepoints.len(),
+            holds_blocked: self.options.stacks.off_cpu.is_some(),
             is_verbose: self.options.verbose,
         };
         parameters.load(object, &self.kernel.btf)
@@ -206,6 +215,7 @@ impl<'a> Plan<'a> {
         let mut probes = probes.map_err(|source| LoadError::Probes { source })?;
         let tracepoints = tracepoints::attach(ebpf, &self.options.tracepoints);
         let mut tracepoints = tracepoints.map_err(|source| LoadError::Tracepoints { source })?;
+        sampling::attach(ebpf, self.options.stacks.samples_per_second)?;
         let programs = attached.programs.iter();
         let programs = programs.filter_map(|program| program.as_fd().try_clone_to_owned().ok());
         Ok(Attached {
@@ -246,6 +256,8 @@ pub(super) struct Parameters<'a> {
     pub probe_sites: usize,
     /// Entries of the map `TRACEPOINT_SITES`.
     pub tracepoints: usize,
+    /// Whether stacks of blocked threads are held.
+    pub holds_blocked: bool,
     pub is_verbose: bool,
 }
 
@@ -274,6 +286,7 @@ impl Parameters<'_> {
         } else {
             1
         };
+        let blocked = if self.holds_blocked { MOST_BLOCKED } else { 1 };
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(btf))
@@ -284,6 +297,7 @@ impl Parameters<'_> {
             .map_max_entries(CALL_TEXTS, calls_with_texts)
             .map_max_entries("ISSUERS", requests)
             .map_max_entries("BIOS", requests)
+            .map_max_entries("BLOCKED", blocked)
             .map_max_entries(TRACED, self.pages)
             .map_max_entries("PIDS", self.pid_pages)
             .map_max_entries("PROBE_SITES", entries(self.probe_sites))

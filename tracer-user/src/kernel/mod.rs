@@ -2,7 +2,7 @@
 //!
 //! - [`KernelTracer::load`] checks what the kernel must have (`requirements`), asks its BTF
 //!   where fields lie (`btf`), and loads (`object`, `options`, `loading`) and
-//!   attaches the programs (`programs`, `probes`, `tracepoints`; `perf`).
+//!   attaches the programs (`programs`, `probes`, `tracepoints`; `perf`, `sampling`).
 //! - [`KernelTracer`] says which processes are traced: a byte a process, in a map that it has in
 //!   its memory (`traced`), and pids there (`namespace`); which processes are chosen by what they
 //!   are (`choice`); and which system calls are recorded (`calls`).
@@ -37,6 +37,7 @@ mod programs;
 mod requirements;
 mod ring;
 mod rings;
+mod sampling;
 mod source;
 mod stacks;
 mod switches;

@@ -220,6 +220,7 @@ mod tests {
             ("STACK_TYPES_HIGH", high),
             ("STACK_KERNEL_FRAMES", 127),
             ("STACK_USER_FRAMES", 127),
+            ("OFF_CPU", 1),
             ("NAMESPACE", namespace),
         ] {
             kernel.globals.push(Global { name, value });
@@ -232,6 +233,7 @@ mod tests {
             pid_pages: 1,
             probe_sites: 1,
             tracepoints: 1,
+            holds_blocked: true,
             wanted: u64::MAX,
             reads_strings: true,
             is_verbose,

@@ -38,8 +38,8 @@ pub fn is_stack(untrusted: &[u8]) -> bool {
 /// Stacks on their way to their events.
 #[derive(Debug)]
 pub struct Stacks {
-    /// By thread: the type of the event's record, and the data of the stack's event.
-    waiting: HashMap<i32, (u32, Vec<u8>)>,
+    /// By thread and type of the event's record: the data of the stack's event.
+    waiting: HashMap<(i32, u32), Vec<u8>>,
     processes: HashMap<i32, Process>,
     build_ids: BuildIds,
     /// `None` where the kernel does not report them.
@@ -140,28 +140,28 @@ impl Stacks {
     }
 
     /// Takes the record of a stack; `None` where our programs write no such one. One without an
-    /// event is pushed at once.
+    /// event is pushed at once, and so is a waker's, whose event may have come from another ring.
     pub fn take(&mut self, untrusted: &[u8], batch: &mut Batch<'_>) -> Option<()> {
         let (header, event_type, data) = decode(untrusted)?;
-        if event_type == 0 {
-            self.push(header, data, EventTypeId(0), batch);
+        let is_wakers = Taken::of(&data).is_some_and(|taken| taken.head.woken_tid != 0);
+        if event_type == 0 || is_wakers {
+            self.push(header, data, EventTypeId(event_type), batch);
             return Some(());
         }
         if self.waiting.len() >= MOST_WAITING {
             self.waiting.clear();
         }
-        self.waiting.insert(header.tid, (event_type, data));
+        self.waiting.insert((header.tid, event_type), data);
         Some(())
     }
 
     /// Pushes the stack of the event that is pushed next, if it has one: `record_type` is that of
     /// its record, and in `header` the type is that of the stream.
     pub fn push_before(&mut self, record_type: u32, header: &EventHeader, batch: &mut Batch<'_>) {
-        let is_its = |(waiting, _): &(u32, Vec<u8>)| *waiting == record_type;
-        if !self.waiting.get(&header.tid).is_some_and(is_its) {
+        if self.waiting.is_empty() {
             return;
         }
-        if let Some((_, data)) = self.waiting.remove(&header.tid) {
+        if let Some(data) = self.waiting.remove(&(header.tid, record_type)) {
             self.push(*header, data, header.event_type, batch);
         }
     }
@@ -251,6 +251,8 @@ fn decode_as<const N: usize>(untrusted: &[u8]) -> Option<(EventHeader, u32, Vec<
         user_frames: u16::try_from(user.len()).ok()?,
         off_cpu_ns: record.off_cpu_ns,
         sampled_ns: record.sampled_ns,
+        woken_tid: record.woken_tid,
+        reserved: 0,
     };
     let data = [head.as_bytes(), kernel.as_bytes(), user.as_bytes()].concat();
     Some((header, record.event_type, data))

@@ -10,7 +10,6 @@ use super::walk::stack_of;
 use super::{Entry, Gaps, Log, Pause, Walk, Wanted, open};
 use crate::predicate::{Show, Sieve};
 use crate::report::Line;
-use crate::stacks::Stack;
 use crate::terminal::say;
 
 /// Events between two looks at whether it goes on.
@@ -144,11 +143,7 @@ impl<L: Log> Walk<L> {
             }
             let stack = stack_of(&line.event, &mut self.stacks);
             let line = Line {
-                stack: stack.as_deref().map(|data| Stack {
-                    pid: line.event.header.pid,
-                    data,
-                    names: &self.symbols,
-                }),
+                stack: stack.as_ref().map(|stack| stack.named(&self.symbols)),
                 ..*line
             };
             visited = visit(&Entry::of_line(line));

@@ -16,7 +16,7 @@ use super::wanted::is_called;
 use super::{Entry, Log, Moment, TypeTable, Wanted};
 use crate::predicate::Sieve;
 use crate::report::{LogCondition, Missing, Summary};
-use crate::stacks::{self, Names, Pending, Stack};
+use crate::stacks::{self, Names, Owned, Pending, Stack};
 
 /// Why a walk has come to rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,13 +195,8 @@ impl<L: Log> Walk<L> {
                 if row.is_wanted && has_event {
                     self.left -= 1;
                     let stack = stack_of(&named.event, &mut self.stacks);
-                    let stack = stack.as_deref();
-                    show(
-                        &named,
-                        row,
-                        stack.map(|data| (data, &self.symbols)),
-                        &mut visit,
-                    )?;
+                    let stack = stack.as_ref().map(|stack| stack.named(&self.symbols));
+                    show(&named, row, stack, &mut visit)?;
                 }
                 self.names.learn(&record);
                 continue;
@@ -232,8 +227,8 @@ impl<L: Log> Walk<L> {
             realtime: self.scratch.date,
         };
         let stack = stack_of(&record.event, &mut self.stacks);
-        let stack = stack.as_deref();
-        show(&record, row, stack.map(|data| (data, &self.symbols)), visit)
+        let stack = stack.as_ref().map(|stack| stack.named(&self.symbols));
+        show(&record, row, stack, visit)
     }
 
     /// The log.
@@ -330,25 +325,21 @@ impl<L: Log> Walk<L> {
 fn show(
     record: &LogRecord<'_>,
     row: &mut Row,
-    stack: Option<(&[u8], &Names)>,
+    stack: Option<Stack<'_>>,
     visit: &mut impl FnMut(&Entry<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     row.count += 1;
     let mut entry = Entry::new(record, &row.name, row.entry);
-    entry.line.stack = stack.map(|(data, names)| Stack {
-        pid: record.event.header.pid,
-        data,
-        names,
-    });
+    entry.line.stack = stack;
     visit(&entry)
 }
 
-/// The data of the stack of an event, which may be one itself.
-pub(super) fn stack_of(event: &Event<'_>, stacks: &mut Pending) -> Option<Vec<u8>> {
+/// The stack of an event, which may be one itself.
+pub(super) fn stack_of(event: &Event<'_>, stacks: &mut Pending) -> Option<Owned> {
     if event.header.event_type == EventTypeId::STACK {
-        return Some(event.data.to_vec());
+        return Some(Owned::of(event));
     }
-    stacks.take(&event.header)
+    stacks.take(event)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ mod spaces;
 pub use data::{Mapping, Taken, push_mapping, push_symbol};
 pub use names::{Frame, Names};
 pub use options::StackOptions;
-pub use pending::Pending;
+pub use pending::{Owned, Pending};
 pub use shown::Stack;
 pub use spaces::{BuildIds, read_mappings};
 

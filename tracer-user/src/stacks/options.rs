@@ -1,5 +1,7 @@
 //! Which stacks are recorded.
 
+use std::time::Duration;
+
 /// Which stacks are recorded. By default none is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackOptions {
@@ -10,12 +12,25 @@ pub struct StackOptions {
     pub kernel_frames: u32,
     /// Addresses of the program, at most; 0: none.
     pub user_frames: u32,
+    /// The stack of a thread that was blocked for longer is recorded as it gets a CPU again.
+    pub off_cpu: Option<Duration>,
+    /// How often a second it is recorded who has each CPU, and where it is; 0: never.
+    pub samples_per_second: u32,
 }
 
 impl StackOptions {
     /// Whether any are.
     #[must_use]
     pub fn are_wanted(&self) -> bool {
-        self.types != 0 && (self.kernel_frames > 0 || self.user_frames > 0)
+        let is_any = self.types != 0 || self.off_cpu.is_some() || self.samples_per_second > 0;
+        is_any && (self.kernel_frames > 0 || self.user_frames > 0)
+    }
+
+    /// For how much time on a CPU a sample counts, in nanoseconds; 0 where there are none.
+    #[must_use]
+    pub fn sampled_ns(&self) -> u32 {
+        1_000_000_000_u32
+            .checked_div(self.samples_per_second)
+            .unwrap_or(0)
     }
 }

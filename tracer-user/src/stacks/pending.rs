@@ -1,17 +1,56 @@
 //! Stacks whose events have not come yet.
 
 use std::collections::HashMap;
+use std::mem::offset_of;
 
-use tracer_engine::event::{Event, EventHeader};
+use tracer_common::event_type::{EventTypeId, read_grown};
+use tracer_common::kernel::WakeupData;
+use tracer_engine::event::Event;
 
-use super::Taken;
+use super::{Names, Stack, Taken};
 
 /// Stacks that wait at a time. Beyond that, all are forgotten: their events were not wanted.
 const MOST: usize = 16_384;
 
+/// Instead of a time: whoever is woken, when that is recorded.
+const WHEN_WOKEN: u64 = u64::MAX;
+
 /// Stacks by the time and thread of their events.
 #[derive(Debug, Default)]
-pub struct Pending(HashMap<(u64, i32), Vec<u8>>);
+pub struct Pending(HashMap<(u64, i32), Owned>);
+
+/// The data of a stack, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// The process.
+    pub pid: i32,
+    /// The thread, which is not that of the event where it is a waker's.
+    pub tid: i32,
+    /// The data of the stack's event.
+    pub data: Vec<u8>,
+}
+
+impl Owned {
+    /// That of an event which is a stack.
+    #[must_use]
+    pub fn of(event: &Event<'_>) -> Self {
+        Self {
+            pid: event.header.pid,
+            tid: event.header.tid,
+            data: event.data.to_vec(),
+        }
+    }
+
+    /// The same, to be shown with these names.
+    #[must_use]
+    pub fn named<'a>(&'a self, names: &'a Names) -> Stack<'a> {
+        Stack {
+            pid: self.pid,
+            data: &self.data,
+            names,
+        }
+    }
+}
 
 impl Pending {
     /// Whether none waits.
@@ -29,24 +68,113 @@ impl Pending {
                     self.0.clear();
                 }
                 let header = &event.header;
-                self.0
-                    .insert((header.time.0, header.tid), event.data.to_vec());
+                let key = match taken.head.woken_tid {
+                    0 => (header.time.0, header.tid),
+                    woken => (WHEN_WOKEN, woken.cast_signed()),
+                };
+                self.0.insert(key, Owned::of(event));
                 true
             }
             _ => false,
         }
     }
 
-    /// The stack of the event with this header.
-    pub fn take(&mut self, header: &EventHeader) -> Option<Vec<u8>> {
+    /// The stack of this event.
+    pub fn take(&mut self, event: &Event<'_>) -> Option<Owned> {
         if self.0.is_empty() {
             return None;
         }
+        let header = &event.header;
+        if header.event_type == EventTypeId::WAKEUP {
+            let stack = self.0.remove(&(WHEN_WOKEN, header.tid))?;
+            // That of another one, whose wake-up was not seen, is of no use to anybody.
+            return (waker_tid(event.data) == Some(stack.tid)).then_some(stack);
+        }
         let key = (header.time.0, header.tid);
-        let taken = Taken::of(self.0.get(&key)?)?;
+        let taken = Taken::of(&self.0.get(&key)?.data)?;
         if taken.head.event_type != header.event_type.0 {
             return None;
         }
         self.0.remove(&key)
+    }
+}
+
+/// The thread that has asked for a wake-up; `None` where none has, or nobody knows.
+fn waker_tid(untrusted: &[u8]) -> Option<i32> {
+    let least = offset_of!(WakeupData, waker_context);
+    let data: WakeupData = read_grown(untrusted, least)?;
+    (data.waker_tid != 0).then_some(data.waker_tid.cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_common::kernel::StackData;
+    use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
+    use zerocopy::{FromZeros as _, IntoBytes as _};
+
+    use super::*;
+
+    fn header(event_type: EventTypeId, time: u64, tid: i32) -> EventHeader {
+        EventHeader {
+            time: MonotonicNs(time),
+            event_type,
+            pid: 1,
+            tid,
+            cpu: None,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        }
+    }
+
+    #[test]
+    fn a_stack_comes_with_its_event_and_with_no_other() {
+        let mut pending = Pending::default();
+        let mut put = |time, tid, of: EventTypeId, woken_tid| {
+            let mut data = StackData::new_zeroed();
+            (data.event_type, data.woken_tid) = (of.0, woken_tid);
+            let event = Event {
+                header: header(EventTypeId::STACK, time, tid),
+                data: data.as_bytes(),
+            };
+            pending.put(&event)
+        };
+        assert!(put(5, 7, EventTypeId::SYSCALL_ENTER, 0));
+        assert!(put(6, 7, EventTypeId::SAMPLE, 0));
+        assert!(put(6, 8, EventTypeId::WAKEUP, 7));
+        assert!(!put(6, 9, EventTypeId(0), 0));
+        let mut take = |event_type, time, tid| {
+            let mut waker = WakeupData::new_zeroed();
+            waker.waker_tid = 8;
+            let event = Event {
+                header: header(event_type, time, tid),
+                data: waker.as_bytes(),
+            };
+            pending.take(&event).map(|taken| taken.tid)
+        };
+        assert_eq!(take(EventTypeId::SYSCALL_EXIT, 5, 7), None);
+        assert_eq!(take(EventTypeId::SYSCALL_ENTER, 6, 7), None);
+        assert_eq!(take(EventTypeId::SYSCALL_ENTER, 5, 7), Some(7));
+        assert_eq!(take(EventTypeId::SYSCALL_ENTER, 5, 7), None);
+        assert_eq!(take(EventTypeId::SAMPLE, 6, 7), Some(7));
+        // The waker's, which was taken before.
+        assert_eq!(take(EventTypeId::WAKEUP, 9, 8), None);
+        assert_eq!(take(EventTypeId::WAKEUP, 9, 7), Some(8));
+        assert!(pending.is_empty());
+        // That of another waker is nobody's.
+        let mut data = StackData::new_zeroed();
+        (data.event_type, data.woken_tid) = (EventTypeId::WAKEUP.0, 7);
+        let of_stack = Event {
+            header: header(EventTypeId::STACK, 6, 8),
+            data: data.as_bytes(),
+        };
+        assert!(pending.put(&of_stack));
+        let nobody = WakeupData::new_zeroed();
+        let by_timer = Event {
+            header: header(EventTypeId::WAKEUP, 9, 7),
+            data: nobody.as_bytes(),
+        };
+        assert_eq!(pending.take(&by_timer), None);
+        assert!(pending.is_empty());
     }
 }

@@ -15,7 +15,7 @@ use crate::kernel::LostByCpu;
 use crate::predicate::{Show, Sieve};
 use crate::report::{Gap, Line, Missing, NamespaceIds, Report, Summary, Written};
 use crate::selection::Selection;
-use crate::stacks::{self, Names, Pending, Stack};
+use crate::stacks::{self, Names, Owned, Pending};
 use crate::terminal::say;
 
 /// One event type, looked up once.
@@ -236,8 +236,8 @@ impl Printer {
         types: &EventTypes,
     ) {
         let id = event.header.event_type;
-        let own = (id == EventTypeId::STACK).then(|| event.data.to_vec());
-        let stack = own.or_else(|| self.stacks.take(&event.header));
+        let own = (id == EventTypeId::STACK).then(|| Owned::of(event));
+        let stack = own.or_else(|| self.stacks.take(event));
         let Some(row) = usize::try_from(id.0)
             .ok()
             .and_then(|at| self.rows.get_mut(at))
@@ -255,7 +255,7 @@ impl Printer {
         }
         if let Some(log) = &mut self.log {
             if let Some(stack) = &stack {
-                self.names.note(event.header.pid, stack);
+                self.names.note(stack.pid, &stack.data);
                 if id != EventTypeId::STACK {
                     log.add(&stack_event(event, stack), comm, types);
                 }
@@ -273,11 +273,7 @@ impl Printer {
             comm,
             realtime: None,
             inside,
-            stack: stack.as_deref().map(|data| Stack {
-                pid: event.header.pid,
-                data,
-                names: &self.names,
-            }),
+            stack: stack.as_ref().map(|stack| stack.named(&self.names)),
         };
         self.report.event(&mut self.lines, &line);
     }
@@ -333,15 +329,20 @@ impl Printer {
 }
 
 /// The event of the stack of `event`.
-fn stack_event<'a>(event: &Event<'a>, data: &'a [u8]) -> Event<'a> {
+fn stack_event<'a>(event: &Event<'a>, stack: &'a Owned) -> Event<'a> {
     let header = EventHeader {
+        pid: stack.pid,
+        tid: stack.tid,
         event_type: EventTypeId::STACK,
         thread_id: 0,
         program_address: 0,
         truncation: Truncation::None,
         ..event.header
     };
-    Event { header, data }
+    Event {
+        header,
+        data: &stack.data,
+    }
 }
 
 const _: () = assert!(

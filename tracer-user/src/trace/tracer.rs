@@ -18,6 +18,7 @@ use super::processes::{Comm, Processes};
 use super::wakers::Wakers;
 use super::writer::CHUNK_BYTES;
 use crate::report::{NamespaceIds, Summary};
+use crate::stacks::is_part;
 use crate::syscall_arguments::blank_registers;
 
 /// Events that are shown between two collections: about 10 ms of formatting.
@@ -517,7 +518,8 @@ impl Tracer {
     /// Registers the event's process and thread on first sight, and what its process will run.
     fn register(&mut self, event: &Event<'_>) {
         let (pid, tid, id) = (event.header.pid, event.header.tid, event.header.event_type);
-        if pid == 0 {
+        // A stack may be of a waker, who need not be traced.
+        if pid == 0 || is_part(id) {
             return;
         }
         if !self.processes.is_registered(pid, tid) {

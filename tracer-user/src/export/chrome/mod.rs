@@ -192,7 +192,7 @@ impl Exporter for Chrome {
         let thread = Thread::of(header);
         self.write_names(entry, thread);
         if !self.cpus.note(entry, thread, &mut self.objects) {
-            let is_part = self.parts.take(entry, thread, &mut self.marks);
+            let is_part = self.parts.take(entry, thread, None, &mut self.marks);
             self.write_marks();
             if !is_part {
                 self.instant(entry, thread);

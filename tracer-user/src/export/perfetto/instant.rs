@@ -57,6 +57,12 @@ pub fn end(carried: &Carried, track: u64) -> TrackEvent {
     }
 }
 
+/// The instant of the stack of an event of the scheduler, which is none itself.
+pub fn of_stack(entry: &Entry<'_>, track: u64) -> TrackEvent {
+    let name = entry.line.entry.map_or_else(String::new, short_name);
+    named(kind::INSTANT, track, "stack", name)
+}
+
 /// One side of a wake-up: who wakes, or who is woken. It names the other.
 pub fn of_wakeup(name: &str, other: &[u8], track: u64) -> TrackEvent {
     let name = format!("{name} {}", text(other));

@@ -6,7 +6,8 @@
 //!   `ended` threads come late;
 //! - `tracks` are threads and CPUs; what has a beginning and an end is a slice on one, and every
 //!   other event but switches and wake-ups an instant (`instant`);
-//! - `wakeups` are flows beside that.
+//! - `wakeups` are flows beside that;
+//! - `stacks` come with samples, slices and instants, and are what its flame graphs are made of.
 //!
 //! Who is whose child trace_processor learns from the forks, and what threads are called from their
 //! tracks: a table of processes would make it think that a forked process is another one with the
@@ -20,6 +21,7 @@ mod ended;
 mod ftrace;
 mod instant;
 mod schema;
+mod stacks;
 mod switches;
 mod text;
 mod tracks;
@@ -37,7 +39,11 @@ use super::slices::{Extent, Mark};
 use super::{Ending, Exporter, Origin};
 use crate::log_view::Entry;
 use ftrace::Scheduler;
-use schema::{Clock, ClockSnapshot, Data, SystemInfo, Trace, TracePacket, TrackEvent, Utsname};
+use schema::{
+    Clock, ClockSnapshot, Data, PerfSample, SystemInfo, Trace, TracePacket, TrackEvent, Utsname,
+};
+use stacks::Stacks;
+use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::MonotonicNs;
 use tracks::Tracks;
 use wakeups::Wakeups;
@@ -49,6 +55,8 @@ const SEQUENCE: u32 = 1;
 const DESCRIPTIONS: u32 = 2;
 /// `TracePacket.SEQ_INCREMENTAL_STATE_CLEARED`: the sequence starts here.
 const STATE_CLEARED: u32 = 1;
+/// `TracePacket.SEQ_NEEDS_INCREMENTAL_STATE`: it names what was written before.
+const NEEDS_STATE: u32 = 2;
 
 /// A file that is being written.
 pub struct Perfetto {
@@ -57,6 +65,7 @@ pub struct Perfetto {
     scheduler: Scheduler,
     parts: Parts,
     wakeups: Wakeups,
+    stacks: Stacks,
     marks: Vec<Mark<Carried>>,
     lost: u64,
     /// When the last event came.
@@ -92,6 +101,7 @@ impl Perfetto {
             scheduler: Scheduler::default(),
             parts: Parts::new(origin.pairs.clone()),
             wakeups: Wakeups::default(),
+            stacks: Stacks::default(),
             marks: Vec::new(),
             lost: 0,
             now,
@@ -100,6 +110,53 @@ impl Perfetto {
 
     fn write_event(&mut self, at: MonotonicNs, event: TrackEvent) -> anyhow::Result<()> {
         self.out.write(packet(at, Data::TrackEvent(event)))
+    }
+
+    /// The id of the stack of an event, all of which is written; `None` where it has none.
+    fn stack(&mut self, entry: &Entry<'_>) -> anyhow::Result<Option<u64>> {
+        let header = &entry.line.event.header;
+        if header.event_type == EventTypeId::EXEC {
+            self.stacks.forget(header.pid);
+        }
+        let Some(stack) = &entry.line.stack else {
+            return Ok(None);
+        };
+        let (id, new) = self.stacks.id(stack);
+        if let Some(new) = new {
+            self.out.write(TracePacket {
+                timestamp: Some(entry.at.0),
+                trusted_packet_sequence_id: Some(SEQUENCE),
+                sequence_flags: Some(NEEDS_STATE),
+                interned_data: Some(new),
+                ..TracePacket::default()
+            })?;
+        }
+        Ok(Some(id))
+    }
+
+    fn write_stacked(
+        &mut self,
+        at: MonotonicNs,
+        event: TrackEvent,
+        stack: Option<u64>,
+    ) -> anyhow::Result<()> {
+        let event = TrackEvent {
+            callstack_iid: stack,
+            ..event
+        };
+        self.write_event(at, event)
+    }
+
+    /// Writes a sample.
+    fn write_sample(&mut self, entry: &Entry<'_>, stack: Option<u64>) -> anyhow::Result<()> {
+        let header = &entry.line.event.header;
+        let sample = PerfSample {
+            cpu: header.cpu,
+            pid: u32::try_from(header.pid).ok(),
+            tid: u32::try_from(header.tid).ok(),
+            callstack_iid: stack,
+        };
+        self.out.write(packet(entry.at, Data::PerfSample(sample)))
     }
 
     /// Writes the slices that are known by now.
@@ -116,6 +173,10 @@ impl Perfetto {
             };
             if let Some(slice) = begun {
                 let beginning = instant::beginning(slice.key, &slice.name, &slice.arguments, track);
+                let beginning = TrackEvent {
+                    callstack_iid: slice.stack,
+                    ..beginning
+                };
                 self.write_event(slice.at, beginning)?;
             }
             if let Some((at, carried)) = ended {
@@ -126,7 +187,12 @@ impl Perfetto {
     }
 
     /// Writes a wake-up, and what it led to.
-    fn write_wakeups(&mut self, entry: &Entry<'_>, thread: Thread) -> anyhow::Result<()> {
+    fn write_wakeups(
+        &mut self,
+        entry: &Entry<'_>,
+        thread: Thread,
+        stack: Option<u64>,
+    ) -> anyhow::Result<()> {
         let comm = entry.line.comm.unwrap_or_default();
         if let Some(waker) = self.wakeups.wake(entry, thread) {
             let known = (!waker.comm.is_empty()).then_some(waker.comm.as_slice());
@@ -138,7 +204,8 @@ impl Perfetto {
             self.write_marks()?;
             let mut event = instant::of_wakeup("wakes", comm, self.tracks.uuid(waker.thread));
             event.flow_ids.push(waker.flow);
-            self.write_event(entry.at, event)?;
+            // That of a wake-up is its waker's.
+            self.write_stacked(entry.at, event, stack)?;
         }
         if let Some(waker) = self.wakeups.run(entry, thread) {
             self.parts.before_instant(entry, thread, &mut self.marks);
@@ -191,9 +258,15 @@ fn packet(at: MonotonicNs, data: Data) -> TracePacket {
         Data::TrackDescriptor(_) => DESCRIPTIONS,
         _ => SEQUENCE,
     };
+    let needs_state = match &data {
+        Data::PerfSample(sample) => sample.callstack_iid.is_some(),
+        Data::TrackEvent(event) => event.callstack_iid.is_some(),
+        _ => false,
+    };
     TracePacket {
         timestamp: Some(at.0),
         trusted_packet_sequence_id: Some(sequence),
+        sequence_flags: needs_state.then_some(NEEDS_STATE),
         data: Some(data),
         ..TracePacket::default()
     }
@@ -207,15 +280,25 @@ impl Exporter for Perfetto {
         for packet in self.tracks.before(entry, thread) {
             self.out.write(packet)?;
         }
+        let stack = self.stack(entry)?;
         let is_scheduling = self.scheduler.note(entry, thread);
         if is_scheduling {
-            self.write_wakeups(entry, thread)?;
+            self.write_wakeups(entry, thread, stack)?;
+            let is_switch = entry.line.event.header.event_type != EventTypeId::WAKEUP;
+            if is_switch && stack.is_some() {
+                self.parts.before_instant(entry, thread, &mut self.marks);
+                self.write_marks()?;
+                let of_stack = instant::of_stack(entry, self.tracks.uuid(thread));
+                self.write_stacked(entry.at, of_stack, stack)?;
+            }
+        } else if entry.line.event.header.event_type == EventTypeId::SAMPLE {
+            self.write_sample(entry, stack)?;
         } else {
-            let is_part = self.parts.take(entry, thread, &mut self.marks);
+            let is_part = self.parts.take(entry, thread, stack, &mut self.marks);
             self.write_marks()?;
             if !is_part {
                 let track = self.tracks.uuid(thread);
-                self.write_event(entry.at, instant::of(entry, track))?;
+                self.write_stacked(entry.at, instant::of(entry, track), stack)?;
             }
         }
         self.parts.after(entry, thread, &mut self.marks);

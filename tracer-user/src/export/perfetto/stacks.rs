@@ -1,0 +1,185 @@
+//! Stacks, each of whose parts is written once and named by an id from then on.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use super::schema::{Callstack, Frame, InternedData, InternedString, Mapping};
+use super::text::text;
+use crate::stacks::{self, Stack};
+
+/// Parts that are known by id. Beyond that, all are forgotten and written again under others.
+const MOST_PARTS: usize = 1 << 18;
+
+/// What was written so far.
+#[derive(Debug, Default)]
+pub struct Stacks {
+    known: HashMap<(i32, Vec<u8>), u64>,
+    names: Ids<String>,
+    paths: Ids<String>,
+    build_ids: Ids<Vec<u8>>,
+    /// Beginning, end, offset, path and build identifier.
+    mappings: Ids<(u64, u64, u64, u64, u64)>,
+    /// Mapping, address there, name.
+    frames: Ids<(u64, u64, u64)>,
+    callstacks: u64,
+}
+
+/// Ids of things, from 1 on.
+#[derive(Debug)]
+struct Ids<K> {
+    ids: HashMap<K, u64>,
+    last: u64,
+}
+
+impl<K> Default for Ids<K> {
+    fn default() -> Self {
+        Self {
+            ids: HashMap::new(),
+            last: 0,
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Ids<K> {
+    /// The id of a thing, and whether it is new.
+    fn of(&mut self, key: &K) -> (u64, bool) {
+        if let Some(known) = self.ids.get(key) {
+            return (*known, false);
+        }
+        if self.ids.len() >= MOST_PARTS {
+            self.ids.clear();
+        }
+        self.last += 1;
+        self.ids.insert(key.clone(), self.last);
+        (self.last, true)
+    }
+}
+
+impl Stacks {
+    /// The id of a stack; and what is to be written before it is used, where anything is.
+    pub fn id(&mut self, stack: &Stack<'_>) -> (u64, Option<InternedData>) {
+        let key = (stack.pid, stack.data.to_vec());
+        if let Some(known) = self.known.get(&key) {
+            return (*known, None);
+        }
+        let mut new = InternedData::default();
+        let mut frame_ids: Vec<u64> = Vec::new();
+        for frame in stack.frames() {
+            frame_ids.push(self.frame(&frame, &mut new));
+        }
+        // The outermost comes first.
+        frame_ids.reverse();
+        self.callstacks += 1;
+        new.callstacks.push(Callstack {
+            iid: Some(self.callstacks),
+            frame_ids,
+        });
+        if self.known.len() >= MOST_PARTS {
+            self.known.clear();
+        }
+        self.known.insert(key, self.callstacks);
+        (self.callstacks, Some(new))
+    }
+
+    /// A process runs another program: what its addresses are is not known any more.
+    pub fn forget(&mut self, process: i32) {
+        self.known.retain(|(pid, _), _| *pid != process);
+    }
+
+    fn frame(&mut self, frame: &stacks::Frame, new: &mut InternedData) -> u64 {
+        let name = match &frame.function {
+            Some((name, _)) => interned(
+                &mut self.names,
+                &text(name.as_bytes()),
+                &mut new.function_names,
+            ),
+            None => 0,
+        };
+        let (mapping, rel_pc) = match &frame.mapping {
+            Some(mapping) => {
+                let offset = frame.address.saturating_sub(mapping.start);
+                (
+                    self.mapping(mapping, new),
+                    offset.saturating_add(mapping.file_offset),
+                )
+            }
+            None if frame.is_kernel => (self.mapping_of("[kernel]", new), frame.address),
+            None => (self.mapping_of("[unknown]", new), frame.address),
+        };
+        let (id, is_new) = self.frames.of(&(mapping, rel_pc, name));
+        if is_new {
+            new.frames.push(Frame {
+                iid: Some(id),
+                function_name_id: (name != 0).then_some(name),
+                mapping_id: Some(mapping),
+                rel_pc: Some(rel_pc),
+            });
+        }
+        id
+    }
+
+    /// All addresses, under this name.
+    fn mapping_of(&mut self, name: &str, new: &mut InternedData) -> u64 {
+        let mapping = stacks::Mapping {
+            start: 0,
+            end: u64::MAX,
+            file_offset: 0,
+            build_id: Vec::new(),
+            path: name.as_bytes().into(),
+        };
+        self.mapping(&mapping, new)
+    }
+
+    fn mapping(&mut self, mapping: &stacks::Mapping, new: &mut InternedData) -> u64 {
+        let path = if mapping.path.is_empty() {
+            "[anon]".to_owned()
+        } else {
+            text(&mapping.path)
+        };
+        let path = interned(&mut self.paths, &path, &mut new.mapping_paths);
+        let build_id = if mapping.build_id.is_empty() {
+            0
+        } else {
+            let (id, is_new) = self.build_ids.of(&mapping.build_id);
+            if is_new {
+                new.build_ids.push(InternedString {
+                    iid: Some(id),
+                    str: Some(mapping.build_id.clone()),
+                });
+            }
+            id
+        };
+        let key = (
+            mapping.start,
+            mapping.end,
+            mapping.file_offset,
+            path,
+            build_id,
+        );
+        let (id, is_new) = self.mappings.of(&key);
+        if is_new {
+            new.mappings.push(Mapping {
+                iid: Some(id),
+                build_id: (build_id != 0).then_some(build_id),
+                start_offset: Some(0),
+                start: Some(mapping.start),
+                end: Some(mapping.end),
+                load_bias: Some(0),
+                path_string_ids: vec![path],
+                exact_offset: Some(mapping.file_offset),
+            });
+        }
+        id
+    }
+}
+
+fn interned(ids: &mut Ids<String>, name: &str, new: &mut Vec<InternedString>) -> u64 {
+    let (id, is_new) = ids.of(&name.to_owned());
+    if is_new {
+        new.push(InternedString {
+            iid: Some(id),
+            str: Some(name.as_bytes().to_vec()),
+        });
+    }
+    id
+}

@@ -1,0 +1,238 @@
+//! From events to paths of frames.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use anyhow::ensure;
+use tracer_analysis::{Absence, Absences, Thread, Waker};
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::SampleData;
+use tracer_engine::EventTypes;
+use tracer_engine::event::Event;
+use zerocopy::FromBytes as _;
+
+use super::folded::FrameId;
+use super::{FlameKind, Folded, FrameKind};
+use crate::answers::{Choice, Follower, Paths, Question};
+use crate::report::Gap;
+use crate::report::fields::until_null;
+use crate::stacks::Stack;
+
+/// Stacks that are known with their frames. Beyond that, all are looked up again.
+const MOST_STACKS: usize = 65_536;
+
+/// Threads of which a stack is remembered. Beyond that, all are forgotten.
+const MOST_THREADS: usize = 65_536;
+
+/// Frames of a stack, the outermost first.
+type Frames = Arc<[FrameId]>;
+
+/// Folds events.
+#[derive(Debug)]
+pub struct Flames {
+    kind: FlameKind,
+    /// What threads do.
+    paths: Paths,
+    absences: Absences,
+    folded: Folded,
+    /// By process and data.
+    known: HashMap<(i32, Vec<u8>), Frames>,
+    /// That of the next event.
+    next: Option<Frames>,
+    /// Those with which threads have left their CPUs.
+    left: HashMap<Thread, Frames>,
+    /// Those of who has woken threads.
+    wakers: HashMap<Thread, Frames>,
+    has_samples: bool,
+}
+
+impl Flames {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(kind: FlameKind) -> Self {
+        Self {
+            kind,
+            paths: Paths::new(Question::Nothing, Choice::default()),
+            absences: Absences::default(),
+            folded: Folded::default(),
+            known: HashMap::new(),
+            next: None,
+            left: HashMap::new(),
+            wakers: HashMap::new(),
+            has_samples: false,
+        }
+    }
+
+    /// What was folded, once there are no more events.
+    ///
+    /// # Errors
+    ///
+    /// No event was of those that the graph is made of.
+    pub fn finish(mut self) -> anyhow::Result<Folded> {
+        let (has_switches, has_wakeups) = self.paths.has_switches_and_wakeups();
+        match self.kind {
+            FlameKind::OnCpu => ensure!(
+                self.has_samples,
+                "there are no samples: record them by --sample 99 (of run, attach, stat)"
+            ),
+            FlameKind::OffCpu => ensure!(
+                has_switches,
+                "there are no switches: record them by --off-cpu 1ms (of run, attach, stat)"
+            ),
+            FlameKind::Wakeup => ensure!(
+                has_switches && has_wakeups,
+                "there are no switches and wake-ups: record them by --events switch,wakeup \
+                 --off-cpu 1ms --stack user,kernel --stack-for wakeup (of run and attach)"
+            ),
+        }
+        let absences = &mut self.absences;
+        self.paths.finish(|found| absences.add(found));
+        for (thread, absence) in self.absences.rest() {
+            self.came_back(thread, &absence, None);
+        }
+        Ok(self.folded)
+    }
+
+    /// The frames of a stack.
+    fn frames(&mut self, stack: &Stack<'_>) -> Frames {
+        let key = (stack.pid, stack.data.to_vec());
+        if let Some(known) = self.known.get(&key) {
+            return Arc::clone(known);
+        }
+        let mut frames: Vec<FrameId> = Vec::new();
+        for frame in stack.frames() {
+            let kind = if frame.is_kernel {
+                FrameKind::Kernel
+            } else {
+                FrameKind::User
+            };
+            let id = match (&frame.function, &frame.mapping) {
+                (Some((name, _)), _) => self.folded.frame(kind, name.as_bytes()),
+                (None, Some(mapping)) if !mapping.path.is_empty() => {
+                    let path = &mapping.path;
+                    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+                    if name.starts_with(b"[") {
+                        self.folded.frame(kind, name)
+                    } else {
+                        let name = [b"[", name.trim_ascii(), b"]"].concat();
+                        self.folded.frame(kind, &name)
+                    }
+                }
+                (None, _) => self.folded.frame(kind, b"[unknown]"),
+            };
+            frames.push(id);
+        }
+        frames.reverse();
+        if self.known.len() >= MOST_STACKS {
+            self.known.clear();
+        }
+        let frames = Frames::from(frames);
+        self.known.insert(key, Arc::clone(&frames));
+        frames
+    }
+
+    fn mark(&mut self, words: &str) -> FrameId {
+        self.folded.frame(FrameKind::Mark, words.as_bytes())
+    }
+
+    /// A thread is back on a CPU, or the trace has ended: with `stack`, or the one with which it
+    /// left.
+    fn came_back(&mut self, thread: Thread, absence: &Absence, stack: Option<Frames>) {
+        let left = self.left.remove(&thread);
+        let waker = self.wakers.remove(&thread);
+        let name = self.paths.names().of(thread).to_vec();
+        let mut path = vec![self.folded.frame(FrameKind::Thread, &name)];
+        match stack.or(left) {
+            Some(frames) => path.extend(frames.iter()),
+            None => path.push(self.mark("[no stack]")),
+        }
+        if self.kind == FlameKind::OffCpu {
+            if absence.blocked_ns == 0 {
+                path.push(self.mark("[waits for a CPU]"));
+            }
+            self.folded.add(&path, absence.ns());
+            return;
+        }
+        path.push(self.mark("[woken by]"));
+        // What the waker calls last is next to what it ends.
+        path.extend(waker.iter().flat_map(|frames| frames.iter().rev()));
+        path.push(match &absence.waker {
+            Some(Waker::Thread(task)) => {
+                self.folded.frame(FrameKind::Thread, until_null(&task.comm))
+            }
+            Some(Waker::Interrupt) => self.mark("[interrupt]"),
+            Some(Waker::SoftInterrupt) => self.mark("[soft interrupt]"),
+            Some(Waker::Timer) => self.mark("[timer]"),
+            Some(Waker::Unknown) | None => self.mark("[unknown]"),
+        });
+        self.folded.add(&path, absence.blocked_ns);
+    }
+
+    /// Remembers the stack of a thread, or that it has none.
+    fn remember(stacks: &mut HashMap<Thread, Frames>, thread: Thread, frames: Option<Frames>) {
+        match frames {
+            Some(frames) => {
+                if stacks.len() >= MOST_THREADS {
+                    stacks.clear();
+                }
+                stacks.insert(thread, frames);
+            }
+            None => {
+                stacks.remove(&thread);
+            }
+        }
+    }
+}
+
+impl Follower for Flames {
+    fn learn(&mut self, types: &EventTypes) {
+        self.paths.learn(types);
+    }
+
+    fn lose(&mut self, gap: Gap) {
+        let absences = &mut self.absences;
+        self.paths.lose_and(gap, |found| absences.add(found));
+        self.left.clear();
+        self.wakers.clear();
+    }
+
+    fn stack(&mut self, stack: &Stack<'_>) {
+        self.next = Some(self.frames(stack));
+    }
+
+    fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
+        let stack = self.next.take();
+        let header = event.header;
+        let thread = Thread {
+            pid: header.pid,
+            tid: header.tid,
+        };
+        if self.kind != FlameKind::OnCpu {
+            let absences = &mut self.absences;
+            let paths = &mut self.paths;
+            paths.go_on_and(event, comm, |found| absences.add(found), |_| {});
+        }
+        match header.event_type {
+            EventTypeId::SAMPLE if self.kind == FlameKind::OnCpu => {
+                self.has_samples = true;
+                let sampled = SampleData::read_from_prefix(event.data);
+                let ns = sampled.map_or(0, |(data, _)| data.sampled_ns);
+                let mut path = vec![self.folded.frame(FrameKind::Thread, comm)];
+                match stack {
+                    Some(frames) => path.extend(frames.iter()),
+                    None => path.push(self.mark("[no stack]")),
+                }
+                self.folded.add(&path, ns);
+            }
+            EventTypeId::SWITCH_OUT => Self::remember(&mut self.left, thread, stack),
+            EventTypeId::WAKEUP => Self::remember(&mut self.wakers, thread, stack),
+            EventTypeId::SWITCH_IN => {
+                if let Some(absence) = self.absences.take(thread) {
+                    self.came_back(thread, &absence, stack);
+                }
+            }
+            EventTypeId::EXEC => self.known.retain(|(pid, _), _| *pid != header.pid),
+            _ => {}
+        }
+    }
+}

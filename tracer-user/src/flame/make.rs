@@ -1,0 +1,81 @@
+//! The flame graph of a log, from start to end.
+
+use std::path::{Path, PathBuf};
+
+use super::{FlameKind, Flames, Folded, svg};
+use crate::answers::follow_while;
+use crate::export::destination::Destination;
+use crate::export::interruption::Interruption;
+use crate::export::progress::Progress;
+use crate::log_view::{Walk, Wanted, open, outcome, report_missing};
+use crate::terminal::Outcome;
+
+/// In which form a flame graph is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A picture.
+    Svg,
+    /// Text, a line a path.
+    Folded,
+}
+
+/// What is shown, and where that is written.
+#[derive(Clone, Debug)]
+pub struct FlameSetup {
+    /// What it shows.
+    pub kind: FlameKind,
+    /// In which form.
+    pub form: Form,
+    /// The file to be made; `-` is the standard output.
+    pub output: PathBuf,
+    /// Whether what is there already is replaced.
+    pub force: bool,
+}
+
+impl FlameSetup {
+    /// The graph in its form.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be drawn.
+    pub fn shown(&self, folded: &Folded) -> anyhow::Result<Vec<u8>> {
+        match self.form {
+            Form::Folded => Ok(folded.text().into_bytes()),
+            Form::Svg => {
+                let mut picture = Vec::new();
+                svg(self.kind, folded, &mut picture)?;
+                Ok(picture)
+            }
+        }
+    }
+}
+
+/// Makes the flame graph of the log `file`, and reports what is missing.
+///
+/// # Errors
+///
+/// The log cannot be read, has nothing of what the graph is made of, or the output is there already
+/// or cannot be written.
+pub fn make(setup: &FlameSetup, file: &Path, wanted: Wanted) -> anyhow::Result<Outcome> {
+    let log = open(file)?;
+    let interruption = Interruption::watch()?;
+    let destination = Destination::file(&setup.output, file, setup.force)?;
+    let mut walk = Walk::new(log, wanted).naming_by(file);
+    let progress = Progress::start();
+    let mut flames = Flames::new(setup.kind);
+    follow_while(&mut walk, &mut flames, |walk| {
+        progress.show(walk.log().progress());
+        interruption.check(destination.early_end())
+    })?;
+    let summary = walk.summary();
+    let shown = setup.shown(&flames.finish()?)?;
+    let mut writer = destination.writer()?;
+    writer.write_all(&shown)?;
+    writer.flush()?;
+    drop(writer);
+    interruption.check(destination.early_end())?;
+    destination.complete()?;
+    progress.end();
+    report_missing(&walk, &summary);
+    Ok(outcome(&summary, false))
+}

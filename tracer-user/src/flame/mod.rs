@@ -1,0 +1,45 @@
+//! Flame graphs: where in their code threads spent their time.
+//!
+//! [`Flames`] takes events in order, each after its stack, and folds them into a [`Folded`]: paths
+//! of frames, the outermost first, with nanoseconds for each path. The first frame is the name of
+//! the thread. What a `Folded` holds is
+//!
+//! - written as text, a line a path, as other tools take it ([`Folded::text`]);
+//! - drawn as a picture that is one file ([`svg`]);
+//! - given out path by path, in order, for whoever shows it otherwise ([`Folded::paths`]).
+//!
+//! What is summed up depends on the [`FlameKind`]. How long threads are without a CPU comes from
+//! the intervals that `stat` and `why` go by, too: nothing here finds out a state.
+
+mod fold;
+mod folded;
+mod make;
+mod svg;
+
+pub use fold::Flames;
+pub use folded::{Folded, Frame, FrameKind};
+pub use make::{FlameSetup, Form, make};
+pub use svg::svg;
+
+/// What a flame graph shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum FlameKind {
+    /// Where threads are as they have a CPU, by samples.
+    OnCpu,
+    /// Where threads are as they have none: from when they leave one until they get one again.
+    OffCpu,
+    /// Where threads are as they are blocked, and where whoever ends that is.
+    Wakeup,
+}
+
+impl FlameKind {
+    /// What people see above it.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::OnCpu => "On-CPU time, by samples",
+            Self::OffCpu => "Off-CPU time",
+            Self::Wakeup => "Blocked time, and who ended it",
+        }
+    }
+}
