@@ -38,6 +38,7 @@ mod cgroup;
 mod choice;
 mod context;
 mod cpu;
+mod descriptors;
 mod exec;
 mod exit;
 mod fault;

@@ -12,7 +12,7 @@ use aya_ebpf::maps::{Array, HashMap, LruHashMap};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     Choice, InterruptsOf, Issuer, LostOnCpu, MAX_RINGS, PIDS_PAGE, Running, TRACED_PAGE,
-    WAKER_SLOTS, Waker, call_texts, syscalls, traced, waker_context, wanted,
+    WAKER_SLOTS, Waker, call_texts, descriptors, syscalls, traced, waker_context, wanted,
 };
 
 use crate::asking::{Asking, WHO_BITS};
@@ -76,6 +76,10 @@ static SIGRETURNS: LruHashMap<u32, u32> = LruHashMap::with_max_entries(4096, 0);
 /// See [`call_texts`]. The agent leaves the count of entries at 1 where nobody wants them.
 #[map]
 static CALL_TEXTS: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// What of each call is a descriptor: see [`descriptors`]. Entries as above.
+#[map]
+static CALL_DESCRIPTORS: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// Threads in calls that point to what could not be read on entry, since it was not in memory; and
 /// the address of the call, with what that was. One that finds no space costs an older one its
@@ -269,6 +273,25 @@ pub fn call_texts(code: u32, is_compat: bool) -> u64 {
     match entry {
         // SAFETY: the entry that the look-up gave, which is read whole.
         Some(entry) if code < call_texts::CALLS => unsafe { entry.read_volatile() },
+        _ => 0,
+    }
+}
+
+/// The half of an entry that has something in it.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the upper half is zero")]
+fn lower_half(entry: u64) -> u32 {
+    entry as u32
+}
+
+/// What of a call is a descriptor: see [`descriptors`].
+#[inline(always)]
+pub fn call_descriptors(code: u32, is_compat: bool) -> u32 {
+    let table = if is_compat { descriptors::CALLS } else { 0 };
+    let entry = CALL_DESCRIPTORS.get_ptr(table + (code & (descriptors::CALLS - 1)));
+    match entry {
+        // SAFETY: the entry that the look-up gave, which is read whole.
+        Some(entry) if code < descriptors::CALLS => lower_half(unsafe { entry.read_volatile() }),
         _ => 0,
     }
 }

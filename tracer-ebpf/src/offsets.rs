@@ -190,6 +190,92 @@ globals! {
     TASK_IO_WAIT = NO_OFFSET;
     /// Which of them it is.
     IO_WAIT_BIT = 0;
+    /// `task_struct::files`.
+    TASK_FILES = NO_OFFSET;
+    /// `files_struct::fdt`.
+    FILES_TABLE = NO_OFFSET;
+    /// `fdtable::max_fds`.
+    TABLE_SIZE = NO_OFFSET;
+    /// `fdtable::fd`.
+    TABLE_FILES = NO_OFFSET;
+    /// `file::f_path.mnt`.
+    FILE_MOUNT = NO_OFFSET;
+    /// `file::f_path.dentry`.
+    FILE_DENTRY = NO_OFFSET;
+    /// `file::f_inode`.
+    FILE_INODE = NO_OFFSET;
+    /// `file::private_data`.
+    FILE_PRIVATE = NO_OFFSET;
+    /// `task_struct::fs`.
+    TASK_FS = NO_OFFSET;
+    /// `fs_struct::pwd.mnt`.
+    FS_FOLDER_MOUNT = NO_OFFSET;
+    /// `fs_struct::pwd.dentry`.
+    FS_FOLDER_DENTRY = NO_OFFSET;
+    /// `dentry::d_seq`.
+    DENTRY_SEQUENCE = NO_OFFSET;
+    /// `dentry::d_hash.pprev`.
+    DENTRY_HASHED = NO_OFFSET;
+    /// `dentry::d_parent`.
+    DENTRY_PARENT = NO_OFFSET;
+    /// `dentry::d_name.name`.
+    DENTRY_NAME = NO_OFFSET;
+    /// `dentry::d_op`.
+    DENTRY_OPERATIONS = NO_OFFSET;
+    /// `dentry_operations::d_dname`.
+    OPERATIONS_NAME = NO_OFFSET;
+    /// `inode::i_ino`.
+    INODE_NUMBER = NO_OFFSET;
+    /// `inode::i_sb`.
+    INODE_SUPER = NO_OFFSET;
+    /// `inode::i_private`.
+    INODE_PRIVATE = NO_OFFSET;
+    /// `super_block::s_magic`.
+    SUPER_MAGIC = NO_OFFSET;
+    /// `vfsmount::mnt_root`.
+    MOUNT_ROOT = NO_OFFSET;
+    /// `mount::mnt`.
+    MOUNT_MOUNT = NO_OFFSET;
+    /// `mount::mnt_parent`.
+    MOUNT_PARENT = NO_OFFSET;
+    /// `mount::mnt_mountpoint`.
+    MOUNT_POINT = NO_OFFSET;
+    /// `ns_common::ops`.
+    NS_OPERATIONS = NO_OFFSET;
+    /// `proc_ns_operations::name`.
+    NS_NAME = NO_OFFSET;
+    /// `socket::sk`.
+    SOCKET_SOCK = NO_OFFSET;
+    /// `socket_alloc::vfs_inode`.
+    SOCKET_INODE = NO_OFFSET;
+    /// `sock::__sk_common.skc_family`.
+    SOCK_FAMILY = NO_OFFSET;
+    /// `sock::sk_protocol`.
+    SOCK_PROTOCOL = NO_OFFSET;
+    /// `sock::sk_socket`.
+    SOCK_SOCKET = NO_OFFSET;
+    /// `sock::__sk_common.skc_num`.
+    SOCK_LOCAL_PORT = NO_OFFSET;
+    /// `sock::__sk_common.skc_dport`.
+    SOCK_REMOTE_PORT = NO_OFFSET;
+    /// `sock::__sk_common.skc_rcv_saddr`.
+    SOCK_LOCAL = NO_OFFSET;
+    /// `sock::__sk_common.skc_daddr`.
+    SOCK_REMOTE = NO_OFFSET;
+    /// `sock::__sk_common.skc_v6_rcv_saddr`.
+    SOCK_LOCAL_6 = NO_OFFSET;
+    /// `sock::__sk_common.skc_v6_daddr`.
+    SOCK_REMOTE_6 = NO_OFFSET;
+    /// `unix_sock::peer`.
+    UNIX_PEER = NO_OFFSET;
+    /// `unix_sock::addr`.
+    UNIX_ADDRESS = NO_OFFSET;
+    /// `unix_address::len`.
+    UNIX_ADDRESS_BYTES = NO_OFFSET;
+    /// `unix_address::name`.
+    UNIX_ADDRESS_NAME = NO_OFFSET;
+    /// `netlink_sock::portid`.
+    NETLINK_PORT = NO_OFFSET;
     /// `task_struct::stack`.
     TASK_STACK = NO_OFFSET;
     /// The call that ends a signal handler: `rt_sigreturn`.

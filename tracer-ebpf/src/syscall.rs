@@ -234,7 +234,7 @@ fn ended_sigreturn<C: Tracepoint>() -> u32 {
 /// The call is asked for first: which thread runs is the answer of a helper, whose call costs
 /// several times what the look-ups do.
 #[inline(always)]
-fn caller<C: Tracepoint>(wanted: CallWanted) -> Option<(Task<C>, bool)> {
+pub fn caller<C: Tracepoint>(wanted: CallWanted) -> Option<(Task<C>, bool)> {
     if !wanted.in_any() {
         return None;
     }

@@ -31,6 +31,7 @@ pub mod agent;
 pub mod answers;
 mod asking;
 pub mod cli;
+pub mod descriptors;
 pub mod export;
 pub mod flame;
 pub mod html_report;

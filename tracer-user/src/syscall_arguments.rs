@@ -356,6 +356,12 @@ pub fn pointed(name: &str) -> impl Iterator<Item = Pointed> + use<> {
     })
 }
 
+/// Which arguments of a call are descriptors.
+pub fn descriptors(table: Table, nr: i32) -> impl Iterator<Item = usize> {
+    let arguments = known(table, nr).unwrap_or_default().iter().enumerate();
+    arguments.filter_map(|(index, one)| (one.kind == Kind::Descriptor).then_some(index))
+}
+
 /// The arguments of a call, where they are known.
 fn known(table: Table, nr: i32) -> Option<&'static [Argument]> {
     static BY_NR: LazyLock<Vec<Option<Vec<Argument>>>> = LazyLock::new(|| {

@@ -33,21 +33,35 @@ impl<'a> Texts<'a> {
 
     /// Each of them that could be read.
     pub fn iter(self) -> impl Iterator<Item = Text<'a>> {
-        let mut rest = self.0;
-        let items = std::iter::from_fn(move || {
-            let ([argument, bits, low, high], behind) = rest.split_first_chunk()?;
-            let length = usize::from(u16::from_ne_bytes([*low, *high]));
-            let (bytes, behind) = behind.split_at_checked(length)?;
-            rest = behind;
+        self.items().filter_map(|(argument, bits, bytes)| {
             let text = Text {
-                argument: usize::from(*argument),
+                argument: usize::from(argument),
                 bytes,
                 has_more: bits & text_item::MORE != 0,
                 is_bytes: bits & text_item::BYTES != 0,
             };
-            Some((bits & text_item::UNREADABLE == 0).then_some(text))
-        });
-        items.flatten()
+            let is_text = argument & text_item::DESCRIPTOR == 0;
+            (is_text && bits & text_item::UNREADABLE == 0).then_some(text)
+        })
+    }
+
+    /// Whatever follows, with what says of which argument it is, and its bits.
+    pub(crate) fn items(self) -> impl Iterator<Item = (u8, u8, &'a [u8])> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let ([argument, bits, low, high], behind) = rest.split_first_chunk()?;
+            let length = usize::from(u16::from_ne_bytes([*low, *high]));
+            let (bytes, behind) = behind.split_at_checked(length)?;
+            rest = behind;
+            Some((*argument, *bits, bytes))
+        })
+    }
+
+    /// The bytes of what has this index, which is no argument's.
+    #[must_use]
+    pub fn item(self, index: u8) -> Option<&'a [u8]> {
+        let mut items = self.items();
+        items.find_map(|(of, _, bytes)| (of == index).then_some(bytes))
     }
 
     /// That of an argument.

@@ -18,6 +18,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::EventHeader;
 use tracer_engine::source::{Batch, Control, LossCause, Source};
 use tracer_engine::{EventSet, EventTypes};
+use tracer_user::descriptors::DescriptorOptions;
 use tracer_user::kernel::{KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice};
 use tracer_user::probes::Probes;
 use tracer_user::stacks::StackOptions;
@@ -41,6 +42,7 @@ impl Tracing {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let options = KernelOptions {
             string_bytes: 0,
+            descriptors: DescriptorOptions::None,
             stacks: StackOptions::default(),
             ring_bytes: 1 << 20,
             wanted: wanted.to_vec(),

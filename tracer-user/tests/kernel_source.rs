@@ -20,6 +20,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Pending, Source};
 use tracer_engine::{EventSet, EventTypes};
+use tracer_user::descriptors::DescriptorOptions;
 use tracer_user::kernel::{
     KernelOptions, KernelSource, KernelTracer, LoadError, ProcessChoice, checks,
 };
@@ -59,6 +60,7 @@ impl Tracing {
     fn load(ring_bytes: u32, wanted: &[EventTypeId]) -> Option<Self> {
         Self::load_with(&KernelOptions {
             string_bytes: 0,
+            descriptors: DescriptorOptions::None,
             stacks: StackOptions::default(),
             ring_bytes,
             wanted: wanted.to_vec(),
@@ -696,6 +698,7 @@ fn an_exec_wakes_the_reader_only_where_that_was_asked_for() {
     for wakes_at_exec in [true, false] {
         let Some(mut tracing) = Tracing::load_with(&KernelOptions {
             string_bytes: 0,
+            descriptors: DescriptorOptions::None,
             stacks: StackOptions::default(),
             ring_bytes: MIB,
             wanted: Vec::new(),
@@ -764,6 +767,7 @@ fn a_file_name_too_long_for_its_record_is_truncated_and_said_to_be() {
 fn the_programs_own_diagnostics_reach_tracing() {
     let Some(mut tracing) = Tracing::load_with(&KernelOptions {
         string_bytes: 0,
+        descriptors: DescriptorOptions::None,
         stacks: StackOptions::default(),
         ring_bytes: MIB,
         wanted: Vec::new(),

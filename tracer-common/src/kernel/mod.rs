@@ -9,6 +9,7 @@
 mod block;
 mod cgroup;
 mod control;
+mod descriptor;
 mod fault;
 mod interrupt;
 mod probe;
@@ -28,6 +29,9 @@ pub use cgroup::{CGROUP_PATH_BYTES, CgroupAttachData};
 pub use control::{
     Choice, LostOnCpu, MAX_RINGS, PID_LIMIT, PIDS_PAGE, TRACED_PAGE, TaskIds, cpu_variable,
     globals, sample, traced, wanted,
+};
+pub use descriptor::{
+    DESCRIPTORS_RECORD, DescriptorHead, DescriptorsHead, SocketHead, descriptors,
 };
 pub use fault::FaultData;
 pub use interrupt::{

@@ -9,7 +9,8 @@ event_data! {
     /// Data of `LINUX_TRACE_SYSCALL_ENTER`. The program address is that of the call. What the call
     /// was given in memory, as far as it was read, follows: for each such argument its index from
     /// 0, a byte of bits (1: there is more of it, 2: it could not be read, 4: bytes, and not text),
-    /// 2 bytes that say how many follow, and these.
+    /// 2 bytes that say how many follow, and these. An index of 64 and more says what a descriptor
+    /// is (--descriptors): that argument, 70 what the call returned, from 72 on those of a list.
     pub struct SyscallEnterData {
         /// The system call number, in the table of the machine or in that for 32-bit programs.
         #[shown(Syscall as "name", I32)]
@@ -191,6 +192,8 @@ pub mod text_item {
     pub const UNREADABLE: u8 = 2;
     /// Bit: it is no text.
     pub const BYTES: u8 = 4;
+    /// Bit of the index of an argument: what follows says what a descriptor is.
+    pub const DESCRIPTOR: u8 = 0x40;
 }
 
 event_types! {

@@ -284,7 +284,9 @@ struct linux_trace_signal_deliver {
 
 /* Data of LINUX_TRACE_SYSCALL_ENTER. The program address is that of the call. What the call was given in memory, as
  * far as it was read, follows: for each such argument its index from 0, a byte of bits (1: there is more of it, 2:
- * it could not be read, 4: bytes, and not text), 2 bytes that say how many follow, and these. */
+ * it could not be read, 4: bytes, and not text), 2 bytes that say how many follow, and these. An index of 64 and
+ * more says what a descriptor is (--descriptors): that argument, 70 what the call returned, from 72 on those of a
+ * list. */
 struct linux_trace_syscall_enter {
     /* The system call number, in the table of the machine or in that for 32-bit programs. */
     int linux_number;

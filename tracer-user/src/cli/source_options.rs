@@ -16,6 +16,7 @@ use super::target_options::targets;
 use super::trace_options::chosen_syscalls;
 use super::{exit, run};
 use crate::answers::{AnswerSetup, SpanSpec};
+use crate::descriptors::DescriptorOptions;
 use crate::log_view::Wanted;
 use crate::predicate::Predicate;
 use crate::probes::ProbeSpec;
@@ -203,6 +204,7 @@ impl SourceArgs {
             selection,
             syscalls,
             string_bytes: 0,
+            descriptors: DescriptorOptions::None,
             stacks,
             probes,
             predicate: Predicate::default(),

@@ -1,6 +1,7 @@
 //! The options that `attach` and `run` have in common.
 
 use anyhow::{Context, ensure};
+use tracer_common::event_type::EventTypeId;
 
 use super::log_options::LogArgs;
 use super::output_options::OutputArgs;
@@ -9,6 +10,7 @@ use super::probe_options::ProbeArgs;
 use super::quantity::{size, time};
 use super::stack_options::StackArgs;
 use super::trigger_options::TriggerArgs;
+use crate::descriptors::DescriptorOptions;
 use crate::html_report::PageSetup;
 use crate::probes::ProbeSpec;
 use crate::selection::Selection;
@@ -27,6 +29,13 @@ const STRING_BYTES: (u64, u64) = (0, 4096);
 
 /// The word of `--events` for probes.
 const PROBE: &str = "probe";
+
+/// What is shown of descriptors.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Descriptors {
+    Paths,
+    Full,
+}
 
 /// Options of a trace, as typed.
 #[derive(Debug, clap::Args)]
@@ -64,6 +73,19 @@ pub struct TraceArgs {
         allow_negative_numbers = true
     )]
     string_size: String,
+    /// Show what the descriptors of system calls are, as `strace -yy` does: paths, pipes, the
+    /// addresses of sockets; with =paths as `strace -y` does, where a socket has its inode alone.
+    /// This takes the program about a microsecond for each call that has descriptors
+    #[arg(
+        short = 'y',
+        long,
+        value_name = "WHAT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "full",
+        conflicts_with = "no_system"
+    )]
+    descriptors: Option<Descriptors>,
     /// Show no user events
     #[arg(long)]
     no_user: bool,
@@ -179,6 +201,13 @@ impl TraceArgs {
                 "--no-system"
             }
         );
+        ensure!(
+            args.descriptors.is_none()
+                || selection.has(EventTypeId::SYSCALL_ENTER)
+                || selection.has(EventTypeId::SYSCALL_EXIT),
+            "--descriptors shows what system calls are given, and none is chosen; choose some, by \
+             --syscalls all or --syscalls %file"
+        );
         let ring = (MIN_KERNEL_RING_BYTES.into(), MAX_KERNEL_RING_BYTES.into());
         let thread_ring = (THREAD_RING_BYTES.0.into(), THREAD_RING_BYTES.1.into());
         let ring_bytes = sized("--ring-size", &args.ring_size, ring)?;
@@ -210,6 +239,11 @@ impl TraceArgs {
             selection,
             syscalls: narrowed.syscalls,
             string_bytes,
+            descriptors: match args.descriptors {
+                None => DescriptorOptions::None,
+                Some(Descriptors::Paths) => DescriptorOptions::Plain,
+                Some(Descriptors::Full) => DescriptorOptions::Full,
+            },
             stacks,
             probes,
             predicate,
@@ -284,7 +318,6 @@ fn count(option: &str, typed: &str) -> anyhow::Result<u64> {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use tracer_common::event_type::EventTypeId;
     use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
     use super::*;
@@ -374,6 +407,24 @@ mod tests {
         assert_eq!(all.syscalls, SyscallSet::all());
         assert!(refused("--syscalls opneat").contains("is openat meant?"));
         assert!(refused("--syscalls read --no-system").contains("--syscalls"));
+    }
+
+    #[test]
+    fn descriptors_are_those_of_system_calls() {
+        let chosen = |typed: &str| setup(typed).unwrap().descriptors;
+        assert_eq!(chosen("--syscalls all"), DescriptorOptions::None);
+        assert_eq!(
+            chosen("--syscalls all --descriptors"),
+            DescriptorOptions::Full
+        );
+        assert_eq!(chosen("-y --events syscall"), DescriptorOptions::Full);
+        assert_eq!(
+            chosen("--syscalls read --descriptors=paths"),
+            DescriptorOptions::Plain
+        );
+        assert!(refused("--descriptors").contains("--syscalls all"));
+        assert!(refused("--descriptors=all --syscalls all").contains("paths"));
+        assert!(refused("-y --syscalls all --no-system").contains("--no-system"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use zerocopy::FromBytes;
 
 use super::plain::Plain;
 use super::slices::Arguments;
+use crate::descriptors::Named;
 use crate::report::Line;
 use crate::report::call_shape::push_pointed;
 use crate::report::digits::push_hex;
@@ -140,7 +141,7 @@ impl Carried {
         returned: Option<i64>,
     ) {
         let mut words = Vec::new();
-        if push_pointed(&mut words, call, index, text, returned).is_some() {
+        if push_pointed(&mut words, call, index, text, returned, Named::default()).is_some() {
             self.add(name, Item::Text(words));
         }
     }

@@ -52,6 +52,8 @@ pub const BUDGETS: &[Budget] = &[
     budget("block_rq_issue", 500, 900),
     budget("block_rq_complete", 250, 390),
     budget("cpu_idle", 470, 470),
+    budget("sys_enter_descriptors", 26500, 29500),
+    budget("sys_exit_descriptors", 26500, 29500),
     budget("sys_enter", 37200, 38500),
     budget("sys_exit", 48500, 49000),
 ];

@@ -7,6 +7,7 @@ use aya::maps::Map;
 use aya::{Btf, Ebpf, EbpfLoader};
 use zerocopy::IntoBytes;
 
+use crate::descriptors::{self, DescriptorOptions};
 use crate::syscall_texts;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
@@ -24,7 +25,7 @@ use super::mapping::{Access, Mapping};
 use super::namespace::{Listing, Nested};
 use super::options::KernelOptions;
 use super::probes::{self, Attachments};
-use super::programs::{self, CONTROL_GROUPS, INTERRUPTS};
+use super::programs::{self, CONTROL_GROUPS, DESCRIPTORS, INTERRUPTS};
 use super::requirements::{self, Kernel};
 use super::rings::{self, Rings};
 use super::sampling;
@@ -44,6 +45,7 @@ const MOST_REQUESTS: u32 = 8192;
 const WANTED: &str = "WANTED";
 const SYSCALLS: &str = "SYSCALLS";
 const CALL_TEXTS: &str = "CALL_TEXTS";
+const CALL_DESCRIPTORS: &str = "CALL_DESCRIPTORS";
 const LOST: &str = "LOST";
 const CHOICE: &str = "CHOICE";
 const UNSEEN_RETURNS: &str = "UNSEEN_RETURNS";
@@ -106,6 +108,14 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Whether it is recorded what descriptors are.
+    fn describes(&self) -> bool {
+        let calls = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
+        let bits = calls.iter().fold(0, |bits, id| bits | wanted::bit(*id));
+        self.options.descriptors != DescriptorOptions::None
+            && self.options.wanted_bits() & bits != 0
+    }
+
     /// The constants of the programs.
     fn globals(&self) -> Vec<Global> {
         let namespace = self.kernel.namespace.map_or(0, |Nested(inode)| inode);
@@ -149,6 +159,7 @@ impl<'a> Plan<'a> {
             probe_sites: self.options.probes.locations.len(),
             tracepoints: self.options.tracepoints.len(),
             holds_blocked: self.options.stacks.off_cpu.is_some(),
+            describes: self.describes(),
             is_verbose: self.options.verbose,
         };
         parameters.load(object, &self.kernel.btf)
@@ -172,6 +183,11 @@ impl<'a> Plan<'a> {
             let texts = syscall_texts::of_calls();
             let map = map_array(ebpf, CALL_TEXTS, size_of_val(texts.as_slice()))?;
             map.write(texts.as_bytes());
+        }
+        if self.describes() {
+            let calls = descriptors::of_calls();
+            let map = map_array(ebpf, CALL_DESCRIPTORS, size_of_val(calls.as_slice()))?;
+            map.write(calls.as_bytes());
         }
         let cpus = usize_of(self.cpus);
         let lost = map_array(ebpf, LOST, cpus * size_of::<LostOnCpu>())?;
@@ -198,6 +214,9 @@ impl<'a> Plan<'a> {
         }
         if self.chosen.is_some_and(|chosen| chosen.cgroup != 0) {
             bits |= CONTROL_GROUPS;
+        }
+        if self.describes() {
+            bits |= DESCRIPTORS;
         }
         let mut listing = None;
         let has = |name: &str| self.kernel.tracepoints.contains(&name);
@@ -252,6 +271,8 @@ pub(super) struct Parameters<'a> {
     pub wanted: u64,
     /// Whether it is read what arguments of system calls point to.
     pub reads_strings: bool,
+    /// Whether it is recorded what descriptors are.
+    pub describes: bool,
     /// Entries of the map `PROBE_SITES`.
     pub probe_sites: usize,
     /// Entries of the map `TRACEPOINT_SITES`.
@@ -287,6 +308,11 @@ impl Parameters<'_> {
             1
         };
         let blocked = if self.holds_blocked { MOST_BLOCKED } else { 1 };
+        let calls_with_descriptors = if self.describes {
+            2 * tracer_common::kernel::descriptors::CALLS
+        } else {
+            1
+        };
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(btf))
@@ -295,6 +321,7 @@ impl Parameters<'_> {
             .map_max_entries("INTERRUPTS", self.cpus)
             .map_max_entries("WAKERS", waker_slots)
             .map_max_entries(CALL_TEXTS, calls_with_texts)
+            .map_max_entries(CALL_DESCRIPTORS, calls_with_descriptors)
             .map_max_entries("ISSUERS", requests)
             .map_max_entries("BIOS", requests)
             .map_max_entries("BLOCKED", blocked)

@@ -6,6 +6,7 @@ use tracer_common::kernel::wanted;
 use super::choice::ProcessChoice;
 use super::error::LoadError;
 use super::mapping::page_bytes;
+use crate::descriptors::DescriptorOptions;
 use crate::probes::Probes;
 use crate::stacks::StackOptions;
 use crate::syscall_choice::SyscallSet;
@@ -25,6 +26,8 @@ pub struct KernelOptions {
     pub syscalls: SyscallSet,
     /// Bytes that are read of what an argument of theirs points to, at most 4096; 0: none.
     pub string_bytes: u32,
+    /// What is recorded of descriptors.
+    pub descriptors: DescriptorOptions,
     /// Which stacks are recorded.
     pub stacks: StackOptions,
     /// What is probed in programs.
@@ -78,6 +81,7 @@ mod tests {
             wanted: wanted.to_vec(),
             syscalls: SyscallSet::all(),
             string_bytes: 0,
+            descriptors: DescriptorOptions::None,
             stacks: StackOptions::default(),
             probes: Probes::default(),
             tracepoints: Vec::new(),

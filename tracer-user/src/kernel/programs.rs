@@ -13,6 +13,7 @@ use super::error::LoadError;
 /// A tracepoint. The program for it as BTF tracepoint has its name, that for it as raw tracepoint
 /// has `_raw` after it.
 struct Tracepoint {
+    /// Of the program, which begins with that of the tracepoint.
     name: &'static str,
     /// Types that are not recorded without it, as bits.
     records: u64,
@@ -27,6 +28,11 @@ impl Tracepoint {
         (self.records | self.helps) & bits != 0
     }
 
+    /// Where its program is attached.
+    fn site(&self) -> &'static str {
+        self.name.strip_suffix(OF_DESCRIPTORS).unwrap_or(self.name)
+    }
+
     fn raw_program(&self) -> String {
         format!("{}_raw", self.name)
     }
@@ -38,6 +44,11 @@ pub const CONTROL_GROUPS: u64 = 1;
 /// The same: what is needed where interrupts are noted as they begin and end. The bit is that of
 /// a type which the kernel has nothing to do with.
 pub const INTERRUPTS: u64 = wanted::bit(EventTypeId::ERROR);
+/// The same: what says what descriptors are.
+pub const DESCRIPTORS: u64 = wanted::bit(EventTypeId::START);
+
+/// Behind the name of a tracepoint: another program there, which comes before the first.
+const OF_DESCRIPTORS: &str = "_descriptors";
 
 /// Tracepoints that are needed for more than the types that they record.
 const NEEDED_OTHERWISE: &[(&str, u64)] = &[
@@ -48,6 +59,8 @@ const NEEDED_OTHERWISE: &[(&str, u64)] = &[
     ("irq_handler_exit", INTERRUPTS),
     ("softirq_entry", INTERRUPTS),
     ("softirq_exit", INTERRUPTS),
+    ("sys_enter_descriptors", DESCRIPTORS),
+    ("sys_exit_descriptors", DESCRIPTORS),
 ];
 
 /// In the order in which they are attached: who exists comes before what they do, and what helps
@@ -99,7 +112,8 @@ fn add<'a>(all: &'a mut Vec<Tracepoint>, name: &'static str) -> &'a mut Tracepoi
 
 /// The tracepoints that the programs attach to.
 pub fn tracepoint_names() -> impl Iterator<Item = &'static str> {
-    TRACEPOINTS.iter().map(|tracepoint| tracepoint.name)
+    let alone = |one: &&Tracepoint| one.name == one.site();
+    TRACEPOINTS.iter().filter(alone).map(Tracepoint::site)
 }
 
 /// The tracepoints without which `id` cannot be recorded.
@@ -138,7 +152,7 @@ pub fn attach(
         .filter(|tracepoint| tracepoint.name != "block_getrq" || !has("block_io_start"));
     let mut after_first = Some(after_first);
     for tracepoint in needed {
-        if !has(tracepoint.name) && !is_lifecycle(tracepoint.records) {
+        if !has(tracepoint.site()) && !is_lifecycle(tracepoint.records) {
             attached.recorded &= !tracepoint.records;
             tracing::debug!(tracepoint.name, "not in this kernel");
             continue;
@@ -152,7 +166,7 @@ pub fn attach(
 }
 
 fn attach_one(ebpf: &mut Ebpf, btf: &Btf, tracepoint: &Tracepoint) -> Result<ProgramFd, LoadError> {
-    let source = match attach_btf(ebpf, btf, tracepoint.name) {
+    let source = match attach_btf(ebpf, btf, tracepoint) {
         Ok(program) => return Ok(program),
         Err(source) => source,
     };
@@ -174,10 +188,15 @@ fn attach_one(ebpf: &mut Ebpf, btf: &Btf, tracepoint: &Tracepoint) -> Result<Pro
     })
 }
 
-fn attach_btf(ebpf: &mut Ebpf, btf: &Btf, name: &str) -> Result<ProgramFd, ProgramError> {
-    let program = ebpf.program_mut(name).ok_or(ProgramError::NotLoaded)?;
+fn attach_btf(
+    ebpf: &mut Ebpf,
+    btf: &Btf,
+    tracepoint: &Tracepoint,
+) -> Result<ProgramFd, ProgramError> {
+    let program = ebpf.program_mut(tracepoint.name);
+    let program = program.ok_or(ProgramError::NotLoaded)?;
     let program: &mut BtfTracePoint = program.try_into()?;
-    program.load(name, btf)?;
+    program.load(tracepoint.site(), btf)?;
     program.attach()?;
     Ok(program.fd()?.try_clone()?)
 }
@@ -188,7 +207,7 @@ fn attach_raw(ebpf: &mut Ebpf, tracepoint: &Tracepoint) -> Result<ProgramFd, Pro
         .ok_or(ProgramError::NotLoaded)?;
     let program: &mut RawTracePoint = program.try_into()?;
     program.load()?;
-    program.attach(tracepoint.name)?;
+    program.attach(tracepoint.site())?;
     Ok(program.fd()?.try_clone()?)
 }
 
@@ -236,6 +255,7 @@ mod tests {
             holds_blocked: true,
             wanted: u64::MAX,
             reads_strings: true,
+            describes: true,
             is_verbose,
         };
         let ebpf = parameters.load(object, &kernel.btf).unwrap();
@@ -245,7 +265,7 @@ mod tests {
     /// The tracepoints that this kernel has: only those that help may be missing.
     fn tracepoints_of_kernel(kernel: &Kernel) -> impl Iterator<Item = &'static Tracepoint> {
         TRACEPOINTS.iter().filter(|tracepoint| {
-            let is_there = kernel.tracepoints.contains(&tracepoint.name);
+            let is_there = kernel.tracepoints.contains(&tracepoint.site());
             assert!(
                 is_there || tracepoint.records == 0,
                 "no {} here",
@@ -280,7 +300,7 @@ mod tests {
             };
             Listing::load(&mut ebpf, &kernel.btf).unwrap();
             for tracepoint in tracepoints_of_kernel(&kernel) {
-                attach_btf(&mut ebpf, &kernel.btf, tracepoint.name).unwrap();
+                attach_btf(&mut ebpf, &kernel.btf, tracepoint).unwrap();
                 attach_raw(&mut ebpf, tracepoint).unwrap();
             }
         }
@@ -296,7 +316,7 @@ mod tests {
         for tracepoint in tracepoints_of_kernel(&kernel) {
             let program = ebpf.program_mut(tracepoint.name).unwrap();
             let program: &mut BtfTracePoint = program.try_into().unwrap();
-            program.load(tracepoint.name, &kernel.btf).unwrap();
+            program.load(tracepoint.site(), &kernel.btf).unwrap();
             let instructions = program.info().unwrap().verified_instruction_count();
             let program = ebpf.program_mut(&tracepoint.raw_program()).unwrap();
             let program: &mut RawTracePoint = program.try_into().unwrap();
@@ -311,7 +331,7 @@ mod tests {
         }
 
         for row in BUDGETS {
-            let is_program = tracepoint_names().any(|name| name == row.program);
+            let is_program = TRACEPOINTS.iter().any(|one| one.name == row.program);
             assert!(is_program, "no program {}", row.program);
         }
         let budgets = used.iter().map(|used| (used, budget_of(used.program)));

@@ -17,6 +17,7 @@ use super::rings::Rings;
 use super::stacks::{Stacks, is_stack};
 use super::switches::Switches;
 use super::tracepoints::Layouts;
+use crate::descriptors::{DescriptorOptions, Descriptors, is_descriptors};
 
 /// How far the watermark stays behind the clock.
 ///
@@ -48,6 +49,8 @@ pub struct KernelSource {
     switches: Switches,
     /// Where stacks are recorded.
     stacks: Option<Stacks>,
+    /// Where it is recorded what descriptors are.
+    descriptors: Option<Descriptors>,
 }
 
 impl ReportsExecs for KernelSource {
@@ -78,6 +81,7 @@ impl KernelSource {
             signs: Vec::new(),
             switches: Switches::default(),
             stacks: None,
+            descriptors: None,
         };
         source.wanted.set_recorded(loaded_for);
         source
@@ -87,6 +91,14 @@ impl KernelSource {
     pub(super) fn with_stacks(self, are_recorded: bool) -> Self {
         Self {
             stacks: are_recorded.then(Stacks::begin),
+            ..self
+        }
+    }
+
+    /// The same, which takes what descriptors are where that is recorded.
+    pub(super) fn with_descriptors(self, options: DescriptorOptions) -> Self {
+        Self {
+            descriptors: Descriptors::of(options),
             ..self
         }
     }
@@ -129,6 +141,7 @@ impl Source for KernelSource {
         let switches = &mut self.switches;
         let signs = &mut self.signs;
         let stacks = &mut self.stacks;
+        let descriptors = &mut self.descriptors;
         if let Some(stacks) = stacks {
             stacks.look(self.watermark);
         }
@@ -137,6 +150,12 @@ impl Source for KernelSource {
                 && is_stack(record)
             {
                 damaged += u64::from(stacks.take(record, batch).is_none());
+                return;
+            }
+            if let Some(descriptors) = descriptors
+                && is_descriptors(record)
+            {
+                damaged += u64::from(descriptors.take(record).is_none());
                 return;
             }
             let each = |header: EventHeader, data: &[u8]| {
@@ -163,7 +182,10 @@ impl Source for KernelSource {
                         }
                         untold += u64::from(switches.misses_one(&header, data));
                         signs.extend(exec_sign(record));
-                        batch.push(header, data);
+                        match descriptors {
+                            Some(all) => batch.push(header, &all.join(&header, data)),
+                            None => batch.push(header, data),
+                        }
                     }
                     None => damaged += 1,
                 }

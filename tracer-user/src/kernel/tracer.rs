@@ -71,7 +71,9 @@ impl KernelTracer {
             Layouts::of(&options.tracepoints),
             maps.log,
         );
-        let source = source.with_stacks(options.stacks.are_wanted());
+        let source = source
+            .with_stacks(options.stacks.are_wanted())
+            .with_descriptors(options.descriptors);
         let tracer = Self {
             traced: Traced::of(&ebpf)?,
             listing: attached.listing,

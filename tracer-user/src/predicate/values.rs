@@ -10,6 +10,7 @@ use tracer_engine::event::{MonotonicNs, Truncation};
 use zerocopy::FromBytes as _;
 
 use super::variables::{ARGUMENTS, Asked, FILLED};
+use crate::descriptors::Named;
 use crate::report::call_shape::push_pointed;
 use crate::report::digits::push_hex;
 use crate::report::escape::as_text;
@@ -296,7 +297,7 @@ fn pointed<'v>(call: &Call, index: usize, read: Text<'v>, returned: Option<i64>)
         },
         Some(_) => written(|out| {
             // Of what cannot be shown there are no words.
-            let _ = push_pointed(out, call, index, &read, returned);
+            let _ = push_pointed(out, call, index, &read, returned, Named::default());
         }),
         None => text(read),
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use tracer_common::kernel::gathered::VARIABLES;
 
 use super::kernel_words::{push_address, push_argument};
+use crate::descriptors::Named;
 use crate::syscall_arguments::{Call, MOST, Shown};
 use crate::syscall_names::Table;
 use crate::syscall_structs::{Data, Struct, push_clone3_result, push_new_name_length, variables};
@@ -170,7 +171,12 @@ impl Filling<'_> {
         let start = out.len();
         let pushed = text.and_then(|text| {
             let returned = after.and(self.returned);
-            push_pointed(out, self.call, index, &text, returned)
+            let named = if after.is_some() && !is_poll {
+                self.after.unwrap_or_default()
+            } else {
+                self.before
+            };
+            push_pointed(out, self.call, index, &text, returned, Named::of(named))
         });
         if pushed.is_none() {
             out.truncate(start);
@@ -183,6 +189,9 @@ impl Filling<'_> {
                 _ => {}
             }
             push_argument(out, value);
+            if let Some(what) = Named::of(self.before).argument(index, value.value()) {
+                what.push(out);
+            }
             return self.push_variables(out, index, register);
         }
         match given.map(|given| given.kind) {
@@ -242,13 +251,14 @@ impl Filling<'_> {
 }
 
 /// Appends what an argument of a call points to, `returned` being what the call had returned when
-/// it was read; `None` where it is not what it should be.
+/// it was read, and `named` what its descriptors are; `None` where it is not what it should be.
 pub fn push_pointed(
     out: &mut Vec<u8>,
     call: &Call,
     index: usize,
     text: &Text<'_>,
     returned: Option<i64>,
+    named: Named<'_>,
 ) -> Option<()> {
     match call.given(index).filter(|_| text.is_bytes) {
         Some(given) => given.kind.push(
@@ -258,6 +268,7 @@ pub fn push_pointed(
                 has_more: text.has_more,
                 call,
                 returned,
+                named,
             },
         ),
         None => {

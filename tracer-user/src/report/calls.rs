@@ -14,7 +14,7 @@ use super::call_shape::{Filling, Shape};
 use super::digits::{push_decimal, push_nine_digits};
 use super::fields::{call, table};
 use super::kernel_words::{push_filled, push_syscall_name};
-use super::results::{push_result, push_result_of};
+use super::results::{push_result, push_result_of, push_returned_descriptor};
 use super::{Line, NamespaceIds};
 use crate::syscall_arguments::{Call, MOST, Returned};
 use crate::syscall_names::Table;
@@ -188,6 +188,7 @@ impl Calls {
                 push_filled(&mut words, &call, texts, left.value);
                 words.extend_from_slice(b") = ");
                 push_result(&mut words, left);
+                push_returned_descriptor(&mut words, left, texts);
             }
         }
         let entered = begun.as_ref().map(|begun| &begun.entered);

@@ -4,6 +4,7 @@
 //! or system call) are there where they are known; `ns_pid` and `ns_tid` where the process is
 //! known otherwise in its own pid namespace.
 
+use tracer_common::event_type::{FieldKind, SystemEventType};
 use tracer_engine::event::Truncation;
 
 use super::call_shape::push_pointed;
@@ -17,6 +18,7 @@ use super::typed::push_typed_json;
 use super::value_names::error_of;
 use super::waits_in::{WaitsIn, push_waits_in};
 use super::{Line, Report, Summary, WallClock};
+use crate::descriptors::Named;
 use crate::syscall_arguments::{Call, Shown};
 use crate::syscall_structs::{Struct, strings};
 use crate::syscall_texts::{Text, Texts};
@@ -106,6 +108,7 @@ pub fn push_data(out: &mut Vec<u8>, line: &Line<'_>) {
                 None => out.extend_from_slice(b"null"),
             }
         }
+        push_descriptors(out, entry, data);
     } else if let Some(arguments) = Arguments::of(line.name, data) {
         arguments.push_json(out);
     } else if let Some(typed) = Typed::of_event(line.name, data) {
@@ -175,6 +178,32 @@ fn push_value(out: &mut Vec<u8>, value: &Value<'_>) {
     }
 }
 
+/// Appends what the descriptors of a call are, by the names of its arguments, where that is known.
+fn push_descriptors(out: &mut Vec<u8>, entry: &SystemEventType, data: &[u8]) {
+    let described = entry.fields.iter().find_map(|field| match field.kind {
+        FieldKind::NamedArguments | FieldKind::FilledArguments => value(field, data),
+        _ => None,
+    });
+    let all = match described {
+        Some(Value::NamedArguments(call, texts)) => Named::of(texts).all(&call),
+        Some(Value::Filled(call, texts, _)) => Named::of(texts).all(&call),
+        _ => return,
+    };
+    for (nth, (name, words)) in all.iter().enumerate() {
+        out.extend_from_slice(if nth == 0 {
+            b",\"descriptors\":{"
+        } else {
+            b","
+        });
+        push_json_string(out, name.as_bytes());
+        out.push(b':');
+        push_json_string(out, words);
+    }
+    if !all.is_empty() {
+        out.push(b'}');
+    }
+}
+
 /// Appends the arguments of a call by their names, as people know them.
 fn push_arguments(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>) {
     out.push(b'{');
@@ -220,7 +249,7 @@ fn push_text(out: &mut Vec<u8>, call: &Call, index: usize, text: &Text<'_>, retu
     }
     if given.is_some() {
         let mut words = Vec::new();
-        return match push_pointed(&mut words, call, index, text, returned) {
+        return match push_pointed(&mut words, call, index, text, returned, Named::default()) {
             Some(()) => push_json_string(out, &words),
             None => out.extend_from_slice(b"null"),
         };

@@ -12,8 +12,10 @@ use super::call_shape::{Filling, Shape, push_pointed};
 use super::digits::push_decimal;
 use super::escape::push_for_people;
 use super::fields::{self, table, until_null};
+use super::results::push_returned_descriptor;
 use super::signals::signal_name;
 use super::value_names::{block_operation, error_of, signal_result, softirq};
+use crate::descriptors::Named;
 use crate::syscall_arguments::{Call, MOST, Returned, Shown};
 use crate::syscall_names::{self, Table};
 use crate::syscall_texts::Texts;
@@ -210,7 +212,7 @@ pub fn push_filled(out: &mut Vec<u8>, call: &Call, texts: Texts<'_>, returned: i
         }
         out.extend_from_slice(name.as_bytes());
         out.push(b'=');
-        if push_pointed(out, call, index, &text, Some(returned)).is_none() {
+        if push_pointed(out, call, index, &text, Some(returned), Named::of(texts)).is_none() {
             out.push(b'?');
         }
     }
@@ -246,6 +248,7 @@ fn push_return(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
     };
     push_returned(out, returned);
     let texts = Texts::behind(size_of::<SyscallExitData>(), untrusted);
+    push_returned_descriptor(out, returned, texts);
     if texts.iter().next().is_some() {
         let registers = [0; MOST];
         out.extend_from_slice(b", ");

@@ -5,8 +5,10 @@ use std::io;
 use super::call_shape::Filling;
 use super::kernel_words::push_argument;
 use super::value_names::error_of;
+use crate::descriptors::Named;
 use crate::syscall_arguments::Returned;
 use crate::syscall_structs::{Struct, push_found};
+use crate::syscall_texts::Texts;
 use crate::syscall_values::returned_flags;
 
 /// Appends what a call has returned: `3`, `-1 ENOENT (No such file or directory)`, or, where the
@@ -35,6 +37,7 @@ pub fn push_result_of(out: &mut Vec<u8>, returned: Returned, filling: &Filling<'
         return out.extend_from_slice(flags.as_bytes());
     }
     push_result(out, returned);
+    push_returned_descriptor(out, returned, filling.after.unwrap_or_default());
     match (is_poll, returned.value) {
         (true, 0) => out.extend_from_slice(b" (Timeout)"),
         (true, 1..) => {
@@ -43,6 +46,13 @@ pub fn push_result_of(out: &mut Vec<u8>, returned: Returned, filling: &Filling<'
             }
         }
         _ => {}
+    }
+}
+
+/// Appends what the descriptor is that a call has returned.
+pub fn push_returned_descriptor(out: &mut Vec<u8>, returned: Returned, texts: Texts<'_>) {
+    if let Some(what) = Named::of(texts).returned(returned.value) {
+        what.push(out);
     }
 }
 

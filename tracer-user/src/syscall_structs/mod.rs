@@ -20,6 +20,7 @@ pub use process::push_clone3_result;
 use tracer_common::kernel::gathered as shape;
 pub use waiting::push_found;
 
+use crate::descriptors::Named;
 use crate::syscall_arguments::Call;
 
 /// What lies where an argument points to.
@@ -222,7 +223,7 @@ impl Struct {
             // What is there where no child has changed is nobody's.
             Self::WaitStatus if data.returned == Some(0) => None,
             Self::WaitStatus => process::push_status(out, bytes),
-            Self::Pair => push_ints(out, bytes, false),
+            Self::Pair => push_pair(out, bytes, data.named),
             Self::Ints => push_ints(out, bytes, data.has_more),
             Self::CpuSet => process::push_cpus(out, bytes),
             Self::SocketAddress => network::push_address(out, bytes),
@@ -230,7 +231,7 @@ impl Struct {
             Self::SocketOption => network::push_option(out, call, bytes),
             Self::EpollEvent => waiting::push_epoll(out, bytes),
             Self::EpollEvents => waiting::push_epolls(out, bytes, data.has_more),
-            Self::PollSet => waiting::push_polls(out, bytes, data.has_more),
+            Self::PollSet => waiting::push_polls(out, bytes, data.has_more, data.named),
             Self::CloneArguments => process::push_clone3(out, bytes),
             Self::Random => files::push_hex_bytes(out, bytes, data.has_more),
             Self::ThreadName => process::push_thread_name(out, call, bytes),
@@ -256,6 +257,18 @@ pub struct Data<'a> {
     pub call: &'a Call,
     /// What it returned, where this was read as it ended.
     pub returned: Option<i64>,
+    /// What descriptors in it are.
+    pub named: Named<'a>,
+}
+
+fn push_pair(out: &mut Vec<u8>, bytes: Bytes<'_>, named: Named<'_>) -> Option<()> {
+    let one = |nth: usize| {
+        let descriptor = bytes.i32(4 * nth)?;
+        let what = named.shown_listed(nth, descriptor);
+        Some(format!("{descriptor}{what}"))
+    };
+    push_list(out, [one(0)?, one(1)?].into_iter(), false);
+    Some(())
 }
 
 fn push_ints(out: &mut Vec<u8>, bytes: Bytes<'_>, has_more: bool) -> Option<()> {

@@ -18,6 +18,7 @@ fn shown(kind: Struct, untrusted: &[u8]) -> Option<String> {
         has_more: false,
         call: &call,
         returned: None,
+        named: Named::default(),
     };
     let mut out = Vec::new();
     kind.push(&mut out, data)?;

@@ -4,6 +4,7 @@ use std::mem::{offset_of, size_of};
 
 use super::bytes::Bytes;
 use super::{flags, push_list};
+use crate::descriptors::Named;
 
 const EPOLL_FLAGS: &[(&str, u64)] = &[
     ("EPOLLIN", 1),
@@ -60,18 +61,26 @@ pub fn push_epolls(out: &mut Vec<u8>, bytes: Bytes<'_>, has_more: bool) -> Optio
 }
 
 /// Appends what `poll` is to wait for.
-pub fn push_polls(out: &mut Vec<u8>, bytes: Bytes<'_>, has_more: bool) -> Option<()> {
+pub fn push_polls(
+    out: &mut Vec<u8>,
+    bytes: Bytes<'_>,
+    has_more: bool,
+    named: Named<'_>,
+) -> Option<()> {
     let all = bytes.slice().chunks_exact(size_of::<libc::pollfd>());
-    let one = |one: &[u8]| {
+    let one = |(nth, one): (usize, &[u8])| {
         let one = Bytes(one);
         let events = flags(one.u16(4)?.into(), POLL_FLAGS, "0");
         Some(match one.i32(0)? {
             // Such an entry is none.
             fd @ ..0 => format!("{{fd={fd}}}"),
-            fd => format!("{{fd={fd}, events={events}}}"),
+            fd => {
+                let what = named.shown_listed(nth, fd);
+                format!("{{fd={fd}{what}, events={events}}}")
+            }
         })
     };
-    push_list(out, all.filter_map(one), has_more);
+    push_list(out, all.enumerate().filter_map(one), has_more);
     Some(())
 }
 

@@ -21,6 +21,7 @@ use super::tracer::Tracer;
 use super::writer::Writer;
 use crate::agent::{Hub, Tee};
 use crate::answers::AnswerSetup;
+use crate::descriptors::DescriptorOptions;
 use crate::kernel::{KernelOptions, KernelTracer, ProcessChoice};
 use crate::predicate::{Predicate, Sieve};
 use crate::probes::{self, ProbeSpec, Subject};
@@ -68,6 +69,8 @@ pub struct Setup {
     pub syscalls: SyscallSet,
     /// Bytes that are read of what their arguments point to.
     pub string_bytes: u32,
+    /// What is recorded of descriptors.
+    pub descriptors: DescriptorOptions,
     /// Which stacks are recorded.
     pub stacks: StackOptions,
     /// What is probed in the programs.
@@ -135,6 +138,7 @@ impl Setup {
                 wanted: self.to_record(subject),
                 syscalls: self.syscalls.clone(),
                 string_bytes: self.string_bytes,
+                descriptors: self.descriptors,
                 stacks: self.stacks,
                 probes,
                 tracepoints,

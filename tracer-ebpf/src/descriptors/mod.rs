@@ -1,0 +1,202 @@
+//! What the descriptors are that system calls are given and return, as the kernel knows it at that
+//! moment: so it is right whoever opened them, and when, and whoever closes them meanwhile.
+//!
+//! Programs of their own, which are attached before those of the calls' events and only where this
+//! is asked for. Each call with descriptors has a record, right before that of its event; the agent
+//! joins both.
+//!
+//! Functions that the verifier walks once are `extern "C"`: they are given integers alone, so
+//! addresses in the kernel are read by the helper that checks them.
+
+mod file;
+mod path;
+mod socket;
+mod space;
+
+use aya_ebpf::helpers::generated::{bpf_get_current_task, bpf_probe_read_user};
+
+use tracer_common::event_type::EventTypeId;
+use tracer_common::kernel::descriptors::{
+    ARGUMENT_BITS, LISTED, MOST_LISTED, PAIR_AT, POLLED_AT, RETURNED, RETURNS, RETURNS_COPY, WHICH,
+};
+
+use crate::context::{Tracepoint, at_tracepoint};
+use crate::maps;
+use crate::offsets::{
+    FILE_DENTRY, FILE_MOUNT, FILES_TABLE, FS_FOLDER_DENTRY, FS_FOLDER_MOUNT, TABLE_FILES,
+    TABLE_SIZE, TASK_FILES, TASK_FS,
+};
+use crate::syscall::caller;
+use crate::user::Registers;
+
+use space::{Space, word_at};
+
+at_tracepoint!("sys_enter": sys_enter_descriptors, sys_enter_descriptors_raw => enter);
+at_tracepoint!("sys_exit": sys_exit_descriptors, sys_exit_descriptors_raw => exit);
+
+/// Where what is relative begins, instead of a descriptor.
+const AT_FDCWD: i32 = -100;
+
+/// Bytes of a `struct pollfd`, which begins with its descriptor.
+const POLLED_BYTES: u64 = 8;
+
+/// Runs in the thread that calls, before the call.
+#[inline(always)]
+fn enter<C: Tracepoint>(ctx: &C) {
+    #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
+    let call = ctx.argument::<1>() as u32;
+    let Some((task, is_compat)) = caller::<C>(maps::call_wanted(EventTypeId::SYSCALL_ENTER, call))
+    else {
+        return;
+    };
+    let bits = maps::call_descriptors(call, is_compat);
+    let polled = bits >> POLLED_AT & WHICH;
+    if bits & ARGUMENT_BITS == 0 && polled == 0 {
+        return;
+    }
+    // SAFETY: the arguments are the registers and the system call number.
+    let registers = unsafe { Registers::argument::<0>(ctx) };
+    let arguments = registers.arguments(is_compat);
+    let Some(space) = Space::begin() else {
+        return;
+    };
+    describe_argument(bits, 0, arguments[0]);
+    describe_argument(bits, 1, arguments[1]);
+    describe_argument(bits, 2, arguments[2]);
+    describe_argument(bits, 3, arguments[3]);
+    describe_argument(bits, 4, arguments[4]);
+    describe_argument(bits, 5, arguments[5]);
+    if polled == 1 {
+        describe_list(arguments[0], POLLED_BYTES, arguments[1]);
+    }
+    space.record(&task, EventTypeId::SYSCALL_ENTER, call);
+}
+
+/// Runs in the thread that called, after the call.
+#[inline(always)]
+fn exit<C: Tracepoint>(ctx: &C) {
+    let returned = ctx.argument::<1>();
+    if returned.cast_signed() < 0 {
+        return;
+    }
+    // SAFETY: the arguments are `struct pt_regs *, long result`.
+    let registers = unsafe { Registers::argument::<0>(ctx) };
+    #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
+    let call = registers.call() as u32;
+    let Some((task, is_compat)) = caller::<C>(maps::call_wanted(EventTypeId::SYSCALL_EXIT, call))
+    else {
+        return;
+    };
+    let bits = maps::call_descriptors(call, is_compat);
+    let pair = bits >> PAIR_AT & WHICH;
+    if bits & (RETURNS | RETURNS_COPY) == 0 && pair == 0 {
+        return;
+    }
+    let arguments = registers.arguments(is_compat);
+    let is_copy = bits & RETURNS_COPY != 0 && asks_for_copy(arguments[1]);
+    let Some(space) = Space::begin() else {
+        return;
+    };
+    if bits & RETURNS != 0 || is_copy {
+        #[expect(clippy::cast_possible_truncation, reason = "descriptors are ints")]
+        describe(u32::from(RETURNED), returned as u32);
+    }
+    match pair {
+        1 => describe_list(arguments[0], 4, 2),
+        4 => describe_list(arguments[3], 4, 2),
+        _ => {}
+    }
+    space.record(&task, EventTypeId::SYSCALL_EXIT, call);
+}
+
+/// Whether a command of `fcntl` returns a descriptor.
+#[inline(always)]
+fn asks_for_copy(command: u64) -> bool {
+    const F_DUPFD: u64 = 0;
+    const F_DUPFD_CLOEXEC: u64 = 1030;
+    matches!(command & 0xffff_ffff, F_DUPFD | F_DUPFD_CLOEXEC)
+}
+
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "descriptors are ints")]
+fn describe_argument(bits: u32, index: u32, value: u64) {
+    if bits >> index & 1 != 0 {
+        describe(index, value as u32);
+    }
+}
+
+/// Adds what the descriptors are in a list of the program that has so many entries of so many
+/// bytes.
+#[inline(always)]
+fn describe_list(address: u64, bytes: u64, count: u64) {
+    if address == 0 {
+        return;
+    }
+    let mut nth = 0;
+    while nth < MOST_LISTED && u64::from(nth) < count {
+        let mut descriptor = 0_u32;
+        let at = (address + u64::from(nth) * bytes) as *const _;
+        // SAFETY: the helper writes at most the 4 bytes of `descriptor`, and checks the address.
+        if unsafe { bpf_probe_read_user((&raw mut descriptor).cast(), 4, at) } < 0 {
+            return;
+        }
+        describe(u32::from(LISTED) + nth, descriptor);
+        nth += 1;
+    }
+}
+
+/// Adds what a descriptor of the running thread is; nothing where that cannot be said.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn describe(at: u32, descriptor: u32) -> i32 {
+    let Some(space) = Space::current() else {
+        return 0;
+    };
+    // SAFETY: the helper takes no argument.
+    let task = unsafe { bpf_get_current_task() };
+    let entry = space.begin_entry();
+    let (is_descriptor, holder) = if descriptor.cast_signed() == AT_FDCWD {
+        (false, word_at(task, TASK_FS.load()))
+    } else {
+        (true, file_of(task, descriptor))
+    };
+    if holder == 0 {
+        space.drop_entry(entry);
+        return 0;
+    }
+    let (mount_at, dentry_at) = if is_descriptor {
+        (FILE_MOUNT.load(), FILE_DENTRY.load())
+    } else {
+        (FS_FOLDER_MOUNT.load(), FS_FOLDER_DENTRY.load())
+    };
+    let mount = word_at(holder, mount_at);
+    let dentry = word_at(holder, dentry_at);
+    let kind = if is_descriptor {
+        file::add(holder, dentry, mount)
+    } else {
+        path::add(dentry, mount)
+    };
+    // Another thread may have closed it meanwhile, and somebody else got its memory; or changed its
+    // folder.
+    let is_still = word_at(holder, dentry_at) == dentry
+        && word_at(holder, mount_at) == mount
+        && (!is_descriptor || file_of(task, descriptor) == holder);
+    if kind > 0 && is_still {
+        space.end_entry(entry, at, kind, descriptor);
+    } else {
+        space.drop_entry(entry);
+    }
+    0
+}
+
+/// The file that a descriptor of a thread is; 0: none.
+#[inline(always)]
+fn file_of(task: u64, descriptor: u32) -> u64 {
+    let files = word_at(task, TASK_FILES.load());
+    let table = word_at(files, FILES_TABLE.load());
+    if descriptor >= space::half_at(table, TABLE_SIZE.load()) {
+        return 0;
+    }
+    let entries = word_at(table, TABLE_FILES.load());
+    space::read::<u64>(entries + u64::from(descriptor) * 8)
+}

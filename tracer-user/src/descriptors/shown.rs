@@ -1,0 +1,222 @@
+//! What events have of descriptors: items like those of what arguments point to, behind them.
+
+use std::borrow::Cow;
+
+use tracer_common::kernel::descriptors::{LISTED, RETURNED};
+use tracer_common::kernel::text_item;
+
+use super::kinds::Words;
+use crate::syscall_arguments::Call;
+use crate::syscall_texts::{self, Texts};
+
+/// Bit: the file is no longer there.
+const DELETED: u8 = 1;
+
+/// Bytes before the words: the descriptor, bits, zero, and how many bytes the first of them has.
+const HEAD: usize = 8;
+
+/// Appends an item. What is too long for one is left out.
+pub fn push_item(out: &mut Vec<u8>, at: u8, descriptor: i32, words: &Words) {
+    let Ok(plain) = u16::try_from(words.plain.len()) else {
+        return;
+    };
+    let bits = if words.is_deleted { DELETED } else { 0 };
+    let mut bytes = Vec::with_capacity(HEAD + words.plain.len() + words.full.len());
+    bytes.extend_from_slice(&descriptor.to_ne_bytes());
+    bytes.extend_from_slice(&[bits, 0]);
+    bytes.extend_from_slice(&plain.to_ne_bytes());
+    bytes.extend_from_slice(&words.plain);
+    bytes.extend_from_slice(&words.full);
+    let at = text_item::DESCRIPTOR | (at & !text_item::DESCRIPTOR);
+    syscall_texts::push_item(out, at, text_item::BYTES, &bytes);
+}
+
+/// What the descriptors of an event are, as far as it is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Named<'a>(Texts<'a>);
+
+/// What a descriptor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Description<'a> {
+    plain: &'a [u8],
+    full: &'a [u8],
+    is_deleted: bool,
+}
+
+impl<'a> Named<'a> {
+    /// Those among what was read of a call.
+    #[must_use]
+    pub fn of(texts: Texts<'a>) -> Self {
+        Self(texts)
+    }
+
+    fn find(self, at: u8, descriptor: i32) -> Option<Description<'a>> {
+        let untrusted = self.0.item(text_item::DESCRIPTOR | at)?;
+        let (of, description) = Description::read(untrusted)?;
+        (of == descriptor).then_some(description)
+    }
+
+    /// All of a call, in words for programs: each with the name of its argument, `return` or, of
+    /// those in a list, the descriptor.
+    #[must_use]
+    pub fn all(self, call: &Call) -> Vec<(Cow<'static, str>, Cow<'a, [u8]>)> {
+        let items = self.0.items().filter_map(|(at, _, untrusted)| {
+            let at = at
+                .checked_sub(text_item::DESCRIPTOR)
+                .filter(|at| *at < text_item::DESCRIPTOR)?;
+            let (descriptor, description) = Description::read(untrusted)?;
+            let name = if at == RETURNED {
+                Cow::Borrowed("return")
+            } else if at >= LISTED {
+                Cow::Owned(descriptor.to_string())
+            } else {
+                let argument = call.arguments().nth(usize::from(at));
+                Cow::Borrowed(argument?.0)
+            };
+            Some((name, description.words()))
+        });
+        items.collect()
+    }
+
+    /// What the argument of this index is, whose value is this.
+    #[must_use]
+    pub fn argument(self, index: usize, value: i64) -> Option<Description<'a>> {
+        let at = u8::try_from(index).ok().filter(|at| *at < RETURNED)?;
+        self.find(at, i32::try_from(value).ok()?)
+    }
+
+    /// What the call returned, which is this.
+    #[must_use]
+    pub fn returned(self, value: i64) -> Option<Description<'a>> {
+        self.find(RETURNED, i32::try_from(value).ok()?)
+    }
+
+    /// What the descriptor is that is so far behind the first one in a list.
+    #[must_use]
+    pub fn listed(self, nth: usize, value: i32) -> Option<Description<'a>> {
+        let at = u8::try_from(nth).ok()?.checked_add(LISTED)?;
+        self.find(at, value)
+    }
+
+    /// The same, as it is shown behind the descriptor.
+    #[must_use]
+    pub fn shown_listed(self, nth: usize, value: i32) -> String {
+        let mut out = Vec::new();
+        if let Some(description) = self.listed(nth, value) {
+            description.push(&mut out);
+        }
+        String::from_utf8_lossy(&out).into_owned()
+    }
+}
+
+impl<'a> Description<'a> {
+    /// The descriptor in an item, and what it is.
+    fn read(untrusted: &'a [u8]) -> Option<(i32, Self)> {
+        let ([a, b, c, d, bits, _, low, high], words) = untrusted.split_first_chunk()?;
+        let length = usize::from(u16::from_ne_bytes([*low, *high]));
+        let (plain, full) = words.split_at_checked(length)?;
+        let description = Self {
+            plain,
+            full,
+            is_deleted: bits & DELETED != 0,
+        };
+        Some((i32::from_ne_bytes([*a, *b, *c, *d]), description))
+    }
+
+    /// Appends it as strace shows it: `</var/log/x>`.
+    pub fn push(&self, out: &mut Vec<u8>) {
+        out.push(b'<');
+        if self.full.is_empty() {
+            push_escaped(out, self.plain, b"<>\"\\");
+        } else {
+            // Names in it are quoted already.
+            push_escaped(out, self.full, b"");
+        }
+        out.push(b'>');
+        if self.is_deleted {
+            out.extend_from_slice(b"(deleted)");
+        }
+    }
+
+    /// The words for programs: those that say most.
+    #[must_use]
+    pub fn words(&self) -> Cow<'a, [u8]> {
+        if !self.full.is_empty() {
+            Cow::Borrowed(self.full)
+        } else if self.is_deleted {
+            Cow::Owned([self.plain, b" (deleted)"].concat())
+        } else {
+            Cow::Borrowed(self.plain)
+        }
+    }
+}
+
+/// Appends text with escapes for what cannot be printed, and for these.
+fn push_escaped(out: &mut Vec<u8>, text: &[u8], others: &[u8]) {
+    for (index, byte) in text.iter().enumerate() {
+        let letter = match byte {
+            b'\n' => Some(b'n'),
+            b'\t' => Some(b't'),
+            b'\r' => Some(b'r'),
+            0x0b => Some(b'v'),
+            0x0c => Some(b'f'),
+            b'"' | b'\\' if others.contains(byte) => Some(*byte),
+            _ => None,
+        };
+        if let Some(letter) = letter {
+            out.extend_from_slice(&[b'\\', letter]);
+        } else if (b' '..=b'~').contains(byte) && !others.contains(byte) {
+            out.push(*byte);
+        } else {
+            // All digits, where another follows that would be taken for one of them.
+            let octal = match text.get(index + 1) {
+                Some(b'0'..=b'7') => format!("\\{byte:03o}"),
+                _ => format!("\\{byte:o}"),
+            };
+            out.extend_from_slice(octal.as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(at: u8, plain: &[u8], full: &[u8]) -> Vec<u8> {
+        let mut data = Vec::new();
+        let (plain, full) = (plain.to_vec(), full.to_vec());
+        let is_deleted = at == 0;
+        let words = Words {
+            plain,
+            full,
+            is_deleted,
+        };
+        push_item(&mut data, at, 3, &words);
+        data
+    }
+
+    fn shown(description: Option<Description<'_>>) -> Option<String> {
+        let mut out = Vec::new();
+        description?.push(&mut out);
+        Some(String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn what_was_written_is_shown_of_that_descriptor_alone() {
+        let data = [
+            item(0, b"/a<\x011>", b""),
+            item(RETURNED, b"socket:[1]", b"TCP:[1]"),
+        ]
+        .concat();
+        let named = Named::of(Texts::behind(0, &data));
+        let path = r"</a\74\0011\76>(deleted)".to_owned();
+        assert_eq!(shown(named.argument(0, 3)), Some(path));
+        assert_eq!(shown(named.argument(0, 4)), None);
+        assert_eq!(shown(named.argument(1, 3)), None);
+        assert_eq!(shown(named.returned(3)).as_deref(), Some("<TCP:[1]>"));
+        assert_eq!(Texts::behind(0, &data).iter().count(), 0);
+        for length in 0..data.len() {
+            let _ = Named::of(Texts::behind(0, &data[..length])).returned(3);
+        }
+    }
+}
