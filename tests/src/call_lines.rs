@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
+use similar::{Algorithm, DiffTag};
 
 /// The lines of each thread, in order: `openat(AT_FDCWD, "x", O_RDONLY) = 3`.
 pub type CallLines = HashMap<i32, Vec<String>>;
@@ -26,9 +27,10 @@ impl Halves {
             Some(resumed) => {
                 let rest = resumed.split_once("resumed>").map_or("", |(_, rest)| rest);
                 let begun = self.begun.remove(&tid).unwrap_or_default();
+                let rest = rest.trim_start();
                 // A comma between both belongs to one of them, with or without a space.
-                let comma = if begun.ends_with(',') { " " } else { "" };
-                begun + comma + rest.trim_start()
+                let is_apart = begun.ends_with(',') || rest.starts_with("=>");
+                begun + if is_apart { " " } else { "" } + rest
             }
             None => words.to_owned(),
         };
@@ -104,6 +106,8 @@ pub struct Compared {
     pub same: usize,
     /// All of the first list.
     pub all: usize,
+    /// The lines of the first list.
+    pub lines: Vec<String>,
     /// Those that differ, with the other's.
     pub differ: Vec<(String, String)>,
 }
@@ -115,8 +119,6 @@ pub fn compare(
     ours: &CallLines,
     normal: impl Fn(&str) -> Option<String>,
 ) -> Compared {
-    /// How far ahead the same call is looked for where one of both lacks some.
-    const AHEAD: usize = 40;
     let mut compared = Compared::default();
     for (tid, theirs) in theirs {
         let lines = |lines: &[String]| -> Vec<String> {
@@ -124,24 +126,25 @@ pub fn compare(
         };
         let theirs = lines(theirs);
         let ours = ours.get(tid).map(|ours| lines(ours)).unwrap_or_default();
-        let mut next = 0;
-        for line in theirs {
-            compared.all += 1;
-            let ahead = ours.iter().skip(next).take(AHEAD);
-            if let Some(skipped) = ahead.clone().position(|ours| *ours == line) {
-                next += skipped + 1;
-                compared.same += 1;
+        compared.all += theirs.len();
+        for part in similar::capture_diff_slices(Algorithm::Myers, &theirs, &ours) {
+            let old = theirs.get(part.old_range()).unwrap_or_default();
+            if part.tag() == DiffTag::Equal {
+                compared.same += old.len();
                 continue;
             }
             // The same call with other words is the one meant.
-            let name = |line: &str| line.split('(').next().map(str::to_owned);
-            let meant = ahead.clone().position(|ours| name(ours) == name(&line));
-            let other = meant.and_then(|meant| ours.get(next + meant)).cloned();
-            if let Some(0) = meant {
-                next += 1;
+            let mut new = ours.get(part.new_range()).unwrap_or_default().to_vec();
+            for line in old {
+                let name = |line: &str| line.split('(').next().map(str::to_owned);
+                let meant = new.iter().position(|ours| name(ours) == name(line));
+                let other = meant.map(|meant| new.remove(meant));
+                compared
+                    .differ
+                    .push((line.clone(), other.unwrap_or_default()));
             }
-            compared.differ.push((line, other.unwrap_or_default()));
         }
+        compared.lines.extend(theirs);
     }
     compared
 }
@@ -155,13 +158,16 @@ pub fn normal(line: &str) -> Option<String> {
     }
     let mut normal = String::new();
     let mut rest = line;
-    // Remarks, but for how many variables there are: ` /* 30 vars */`.
+    // Remarks, but for how many variables or entries there are: ` /* 30 vars */`.
     while let Some((before, behind)) = rest.split_once(" /* ") {
         normal += before;
         let Some((remark, behind)) = behind.split_once(" */") else {
             return Some(normal);
         };
-        if remark.ends_with(" vars") || remark == "1 var" {
+        if [" vars", "1 var", " entries"]
+            .iter()
+            .any(|end| remark.ends_with(end))
+        {
             normal += &format!(" /* {remark} */");
         }
         rest = behind;

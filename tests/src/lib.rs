@@ -7,6 +7,7 @@
 //! Those that load eBPF are `#[ignore]`d; `cargo xtask test` runs them as root.
 
 pub mod attacker;
+pub mod beside_strace;
 pub mod bpf;
 pub mod bpftrace;
 pub mod call_lines;

@@ -16,6 +16,7 @@ use anyhow::Context as _;
 use tempfile::TempDir;
 
 use same_events::EVENTS;
+use tests::beside_strace::{self, Beside, HUNDRED, assert_agrees};
 use tests::dist;
 use tests::log_reader::{Log, integer, text};
 
@@ -62,14 +63,19 @@ fn succeed(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-fn log(folder: &TempDir) -> Log {
-    let folder = folder.path();
+/// Makes a data base in the folder, which is then its user's.
+fn make(folder: &Path) {
     fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
     let data = folder.join("data");
     fs::create_dir(&data).unwrap();
     succeed(Command::new("chown").args(["-R", "postgres:"]).arg(folder)).unwrap();
     let mut initdb = as_its_user(folder, "initdb").unwrap();
     succeed(initdb.args(["--no-sync", "--auth=trust", "-D"]).arg(&data)).unwrap();
+}
+
+fn log(folder: &TempDir) -> Log {
+    let folder = folder.path();
+    make(folder);
     Log::written_by(|log| {
         let script = as_its_user(folder, "sh")?;
         let said = succeed(
@@ -109,4 +115,19 @@ fn everybody_reads_the_same_events_of_pgbench() {
     let wakeups = wakeups.count();
     assert!(wakeups >= TRANSACTIONS, "{wakeups}");
     println!("{} events", events.len());
+}
+
+#[test]
+#[ignore = "loads eBPF programs"]
+fn its_calls_are_the_lines_of_strace() {
+    let beside = Beside::new().unwrap();
+    let work = beside.work();
+    let above = work.parent().unwrap();
+    fs::set_permissions(above, Permissions::from_mode(0o755)).unwrap();
+    make(&work);
+    let script = beside_strace::programs().join("postgresql.sh");
+    let script = fs::read_to_string(script).unwrap();
+    let mut command = as_its_user(&work, "sh").unwrap();
+    let compared = beside.compare(command.args(["-c", &script])).unwrap();
+    assert_agrees("PostgreSQL", &compared, |name| HUNDRED.contains(&name));
 }

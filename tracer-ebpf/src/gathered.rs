@@ -1,5 +1,5 @@
-//! What an argument of a system call leads to by several addresses: the texts of an exec, the parts
-//! of a vectored read.
+//! What arguments of a system call lead to by several addresses: the texts of an exec, the parts of
+//! a vectored read, the sets of `select`.
 //!
 //! How long each is decides where the next one begins, so they are gathered in memory of the CPU
 //! and copied from there: of a record's space the verifier knows only fixed offsets.
@@ -21,9 +21,12 @@ use aya_ebpf::macros::map;
 use aya_ebpf::maps::PerCpuArray;
 
 use tracer_common::kernel::gathered::{
-    EACH, FILLED_PARTS, HEAD, HEADER, MESSAGE, MORE, MOST, NAME, PART, PARTS, STRINGS, TRUNCATED,
-    UNKNOWN, UNREAD, VARIABLES,
+    COUNTED_BYTES, COUNTED_INTEGERS, EACH, ENTRIES, ENTRIES_AT_MOST, FILLED_MESSAGE, FILLED_PARTS,
+    HEAD, HEADER, MESSAGE, MORE, MOST, MOUNTED, NAME, OLD_MASK_STEP, OLD_SIGNAL_MASK, PART, PARTS,
+    SET, SETS, SETS_AND_TIME, STRINGS, THREE_INTEGERS, TIME_AND_SIGNALS, TRUNCATED, UNKNOWN,
+    UNREAD, VARIABLES,
 };
+use tracer_common::kernel::string_space::LEAST_TEXT;
 
 use crate::offsets::STRING_BYTES;
 
@@ -42,6 +45,8 @@ struct Space {
     at: u64,
     /// Bytes that may still be read.
     left: u64,
+    /// What the registers for arguments hold.
+    arguments: [u64; 6],
     bytes: [u8; BYTES + SLACK],
 }
 
@@ -87,6 +92,12 @@ impl Gathering {
         let word = self.0.cast::<u8>().wrapping_add(offset).cast::<u64>();
         // SAFETY: inside the entry that the look-up gave.
         unsafe { word.write_volatile(value) };
+    }
+
+    /// What the register for an argument holds.
+    #[inline(always)]
+    fn argument(&self, nth: usize) -> u64 {
+        self.word(offset_of!(Space, arguments) + nth * size_of::<u64>())
     }
 
     /// Where what is gathered lies.
@@ -182,6 +193,20 @@ fn address_at(at: u64, is_compat: u32) -> Option<u64> {
     (read >= 0).then_some(address)
 }
 
+/// Says what the registers for arguments hold, before something is gathered.
+#[inline(always)]
+pub fn set_arguments(arguments: &[u64; 6]) {
+    if let Some(gathering) = Gathering::current() {
+        let mut nth = 0;
+        while nth < arguments.len() {
+            let at = offset_of!(Space, arguments) + nth * size_of::<u64>();
+            #[expect(clippy::indexing_slicing, reason = "below its length")]
+            gathering.set(at, arguments[nth]);
+            nth += 1;
+        }
+    }
+}
+
 /// Gathers what an argument leads to in this shape: how many bytes that are, or an error.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -194,11 +219,180 @@ pub extern "C" fn gather(
 ) -> i32 {
     match shape {
         STRINGS => gather_strings(address, next, is_compat),
-        PARTS => gather_parts(address, next, u64::MAX, HEAD as u32),
-        FILLED_PARTS => gather_parts(address, next, returned, HEAD as u32),
-        MESSAGE => gather_message(address, u64::MAX),
-        _ => gather_message(address, returned),
+        PARTS => gather_parts(address, next, u64::MAX, HEAD as u32, is_compat),
+        FILLED_PARTS => gather_parts(address, next, returned, HEAD as u32, is_compat),
+        MESSAGE => gather_message(address, u64::MAX, is_compat),
+        FILLED_MESSAGE => gather_message(address, returned, is_compat),
+        SETS | SETS_AND_TIME => gather_sets(u32::from(shape == SETS), is_compat),
+        MOUNTED => gather_mounted(),
+        ENTRIES => gather_entries(address, returned),
+        TIME_AND_SIGNALS => gather_two(address, time_bytes(is_compat), next, 8),
+        THREE_INTEGERS => gather_integers(),
+        COUNTED_INTEGERS => gather_counted(0, 4),
+        COUNTED_BYTES => gather_counted(1, 1),
+        OLD_SIGNAL_MASK => gather_two(address, 4, address + OLD_MASK_STEP, 4),
+        _ => -1,
     }
+}
+
+/// Bytes of a `struct timespec` or `struct timeval`.
+#[inline(always)]
+fn time_bytes(is_compat: u32) -> u32 {
+    if is_compat != 0 { 8 } else { 16 }
+}
+
+/// Gathers what two addresses lead to, so many bytes of each: how many bytes that makes.
+#[inline(always)]
+fn gather_two(first: u64, first_bytes: u32, second: u64, second_bytes: u32) -> i32 {
+    let Some(gathering) = Gathering::begin(HEAD as u64, 0) else {
+        return -1;
+    };
+    add_bytes(first, first_bytes);
+    add_bytes(second, second_bytes);
+    gathering.write_head(false, UNKNOWN);
+    gathering.end()
+}
+
+/// Gathers the integers that the first three arguments point to.
+#[inline(always)]
+fn gather_integers() -> i32 {
+    let Some(gathering) = Gathering::begin(HEAD as u64, 0) else {
+        return -1;
+    };
+    add_bytes(gathering.argument(0), 4);
+    add_bytes(gathering.argument(1), 4);
+    add_bytes(gathering.argument(2), 4);
+    gathering.write_head(false, UNKNOWN);
+    gathering.end()
+}
+
+/// Gathers what an argument points to, of which the one before it says how much there is.
+#[inline(always)]
+fn gather_counted(count: usize, size: u32) -> i32 {
+    let Some(gathering) = Gathering::begin(HEAD as u64, 0) else {
+        return -1;
+    };
+    let bytes = (gathering.argument(count) as u32).min(u32::from(u16::MAX) / 4) * size;
+    add_bytes(gathering.argument(count + 1), bytes);
+    gathering.write_head(false, UNKNOWN);
+    gathering.end()
+}
+
+/// Gathers the texts that `mount` is given.
+#[inline(always)]
+fn gather_mounted() -> i32 {
+    let Some(gathering) = Gathering::begin(HEAD as u64, 0) else {
+        return -1;
+    };
+    let least = LEAST_TEXT;
+    add_text(gathering.argument(0), least);
+    add_text(gathering.argument(1), least);
+    add_text(gathering.argument(2), least);
+    add_text(gathering.argument(4), least);
+    gathering.write_head(false, UNKNOWN);
+    gathering.end()
+}
+
+/// Gathers sets of descriptors, a time, and a set of signals where there is one.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn gather_sets(has_signals: u32, is_compat: u32) -> i32 {
+    let Some(gathering) = Gathering::begin(HEAD as u64, 0) else {
+        return -1;
+    };
+    let word = if is_compat != 0 { 32 } else { 64 };
+    let descriptors = (gathering.argument(0) as u32).min(SET * 8);
+    let bytes = descriptors.div_ceil(word) * (word / 8);
+    add_bytes(gathering.argument(1), bytes);
+    add_bytes(gathering.argument(2), bytes);
+    add_bytes(gathering.argument(3), bytes);
+    add_bytes(gathering.argument(4), time_bytes(is_compat));
+    let signals = gathering.argument(5);
+    if has_signals != 0 {
+        add_bytes(signals, time_bytes(is_compat));
+        if signals != 0 {
+            add_bytes(address_at(signals, is_compat).unwrap_or(0), 8);
+        }
+    }
+    gathering.write_head(false, UNKNOWN);
+    gathering.end()
+}
+
+/// Adds so many bytes, [`NAME`] at most. See `add_text`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn add_bytes(address: u64, bytes: u32) -> i32 {
+    let Some(gathering) = Gathering::current() else {
+        return 1;
+    };
+    let Some(entry) = gathering.entry() else {
+        return 1;
+    };
+    let wanted = if address == 0 { 0 } else { bytes };
+    let shown = bounded(u64::from(wanted), NAME as u64) as u32;
+    let to = entry.wrapping_add(2).cast();
+    // SAFETY: the helper writes at most 256 bytes, for which there is space, and checks the
+    // address.
+    let read = unsafe { bpf_probe_read_user(to, shown, address as *const _) };
+    // SAFETY: there is space for it.
+    unsafe {
+        entry
+            .cast::<u16>()
+            .write_unaligned(head(read, shown, wanted))
+    };
+    gathering.add(2 + if read < 0 { 0 } else { u64::from(shown) });
+    0
+}
+
+/// Counts the entries of a folder in so many bytes.
+#[inline(always)]
+fn gather_entries(address: u64, bytes: u64) -> i32 {
+    let Some(gathering) = Gathering::begin(address, address.wrapping_add(bytes)) else {
+        return -1;
+    };
+    let (mut nth, mut count) = (0, 0);
+    while nth < ENTRIES_AT_MOST / ENTRIES_AT_ONCE {
+        let counted = count_entries();
+        count += counted;
+        if counted != ENTRIES_AT_ONCE {
+            break;
+        }
+        nth += 1;
+    }
+    gathering.write_head(count >= ENTRIES_AT_MOST, count as u16);
+    HEAD as i32
+}
+
+/// Entries that are counted by one call.
+const ENTRIES_AT_ONCE: u32 = 128;
+
+/// Counts entries, from where the next one begins up to where they end. See `add_text`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn count_entries() -> u32 {
+    /// Where an entry says how long it is.
+    const LENGTH_AT: u64 = 16;
+    let Some(gathering) = Gathering::current() else {
+        return 0;
+    };
+    let end = gathering.word(offset_of!(Space, left));
+    let mut count = 0;
+    while count < ENTRIES_AT_ONCE {
+        let at = gathering.at();
+        if at >= end {
+            break;
+        }
+        let mut length = 0_u16;
+        let from = (at + LENGTH_AT) as *const _;
+        // SAFETY: the helper writes the 2 bytes of `length`, and checks the address.
+        let read = unsafe { bpf_probe_read_user((&raw mut length).cast(), 2, from) };
+        if read < 0 || length == 0 {
+            break;
+        }
+        gathering.add(length.into());
+        count += 1;
+    }
+    count
 }
 
 /// Gathers the texts whose addresses begin here, and counts the variables of the environment: how
@@ -223,7 +417,7 @@ pub extern "C" fn gather_strings(addresses: u64, environment: u64, is_compat: u3
             has_more = false;
             break;
         }
-        if nth == MOST || add_text(text) != 0 {
+        if nth == MOST || add_text(text, 0) != 0 {
             break;
         }
         nth += 1;
@@ -232,12 +426,12 @@ pub extern "C" fn gather_strings(addresses: u64, environment: u64, is_compat: u3
     gathering.end()
 }
 
-/// Adds a text; 1 where there is no space for it. A function of its own, so that the verifier walks
-/// it once, and not for each that may be added.
+/// Adds a text, of which at least so many bytes are wanted; 1 where there is no space for it. A
+/// function of its own, so that the verifier walks it once, and not for each that may be added.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn add_text(text: u64) -> i32 {
-    let wanted = STRING_BYTES.load().min(EACH);
+pub extern "C" fn add_text(text: u64, least: u32) -> i32 {
+    let wanted = STRING_BYTES.load().max(least).min(EACH);
     let Some(gathering) = Gathering::current() else {
         return 1;
     };
@@ -291,13 +485,14 @@ pub extern "C" fn variables(environment: u64, is_compat: u32) -> u16 {
 /// what has been gathered up to `at`: how many bytes that makes, or an error.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn gather_parts(parts: u64, count: u64, limit: u64, at: u32) -> i32 {
+pub extern "C" fn gather_parts(parts: u64, count: u64, limit: u64, at: u32, is_compat: u32) -> i32 {
+    let step = if is_compat != 0 { PART / 2 } else { PART } as u64;
     let Some(gathering) = Gathering::begin(u64::from(at), limit) else {
         return -1;
     };
     let mut nth = 0;
     while nth < MOST && u64::from(nth) < count {
-        if add_part(parts + u64::from(nth) * PART as u64) != 0 {
+        if add_part(parts + u64::from(nth) * step, is_compat) != 0 {
             break;
         }
         nth += 1;
@@ -312,22 +507,30 @@ pub extern "C" fn gather_parts(parts: u64, count: u64, limit: u64, at: u32) -> i
 /// Adds the part whose address and length are there; 1 where that cannot be. See `add_text`.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn add_part(at: u64) -> i32 {
+pub extern "C" fn add_part(at: u64, is_compat: u32) -> i32 {
     let Some(gathering) = Gathering::current() else {
         return 1;
     };
     let Some(entry) = gathering.entry() else {
         return 1;
     };
-    // SAFETY: the helper writes 16 bytes, for which there is space, and checks the address.
-    if unsafe { bpf_probe_read_user(entry.cast(), PART as u32, at as *const _) } < 0 {
+    let size = if is_compat != 0 { PART / 2 } else { PART } as u32;
+    // SAFETY: the helper writes 16 bytes at most, for which there is space, and checks the address.
+    if unsafe { bpf_probe_read_user(entry.cast(), size, at as *const _) } < 0 {
         return 1;
+    }
+    if is_compat != 0 {
+        // SAFETY: it is what was just read.
+        let narrow = unsafe { entry.cast::<[u32; 2]>().read_unaligned() };
+        let wide = narrow.map(u64::from);
+        // SAFETY: there is space for twice as much.
+        unsafe { entry.cast::<[u64; 2]>().write_unaligned(wide) };
     }
     // SAFETY: it is what was just read.
     let [address, length] = unsafe { entry.cast::<[u64; 2]>().read_unaligned() };
     let wanted = u64::from(STRING_BYTES.load().min(EACH));
     let there = gathering.use_up(length);
-    let shown = there.min(wanted) as u32;
+    let shown = bounded(there.min(wanted), u64::from(EACH)) as u32;
     let to = entry.wrapping_add(PART + 2).cast();
     // SAFETY: the helper writes at most `wanted` bytes, for which there is space, and checks the
     // address.
@@ -340,37 +543,31 @@ pub extern "C" fn add_part(at: u64) -> i32 {
     0
 }
 
-/// Gathers a `struct msghdr`, its name and its parts, `limit` bytes of them at most: how many bytes
-/// that are, or an error.
+/// Gathers a `struct msghdr`, its name, its control messages and its parts, `limit` bytes of them
+/// at most: how many bytes that are, or an error.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn gather_message(address: u64, limit: u64) -> i32 {
-    let Some(gathering) = Gathering::begin(HEAD as u64, 0) else {
+pub extern "C" fn gather_message(address: u64, limit: u64, is_compat: u32) -> i32 {
+    let Some(gathering) = Gathering::begin((HEAD + HEADER) as u64, 0) else {
         return -1;
     };
     let header = gathering.bytes().wrapping_add(HEAD);
-    // SAFETY: the helper writes 56 bytes, for which there is space, and checks the address.
-    if unsafe { bpf_probe_read_user(header.cast(), HEADER as u32, address as *const _) } < 0 {
+    let size = if is_compat != 0 { HEADER / 2 } else { HEADER } as u32;
+    // SAFETY: the helper writes 56 bytes at most, for which there is space, and checks the address.
+    if unsafe { bpf_probe_read_user(header.cast(), size, address as *const _) } < 0 {
         return -1;
     }
+    if is_compat != 0 {
+        // SAFETY: it is what was just read.
+        let narrow = unsafe { header.cast::<[u32; HEADER / 8]>().read_unaligned() };
+        let wide = narrow.map(u64::from);
+        // SAFETY: there is space for twice as much.
+        unsafe { header.cast::<[u64; HEADER / 8]>().write_unaligned(wide) };
+    }
     // SAFETY: it is what was just read.
-    let [name, length, parts, count] = unsafe { header.cast::<[u64; 4]>().read_unaligned() };
-    let length = if name == 0 {
-        0
-    } else {
-        (length as u32).min(NAME as u32)
-    };
-    let behind = header.wrapping_add(HEADER);
-    let to = behind.wrapping_add(2).cast();
-    // SAFETY: the helper writes at most 128 bytes, for which there is space, and checks the
-    // address.
-    let read = unsafe { bpf_probe_read_user(to, length, name as *const _) };
-    let shown = if read < 0 { 0 } else { length };
-    // SAFETY: there is space for it.
-    unsafe {
-        behind
-            .cast::<u16>()
-            .write_unaligned(head(read, shown, shown))
-    };
-    gather_parts(parts, count, limit, (HEAD + HEADER + 2) as u32 + shown)
+    let [name, length, parts, count, control, control_length] =
+        unsafe { header.cast::<[u64; 6]>().read_unaligned() };
+    add_bytes(name, length as u32);
+    add_bytes(control, control_length.min(u64::from(u16::MAX)) as u32);
+    gather_parts(parts, count, limit, gathering.at() as u32, is_compat)
 }

@@ -63,6 +63,14 @@ globals! {
     NAMESPACE = 0;
     /// `pt_regs`: where the program goes on.
     REGS_IP = NO_OFFSET;
+    /// `pt_regs`: where the program's stack ends.
+    REGS_STACK = NO_OFFSET;
+    /// How far behind that the signals lie, as a signal handler ends, that are blocked then.
+    SIGNAL_MASK_AT = 0;
+    /// The same of 32-bit programs.
+    COMPAT_SIGNAL_MASK_AT = 0;
+    /// The same where their handler was entered without more than its signal.
+    COMPAT_OLD_MASK_AT = 0;
     /// `pt_regs`: the number of the system call.
     REGS_CALL = NO_OFFSET;
     /// `pt_regs`: the arguments of the system call.

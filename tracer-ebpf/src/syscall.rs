@@ -117,6 +117,7 @@ fn enter_with_texts<C: Tracepoint>(
         event_type: SYSCALL_ENTER_TEXTS,
         program_address: registers.address(),
         arguments: data.args,
+        signal_mask: registers.signal_mask(nr, is_compat),
         points_to,
         returned: 0,
         is_compat: data.compat,
@@ -146,6 +147,7 @@ fn exit_with_texts<C: Tracepoint>(
         event_type: SYSCALL_EXIT_TEXTS,
         program_address: registers.address(),
         arguments: registers.arguments(is_compat),
+        signal_mask: 0,
         points_to,
         returned: ret.cast_unsigned(),
         is_compat: data.compat,
@@ -162,31 +164,23 @@ fn to_read_on_exit<C: Tracepoint>(
     points_to: u64,
     ret: i64,
 ) -> u32 {
-    let filled = (points_to >> call_texts::FILLED_AT) as u32 & 0xffff;
-    let kind = filled & call_texts::KIND;
-    let is_whole = matches!(
-        kind,
-        call_texts::FIXED | call_texts::ARRAY | call_texts::COUNTED | call_texts::GATHERED
-    );
-    let filled = if ret > 0 || (ret == 0 && is_whole) {
-        filled
-    } else {
-        0
-    };
+    let filled = filled((points_to >> call_texts::FILLED_AT) as u32 & 0xffff, ret);
+    let also_filled = (points_to >> (call_texts::FILLED_AT + call_texts::BITS)) as u32;
+    let also_filled = self::filled(also_filled, ret);
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the lower half is that of the entry"
     )]
     let on_entry = points_to as u32;
     if on_entry == 0 {
-        return filled;
+        return filled | also_filled << call_texts::BITS;
     }
     // After an exec the registers are other ones.
     let unread = maps::forget_unread(task.tid(), registers.address());
     let first = if unread & 1 != 0 {
         on_entry & 0xffff
     } else {
-        0
+        also_filled
     };
     let second = if unread & 2 != 0 {
         on_entry >> call_texts::BITS
@@ -194,6 +188,23 @@ fn to_read_on_exit<C: Tracepoint>(
         filled
     };
     first | second << call_texts::BITS
+}
+
+/// What an argument points to, where a call that has returned this has filled it in.
+#[inline(always)]
+fn filled(points_to: u32, ret: i64) -> u32 {
+    let is_whole = matches!(
+        points_to & call_texts::KIND,
+        call_texts::FIXED | call_texts::ARRAY | call_texts::COUNTED | call_texts::GATHERED
+    );
+    /// Instead of an error: the call is made again. How much of its time is left has been said.
+    const RESTART_BLOCK: i64 = -516;
+    let is_fixed = points_to & call_texts::KIND == call_texts::FIXED;
+    if ret > 0 || (ret == 0 && is_whole) || (ret == RESTART_BLOCK && is_fixed) {
+        points_to
+    } else {
+        0
+    }
 }
 
 /// Notes a call that ends a signal handler: it brings the registers back as they were before the

@@ -10,11 +10,12 @@ use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_probe_read_user_str}
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    RecordHeader, SYSCALL_TEXTS, SyscallText, SyscallTextsRecord, call_texts, string_space,
+    RecordHeader, SYSCALL_TEXTS, SyscallText, SyscallTextsRecord, call_texts, gathered,
+    string_space,
 };
 
 use crate::context::Tracepoint;
-use crate::gathered::{gather, take};
+use crate::gathered::{gather, set_arguments, take};
 use crate::offsets::STRING_BYTES;
 use crate::record::{Wake, record_by};
 use crate::task::Task;
@@ -27,6 +28,8 @@ pub struct Texts {
     pub program_address: u64,
     /// What the registers for arguments hold.
     pub arguments: [u64; 6],
+    /// Where the signals lie that are blocked once a signal handler has ended.
+    pub signal_mask: u64,
     /// 16 bits for each that is read: see [`call_texts`].
     pub points_to: u32,
     /// As the call ends: what it has returned.
@@ -94,7 +97,16 @@ impl Texts {
     #[inline(always)]
     fn write_arguments(&self, to: *mut u8) {
         let [first, second, third, fourth, fifth, sixth] = self.arguments;
-        let entries = [0, first, second, third, fourth, fifth, sixth, 0];
+        let entries = [
+            0,
+            first,
+            second,
+            third,
+            fourth,
+            fifth,
+            sixth,
+            self.signal_mask,
+        ];
         // SAFETY: there is space for more.
         unsafe { to.cast::<[u64; 8]>().write(entries) };
     }
@@ -115,7 +127,12 @@ impl Texts {
         );
         let bytes = record.wrapping_add(offset_of!(SyscallTextsRecord<D, N>, bytes) + nth * N);
         let mut wanted = text_bytes();
-        let length = if points_to & call_texts::ARGUMENT == 0 || address == 0 {
+        // Others are read with it, whatever it is.
+        let is_first = N >= string_space::WIDE
+            && is_gathered(points_to)
+            && points_to >> call_texts::SIZE_AT & call_texts::SIZE >= gathered::SETS;
+        let is_there = address != 0 || is_first;
+        let length = if points_to & call_texts::ARGUMENT == 0 || !is_there {
             0
         } else if N >= string_space::WIDE && is_gathered(points_to) {
             let next = argument(arguments, points_to + 1);
@@ -129,15 +146,23 @@ impl Texts {
             wanted = most;
             read_bytes(bytes, address, count, most.min(space_of::<N>()))
         };
-        let argument = if address == 0 {
-            0
-        } else {
+        let argument = if is_there {
             points_to & call_texts::ARGUMENT
+        } else {
+            0
         };
-        #[expect(clippy::cast_possible_truncation, reason = "three bits, and 4096")]
+        let shape = if is_gathered(points_to) {
+            points_to >> call_texts::SIZE_AT & call_texts::SIZE
+        } else {
+            0
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "three bits, ten shapes, and 4096"
+        )]
         let text = SyscallText {
             argument: argument as u8,
-            is_bytes: u8::from(!is_text),
+            is_bytes: u8::from(!is_text) | (shape as u8) << 1,
             wanted: wanted as u16,
             length,
         };
@@ -150,6 +175,7 @@ impl Texts {
     #[inline(always)]
     fn gather(&self, to: *mut u8, points_to: u32, address: u64, next: u64, most: u32) -> i32 {
         let shape = points_to >> call_texts::SIZE_AT & call_texts::SIZE;
+        set_arguments(&self.arguments);
         let length = gather(shape, address, next, self.returned, self.is_compat);
         take(to, length, most)
     }

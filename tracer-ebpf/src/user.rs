@@ -9,9 +9,10 @@ use tracer_common::kernel::globals::NO_OFFSET;
 
 use crate::context::Tracepoint;
 use crate::offsets::{
-    HAS_TASK_PT_REGS, REGS_ARGUMENT_0, REGS_ARGUMENT_1, REGS_ARGUMENT_2, REGS_ARGUMENT_3,
-    REGS_ARGUMENT_4, REGS_ARGUMENT_5, REGS_CALL, REGS_COMPAT_0, REGS_COMPAT_1, REGS_COMPAT_2,
-    REGS_COMPAT_3, REGS_COMPAT_4, REGS_COMPAT_5, REGS_IP,
+    COMPAT_OLD_MASK_AT, COMPAT_RT_SIGRETURN, COMPAT_SIGNAL_MASK_AT, HAS_TASK_PT_REGS,
+    REGS_ARGUMENT_0, REGS_ARGUMENT_1, REGS_ARGUMENT_2, REGS_ARGUMENT_3, REGS_ARGUMENT_4,
+    REGS_ARGUMENT_5, REGS_CALL, REGS_COMPAT_0, REGS_COMPAT_1, REGS_COMPAT_2, REGS_COMPAT_3,
+    REGS_COMPAT_4, REGS_COMPAT_5, REGS_IP, REGS_STACK, SIGNAL_MASK_AT,
 };
 use crate::task::field;
 
@@ -85,6 +86,20 @@ impl<C: Tracepoint> Registers<C> {
     #[inline(always)]
     pub fn address(&self) -> u64 {
         self.long(REGS_IP.load())
+    }
+
+    /// Where the signals lie that are blocked once the signal handler has ended which a thread is
+    /// about to leave.
+    #[inline(always)]
+    pub fn signal_mask(&self, nr: u32, is_compat: bool) -> u64 {
+        let at = if !is_compat {
+            SIGNAL_MASK_AT.load()
+        } else if nr == COMPAT_RT_SIGRETURN.load() {
+            COMPAT_SIGNAL_MASK_AT.load()
+        } else {
+            COMPAT_OLD_MASK_AT.load()
+        };
+        self.long(REGS_STACK.load()).wrapping_add(u64::from(at))
     }
 
     /// The number of the system call; -1 for none.

@@ -11,7 +11,7 @@ use zerocopy::FromBytes;
 
 use crate::report::signal_name;
 use crate::syscall_names::{self, Table};
-use crate::syscall_structs::Struct;
+use crate::syscall_structs::{Narrow, Struct};
 use crate::syscall_values::{Values, values};
 
 /// Most arguments of a call: so many registers are for them.
@@ -38,6 +38,12 @@ enum Kind {
     FlagsAndMode,
     /// A signed integer of 64 bits.
     Long,
+    /// The same in two registers, of which this is the first.
+    Split,
+    /// The second one.
+    SplitRest,
+    /// A count of pages, which is shown in bytes.
+    Pages,
     /// A size.
     Size,
     /// An address, or 64 bits of whatever else.
@@ -70,16 +76,20 @@ pub struct Given {
     pub is_given: bool,
     /// Whether the call fills it in.
     pub is_filled: bool,
+    /// Whether its members are those of 32-bit programs.
+    pub is_narrow: bool,
 }
 
 impl Given {
-    /// `<` before its name: it is given; `>` before or behind: it is filled in.
+    /// `<` before its name: it is given; `>` before or behind: it is filled in; `~`: it is that of
+    /// 32-bit programs.
     fn of(word: &str) -> Option<Self> {
-        let name = word.trim_matches(['<', '>']);
+        let name = word.trim_matches(['<', '>', '~']);
         Some(Self {
             kind: Struct::of(name)?,
             is_given: word.starts_with('<'),
             is_filled: word.starts_with('>') || word.ends_with('>'),
+            is_narrow: word.contains('~'),
         })
     }
 }
@@ -154,16 +164,27 @@ impl Call {
         let known = known(self.table, self.nr);
         let count = self.count();
         let registers = self.registers.into_iter().take(count).enumerate();
+        let all = self.registers;
         registers.map(move |(index, value)| {
             let argument = known.and_then(|arguments| arguments.get(index));
             match argument {
-                Some(argument) => (argument.name, argument.shown(value)),
+                Some(argument) => {
+                    let next = all.get(index + 1).copied().unwrap_or(0);
+                    (argument.name, argument.shown(value, next))
+                }
                 None => (
                     NAMELESS.get(index).copied().unwrap_or(""),
                     Shown::Hex(value),
                 ),
             }
         })
+    }
+
+    /// Whether the register is the second half of an argument, which is shown with the first.
+    #[must_use]
+    pub fn is_second_half(&self, index: usize) -> bool {
+        let argument = known(self.table, self.nr).and_then(|known| known.get(index));
+        argument.is_some_and(|argument| argument.kind == Kind::SplitRest)
     }
 
     /// How many of the registers count; all of them where the call is not known.
@@ -183,12 +204,7 @@ impl Call {
     #[must_use]
     pub fn given(&self, index: usize) -> Option<Given> {
         match known(self.table, self.nr)?.get(index)?.kind {
-            // Those of 32-bit programs are others.
-            Kind::Pointer(Pointed::Struct(given))
-                if self.table == Table::Native || given.kind == Struct::Strings =>
-            {
-                Some(given)
-            }
+            Kind::Pointer(Pointed::Struct(given)) => Some(given),
             _ => None,
         }
     }
@@ -200,12 +216,15 @@ impl Call {
         argument.is_some_and(|argument| argument.kind == Kind::Pointer(Pointed::Filled))
     }
 
-    /// The first argument that the call fills in; as many as there are where it fills in none.
+    /// The first argument that is shown as the call ends; as many as there are where none is.
     #[must_use]
     pub fn first_filled(&self) -> usize {
         let is_filled = |argument: &Argument| match argument.kind {
             Kind::Pointer(Pointed::Filled | Pointed::FilledText) => true,
-            Kind::Pointer(Pointed::Struct(given)) => given.is_filled && !given.is_given,
+            Kind::Pointer(Pointed::Struct(given)) => {
+                given.is_filled && !(given.is_given && given.kind.is_shown_as_given())
+                    || given.kind == Struct::CloneArguments
+            }
             _ => false,
         };
         let known = known(self.table, self.nr).unwrap_or_default();
@@ -236,12 +255,17 @@ impl Call {
 }
 
 impl Argument {
-    fn shown(&self, register: u64) -> Shown {
-        let shown = self.kind.shown(register);
+    fn shown(&self, register: u64, next: u64) -> Shown {
+        let shown = match self.kind {
+            Kind::Split => Shown::Signed((register & 0xffff_ffff | next << 32).cast_signed()),
+            kind => kind.shown(register),
+        };
         // An address's lower half is no set of bits.
-        let bits = u32::try_from(shown.value());
+        let value = shown.value();
+        let bits = u32::try_from(value).ok();
+        let bits = bits.or_else(|| i32::try_from(value).ok().map(i32::cast_unsigned));
         match (self.values, bits) {
-            (Some(values), Ok(bits)) => Shown::Bits(values, bits),
+            (Some(values), Some(bits)) => Shown::Bits(values, bits),
             _ => shown,
         }
     }
@@ -251,16 +275,21 @@ impl Returned {
     /// The value.
     #[must_use]
     pub fn shown(self) -> Shown {
-        let is_umask =
-            self.table == Table::Native && libc::c_long::from(self.nr) == libc::SYS_umask;
+        let name = syscall_names::name(self.table, self.nr);
         match u64::try_from(self.value) {
             // The one call that returns permissions.
-            Ok(mode) if is_umask => Shown::Octal(mode),
+            Ok(mode) if name == Some("umask") => Shown::Octal(mode),
+            Ok(address) if name.is_some_and(|name| RETURN_ADDRESSES.contains(&name)) => {
+                Shown::Hex(address)
+            }
             Ok(address) if address > u64::from(u32::MAX) => Shown::Hex(address),
             _ => Shown::Signed(self.value),
         }
     }
 }
+
+/// Calls that return addresses, however small.
+const RETURN_ADDRESSES: [&str; 5] = ["brk", "mmap", "mmap2", "mremap", "shmat"];
 
 /// Blanks what was in the registers that are no arguments of the call, in the data of a system call
 /// that begins: it means nothing, and equal calls become equal data.
@@ -294,6 +323,9 @@ impl Kind {
             "m" => Self::Mode,
             "o" => Self::FlagsAndMode,
             "l" => Self::Long,
+            "q" => Self::Split,
+            "-" => Self::SplitRest,
+            "P" => Self::Pages,
             "z" => Self::Size,
             "c" => Self::Pointer(Pointed::Text),
             "b" | "a" => Self::Pointer(Pointed::Bytes),
@@ -327,7 +359,9 @@ impl Kind {
             Self::Flags => Shown::Hex(half.into()),
             Self::Mode => Shown::Octal((half & 0xffff).into()),
             Self::FlagsAndMode => Shown::Octal(half.into()),
-            Self::Long => Shown::Signed(register.cast_signed()),
+            Self::Long | Self::Split | Self::SplitRest => Shown::Signed(register.cast_signed()),
+            Self::Pages if half == 0 => Shown::Signed(0),
+            Self::Pages => Shown::Hex(u64::from(half) << 12),
             Self::Size => Shown::Unsigned(register),
             Self::Pointer(_) => Shown::Hex(register),
         }
@@ -336,20 +370,33 @@ impl Kind {
 
 /// What the arguments of the call of this name are called.
 pub fn names(name: &str) -> impl Iterator<Item = &'static str> + use<> {
-    let nr = syscall_names::syscall_number(Table::Native, name);
-    let arguments = nr.and_then(|nr| known(Table::Native, nr.cast_signed()));
+    names_of(Table::Native, name)
+}
+
+/// The same, where it may be one of 32-bit programs alone.
+#[cfg(test)]
+pub fn names_in_any(name: &str) -> impl Iterator<Item = &'static str> + use<> {
+    names_of(Table::Native, name).chain(names_of(Table::Compat, name))
+}
+
+fn names_of(table: Table, name: &str) -> impl Iterator<Item = &'static str> + use<> {
+    let nr = syscall_names::syscall_number(table, name);
+    let arguments = nr.and_then(|nr| known(table, nr.cast_signed()));
     arguments
         .unwrap_or_default()
         .iter()
         .map(|argument| argument.name)
 }
 
-/// What the arguments point to of the call of this name. Those of 32-bit programs point to the
-/// same.
+/// What the arguments point to of the call of this name.
 pub fn pointed(name: &str) -> impl Iterator<Item = Pointed> + use<> {
     let nr = syscall_names::syscall_number(Table::Native, name);
-    let arguments = nr.and_then(|nr| known(Table::Native, nr.cast_signed()));
-    let arguments = arguments.unwrap_or_default().iter();
+    pointed_of(Table::Native, nr.map_or(-1, u32::cast_signed))
+}
+
+/// What the arguments of a call point to.
+pub fn pointed_of(table: Table, nr: i32) -> impl Iterator<Item = Pointed> + use<> {
+    let arguments = known(table, nr).unwrap_or_default().iter();
     arguments.map(|argument| match argument.kind {
         Kind::Pointer(pointed) => pointed,
         _ => Pointed::Unread,
@@ -364,40 +411,80 @@ pub fn descriptors(table: Table, nr: i32) -> impl Iterator<Item = usize> {
 
 /// The arguments of a call, where they are known.
 fn known(table: Table, nr: i32) -> Option<&'static [Argument]> {
-    static BY_NR: LazyLock<Vec<Option<Vec<Argument>>>> = LazyLock::new(|| {
-        let mut calls = Vec::new();
-        for line in include_str!("syscall_arguments.txt").lines() {
-            let mut words = line.split_ascii_whitespace();
-            let name = words.next().unwrap_or_default();
-            let nr = syscall_names::syscall_number(Table::Native, name);
-            let Some(index) = nr.and_then(|nr| usize::try_from(nr).ok()) else {
-                // Of another machine.
-                continue;
-            };
-            if calls.len() <= index {
-                calls.resize_with(index + 1, || None);
-            }
-            if let Some(call) = calls.get_mut(index) {
-                let arguments = words.filter_map(|word| argument(name, word));
-                *call = Some(arguments.collect());
-            }
-        }
-        calls
-    });
-    let nr = match table {
-        Table::Native => nr,
-        Table::Compat => {
-            let name = syscall_names::name(table, nr)?;
-            if OTHERWISE.contains(&name) {
-                return None;
-            }
-            syscall_names::syscall_number(Table::Native, name)?.cast_signed()
-        }
+    static NATIVE: LazyLock<Calls> = LazyLock::new(native);
+    static COMPAT: LazyLock<Calls> = LazyLock::new(compat);
+    let calls = match table {
+        Table::Native => &NATIVE,
+        Table::Compat => &COMPAT,
     };
-    let arguments = BY_NR.get(usize::try_from(nr).ok()?)?.as_deref()?;
-    // A 32-bit program passes it in two registers.
-    let is_split = arguments.iter().any(|argument| argument.kind == Kind::Long);
-    (table == Table::Native || !is_split).then_some(arguments)
+    calls.get(usize::try_from(nr).ok()?)?.as_deref()
+}
+
+/// The arguments of each call of a table.
+type Calls = Vec<Option<Vec<Argument>>>;
+
+fn native() -> Calls {
+    let mut calls = Vec::new();
+    add(
+        &mut calls,
+        Table::Native,
+        include_str!("syscall_arguments.txt"),
+    );
+    calls
+}
+
+/// Those of 32-bit programs: a table of its own has those that differ.
+fn compat() -> Calls {
+    let mut calls = Vec::new();
+    add(
+        &mut calls,
+        Table::Compat,
+        include_str!("syscall_arguments.txt"),
+    );
+    for name in OTHERWISE {
+        let nr = syscall_names::syscall_number(Table::Compat, name);
+        let index = nr.and_then(|nr| usize::try_from(nr).ok());
+        if let Some(call) = index.and_then(|index| calls.get_mut(index)) {
+            *call = None;
+        }
+    }
+    for call in calls.iter_mut() {
+        // It is passed in two registers.
+        call.take_if(|arguments| arguments.iter().any(|argument| argument.kind == Kind::Long));
+        for argument in call.iter_mut().flatten() {
+            if let Kind::Pointer(Pointed::Struct(given)) = &mut argument.kind {
+                given.is_narrow = given.kind.narrow() != Narrow::Same;
+            }
+        }
+    }
+    if cfg!(target_arch = "x86_64") {
+        add(
+            &mut calls,
+            Table::Compat,
+            include_str!("syscall_arguments_i386.txt"),
+        );
+    }
+    calls
+}
+
+/// Adds the calls that these lines describe.
+fn add(calls: &mut Calls, table: Table, lines: &'static str) {
+    for line in lines.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let name = words.next().unwrap_or_default();
+        let nr = syscall_names::syscall_number(table, name);
+        let Some(index) = nr.and_then(|nr| usize::try_from(nr).ok()) else {
+            // Of another machine.
+            continue;
+        };
+        if calls.len() <= index {
+            calls.resize_with(index + 1, || None);
+        }
+        if let Some(call) = calls.get_mut(index) {
+            let arguments = words.filter_map(|word| argument(name, word));
+            *call = Some(arguments.collect());
+        }
+    }
 }
 
 /// Calls of 32-bit programs whose arguments are others, or in another order.

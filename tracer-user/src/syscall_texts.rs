@@ -3,9 +3,9 @@
 
 use tracer_common::kernel::{call_texts, gathered, string_space, text_item};
 
-use crate::syscall_arguments::{Pointed, pointed};
+use crate::syscall_arguments::{Pointed, pointed_of};
 use crate::syscall_names::{self, Table};
-use crate::syscall_structs::{Extent, Struct};
+use crate::syscall_structs::Extent;
 
 /// What was read, as it follows an event's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,27 +93,131 @@ fn of_call(table: Table, nr: i32) -> u64 {
     let Some(name) = syscall_names::name(table, nr) else {
         return 0;
     };
-    let (mut given, mut filled) = (Vec::new(), 0);
-    for (argument, points_to) in (1_u32..).zip(pointed(name)) {
-        // Structs of 32-bit programs are others; addresses of texts are half as long.
-        let is_other = match points_to {
-            Pointed::Struct(given) => given.kind != Struct::Strings,
-            _ => false,
+    let (mut given, mut filled) = (Vec::new(), Vec::new());
+    let group = Group::of(name);
+    for (argument, points_to) in (1_u32..).zip(pointed_of(table, nr)) {
+        let (at_entry, at_end) = match group {
+            Some(group) if group.first == argument => group.bits(),
+            // They are read with the first of them.
+            Some(group) if group.contains(argument) => (None, None),
+            _ => bits_of(points_to),
         };
-        let is_known = table == Table::Native || !is_other;
-        if !is_known {
-            continue;
-        }
-        let (at_entry, at_end) = bits_of(points_to);
         given.extend(at_entry.map(|bits| argument | bits));
-        if let Some(bits) = at_end.filter(|_| filled == 0) {
-            filled = argument | bits;
-        }
+        filled.extend(at_end.map(|bits| argument | bits));
     }
+    let is_x86 = cfg!(target_arch = "x86_64");
+    let mask = match name {
+        "rt_sigreturn" if table == Table::Native || is_x86 => Some(Extent::Fixed(8)),
+        "sigreturn" if is_x86 => Some(Extent::Gathered(gathered::OLD_SIGNAL_MASK)),
+        _ => None,
+    };
+    given.extend(mask.map(|extent| call_texts::SIGNAL_MASK | bits_of_extent(extent)));
     // A third one has no space.
-    let mut given = given.into_iter().take(2);
-    let (first, second) = (given.next().unwrap_or(0), given.next().unwrap_or(0));
-    u64::from(first | second << call_texts::BITS) | u64::from(filled) << call_texts::FILLED_AT
+    let two = |all: Vec<u32>| {
+        let mut all = all.into_iter();
+        let (first, second) = (all.next().unwrap_or(0), all.next().unwrap_or(0));
+        u64::from(first | second << call_texts::BITS)
+    };
+    two(given) | two(filled) << call_texts::FILLED_AT
+}
+
+/// Arguments of a call that are read together.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    /// Calls that have it.
+    calls: &'static [&'static str],
+    /// The first of them, from 1, and how many follow it that may be others.
+    first: u32,
+    others: u32,
+    /// How they are gathered.
+    shape: u32,
+    is_given: bool,
+    is_filled: bool,
+}
+
+impl Group {
+    const ALL: &[Self] = &[
+        Self {
+            calls: &["pselect6", "pselect6_time64"],
+            first: 2,
+            others: 4,
+            shape: gathered::SETS,
+            is_given: true,
+            is_filled: true,
+        },
+        Self {
+            calls: &["select", "_newselect"],
+            first: 2,
+            others: 3,
+            shape: gathered::SETS_AND_TIME,
+            is_given: true,
+            is_filled: true,
+        },
+        Self {
+            calls: &["mount"],
+            first: 1,
+            others: 4,
+            shape: gathered::MOUNTED,
+            is_given: true,
+            is_filled: false,
+        },
+        Self {
+            calls: &["getresuid", "getresgid", "getresuid32", "getresgid32"],
+            first: 1,
+            others: 2,
+            shape: gathered::THREE_INTEGERS,
+            is_given: false,
+            is_filled: true,
+        },
+        Self {
+            calls: &["setgroups", "setgroups32"],
+            first: 2,
+            others: 0,
+            shape: gathered::COUNTED_INTEGERS,
+            is_given: true,
+            is_filled: false,
+        },
+        Self {
+            calls: &["sched_setaffinity"],
+            first: 3,
+            others: 0,
+            shape: gathered::COUNTED_BYTES,
+            is_given: true,
+            is_filled: false,
+        },
+        Self {
+            calls: &["ppoll"],
+            first: 3,
+            others: 1,
+            shape: gathered::TIME_AND_SIGNALS,
+            is_given: true,
+            is_filled: true,
+        },
+        Self {
+            calls: &["epoll_pwait2"],
+            first: 4,
+            others: 1,
+            shape: gathered::TIME_AND_SIGNALS,
+            is_given: true,
+            is_filled: false,
+        },
+    ];
+
+    fn of(call: &str) -> Option<&'static Self> {
+        Self::ALL.iter().find(|group| group.calls.contains(&call))
+    }
+
+    fn contains(&self, argument: u32) -> bool {
+        (self.first..=self.first + self.others).contains(&argument)
+    }
+
+    fn bits(&self) -> (Option<u32>, Option<u32>) {
+        let bits = bits_of_extent(Extent::Gathered(self.shape));
+        (
+            self.is_given.then_some(bits),
+            self.is_filled.then_some(bits),
+        )
+    }
 }
 
 /// The bits that say what is read of an argument as a call begins, and as it ends.
@@ -126,7 +230,7 @@ fn bits_of(points_to: Pointed) -> (Option<u32>, Option<u32>) {
         Pointed::Filled => (None, Some(call_texts::RETURNED)),
         Pointed::FilledText => (None, Some(text)),
         Pointed::Struct(given) => {
-            let bits = |is_filled| bits_of_extent(given.kind.extent(is_filled));
+            let bits = |is_filled| bits_of_extent(given.kind.extent(given.is_narrow, is_filled));
             (
                 given.is_given.then(|| bits(false)),
                 given.is_filled.then(|| bits(true)),
@@ -206,16 +310,22 @@ mod tests {
         assert_eq!(of("write"), 2 | bytes);
         assert_eq!(of("read"), (2 | returned) << 32);
         assert_eq!(of("readlinkat"), 2 | text | (3 | returned) << 32);
-        assert_eq!(of("nanosleep"), 1 | fixed | size(16));
+        let sleep = |argument: u64| argument | fixed | size(16);
+        assert_eq!(of("nanosleep"), sleep(1) | sleep(2) << 32);
         assert_eq!(
             of("rt_sigprocmask"),
             2 | fixed | size(8) | (3 | fixed | size(8)) << 32
         );
-        // Three are more than there is space for.
-        assert_eq!(of("mount"), 1 | text | (2 | text) << 16);
+        // Three are more than there is space for; those of some are gathered.
+        assert_eq!(of("setxattr"), 1 | text | (2 | text) << 16);
+        let gathered = |shape: u32| u64::from(call_texts::GATHERED) | size(shape.into());
+        assert_eq!(of("mount"), 1 | gathered(gathered::MOUNTED));
+        let group = 2 | gathered(gathered::SETS_AND_TIME);
+        assert_eq!(of("select"), group | group << 32);
+        let status = 2 | fixed | size(4);
+        let usage = 4 | fixed | size(144) | text;
+        assert_eq!(of("wait4"), status << 32 | usage << 48);
         assert_eq!(of_calls().len(), 2 * call_texts::CALLS as usize);
-        // No bit is that of another argument.
-        assert!(of_calls().iter().all(|word| word >> 48 == 0));
     }
 
     #[test]

@@ -134,6 +134,28 @@ pub const TO_TEST: &[Need] = &[
         packages: &["user-mode-linux"],
     },
     Need {
+        what: "programs whose system calls are compared",
+        holds: || {
+            let programs = ["git", "nginx", "redis-server", "redis-cli", "ssh-keygen"];
+            let has = |name: &&str| {
+                process::find(name).is_some() || Path::new("/usr/sbin").join(name).exists()
+            };
+            programs.iter().all(has)
+        },
+        packages: &[
+            "git",
+            "nginx-light",
+            "redis-server",
+            "redis-tools",
+            "openssh-client",
+        ],
+    },
+    Need {
+        what: "a C library of 32 bits",
+        holds: || !cfg!(target_arch = "x86_64") || Path::new("/usr/lib32/Scrt1.o").exists(),
+        packages: &["libc6-dev-i386"],
+    },
+    Need {
         what: "sys/sdt.h",
         holds: || {
             process::succeeds(Command::new("cc").args([

@@ -53,7 +53,8 @@ pub const SYSCALL_EXIT_TEXTS: u16 = 0x7ffd;
 pub struct SyscallText {
     /// Which argument, from 1; 0 for none.
     pub argument: u8,
-    /// 1: bytes, as many as `length` says, and not text that a null ends.
+    /// 1: bytes, as many as `length` says, and not text that a null ends. The bits above: the shape
+    /// of what was gathered.
     pub is_bytes: u8,
     /// Bytes that were asked for.
     pub wanted: u16,
@@ -100,12 +101,15 @@ pub mod string_space {
 /// the machine's table, and as many of that for 32-bit programs.
 ///
 /// From the lowest bits on, 16 bits for each argument that is read: two at most as the call begins,
-/// and one as it ends.
+/// and two as it ends.
 pub mod call_texts {
     /// Calls of a table.
     pub const CALLS: u32 = 512;
-    /// Bits: which argument, from 1; 0 for none.
+    /// Bits: which argument, from 1; 0 for none, and [`SIGNAL_MASK`].
     pub const ARGUMENT: u32 = 0x7;
+    /// Instead of an argument: the signals that are blocked once a signal handler has ended, which
+    /// lie on the stack.
+    pub const SIGNAL_MASK: u32 = 0x7;
     /// Bits: what is there, one of the following.
     pub const KIND: u32 = 0x38;
     /// Text that a null ends.
@@ -152,11 +156,35 @@ pub mod gathered {
     pub const PARTS: u32 = 1;
     /// The same, as `readv` fills them in: only as many bytes are read as the call returns.
     pub const FILLED_PARTS: u32 = 2;
-    /// A `struct msghdr`, as `sendmsg` is given it: itself, a word of 16 bits and the bytes of its
-    /// name, and its parts.
+    /// A `struct msghdr`, as `sendmsg` is given it: itself, of its name and of its control messages
+    /// a word of 16 bits and the bytes, and its parts.
     pub const MESSAGE: u32 = 3;
     /// The same, as `recvmsg` fills it in.
     pub const FILLED_MESSAGE: u32 = 4;
+    /// What several arguments point to, from here on: of each a word of 16 bits, as above, and the
+    /// bytes. Readers have it as if each had been read by itself.
+    ///
+    /// Of `pselect6`: three sets of descriptors, of as many bytes as the first argument says, a
+    /// time, the address and the size of a set of signals, and that set.
+    pub const SETS: u32 = 5;
+    /// Of `mount`: the texts of all arguments but the fourth.
+    pub const MOUNTED: u32 = 6;
+    /// Entries of a folder, as many as lie in the bytes that the call returns: how many there are
+    /// is said where the variables are in others.
+    pub const ENTRIES: u32 = 7;
+    /// A time, and the set of signals that the next argument points to.
+    pub const TIME_AND_SIGNALS: u32 = 8;
+    /// The integers that the first three arguments point to.
+    pub const THREE_INTEGERS: u32 = 9;
+    /// Of `select`: the same as of `pselect6`, without signals.
+    pub const SETS_AND_TIME: u32 = 10;
+    /// As many integers as the first argument says, which the second one points to.
+    pub const COUNTED_INTEGERS: u32 = 11;
+    /// As many bytes as the second argument says, which the third one points to.
+    pub const COUNTED_BYTES: u32 = 12;
+    /// The signals that are blocked once a signal handler of a 32-bit program has ended that was
+    /// entered without more than its signal: they lie in two halves.
+    pub const OLD_SIGNAL_MASK: u32 = 13;
 
     /// Bytes before the first of them.
     pub const HEAD: usize = 4;
@@ -174,12 +202,18 @@ pub mod gathered {
     pub const MOST: u32 = 64;
     /// Bytes of each at most.
     pub const EACH: u32 = 1000;
+    /// Bytes from one half of [`OLD_SIGNAL_MASK`] to the other.
+    pub const OLD_MASK_STEP: u64 = 632;
     /// Bytes of an address and a length.
     pub const PART: usize = 16;
     /// Bytes of a `struct msghdr`.
     pub const HEADER: usize = 56;
-    /// Bytes of a name at most.
-    pub const NAME: usize = 128;
+    /// Bytes of a name, of control messages and of a set at most.
+    pub const NAME: usize = 256;
+    /// Bytes of a set of descriptors at most.
+    pub const SET: u32 = 128;
+    /// Entries of a folder that are counted at most.
+    pub const ENTRIES_AT_MOST: u32 = 1536;
 }
 
 /// What follows the data of a system call's events: [`SyscallEnterData`] describes it.

@@ -54,8 +54,8 @@ pub const BUDGETS: &[Budget] = &[
     budget("cpu_idle", 470, 470),
     budget("sys_enter_descriptors", 26500, 29500),
     budget("sys_exit_descriptors", 26500, 29500),
-    budget("sys_enter", 37200, 38500),
-    budget("sys_exit", 48500, 49000),
+    budget("sys_enter", 43400, 46300),
+    budget("sys_exit", 63700, 61800),
 ];
 
 /// The budget of a program.

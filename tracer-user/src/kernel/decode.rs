@@ -7,7 +7,7 @@ use tracer_common::kernel::{
     ExecRecord, KERNEL_EVENT_TYPES, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeData, Record,
     RecordHeader, SWITCH_RECORD, SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, Sight,
     SwitchInData, SwitchRecord, SyscallEnterData, SyscallExitData, SyscallText, TRACEPOINT_RECORDS,
-    TracepointData, exec_arguments, string_space, text_item, tracepoint_space,
+    TracepointData, exec_arguments, gathered, string_space, text_item, tracepoint_space,
 };
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use zerocopy::{FromBytes, IntoBytes};
@@ -204,6 +204,12 @@ fn push_pointed(out: &mut Vec<u8>, head: &SyscallText, untrusted: &[u8]) {
     let Some(argument) = head.argument.checked_sub(1) else {
         return;
     };
+    let shape = u32::from(head.is_bytes >> 1);
+    if shape >= gathered::SETS && shape != gathered::ENTRIES && head.length >= 0 {
+        let length = usize::try_from(head.length).unwrap_or(0);
+        let read = untrusted.get(..length).unwrap_or(untrusted);
+        return push_several(out, argument, shape, read);
+    }
     let kind = if head.is_bytes == 0 {
         0
     } else {
@@ -226,6 +232,49 @@ fn push_pointed(out: &mut Vec<u8>, head: &SyscallText, untrusted: &[u8]) {
         kind | more,
         untrusted.get(..shown).unwrap_or_default(),
     );
+}
+
+/// Appends what several arguments point to, from the first on, that were gathered together.
+fn push_several(out: &mut Vec<u8>, first: u8, shape: u32, untrusted: &[u8]) {
+    let (arguments, kind): (&[u8], u8) = match shape {
+        gathered::MOUNTED => (&[0, 1, 2, 4], 0),
+        gathered::SETS => (&[0, 1, 2, 3, 4, 4], text_item::BYTES),
+        // Two halves.
+        gathered::OLD_SIGNAL_MASK => (&[0, 0], text_item::BYTES),
+        _ => (&[0, 1, 2, 3], text_item::BYTES),
+    };
+    let mut rest = untrusted.get(gathered::HEAD..).unwrap_or_default();
+    let mut last: Option<(u8, u8, Vec<u8>)> = None;
+    for argument in arguments {
+        let Some(([low, high], behind)) = rest.split_first_chunk() else {
+            break;
+        };
+        let head = u16::from_ne_bytes([*low, *high]);
+        let (length, mut bits) = if head == gathered::UNREAD {
+            (0, kind | text_item::UNREADABLE)
+        } else {
+            (usize::from(head & !gathered::TRUNCATED), kind)
+        };
+        if head != gathered::UNREAD && head & gathered::TRUNCATED != 0 {
+            bits |= text_item::MORE;
+        }
+        let (read, behind) = behind.split_at(length.min(behind.len()));
+        rest = behind;
+        let argument = first.saturating_add(*argument);
+        match &mut last {
+            // The second half of what an argument leads to.
+            Some((same, _, bytes)) if *same == argument => bytes.extend_from_slice(read),
+            _ => {
+                if let Some((argument, bits, bytes)) = last.replace((argument, bits, read.to_vec()))
+                {
+                    push_item(out, argument, bits, &bytes);
+                }
+            }
+        }
+    }
+    if let Some((argument, bits, bytes)) = last {
+        push_item(out, argument, bits, &bytes);
+    }
 }
 
 /// The event that `untrusted` records, whose header is this, with its data.

@@ -4,11 +4,13 @@ use std::ops::Range;
 
 use tracer_common::kernel::gathered::VARIABLES;
 
-use super::kernel_words::{push_address, push_argument};
+use super::kernel_words::push_argument;
 use crate::descriptors::Named;
 use crate::syscall_arguments::{Call, MOST, Shown};
 use crate::syscall_names::Table;
-use crate::syscall_structs::{Data, Struct, push_clone3_result, push_new_name_length, variables};
+use crate::syscall_structs::{
+    Data, Struct, entries, push_blocked, push_clone3_result, push_new_name_length, variables,
+};
 use crate::syscall_texts::{Text, Texts, push_quoted};
 use crate::syscall_values::named_constant;
 
@@ -40,16 +42,28 @@ impl Shape {
         let all: &[usize] = &[0, 1, 2, 3, 4, 5];
         let count = call.count();
         let some = |some: &[usize]| Self::unnamed(some);
-        if call.table == Table::Compat {
-            return some(all.get(..count).unwrap_or(all));
-        }
+        let is_native = call.table == Table::Native;
         match call.name() {
-            Some("futex") => some(futex(call.registers[1])),
-            Some("clone") if cfg!(target_arch = "x86_64") => Self::of_clone(call.registers[0]),
-            Some("fcntl") if takes_nothing(call.registers[1]) => some(&[0, 1]),
+            Some("futex" | "futex_time64") => some(futex(call.registers[1])),
+            Some("clone") if cfg!(target_arch = "x86_64") => {
+                Self::of_clone(call.registers[0], is_native)
+            }
+            Some("fcntl" | "fcntl64") if takes_nothing(call.registers[1]) => some(&[0, 1]),
+            Some("_llseek") => some(&[0, 2, 3, 4]),
+            _ if (0..count).any(|index| call.is_second_half(index)) => {
+                let first = (0..count).filter(|index| !call.is_second_half(*index));
+                some(&first.collect::<Vec<_>>())
+            }
             Some("preadv" | "pwritev") => some(&[0, 1, 2, 3]),
             Some("preadv2" | "pwritev2") => some(&[0, 1, 2, 3, 5]),
             Some("prctl") => some(all.get(..prctl(call.registers[0])).unwrap_or(all)),
+            Some("mknod") if !is_device(call.registers[1]) => some(&[0, 1]),
+            Some("mknodat") if !is_device(call.registers[2]) => some(&[0, 1, 2]),
+            Some("membarrier") if call.registers[1] & 1 == 0 => some(&[0, 1]),
+            // What it is about to block again, which lies on the stack.
+            Some("rt_sigreturn" | "sigreturn") => some(&[MOST]),
+            Some("mremap") if call.registers[3] & 3 != 3 => some(&[0, 1, 2, 3]),
+            Some("ioctl") if takes_no_argument(call.registers[1]) => some(&[0, 1]),
             Some("semctl") => some(&[0, 1, 2, 3]),
             _ => some(all.get(..count).unwrap_or(all)),
         }
@@ -65,7 +79,7 @@ impl Shape {
     }
 
     /// `clone` has names, since machines differ in the order.
-    fn of_clone(flags: u64) -> Self {
+    fn of_clone(flags: u64, is_native: bool) -> Self {
         let has = |flag: libc::c_int| flags & u64::from(flag.cast_unsigned()) != 0;
         let mut shape = Self {
             arguments: [
@@ -78,12 +92,13 @@ impl Shape {
             ],
             count: 2,
         };
+        let (tls, child) = if is_native { (4, 3) } else { (3, 4) };
         let others = [
             (has(libc::CLONE_PARENT_SETTID), (2, "parent_tid")),
-            (has(libc::CLONE_SETTLS), (4, "tls")),
+            (has(libc::CLONE_SETTLS), (tls, "tls")),
             (
                 has(libc::CLONE_CHILD_SETTID) || has(libc::CLONE_CHILD_CLEARTID),
-                (3, "child_tidptr"),
+                (child, "child_tidptr"),
             ),
         ];
         for (_, argument) in others.iter().filter(|(is_there, _)| *is_there) {
@@ -104,6 +119,9 @@ impl Shape {
     /// How many of them are known before the call is done.
     #[must_use]
     pub fn known_before(&self, call: &Call) -> usize {
+        if self.arguments.first() == Some(&(MOST, "")) {
+            return self.count;
+        }
         let first = call.first_filled();
         let arguments = self.arguments.iter().take(self.count);
         let is_clone = call.name() == Some("clone");
@@ -127,7 +145,11 @@ impl Shape {
                 out.extend_from_slice(name.as_bytes());
                 out.push(b'=');
             }
-            if let Some(Some((register, value))) = values.get(*index) {
+            if *index == MOST {
+                if let Some(mask) = filling.before.of(MOST) {
+                    push_blocked(out, mask.bytes);
+                }
+            } else if let Some(Some((register, value))) = values.get(*index) {
                 let value = if is_pointer(register) && matches!(value, Shown::Hex(0)) {
                     Shown::Named("NULL", 0)
                 } else {
@@ -150,6 +172,9 @@ impl Filling<'_> {
         {
             return out.extend_from_slice(format!("[{child}]").as_bytes());
         }
+        if is_ignored(self.call, index) {
+            return push_argument(out, value);
+        }
         if let Some(constant) = named_constant(self.call, index) {
             return out.extend_from_slice(constant.as_bytes());
         }
@@ -158,29 +183,34 @@ impl Filling<'_> {
             && given.is_filled
             && !given.is_given
             && self.returned.is_some_and(|returned| returned < 0)
+            && given.kind != Struct::TimeLeft
         {
-            return push_address(out, register);
+            return push_argument(out, value);
         }
-        // What `poll` has found is shown behind what it returned.
-        let is_poll = given.is_some_and(|given| given.kind == Struct::PollSet);
-        let text = if is_poll {
-            before.or(after)
-        } else {
-            after.or(before)
-        };
+        // What `poll` and `select` have found is shown behind what they returned, and where a call
+        // has got to in a file beside where it was.
+        let is_as_given = given
+            .is_some_and(|given| given.kind.is_shown_as_given() || given.kind == Struct::Offset);
         let start = out.len();
-        let pushed = text.and_then(|text| {
-            let returned = after.and(self.returned);
-            let named = if after.is_some() && !is_poll {
+        let mut push = |is_after: bool| {
+            let text = if is_after { after } else { before };
+            let returned = self.returned.filter(|_| is_after);
+            let named = if is_after {
                 self.after.unwrap_or_default()
             } else {
                 self.before
             };
-            push_pointed(out, self.call, index, &text, returned, Named::of(named))
-        });
-        if pushed.is_none() {
             out.truncate(start);
-            let is_list = given.is_some_and(|given| given.kind == Struct::Ints);
+            let pushed = text.and_then(|text| {
+                push_pointed(out, self.call, index, &text, returned, Named::of(named))
+            });
+            pushed.is_some()
+        };
+        let is_pushed = push(!is_as_given) || push(is_as_given);
+        if !is_pushed {
+            out.truncate(start);
+            let is_list =
+                given.is_some_and(|given| matches!(given.kind, Struct::Ints | Struct::EpollEvents));
             match self.returned {
                 Some(0) if self.call.fills_in_as_returned(index) => {
                     return out.extend_from_slice(b"\"\"");
@@ -189,7 +219,11 @@ impl Filling<'_> {
                 _ => {}
             }
             push_argument(out, value);
-            if let Some(what) = Named::of(self.before).argument(index, value.value()) {
+            if let Some(text) =
+                after.filter(|_| given.is_some_and(|given| given.kind == Struct::Entries))
+            {
+                push_entries(out, text.bytes);
+            } else if let Some(what) = Named::of(self.before).argument(index, value.value()) {
                 what.push(out);
             }
             return self.push_variables(out, index, register);
@@ -201,9 +235,21 @@ impl Filling<'_> {
             }
             Some(Struct::ReceivedMessage) => {
                 let before = before.map_or(&[][..], |text| text.bytes);
-                push_new_name_length(out, start, before);
+                push_new_name_length(out, self.call, start, before);
             }
             Some(Struct::Length) => self.push_new_length(out, start, index),
+            Some(Struct::Offset) if self.returned.is_some_and(|returned| returned > 0) => {
+                let mut new = Vec::new();
+                let text = after.filter(|_| before.is_some());
+                let pushed = text.and_then(|text| {
+                    let named = Named::of(self.after.unwrap_or_default());
+                    push_pointed(&mut new, self.call, index, &text, self.returned, named)
+                });
+                if pushed.is_some() {
+                    out.extend_from_slice(b" => ");
+                    out.extend_from_slice(&new);
+                }
+            }
             _ => {}
         }
     }
@@ -266,6 +312,7 @@ pub fn push_pointed(
             Data {
                 untrusted: text.bytes,
                 has_more: text.has_more,
+                is_narrow: given.is_narrow,
                 call,
                 returned,
                 named,
@@ -276,6 +323,15 @@ pub fn push_pointed(
             Some(())
         }
     }
+}
+
+/// How many entries of a folder there are: ` /* 3 entries */`.
+fn push_entries(out: &mut Vec<u8>, untrusted: &[u8]) {
+    let Some((count, has_more)) = entries(untrusted) else {
+        return;
+    };
+    let more = if has_more { "+" } else { "" };
+    out.extend_from_slice(format!(" /* {count}{more} entries */").as_bytes());
 }
 
 /// Whether the argument of this name is an address where it is neither an integer nor flags.
@@ -311,6 +367,45 @@ fn futex(operation: u64) -> &'static [usize] {
     }
 }
 
+/// Whether the kernel does not look at what an argument points to: what is mounted has its type
+/// and options then already.
+fn is_ignored(call: &Call, index: usize) -> bool {
+    let (has_type, has_options) = (index == 2, index == 4);
+    if !has_type && !has_options || call.name() != Some("mount") {
+        return false;
+    }
+    let has = |flags: u64| call.registers[3] & flags != 0;
+    let moved = libc::MS_BIND
+        | libc::MS_MOVE
+        | libc::MS_SHARED
+        | libc::MS_PRIVATE
+        | libc::MS_SLAVE
+        | libc::MS_UNBINDABLE;
+    let is_remounted = has(libc::MS_REMOUNT);
+    has_type && is_remounted || !is_remounted && has(moved)
+}
+
+/// Whether a file of this mode is a device.
+fn is_device(mode: u64) -> bool {
+    let kind = mode & u64::from(libc::S_IFMT);
+    [libc::S_IFCHR, libc::S_IFBLK]
+        .map(u64::from)
+        .contains(&kind)
+}
+
+/// Whether a command of `ioctl` takes no argument.
+fn takes_no_argument(command: u64) -> bool {
+    [
+        libc::FIOCLEX,
+        libc::FIONCLEX,
+        libc::TIOCEXCL,
+        libc::TIOCNXCL,
+        libc::TIOCNOTTY,
+    ]
+    .map(|known| known & 0xffff_ffff)
+    .contains(&(command & 0xffff_ffff))
+}
+
 /// Whether a command of `fcntl` takes no argument.
 fn takes_nothing(command: u64) -> bool {
     let command = i32::try_from(command).unwrap_or(-1);
@@ -331,6 +426,8 @@ fn prctl(option: u64) -> usize {
         libc::PR_GET_DUMPABLE
         | libc::PR_GET_KEEPCAPS
         | libc::PR_GET_TIMERSLACK
+        | libc::PR_GET_SECUREBITS
+        | libc::PR_GET_TIMING
         | libc::PR_GET_SECCOMP => 1,
         libc::PR_SET_PDEATHSIG
         | libc::PR_GET_PDEATHSIG

@@ -17,7 +17,6 @@ use super::kernel_words::{push_filled, push_syscall_name};
 use super::results::{push_result, push_result_of, push_returned_descriptor};
 use super::{Line, NamespaceIds};
 use crate::syscall_arguments::{Call, MOST, Returned};
-use crate::syscall_names::Table;
 use crate::syscall_texts::Texts;
 
 /// How long the line of a call waits for its end while nothing else is shown.
@@ -71,8 +70,7 @@ impl Entered {
 
     /// Whether it is one that never returns.
     fn is_last(&self) -> bool {
-        let nr = libc::c_long::from(self.call.nr);
-        self.call.table == Table::Native && [libc::SYS_exit, libc::SYS_exit_group].contains(&nr)
+        matches!(self.call.name(), Some("exit" | "exit_group"))
     }
 
     /// Appends the call as far as it is known before it is done; returns how many of its arguments
@@ -261,10 +259,22 @@ fn left<'a>(line: &Line<'a>) -> Option<(Returned, Texts<'a>)> {
     let returned = Returned {
         table: table(call.compat),
         nr: call.number,
-        value: call.ret,
+        value: signed(call.compat, call.ret),
     };
     let texts = Texts::behind(size_of::<SyscallExitData>(), line.event.data);
     Some((returned, texts))
+}
+
+/// What a call has returned. Where a signal handler of a 32-bit program ends, an error that is
+/// brought back has only its lower half.
+fn signed(compat: u32, value: i64) -> i64 {
+    const ERRORS: i64 = 4095;
+    let half = value - (1 << 32);
+    if compat != 0 && (-ERRORS..0).contains(&half) {
+        half
+    } else {
+        value
+    }
 }
 
 fn is_end_of(entered: &Entered, line: &Line<'_>, left: Returned) -> bool {

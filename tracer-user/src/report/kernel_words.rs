@@ -19,6 +19,7 @@ use crate::descriptors::Named;
 use crate::syscall_arguments::{Call, MOST, Returned, Shown};
 use crate::syscall_names::{self, Table};
 use crate::syscall_texts::Texts;
+use crate::syscall_values::permissions;
 
 /// Appends the name of a system call; of an unknown one, its system call number.
 pub fn push_syscall_name(out: &mut Vec<u8>, table: Table, nr: i32) {
@@ -229,8 +230,10 @@ pub fn push_argument(out: &mut Vec<u8>, argument: Shown) {
             out.extend_from_slice(b"SIGRT_");
             push_decimal(out, signal.saturating_sub(32));
         }
-        Shown::Octal(0) => out.push(b'0'),
-        Shown::Octal(value) => out.extend_from_slice(format!("0{value:o}").as_bytes()),
+        Shown::Octal(value) => {
+            let bits = u32::try_from(value).unwrap_or(u32::MAX);
+            out.extend_from_slice(permissions(bits).as_bytes());
+        }
         Shown::Named(name, _) => out.extend_from_slice(name.as_bytes()),
         Shown::Bits(values, bits) => values.push(out, bits),
     }

@@ -2,12 +2,12 @@
 
 use std::io;
 
-use super::call_shape::Filling;
+use super::call_shape::{Filling, push_pointed};
 use super::kernel_words::push_argument;
 use super::value_names::error_of;
 use crate::descriptors::Named;
 use crate::syscall_arguments::Returned;
-use crate::syscall_structs::{Struct, push_found};
+use crate::syscall_structs::{Struct, push_found, push_ready};
 use crate::syscall_texts::Texts;
 use crate::syscall_values::returned_flags;
 
@@ -29,21 +29,33 @@ pub fn push_result(out: &mut Vec<u8>, returned: Returned) {
 
 /// The same, with what the call has found, where that is shown there.
 pub fn push_result_of(out: &mut Vec<u8>, returned: Returned, filling: &Filling<'_>) {
-    let is_poll = filling
-        .call
-        .given(0)
-        .is_some_and(|given| given.kind == Struct::PollSet);
     if let Some(flags) = returned_flags(filling.call, returned.value) {
         return out.extend_from_slice(flags.as_bytes());
     }
     push_result(out, returned);
     push_returned_descriptor(out, returned, filling.after.unwrap_or_default());
-    match (is_poll, returned.value) {
-        (true, 0) => out.extend_from_slice(b" (Timeout)"),
-        (true, 1..) => {
-            if let Some(found) = filling.after.and_then(|after| after.of(0)) {
-                push_found(out, found.bytes, found.has_more);
+    let kind = |index| filling.call.given(index).map(|given| given.kind);
+    let after = |index| filling.after.and_then(|after| after.of(index));
+    // How much is left of the time that the call was given.
+    let left = |index: usize| {
+        let text = after(index)?;
+        let mut left = Vec::new();
+        let call = filling.call;
+        let named = Named::of(filling.after.unwrap_or_default());
+        push_pointed(&mut left, call, index, &text, Some(returned.value), named).map(|()| left)
+    };
+    let is_poll = kind(0) == Some(Struct::PollSet);
+    let is_select = kind(1) == Some(Struct::DescriptorSet);
+    match returned.value {
+        0 if is_poll || is_select => out.extend_from_slice(b" (Timeout)"),
+        1.. if is_poll => {
+            if let Some(found) = after(0) {
+                push_found(out, found.bytes, found.has_more, left(2));
             }
+        }
+        1.. if is_select => {
+            let set = |index| after(index).map(|text| text.bytes);
+            push_ready(out, filling.call, returned.value, set, left(4));
         }
         _ => {}
     }

@@ -5,9 +5,10 @@ use std::mem::offset_of;
 use super::bytes::Bytes;
 use super::flags;
 use crate::syscall_arguments::Call;
+use crate::syscall_values::permissions;
 
 /// Appends the type of a file and its permissions: `S_IFREG|0644`.
-fn mode(mode: u32) -> String {
+pub fn mode(mode: u32) -> String {
     let kind = match mode & libc::S_IFMT {
         libc::S_IFREG => "S_IFREG",
         libc::S_IFDIR => "S_IFDIR",
@@ -27,13 +28,14 @@ fn mode(mode: u32) -> String {
         ],
         "",
     );
-    let permissions = format!("{:#05o}", mode & 0o777).replace("0o", "0");
+    let permissions = permissions(mode & 0o777);
     let parts = [kind, &special, &permissions];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("|")
 }
 
-fn device(device: u64) -> String {
+/// Appends which device it is: `makedev(0x1, 0x3)`.
+pub fn device(device: u64) -> String {
     let (major, minor) = (libc::major(device), libc::minor(device));
     format!("makedev({major:#x}, {minor:#x})")
 }
@@ -89,15 +91,8 @@ pub fn push_statx(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     let attributes = bytes.u64(offset_of!(libc::statx, stx_attributes))?;
     let bits = bytes.u16(offset_of!(libc::statx, stx_mode))?;
     let size = bytes.u64(offset_of!(libc::statx, stx_size))?;
-    let major = bytes.u32(offset_of!(libc::statx, stx_rdev_major))?;
-    let minor = bytes.u32(offset_of!(libc::statx, stx_rdev_minor))?;
-    let last = if is_device(bits.into()) {
-        format!("stx_rdev_major={major:#x}, stx_rdev_minor={minor:#x}")
-    } else {
-        format!("stx_size={size}")
-    };
     let shown = format!(
-        "{{stx_mask={}, stx_attributes={}, stx_mode={}, {last}, ...}}",
+        "{{stx_mask={}, stx_attributes={}, stx_mode={}, stx_size={size}, ...}}",
         flags(mask.into(), MASK, "0"),
         flags(attributes, ATTRIBUTES, "0"),
         mode(bits.into()),
@@ -176,11 +171,20 @@ fn hex_or_zero(value: u64) -> String {
 
 /// Appends the lock that `fcntl` takes, and gives back where it is asked for one.
 pub fn push_flock(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>, is_filled: bool) -> Option<()> {
+    /// What 32-bit programs have beside those, for long files.
+    const F_GETLK64: i32 = 12;
+    const F_SETLK64: i32 = 13;
+    const F_SETLKW64: i32 = 14;
     let command = i32::try_from(call.registers[1]).ok()?;
-    let is_asked = matches!(command, libc::F_GETLK | libc::F_OFD_GETLK);
+    let is_asked = matches!(command, libc::F_GETLK | libc::F_OFD_GETLK | F_GETLK64);
     let is_set = matches!(
         command,
-        libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW
+        libc::F_SETLK
+            | libc::F_SETLKW
+            | libc::F_OFD_SETLK
+            | libc::F_OFD_SETLKW
+            | F_SETLK64
+            | F_SETLKW64
     );
     if !is_asked && !is_set || is_asked != is_filled {
         return None;

@@ -3,8 +3,9 @@
 use tracer_common::kernel::gathered::{HEAD, HEADER, MORE, PART, TRUNCATED, UNKNOWN, UNREAD};
 
 use super::bytes::{Bytes, quoted_start};
-use super::{network, pointer};
+use super::{control, network, pointer};
 use crate::syscall_arguments::Call;
+use crate::syscall_names::Table;
 use crate::syscall_values;
 
 /// A text or part: its bytes, as far as they were read, and whether there are more; `None` where
@@ -34,6 +35,13 @@ pub fn strings(untrusted: &[u8]) -> Option<(Vec<Read<'_>>, bool)> {
 pub fn variables(untrusted: &[u8]) -> Option<u16> {
     let count = Bytes(untrusted).u16(2)?;
     (count != UNKNOWN).then_some(count)
+}
+
+/// How many entries a folder has, and whether there may be more.
+#[must_use]
+pub fn entries(untrusted: &[u8]) -> Option<(u16, bool)> {
+    let bytes = Bytes(untrusted);
+    Some((bytes.u16(2)?, bytes.u16(0)? & MORE != 0))
 }
 
 /// A length and as many bytes, and what is behind. Those that end too early have more.
@@ -87,6 +95,7 @@ fn push_parts_from(out: &mut Vec<u8>, bytes: Bytes<'_>, has_more: bool) -> Optio
 pub fn push_message(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
     let header = bytes.from(HEAD)?;
     let (name, behind) = next(bytes.from(HEAD + HEADER)?)?;
+    let (control_messages, behind) = next(behind)?;
     out.extend_from_slice(b"{msg_name=");
     let start = out.len();
     let address = header.u64(0)?;
@@ -107,7 +116,15 @@ pub fn push_message(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<
     let (parts, control, control_length) = (header.u64(24)?, header.u64(32)?, header.u64(40)?);
     out.extend_from_slice(format!(", msg_iovlen={parts}").as_bytes());
     if control_length != 0 {
-        out.extend_from_slice(format!(", msg_control={}", pointer(control)).as_bytes());
+        out.extend_from_slice(b", msg_control=");
+        let start = out.len();
+        let is_narrow = call.table == Table::Compat;
+        let shown = control_messages
+            .and_then(|(read, has_more)| control::push_messages(out, read, has_more, is_narrow));
+        if shown.is_none() {
+            out.truncate(start);
+            out.extend_from_slice(pointer(control).as_bytes());
+        }
     }
     let flags = header.u32(48)?;
     out.extend_from_slice(format!(", msg_controllen={control_length}, msg_flags=").as_bytes());
@@ -122,22 +139,32 @@ pub fn push_message(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<
     Some(())
 }
 
-/// Bytes of the first two members of a `struct msghdr`: the name and its length.
+/// Bytes of the first two members of a `struct msghdr`: the name and its length. Of a 32-bit
+/// program it is more, and not shown.
 pub const BEFORE: usize = 16;
 
+/// Where the length lies, behind an address.
+fn name_length_at(call: &Call) -> usize {
+    match call.table {
+        Table::Native => 8,
+        Table::Compat => 4,
+    }
+}
+
 /// Of a message that was not received, only that.
-pub fn push_name_length(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
-    out.extend_from_slice(format!("{{msg_namelen={}}}", bytes.u32(8)?).as_bytes());
+pub fn push_name_length(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
+    let length = bytes.u32(name_length_at(call))?;
+    out.extend_from_slice(format!("{{msg_namelen={length}}}").as_bytes());
     Some(())
 }
 
 /// Where a received message has changed the length of its name, appends both: what was there
 /// `before` the call, and what is shown from `start` on.
-pub fn push_new_name_length(out: &mut Vec<u8>, start: usize, before: &[u8]) {
+pub fn push_new_name_length(out: &mut Vec<u8>, call: &Call, start: usize, before: &[u8]) {
     const KEY: &[u8] = b"msg_namelen=";
     let shown = out.get(start..).unwrap_or_default();
     let at = shown.windows(KEY.len()).position(|window| window == KEY);
-    let (Some(at), Some(before)) = (at, Bytes(before).u32(8)) else {
+    let (Some(at), Some(before)) = (at, Bytes(before).u32(name_length_at(call))) else {
         return;
     };
     let at = start + at + KEY.len();
@@ -225,11 +252,16 @@ mod tests {
     fn the_length_of_a_name_is_shown_before_and_after() {
         let before = [0_u64.to_ne_bytes(), 128_u64.to_ne_bytes()].concat();
         let mut out = b"x{msg_name=NULL, msg_namelen=16, msg_iov=[]".to_vec();
-        push_new_name_length(&mut out, 1, &before);
+        let call = Call {
+            table: Table::Native,
+            nr: 0,
+            registers: [0; 6],
+        };
+        push_new_name_length(&mut out, &call, 1, &before);
         assert_eq!(out, b"x{msg_name=NULL, msg_namelen=128 => 16, msg_iov=[]");
         let same = [0_u64.to_ne_bytes(), 16_u64.to_ne_bytes()].concat();
         let mut out = b"{msg_namelen=16, ".to_vec();
-        push_new_name_length(&mut out, 0, &same);
+        push_new_name_length(&mut out, &call, 0, &same);
         assert_eq!(out, b"{msg_namelen=16, ");
     }
 }

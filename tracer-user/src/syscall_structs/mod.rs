@@ -1,13 +1,17 @@
 //! What system calls are given and fill in that is no text: structs and lists, as strace shows
 //! them.
 //!
-//! Layouts are those of 64-bit programs.
+//! Layouts are those of 64-bit programs; what 32-bit programs have is widened first.
 
 mod bytes;
+mod capabilities;
+mod control;
 mod files;
 mod gathered;
+mod narrow;
 mod network;
 mod process;
+mod signal_info;
 mod signals;
 mod times;
 mod waiting;
@@ -15,10 +19,13 @@ mod waiting;
 use std::mem::size_of;
 
 use bytes::Bytes;
-pub use gathered::{push_new_name_length, strings, variables};
+pub use files::{device, mode as file_mode};
+pub use gathered::{entries, push_new_name_length, strings, variables};
+pub use narrow::Narrow;
 pub use process::push_clone3_result;
+pub use signals::push_blocked;
 use tracer_common::kernel::gathered as shape;
-pub use waiting::push_found;
+pub use waiting::{push_found, push_ready};
 
 use crate::descriptors::Named;
 use crate::syscall_arguments::Call;
@@ -44,6 +51,8 @@ pub enum Struct {
     SignalStack,
     /// `struct timespec`.
     Timespec,
+    /// The same: how long a thread still had to sleep.
+    TimeLeft,
     /// Two of them: times of a file.
     FileTimes,
     /// `struct timeval`.
@@ -96,6 +105,28 @@ pub enum Struct {
     Message,
     /// `struct msghdr`, which the call fills in: of what it is given, the first two members.
     ReceivedMessage,
+    /// A set of descriptors, of as many as the first argument says.
+    DescriptorSet,
+    /// The address and size of a set of signals, and that set.
+    SizedSignals,
+    /// An integer.
+    Int,
+    /// An integer of 64 bits.
+    Long,
+    /// A position in a file.
+    Offset,
+    /// Entries of a folder: how many there are.
+    Entries,
+    /// `siginfo_t`.
+    SignalInfo,
+    /// `struct sigevent`.
+    SignalEvent,
+    /// Two of `struct timeval`: times of a file.
+    FileTimevals,
+    /// Which version of `capget` it is, and of whom.
+    CapabilityHead,
+    /// Sets of capabilities.
+    Capabilities,
 }
 
 /// How much of it there is.
@@ -127,6 +158,7 @@ impl Struct {
             "sigaction" => Self::SignalAction,
             "sigstack" => Self::SignalStack,
             "timespec" => Self::Timespec,
+            "left" => Self::TimeLeft,
             "utimes" => Self::FileTimes,
             "timeval" => Self::Timeval,
             "itimerspec" => Self::TimerSpec,
@@ -153,13 +185,44 @@ impl Struct {
             "parts" => Self::Parts,
             "message" => Self::Message,
             "received" => Self::ReceivedMessage,
+            "fdset" => Self::DescriptorSet,
+            "signals" => Self::SizedSignals,
+            "int" => Self::Int,
+            "int64" => Self::Long,
+            "offset" => Self::Offset,
+            "entries" => Self::Entries,
+            "siginfo" => Self::SignalInfo,
+            "sigevent" => Self::SignalEvent,
+            "timevals" => Self::FileTimevals,
+            "caphead" => Self::CapabilityHead,
+            "capdata" => Self::Capabilities,
             _ => return None,
         })
     }
 
-    /// How much of it is read; `is_filled`: as the call ends.
+    /// Whether it is shown as a call was given it, and what the call has made of it is shown behind
+    /// what it returned: as with `poll` and `select`.
     #[must_use]
-    pub fn extent(self, is_filled: bool) -> Extent {
+    pub fn is_shown_as_given(self) -> bool {
+        matches!(
+            self,
+            Self::PollSet | Self::DescriptorSet | Self::Timespec | Self::Timeval
+        )
+    }
+
+    /// How it is in 32-bit programs.
+    #[must_use]
+    pub fn narrow(self) -> Narrow {
+        narrow::of(self)
+    }
+
+    /// How much of it is read; `is_filled`: as the call ends; `is_narrow`: of a 32-bit
+    /// program.
+    #[must_use]
+    pub fn extent(self, is_narrow: bool, is_filled: bool) -> Extent {
+        if let (true, Narrow::Layout(layout)) = (is_narrow, self.narrow()) {
+            return Extent::Fixed(narrow::size(layout));
+        }
         Extent::Fixed(match self {
             Self::Stat => size_of::<libc::stat>(),
             Self::Statx => size_of::<libc::statx>(),
@@ -169,14 +232,22 @@ impl Struct {
             Self::SignalSet => 8,
             Self::SignalAction => 32,
             Self::SignalStack => size_of::<libc::stack_t>(),
-            Self::Timespec | Self::Timeval => 16,
+            Self::Timespec | Self::TimeLeft | Self::Timeval => 16,
             Self::FileTimes | Self::TimerSpec | Self::TimerVal | Self::ProcessTimes => 32,
             Self::Limit | Self::ThreadName => 16,
             Self::Usage => size_of::<libc::rusage>(),
             Self::SystemInfo => size_of::<libc::sysinfo>(),
             // The first two of its names.
             Self::SystemName => 130,
-            Self::WaitStatus | Self::Length => 4,
+            Self::WaitStatus | Self::Length | Self::Int => 4,
+            Self::Long | Self::Offset | Self::CapabilityHead => 8,
+            // Both of them are gathered with others.
+            Self::DescriptorSet | Self::SizedSignals => 8,
+            Self::Entries => return Extent::Gathered(shape::ENTRIES),
+            Self::SignalInfo => 64,
+            Self::SignalEvent => 24,
+            Self::FileTimevals => 32,
+            Self::Capabilities => 24,
             Self::Pair => 8,
             Self::Ints => return Extent::Returned(4),
             Self::CpuSet | Self::Random => return Extent::Returned(1),
@@ -199,7 +270,11 @@ impl Struct {
 
     /// Appends it; `None` where that cannot be, since there is too little of it.
     pub fn push(self, out: &mut Vec<u8>, data: Data<'_>) -> Option<()> {
-        let bytes = Bytes(data.untrusted);
+        let wide = match (data.is_narrow, self.narrow()) {
+            (true, Narrow::Layout(layout)) => Some(narrow::widen(layout, data.untrusted)?),
+            _ => None,
+        };
+        let bytes = Bytes(wide.as_deref().unwrap_or(data.untrusted));
         let call = data.call;
         match self {
             Self::Stat => files::push_stat(out, bytes),
@@ -210,13 +285,17 @@ impl Struct {
             Self::SignalSet => signals::push_set(out, bytes),
             Self::SignalAction => signals::push_action(out, bytes),
             Self::SignalStack => signals::push_stack(out, bytes),
-            Self::Timespec => times::push_timespec(out, bytes),
+            // Of one that slept as long as it was to, nothing is said.
+            Self::TimeLeft if data.returned == Some(0) => None,
+            Self::Timespec | Self::TimeLeft => times::push_timespec(out, bytes),
             Self::FileTimes => times::push_file_times(out, bytes),
             Self::Timeval => times::push_timeval(out, bytes),
             Self::TimerSpec => times::push_timer_spec(out, bytes),
             Self::TimerVal => times::push_timer_val(out, bytes),
             Self::ProcessTimes => times::push_process_times(out, bytes),
             Self::Limit => process::push_limit(out, call, bytes),
+            // What is there where no child has changed is nobody's.
+            Self::Usage if data.returned == Some(0) && call.name() == Some("wait4") => None,
             Self::Usage => process::push_usage(out, bytes),
             Self::SystemInfo => process::push_system_info(out, bytes),
             Self::SystemName => process::push_system_name(out, bytes),
@@ -229,6 +308,8 @@ impl Struct {
             Self::SocketAddress => network::push_address(out, bytes),
             Self::Length => network::push_length(out, bytes),
             Self::SocketOption => network::push_option(out, call, bytes),
+            // What is taken out is not looked at.
+            Self::EpollEvent if call.registers[1] == 2 => None,
             Self::EpollEvent => waiting::push_epoll(out, bytes),
             Self::EpollEvents => waiting::push_epolls(out, bytes, data.has_more),
             Self::PollSet => waiting::push_polls(out, bytes, data.has_more, data.named),
@@ -239,9 +320,23 @@ impl Struct {
             Self::Parts => gathered::push_parts(out, bytes),
             Self::Message => gathered::push_message(out, call, bytes),
             Self::ReceivedMessage if bytes.slice().len() == gathered::BEFORE => {
-                gathered::push_name_length(out, bytes)
+                gathered::push_name_length(out, call, bytes)
             }
             Self::ReceivedMessage => gathered::push_message(out, call, bytes),
+            Self::DescriptorSet => waiting::push_descriptors(out, call, bytes),
+            Self::SizedSignals => waiting::push_sized_signals(out, bytes),
+            Self::Int => push_ints(out, bytes, false),
+            Self::Long | Self::Offset => {
+                out.extend_from_slice(format!("[{}]", bytes.i64(0)?).as_bytes());
+                Some(())
+            }
+            // How many there are is said behind the address.
+            Self::Entries => None,
+            Self::SignalInfo => signal_info::push_info(out, bytes),
+            Self::SignalEvent => signal_info::push_event(out, bytes),
+            Self::FileTimevals => times::push_file_timevals(out, bytes),
+            Self::CapabilityHead => capabilities::push_head(out, bytes),
+            Self::Capabilities => capabilities::push_sets(out, bytes),
         }
     }
 }
@@ -253,6 +348,8 @@ pub struct Data<'a> {
     pub untrusted: &'a [u8],
     /// Whether there is more of it.
     pub has_more: bool,
+    /// Whether it is that of a 32-bit program.
+    pub is_narrow: bool,
     /// The call.
     pub call: &'a Call,
     /// What it returned, where this was read as it ended.
@@ -305,7 +402,8 @@ fn push_list(out: &mut Vec<u8>, members: impl Iterator<Item = String>, has_more:
 
 /// What bits are called, with `|` between the names; `zero` for none. Those without a name are one
 /// more, in hexadecimal.
-fn flags(bits: u64, names: &[(&str, u64)], zero: &str) -> String {
+#[must_use]
+pub fn flags(bits: u64, names: &[(&str, u64)], zero: &str) -> String {
     let mut rest = bits;
     let mut words = Vec::new();
     for (name, flag) in names {

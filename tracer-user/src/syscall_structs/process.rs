@@ -2,7 +2,7 @@
 
 use std::mem::offset_of;
 
-use super::bytes::Bytes;
+use super::bytes::{Bytes, quoted_start};
 use super::times::push_timeval;
 use super::{flags, pointer};
 use crate::report::signal_name;
@@ -115,7 +115,13 @@ pub fn push_thread_name(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Opt
     if !matches!(option, libc::PR_SET_NAME | libc::PR_GET_NAME) {
         return None;
     }
-    out.extend_from_slice(bytes.quoted().as_bytes());
+    // What a thread is called has a null as the last of 16 bytes; a name that has none before is
+    // shown as one that was truncated, as strace does it.
+    const LONGEST: usize = 15;
+    let name = bytes.slice().get(..LONGEST).unwrap_or(bytes.slice());
+    let has_more = option == libc::PR_SET_NAME && name.len() == LONGEST && !name.contains(&0);
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    out.extend_from_slice(quoted_start(name, has_more).as_bytes());
     Some(())
 }
 

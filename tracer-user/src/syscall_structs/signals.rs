@@ -38,6 +38,16 @@ pub fn push_set(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
+/// Appends the signals that are blocked once a signal handler has ended.
+pub fn push_blocked(out: &mut Vec<u8>, untrusted: &[u8]) {
+    let start = out.len();
+    out.extend_from_slice(b"{mask=");
+    match push_set(out, Bytes(untrusted)) {
+        Some(()) => out.push(b'}'),
+        None => out.truncate(start),
+    }
+}
+
 pub fn push_action(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     const FLAGS: &[(&str, u64)] = &[
         ("SA_RESTORER", 0x0400_0000),

@@ -12,10 +12,15 @@ fn call(name: &str, registers: [u64; 6]) -> Call {
 }
 
 fn shown(kind: Struct, untrusted: &[u8]) -> Option<String> {
+    shown_as(kind, untrusted, false)
+}
+
+fn shown_as(kind: Struct, untrusted: &[u8], is_narrow: bool) -> Option<String> {
     let call = call("fcntl", [3, 6, 0, 0, 0, 0]);
     let data = Data {
         untrusted,
         has_more: false,
+        is_narrow,
         call: &call,
         returned: None,
         named: Named::default(),
@@ -57,6 +62,22 @@ const ALL: &[&str] = &[
     "clone",
     "random",
     "name",
+    "received",
+    "message",
+    "parts",
+    "strings",
+    "fdset",
+    "signals",
+    "int",
+    "int64",
+    "offset",
+    "entries",
+    "siginfo",
+    "sigevent",
+    "timevals",
+    "caphead",
+    "capdata",
+    "left",
 ];
 
 #[test]
@@ -65,6 +86,7 @@ fn bytes_of_any_length_and_value_are_shown_without_a_panic() {
         for length in 0..300 {
             for byte in [0, 1, 2, 10, 16, 0x7f, 0xff] {
                 shown(kind, &vec![byte; length]);
+                shown_as(kind, &vec![byte; length], true);
             }
         }
     }
@@ -114,6 +136,29 @@ fn addresses_of_sockets_are_shown_by_family() {
         shown(Struct::SocketAddress, b"\x01\0").unwrap(),
         "{sa_family=AF_UNIX}"
     );
+}
+
+#[test]
+fn control_messages_are_a_list() {
+    let message = |length: u64, data: &[u8]| {
+        let head = [length.to_ne_bytes(), [1, 0, 0, 0, 1, 0, 0, 0]];
+        [&head.concat()[..], data].concat()
+    };
+    let shown = |untrusted: &[u8], has_more| {
+        let mut out = Vec::new();
+        control::push_messages(&mut out, untrusted, has_more, false)?;
+        Some(String::from_utf8(out).unwrap())
+    };
+    let two = [message(20, &[3, 0, 0, 0, 0, 0, 0, 0]), message(16, &[])].concat();
+    let one = "{cmsg_len=20, cmsg_level=SOL_SOCKET, cmsg_type=SCM_RIGHTS, cmsg_data=[3]}";
+    let other = "{cmsg_len=16, cmsg_level=SOL_SOCKET, cmsg_type=SCM_RIGHTS}";
+    assert_eq!(shown(&two, false), Some(format!("[{one}, {other}]")));
+    assert_eq!(shown(&two[..24], true), Some(format!("[{one}, ...]")));
+    // Lengths that no message has.
+    for length in [0, 1, 15, u64::MAX, u64::MAX - 7] {
+        assert!(shown(&message(length, &[0; 40]), false).is_some());
+    }
+    assert_eq!(shown(&[0; 15], false), None);
 }
 
 #[test]

@@ -31,6 +31,12 @@ pub fn push_file_times(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
     Some(())
 }
 
+pub fn push_file_timevals(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    let (first, second) = (time(bytes, "tv_usec")?, time(bytes.from(16)?, "tv_usec")?);
+    out.extend_from_slice(format!("[{first}, {second}]").as_bytes());
+    Some(())
+}
+
 fn timer(bytes: Bytes<'_>, fraction: &str) -> Option<String> {
     let (interval, value) = (time(bytes, fraction)?, time(bytes.from(16)?, fraction)?);
     Some(format!("{{it_interval={interval}, it_value={value}}}"))

@@ -5,6 +5,7 @@ use std::mem::{offset_of, size_of};
 use super::bytes::Bytes;
 use super::{flags, push_list};
 use crate::descriptors::Named;
+use crate::syscall_arguments::Call;
 
 const EPOLL_FLAGS: &[(&str, u64)] = &[
     ("EPOLLIN", 1),
@@ -84,8 +85,71 @@ pub fn push_polls(
     Some(())
 }
 
-/// Appends what `poll` has found: ` ([{fd=3, revents=POLLIN}])`.
-pub fn push_found(out: &mut Vec<u8>, untrusted: &[u8], has_more: bool) {
+/// The descriptors in a set.
+fn descriptors(call: &Call, untrusted: &[u8]) -> Vec<usize> {
+    let most = usize::try_from(call.registers[0] & 0x7fff_ffff).unwrap_or(0);
+    let bits = untrusted.iter().enumerate().flat_map(|(nth, byte)| {
+        (0..8_usize).filter_map(move |bit| (byte >> bit & 1 == 1).then_some(nth * 8 + bit))
+    });
+    bits.take_while(|descriptor| *descriptor < most).collect()
+}
+
+fn spaced(descriptors: &[usize]) -> String {
+    let words: Vec<_> = descriptors.iter().map(usize::to_string).collect();
+    format!("[{}]", words.join(" "))
+}
+
+pub fn push_descriptors(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
+    // Where none are asked for, nothing is read.
+    if bytes.slice().is_empty() {
+        return None;
+    }
+    out.extend_from_slice(spaced(&descriptors(call, bytes.slice())).as_bytes());
+    Some(())
+}
+
+/// Appends the set of signals that `pselect6` is given, with its size.
+pub fn push_sized_signals(out: &mut Vec<u8>, bytes: Bytes<'_>) -> Option<()> {
+    let size = bytes.u64(8)?;
+    out.extend_from_slice(b"{sigmask=");
+    match bytes.u64(0)? {
+        0 => out.extend_from_slice(b"NULL"),
+        address => match bytes.from(16).filter(|set| set.slice().len() == 8) {
+            Some(set) => super::signals::push_set(out, set)?,
+            None => out.extend_from_slice(format!("{address:#x}").as_bytes()),
+        },
+    }
+    out.extend_from_slice(format!(", sigsetsize={size}}}").as_bytes());
+    Some(())
+}
+
+/// Appends which descriptors `select` has found, and how much of its time is left: ` (in [3], left
+/// {tv_sec=0, tv_usec=999})`. `of` is what was read of each argument as it ended.
+pub fn push_ready<'a>(
+    out: &mut Vec<u8>,
+    call: &Call,
+    found: i64,
+    of: impl Fn(usize) -> Option<&'a [u8]>,
+    left: Option<Vec<u8>>,
+) {
+    let mut parts = Vec::new();
+    let mut rest = usize::try_from(found).unwrap_or(0);
+    for (argument, name) in [(1, "in"), (2, "out"), (3, "except")] {
+        let mut set = descriptors(call, of(argument).unwrap_or_default());
+        set.truncate(rest);
+        rest -= set.len();
+        if !set.is_empty() {
+            parts.push(format!("{name} {}", spaced(&set)));
+        }
+    }
+    if let Some(left) = left {
+        parts.push(format!("left {}", String::from_utf8_lossy(&left)));
+    }
+    out.extend_from_slice(format!(" ({})", parts.join(", ")).as_bytes());
+}
+
+/// Appends what `poll` has found, and how much of its time is left: ` ([{fd=3, revents=POLLIN}])`.
+pub fn push_found(out: &mut Vec<u8>, untrusted: &[u8], has_more: bool, left: Option<Vec<u8>>) {
     let all = untrusted.chunks_exact(size_of::<libc::pollfd>());
     let found = all.filter_map(|one| {
         let one = Bytes(one);
@@ -96,5 +160,9 @@ pub fn push_found(out: &mut Vec<u8>, untrusted: &[u8], has_more: bool) {
     });
     out.extend_from_slice(b" (");
     push_list(out, found, has_more);
+    if let Some(left) = left {
+        out.extend_from_slice(b", left ");
+        out.extend_from_slice(&left);
+    }
     out.push(b')');
 }

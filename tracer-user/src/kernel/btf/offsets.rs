@@ -160,6 +160,7 @@ const FIELDS: &[Field] = &[
         "pt_regs",
         &[way(&["ip"]), way(&["pc"]), way(&["epc"])],
     ),
+    wanted("REGS_STACK", "pt_regs", &[way(&["sp"])]),
     wanted(
         "REGS_CALL",
         "pt_regs",
@@ -319,6 +320,23 @@ const FIELDS: &[Field] = &[
     of_some("NETLINK_PORT", "netlink_sock", &[way(&["portid"])]),
 ];
 
+/// Where the kernel has put the mask of blocked signals beside what it restores as a signal handler
+/// ends: `ucontext::uc_sigmask` in the frame that is on the stack then. The last two are those of
+/// i386, which has frames of two kinds.
+const SIGNAL_MASKS: [(&str, u32); 3] = [
+    (
+        "SIGNAL_MASK_AT",
+        if cfg!(target_arch = "x86_64") {
+            296
+        } else {
+            // A `siginfo_t`, and the members before it.
+            128 + 40
+        },
+    ),
+    ("COMPAT_SIGNAL_MASK_AT", 248),
+    ("COMPAT_OLD_MASK_AT", 80),
+];
+
 /// A field without which nothing can be traced is not in this kernel's BTF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("struct {of} has no member {field}")]
@@ -394,6 +412,9 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
                 .is_some_and(|arguments| arguments.len() > 1),
         ),
     });
+    for (name, value) in SIGNAL_MASKS {
+        globals.push(Global { name, value });
+    }
     for (name, table, call) in [
         ("SIGRETURN", Table::Native, "rt_sigreturn"),
         ("COMPAT_SIGRETURN", Table::Compat, "sigreturn"),
@@ -468,7 +489,7 @@ mod tests {
 
         assert_eq!(
             globals(&btf).map(|globals| globals.len()),
-            Ok(FIELDS.len() + 11)
+            Ok(FIELDS.len() + 14)
         );
     }
 }

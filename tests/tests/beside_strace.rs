@@ -1,0 +1,119 @@
+//! Ten programs that are not ours, and one of 32 bits, under strace and `tracer-user` in one run:
+//! each call is the same line. The tenth, PostgreSQL, is in `postgresql.rs`.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::ffi::OsStr;
+use std::net::TcpListener;
+use std::process::Command;
+
+use tests::beside_strace::{Beside, HUNDRED, assert_agrees, programs};
+use tests::call_lines::Compared;
+use tests::rights::missing_right;
+
+/// Runs a program of the folder by an interpreter.
+fn compared<S: AsRef<OsStr>>(interpreter: &str, file: &str, arguments: &[S]) -> Compared {
+    let mut command = Command::new(interpreter);
+    command.arg(programs().join(file)).args(arguments);
+    Beside::new().unwrap().compare(&mut command).unwrap()
+}
+
+/// The same, and compares it.
+fn agrees(interpreter: &str, file: &str, arguments: &[String]) {
+    if missing_right().is_some() {
+        return;
+    }
+    let compared = compared(interpreter, file, arguments);
+    assert_agrees(file, &compared, |name| HUNDRED.contains(&name));
+}
+
+/// A port on which nobody listens.
+fn free_port() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port().to_string()
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn coreutils() {
+    agrees("sh", "coreutils.sh", &[]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn git() {
+    agrees("sh", "git.sh", &[]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn tar() {
+    agrees("sh", "tar.sh", &[]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn nginx() {
+    agrees("bash", "nginx.sh", &[free_port()]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn redis() {
+    agrees("bash", "redis.sh", &[free_port()]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn python() {
+    agrees("/usr/bin/python3", "python.py", &[]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn node() {
+    agrees("node", "node.js", &[]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn gcc() {
+    agrees("sh", "gcc.sh", &[]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn ssh_keygen() {
+    agrees("sh", "ssh-keygen.sh", &[]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+#[cfg(target_arch = "x86_64")]
+fn a_program_of_32_bits() {
+    if missing_right().is_some() {
+        return;
+    }
+    let beside = Beside::new().unwrap();
+    let program = beside.work().join("calls32");
+    let source = programs().join("calls32.c");
+    // Without the compiler's own library for 32 bits, whose package has no fixed name.
+    let library = |name: &str| format!("/usr/lib32/{name}");
+    let compiled = Command::new("gcc")
+        .args(["-m32", "-O1", "-w", "-nostdlib", "-idirafter"])
+        .args(["/usr/include/x86_64-linux-gnu", "-o"])
+        .args([
+            &program,
+            &library("Scrt1.o").into(),
+            &library("crti.o").into(),
+            &source,
+        ])
+        .args(["-lc", &library("crtn.o")])
+        .output()
+        .unwrap();
+    let complaint = String::from_utf8_lossy(&compiled.stderr);
+    assert!(compiled.status.success(), "{complaint}");
+    let compared = beside.compare(&mut Command::new(&program)).unwrap();
+    assert!(compared.all > 1000, "{compared:?}");
+    assert_agrees("32 bits", &compared, |_| true);
+}

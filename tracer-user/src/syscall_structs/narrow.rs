@@ -1,0 +1,184 @@
+//! Structs of 32-bit programs, as they are in those of 64 bits.
+
+use super::Struct;
+
+/// How a struct is in 32-bit programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Narrow {
+    /// As in those of 64 bits.
+    Same,
+    /// With these members.
+    Layout(&'static [Member]),
+}
+
+/// A member of a struct: what it is in 32-bit programs, and in those of 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Member {
+    /// Bits that are the same in both.
+    Short,
+    /// The same of 32 bits.
+    Int,
+    /// The same of 64 bits.
+    Quad,
+    /// A signed integer of 32 bits, and of 64.
+    Long,
+    /// An address or an unsigned integer of 32 bits, and of 64.
+    Word,
+    /// The same, of which the greatest means that there is no limit.
+    Limit,
+    /// What only 32-bit programs have: so many bytes.
+    Skip(usize),
+    /// What only those of 64 bits have: so many bytes.
+    Gap(usize),
+}
+
+use Member::{Gap, Int, Limit, Long, Quad, Short, Skip, Word};
+
+/// How this one is in 32-bit programs. Integers of 64 bits are aligned as on i386.
+pub fn of(kind: Struct) -> Narrow {
+    Narrow::Layout(match kind {
+        Struct::Timespec | Struct::TimeLeft | Struct::Timeval => &[Long; 2],
+        Struct::FileTimes
+        | Struct::FileTimevals
+        | Struct::TimerSpec
+        | Struct::TimerVal
+        | Struct::ProcessTimes => &[Long; 4],
+        Struct::Limit => &[Limit; 2],
+        Struct::Usage => &[Long; 18],
+        Struct::Offset => &[Long],
+        Struct::SystemInfo => &[
+            Long, Word, Word, Word, Word, Word, Word, Word, Word, Word, Short, Short, Word, Word,
+            Int,
+        ],
+        Struct::SignalAction => &[Word, Word, Word, Quad],
+        Struct::SignalStack => &[Word, Int, Word],
+        Struct::SignalEvent => &[Word, Int, Int, Int],
+        Struct::SizedSignals => &[Word, Word, Quad],
+        Struct::Flock => &[Short, Short, Quad, Quad, Int],
+        Struct::Statfs => &[
+            Word, Word, Quad, Quad, Quad, Quad, Quad, Int, Int, Word, Word, Word,
+        ],
+        // `struct stat64`. What is between is not shown.
+        Struct::Stat => &[
+            Skip(16),
+            Gap(24),
+            Int,
+            Skip(12),
+            Gap(12),
+            Quad,
+            Skip(4),
+            Quad,
+            Skip(44),
+            Gap(88),
+        ],
+        // That of a child: others have an address where its times are.
+        Struct::SignalInfo => &[
+            Int,
+            Int,
+            Int,
+            Gap(4),
+            Int,
+            Int,
+            Int,
+            Gap(4),
+            Long,
+            Long,
+            Skip(36),
+        ],
+        _ => return Narrow::Same,
+    })
+}
+
+/// Bytes of it in 32-bit programs.
+pub fn size(layout: &[Member]) -> usize {
+    layout.iter().map(|member| narrow_bytes(*member)).sum()
+}
+
+fn narrow_bytes(member: Member) -> usize {
+    match member {
+        Short => 2,
+        Int | Long | Word | Limit => 4,
+        Quad => 8,
+        Skip(bytes) => bytes,
+        Gap(_) => 0,
+    }
+}
+
+/// The struct of a 64-bit program that has the same values; `None` where there is too little.
+/// A last member that is not there at all may lack.
+pub fn widen(layout: &[Member], untrusted: &[u8]) -> Option<Vec<u8>> {
+    let mut wide = Vec::new();
+    let mut rest = untrusted;
+    for member in layout {
+        let (narrow, behind) = match rest.split_at_checked(narrow_bytes(*member)) {
+            Some(parts) => parts,
+            None if rest.is_empty() => break,
+            None => return None,
+        };
+        rest = behind;
+        let word = || narrow.first_chunk().map(|word| u32::from_ne_bytes(*word));
+        match member {
+            Short | Int | Quad => {
+                let bytes = narrow.len();
+                wide.resize(wide.len().next_multiple_of(bytes), 0);
+                wide.extend_from_slice(narrow);
+            }
+            Long => push_long(&mut wide, i64::from(word()?.cast_signed()).cast_unsigned()),
+            Word => push_long(&mut wide, word()?.into()),
+            Limit => push_long(
+                &mut wide,
+                match word()? {
+                    u32::MAX => u64::MAX,
+                    word => word.into(),
+                },
+            ),
+            Skip(_) => {}
+            Gap(bytes) => wide.resize(wide.len() + bytes, 0),
+        }
+    }
+    wide.resize(wide.len().next_multiple_of(8), 0);
+    Some(wide)
+}
+
+fn push_long(wide: &mut Vec<u8>, value: u64) {
+    wide.resize(wide.len().next_multiple_of(8), 0);
+    wide.extend_from_slice(&value.to_ne_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::size_of;
+
+    use super::*;
+
+    #[test]
+    fn each_struct_is_as_long_as_that_of_64_bits() {
+        for (kind, bytes) in [
+            (Struct::Timespec, size_of::<libc::timespec>()),
+            (Struct::TimerSpec, size_of::<libc::itimerspec>()),
+            (Struct::Limit, size_of::<libc::rlimit>()),
+            (Struct::Usage, size_of::<libc::rusage>()),
+            (Struct::SystemInfo, size_of::<libc::sysinfo>()),
+            (Struct::SignalAction, 32),
+            (Struct::SignalStack, size_of::<libc::stack_t>()),
+            (Struct::Flock, size_of::<libc::flock>()),
+            (Struct::Stat, size_of::<libc::stat>()),
+        ] {
+            let Narrow::Layout(layout) = of(kind) else {
+                panic!("{kind:?}");
+            };
+            let wide = widen(layout, &vec![1; size(layout)]).unwrap();
+            assert_eq!(wide.len(), bytes, "{kind:?}");
+            assert_eq!(widen(layout, &[1; 3]), None);
+        }
+    }
+
+    #[test]
+    fn values_stay_the_same() {
+        let narrow = [(-1_i32).to_ne_bytes(), 7_i32.to_ne_bytes()].concat();
+        let wide = [(-1_i64).to_ne_bytes(), 7_i64.to_ne_bytes()].concat();
+        assert_eq!(widen(&[Long, Long], &narrow), Some(wide));
+        let unlimited = u64::MAX.to_ne_bytes().to_vec();
+        assert_eq!(widen(&[Limit], &[0xff; 4]), Some(unlimited));
+    }
+}
