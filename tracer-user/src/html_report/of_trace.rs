@@ -7,6 +7,7 @@ use anyhow::Context;
 use super::run::{ReportSetup, SLOWEST, make_into};
 use crate::answers::SpanSpec;
 use crate::export::destination::Destination;
+use crate::export::interruption::Interruption;
 use crate::export::unfinished::Unfinished;
 use crate::log_view::{Wanted, open};
 use crate::terminal::Outcome;
@@ -86,6 +87,8 @@ impl Page {
     /// The log cannot be read, or the page cannot be written.
     pub fn make(self) -> anyhow::Result<Outcome> {
         let log = open(&self.setup.file)?;
-        make_into(&self.setup, log, self.destination).map(|made| made.outcome())
+        let interruption = Interruption::watch()?;
+        let made = make_into(&self.setup, log, self.destination, &interruption)?;
+        Ok(made.outcome())
     }
 }

@@ -55,8 +55,10 @@ impl<L: Log> Made<L> {
 /// The log cannot be read, or the output is there already or cannot be written.
 pub fn make(setup: &ReportSetup) -> anyhow::Result<Outcome> {
     let log = open(&setup.file)?;
+    // From where the output begins, a signal leaves nothing behind.
+    let interruption = Interruption::watch()?;
     let destination = Destination::file(&setup.output, &setup.file, setup.force)?;
-    let made = make_into(setup, log, destination)?;
+    let made = make_into(setup, log, destination, &interruption)?;
     report_missing(&made.walk, &made.summary);
     Ok(made.outcome())
 }
@@ -70,8 +72,8 @@ pub fn make_into<L: Log>(
     setup: &ReportSetup,
     log: L,
     destination: Destination,
+    interruption: &Interruption,
 ) -> anyhow::Result<Made<L>> {
-    let interruption = Interruption::watch()?;
     let mut walk = Walk::new(log, setup.wanted.settled_in(&setup.file)?);
     let progress = Progress::start();
     let mut recording = Recording::new(setup.spans.clone(), setup.slowest);
