@@ -20,6 +20,7 @@ use aya_ebpf::helpers::generated::{
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::PerCpuArray;
 
+use tracer_common::kernel::call_texts;
 use tracer_common::kernel::gathered::{
     COUNTED_BYTES, COUNTED_INTEGERS, EACH, ENTRIES, ENTRIES_AT_MOST, FILLED_MESSAGE, FILLED_PARTS,
     HEAD, HEADER, MESSAGE, MORE, MOST, MOUNTED, NAME, OLD_MASK_STEP, OLD_SIGNAL_MASK, PART, PARTS,
@@ -45,8 +46,9 @@ struct Space {
     at: u64,
     /// Bytes that may still be read.
     left: u64,
-    /// What the registers for arguments hold.
-    arguments: [u64; 6],
+    /// What the registers for arguments hold, with nothing before them and the mask of signals
+    /// behind them.
+    arguments: [u64; 8],
     bytes: [u8; BYTES + SLACK],
 }
 
@@ -97,7 +99,7 @@ impl Gathering {
     /// What the register for an argument holds.
     #[inline(always)]
     fn argument(&self, nth: usize) -> u64 {
-        self.word(offset_of!(Space, arguments) + nth * size_of::<u64>())
+        self.word(offset_of!(Space, arguments) + (nth + 1) * size_of::<u64>())
     }
 
     /// Where what is gathered lies.
@@ -193,9 +195,10 @@ fn address_at(at: u64, is_compat: u32) -> Option<u64> {
     (read >= 0).then_some(address)
 }
 
-/// Says what the registers for arguments hold, before something is gathered.
+/// Says what the registers for arguments hold, with nothing before them and the mask of signals
+/// behind them, before something is gathered.
 #[inline(always)]
-pub fn set_arguments(arguments: &[u64; 6]) {
+pub fn set_arguments(arguments: &[u64; 8]) {
     if let Some(gathering) = Gathering::current() {
         let mut nth = 0;
         while nth < arguments.len() {
@@ -207,16 +210,18 @@ pub fn set_arguments(arguments: &[u64; 6]) {
     }
 }
 
-/// Gathers what an argument leads to in this shape: how many bytes that are, or an error.
+/// Gathers what the argument leads to that the lowest bits of `points_to` name: how many bytes that
+/// are, or an error.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn gather(
-    shape: u32,
-    address: u64,
-    next: u64,
-    returned: u64,
-    is_compat: u32,
-) -> i32 {
+pub extern "C" fn gather(points_to: u32, returned: u64, is_compat: u32) -> i32 {
+    let Some(gathering) = Gathering::current() else {
+        return -1;
+    };
+    let index = (points_to & call_texts::ARGUMENT) as usize;
+    let at = offset_of!(Space, arguments) + index * size_of::<u64>();
+    let (address, next) = (gathering.word(at), gathering.word(at + size_of::<u64>()));
+    let shape = points_to >> call_texts::SIZE_AT & call_texts::SIZE;
     match shape {
         STRINGS => gather_strings(address, next, is_compat),
         PARTS => gather_parts(address, next, u64::MAX, HEAD as u32, is_compat),
@@ -558,16 +563,55 @@ pub extern "C" fn gather_message(address: u64, limit: u64, is_compat: u32) -> i3
         return -1;
     }
     if is_compat != 0 {
-        // SAFETY: it is what was just read.
-        let narrow = unsafe { header.cast::<[u32; HEADER / 8]>().read_unaligned() };
-        let wide = narrow.map(u64::from);
-        // SAFETY: there is space for twice as much.
-        unsafe { header.cast::<[u64; HEADER / 8]>().write_unaligned(wide) };
+        widen_header(header);
     }
-    // SAFETY: it is what was just read.
-    let [name, length, parts, count, control, control_length] =
-        unsafe { header.cast::<[u64; 6]>().read_unaligned() };
-    add_bytes(name, length as u32);
-    add_bytes(control, control_length.min(u64::from(u16::MAX)) as u32);
+    // Each is read when it is used: the callers share one stack, which is short.
+    add_bytes(header_word(header, 0), header_word(header, 1) as u32);
+    let control_length = header_word(header, 5).min(u64::from(u16::MAX));
+    add_bytes(header_word(header, 4), control_length as u32);
+    let (parts, count) = (header_word(header, 2), header_word(header, 3));
     gather_parts(parts, count, limit, gathering.at() as u32, is_compat)
+}
+
+/// A word of a `struct msghdr`, by halves: it begins at a multiple of four bytes.
+#[inline(always)]
+fn header_word(header: *mut u8, nth: usize) -> u64 {
+    let halves = header.wrapping_add(8 * nth).cast::<[u32; 2]>();
+    // SAFETY: inside the struct, which was just read.
+    u64_of(unsafe { halves.read_volatile() })
+}
+
+/// Makes words of 64 bits of those of 32 where they are, the last one first.
+#[inline(always)]
+fn widen_header(header: *mut u8) {
+    let mut left = HEADER / 8;
+    while left > 0 {
+        left -= 1;
+        // SAFETY: inside the struct, which was just read.
+        let word = unsafe { header.wrapping_add(4 * left).cast::<u32>().read_volatile() };
+        let wide = header.wrapping_add(8 * left).cast::<[u32; 2]>();
+        // SAFETY: there is space for twice as much.
+        unsafe { wide.write_volatile(halves_of(u64::from(word))) };
+    }
+}
+
+/// A word of halves as they are in memory.
+#[inline(always)]
+fn u64_of([first, second]: [u32; 2]) -> u64 {
+    if cfg!(target_endian = "little") {
+        u64::from(first) | u64::from(second) << 32
+    } else {
+        u64::from(second) | u64::from(first) << 32
+    }
+}
+
+/// The halves of a word as they are in memory.
+#[inline(always)]
+fn halves_of(word: u64) -> [u32; 2] {
+    let (low, high) = (word as u32, (word >> 32) as u32);
+    if cfg!(target_endian = "little") {
+        [low, high]
+    } else {
+        [high, low]
+    }
 }

@@ -42,28 +42,31 @@ impl Texts {
     /// Records the call: a bit for each argument that could not be read.
     #[inline(always)]
     pub fn record<C: Tracepoint, D: Copy + 'static>(&self, task: &Task<C>, data: D) -> u32 {
-        if is_gathered(self.points_to) || is_gathered(self.points_to >> call_texts::BITS) {
+        let is_second = is_gathered(self.points_to >> call_texts::BITS);
+        if is_second || is_gathered(self.points_to) {
+            // Before the record begins: below it, the stack has no space for all who gather.
+            let gathered = self.gather(is_second);
             // Of texts there is most, and one may be before them.
             return if is_wide(self.points_to) {
-                self.record_in::<C, D, { string_space::LARGE }, true>(task, data)
+                self.record_in::<C, D, { string_space::LARGE }, true>(task, data, gathered)
             } else {
-                self.record_in::<C, D, { string_space::WIDE }, false>(task, data)
+                self.record_in::<C, D, { string_space::WIDE }, false>(task, data, gathered)
             };
         }
         if is_wide(self.points_to) || is_wide(self.points_to >> call_texts::BITS) {
             return if text_bytes() == string_space::LEAST_TEXT {
-                self.record_in::<C, D, { string_space::MIDDLE }, true>(task, data)
+                self.record_in::<C, D, { string_space::MIDDLE }, true>(task, data, 0)
             } else {
-                self.record_in::<C, D, { string_space::LARGE }, true>(task, data)
+                self.record_in::<C, D, { string_space::LARGE }, true>(task, data, 0)
             };
         }
         let space = STRING_BYTES.load() as usize + string_space::MORE;
         if space <= string_space::SMALL {
-            self.record_in::<C, D, { string_space::SMALL }, false>(task, data)
+            self.record_in::<C, D, { string_space::SMALL }, false>(task, data, 0)
         } else if space <= string_space::MIDDLE {
-            self.record_in::<C, D, { string_space::MIDDLE }, false>(task, data)
+            self.record_in::<C, D, { string_space::MIDDLE }, false>(task, data, 0)
         } else {
-            self.record_in::<C, D, { string_space::LARGE }, false>(task, data)
+            self.record_in::<C, D, { string_space::LARGE }, false>(task, data, 0)
         }
     }
 
@@ -74,6 +77,7 @@ impl Texts {
         &self,
         task: &Task<C>,
         data: D,
+        gathered: i32,
     ) -> u32 {
         let mut unread = 0;
         let id = EventTypeId(u32::from(self.event_type));
@@ -86,8 +90,8 @@ impl Texts {
             // SAFETY: inside the record.
             unsafe { data_at.cast::<D>().write(data) };
             self.write_arguments(record.wrapping_add(last_bytes_at::<D, N>()));
-            unread = self.read_into::<D, N, IS_WIDE>(record, 0)
-                | self.read_into::<D, N, IS_WIDE>(record, 1) << 1;
+            unread = self.read_into::<D, N, IS_WIDE>(record, 0, gathered)
+                | self.read_into::<D, N, IS_WIDE>(record, 1, gathered) << 1;
         });
         unread
     }
@@ -96,8 +100,15 @@ impl Texts {
     /// be: of an index that it does not know, the verifier follows each value but in memory.
     #[inline(always)]
     fn write_arguments(&self, to: *mut u8) {
+        // SAFETY: there is space for more.
+        unsafe { to.cast::<[u64; 8]>().write(self.entries()) };
+    }
+
+    /// The arguments, with nothing before them and the mask of signals behind them.
+    #[inline(always)]
+    fn entries(&self) -> [u64; 8] {
         let [first, second, third, fourth, fifth, sixth] = self.arguments;
-        let entries = [
+        [
             0,
             first,
             second,
@@ -106,9 +117,7 @@ impl Texts {
             fifth,
             sixth,
             self.signal_mask,
-        ];
-        // SAFETY: there is space for more.
-        unsafe { to.cast::<[u64; 8]>().write(entries) };
+        ]
     }
 
     /// Reads what one of them points to: 1 where that could not be read.
@@ -117,6 +126,7 @@ impl Texts {
         &self,
         record: *mut u8,
         nth: usize,
+        gathered: i32,
     ) -> u32 {
         let points_to = self.points_to >> (nth * call_texts::BITS as usize);
         let arguments = record.wrapping_add(last_bytes_at::<D, N>());
@@ -135,9 +145,8 @@ impl Texts {
         let length = if points_to & call_texts::ARGUMENT == 0 || !is_there {
             0
         } else if N >= string_space::WIDE && is_gathered(points_to) {
-            let next = argument(arguments, points_to + 1);
             wanted = space_of::<N>();
-            self.gather(bytes, points_to, address, next, wanted)
+            take(bytes, gathered, wanted)
         } else if is_text {
             read_text(bytes, address)
         } else {
@@ -171,13 +180,17 @@ impl Texts {
         u32::from(length < 0)
     }
 
-    /// Gathers what an argument leads to: how many bytes that are, or an error.
+    /// Gathers what the first or second argument leads to: how many bytes that are, or an error.
+    /// Of a call only one is gathered at a time.
     #[inline(always)]
-    fn gather(&self, to: *mut u8, points_to: u32, address: u64, next: u64, most: u32) -> i32 {
-        let shape = points_to >> call_texts::SIZE_AT & call_texts::SIZE;
-        set_arguments(&self.arguments);
-        let length = gather(shape, address, next, self.returned, self.is_compat);
-        take(to, length, most)
+    fn gather(&self, is_second: bool) -> i32 {
+        let points_to = if is_second {
+            self.points_to >> call_texts::BITS
+        } else {
+            self.points_to
+        };
+        set_arguments(&self.entries());
+        gather(points_to, self.returned, self.is_compat)
     }
 
     /// How many bytes there are where an argument points to, by its bits and the next argument, and
