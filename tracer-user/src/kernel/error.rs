@@ -47,7 +47,7 @@ pub enum LoadError {
     },
 
     /// The kernel did not take a program, neither as BTF tracepoint nor as raw tracepoint.
-    #[error("the eBPF program {name} was not taken by the kernel")]
+    #[error("the eBPF program {name} was not taken by the kernel{}", advice(name))]
     Program {
         /// The program.
         name: &'static str,
@@ -127,5 +127,16 @@ pub enum LoadError {
 impl From<Unmet> for LoadError {
     fn from(unmet: Unmet) -> Self {
         Self::Unmet { unmet }
+    }
+}
+
+/// What can be left out, so that an older kernel takes the others.
+fn advice(program: &str) -> &'static str {
+    match program {
+        "sys_enter" | "sys_exit" => {
+            "; with --string-size 0 it records calls without what their arguments point to"
+        }
+        "sys_enter_descriptors" | "sys_exit_descriptors" => "; leave out --descriptors",
+        _ => "",
     }
 }
