@@ -166,6 +166,15 @@ pub fn programs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/beside_strace")
 }
 
+/// What lines have of descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// The numbers alone.
+    Numbers,
+    /// What they are too: `strace -y`.
+    Paths,
+}
+
 /// A program that runs in a folder of its own.
 #[derive(Debug)]
 pub struct Beside {
@@ -195,7 +204,7 @@ impl Beside {
     /// # Errors
     ///
     /// It cannot be run, it fails, or something of it is lost.
-    pub fn compare(&self, command: &mut Command) -> anyhow::Result<Compared> {
+    pub fn compare(&self, shown: Shown, command: &mut Command) -> anyhow::Result<Compared> {
         let file = |name: &str| self.folder.path().join(name);
         let (log, theirs) = (file("log"), file("strace"));
         let mut run = Command::new(dist::tracer_user()?);
@@ -207,8 +216,15 @@ impl Beside {
             "--syscalls",
             "all,!ptrace,!process_vm_readv",
         ]);
+        if shown == Shown::Paths {
+            run.arg("--descriptors=paths");
+        }
         run.args(["--ring-size", "32M", "--stream-size", "512M", "--log"]);
-        run.arg(&log).args(["--", "strace", "-f", "-s", "64", "-o"]);
+        run.arg(&log).args(["--", "strace", "-f", "-s", "64"]);
+        if shown == Shown::Paths {
+            run.arg("-y");
+        }
+        run.arg("-o");
         run.arg(&theirs).arg(command.get_program());
         let output = run
             .args(command.get_args())

@@ -1,5 +1,6 @@
 //! Ten programs that are not ours, and one of 32 bits, under strace and `tracer-user` in one run:
-//! each call is the same line. The tenth, PostgreSQL, is in `postgresql.rs`.
+//! each call is the same line, with what its descriptors are. The tenth, PostgreSQL, is in
+//! `postgresql.rs`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -7,7 +8,7 @@ use std::ffi::OsStr;
 use std::net::TcpListener;
 use std::process::Command;
 
-use tests::beside_strace::{Beside, HUNDRED, assert_agrees, programs};
+use tests::beside_strace::{Beside, HUNDRED, Shown, assert_agrees, programs};
 use tests::call_lines::Compared;
 use tests::rights::missing_right;
 
@@ -15,7 +16,10 @@ use tests::rights::missing_right;
 fn compared<S: AsRef<OsStr>>(interpreter: &str, file: &str, arguments: &[S]) -> Compared {
     let mut command = Command::new(interpreter);
     command.arg(programs().join(file)).args(arguments);
-    Beside::new().unwrap().compare(&mut command).unwrap()
+    Beside::new()
+        .unwrap()
+        .compare(Shown::Paths, &mut command)
+        .unwrap()
 }
 
 /// The same, and compares it.
@@ -49,6 +53,20 @@ fn git() {
 #[ignore = "loads eBPF"]
 fn tar() {
     agrees("sh", "tar.sh", &[]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn tar_without_what_descriptors_are() {
+    if missing_right().is_some() {
+        return;
+    }
+    let mut command = Command::new("sh");
+    command.arg(programs().join("tar.sh"));
+    let compared = Beside::new().unwrap();
+    let compared = compared.compare(Shown::Numbers, &mut command).unwrap();
+    assert!(!format!("{:?}", compared.lines).contains("AT_FDCWD<"));
+    assert_agrees("tar", &compared, |name| HUNDRED.contains(&name));
 }
 
 #[test]
@@ -113,7 +131,9 @@ fn a_program_of_32_bits() {
         .unwrap();
     let complaint = String::from_utf8_lossy(&compiled.stderr);
     assert!(compiled.status.success(), "{complaint}");
-    let compared = beside.compare(&mut Command::new(&program)).unwrap();
+    let compared = beside
+        .compare(Shown::Paths, &mut Command::new(&program))
+        .unwrap();
     assert!(compared.all > 1000, "{compared:?}");
     assert_agrees("32 bits", &compared, |_| true);
 }

@@ -73,7 +73,7 @@ pub mod descriptors {
     /// `at` of the first one in memory that an argument points to.
     pub const LISTED: u8 = 8;
     /// Of a list, so many at most.
-    pub const MOST_LISTED: u32 = 16;
+    pub const MOST_LISTED: u32 = 32;
 
     /// A file: the names of its path, the innermost first, each ended by a null.
     pub const PATH: u8 = 1;
@@ -104,6 +104,12 @@ pub mod descriptors {
     pub const POLLED_AT: u32 = 12;
     /// Bits of them.
     pub const WHICH: u32 = 7;
+    /// Bit: its second to fourth arguments point to sets, of as many as the first one says.
+    pub const SETS: u32 = 1 << 16;
+    /// Bit: its second argument points to a `struct msghdr`, with descriptors that are sent.
+    pub const SENDS: u32 = 1 << 17;
+    /// Bit: the same, of those that are received.
+    pub const RECEIVES: u32 = 1 << 18;
 
     /// Calls that the map has, of each table.
     pub const CALLS: u32 = super::super::call_texts::CALLS;

@@ -9,15 +9,17 @@
 //! addresses in the kernel are read by the helper that checks them.
 
 mod file;
+mod lists;
 mod path;
 mod socket;
 mod space;
 
-use aya_ebpf::helpers::generated::{bpf_get_current_task, bpf_probe_read_user};
+use aya_ebpf::helpers::generated::bpf_get_current_task;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::descriptors::{
-    ARGUMENT_BITS, LISTED, MOST_LISTED, PAIR_AT, POLLED_AT, RETURNED, RETURNS, RETURNS_COPY, WHICH,
+    ARGUMENT_BITS, PAIR_AT, POLLED_AT, RECEIVES, RETURNED, RETURNS, RETURNS_COPY, SENDS, SETS,
+    WHICH,
 };
 
 use crate::context::{Tracepoint, at_tracepoint};
@@ -51,7 +53,7 @@ fn enter<C: Tracepoint>(ctx: &C) {
     };
     let bits = maps::call_descriptors(call, is_compat);
     let polled = bits >> POLLED_AT & WHICH;
-    if bits & ARGUMENT_BITS == 0 && polled == 0 {
+    if bits & (ARGUMENT_BITS | SETS | SENDS) == 0 && polled == 0 {
         return;
     }
     // SAFETY: the arguments are the registers and the system call number.
@@ -67,7 +69,13 @@ fn enter<C: Tracepoint>(ctx: &C) {
     describe_argument(bits, 4, arguments[4]);
     describe_argument(bits, 5, arguments[5]);
     if polled == 1 {
-        describe_list(arguments[0], POLLED_BYTES, arguments[1]);
+        lists::describe_list(arguments[0], POLLED_BYTES, arguments[1]);
+    }
+    if bits & SETS != 0 {
+        lists::describe_sets(arguments[0], arguments[1], arguments[2], arguments[3]);
+    }
+    if bits & SENDS != 0 {
+        lists::describe_sent(arguments[1], u32::from(is_compat));
     }
     space.record(&task, EventTypeId::SYSCALL_ENTER, call);
 }
@@ -89,7 +97,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     };
     let bits = maps::call_descriptors(call, is_compat);
     let pair = bits >> PAIR_AT & WHICH;
-    if bits & (RETURNS | RETURNS_COPY) == 0 && pair == 0 {
+    if bits & (RETURNS | RETURNS_COPY | RECEIVES) == 0 && pair == 0 {
         return;
     }
     let arguments = registers.arguments(is_compat);
@@ -102,9 +110,12 @@ fn exit<C: Tracepoint>(ctx: &C) {
         describe(u32::from(RETURNED), returned as u32);
     }
     match pair {
-        1 => describe_list(arguments[0], 4, 2),
-        4 => describe_list(arguments[3], 4, 2),
-        _ => {}
+        1 => lists::describe_list(arguments[0], 4, 2),
+        4 => lists::describe_list(arguments[3], 4, 2),
+        _ => 0,
+    };
+    if bits & RECEIVES != 0 {
+        lists::describe_sent(arguments[1], u32::from(is_compat));
     }
     space.record(&task, EventTypeId::SYSCALL_EXIT, call);
 }
@@ -122,26 +133,6 @@ fn asks_for_copy(command: u64) -> bool {
 fn describe_argument(bits: u32, index: u32, value: u64) {
     if bits >> index & 1 != 0 {
         describe(index, value as u32);
-    }
-}
-
-/// Adds what the descriptors are in a list of the program that has so many entries of so many
-/// bytes.
-#[inline(always)]
-fn describe_list(address: u64, bytes: u64, count: u64) {
-    if address == 0 {
-        return;
-    }
-    let mut nth = 0;
-    while nth < MOST_LISTED && u64::from(nth) < count {
-        let mut descriptor = 0_u32;
-        let at = (address + u64::from(nth) * bytes) as *const _;
-        // SAFETY: the helper writes at most the 4 bytes of `descriptor`, and checks the address.
-        if unsafe { bpf_probe_read_user((&raw mut descriptor).cast(), 4, at) } < 0 {
-            return;
-        }
-        describe(u32::from(LISTED) + nth, descriptor);
-        nth += 1;
     }
 }
 

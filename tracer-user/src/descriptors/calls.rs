@@ -1,6 +1,8 @@
 //! Which arguments of which calls are descriptors.
 
-use tracer_common::kernel::descriptors::{CALLS, PAIR_AT, POLLED_AT, RETURNS, RETURNS_COPY};
+use tracer_common::kernel::descriptors::{
+    CALLS, PAIR_AT, POLLED_AT, RECEIVES, RETURNS, RETURNS_COPY, SENDS, SETS,
+};
 
 use crate::syscall_arguments;
 use crate::syscall_names::{self, Table};
@@ -65,7 +67,10 @@ fn of_call(table: Table, nr: i32) -> u32 {
         "fcntl" | "fcntl64" => RETURNS_COPY,
         "pipe" | "pipe2" => 1 << PAIR_AT,
         "socketpair" => 4 << PAIR_AT,
-        "poll" | "ppoll" => 1 << POLLED_AT,
+        "poll" | "ppoll" | "ppoll_time64" => 1 << POLLED_AT,
+        "select" | "_newselect" | "pselect6" | "pselect6_time64" => SETS,
+        "sendmsg" => SENDS,
+        "recvmsg" => RECEIVES,
         _ => 0,
     }
 }
@@ -87,6 +92,7 @@ mod tests {
         assert_eq!(of("renameat2"), 0b101);
         assert_eq!(of("mmap"), 1 << 4);
         assert_eq!(of("socketpair"), 4 << PAIR_AT);
+        assert_eq!(of("sendmsg"), 1 | SENDS);
         assert_eq!(of("getpid"), 0);
         assert_eq!(of_calls().len(), 2 * CALLS as usize);
     }

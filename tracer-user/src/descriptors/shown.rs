@@ -101,12 +101,27 @@ impl<'a> Named<'a> {
     /// The same, as it is shown behind the descriptor.
     #[must_use]
     pub fn shown_listed(self, nth: usize, value: i32) -> String {
-        let mut out = Vec::new();
-        if let Some(description) = self.listed(nth, value) {
-            description.push(&mut out);
-        }
-        String::from_utf8_lossy(&out).into_owned()
+        shown(self.listed(nth, value))
     }
+
+    /// What a descriptor in memory is, wherever it is there, as it is shown behind it.
+    #[must_use]
+    pub fn shown_anywhere(self, value: i32) -> String {
+        let listed = text_item::DESCRIPTOR | LISTED..=u8::MAX;
+        let mut items = self.0.items();
+        shown(items.find_map(|(at, _, untrusted)| {
+            let (of, description) = Description::read(untrusted)?;
+            (listed.contains(&at) && of == value).then_some(description)
+        }))
+    }
+}
+
+fn shown(description: Option<Description<'_>>) -> String {
+    let mut out = Vec::new();
+    if let Some(description) = description {
+        description.push(&mut out);
+    }
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 impl<'a> Description<'a> {
@@ -206,6 +221,7 @@ mod tests {
         let data = [
             item(0, b"/a<\x011>", b""),
             item(RETURNED, b"socket:[1]", b"TCP:[1]"),
+            item(LISTED + 5, b"/x", b""),
         ]
         .concat();
         let named = Named::of(Texts::behind(0, &data));
@@ -214,6 +230,8 @@ mod tests {
         assert_eq!(shown(named.argument(0, 4)), None);
         assert_eq!(shown(named.argument(1, 3)), None);
         assert_eq!(shown(named.returned(3)).as_deref(), Some("<TCP:[1]>"));
+        assert_eq!(named.shown_anywhere(3), "</x>");
+        assert_eq!(named.shown_anywhere(4), "");
         assert_eq!(Texts::behind(0, &data).iter().count(), 0);
         for length in 0..data.len() {
             let _ = Named::of(Texts::behind(0, &data[..length])).returned(3);

@@ -4,6 +4,7 @@ use tracer_common::kernel::gathered::{HEAD, HEADER, MORE, PART, TRUNCATED, UNKNO
 
 use super::bytes::{Bytes, quoted_start};
 use super::{control, network, pointer};
+use crate::descriptors::Named;
 use crate::syscall_arguments::Call;
 use crate::syscall_names::Table;
 use crate::syscall_values;
@@ -92,7 +93,12 @@ fn push_parts_from(out: &mut Vec<u8>, bytes: Bytes<'_>, has_more: bool) -> Optio
     Some(())
 }
 
-pub fn push_message(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_message(
+    out: &mut Vec<u8>,
+    call: &Call,
+    bytes: Bytes<'_>,
+    named: Named<'_>,
+) -> Option<()> {
     let header = bytes.from(HEAD)?;
     let (name, behind) = next(bytes.from(HEAD + HEADER)?)?;
     let (control_messages, behind) = next(behind)?;
@@ -118,9 +124,15 @@ pub fn push_message(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<
     if control_length != 0 {
         out.extend_from_slice(b", msg_control=");
         let start = out.len();
-        let is_narrow = call.table == Table::Compat;
-        let shown = control_messages
-            .and_then(|(read, has_more)| control::push_messages(out, read, has_more, is_narrow));
+        let shown = control_messages.and_then(|(read, has_more)| {
+            let messages = control::Messages {
+                untrusted: read,
+                has_more,
+                is_narrow: call.table == Table::Compat,
+                named,
+            };
+            messages.push(out)
+        });
         if shown.is_none() {
             out.truncate(start);
             out.extend_from_slice(pointer(control).as_bytes());

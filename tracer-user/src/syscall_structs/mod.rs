@@ -318,12 +318,12 @@ impl Struct {
             Self::ThreadName => process::push_thread_name(out, call, bytes),
             Self::Strings => gathered::push_strings(out, bytes),
             Self::Parts => gathered::push_parts(out, bytes),
-            Self::Message => gathered::push_message(out, call, bytes),
+            Self::Message => gathered::push_message(out, call, bytes, data.named),
             Self::ReceivedMessage if bytes.slice().len() == gathered::BEFORE => {
                 gathered::push_name_length(out, call, bytes)
             }
-            Self::ReceivedMessage => gathered::push_message(out, call, bytes),
-            Self::DescriptorSet => waiting::push_descriptors(out, call, bytes),
+            Self::ReceivedMessage => gathered::push_message(out, call, bytes, data.named),
+            Self::DescriptorSet => waiting::push_descriptors(out, call, bytes, data.named),
             Self::SizedSignals => waiting::push_sized_signals(out, bytes),
             Self::Int => push_ints(out, bytes, false),
             Self::Long | Self::Offset => {

@@ -146,7 +146,13 @@ fn control_messages_are_a_list() {
     };
     let shown = |untrusted: &[u8], has_more| {
         let mut out = Vec::new();
-        control::push_messages(&mut out, untrusted, has_more, false)?;
+        let messages = control::Messages {
+            untrusted,
+            has_more,
+            is_narrow: false,
+            named: Named::default(),
+        };
+        messages.push(&mut out)?;
         Some(String::from_utf8(out).unwrap())
     };
     let two = [message(20, &[3, 0, 0, 0, 0, 0, 0, 0]), message(16, &[])].concat();

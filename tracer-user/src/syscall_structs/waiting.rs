@@ -99,12 +99,22 @@ fn spaced(descriptors: &[usize]) -> String {
     format!("[{}]", words.join(" "))
 }
 
-pub fn push_descriptors(out: &mut Vec<u8>, call: &Call, bytes: Bytes<'_>) -> Option<()> {
+pub fn push_descriptors(
+    out: &mut Vec<u8>,
+    call: &Call,
+    bytes: Bytes<'_>,
+    named: Named<'_>,
+) -> Option<()> {
     // Where none are asked for, nothing is read.
     if bytes.slice().is_empty() {
         return None;
     }
-    out.extend_from_slice(spaced(&descriptors(call, bytes.slice())).as_bytes());
+    let words = descriptors(call, bytes.slice()).into_iter().map(|fd| {
+        let what = i32::try_from(fd).map(|fd| named.shown_anywhere(fd));
+        format!("{fd}{}", what.unwrap_or_default())
+    });
+    let words: Vec<_> = words.collect();
+    out.extend_from_slice(format!("[{}]", words.join(" ")).as_bytes());
     Some(())
 }
 
