@@ -147,10 +147,6 @@ const KNOWN: &[Known] = &[
         reason: "a 32-bit program's segment for its thread's own memory: by its address",
     },
     Known {
-        is_it: |theirs, _| theirs.starts_with("setxattr("),
-        reason: "the third text of a call is not read: there is space for two",
-    },
-    Known {
         is_it: |theirs, ours| name(theirs) == "pwritev" && ours.contains("..."),
         reason: "of many parts, as much is shown as a record has space for",
     },
@@ -169,8 +165,8 @@ pub fn programs() -> PathBuf {
 /// What lines have of descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// The numbers alone.
-    Numbers,
+    /// The integers alone.
+    Plain,
     /// What they are too: `strace -y`.
     Paths,
 }

@@ -22,10 +22,10 @@ use aya_ebpf::maps::PerCpuArray;
 
 use tracer_common::kernel::call_texts;
 use tracer_common::kernel::gathered::{
-    COUNTED_BYTES, COUNTED_INTEGERS, EACH, ENTRIES, ENTRIES_AT_MOST, FILLED_MESSAGE, FILLED_PARTS,
-    HEAD, HEADER, MESSAGE, MORE, MOST, MOUNTED, NAME, OLD_MASK_STEP, OLD_SIGNAL_MASK, PART, PARTS,
-    SET, SETS, SETS_AND_TIME, STRINGS, THREE_INTEGERS, TIME_AND_SIGNALS, TRUNCATED, UNKNOWN,
-    UNREAD, VARIABLES,
+    ATTRIBUTE, COUNTED_BYTES, COUNTED_INTEGERS, EACH, ENTRIES, ENTRIES_AT_MOST, FILLED_MESSAGE,
+    FILLED_PARTS, HEAD, HEADER, MESSAGE, MORE, MOST, MOUNTED, NAME, OLD_MASK_STEP, OLD_SIGNAL_MASK,
+    PART, PARTS, SET, SETS, SETS_AND_TIME, STRINGS, THREE_INTEGERS, TIME_AND_SIGNALS, TRUNCATED,
+    UNKNOWN, UNREAD, VARIABLES,
 };
 use tracer_common::kernel::string_space::LEAST_TEXT;
 
@@ -230,6 +230,7 @@ pub extern "C" fn gather(points_to: u32, returned: u64, is_compat: u32) -> i32 {
         FILLED_MESSAGE => gather_message(address, returned, is_compat),
         SETS | SETS_AND_TIME => gather_sets(u32::from(shape == SETS), is_compat),
         MOUNTED => gather_mounted(),
+        ATTRIBUTE => gather_attribute(),
         ENTRIES => gather_entries(address, returned),
         TIME_AND_SIGNALS => gather_two(address, time_bytes(is_compat), next, 8),
         THREE_INTEGERS => gather_integers(),
@@ -298,6 +299,20 @@ fn gather_mounted() -> i32 {
     gathering.end()
 }
 
+/// Gathers the texts that `setxattr` is given, and the value.
+#[inline(always)]
+fn gather_attribute() -> i32 {
+    let Some(gathering) = Gathering::begin(HEAD as u64, 0) else {
+        return -1;
+    };
+    add_text(gathering.argument(0), LEAST_TEXT);
+    add_text(gathering.argument(1), LEAST_TEXT);
+    let bytes = gathering.argument(3).min(u64::from(u16::MAX));
+    add_data(gathering.argument(2), bytes as u32);
+    gathering.write_head(false, UNKNOWN);
+    gathering.end()
+}
+
 /// Gathers sets of descriptors, a time, and a set of signals where there is one.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -327,6 +342,18 @@ pub extern "C" fn gather_sets(has_signals: u32, is_compat: u32) -> i32 {
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn add_bytes(address: u64, bytes: u32) -> i32 {
+    add_at_most(address, bytes, NAME as u32)
+}
+
+/// The same, as many at most as are read of data.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn add_data(address: u64, bytes: u32) -> i32 {
+    add_at_most(address, bytes, STRING_BYTES.load())
+}
+
+#[inline(always)]
+fn add_at_most(address: u64, bytes: u32, most: u32) -> i32 {
     let Some(gathering) = Gathering::current() else {
         return 1;
     };
@@ -334,7 +361,7 @@ pub extern "C" fn add_bytes(address: u64, bytes: u32) -> i32 {
         return 1;
     };
     let wanted = if address == 0 { 0 } else { bytes };
-    let shown = bounded(u64::from(wanted), NAME as u64) as u32;
+    let shown = bounded(u64::from(wanted.min(most)), NAME as u64) as u32;
     let to = entry.wrapping_add(2).cast();
     // SAFETY: the helper writes at most 256 bytes, for which there is space, and checks the
     // address.

@@ -63,6 +63,7 @@ mod sample;
 mod sched;
 mod sight;
 mod signal;
+mod socketcall;
 mod softirq;
 mod stack;
 mod subject;

@@ -292,6 +292,8 @@ globals! {
     COMPAT_SIGRETURN = NO_CALL;
     /// That of 32-bit programs: `rt_sigreturn`.
     COMPAT_RT_SIGRETURN = NO_CALL;
+    /// That of 32-bit programs which is several calls: `socketcall`.
+    SOCKETCALL = NO_CALL;
     /// Which arguments `sched_switch` has: `tracer_common::kernel::globals::SWITCH_*`.
     SWITCH_ARGUMENTS = SWITCH_WITHOUT_STATE;
     /// 1 when `sched_process_exit` says whether the thread is the last one (6.16 and later).

@@ -11,6 +11,7 @@ use crate::context::{Tracepoint, at_tracepoint};
 use crate::maps::{self, CallWanted};
 use crate::offsets::{COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, SIGRETURN, STRING_BYTES};
 use crate::record::record;
+use crate::socketcall::{Called, called};
 use crate::stack;
 use crate::subject::Subject;
 use crate::task::Task;
@@ -26,12 +27,14 @@ fn enter<C: Tracepoint>(ctx: &C) {
     #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
     let nr = ctx.argument::<1>() as u32;
     remember_sigreturn::<C>(nr);
+    // SAFETY: the arguments are the registers and the system call number.
+    let registers = unsafe { Registers::argument::<0>(ctx) };
+    let called = called(nr, &registers);
+    let nr = called.nr;
     let wanted = maps::call_wanted(EventTypeId::SYSCALL_ENTER, nr);
     let Some((task, is_compat)) = caller::<C>(wanted) else {
         return;
     };
-    // SAFETY: the arguments are the registers and the system call number.
-    let registers = unsafe { Registers::argument::<0>(ctx) };
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the lower half is that of the entry"
@@ -39,7 +42,7 @@ fn enter<C: Tracepoint>(ctx: &C) {
     let points_to = points_to(nr, is_compat) as u32;
     stack::of_event(ctx, &task, EventTypeId::SYSCALL_ENTER);
     if points_to != 0 {
-        return enter_with_texts(&task, nr, is_compat, &registers, points_to);
+        return enter_with_texts(&task, &called, is_compat, &registers, points_to);
     }
     record(&task, EventTypeId::SYSCALL_ENTER, |header| Record {
         header: RecordHeader {
@@ -49,7 +52,7 @@ fn enter<C: Tracepoint>(ctx: &C) {
         data: SyscallEnterData {
             number: nr.cast_signed(),
             compat: u32::from(is_compat),
-            args: registers.arguments(is_compat),
+            args: called.arguments(&registers, is_compat),
         },
     });
 }
@@ -64,6 +67,8 @@ fn exit<C: Tracepoint>(ctx: &C) {
         NO_CALL => ended_sigreturn::<C>(),
         nr => nr,
     };
+    let called = called(nr, &registers);
+    let nr = called.nr;
     let wanted = maps::call_wanted(EventTypeId::SYSCALL_EXIT, nr);
     let Some((task, is_compat)) = caller::<C>(wanted) else {
         return;
@@ -74,7 +79,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
         let ret = ctx.argument::<1>().cast_signed();
         let points_to = to_read_on_exit(&task, &registers, points_to, ret);
         if points_to != 0 {
-            return exit_with_texts(&task, nr, is_compat, &registers, points_to, ret);
+            return exit_with_texts(&task, &called, is_compat, &registers, points_to, ret);
         }
     }
     record(&task, EventTypeId::SYSCALL_EXIT, |header| Record {
@@ -103,15 +108,16 @@ fn points_to(nr: u32, is_compat: bool) -> u64 {
 #[inline(always)]
 fn enter_with_texts<C: Tracepoint>(
     task: &Task<C>,
-    nr: u32,
+    called: &Called,
     is_compat: bool,
     registers: &Registers<C>,
     points_to: u32,
 ) {
+    let nr = called.nr;
     let data = SyscallEnterData {
         number: nr.cast_signed(),
         compat: u32::from(is_compat),
-        args: registers.arguments(is_compat),
+        args: called.arguments(registers, is_compat),
     };
     let texts = Texts {
         event_type: SYSCALL_ENTER_TEXTS,
@@ -132,12 +138,13 @@ fn enter_with_texts<C: Tracepoint>(
 #[inline(always)]
 fn exit_with_texts<C: Tracepoint>(
     task: &Task<C>,
-    nr: u32,
+    called: &Called,
     is_compat: bool,
     registers: &Registers<C>,
     points_to: u32,
     ret: i64,
 ) {
+    let nr = called.nr;
     let data = SyscallExitData {
         number: nr.cast_signed(),
         compat: u32::from(is_compat),
@@ -146,7 +153,7 @@ fn exit_with_texts<C: Tracepoint>(
     let texts = Texts {
         event_type: SYSCALL_EXIT_TEXTS,
         program_address: registers.address(),
-        arguments: registers.arguments(is_compat),
+        arguments: called.arguments(registers, is_compat),
         signal_mask: 0,
         points_to,
         returned: ret.cast_unsigned(),

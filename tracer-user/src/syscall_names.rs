@@ -1,6 +1,7 @@
 //! Names of system calls and of the errors they return.
 
 use syscalls::{Errno, Sysno};
+use tracer_common::kernel::socket_calls;
 
 #[cfg(target_arch = "aarch64")]
 use syscalls::arm as compat;
@@ -22,7 +23,11 @@ pub fn name(table: Table, nr: i32) -> Option<&'static str> {
     match table {
         Table::Native => Sysno::new(usize::try_from(nr).ok()?).map(|call| call.name()),
         Table::Compat if HAS_COMPAT => {
-            compat::Sysno::new(usize::try_from(nr).ok()?).map(compat_name)
+            let known = compat::Sysno::new(usize::try_from(nr).ok()?).map(compat_name);
+            known.or_else(|| {
+                let mut inner = INNER.iter();
+                Some(inner.find(|(code, _)| nr.cast_unsigned() == *code)?.1)
+            })
         }
         Table::Compat => None,
     }
@@ -37,7 +42,8 @@ pub fn syscall_number(table: Table, name: &str) -> Option<u32> {
             let call = name.parse().ok();
             let call =
                 call.or_else(|| compat::Sysno::iter().find(|call| compat_name(*call) == name));
-            call.map(|call: compat::Sysno| call as u32)
+            let known = call.map(|call: compat::Sysno| call as u32);
+            known.or_else(|| Some(INNER.iter().find(|(_, inner)| *inner == name)?.0))
         }
         Table::Compat => None,
     }
@@ -51,8 +57,20 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// Every name of both tables; those that are in both come twice.
 pub fn all_names() -> impl Iterator<Item = &'static str> {
     let compat = compat::Sysno::iter().filter(|_| HAS_COMPAT);
-    names().chain(compat.map(compat_name))
+    let inner = INNER.iter().map(|(_, name)| *name);
+    names().chain(compat.map(compat_name)).chain(inner)
 }
+
+/// What 32-bit programs of this machine ask `socketcall` for that has no system call number.
+const INNER: &[(u32, &str)] = if cfg!(target_arch = "x86_64") {
+    &[
+        (socket_calls::ACCEPT, "accept"),
+        (socket_calls::SEND, "send"),
+        (socket_calls::RECV, "recv"),
+    ]
+} else {
+    &[]
+};
 
 /// The kernel's name of a call: one is a word of Rust (`break`), which the table marks.
 fn compat_name(call: compat::Sysno) -> &'static str {
@@ -95,6 +113,33 @@ mod tests {
         assert_eq!(syscall_number(Table::Compat, "time"), Some(13));
         assert_eq!(syscall_number(Table::Compat, "break"), Some(17));
         assert_eq!(name(Table::Compat, 17), Some("break"));
+        for (asked, inner) in (1..).zip([
+            "socket",
+            "bind",
+            "connect",
+            "listen",
+            "accept",
+            "getsockname",
+            "getpeername",
+            "socketpair",
+            "send",
+            "recv",
+            "sendto",
+            "recvfrom",
+            "shutdown",
+            "setsockopt",
+            "getsockopt",
+            "sendmsg",
+            "recvmsg",
+            "accept4",
+            "recvmmsg",
+            "sendmmsg",
+        ]) {
+            let call: u32 = socket_calls::CALLS[asked];
+            let nr = call & socket_calls::CODE;
+            assert_eq!(name(Table::Compat, nr.cast_signed()), Some(inner));
+            assert_eq!(syscall_number(Table::Compat, inner), Some(nr));
+        }
     }
 
     #[test]

@@ -550,7 +550,7 @@ const ARGUMENTS: &[(&str, &str, &Values)] = &[
     ("socket socketpair", "type", &SOCKET_TYPE),
     ("accept4", "flags", &SOCKET_FLAGS),
     (
-        "sendto sendmsg sendmmsg recvfrom recvmsg recvmmsg",
+        "send sendto sendmsg sendmmsg recv recvfrom recvmsg recvmmsg",
         "flags",
         &MESSAGE,
     ),
@@ -673,6 +673,7 @@ pub fn named_constant(call: &Call, index: usize) -> Option<Cow<'static, str>> {
         ("futex" | "futex_time64", 3) if matches!(int(1)? & 0x7f, 3..=5) => {
             Some(registers.get(3)?.to_string().into())
         }
+        ("socketcall", 0) => named(SOCKET_CALLS, int(0)?),
         ("ioctl", 1) => {
             let command = int(1)?;
             match command.cast_unsigned() {
@@ -904,6 +905,28 @@ const NETLINK_PROTOCOLS: &[Constant] = constants!(
     NETLINK_ROUTE NETLINK_SOCK_DIAG NETLINK_XFRM NETLINK_SELINUX NETLINK_AUDIT NETLINK_CONNECTOR
     NETLINK_NETFILTER NETLINK_KOBJECT_UEVENT NETLINK_GENERIC
 );
+const SOCKET_CALLS: &[Constant] = &[
+    ("SYS_SOCKET", 1),
+    ("SYS_BIND", 2),
+    ("SYS_CONNECT", 3),
+    ("SYS_LISTEN", 4),
+    ("SYS_ACCEPT", 5),
+    ("SYS_GETSOCKNAME", 6),
+    ("SYS_GETPEERNAME", 7),
+    ("SYS_SOCKETPAIR", 8),
+    ("SYS_SEND", 9),
+    ("SYS_RECV", 10),
+    ("SYS_SENDTO", 11),
+    ("SYS_RECVFROM", 12),
+    ("SYS_SHUTDOWN", 13),
+    ("SYS_SETSOCKOPT", 14),
+    ("SYS_GETSOCKOPT", 15),
+    ("SYS_SENDMSG", 16),
+    ("SYS_RECVMSG", 17),
+    ("SYS_ACCEPT4", 18),
+    ("SYS_RECVMMSG", 19),
+    ("SYS_SENDMMSG", 20),
+];
 const IO_COMMANDS: &[Constant] = constants!(
     TCGETS TCSETS TCSETSW TCSETSF TCSBRK TCXONC TCFLSH TIOCEXCL TIOCNXCL TIOCSCTTY TIOCGPGRP
     TIOCSPGRP TIOCOUTQ TIOCSTI TIOCGWINSZ TIOCSWINSZ TIOCMGET FIONREAD FIONBIO TIOCNOTTY TIOCGSID

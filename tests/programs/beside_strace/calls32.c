@@ -219,6 +219,72 @@ static void sockets(void)
     close(pair[1]);
 }
 
+static long by_one_call(long call, long first, long second, long third, long fourth, long fifth, long sixth)
+{
+    long arguments[] = {first, second, third, fourth, fifth, sixth};
+
+    return syscall(SYS_socketcall, call, arguments);
+}
+
+#define CALL(call, first, second, third, fourth, fifth, sixth)                                                        \
+    by_one_call(call, (long)(first), (long)(second), (long)(third), (long)(fourth), (long)(fifth), (long)(sixth))
+
+/* As an older C library makes them. */
+static void sockets_by_one_call(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_storage from;
+    char bytes[100], space[CMSG_SPACE(2 * sizeof(int))];
+    struct iovec part = {"message", 7};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)};
+    struct cmsghdr *control = CMSG_FIRSTHDR(&message);
+    socklen_t length = sizeof(address);
+    int pair[2], one = 1, sent[2] = {0, 2};
+    int server = CALL(1, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, 0, 0, 0);
+    int client = CALL(1, AF_INET, SOCK_STREAM, IPPROTO_TCP, 0, 0, 0);
+    int peer;
+
+    CALL(14, server, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one), 0);
+    CALL(2, server, &address, sizeof(address), 0, 0, 0);
+    CALL(4, server, 5, 0, 0, 0, 0);
+    CALL(6, server, &address, &length, 0, 0, 0);
+    CALL(3, client, &address, sizeof(address), 0, 0, 0);
+    length = sizeof(from);
+    peer = CALL(5, server, &from, &length, 0, 0, 0);
+    CALL(18, -1, &from, &length, SOCK_NONBLOCK, 0, 0);
+    length = sizeof(from);
+    CALL(7, client, &from, &length, 0, 0, 0);
+    length = sizeof(one);
+    CALL(15, client, SOL_SOCKET, SO_ERROR, &one, &length, 0);
+    CALL(9, client, "hello", 5, MSG_NOSIGNAL, 0, 0);
+    CALL(10, peer, bytes, 100, 0, 0, 0);
+    CALL(11, client, "again", 5, 0, NULL, 0);
+    CALL(12, peer, bytes, 100, 0, NULL, NULL);
+    CALL(10, peer, bytes, 100, MSG_DONTWAIT, 0, 0);
+    CALL(8, AF_UNIX, SOCK_STREAM, 0, pair, 0, 0);
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(sizeof(sent));
+    memcpy(CMSG_DATA(control), sent, sizeof(sent));
+    CALL(16, pair[0], &message, 0, 0, 0, 0);
+    part.iov_base = bytes;
+    part.iov_len = sizeof(bytes);
+    CALL(17, pair[1], &message, 0, 0, 0, 0);
+    memcpy(sent, CMSG_DATA(control), sizeof(sent));
+    close(sent[0]);
+    close(sent[1]);
+    CALL(13, client, SHUT_WR, 0, 0, 0, 0);
+    /* What nobody can be asked for, and arguments that are nowhere. */
+    CALL(21, 0, 0, 0, 0, 0, 0);
+    syscall(SYS_socketcall, 1, NULL);
+    close(pair[0]);
+    close(pair[1]);
+    close(client);
+    close(peer);
+    close(server);
+}
+
 static void waiting(void)
 {
     struct timeval soon = {.tv_usec = 1000};
@@ -346,6 +412,7 @@ int main(void)
         files();
         memory();
         sockets();
+        sockets_by_one_call();
         waiting();
         system_itself();
         processes();

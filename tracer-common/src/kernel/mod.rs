@@ -55,7 +55,8 @@ pub use stack::{
 };
 pub use syscall::{
     SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, SyscallEnterData, SyscallExitData,
-    SyscallText, SyscallTextsRecord, call_texts, gathered, string_space, syscalls, text_item,
+    SyscallText, SyscallTextsRecord, call_texts, gathered, socket_calls, string_space, syscalls,
+    text_item,
 };
 pub use tracepoint::{
     MAX_TRACEPOINTS, TRACEPOINT_COMMON_BYTES, TRACEPOINT_LOCATED, TRACEPOINT_RECORDS,

@@ -185,6 +185,8 @@ pub mod gathered {
     /// The signals that are blocked once a signal handler of a 32-bit program has ended that was
     /// entered without more than its signal: they lie in two halves.
     pub const OLD_SIGNAL_MASK: u32 = 13;
+    /// Of `setxattr`: two texts, and as many bytes as the fourth argument says.
+    pub const ATTRIBUTE: u32 = 14;
 
     /// Bytes before the first of them.
     pub const HEAD: usize = 4;
@@ -214,6 +216,51 @@ pub mod gathered {
     pub const SET: u32 = 128;
     /// Entries of a folder that are counted at most.
     pub const ENTRIES_AT_MOST: u32 = 1536;
+}
+
+/// What 32-bit programs ask `socketcall` for, which is recorded as that call.
+pub mod socket_calls {
+    /// Instead of a system call number, which these have not: `accept`.
+    pub const ACCEPT: u32 = 509;
+    /// `send`.
+    pub const SEND: u32 = 510;
+    /// `recv`.
+    pub const RECV: u32 = 511;
+
+    /// Bits of a system call number.
+    pub const CODE: u32 = 0xffff;
+    /// Where the number of its arguments begins.
+    pub const ARGUMENTS_AT: u32 = 16;
+
+    /// By what `socketcall` is asked for: the system call number of that call, and how many
+    /// arguments it has.
+    pub const CALLS: [u32; 21] = [
+        0,
+        of(359, 3),
+        of(361, 3),
+        of(362, 3),
+        of(363, 2),
+        of(ACCEPT, 3),
+        of(367, 3),
+        of(368, 3),
+        of(360, 4),
+        of(SEND, 4),
+        of(RECV, 4),
+        of(369, 6),
+        of(371, 6),
+        of(373, 2),
+        of(366, 5),
+        of(365, 5),
+        of(370, 3),
+        of(372, 3),
+        of(364, 4),
+        of(337, 5),
+        of(345, 4),
+    ];
+
+    const fn of(code: u32, arguments: u32) -> u32 {
+        code | arguments << ARGUMENTS_AT
+    }
 }
 
 /// What follows the data of a system call's events: [`SyscallEnterData`] describes it.

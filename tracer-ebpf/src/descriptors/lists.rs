@@ -122,7 +122,7 @@ pub extern "C" fn describe_sent(message: u64, is_compat: u32) -> i32 {
         if level == SOL_SOCKET && kind == SCM_RIGHTS {
             return describe_list(at + head, 4, (length - head) / 4);
         }
-        at = at.wrapping_add(length + size - 1 & !(size - 1));
+        at = at.wrapping_add((length + size - 1) & !(size - 1));
         nth += 1;
     }
     0

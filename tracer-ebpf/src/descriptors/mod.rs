@@ -28,6 +28,7 @@ use crate::offsets::{
     FILE_DENTRY, FILE_MOUNT, FILES_TABLE, FS_FOLDER_DENTRY, FS_FOLDER_MOUNT, TABLE_FILES,
     TABLE_SIZE, TASK_FILES, TASK_FS,
 };
+use crate::socketcall::called;
 use crate::syscall::caller;
 use crate::user::Registers;
 
@@ -47,6 +48,10 @@ const POLLED_BYTES: u64 = 8;
 fn enter<C: Tracepoint>(ctx: &C) {
     #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
     let call = ctx.argument::<1>() as u32;
+    // SAFETY: the arguments are the registers and the system call number.
+    let registers = unsafe { Registers::argument::<0>(ctx) };
+    let called = called(call, &registers);
+    let call = called.nr;
     let Some((task, is_compat)) = caller::<C>(maps::call_wanted(EventTypeId::SYSCALL_ENTER, call))
     else {
         return;
@@ -56,9 +61,7 @@ fn enter<C: Tracepoint>(ctx: &C) {
     if bits & (ARGUMENT_BITS | SETS | SENDS) == 0 && polled == 0 {
         return;
     }
-    // SAFETY: the arguments are the registers and the system call number.
-    let registers = unsafe { Registers::argument::<0>(ctx) };
-    let arguments = registers.arguments(is_compat);
+    let arguments = called.arguments(&registers, is_compat);
     let Some(space) = Space::begin() else {
         return;
     };
@@ -90,7 +93,8 @@ fn exit<C: Tracepoint>(ctx: &C) {
     // SAFETY: the arguments are `struct pt_regs *, long result`.
     let registers = unsafe { Registers::argument::<0>(ctx) };
     #[expect(clippy::cast_possible_truncation, reason = "the argument is an int")]
-    let call = registers.call() as u32;
+    let called = called(registers.call() as u32, &registers);
+    let call = called.nr;
     let Some((task, is_compat)) = caller::<C>(maps::call_wanted(EventTypeId::SYSCALL_EXIT, call))
     else {
         return;
@@ -100,7 +104,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     if bits & (RETURNS | RETURNS_COPY | RECEIVES) == 0 && pair == 0 {
         return;
     }
-    let arguments = registers.arguments(is_compat);
+    let arguments = called.arguments(&registers, is_compat);
     let is_copy = bits & RETURNS_COPY != 0 && asks_for_copy(arguments[1]);
     let Some(space) = Space::begin() else {
         return;

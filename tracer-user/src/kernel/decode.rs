@@ -236,16 +236,19 @@ fn push_pointed(out: &mut Vec<u8>, head: &SyscallText, untrusted: &[u8]) {
 
 /// Appends what several arguments point to, from the first on, that were gathered together.
 fn push_several(out: &mut Vec<u8>, first: u8, shape: u32, untrusted: &[u8]) {
-    let (arguments, kind): (&[u8], u8) = match shape {
-        gathered::MOUNTED => (&[0, 1, 2, 4], 0),
-        gathered::SETS => (&[0, 1, 2, 3, 4, 4], text_item::BYTES),
+    // Which arguments, and how many of them are texts.
+    let (arguments, texts): (&[u8], usize) = match shape {
+        gathered::MOUNTED => (&[0, 1, 2, 4], 4),
+        gathered::ATTRIBUTE => (&[0, 1, 2], 2),
+        gathered::SETS => (&[0, 1, 2, 3, 4, 4], 0),
         // Two halves.
-        gathered::OLD_SIGNAL_MASK => (&[0, 0], text_item::BYTES),
-        _ => (&[0, 1, 2, 3], text_item::BYTES),
+        gathered::OLD_SIGNAL_MASK => (&[0, 0], 0),
+        _ => (&[0, 1, 2, 3], 0),
     };
     let mut rest = untrusted.get(gathered::HEAD..).unwrap_or_default();
     let mut last: Option<(u8, u8, Vec<u8>)> = None;
-    for argument in arguments {
+    for (nth, argument) in arguments.iter().enumerate() {
+        let kind = if nth < texts { 0 } else { text_item::BYTES };
         let Some(([low, high], behind)) = rest.split_first_chunk() else {
             break;
         };

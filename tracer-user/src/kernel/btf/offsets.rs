@@ -419,6 +419,7 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
         ("SIGRETURN", Table::Native, "rt_sigreturn"),
         ("COMPAT_SIGRETURN", Table::Compat, "sigreturn"),
         ("COMPAT_RT_SIGRETURN", Table::Compat, "rt_sigreturn"),
+        ("SOCKETCALL", Table::Compat, "socketcall"),
     ] {
         let value = syscall_number(table, call).unwrap_or(NO_CALL);
         globals.push(Global { name, value });
@@ -489,7 +490,7 @@ mod tests {
 
         assert_eq!(
             globals(&btf).map(|globals| globals.len()),
-            Ok(FIELDS.len() + 14)
+            Ok(FIELDS.len() + 15)
         );
     }
 }
