@@ -69,6 +69,11 @@ pub const OWN: &[Recipe] = &[
         flags: &[],
     },
     Recipe {
+        name: "calls",
+        source: "calls.c",
+        flags: &["-fno-omit-frame-pointer"],
+    },
+    Recipe {
         name: "storm",
         source: "storm.c",
         flags: &[],

@@ -2,6 +2,7 @@
 
 mod calls;
 mod disk;
+mod inside;
 mod live;
 mod memory;
 mod programs;
@@ -62,6 +63,14 @@ pub const ALL: &[Question] = &[
     Question {
         name: "calls-redis",
         ask: calls::redis,
+    },
+    Question {
+        name: "call-stacks",
+        ask: inside::stacks,
+    },
+    Question {
+        name: "call-texts",
+        ask: inside::texts,
     },
     Question {
         name: "getnext",

@@ -7,12 +7,13 @@ pub mod lttng;
 mod ours;
 mod paused;
 mod perf;
+pub mod program_time;
 mod strace;
 
 pub use background::{Background, as_float, count_before, size};
 pub use bpftrace::Bpftrace;
 pub use ftrace::Ftrace;
-pub use ours::{Ours, OursIntoLog, OursWhy};
+pub use ours::{Ours, OursIntoLog, OursWhy, attach_with};
 pub use paused::{Pinned, run_traced};
 pub use perf::{PerfSched, PerfTrace};
 pub use strace::Strace;

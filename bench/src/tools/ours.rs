@@ -70,6 +70,16 @@ impl Tool for OursWhy {
     }
 }
 
+/// Our command line with these options, writing a log.
+pub fn attach_with(pid: u32, options: &[&str]) -> anyhow::Result<Background> {
+    let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
+    command.arg("attach").arg(pid.to_string()).args(options);
+    command
+        .args(["--force", "--log"])
+        .arg(folder().join("tracer-user.log"));
+    Background::start(&mut command, "tracer-user")
+}
+
 fn attach(what: What, pids: &[u32], to: &[&str], file: &str) -> anyhow::Result<Box<dyn Attached>> {
     let events: &[&str] = match what {
         What::Switches => &["--events", "switch"],

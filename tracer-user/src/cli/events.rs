@@ -78,9 +78,21 @@ pub fn run(config: &EventsConfig) -> anyhow::Result<ExitCode> {
             out.extend_from_slice(line(entry, is_here).as_bytes());
         }
     }
+    if !config.is_json {
+        out.extend_from_slice(ADDED.as_bytes());
+    }
     io::stdout().lock().write_all(&out)?;
     Ok(ExitCode::SUCCESS)
 }
+
+/// What options add to the cost of the events that they are for. The figures are those of the
+/// benchmark.
+const ADDED: &str = "\
+WITH IT            COST      FOR EACH EVENT THAT HAS ONE
+  --stack user     heavy     1.5 µs at most: 0.4 µs and 0.07 µs for each function
+  --stack kernel   heavy     1.5 µs at most
+  --string-size    heavy     0.15 µs at most for a text that a call is given; 0 reads none
+";
 
 /// A type as an object.
 #[derive(Serialize)]

@@ -21,7 +21,8 @@ pub struct StackArgs {
     stack: Option<String>,
     /// Record stacks only with these: syscall, fault, switch-out, signal, wakeup (that of the
     /// waker), or single types of them, probe, tracepoint, separated by commas; none: only samples
-    /// and those of --off-cpu. Without it, with all of these that are recorded, but wakeup
+    /// and those of --off-cpu. Without it, with all of these that are recorded, but wakeup. Of a
+    /// system call it is that with which it begins, unless syscall-exit is named
     #[arg(long, value_name = "LIST", requires = "stack")]
     stack_for: Option<String>,
     /// Record so many times a second who has each CPU, and its stack: 99, at most 10000. With what
@@ -73,6 +74,10 @@ impl StackArgs {
             (_, None) => stacks::USUAL | stacks::PROBES | stacks::TRACEPOINTS,
             (_, Some(list)) => types(list).context("--stack-for")?,
         };
+        // Of a call one stack is enough: that with which it begins. Another one would cost as much.
+        if selection.has(EventTypeId::SYSCALL_ENTER) && !self.names_exits() {
+            options.types &= !wanted::bit(EventTypeId::SYSCALL_EXIT);
+        }
         if let Some(typed) = &self.sample {
             options.samples_per_second = samples(typed)?;
             options.types |= stacks::SAMPLES;
@@ -86,6 +91,12 @@ impl StackArgs {
             selection = selection.with(&SWITCHES);
         }
         Ok((options, selection))
+    }
+
+    /// Whether stacks are asked for of what calls return, by its own name.
+    fn names_exits(&self) -> bool {
+        let words = self.stack_for.as_deref().unwrap_or_default().split(',');
+        words.map(str::trim).any(|word| word == "syscall-exit")
     }
 
     /// The first option that was typed, and what.
@@ -238,6 +249,26 @@ mod tests {
         let both = wanted::bit(tracer_common::event_type::EventTypeId::SYSCALL_ENTER)
             | wanted::bit(tracer_common::event_type::EventTypeId::SYSCALL_EXIT);
         assert_eq!(chosen.types, both | stacks::PROBES);
+    }
+
+    #[test]
+    fn a_call_has_one_stack_unless_its_end_is_named() {
+        let enter = wanted::bit(EventTypeId::SYSCALL_ENTER);
+        let exit = wanted::bit(EventTypeId::SYSCALL_EXIT);
+        let of = |stack_for: Option<&str>, selection: Selection| {
+            let args = StackArgs {
+                stack: Some("user".to_owned()),
+                stack_for: stack_for.map(str::to_owned),
+                ..StackArgs::default()
+            };
+            args.options(selection, true).unwrap().0.types & (enter | exit)
+        };
+        let both = Selection::of_words(["syscall"]).unwrap();
+        assert_eq!(of(None, both.clone()), enter);
+        assert_eq!(of(Some("syscall"), both.clone()), enter);
+        assert_eq!(of(Some("probe, syscall-exit"), both), exit);
+        let ends = Selection::of_words(["syscall-exit"]).unwrap();
+        assert_eq!(of(None, ends), enter | exit);
     }
 
     #[test]

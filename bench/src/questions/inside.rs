@@ -1,0 +1,170 @@
+//! What the kernel counts for our programs themselves while they record system calls: what a stack
+//! and a text add to a call.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+
+use super::super::contest::{Contest, Goal, Run};
+use super::super::outcome::{Measure, Unit};
+use super::super::programs;
+use super::super::spread::Spread;
+use super::super::tools::program_time::{Counted, ProgramTimes};
+use super::super::tools::{as_float, attach_with};
+use super::super::workbench::Workbench;
+
+/// What a stack may cost.
+const MOST_OF_A_STACK_NS: f64 = 1500.0;
+
+/// What a text may cost that is read as a call begins.
+const MOST_OF_A_TEXT_NS: f64 = 150.0;
+
+/// How often the calls are made by one program.
+const TIMES: usize = 5;
+
+const USER: &str = "user, 5 functions deep";
+const KERNEL: &str = "kernel";
+const BOTH: &str = "user and kernel, 5 deep";
+
+/// Stacks.
+pub fn stacks(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
+    let mut contest = Contest::new(
+        "How much longer do our programs run for a system call whose stack is recorded, by the kernel's own \
+         count of their time? getppid() with frame pointers; the first has no stack.",
+        Unit::Ns,
+    )
+    .showing(Measure::Added);
+    let calls = bench.work(20_000);
+    let getppid = |depth, options: &'static [&'static str]| {
+        move || inside(Work::Getppid(depth), calls, options)
+    };
+    contest.peer("without a stack", getppid(5, &[]));
+    contest.ours(USER, getppid(5, &["--stack", "user"]));
+    contest.ours("user, 20 deep", getppid(20, &["--stack", "user"]));
+    contest.ours(KERNEL, getppid(5, &["--stack", "kernel"]));
+    contest.ours(BOTH, getppid(5, &["--stack", "user,kernel"]));
+    contest.goal(USER, Goal::Below(MOST_OF_A_STACK_NS));
+    contest.goal(KERNEL, Goal::Below(MOST_OF_A_STACK_NS));
+    contest.goal(BOTH, Goal::Below(2.0 * MOST_OF_A_STACK_NS));
+    Ok(contest)
+}
+
+/// Texts.
+pub fn texts(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
+    let mut contest = Contest::new(
+        "How much longer do our programs run for an openat() whose path of 30 bytes is read, by the kernel's own \
+         count of their time? The first reads none.",
+        Unit::Ns,
+    )
+    .showing(Measure::Added);
+    let calls = bench.work(20_000);
+    let open = |options: &'static [&'static str]| move || inside(Work::Open, calls, options);
+    contest.peer("no text", open(&["--string-size", "0"]));
+    contest.ours("a path", open(&["--string-size", "32"]));
+    contest.goal("a path", Goal::Below(MOST_OF_A_TEXT_NS));
+    Ok(contest)
+}
+
+/// What the traced program does.
+#[derive(Clone, Copy)]
+enum Work {
+    /// `getppid()`, from so many functions within each other.
+    Getppid(u32),
+    /// `openat()` of what is not there.
+    Open,
+}
+
+/// A program that makes its calls when it is asked to. Killed when dropped.
+struct Calls {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Calls {
+    fn start(work: Work, calls: u64) -> anyhow::Result<Self> {
+        let (depth, what) = match work {
+            Work::Getppid(depth) => (depth, "getppid"),
+            Work::Open => (1, "open"),
+        };
+        let arguments = [depth.to_string(), calls.to_string(), what.to_owned()];
+        let mut command: Command = programs::command("calls", &[]);
+        let mut child = command
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start calls")?;
+        let input = child.stdin.take().context("no input")?;
+        let output = BufReader::new(child.stdout.take().context("no output")?);
+        let mut calls = Self {
+            child,
+            input,
+            output,
+        };
+        calls.wait_for("ready")?;
+        Ok(calls)
+    }
+
+    fn wait_for(&mut self, word: &str) -> anyhow::Result<()> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        ensure!(line.trim_end() == word, "calls says {line:?}");
+        Ok(())
+    }
+
+    fn make(&mut self) -> anyhow::Result<()> {
+        self.input.write_all(b"\n")?;
+        self.wait_for("done")
+    }
+}
+
+impl Drop for Calls {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How many nanoseconds our programs run for each call of a program that is traced with these
+/// options: the middle of several times.
+fn inside(work: Work, calls: u64, options: &[&str]) -> anyhow::Result<Run> {
+    let times = ProgramTimes::counted()?;
+    let mut program = Calls::start(work, calls)?;
+    let call = match work {
+        Work::Getppid(_) => "getppid",
+        Work::Open => "openat",
+    };
+    let all = [
+        &[
+            "--events",
+            "syscall",
+            "--syscalls",
+            call,
+            "--ring-size",
+            "64M",
+        ],
+        options,
+    ]
+    .concat();
+    let attached = attach_with(program.child.id(), &all)?;
+    let programs = times.programs_of(attached.pid())?;
+    let mut each = Vec::new();
+    for _ in 0..TIMES {
+        let before: Counted = times.read(&programs)?;
+        program.make()?;
+        let after = times.read(&programs)?;
+        ensure!(
+            after.runs - before.runs >= 2 * calls,
+            "our programs have run {} times for {calls} calls",
+            after.runs - before.runs
+        );
+        each.push(as_float(after.ns - before.ns) / as_float(calls));
+    }
+    drop(program);
+    let said = attached.stop()?.err;
+    ensure!(!said.contains("kernel_ring_full"), "{said}");
+    let middle = Spread::of(each).context("no times")?.median;
+    Ok(Run::new(middle))
+}
