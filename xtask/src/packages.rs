@@ -91,6 +91,15 @@ pub const TO_TEST: &[Need] = &[
         packages: &["tmux"],
     },
     Need {
+        what: "the shells that complete",
+        holds: || {
+            ["bash", "zsh", "fish"]
+                .iter()
+                .all(|shell| process::find(shell).is_some())
+        },
+        packages: &["bash", "zsh", "fish"],
+    },
+    Need {
         what: "jq",
         holds: || process::find("jq").is_some(),
         packages: &["jq"],

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::exit;
 use super::page::with_page;
-use super::target_options::targets;
+use super::target_options::{named, targets};
 use super::trace_options::TraceArgs;
 use crate::html_report::PageSetup;
 use crate::terminal::output::Sink;
@@ -17,12 +17,16 @@ use crate::trace::{self, Setup, Targets};
 #[derive(Debug, clap::Args)]
 pub struct AttachArgs {
     /// Processes to trace
-    #[arg(value_name = "PID", required_unless_present_any = ["comm", "cgroup", "all"])]
+    #[arg(value_name = "PID", required_unless_present_any = ["comm", "cgroup", "named", "all"])]
     pids: Vec<String>,
     /// Trace the processes of this name, of which the kernel has 15 bytes; `*` matches any bytes,
     /// `?` one: 'redis*'
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pids", "cgroup", "all"])]
     comm: Option<String>,
+    /// Trace what is called so: the control group, as --cgroup takes it; or, where there is none of
+    /// that name, the processes, as --comm does
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["pids", "comm", "cgroup", "all"])]
+    named: Option<String>,
     /// Trace the processes in this control group (version 2) and in those within it: its path, a
     /// systemd unit, or the identifier of a container
     #[arg(long, value_name = "GROUP", conflicts_with_all = ["pids", "all"])]
@@ -47,7 +51,10 @@ impl TryFrom<AttachArgs> for AttachConfig {
 
     fn try_from(args: AttachArgs) -> anyhow::Result<Self> {
         let (comm, cgroup) = (args.comm.as_deref(), args.cgroup.as_deref());
-        let targets = targets(&args.pids, comm, cgroup, args.all)?;
+        let targets = match &args.named {
+            Some(name) => named(name)?,
+            None => targets(&args.pids, comm, cgroup, args.all)?,
+        };
         let page = args.trace.page(in_words(&targets))?;
         let setup = args.trace.setup(Sink::Stdout)?;
         Ok(Self {
@@ -111,6 +118,11 @@ mod tests {
             Targets::Named(NamePattern::new("nginx").unwrap())
         );
         assert_eq!(targets(&["--all"]), Targets::Everything);
+        // No control group is called so.
+        assert_eq!(
+            targets(&["--named", "nowhere-a-group"]),
+            Targets::Named(NamePattern::new("nowhere-a-group").unwrap())
+        );
         for refused in [
             &[][..],
             &["7", "--all"],
@@ -120,6 +132,9 @@ mod tests {
             &["--comm", "*longer-than-any-name"],
             &["--cgroup", "no-such-group-anywhere"],
             &["--cgroup", ""],
+            &["--named", ""],
+            &["--named", "a", "--all"],
+            &["--named", "a", "7"],
         ] {
             assert!(config(refused).is_err(), "{refused:?}");
         }

@@ -85,6 +85,17 @@ pub struct LogArgs {
         default_value = "flush"
     )]
     full_policy: FullPolicy,
+    /// With --full-policy loop or until-full: each flush, and the end, makes a log that is complete
+    /// of what the stream holds, called FILE.1; the one before it becomes FILE.2, and so on, up to
+    /// so many. `tracer-user snapshot` asks for one and waits for it
+    #[arg(
+        long,
+        value_name = "COUNT",
+        requires = "log",
+        conflicts_with_all = ["append", "when"],
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
+    snapshots: Option<u32>,
 }
 
 impl LogArgs {
@@ -144,6 +155,11 @@ impl LogArgs {
             "--log {}: a log is an ordinary file, not a folder, pipe or device",
             path.display()
         );
+        ensure!(
+            self.snapshots.is_none() || self.full_policy != FullPolicy::Flush,
+            "--snapshots are made of what the stream holds; give --full-policy loop, and \
+             --stream-size for how much that is"
+        );
         Ok(Some(LogSetup {
             path,
             existing: match (self.append, self.force) {
@@ -160,6 +176,7 @@ impl LogArgs {
             },
             stream_bytes,
             inherit,
+            snapshots: self.snapshots,
         }))
     }
 }

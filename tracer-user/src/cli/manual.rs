@@ -46,6 +46,7 @@ pub const PAGES: &[Page] = &[
             "tracer-user attach [OPTION]... PID...",
             "tracer-user attach [OPTION]... --comm NAME",
             "tracer-user attach [OPTION]... --cgroup GROUP",
+            "tracer-user attach [OPTION]... --named NAME",
             "tracer-user attach [OPTION]... --all",
         ],
         examples: &[
@@ -293,6 +294,36 @@ the trace is complete; 1 events were lost; 2 the command cannot be started or tr
             (
                 "The fields of a type",
                 "tracer-user events --json | jq 'select(.name == \"linux_trace_fork\").fields'",
+            ),
+        ],
+        exit: "0 done; 2 failed.",
+    },
+    Page {
+        command: "snapshot",
+        synopsis: &["tracer-user snapshot --log FILE PID"],
+        examples: &[
+            (
+                "A flight recorder of nginx, which holds its newest 64 MiB of events",
+                "sudo tracer-user attach --named nginx --log ring --full-policy loop --stream-size 64M --snapshots 8",
+            ),
+            (
+                "What has just happened there?",
+                "sudo tracer-user snapshot --log ring 4711 && tracer-user stat ring.1",
+            ),
+        ],
+        exit: "0 the snapshot is there; 2 it is not.",
+    },
+    Page {
+        command: "completion",
+        synopsis: &["tracer-user completion bash|zsh|fish"],
+        examples: &[
+            (
+                "What bash reads, where no package has installed it: source <(tracer-user completion bash)",
+                "tracer-user completion bash",
+            ),
+            (
+                "For this shell, where it is fish",
+                "tracer-user completion fish | source",
             ),
         ],
         exit: "0 done; 2 failed.",

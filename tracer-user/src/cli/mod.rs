@@ -1,6 +1,7 @@
 //! The command line: what was typed, checked, and done.
 
 mod attach;
+mod completion;
 mod doctor;
 mod events;
 mod exit;
@@ -18,6 +19,7 @@ mod quantity;
 mod read;
 mod report;
 mod run;
+mod snapshot;
 mod source_options;
 mod stack_options;
 mod stat;
@@ -67,6 +69,8 @@ enum Command {
     Probes(probes::ProbesArgs),
     Doctor(doctor::DoctorArgs),
     Events(events::EventsArgs),
+    Snapshot(snapshot::SnapshotArgs),
+    Completion(completion::CompletionArgs),
 }
 
 /// The command line's definition, for what is generated from it.
@@ -78,6 +82,9 @@ pub fn definition() -> clap::Command {
 /// The program: reads the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(code) = completion::answer(definition) {
+        return code;
+    }
     let typed = definition().try_get_matches();
     match typed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => {
@@ -102,6 +109,8 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Probes(args) => probes::run(&args.try_into()?),
         Command::Doctor(args) => doctor::run(&args.into()),
         Command::Events(args) => events::run(&args.try_into()?),
+        Command::Snapshot(args) => snapshot::run(&args),
+        Command::Completion(args) => completion::run(&args),
     }
 }
 

@@ -32,6 +32,7 @@ pub fn with_page<T>(
         stream_policy: StreamFullPolicy::Flush,
         stream_bytes,
         inherit,
+        snapshots: None,
     });
     let traced = trace(&setup)?;
     Ok((traced, page.make()?))

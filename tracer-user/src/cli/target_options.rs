@@ -29,6 +29,22 @@ pub fn targets(
     })
 }
 
+/// The processes in the control group of this name, or, where there is none, of this name.
+///
+/// # Errors
+///
+/// It names nothing, or several groups.
+pub fn named(name: &str) -> anyhow::Result<Targets> {
+    if let Some(group) = ControlGroup::look_for(name).context("--named")? {
+        return Ok(Targets::InGroup(group));
+    }
+    let pattern = NamePattern::new(name);
+    let pattern = pattern.with_context(|| {
+        format!("--named {name:?}: no control group is called so, and for the name of a process")
+    })?;
+    Ok(Targets::Named(pattern))
+}
+
 fn each_once(typed: &[String]) -> anyhow::Result<Vec<i32>> {
     let mut pids = Vec::new();
     for typed in typed {

@@ -26,7 +26,7 @@ mod spec;
 pub use binary::{Binary, BinaryError, Function, Identity, StaticProbe};
 pub(crate) use bounded::{Bounded, Budget};
 pub(crate) use files::root_of;
-pub use files::{Used, here, of_process};
+pub use files::{Used, here, of_command, of_process};
 pub use find::{FindError, Location, MAX_PROBES, Probes, Subject, find};
 pub(crate) use opening::{open_ordinary, open_ordinary_below};
 pub use spec::{NotAProbe, ProbeSpec};

@@ -70,6 +70,12 @@ pub fn harmless_line(message: &str) -> Cow<'_, str> {
     })
 }
 
+/// Whether [`harmless_line`] would leave it as it is.
+#[must_use]
+pub fn is_harmless_line(message: &str) -> bool {
+    message.chars().all(is_harmless)
+}
+
 /// As [`harmless_line`], for text of several lines.
 #[must_use]
 pub fn harmless_lines(text: &str) -> Cow<'_, str> {

@@ -8,5 +8,6 @@ mod classes;
 mod list;
 mod set;
 
+pub use classes::names as class_names;
 pub use list::SyscallListError;
 pub use set::{SyscallSet, UnknownSyscall};

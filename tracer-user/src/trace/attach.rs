@@ -15,7 +15,7 @@ use super::follow::{Follow, ring_of};
 use super::pidfd::PidFd;
 use super::setup::Begun;
 use super::wake::{Wake, watch_flushes, watch_process, watch_signals};
-use super::{Setup, Targets, proc_fs};
+use super::{Setup, Targets, proc_fs, service};
 use crate::kernel::ProcessChoice;
 use crate::probes::Subject;
 use crate::terminal::Outcome;
@@ -174,6 +174,7 @@ async fn follow(
         until: begun.until,
         is_open,
     };
+    service::say_ready();
     Ok(end(follow, setup).await?.outcome)
 }
 

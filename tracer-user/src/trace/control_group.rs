@@ -25,31 +25,44 @@ impl ControlGroup {
     ///
     /// There is none, or more than one.
     pub fn find(typed: &str) -> anyhow::Result<Self> {
-        let mounts = fs::read_to_string("/proc/mounts").context("cannot read /proc/mounts")?;
-        let root = root_in(&mounts).context(
+        let root = root()?.context(
             "no control groups of version 2 are mounted here \
              (mount -t cgroup2 none /sys/fs/cgroup)",
         )?;
+        Self::look_for(typed)?.with_context(|| {
+            format!(
+                "no control group, systemd unit or container is called {typed:?} below {}",
+                root.display()
+            )
+        })
+    }
+
+    /// As [`find`](Self::find); `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// There is more than one.
+    pub fn look_for(typed: &str) -> anyhow::Result<Option<Self>> {
+        let Some(root) = root()? else {
+            return Ok(None);
+        };
         let typed_path = Path::new(typed);
         let below_root = root.join(typed.trim_start_matches('/'));
         let is_group = |path: &Path| path.starts_with(&root) && path.is_dir();
         let is_path = typed.contains('/');
         if is_path && is_group(typed_path) {
-            return Self::at(typed_path.to_owned());
+            return Self::at(typed_path.to_owned()).map(Some);
         }
         if !typed.is_empty() && !typed.contains("..") && is_group(&below_root) {
-            return Self::at(below_root);
+            return Self::at(below_root).map(Some);
         }
         let mut found = Vec::new();
         if !is_path {
             search(&root, &|name| is_called(name, typed), &mut found);
         }
         match &found[..] {
-            [only] => Self::at(only.clone()),
-            [] => bail!(
-                "no control group, systemd unit or container is called {typed:?} below {}",
-                root.display()
-            ),
+            [only] => Self::at(only.clone()).map(Some),
+            [] => Ok(None),
             several => {
                 let paths: Vec<_> = several
                     .iter()
@@ -61,6 +74,29 @@ impl ControlGroup {
                 )
             }
         }
+    }
+
+    /// The groups of this machine: what [`find`](Self::find) takes, and their folders. Those of
+    /// units are called as the unit, others by their path.
+    #[must_use]
+    pub fn names() -> Vec<(String, String)> {
+        let Ok(Some(root)) = root() else {
+            return Vec::new();
+        };
+        let mut groups = Vec::new();
+        search(&root, &|_| true, &mut groups);
+        let named = groups.iter().filter_map(|group| {
+            let name = group.file_name()?.to_str()?;
+            let path = group.strip_prefix(&root).ok()?.to_str()?;
+            let is_unit = [".service", ".scope", ".slice"]
+                .iter()
+                .any(|kind| name.ends_with(kind));
+            let name = if is_unit { name } else { path };
+            Some((name.to_owned(), path.to_owned()))
+        });
+        let mut named: Vec<_> = named.collect();
+        named.sort_unstable();
+        named
     }
 
     fn at(path: PathBuf) -> anyhow::Result<Self> {
@@ -94,6 +130,12 @@ impl ControlGroup {
         }
         pids
     }
+}
+
+/// Where the hierarchy is mounted here, if it is.
+fn root() -> anyhow::Result<Option<PathBuf>> {
+    let mounts = fs::read_to_string("/proc/mounts").context("cannot read /proc/mounts")?;
+    Ok(root_in(&mounts))
 }
 
 /// Where the hierarchy is mounted.

@@ -17,6 +17,7 @@ use tracer_engine::{
 use tracer_log::{FinalStatus, LogHeader, LogOptions, LogWriter, WriteError, clocks_now};
 
 use super::new_file::NewFile;
+use super::snapshots;
 use crate::own_file;
 use crate::report::Written;
 use crate::stacks::push_symbol;
@@ -57,12 +58,22 @@ pub struct LogSetup {
     pub stream_bytes: usize,
     /// Whether children are traced too.
     pub inherit: bool,
+    /// How many snapshots there may be: each flush makes one of the log. None: a flush adds to it.
+    pub snapshots: Option<u32>,
 }
 
 /// A log that is being written.
 pub struct LogOutput {
     writer: LogWriter,
     path: PathBuf,
+    /// How snapshots are made, if they are.
+    snapshots: Option<(u32, LogSetup)>,
+    /// What became of events in earlier snapshots.
+    earlier: Written,
+    /// Events lost by the time of the last of them.
+    lost_before: u64,
+    /// Whether there is no log any more after a snapshot.
+    is_over: bool,
     /// Events that wait for a flush; `None` where they go to the log at once.
     stream: Option<StreamCore>,
     record: Vec<u8>,
@@ -119,6 +130,10 @@ impl LogOutput {
         let output = Self {
             writer,
             path: path.clone(),
+            snapshots: setup.snapshots.map(|most| (most, setup.clone())),
+            earlier: Written::default(),
+            lost_before: 0,
+            is_over: false,
             stream,
             record: Vec::new(),
             last_write: Instant::now(),
@@ -132,6 +147,10 @@ impl LogOutput {
 
     /// Adds an event.
     pub fn add(&mut self, event: &Event<'_>, comm: Option<&[u8]>, types: &EventTypes) {
+        if self.is_over {
+            self.earlier.unwritten += 1;
+            return;
+        }
         if !is_streams_own(&event.header) {
             self.keep();
         }
@@ -191,40 +210,112 @@ impl LogOutput {
         }
     }
 
-    /// Copies what waits in the stream to the log, and the log to its file.
+    /// Copies what waits in the stream to the log, and the log to its file. Where snapshots are
+    /// made, the log becomes the newest of them, and another one begins.
     pub fn flush(&mut self, types: &EventTypes, lost: &Ledger) {
+        if self.snapshots.is_some() {
+            // Where it could not become a snapshot it stays, and no other may replace it.
+            self.is_over = !(self.finish(types, lost) && self.begin_anew(lost));
+            return;
+        }
         self.count_losses(lost);
         self.drain(types);
         let result = self.writer.flush(lost);
         self.note(result);
     }
 
+    /// Whether each flush makes a log that is complete.
+    pub fn makes_snapshots(&self) -> bool {
+        self.snapshots.is_some()
+    }
+
     /// Whether nothing goes into the log any more.
     pub fn is_at_end(&self) -> bool {
-        self.writer.is_closed()
+        self.is_over || self.writer.is_closed()
     }
 
     /// Completes the log, as well as it can be. Returns how many events gave way to newer ones, as
     /// the policies say, and how many could not be written.
     pub fn complete(mut self, types: &EventTypes, lost: &Ledger) -> Written {
+        if !self.is_over {
+            self.finish(types, lost);
+        }
+        let of_stream = self.stream.as_ref();
+        let of_stream = of_stream.map_or(0, |stream| stream.ledger().lost_in_all());
+        Written {
+            gave_way: of_stream + self.earlier.gave_way + self.writer.gave_way(),
+            unwritten: self.earlier.unwritten + self.writer.unwritten(),
+            has_failed: self.has_failed,
+        }
+    }
+
+    /// Writes all that there is, and completes the log; a snapshot gets its name. Whether it has.
+    fn finish(&mut self, types: &EventTypes, lost: &Ledger) -> bool {
         self.keep();
         self.count_losses(lost);
         self.drain(types);
         self.write_names(types);
         let status = FinalStatus {
-            is_overrun: lost.lost_in_all() > 0,
+            is_overrun: lost.lost_in_all() > self.lost_before,
             is_log_full: self.writer.is_full(),
             is_log_overrun: self.writer.take_overrun(),
             ..FinalStatus::default()
         };
         let result = self.writer.complete(types, lost, status);
         self.note(result);
-        let of_stream = self.stream.as_ref();
-        let of_stream = of_stream.map_or(0, |stream| stream.ledger().lost_in_all());
-        Written {
-            gave_way: of_stream + self.writer.gave_way(),
-            unwritten: self.writer.unwritten(),
-            has_failed: self.has_failed,
+        let Some((most, _)) = &self.snapshots else {
+            return false;
+        };
+        if let Err(error) = snapshots::rotate(&self.path, *most) {
+            self.has_failed = true;
+            say(&format!(
+                "cannot rename {} to a snapshot: {error}; it stays, and the trace ends",
+                self.path.display()
+            ));
+            return false;
+        }
+        true
+    }
+
+    /// Another log, after the one that has become a snapshot. Whether there is one.
+    fn begin_anew(&mut self, lost: &Ledger) -> bool {
+        let Some((_, setup)) = &self.snapshots else {
+            return false;
+        };
+        self.earlier.gave_way += self.writer.gave_way();
+        self.earlier.unwritten += self.writer.unwritten();
+        let options = LogOptions {
+            policy: setup.policy,
+            max_size: setup.max_size,
+        };
+        let made = own_file::open_log(&self.path).context("it cannot be made");
+        let made = made.and_then(|(file, _)| {
+            let new_file = NewFile::new(&self.path, &file);
+            let mut writer = LogWriter::create(file, &header(setup), options)?;
+            // What was lost so far, the snapshot says.
+            writer.count_losses(lost);
+            writer.clear()?;
+            Ok((writer, new_file))
+        });
+        match made {
+            Ok((writer, new_file)) => {
+                say(&format!(
+                    "snapshot: {}",
+                    snapshots::path(&self.path, 1).display()
+                ));
+                self.writer = writer;
+                self.new_file = Some(new_file);
+                self.lost_before = lost.lost_in_all();
+                true
+            }
+            Err(error) => {
+                self.has_failed = true;
+                say(&format!(
+                    "the trace ends, since there is no log for it after a snapshot: {}: {error:#}",
+                    self.path.display()
+                ));
+                false
+            }
         }
     }
 

@@ -39,11 +39,11 @@ impl PidFd {
         ready > 0
     }
 
-    /// Sends a signal. A process that has ended gets none, and that is no failure.
-    pub fn signal(&self, signal: i32) {
+    /// Sends a signal. A process that has ended gets none. Whether it was sent.
+    pub fn signal(&self, signal: i32) -> bool {
         let no_info = std::ptr::null::<libc::siginfo_t>();
         // SAFETY: the descriptor is open, and a null pointer means no further information.
-        unsafe {
+        let result = unsafe {
             libc::syscall(
                 libc::SYS_pidfd_send_signal,
                 self.0.as_raw_fd(),
@@ -52,6 +52,7 @@ impl PidFd {
                 0,
             )
         };
+        result == 0
     }
 
     /// The same, to be waited for: it becomes readable when the process ends.

@@ -118,6 +118,13 @@ impl Printer {
         Some(log)
     }
 
+    /// Brings the log what its stacks have, before it is flushed.
+    pub fn name_stacks(&mut self) {
+        if let Some(log) = &mut self.log {
+            log.name(self.names.take_seen());
+        }
+    }
+
     /// Shows events of this type too, whatever was chosen.
     pub fn show(&mut self, id: EventTypeId) {
         if let Some(row) = self.row_of_mut(id) {

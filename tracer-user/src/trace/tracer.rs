@@ -294,6 +294,10 @@ impl Tracer {
 
     /// Writes to the log what waits to be written, if it is time; all of it when that is asked for.
     pub fn flush_log(&mut self, is_asked_for: bool) {
+        if is_asked_for && self.printer.log().is_some_and(|log| log.makes_snapshots()) {
+            self.printer.name_stacks();
+            self.stream.learn_event_types();
+        }
         if let Some(log) = self.printer.log() {
             if is_asked_for {
                 log.flush(self.stream.event_types(), self.stream.ledger());

@@ -199,6 +199,15 @@ pub fn find(patterns: &[Pattern]) -> Result<Vec<Tracepoint>, FindError> {
     Ok(found)
 }
 
+/// The categories of this kernel's tracepoints.
+///
+/// # Errors
+///
+/// The kernel's tracing files are not there, or for root alone.
+pub fn categories() -> std::io::Result<Vec<String>> {
+    Tracefs::open()?.folders(None)
+}
+
 /// Every tracepoint that the pattern fits, in order of category and name.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ mod format;
 mod layout;
 mod tracefs;
 
-pub use find::{FindError, Pattern, find, list};
+pub use find::{FindError, Pattern, categories, find, list};
 pub use format::{Field, FieldType, Format};
 pub use layout::Layout;
 

@@ -20,6 +20,31 @@ pub fn pieces() -> anyhow::Result<Vec<Piece>> {
 
 /// Everything but the manual pages: what programs need.
 pub fn without_pages() -> Vec<Piece> {
+    let mut pieces = programs_and_libraries();
+    pieces.extend(COMPLETIONS.iter().map(|(path, from)| {
+        let from = (*from).to_owned();
+        Piece::new(*path, Content::Copy { from, mode: 0o644 })
+    }));
+    pieces
+}
+
+/// What shells read, and where.
+const COMPLETIONS: &[(&str, &str)] = &[
+    (
+        "share/bash-completion/completions/tracer-user",
+        "tracer-user/completions/tracer-user.bash",
+    ),
+    (
+        "share/zsh/site-functions/_tracer-user",
+        "tracer-user/completions/_tracer-user",
+    ),
+    (
+        "share/fish/vendor_completions.d/tracer-user.fish",
+        "tracer-user/completions/tracer-user.fish",
+    ),
+];
+
+fn programs_and_libraries() -> Vec<Piece> {
     let header = "tracer-posix/libposixtrace/include/trace.h".to_owned();
     let shared = Content::Compiled {
         from: "target/shipped/libposixtrace.so",

@@ -76,7 +76,33 @@ pub fn remove(args: &Args) -> anyhow::Result<()> {
             .with_context(|| format!("cannot remove {}", path.display()))?;
         println!("removed {}", path.display());
     }
+    for empty in emptied(&folder, &paths) {
+        process::run(writer("rmdir", &empty)?.arg(&empty))?;
+        println!("removed {}", empty.display());
+    }
     args.update_the_linker()
+}
+
+/// Folders below `prefix` that are empty now, the innermost first. Those that every system has are
+/// not ours to take away, empty or not.
+fn emptied(prefix: &Path, removed: &[PathBuf]) -> Vec<PathBuf> {
+    let of_system = ["bin", "include", "lib", "share", "share/man"].map(|name| prefix.join(name));
+    let folders = removed.iter().flat_map(|path| path.ancestors().skip(1));
+    let folders = folders.filter(|folder| *folder != prefix && folder.starts_with(prefix));
+    let mut folders: Vec<&Path> = folders.collect();
+    folders.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
+    folders.dedup();
+    let mut empty: Vec<PathBuf> = Vec::new();
+    for folder in folders {
+        let is_system = of_system.iter().any(|one| one == folder);
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut others = entries.filter(|entry| !empty.contains(&entry.path()));
+        let is_empty = folder.exists() && others.next().is_none();
+        if is_empty && !is_system && !empty.iter().any(|one| one == folder) {
+            empty.push(folder.to_owned());
+        }
+    }
+    empty
 }
 
 impl Args {
@@ -142,4 +168,39 @@ fn is_writable(folder: &Path) -> bool {
     };
     // SAFETY: `path` is a null-terminated string that lives until after the call.
     unsafe { libc::access(path.as_ptr(), libc::W_OK) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_that_are_empty_go_from_the_inside_and_those_of_systems_stay() {
+        let prefix = std::env::temp_dir().join(format!("emptied-{}", std::process::id()));
+        for folder in ["share/a/b", "share/c/d", "bin", "lib/e"] {
+            fs::create_dir_all(prefix.join(folder)).unwrap();
+        }
+        fs::write(prefix.join("share/c/other"), "").unwrap();
+        let removed = [
+            "share/a/b/x",
+            "share/c/d/y",
+            "bin/z",
+            "lib/e/f",
+            "share/g/h",
+        ];
+        let removed = removed.map(|path| prefix.join(path));
+
+        let found = emptied(&prefix, &removed);
+        fs::remove_dir_all(&prefix).unwrap();
+        let mut found: Vec<_> = found
+            .iter()
+            .map(|path| path.strip_prefix(&prefix).unwrap().to_str().unwrap())
+            .collect();
+        assert!(
+            found.iter().position(|one| *one == "share/a/b")
+                < found.iter().position(|one| *one == "share/a")
+        );
+        found.sort_unstable();
+        assert_eq!(found, ["lib/e", "share/a", "share/a/b", "share/c/d"]);
+    }
 }
