@@ -38,6 +38,7 @@ mod policy;
 pub mod sizes;
 pub mod source;
 mod stream;
+mod ties;
 mod trace_name;
 
 pub use active_stream::{ActiveStream, Flush, NoLog};

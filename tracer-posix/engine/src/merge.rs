@@ -7,6 +7,7 @@ use crate::source::{Batch, Loss, Pending, Source, Unread};
 
 use super::EventTypes;
 use super::stream::StreamCore;
+use super::ties;
 
 /// The watermark of a source that will never bring anything again.
 const NOTHING_MORE: MonotonicNs = MonotonicNs(u64::MAX);
@@ -147,6 +148,9 @@ impl Merge {
             .partition_point(|event| event.header.time <= until);
         // One that lies beyond what is certain waits for the events before it: it comes after them.
         let certain = self.losses.partition_point(|loss| loss.since <= until);
+        if let Some(events) = self.events.get_mut(..ready) {
+            ties::settle(events, &self.data);
+        }
         let mut losses = self.losses.drain(..certain).peekable();
         for event in self.events.get(..ready).unwrap_or_default() {
             while let Some(loss) = losses.next_if(|loss| loss.since < event.header.time) {
