@@ -19,7 +19,7 @@ pub fn folder() -> anyhow::Result<PathBuf> {
         PathBuf::from,
     );
     ensure!(
-        folder.join("bin/tracer-user").exists(),
+        folder.join("include/trace.h").exists(),
         "nothing to test in {}; run: cargo xtask dist",
         folder.display()
     );

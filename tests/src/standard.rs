@@ -2,10 +2,11 @@
 //! standard. Each is compiled by each compiler, with the shared library and with the static one.
 
 use std::collections::HashMap;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use anyhow::{Context as _, ensure};
 
@@ -35,14 +36,23 @@ const STRICT: [&str; 5] = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror
 /// A case that hangs has failed.
 const SECONDS: &str = "120";
 
+/// The builds for this machine, or for the one whose compiler `TRACER_COMPILER` names.
+fn builds() -> &'static [Build] {
+    static BUILDS_ELSEWHERE: LazyLock<Option<[Build; 2]>> = LazyLock::new(|| {
+        let compiler: &str = env::var("TRACER_COMPILER").ok()?.leak();
+        Some([Linkage::Shared, Linkage::Static].map(|linkage| build(compiler, linkage)))
+    });
+    BUILDS_ELSEWHERE.as_ref().map_or(&BUILDS, |builds| builds)
+}
+
 /// Runs a case as each build of its program.
 ///
 /// # Errors
 ///
 /// What the case says that is not so, or why it cannot be made or run.
 pub fn check(folder: &Path, program: &str, case: &str) -> anyhow::Result<()> {
-    for build in BUILDS {
-        let output = run(&compiled(folder, program, build)?, &[case])?;
+    for build in builds() {
+        let output = run(&compiled(folder, program, *build)?, &[case])?;
         ensure!(
             output.status.success(),
             "{program} {case} ({build:?}): {}\n{}{}",
@@ -60,15 +70,19 @@ pub fn check(folder: &Path, program: &str, case: &str) -> anyhow::Result<()> {
 ///
 /// The program cannot be made or run.
 pub fn cases(folder: &Path, program: &str) -> anyhow::Result<Vec<String>> {
-    let output = run(&compiled(folder, program, BUILDS[0])?, &[])?;
+    let build = builds().first().context("no compiler")?;
+    let output = run(&compiled(folder, program, *build)?, &[])?;
     ensure!(output.status.success(), "{program}: {}", output.status);
     let listed = String::from_utf8(output.stdout)?;
     Ok(listed.lines().map(str::to_owned).collect())
 }
 
 fn run(program: &Path, arguments: &[&str]) -> anyhow::Result<Output> {
+    // What runs programs for another machine, with its own arguments.
+    let runner = env::var("TRACER_RUNNER").unwrap_or_default();
     let output = Command::new("timeout")
         .args(["--kill-after=5", SECONDS])
+        .args(runner.split_whitespace())
         .arg(program)
         .args(arguments)
         .env("LD_LIBRARY_PATH", dist::folder()?.join("lib"))

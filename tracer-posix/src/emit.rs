@@ -70,6 +70,15 @@ fn here() -> u64 {
         }
         address
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    {
+        let address: u64;
+        // SAFETY: computes an address and touches no memory.
+        unsafe {
+            std::arch::asm!("adr {}, .", out(reg) address, options(nostack, nomem, preserves_flags));
+        }
+        address
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     0
 }

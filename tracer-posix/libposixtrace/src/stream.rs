@@ -51,7 +51,7 @@ with_call_address! {
     /// # Safety
     ///
     /// Nothing is asked of the caller.
-    posix_trace_start(trid: TraceId) -> c_int = start_at, "rsi"
+    posix_trace_start(trid: TraceId) -> c_int = start_at, "rsi", "x1"
 }
 
 unsafe extern "C" fn start_at(trid: TraceId, address: u64) -> c_int {
@@ -70,7 +70,7 @@ with_call_address! {
     /// # Safety
     ///
     /// Nothing is asked of the caller.
-    posix_trace_stop(trid: TraceId) -> c_int = stop_at, "rsi"
+    posix_trace_stop(trid: TraceId) -> c_int = stop_at, "rsi", "x1"
 }
 
 unsafe extern "C" fn stop_at(trid: TraceId, address: u64) -> c_int {
@@ -100,7 +100,7 @@ with_call_address! {
     /// # Safety
     ///
     /// Nothing is asked of the caller.
-    posix_trace_flush(trid: TraceId) -> c_int = flush_at, "rsi"
+    posix_trace_flush(trid: TraceId) -> c_int = flush_at, "rsi", "x1"
 }
 
 unsafe extern "C" fn flush_at(trid: TraceId, address: u64) -> c_int {
@@ -123,7 +123,7 @@ with_call_address! {
     /// # Safety
     ///
     /// Nothing is asked of the caller.
-    posix_trace_shutdown(trid: TraceId) -> c_int = shutdown_at, "rsi"
+    posix_trace_shutdown(trid: TraceId) -> c_int = shutdown_at, "rsi", "x1"
 }
 
 unsafe extern "C" fn shutdown_at(trid: TraceId, address: u64) -> c_int {
@@ -248,7 +248,7 @@ with_call_address! {
     /// # Safety
     ///
     /// `set` is null or a valid object.
-    posix_trace_set_filter(trid: TraceId, set: *const EventSet, how: c_int) -> c_int = set_filter_at, "rcx"
+    posix_trace_set_filter(trid: TraceId, set: *const EventSet, how: c_int) -> c_int = set_filter_at, "rcx", "x3"
 }
 
 /// # Safety

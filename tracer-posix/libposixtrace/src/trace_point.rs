@@ -1,8 +1,8 @@
 //! What the functions have in common that programs call at trace points.
 
 /// Declares `$name(id, data, length)`: it returns at once where nobody traces, and goes on in `$at`
-/// otherwise, with the return address as fourth argument: on x86-64 that of the trace point, else
-/// 0.
+/// otherwise, with the return address as fourth argument: on x86-64 and arm64 that of the trace
+/// point, else 0.
 macro_rules! trace_point {
     ($(#[$doc:meta])* $name:ident => $at:ident) => {
         $(#[$doc])*
@@ -38,7 +38,35 @@ macro_rules! trace_point {
         /// # Safety
         ///
         /// `data` is readable for `length` bytes, or null, which records no data.
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
+        #[unsafe(naked)]
+        // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(
+            id: u32,
+            data: *const ::std::ffi::c_void,
+            length: usize,
+        ) {
+            std::arch::naked_asm!(
+                "adrp x8, {enabled}",
+                "ldr x8, [x8, :lo12:{enabled}]",
+                "ldr w8, [x8]",
+                "cbnz w8, 2f",
+                "ret",
+                "2:",
+                "mov x3, x30",
+                "b {at}",
+                enabled = sym ::tracer_area::enabled::OWN,
+                at = sym $at,
+            )
+        }
+
+        $(#[$doc])*
+        ///
+        /// # Safety
+        ///
+        /// `data` is readable for `length` bytes, or null, which records no data.
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(

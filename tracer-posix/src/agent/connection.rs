@@ -54,7 +54,7 @@ fn connect_to(path: &[u8]) -> io::Result<UnixStream> {
     }
     address.sun_family = libc::sa_family_t::try_from(libc::AF_UNIX).map_err(|_never| unusable())?;
     for (to, byte) in address.sun_path.iter_mut().zip(path) {
-        *to = byte.cast_signed();
+        *to = libc::c_char::from_ne_bytes([*byte]);
     }
     let length = offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1;
     let length = libc::socklen_t::try_from(length).map_err(|_never| unusable())?;

@@ -23,7 +23,7 @@ use super::tls;
 use crate::layout::chunk::{Moment, Refusal};
 use crate::layout::mapping::Parts;
 use crate::layout::record::Emission;
-use crate::layout::ticks::{TickSource, wait_for_earlier_loads};
+use crate::layout::ticks::{HAS_LONG_TICKS, TickSource, wait_for_earlier_loads};
 use crate::layout::wake;
 use crate::system::signals::HeldBack;
 
@@ -125,6 +125,7 @@ fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
     if outcome != Outcome::Recorded {
         return None;
     }
+    let_tick_pass(control);
     if wake::is_awaited(control) {
         wake::wake(control);
     }
@@ -188,13 +189,23 @@ fn is_wanted(control: &StreamControl, event_type: EventTypeId) -> bool {
 /// Whether the stream has no event that this thread could have seen the effect of, so that it need
 /// not wait for its loads. (`sequence::emit` asks the same.)
 ///
-/// Another emitter notes itself before it emits, and processors with a cycle counter do their loads
-/// in order: a thread that has seen what the other did sees the note too. What the controller
-/// records is not later than the last barrier that it made this thread pass
+/// Another emitter notes itself before it emits, and x86-64 does its loads in order: a thread that
+/// has seen what the other did sees the note too. Processors that do not always wait. What the
+/// controller records is not later than the last barrier that it made this thread pass
 /// (`ActiveStream::settle`).
 #[inline(always)]
 fn is_sole_emitter(control: &StreamControl) -> bool {
-    control.emitters.load(Relaxed) == emitters::ONE
+    cfg!(target_arch = "x86_64") && control.emitters.load(Relaxed) == emitters::ONE
+}
+
+/// Where ticks are long, the effect of what was recorded has a later time, whoever records it. A
+/// thread that emits alone need not wait: what it records itself stays in order, and another one
+/// notes itself long before its first event is recorded.
+#[inline(always)]
+fn let_tick_pass(control: &StreamControl) {
+    if HAS_LONG_TICKS && control.emitters.load(Relaxed) != emitters::ONE {
+        process::tick_source().let_tick_pass();
+    }
 }
 
 /// Records an event in one stream, or counts that it could not.
@@ -215,6 +226,7 @@ fn emit_to_stream(
         let emission = point.emission(per_stream.max_data.get());
         match record(state, per_stream, control, &emission) {
             Ok(()) => {
+                let_tick_pass(control);
                 if wake::is_awaited(control) {
                     wake::wake(control);
                 }

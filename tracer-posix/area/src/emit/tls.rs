@@ -1,6 +1,6 @@
 //! Two words of thread-local memory, and what the thread pointer leads to.
 //!
-//! On x86-64 they are reached by the *initial-exec* model: one load, no call, and no
+//! On x86-64 and arm64 they are reached by the *initial-exec* model: one load, no call, and no
 //! allocation on a thread's first use, so that it can be reached from a signal handler also when
 //! the library was loaded by `dlopen()`.
 
@@ -13,7 +13,7 @@ static RSEQ_OFFSET: AtomicIsize = AtomicIsize::new(0);
 /// Finds out what threads will need. Called when the library is loaded.
 #[inline]
 pub(super) fn prepare() {
-    if !cfg!(target_arch = "x86_64") {
+    if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         return;
     }
     // SAFETY: both names are strings ended by a null; the default scope needs no handle.
@@ -38,8 +38,17 @@ pub(super) fn registered_rseq() -> *mut u8 {
     if offset == 0 || cpu_plus_one(offset) == 0 {
         return std::ptr::null_mut();
     }
-    let address = thread_id().wrapping_add_signed(i64::try_from(offset).unwrap_or(0));
+    let address = thread_pointer().wrapping_add_signed(i64::try_from(offset).unwrap_or(0));
     std::ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0))
+}
+
+/// What the kernel has in the CPU's word, plus one: 0 where it has not registered the thread, and
+/// on the 65,536th CPU.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+fn plus_one(cpu: u32) -> u16 {
+    let [low, high, ..] = cpu.wrapping_add(1).to_le_bytes();
+    u16::from_le_bytes([low, high])
 }
 
 /// The CPU that this thread runs on plus one, or 0 where it is not known.
@@ -146,6 +155,8 @@ mod arch {
         pointer
     }
 
+    pub use thread_id as thread_pointer;
+
     /// The CPU plus one, from the kernel's `struct rseq`; 0 where that is not available.
     #[inline(always)]
     pub fn cpu_plus_one(rseq_offset: isize) -> u16 {
@@ -163,14 +174,123 @@ mod arch {
                 options(nostack, preserves_flags, readonly),
             );
         }
-        let [low, high, ..] = cpu.wrapping_add(1).to_le_bytes();
-        // Negative where the kernel has not registered the thread: gives 0, as the 65,536th CPU
-        // does.
-        u16::from_le_bytes([low, high])
+        super::plus_one(cpu)
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+mod arch {
+    use libc::c_void;
+    use std::arch::{asm, global_asm};
+    use std::ptr;
+    use std::sync::atomic::AtomicPtr;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    global_asm!(
+        ".pushsection .tbss.linux_trace_thread, \"awT\", @nobits",
+        ".globl linux_trace_thread",
+        ".hidden linux_trace_thread",
+        ".type linux_trace_thread, @object",
+        ".size linux_trace_thread, 16",
+        ".balign 16",
+        "linux_trace_thread:",
+        ".zero 16",
+        ".popsection",
+    );
+
+    /// This thread's own two words. Atomic since a handler may come in between: what is done with
+    /// one of them is then done before or after it.
+    #[inline(always)]
+    fn words() -> &'static [AtomicPtr<c_void>; 2] {
+        let at: *const [AtomicPtr<c_void>; 2];
+        // SAFETY: computes an address from what the linker has written down and from the thread
+        // pointer.
+        unsafe {
+            asm!(
+                "adrp {at}, :gottprel:linux_trace_thread",
+                "ldr {at}, [{at}, :gottprel_lo12:linux_trace_thread]",
+                "mrs {thread}, tpidr_el0",
+                "add {at}, {at}, {thread}",
+                at = out(reg) at,
+                thread = out(reg) _,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        // SAFETY: the variable is defined above, and this thread's copy of it lives as long as the
+        // thread, which is the only one that gets the reference.
+        unsafe { &*at }
+    }
+
+    #[inline(always)]
+    pub fn get() -> *mut c_void {
+        let [state, _] = words();
+        state.load(Relaxed)
+    }
+
+    pub fn set(state: *mut c_void) {
+        let [word, _] = words();
+        word.store(state, Relaxed);
+    }
+
+    /// Sets it, if it is null.
+    pub fn set_if_null(state: *mut c_void) -> bool {
+        let [word, _] = words();
+        let null = ptr::null_mut();
+        word.compare_exchange(null, state, Relaxed, Relaxed).is_ok()
+    }
+
+    pub fn is_ending() -> bool {
+        let [_, ending] = words();
+        !ending.load(Relaxed).is_null()
+    }
+
+    pub fn set_ending() {
+        let [_, ending] = words();
+        ending.store(ptr::without_provenance_mut(1), Relaxed);
+    }
+
+    /// The thread's `pthread_t`: a structure below the thread pointer, of a size that the C library
+    /// knows.
+    pub fn thread_id() -> u64 {
+        // SAFETY: takes nothing and cannot fail.
+        unsafe { libc::pthread_self() }
+    }
+
+    #[inline(always)]
+    pub fn thread_pointer() -> u64 {
+        let pointer: u64;
+        // SAFETY: reads a register.
+        unsafe {
+            asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags));
+        }
+        pointer
+    }
+
+    /// The CPU plus one, from the kernel's `struct rseq`; 0 where that is not available.
+    #[inline(always)]
+    pub fn cpu_plus_one(rseq_offset: isize) -> u16 {
+        if rseq_offset == 0 {
+            return 0;
+        }
+        let cpu: u32;
+        // SAFETY: the offset came from the C library, which has registered the structure for every
+        // thread; `cpu_id` is its second word.
+        unsafe {
+            asm!(
+                "mrs {at}, tpidr_el0",
+                "add {at}, {at}, {offset}",
+                "ldr {cpu:w}, [{at}, #4]",
+                at = out(reg) _,
+                cpu = out(reg) cpu,
+                offset = in(reg) rseq_offset,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        super::plus_one(cpu)
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod arch {
     use libc::c_void;
     use std::cell::Cell;
@@ -210,10 +330,12 @@ mod arch {
         unsafe { libc::pthread_self() as u64 }
     }
 
+    pub use thread_id as thread_pointer;
+
     pub fn cpu_plus_one(_rseq_offset: isize) -> u16 {
         0
     }
 }
 
-use arch::cpu_plus_one;
+use arch::{cpu_plus_one, thread_pointer};
 pub(crate) use arch::{get, is_ending, set, set_ending, set_if_null, thread_id};

@@ -3,6 +3,10 @@
 //! Events carry *ticks*: the raw cycle counter where the kernel itself makes its clocks from it,
 //! `CLOCK_MONOTONIC` elsewhere. Whoever reads turns them into nanoseconds by interpolation between
 //! [`Anchor`]s, pairs of both clocks taken at the same moment, one before the event and one after.
+//!
+//! A tick may take so long that an event and its effect would fall into the same one: 16 to 62 ns
+//! on arm64 before Armv8.6. There an emission is over only when its tick is
+//! ([`TickSource::let_tick_pass`]): what it is the cause of has a later time.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -27,7 +31,7 @@ impl TickSource {
     /// The cycle counter where the kernel trusts it for its own clocks.
     #[must_use]
     pub fn of_this_machine() -> Self {
-        if cfg!(target_arch = "x86_64") && kernel_keeps_time_by("tsc") {
+        if COUNTER.is_some_and(kernel_keeps_time_by) {
             Self::CycleCounter
         } else {
             Self::Monotonic
@@ -57,9 +61,28 @@ impl TickSource {
 
     pub(crate) fn from_header(untrusted: u32) -> Option<Self> {
         match untrusted {
-            clock::CYCLE_COUNTER if cfg!(target_arch = "x86_64") => Some(Self::CycleCounter),
+            clock::CYCLE_COUNTER if COUNTER.is_some() => Some(Self::CycleCounter),
             clock::MONOTONIC => Some(Self::Monotonic),
             _ => None,
+        }
+    }
+
+    /// Returns when the tick is over that was there when it was called, where ticks are long; at
+    /// once on x86-64, where none is as long as anything takes from one thread to another.
+    ///
+    /// It reads nothing but the clock, and what the program stores afterwards nobody sees before.
+    #[inline(always)]
+    pub(crate) fn let_tick_pass(self) {
+        /// A clock that moves in any step a machine may have has moved by then.
+        const MOST_READINGS: u32 = 4096;
+        if !HAS_LONG_TICKS {
+            return;
+        }
+        let now = self.now_after_wait();
+        for _ in 0..MOST_READINGS {
+            if self.now_after_wait() != now {
+                break;
+            }
         }
     }
 
@@ -81,6 +104,33 @@ impl TickSource {
         }
     }
 }
+
+/// Whether an event and its effect may fall into the same tick.
+pub(crate) const HAS_LONG_TICKS: bool =
+    cfg!(any(not(target_arch = "x86_64"), feature = "coarse-clock"));
+
+/// With the feature `coarse-clock`, which is for tests: how many of the processor's ticks are one
+/// here, as many as make some 24 million of them a second.
+#[cfg(target_arch = "x86_64")]
+const TICKS_AS_ONE: u64 = if cfg!(feature = "coarse-clock") {
+    COARSE_TICK
+} else {
+    1
+};
+
+/// A power of two, so that one instruction rounds ([`sequence`](crate::emit) does so too).
+#[cfg(target_arch = "x86_64")]
+pub(crate) const COARSE_TICK: u64 = 128;
+
+/// What the kernel calls the cycle counter that it makes its clocks from, where it does; `None` for
+/// machines whose counter nobody reads here.
+const COUNTER: Option<&str> = if cfg!(target_arch = "x86_64") {
+    Some("tsc")
+} else if cfg!(target_arch = "aarch64") {
+    Some("arch_sys_counter")
+} else {
+    None
+};
 
 fn kernel_keeps_time_by(name: &str) -> bool {
     // Without asking how long the file is: it is a few bytes.
@@ -154,6 +204,14 @@ pub(crate) fn wait_for_earlier_loads() {
     unsafe {
         core::arch::asm!("lfence", options(nostack, preserves_flags));
     }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: both instructions are part of every processor of this architecture. The first waits
+    // until earlier loads have their values; the second lets nothing that follows begin before
+    // that. They are declared to read and write memory, so that the compiler moves no load over
+    // them.
+    unsafe {
+        core::arch::asm!("dsb ishld", "isb", options(nostack, preserves_flags));
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -166,10 +224,23 @@ fn cycles() -> u64 {
     unsafe {
         core::arch::asm!("rdtsc", out("rax") low, out("rdx") high, options(nostack, preserves_flags));
     }
-    high << 32 | low
+    (high << 32 | low) & !(TICKS_AS_ONE - 1)
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+fn cycles() -> u64 {
+    let ticks: u64;
+    // SAFETY: the register is part of every processor of this architecture; a kernel that makes its
+    // clocks from it lets programs read it. It is declared to read and write memory, so that the
+    // compiler moves no store over it: a trace point's mark is set before.
+    unsafe {
+        core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nostack, preserves_flags));
+    }
+    ticks
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[inline(always)]
 fn cycles() -> u64 {
     monotonic_now().0
@@ -190,6 +261,8 @@ impl Anchor {
     fn take(source: TickSource, good: u64) -> (u64, Self) {
         const TRIES: usize = 16;
         let read = || {
+            // From the beginning of a tick on most of the time both are read within it.
+            source.let_tick_pass();
             let before = source.now();
             let time = monotonic_now();
             let width = source.now().saturating_sub(before);

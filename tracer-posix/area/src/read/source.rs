@@ -206,6 +206,8 @@ impl Source for AreaSource {
                     // is begun anew with a later time, or has its mark set: its thread set the mark
                     // before it read the clock.
                     let now = self.reading.clock.source().now();
+                    // Nor does any that is recorded later have that same time.
+                    self.reading.clock.source().let_tick_pass();
                     let has_restarted = area.is_own() && process::restart_emissions();
                     if !(has_restarted && self.has_only_own_threads) {
                         membarrier::barrier();
