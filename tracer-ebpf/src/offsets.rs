@@ -25,8 +25,10 @@ globals! {
     TASK_EXIT_CODE = NO_OFFSET;
     /// `task_struct::signal`.
     TASK_SIGNAL = NO_OFFSET;
-    /// `task_struct::thread.fsbase`; only on x86-64.
-    TASK_FSBASE = NO_OFFSET;
+    /// The thread pointer: `task_struct::thread.fsbase`, on arm64 `thread.uw.tp_value`.
+    TASK_THREAD_POINTER = NO_OFFSET;
+    /// How far below the thread pointer the C library has what a `pthread_t` is the address of.
+    THREAD_ID_BELOW = 0;
     /// The CPU on whose run queue a task is: `thread_info.cpu` or `cpu`.
     TASK_CPU = NO_OFFSET;
     /// `signal_struct::live`: threads of the process that have not begun to exit.
@@ -35,8 +37,11 @@ globals! {
     TASK_LEADER = NO_OFFSET;
     /// `task_struct::thread_pid`.
     TASK_THREAD_PID = NO_OFFSET;
-    /// `task_struct::thread_info.status`; only on x86-64.
+    /// Where a task says that it is in a system call of a 32-bit program: `thread_info.status`, on
+    /// arm64 `thread_info.flags`.
     TASK_STATUS = NO_OFFSET;
+    /// The bit that says so: `TS_COMPAT`, on arm64 `TIF_32BIT`.
+    COMPAT_STATUS = 0;
     /// `task_struct::cgroups`.
     TASK_CGROUPS = NO_OFFSET;
     /// `css_set::dfl_cgrp`: the control group of version 2.

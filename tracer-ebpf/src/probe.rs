@@ -17,11 +17,12 @@ use tracer_common::kernel::{
 };
 
 use crate::maps;
-use crate::offsets::{TASK_FSBASE, TASK_UTASK, UTASK_DEPTH};
+use crate::offsets::{TASK_THREAD_POINTER, TASK_UTASK, UTASK_DEPTH};
 use crate::pid::Pid;
 use crate::record::record;
 use crate::stack;
 use crate::subject::Subject;
+use crate::task::thread_id_of;
 
 /// Where the probes are, by the cookie of the attachment. The agent sets the size.
 #[map]
@@ -191,13 +192,14 @@ impl Subject for Current {
 
     #[inline(always)]
     fn thread_id(&self) -> u64 {
-        let offset = TASK_FSBASE.load();
+        let offset = TASK_THREAD_POINTER.load();
         if offset == NO_OFFSET {
             return 0;
         }
         // SAFETY: the helper takes no argument.
         let task = (unsafe { bpf_get_current_task() }) as *const u8;
         // SAFETY: the helper checks the address.
-        unsafe { bpf_probe_read_kernel(task.wrapping_add(offset as usize).cast()) }.unwrap_or(0)
+        let read = unsafe { bpf_probe_read_kernel(task.wrapping_add(offset as usize).cast()) };
+        thread_id_of(read.unwrap_or(0))
     }
 }

@@ -9,10 +9,10 @@ use tracer_common::kernel::globals::NO_OFFSET;
 
 use crate::context::{CommWords, Tracepoint};
 use crate::offsets::{
-    CGROUPS_DEFAULT, IO_WAIT_BIT, NAMESPACE_INODE, PID_LEVEL, PID_UPIDS, SIGNAL_LIVE, TASK_CGROUPS,
-    TASK_COMM, TASK_CPU, TASK_CRED, TASK_EXIT_CODE, TASK_FLAGS, TASK_FSBASE, TASK_IO_WAIT,
-    TASK_LEADER, TASK_MM, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID,
-    TASK_THREAD_PID, UPID_NAMESPACE,
+    CGROUPS_DEFAULT, COMPAT_STATUS, IO_WAIT_BIT, NAMESPACE_INODE, PID_LEVEL, PID_UPIDS,
+    SIGNAL_LIVE, TASK_CGROUPS, TASK_COMM, TASK_CPU, TASK_CRED, TASK_EXIT_CODE, TASK_FLAGS,
+    TASK_IO_WAIT, TASK_LEADER, TASK_MM, TASK_PID, TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID,
+    TASK_THREAD_PID, TASK_THREAD_POINTER, THREAD_ID_BELOW, UPID_NAMESPACE,
 };
 use crate::pid::Pid;
 use crate::subject::Subject;
@@ -240,11 +240,10 @@ impl<C: Tracepoint> Task<C> {
     /// Whether the thread is in a system call of a 32-bit program.
     #[inline(always)]
     pub fn is_in_compat_call(&self) -> bool {
-        /// `TS_COMPAT`.
-        const COMPAT: u32 = 2;
-        // SAFETY: `base` is a task (see `argument`), and `thread_info.status` an int of it.
+        // SAFETY: `base` is a task (see `argument`), and `thread_info.status` an int of it, or the
+        // lower half of `thread_info.flags` one.
         let status: u32 = unsafe { field::<C, _>(self.base, TASK_STATUS.load()) };
-        status & COMPAT != 0
+        status & COMPAT_STATUS.load() != 0
     }
 
     /// The CPU on whose run queue it is.
@@ -284,9 +283,20 @@ impl<C: Tracepoint> Subject for Task<C> {
 
     #[inline(always)]
     fn thread_id(&self) -> u64 {
-        // SAFETY: `base` is a task (see `argument`), and `thread.fsbase` a long of it.
-        unsafe { field::<C, _>(self.base, TASK_FSBASE.load()) }
+        // SAFETY: `base` is a task (see `argument`), and the thread pointer a long of it.
+        thread_id_of(unsafe { field::<C, _>(self.base, TASK_THREAD_POINTER.load()) })
     }
+}
+
+/// The `pthread_t` of the thread with this thread pointer; 0 where that is not known, as on arm64
+/// of a program's first thread until it has first left a CPU.
+#[inline(always)]
+pub fn thread_id_of(thread_pointer: u64) -> u64 {
+    let below = THREAD_ID_BELOW.load();
+    if below == 0 || thread_pointer == 0 {
+        return thread_pointer;
+    }
+    thread_pointer.wrapping_sub(below.into())
 }
 
 /// An address in the kernel that was read there, null by default.

@@ -36,7 +36,7 @@ pub fn address<C: Tracepoint>(ctx: &C) -> u64 {
 #[inline(always)]
 pub fn may_be_in_exec<C: Tracepoint>(_: &C) -> bool {
     /// Bit of a call of the x32 kind.
-    const X32: u64 = 1 << 30;
+    const X32: u32 = 1 << 30;
     if HAS_TASK_PT_REGS.load() == 0 || REGS_CALL.load() == NO_OFFSET {
         return true;
     }
@@ -44,8 +44,9 @@ pub fn may_be_in_exec<C: Tracepoint>(_: &C) -> bool {
     let task = unsafe { bpf_get_current_task_btf() };
     // SAFETY: the helper takes the running task.
     let registers = unsafe { bpf_task_pt_regs(task) } as *const u8;
-    // SAFETY: the helper returns a `struct pt_regs *`, and the field a long of it.
-    let call: u64 = unsafe { field::<C, _>(registers, REGS_CALL.load()) };
+    // SAFETY: the helper returns a `struct pt_regs *`, and the field an int of it, or the lower
+    // half of a long.
+    let call: u32 = unsafe { field::<C, _>(registers, REGS_CALL.load()) };
     matches!(
         call & !X32,
         11 | 59 | 221 | 281 | 322 | 358 | 387 | 520 | 545

@@ -8,6 +8,7 @@
 //! - `variables`: the variables that they read.
 
 mod containment;
+mod machine;
 pub mod offsets;
 mod raw;
 pub mod reader;

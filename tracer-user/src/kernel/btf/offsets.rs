@@ -4,6 +4,7 @@ use tracer_common::kernel::globals::{
     NO_CALL, NO_OFFSET, SWITCH_STATE_LAST, SWITCH_STATE_SECOND, SWITCH_WITHOUT_STATE,
 };
 
+use super::machine;
 use super::reader::{Argument, Btf};
 use crate::syscall_names::{Table, syscall_number};
 
@@ -94,8 +95,15 @@ const FIELDS: &[Field] = &[
     ),
     wanted("TASK_EXIT_CODE", "task_struct", &[way(&["exit_code"])]),
     required("TASK_SIGNAL", "task_struct", &[way(&["signal"])]),
-    // x86-64.
-    of_some("TASK_FSBASE", "task_struct", &[way(&["thread", "fsbase"])]),
+    // x86-64, Arm 64.
+    of_some(
+        "TASK_THREAD_POINTER",
+        "task_struct",
+        &[
+            way(&["thread", "fsbase"]),
+            way(&["thread", "uw", "tp_value"]),
+        ],
+    ),
     // Moved in 5.16.
     wanted(
         "TASK_CPU",
@@ -120,11 +128,14 @@ const FIELDS: &[Field] = &[
     ),
     wanted("TASK_LEADER", "task_struct", &[way(&["group_leader"])]),
     wanted("TASK_THREAD_PID", "task_struct", &[way(&["thread_pid"])]),
-    // x86-64.
+    // x86-64, Arm 64.
     of_some(
         "TASK_STATUS",
         "task_struct",
-        &[way(&["thread_info", "status"])],
+        &[
+            way(&["thread_info", "status"]),
+            way(&["thread_info", "flags"]),
+        ],
     ),
     wanted("TASK_CGROUPS", "task_struct", &[way(&["cgroups"])]),
     wanted("CGROUPS_DEFAULT", "css_set", &[way(&["dfl_cgrp"])]),
@@ -415,6 +426,14 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
     for (name, value) in SIGNAL_MASKS {
         globals.push(Global { name, value });
     }
+    globals.push(Global {
+        name: "COMPAT_STATUS",
+        value: machine::COMPAT_STATUS,
+    });
+    globals.push(Global {
+        name: "THREAD_ID_BELOW",
+        value: machine::thread_id_below(),
+    });
     for (name, table, call) in [
         ("SIGRETURN", Table::Native, "rt_sigreturn"),
         ("COMPAT_SIGRETURN", Table::Compat, "sigreturn"),
@@ -490,7 +509,7 @@ mod tests {
 
         assert_eq!(
             globals(&btf).map(|globals| globals.len()),
-            Ok(FIELDS.len() + 15)
+            Ok(FIELDS.len() + 17)
         );
     }
 }
