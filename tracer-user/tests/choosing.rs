@@ -61,7 +61,7 @@ impl Tracing {
                 types: EventTypes::default(),
                 _turn: turn,
             }),
-            Err(error @ (LoadError::Unmet { .. } | LoadError::ObjectMissing)) => {
+            Err(error @ LoadError::Unmet { .. }) => {
                 let is_required =
                     std::env::var_os("TRACER_REQUIRE_PRIVILEGED").is_some_and(|v| v == "1");
                 assert!(!is_required, "privileged test cannot run: {error}");

@@ -86,7 +86,7 @@ impl Tracing {
                 losses: Vec::new(),
                 _turn: turn,
             }),
-            Err(error @ (LoadError::Unmet { .. } | LoadError::ObjectMissing)) => {
+            Err(error @ LoadError::Unmet { .. }) => {
                 let is_required =
                     std::env::var_os("TRACER_REQUIRE_PRIVILEGED").is_some_and(|v| v == "1");
                 assert!(!is_required, "privileged test cannot run: {error}");

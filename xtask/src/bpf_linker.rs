@@ -64,6 +64,11 @@ pub fn find_or_install() -> anyhow::Result<PathBuf> {
     Ok(linker)
 }
 
+/// The version of the LLVM that a linker built here uses, or `None` where there is none.
+pub fn llvm_version() -> Option<String> {
+    process::output(Command::new(llvm_prefix().join("bin/llvm-config")).arg("--version")).ok()
+}
+
 fn own() -> PathBuf {
     workspace::target("tools/bin/bpf-linker")
 }

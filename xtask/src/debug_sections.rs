@@ -4,14 +4,42 @@ use anyhow::{Context as _, ensure};
 use object::build::elf::{Builder, SectionData};
 use object::elf::SHT_STRTAB;
 
+use crate::type_information;
+
+const TYPES: &[u8] = b".BTF";
+const FUNCTIONS: &[u8] = b".BTF.ext";
+
 /// The object without its sections for debuggers. Everything else stays: code, relocations,
-/// symbols, and the kernel's own type information.
+/// symbols, and of the kernel's own type information [what the kernel
+/// needs](type_information::without_lines).
 pub fn remove(object: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut builder = Builder::read(object).context("the object cannot be read")?;
     for section in &mut builder.sections {
         let name = section.name.as_slice();
         let prefixes: [&[u8]; 3] = [b".debug", b".rel.debug", b".rela.debug"];
-        section.delete = prefixes.iter().any(|prefix| name.starts_with(prefix));
+        // Those of `.BTF.ext` are for linkers: instructions are counted from the beginning of each
+        // section there, and are already.
+        section.delete =
+            prefixes.iter().any(|prefix| name.starts_with(prefix)) || name == b".rel.BTF.ext";
+    }
+    let of = |wanted: &[u8]| {
+        let mut sections = builder.sections.iter();
+        let section = sections.find(|section| section.name.as_slice() == wanted);
+        match section.map(|section| &section.data) {
+            Some(SectionData::Data(bytes)) => Some(bytes.to_vec()),
+            _ => None,
+        }
+    };
+    if let (Some(types), Some(functions)) = (of(TYPES), of(FUNCTIONS)) {
+        let (types, functions) = type_information::without_lines(&types, &functions)
+            .context("its type information is not as expected")?;
+        for section in &mut builder.sections {
+            if section.name.as_slice() == TYPES {
+                section.data = SectionData::Data(types.clone().into());
+            } else if section.name.as_slice() == FUNCTIONS {
+                section.data = SectionData::Data(functions.clone().into());
+            }
+        }
     }
     // LLVM puts the names of sections and of symbols into one table, and the builder wants two.
     let is_of_names = |data: &SectionData<'_>| matches!(data, SectionData::SectionString);

@@ -15,4 +15,5 @@ pub mod process;
 mod python;
 pub mod tasks;
 pub mod tracefs;
+mod type_information;
 pub mod workspace;

@@ -14,8 +14,8 @@ use xtask::{tasks, workspace};
 enum Task {
     /// Installs what building needs and is missing (the other tasks do so too)
     Setup(tasks::setup::Args),
-    /// Builds only the eBPF object, to target/ebpf/tracer-ebpf.o
-    BuildEbpf,
+    /// Builds only the eBPF object, which is a part of the repository
+    BuildEbpf(tasks::build_ebpf::Args),
     /// Builds everything: the eBPF object, then the workspace
     Build,
     /// Builds, and puts library, header, pkg-config file and binary into target/dist
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
 fn perform(task: Task) -> anyhow::Result<()> {
     match task {
         Task::Setup(args) => tasks::setup::run(&args),
-        Task::BuildEbpf => tasks::build_ebpf::run().map(drop),
+        Task::BuildEbpf(args) => tasks::build_ebpf::asked(&args),
         Task::Build => tasks::build::run(),
         Task::Dist => tasks::dist::run().map(drop),
         Task::Install(args) => tasks::install::run(&args),

@@ -4,7 +4,6 @@ use tracer_common::event_type::EventTypeId;
 
 use super::btf::offsets;
 use super::check::Check;
-use super::error::LoadError;
 use super::namespace::{self, Nested};
 use super::object::object;
 use super::programs::{tracepoint_names, tracepoints_of};
@@ -17,7 +16,7 @@ use super::unmet::Unmet;
 pub fn checks() -> Vec<Check> {
     let mut checks = vec![
         Check::held("kernel", requirements::release()),
-        object_check(),
+        Check::held("eBPF object", format!("built in, {} bytes", object().len())),
         Check::of(
             "capabilities",
             requirements::capabilities().map(str::to_owned),
@@ -46,18 +45,6 @@ pub fn checks() -> Vec<Check> {
     ];
     checks.extend(type_checks());
     checks
-}
-
-fn object_check() -> Check {
-    match object() {
-        Some(object) => Check::held("eBPF object", format!("built in, {} bytes", object.len())),
-        None => Check {
-            what: "eBPF object",
-            holds: false,
-            found: LoadError::ObjectMissing.to_string(),
-            remedy: Some("run: cargo xtask build-ebpf".to_owned()),
-        },
-    }
 }
 
 /// Which processes can be traced.

@@ -14,10 +14,6 @@ use super::unmet::Unmet;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The object is not part of this binary.
-    #[error("the eBPF object is not built into this program; run: cargo xtask build-ebpf")]
-    ObjectMissing,
-
     /// The machine or this process lacks something that is needed.
     #[error("{unmet}; {}", .unmet.remedy())]
     Unmet {

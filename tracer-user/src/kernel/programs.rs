@@ -213,6 +213,9 @@ fn attach_raw(ebpf: &mut Ebpf, tracepoint: &Tracepoint) -> Result<ProgramFd, Pro
 
 #[cfg(test)]
 mod tests {
+    use aya::programs::{ProgramType, TracePoint, UProbe};
+    use aya::sys::{BpfHelper, is_helper_supported};
+
     use super::*;
     use crate::kernel::btf::offsets::Global;
     use crate::kernel::budget::{BUDGETS, Budget, budget_of};
@@ -221,26 +224,50 @@ mod tests {
     use crate::kernel::object::object;
     use crate::kernel::requirements::{self, Kernel};
 
+    /// What changes the programs, beside the kernel.
+    #[derive(Clone, Copy, Debug)]
+    struct Variant {
+        is_verbose: bool,
+        namespace: u32,
+        string_bytes: u32,
+        /// Of each half of a stack; 0: no stacks.
+        frames: u32,
+        /// Processes are chosen by what they are, and interrupts are noted.
+        is_choosing: bool,
+        /// Descriptors are looked up.
+        describes: bool,
+    }
+
+    /// With what adds most to the programs.
+    const MOST: Variant = Variant {
+        is_verbose: false,
+        namespace: 0,
+        string_bytes: 64,
+        frames: 127,
+        is_choosing: true,
+        describes: true,
+    };
+
     /// The object as loaded without anything attached, or `None` where this test may not run.
-    fn load(is_verbose: bool, namespace: u32) -> Option<(Ebpf, Kernel)> {
-        let (Some(object), Ok(mut kernel)) = (object(), requirements::examine()) else {
+    fn load(variant: Variant) -> Option<(Ebpf, Kernel)> {
+        let Ok(mut kernel) = requirements::examine() else {
             let is_required =
                 std::env::var_os("TRACER_REQUIRE_PRIVILEGED").is_some_and(|v| v == "1");
-            assert!(!is_required, "the object or a right is missing");
+            assert!(!is_required, "a right is missing");
             return None;
         };
-        // With what adds most to the programs.
-        let [low, high] = halves(u64::MAX);
+        let of_types = if variant.frames > 0 { u64::MAX } else { 0 };
+        let [low, high] = halves(of_types);
         for (name, value) in [
-            ("CHOOSES", 1),
-            ("NOTES_INTERRUPTS", 1),
-            ("STRING_BYTES", 64),
+            ("CHOOSES", u32::from(variant.is_choosing)),
+            ("NOTES_INTERRUPTS", u32::from(variant.is_choosing)),
+            ("STRING_BYTES", variant.string_bytes),
             ("STACK_TYPES_LOW", low),
             ("STACK_TYPES_HIGH", high),
-            ("STACK_KERNEL_FRAMES", 127),
-            ("STACK_USER_FRAMES", 127),
-            ("OFF_CPU", 1),
-            ("NAMESPACE", namespace),
+            ("STACK_KERNEL_FRAMES", variant.frames),
+            ("STACK_USER_FRAMES", variant.frames),
+            ("OFF_CPU", u32::from(variant.frames > 0)),
+            ("NAMESPACE", variant.namespace),
         ] {
             kernel.globals.push(Global { name, value });
         }
@@ -252,13 +279,13 @@ mod tests {
             pid_pages: 1,
             probe_sites: 1,
             tracepoints: 1,
-            holds_blocked: true,
+            holds_blocked: variant.frames > 0,
             wanted: u64::MAX,
-            reads_strings: true,
-            describes: true,
-            is_verbose,
+            reads_strings: variant.string_bytes > 0,
+            describes: variant.describes,
+            is_verbose: variant.is_verbose,
         };
-        let ebpf = parameters.load(object, &kernel.btf).unwrap();
+        let ebpf = parameters.load(object(), &kernel.btf).unwrap();
         Some((ebpf, kernel))
     }
 
@@ -294,22 +321,87 @@ mod tests {
     #[test]
     #[ignore = "loads eBPF: run by cargo xtask test"]
     fn the_kernel_takes_every_program_in_both_forms() {
-        for (is_verbose, namespace) in [(false, 0), (true, 0), (false, 1), (true, 1)] {
-            let Some((mut ebpf, kernel)) = load(is_verbose, namespace) else {
+        let is_verbose = true;
+        let namespace = 1;
+        let plain = Variant {
+            string_bytes: 0,
+            frames: 0,
+            is_choosing: false,
+            describes: false,
+            ..MOST
+        };
+        for variant in [
+            MOST,
+            Variant { is_verbose, ..MOST },
+            Variant { namespace, ..MOST },
+            Variant {
+                is_verbose,
+                namespace,
+                ..MOST
+            },
+            Variant {
+                string_bytes: 4096,
+                frames: 1,
+                ..MOST
+            },
+            Variant { frames: 0, ..MOST },
+            Variant {
+                string_bytes: 0,
+                ..MOST
+            },
+            plain,
+            Variant { namespace, ..plain },
+        ] {
+            let Some((mut ebpf, kernel)) = load(variant) else {
                 return;
             };
             Listing::load(&mut ebpf, &kernel.btf).unwrap();
+            let mut refused = Vec::new();
             for tracepoint in tracepoints_of_kernel(&kernel) {
-                attach_btf(&mut ebpf, &kernel.btf, tracepoint).unwrap();
-                attach_raw(&mut ebpf, tracepoint).unwrap();
+                if let Err(error) = attach_btf(&mut ebpf, &kernel.btf, tracepoint) {
+                    refused.push((tracepoint.name, last_words(&error)));
+                }
+                if let Err(error) = attach_raw(&mut ebpf, tracepoint) {
+                    refused.push((tracepoint.name, last_words(&error)));
+                }
             }
+            assert!(refused.is_empty(), "{variant:?}: {refused:#?}");
+            load_others(&mut ebpf);
         }
+    }
+
+    /// The end of what the verifier says: what it does not like.
+    fn last_words(error: &ProgramError) -> String {
+        let ProgramError::LoadError {
+            io_error,
+            verifier_log,
+        } = error
+        else {
+            return format!("{error:?}");
+        };
+        let said = verifier_log.to_string();
+        let lines: Vec<_> = said.lines().rev().take(12).collect();
+        let lines: Vec<_> = lines.into_iter().rev().collect();
+        format!("{io_error}\n{}", lines.join("\n"))
+    }
+
+    /// Loads what is attached where somebody names it. Earlier kernels, which do not say which
+    /// site was passed, refuse it.
+    fn load_others(ebpf: &mut Ebpf) {
+        let has_cookies = |kind| is_helper_supported(kind, BpfHelper::BPF_FUNC_get_attach_cookie);
+        let probe: &mut UProbe = ebpf.program_mut("probe").unwrap().try_into().unwrap();
+        let has = has_cookies(ProgramType::KProbe).unwrap();
+        assert_eq!(probe.load().is_ok(), has, "{:?}", probe.load());
+        let named = ebpf.program_mut("named_tracepoint").unwrap();
+        let named: &mut TracePoint = named.try_into().unwrap();
+        let has = has_cookies(ProgramType::TracePoint).unwrap();
+        assert_eq!(named.load().is_ok(), has, "{:?}", named.load());
     }
 
     #[test]
     #[ignore = "loads eBPF: run by cargo xtask test"]
     fn no_program_takes_the_verifier_longer_than_its_budget_says() {
-        let Some((mut ebpf, kernel)) = load(false, 0) else {
+        let Some((mut ebpf, kernel)) = load(MOST) else {
             return;
         };
         let mut used = Vec::new();

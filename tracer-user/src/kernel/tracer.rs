@@ -47,7 +47,7 @@ impl KernelTracer {
     ///
     /// See [`LoadError`].
     pub fn load(options: &KernelOptions) -> Result<(Self, KernelSource), LoadError> {
-        let object = object().ok_or(LoadError::ObjectMissing)?;
+        let object = object();
         let ring_bytes = options.rounded_ring_bytes()?;
         let kernel = requirements::examine()?;
         let plan = Plan::new(options, &kernel, ring_bytes);

@@ -1,17 +1,24 @@
 //! Builds the eBPF object.
+//!
+//! It is a part of the repository, so that everybody else needs neither its linker nor LLVM. Its
+//! bytes do not depend on where it is built: paths are taken out of what the compiler gets, and
+//! lines of files are none of it.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 
 use crate::tasks::setup;
-use crate::{debug_sections, process, workspace};
+use crate::{bpf_linker, debug_sections, process, workspace};
 
-/// Where the object is left, for `tracer-user` to take in.
-const OBJECT: &str = "ebpf/tracer-ebpf.o";
+/// Where the object is, for `tracer-user` to take in.
+const OBJECT: &str = "tracer-user/ebpf/tracer-ebpf.o";
+
+/// Says which tools built it: others may write other bytes.
+const BUILT_WITH: &str = "tracer-user/ebpf/built-with.txt";
 
 #[cfg(target_endian = "little")]
 const TARGET: &str = "bpfel-unknown-none";
@@ -25,41 +32,141 @@ const FLAGS: [&str; 3] = ["-Cdebuginfo=2", "-Clink-arg=--btf", "-Ctarget-cpu=v3"
 /// Separates flags in `CARGO_ENCODED_RUSTFLAGS`.
 const SEPARATOR: &str = "\x1f";
 
+/// What to do with the object.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only compare it with the one in the repository
+    #[arg(long)]
+    check: bool,
+}
+
+/// Builds the object for whoever asked for it.
+pub fn asked(args: &Args) -> anyhow::Result<()> {
+    if args.check { check() } else { run().map(drop) }
+}
+
+/// Where the object is.
+pub fn object() -> PathBuf {
+    workspace::root().join(OBJECT)
+}
+
 /// Builds the object and returns where it is. The file is left alone when nothing changed, so
-/// that nothing built from it is built again.
+/// that nothing built from it is built again. In continuous integration it may not change.
 pub fn run() -> anyhow::Result<PathBuf> {
+    if env::var_os("CI").is_some() {
+        check()?;
+    } else if write(OBJECT, &build()?)? {
+        eprintln!("{OBJECT} is another one now: commit it with what changed it");
+        write(BUILT_WITH, tools()?.as_bytes())?;
+    }
+    Ok(workspace::root().join(OBJECT))
+}
+
+/// Fails when the object in the repository is not the one that is built from its sources. Where
+/// the tools are others than those that built it, that cannot be known: the object built here is
+/// used then.
+fn check() -> anyhow::Result<()> {
+    let built = build()?;
+    let there = read(OBJECT)?;
+    let (wanted, tools) = (read(BUILT_WITH)?, tools()?);
+    if there == built {
+        eprintln!("{OBJECT} is what is built from its sources");
+    } else if wanted == tools.as_bytes() {
+        bail!(
+            "{OBJECT} is not built from the sources beside it; run: cargo xtask build-ebpf, and commit it"
+        );
+    } else {
+        eprintln!(
+            "{OBJECT} CANNOT BE COMPARED with what is built here, which is used instead. \
+             It was built with:\n{}and here there are:\n{tools}",
+            String::from_utf8_lossy(&wanted)
+        );
+        write(OBJECT, &built)?;
+    }
+    Ok(())
+}
+
+fn read(file: &str) -> anyhow::Result<Vec<u8>> {
+    fs::read(workspace::root().join(file)).with_context(|| format!("cannot read {file}"))
+}
+
+/// Whether the file was another one before.
+fn write(file: &str, bytes: &[u8]) -> anyhow::Result<bool> {
+    let path = workspace::root().join(file);
+    if fs::read(&path).ok().as_deref() == Some(bytes) {
+        return Ok(false);
+    }
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(&path, bytes).with_context(|| format!("cannot write {file}"))?;
+    Ok(true)
+}
+
+/// The compiler, the linker and its LLVM, a line each.
+fn tools() -> anyhow::Result<String> {
+    let mut rustc = Command::new("rustc");
+    rustc.current_dir(workspace::root()).arg("--version");
+    let rustc = process::output(&mut rustc)?;
+    let linker = process::output(Command::new(setup::for_ebpf()?).arg("--version"))?;
+    let llvm = bpf_linker::llvm_version().unwrap_or_else(|| "unknown".to_owned());
+    Ok(format!("{rustc}\n{linker}\nLLVM {llvm}\n"))
+}
+
+/// Builds the object.
+fn build() -> anyhow::Result<Vec<u8>> {
     let linker = setup::for_ebpf()?;
     let mut linker_flag = OsString::from("-Clinker=");
     linker_flag.push(linker);
-    process::run(cargo_for_ebpf("build", Some(linker_flag)).arg("--bins"))
-        .context("the eBPF object cannot be built")?;
+    let mut build = cargo_for_ebpf("build", paths_taken_out()?.into_iter().chain([linker_flag]));
+    process::run(build.arg("--bins")).context("the eBPF object cannot be built")?;
 
     let built = workspace::target("ebpf")
         .join(TARGET)
         .join("release/tracer-ebpf");
-    let object = workspace::target(OBJECT);
     let bytes = fs::read(&built).with_context(|| format!("cannot read {}", built.display()))?;
     ensure!(
         bytes.starts_with(b"\x7fELF"),
         "{} is no object file",
         built.display()
     );
-    // Six of its seven parts are for debuggers, which find them where it was built. The loader
-    // needs none.
-    let bytes = debug_sections::remove(&bytes)?;
-    if fs::read(&object).ok().as_deref() != Some(&bytes) {
-        fs::write(&object, &bytes).with_context(|| format!("cannot write {}", object.display()))?;
-    }
-    Ok(object)
+    // Nearly all of it is for debuggers, which find that where it was built. The loader needs
+    // none.
+    debug_sections::remove(&bytes)
+}
+
+/// Flags by which no path of this machine gets into what the compiler writes.
+fn paths_taken_out() -> anyhow::Result<Vec<OsString>> {
+    let mut sysroot = Command::new("rustc");
+    sysroot.current_dir(workspace::root());
+    let sysroot = PathBuf::from(process::output(sysroot.args(["--print", "sysroot"]))?);
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
+    let home = home.map(|home| (home, "/cargo"));
+    // A toolchain may be a link to another one: then both are said of it.
+    let real = fs::canonicalize(&sysroot).unwrap_or_else(|_| sysroot.clone());
+    let of = |(from, to): (&Path, &str)| {
+        let mut flag = OsString::from("--remap-path-prefix=");
+        flag.push(from);
+        flag.push("=");
+        flag.push(to);
+        flag
+    };
+    let home = home.iter().map(|(path, to)| (path.as_path(), *to));
+    let toolchain = [(&*sysroot, "/rust"), (&*real, "/rust")];
+    let all = home
+        .chain(toolchain)
+        .chain([(workspace::root(), "/tracer")]);
+    Ok(all.map(of).collect())
 }
 
 /// A cargo command for the crate `tracer-ebpf` and its target.
 ///
 /// The pinned stable toolchain builds `core` for it from source, which is a nightly feature: only
 /// this command is allowed it.
-pub fn cargo_for_ebpf(subcommand: &str, linker_flag: Option<OsString>) -> Command {
+pub fn cargo_for_ebpf(subcommand: &str, more_flags: impl IntoIterator<Item = OsString>) -> Command {
     let flags = FLAGS.map(OsString::from).into_iter();
-    let flags: Vec<_> = flags.chain(linker_flag).collect();
+    let flags: Vec<_> = flags.chain(more_flags).collect();
     let mut command = workspace::cargo(subcommand);
     command
         .args(["--package", "tracer-ebpf", "--release"])

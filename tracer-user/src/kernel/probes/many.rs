@@ -69,7 +69,7 @@ type LoadError = Box<dyn std::error::Error>;
 
 /// Loads the program for such links.
 fn load(ebpf: &Ebpf) -> Result<OwnedFd, LoadError> {
-    let mut object = Object::parse(object().ok_or("no object")?)?;
+    let mut object = Object::parse(object())?;
     let of_object: Vec<_> = object.maps.drain().collect();
     let maps = of_object.iter().filter_map(|(name, map)| {
         let loaded = descriptor(ebpf.map(name)?)?;

@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             ])
             .env("RUSTDOCFLAGS", "-D warnings"),
     )?;
-    process::run(cargo_for_ebpf("clippy", None).args(["--", "-D", "warnings"]))?;
+    process::run(cargo_for_ebpf("clippy", []).args(["--", "-D", "warnings"]))?;
     process::run(&mut without_shared_memory())
 }
 

@@ -1,0 +1,237 @@
+//! Makes the type information of an eBPF object small, and the same wherever it was built.
+//!
+//! The compiler adds to it which line of which file each instruction is from, with the text of that
+//! line. That is more than half of the object, and another one with each comment that moves a line.
+//! The kernel shows it to whoever reads the verifier's log and needs none of it. Types, and which
+//! function begins where, stay.
+
+use std::collections::HashMap;
+
+use anyhow::{Context as _, bail, ensure};
+
+const MAGIC: [u8; 2] = [0x9f, 0xeb];
+
+/// Where the parts of `.BTF` are, in its header.
+const TYPES: Part = Part { at: 8 };
+const STRINGS: Part = Part { at: 16 };
+/// The same of `.BTF.ext`.
+const FUNCTIONS: Part = Part { at: 8 };
+const FIELD_ACCESSES: Part = Part { at: 24 };
+const EXT_HEADER: usize = 32;
+
+/// Bytes of what every type has.
+const TYPE_BYTES: usize = 12;
+
+/// `.BTF` and `.BTF.ext` without lines, and with the strings alone that are still named.
+pub fn without_lines(types: &[u8], ext: &[u8]) -> anyhow::Result<(Vec<u8>, Vec<u8>)> {
+    let old = STRINGS.of(types).context("no strings")?;
+    let mut strings = Strings::new(old);
+    let types = TYPES.of(types).context("no types")?;
+    let types = renamed_types(types, &mut strings)?;
+    let accesses = FIELD_ACCESSES.of(ext);
+    ensure!(
+        accesses.is_none_or(<[u8]>::is_empty),
+        "it has accesses to fields that are relocated"
+    );
+    let functions = FUNCTIONS.of(ext).context("no functions")?;
+    let functions = renamed_functions(functions, &mut strings)?;
+    Ok((
+        with_header(24, &[&types, &strings.new])?,
+        with_header(EXT_HEADER, &[&functions, &[], &[]])?,
+    ))
+}
+
+/// A part by offset and length, which are in the header.
+struct Part {
+    at: usize,
+}
+
+impl Part {
+    /// `None` where the section has none.
+    fn of(self, section: &[u8]) -> Option<&[u8]> {
+        section.strip_prefix(&MAGIC)?;
+        let header = usize_at(section, 4)?;
+        // A header without it is shorter.
+        if self.at.checked_add(8)? > header {
+            return None;
+        }
+        let begin = header.checked_add(usize_at(section, self.at)?)?;
+        let end = begin.checked_add(usize_at(section, self.at.checked_add(4)?)?)?;
+        section.get(begin..end)
+    }
+}
+
+/// A section with these parts, each after the other.
+fn with_header(header: usize, parts: &[&[u8]]) -> anyhow::Result<Vec<u8>> {
+    let mut section = MAGIC.to_vec();
+    section.extend([1, 0]);
+    section.extend(u32::try_from(header)?.to_le_bytes());
+    let mut offset = 0_usize;
+    for part in parts {
+        section.extend(u32::try_from(offset)?.to_le_bytes());
+        section.extend(u32::try_from(part.len())?.to_le_bytes());
+        offset = offset.saturating_add(part.len());
+    }
+    ensure!(section.len() == header, "a header of another size");
+    section.extend(parts.concat());
+    Ok(section)
+}
+
+/// The strings that are still named.
+struct Strings<'a> {
+    old: &'a [u8],
+    new: Vec<u8>,
+    at: HashMap<&'a [u8], u32>,
+}
+
+impl<'a> Strings<'a> {
+    fn new(old: &'a [u8]) -> Self {
+        // The first one is empty, for what has no name.
+        Self {
+            old,
+            new: vec![0],
+            at: HashMap::from([(&[][..], 0)]),
+        }
+    }
+
+    /// Where the string is that was at `old`.
+    fn renamed(&mut self, old: u32) -> anyhow::Result<u32> {
+        let rest = self.old.get(usize::try_from(old)?..);
+        let rest = rest.context("a name that is not there")?;
+        let length = rest.iter().position(|&byte| byte == 0);
+        let string = length.and_then(|length| rest.get(..length));
+        let string = string.context("a name without an end")?;
+        if let Some(at) = self.at.get(string) {
+            return Ok(*at);
+        }
+        let at = u32::try_from(self.new.len())?;
+        self.at.insert(string, at);
+        self.new.extend(string);
+        self.new.push(0);
+        Ok(at)
+    }
+
+    /// Gives the word at `at`, which names a string, its new value.
+    fn rename(&mut self, bytes: &mut [u8], at: usize) -> anyhow::Result<()> {
+        let word = bytes.get_mut(at..at.saturating_add(4));
+        let word: &mut [u8; 4] = word.context("it ends too early")?.try_into()?;
+        *word = self.renamed(u32::from_le_bytes(*word))?.to_le_bytes();
+        Ok(())
+    }
+}
+
+fn renamed_types(types: &[u8], strings: &mut Strings<'_>) -> anyhow::Result<Vec<u8>> {
+    let mut renamed = types.to_vec();
+    let mut at = 0_usize;
+    while at < types.len() {
+        let info = usize_at(types, at.saturating_add(4)).context("half a type")?;
+        let (kind, count) = ((info >> 24) & 0x1f, info & 0xffff);
+        // What follows it: elements of a size, which begin with their name or have none.
+        let (size, elements, has_names) = match kind {
+            // Integer, variable and tag of a declaration have a word.
+            1 | 14 | 17 => (4, 1, false),
+            // Pointer, forward declaration, typedef, volatile, const, restrict, function,
+            // float and tag of a type have nothing.
+            2 | 7..=12 | 16 | 18 => (0, 0, false),
+            // Array.
+            3 => (12, 1, false),
+            // Struct, union and enumeration of 64 bits.
+            4 | 5 | 19 => (12, count, true),
+            // Enumeration, and parameters.
+            6 | 13 => (8, count, true),
+            // Section.
+            15 => (12, count, false),
+            _ => bail!("a type of the unknown kind {kind}"),
+        };
+        strings.rename(&mut renamed, at)?;
+        at = at.saturating_add(TYPE_BYTES);
+        for _ in 0..elements {
+            if has_names {
+                strings.rename(&mut renamed, at)?;
+            }
+            at = at.saturating_add(size);
+        }
+    }
+    ensure!(at == types.len(), "half a type");
+    Ok(renamed)
+}
+
+/// Sections by name, each with records of one size.
+fn renamed_functions(functions: &[u8], strings: &mut Strings<'_>) -> anyhow::Result<Vec<u8>> {
+    let mut renamed = functions.to_vec();
+    let size = usize_at(functions, 0).context("no size of records")?;
+    let mut at = 4_usize;
+    while at < functions.len() {
+        let count = usize_at(functions, at.saturating_add(4)).context("half a section")?;
+        strings.rename(&mut renamed, at)?;
+        at = at
+            .saturating_add(8)
+            .saturating_add(count.saturating_mul(size));
+    }
+    ensure!(at == functions.len(), "half a section");
+    Ok(renamed)
+}
+
+fn usize_at(bytes: &[u8], at: usize) -> Option<usize> {
+    let word = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+    usize::try_from(u32::from_le_bytes(word)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// An integer and a struct of one, and a function at the beginning of a section.
+    fn small() -> (Vec<u8>, Vec<u8>) {
+        let strings = b"\0/home/somebody/a.rs\0int\0let it = 1;\0whole\0part\0section\0";
+        let at = |name: &str| {
+            let mut all = strings.windows(name.len());
+            u32::try_from(all.position(|part| part == name.as_bytes()).unwrap()).unwrap()
+        };
+        let integer = words(&[at("int\0"), 1 << 24, 4, 32]);
+        let whole = words(&[at("whole"), 4 << 24 | 1, 4, at("part"), 1, 0]);
+        let types = [integer, whole].concat();
+        let functions = words(&[8, at("section"), 1, 0, 2]);
+        let lines = words(&[16, at("section"), 1, 0, at("/home"), at("let"), 7]);
+        (
+            with_header(24, &[&types, strings]).unwrap(),
+            with_header(EXT_HEADER, &[&functions, &lines, &[]]).unwrap(),
+        )
+    }
+
+    #[test]
+    fn types_and_functions_stay_and_lines_go() {
+        let (types, ext) = small();
+        let (types, ext) = without_lines(&types, &ext).unwrap();
+        let strings = STRINGS.of(&types).unwrap();
+        assert_eq!(strings, b"\0int\0whole\0part\0section\0");
+        let expected = words(&[1, 1 << 24, 4, 32, 5, 4 << 24 | 1, 4, 11, 1, 0]);
+        assert_eq!(TYPES.of(&types).unwrap(), expected);
+        assert_eq!(FUNCTIONS.of(&ext).unwrap(), words(&[8, 16, 1, 0, 2]));
+        let lines = Part { at: 16 };
+        assert_eq!(lines.of(&ext), Some(&[][..]));
+        // Nothing is left to take away.
+        assert_eq!(without_lines(&types, &ext).unwrap(), (types, ext));
+    }
+
+    #[test]
+    fn what_is_not_as_it_should_be_is_refused() {
+        let (types, ext) = small();
+        assert!(without_lines(b"no types", &ext).is_err());
+        assert!(without_lines(&types, b"no functions").is_err());
+        for length in 0..types.len() {
+            assert!(without_lines(&types[..length], &ext).is_err(), "{length}");
+        }
+        let accesses = words(&[16, 1, 1, 0, 0, 0, 0]);
+        let functions = FUNCTIONS.of(&ext).unwrap();
+        let relocated = with_header(EXT_HEADER, &[functions, &[], &accesses]).unwrap();
+        assert!(without_lines(&types, &relocated).is_err());
+        let unknown = words(&[0, 30 << 24, 0]);
+        let unknown = with_header(24, &[&unknown, b"\0"]).unwrap();
+        assert!(without_lines(&unknown, &ext).is_err());
+    }
+}
