@@ -232,6 +232,37 @@ pub const FOR_VIRTUAL_MACHINES: &[Need] = &[
     },
 ];
 
+/// What compiles for arm64, and runs its programs here.
+pub const FOR_ARM64: &[Need] = &[
+    Need {
+        what: "a C compiler for arm64",
+        holds: || {
+            process::find("aarch64-linux-gnu-gcc").is_some()
+                && Path::new("/usr/aarch64-linux-gnu/include/stdio.h").exists()
+        },
+        packages: &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"],
+    },
+    Need {
+        what: "qemu-aarch64",
+        holds: || process::find("qemu-aarch64").is_some(),
+        packages: &["qemu-user"],
+    },
+];
+
+/// What virtual machines with arm64 need beside that.
+pub const FOR_ARM64_MACHINES: &[Need] = &[
+    Need {
+        what: "qemu-system-aarch64",
+        holds: || process::find("qemu-system-aarch64").is_some(),
+        packages: &["qemu-system-arm"],
+    },
+    Need {
+        what: "dpkg-deb",
+        holds: || process::find("dpkg-deb").is_some(),
+        packages: &["dpkg"],
+    },
+];
+
 /// Where Debian puts busybox.
 pub const BUSYBOX: &str = "/bin/busybox";
 

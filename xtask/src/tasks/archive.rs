@@ -15,6 +15,11 @@ use crate::{process, workspace};
 
 /// Makes the archive `to` from the archive `from`, with the names listed in `exports`.
 pub fn make(from: &str, exports: &str, to: &Path) -> anyhow::Result<()> {
+    make_by("", from, exports, to)
+}
+
+/// As [`make`], by the tools whose names begin so: those of another machine's kind.
+pub fn make_by(tools: &str, from: &str, exports: &str, to: &Path) -> anyhow::Result<()> {
     let exports = workspace::root().join(exports);
     let listed = fs::read_to_string(&exports).with_context(|| exports.display().to_string())?;
     let names: Vec<&str> = listed.lines().collect();
@@ -23,7 +28,7 @@ pub fn make(from: &str, exports: &str, to: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let (linked, object) = (folder.join("linked.o"), folder.join("posixtrace.o"));
 
-    let mut link = Command::new("ld");
+    let mut link = Command::new(format!("{tools}ld"));
     link.args(["-r", "--gc-sections", "-o"]).arg(&linked);
     for name in names {
         link.args(["--require-defined", name]);
@@ -32,7 +37,7 @@ pub fn make(from: &str, exports: &str, to: &Path) -> anyhow::Result<()> {
         .arg(workspace::root().join(from));
     process::run(&mut link)?;
     process::run(
-        Command::new("objcopy")
+        Command::new(format!("{tools}objcopy"))
             // The toolchain's bitcode is of no use to another linker, and confuses some.
             .args(["--remove-section=.llvmbc", "--remove-section=.llvmcmd"])
             .arg("--strip-debug")

@@ -1,12 +1,14 @@
 //! One file per task.
 
 mod archive;
+pub mod arm64;
 pub mod bench;
 pub mod build;
 pub mod build_ebpf;
 pub mod conformance;
 pub mod demo;
 pub mod dist;
+pub mod for_c;
 pub mod header;
 pub mod install;
 pub mod interface;

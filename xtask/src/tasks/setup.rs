@@ -89,14 +89,38 @@ pub fn for_virtual_machines() -> anyhow::Result<()> {
     packages::install_missing(packages::FOR_VIRTUAL_MACHINES)
 }
 
-/// Adds parts of the toolchain. Where rustup installs by itself they are there already; where it
-/// is asked not to, `rust-toolchain.toml` naming them is not enough.
-fn add_components(components: &[Component]) -> anyhow::Result<()> {
-    let sysroot = process::output(
+/// Sets up what compiling for arm64 needs, whose target has this name, and running its programs.
+pub fn for_arm64(target: &str) -> anyhow::Result<()> {
+    for_c_programs()?;
+    packages::install_missing(packages::FOR_ARM64)?;
+    let sysroot = sysroot()?;
+    if Path::new(&sysroot)
+        .join("lib/rustlib")
+        .join(target)
+        .exists()
+    {
+        return Ok(());
+    }
+    process::run(
+        Command::new("rustup")
+            .current_dir(workspace::root())
+            .args(["target", "add", target]),
+    )
+    .with_context(|| format!("the toolchain's target {target} cannot be added"))
+}
+
+fn sysroot() -> anyhow::Result<String> {
+    process::output(
         Command::new("rustc")
             .current_dir(workspace::root())
             .args(["--print", "sysroot"]),
-    )?;
+    )
+}
+
+/// Adds parts of the toolchain. Where rustup installs by itself they are there already; where it
+/// is asked not to, `rust-toolchain.toml` naming them is not enough.
+fn add_components(components: &[Component]) -> anyhow::Result<()> {
+    let sysroot = sysroot()?;
     let is_missing = |component: &&Component| !Path::new(&sysroot).join(component.sign).exists();
     let missing: Vec<_> = components
         .iter()

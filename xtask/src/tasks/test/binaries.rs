@@ -41,8 +41,12 @@ pub struct TestBinary {
 
 /// Builds all of them; quick when `cargo test` has just done so.
 pub fn build() -> anyhow::Result<Vec<TestBinary>> {
-    let output = workspace::cargo_for_host("test")
-        .args(SELECTION)
+    build_by(workspace::cargo_for_host("test").args(SELECTION))
+}
+
+/// Builds those that a command of cargo's would run.
+pub fn build_by(test: &mut Command) -> anyhow::Result<Vec<TestBinary>> {
+    let output = test
         .args(["--no-run", "--quiet", "--message-format=json"])
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

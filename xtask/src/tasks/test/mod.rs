@@ -1,6 +1,8 @@
 //! The whole test suite.
 
+mod arm64;
 pub mod binaries;
+mod coarse_clock;
 mod namespace;
 pub mod totals;
 
@@ -22,8 +24,21 @@ pub struct Args {
     /// Also the test that traces PostgreSQL, which is installed for it
     #[arg(long, conflicts_with = "unprivileged")]
     postgresql: bool,
+    /// Only those that run as programs for this kind of machine, by emulation
+    #[arg(long, value_name = "KIND", conflicts_with_all = ["unprivileged", "postgresql"])]
+    arch: Option<Arch>,
+    /// Only those of order, with a clock as coarse as that of some machines
+    #[arg(long, conflicts_with_all = ["unprivileged", "postgresql", "arch"])]
+    coarse_clock: bool,
     /// Only tests whose name contains this
     filter: Option<String>,
+}
+
+/// A kind of machine that this one is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Arch {
+    /// arm64
+    Aarch64,
 }
 
 /// Builds everything, runs everything, and says the totals in the last line.
@@ -31,7 +46,13 @@ pub struct Args {
 /// A test that loads eBPF is marked `#[ignore]`, so that a plain `cargo test` works without
 /// rights; here they run as root. In CI (`CI=true`) it is a failure when they cannot.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    if let Some(Arch::Aarch64) = args.arch {
+        return arm64::run(args.filter.as_deref());
+    }
     setup::for_tests()?;
+    if args.coarse_clock {
+        return coarse_clock::run(args.filter.as_deref());
+    }
     if args.postgresql {
         packages::install_missing(packages::TO_TEST_POSTGRESQL)?;
     }

@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use super::archive::Archive;
 use super::cases::{self, Case};
 use super::kernels::Image;
+use super::machine::Kind;
 use super::selection::Selection;
 use crate::{packages, process, workspace};
 
@@ -29,21 +30,47 @@ const TIMEOUT: Duration = Duration::from_secs(420);
 /// How much slower than a real machine such a guest is: its tests wait for so many times longer.
 const SLOWNESS: u32 = 4;
 
+/// What a virtual machine is given beside its kernel. Paths in it are its own.
+pub struct Guest {
+    /// Which kind of machine it is.
+    pub kind: Kind,
+    /// The folder whose files it has.
+    pub files: PathBuf,
+    /// A static busybox for it.
+    pub busybox: PathBuf,
+    /// Where it finds the distribution.
+    pub dist: PathBuf,
+    /// Where it finds the programs that tests would compile.
+    pub programs: PathBuf,
+    /// Where it finds the test executables.
+    pub tests: PathBuf,
+}
+
+impl Guest {
+    /// One that has this machine's files.
+    pub fn of_this_machine() -> Self {
+        Self {
+            kind: Kind::X86_64,
+            files: "/".into(),
+            busybox: packages::BUSYBOX.into(),
+            dist: workspace::target("dist"),
+            programs: programs(),
+            tests: tests(),
+        }
+    }
+}
+
 /// Makes the first root file system, which says what to run.
-pub fn build(image: &Image, cases: &[Case]) -> anyhow::Result<Vec<u8>> {
+pub fn build(image: &Image, guest: &Guest, cases: &[Case]) -> anyhow::Result<Vec<u8>> {
     let mut archive = Archive::new();
     for folder in FOLDERS {
         archive.folder(folder)?;
     }
     archive.file("/init", 0o755, INIT)?;
     archive.file("/vmtest/tests.sh", 0o644, TESTS)?;
-    archive.file("/vmtest/environment", 0o644, environment())?;
+    archive.file("/vmtest/environment", 0o644, environment(guest))?;
     archive.file("/vmtest/list", 0o644, cases::listed(cases))?;
-    copy(
-        &mut archive,
-        Path::new(packages::BUSYBOX),
-        Path::new("/busybox/busybox"),
-    )?;
+    copy(&mut archive, &guest.busybox, Path::new("/busybox/busybox"))?;
     for (index, module) in image.modules.iter().enumerate() {
         let name = module.file_name().context("no name")?.to_string_lossy();
         let to = format!("/modules/{index:02}-{name}");
@@ -61,14 +88,14 @@ fn copy(archive: &mut Archive, from: &Path, to: &Path) -> anyhow::Result<()> {
     archive.file(to, mode, content)
 }
 
-/// What the tests get. Paths are those of this machine.
-fn environment() -> String {
+/// What the tests get.
+fn environment(guest: &Guest) -> String {
     format!(
         "export TRACER_DIST='{}' TRACER_PROGRAMS='{}' TRACER_REQUIRE_PRIVILEGED=1\n\
          export TRACER_TEST_SLOWNESS={SLOWNESS}\nTESTS='{}'\nTIMEOUT={}\n",
-        workspace::target("dist").display(),
-        programs().display(),
-        tests().display(),
+        guest.dist.display(),
+        guest.programs.display(),
+        guest.tests.display(),
         TIMEOUT.as_secs()
     )
 }

@@ -1,31 +1,42 @@
 //! Debian's kernels: which package, and the image out of it.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
+use super::apt::{self, Archive};
 use crate::{process, workspace};
 
-/// A kernel to boot: the newest package of a series.
+/// A kernel to boot: the newest package of a series, or of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kernel {
-    series: &'static str,
+    /// The first two parts of its version; `None`: whichever is the newest.
+    series: Option<&'static str>,
     is_realtime: bool,
 }
 
 /// Those that are tested, under the name that one types.
-pub const KERNELS: [(&str, Kernel); 4] = [
+pub const KERNELS: [(&str, Kernel); 7] = [
+    ("5.10", kernel("5.10", false)),
     ("6.1", kernel("6.1", false)),
     ("6.12", kernel("6.12", false)),
+    ("6.18", kernel("6.18", false)),
+    (
+        "newest",
+        Kernel {
+            series: None,
+            is_realtime: false,
+        },
+    ),
     ("6.1-rt", kernel("6.1", true)),
     ("6.12-rt", kernel("6.12", true)),
 ];
 
 const fn kernel(series: &'static str, is_realtime: bool) -> Kernel {
     Kernel {
-        series,
+        series: Some(series),
         is_realtime,
     }
 }
@@ -42,7 +53,7 @@ pub struct Image {
 
 /// The modules that give a guest the host's files, and what tests ask for. A kernel may have some
 /// built in, or not have some at all.
-const MODULES: [&str; 14] = [
+pub const MODULES: [&str; 14] = [
     "virtio_ring",
     "virtio",
     "virtio_pci_modern_dev",
@@ -63,27 +74,24 @@ impl Kernel {
     /// Finds the newest package, fetches it unless it is there, and takes the image out. Nothing
     /// is installed.
     pub fn fetch(self) -> anyhow::Result<Image> {
-        let pattern = format!(
-            "^linux-image-{}\\..*-amd64$",
-            self.series.replace('.', "\\.")
-        );
-        let listed =
-            process::output(Command::new("apt-cache").args(["search", "--names-only", &pattern]))?;
-        let names = listed.lines().filter_map(|line| line.split(' ').next());
-        let package = self.newest(names).with_context(|| {
+        let archive = Archive::open()?;
+        let names = archive.names("^linux-image-[0-9].*-amd64$")?;
+        let package = self.newest(names.iter().map(String::as_str));
+        let package = package.with_context(|| {
             let flavour = if self.is_realtime { "-rt" } else { "" };
+            let series = self.series.unwrap_or("*");
             format!(
-                "apt knows no package linux-image-{}.*{flavour}-amd64; run apt-get update, or add \
-                 a Debian release that has it to apt's sources",
-                self.series
+                "the Debian archive that apt uses here has no package \
+                 linux-image-{series}.*{flavour}-amd64"
             )
         })?;
         let folder = workspace::target("vm/kernels").join(package);
         let path = folder.join("vmlinuz");
         let modules = folder.join("modules");
         if !(path.exists() && modules.exists()) {
+            let _ = fs::remove_dir_all(&folder);
             fs::create_dir_all(&modules)?;
-            let image = unpack(package, &folder)
+            let image = unpack(&archive, package, &folder)
                 .with_context(|| format!("no kernel from the package {package}"))?;
             // Last and at once, so that what is there is whole.
             fs::rename(image, &path)?;
@@ -104,7 +112,7 @@ impl Kernel {
     }
 
     /// Whether the package is of this series and flavour. Others have other words in their names
-    /// (`cloud`), or are not signed (`amd64-unsigned`).
+    /// (`cloud`), or are not signed (`amd64-unsigned`), or are not there yet (`6.19-rc8`).
     fn is_in(self, package: &str) -> bool {
         let version = package
             .strip_prefix("linux-image-")
@@ -113,10 +121,14 @@ impl Kernel {
             Some(name) if self.is_realtime => name.strip_suffix("-rt"),
             other => other,
         };
-        let rest = version
-            .and_then(|version| version.strip_prefix(self.series))
-            .and_then(|rest| rest.strip_prefix('.'));
-        let is_word = |part: &str| part.chars().all(|c| c.is_ascii_alphabetic());
+        let rest = match self.series {
+            // The package of a series has no third part: it means the newest of that.
+            None => version.filter(|version| version.split('.').count() > 2),
+            Some(series) => version
+                .and_then(|version| version.strip_prefix(series))
+                .and_then(|rest| rest.strip_prefix('.')),
+        };
+        let is_word = |part: &str| part.starts_with(|c: char| c.is_ascii_alphabetic());
         rest.is_some_and(|rest| !rest.split('-').any(is_word))
     }
 }
@@ -128,64 +140,56 @@ fn version_of(name: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Takes the image and the modules that are named out of the package, and these out of what they
-/// are compressed by.
-const UNPACK: &str = r#"
-dpkg-deb --fsys-tarfile "$0" | tar -x --wildcards './boot/vmlinuz-*' './lib/modules/*.ko*'
-for name; do
-    find lib -name "$name.ko*" -exec cp {} modules/ ';'
-done
+/// Takes the modules out of what they are compressed by.
+const UNPACK_MODULES: &str = "
+find . -name '*.ko*' -path '*/lib/modules/*' -exec cp {} modules/ ';'
 find modules -name '*.xz' -exec xz -d {} +
-rm -r lib
-"#;
+";
 
 /// Fetches the package and takes the kernel image and the modules out.
-fn unpack(package: &str, folder: &std::path::Path) -> anyhow::Result<PathBuf> {
-    // As oneself and not as apt's own user, who may not write here.
-    process::run(
-        Command::new("apt-get")
-            .current_dir(folder)
-            .args(["download", "--quiet", "-o", "APT::Sandbox::User=root"])
-            .arg(package),
-    )?;
-    let archive = only_file(folder, |name| name.ends_with(".deb"))?;
-    let mut unpack = Command::new("sh");
-    unpack
-        .current_dir(folder)
-        .args(["-ec", UNPACK])
-        .arg(&archive);
-    process::run(unpack.args(MODULES))?;
-    // A hundred megabytes, nearly all of them drivers.
-    fs::remove_file(&archive)?;
-    only_file(&folder.join("boot"), |name| name.starts_with("vmlinuz-"))
-}
-
-fn only_file(
-    folder: &std::path::Path,
-    is_wanted: impl Fn(&str) -> bool,
-) -> anyhow::Result<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let entry = entry?;
-        if is_wanted(&entry.file_name().to_string_lossy()) {
-            found.push(entry.path());
-        }
-    }
-    ensure!(
-        found.len() == 1,
-        "{} fitting files in {}",
-        found.len(),
-        folder.display()
+fn unpack(archive: &Archive, package: &str, folder: &Path) -> anyhow::Result<PathBuf> {
+    // From 7.0 on the package has nothing but the names of two others.
+    let version = package.trim_start_matches("linux-image-");
+    let parts = format!(
+        "^linux-(binary|modules)-{}$",
+        version.replace(['.', '+'], ".")
     );
-    found.pop().context("no file")
+    let parts = archive.names(&parts)?;
+    for name in parts.iter().map(String::as_str).chain([package]) {
+        archive.fetch(name, folder)?;
+    }
+    let modules = MODULES
+        .iter()
+        .map(|name| format!("*/lib/modules/*/{name}.ko*"));
+    let modules = modules.chain(
+        MODULES
+            .iter()
+            .map(|name| format!("./lib/modules/*/{name}.ko*")),
+    );
+    let images = ["./boot/vmlinuz-*", "*/lib/modules/*/vmlinuz"];
+    let members: Vec<_> = modules.chain(images.map(str::to_owned)).collect();
+    apt::unpack(folder, &members)?;
+    let mut unpack = Command::new("sh");
+    unpack.current_dir(folder).args(["-ec", UNPACK_MODULES]);
+    process::run(&mut unpack)?;
+    let found = process::output(
+        Command::new("find")
+            .current_dir(folder)
+            .args([".", "-type", "f", "-name", "vmlinuz*"]),
+    )?;
+    let images: Vec<_> = found.lines().collect();
+    ensure!(images.len() == 1, "it has {} images", images.len());
+    Ok(folder.join(found.trim()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const LISTED: [&str; 9] = [
+    const LISTED: [&str; 14] = [
+        "linux-image-5.10.0-46-amd64",
         "linux-image-6.1.0-9-amd64",
+        "linux-image-6.1.0-0.deb11.99-amd64",
         "linux-image-6.1.0-56-amd64",
         "linux-image-6.1.0-57-cloud-amd64",
         "linux-image-6.1.0-55-rt-amd64",
@@ -194,6 +198,9 @@ mod tests {
         "linux-image-6.12.117+deb12-rt-amd64",
         "linux-image-6.12.118+deb12-amd64-unsigned",
         "linux-image-6.12-amd64",
+        "linux-image-7.3.4+deb13-amd64",
+        "linux-image-7.4-amd64",
+        "linux-image-7.4.0-rc7-amd64",
     ];
 
     #[test]
@@ -202,6 +209,7 @@ mod tests {
             let (_, kernel) = KERNELS.iter().find(|(typed, _)| *typed == name).unwrap();
             kernel.newest(LISTED.into_iter())
         };
+        assert_eq!(newest("5.10"), Some("linux-image-5.10.0-46-amd64"));
         assert_eq!(newest("6.1"), Some("linux-image-6.1.0-56-amd64"));
         assert_eq!(newest("6.1-rt"), Some("linux-image-6.1.0-55-rt-amd64"));
         assert_eq!(newest("6.12"), Some("linux-image-6.12.117+deb12-amd64"));
@@ -209,5 +217,7 @@ mod tests {
             newest("6.12-rt"),
             Some("linux-image-6.12.117+deb12-rt-amd64")
         );
+        assert_eq!(newest("6.18"), None);
+        assert_eq!(newest("newest"), Some("linux-image-7.3.4+deb13-amd64"));
     }
 }

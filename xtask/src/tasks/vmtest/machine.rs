@@ -53,8 +53,50 @@ fn has_virtualisation(cpuinfo: &str) -> bool {
     flags.is_some_and(|flags| flags.split(' ').any(|flag| flag == "vmx" || flag == "svm"))
 }
 
+/// A kind of machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// This one.
+    X86_64,
+    /// One with processors that this one does not have.
+    Arm64,
+}
+
+impl Kind {
+    fn emulator(self) -> &'static str {
+        match self {
+            Self::X86_64 => "qemu-system-x86_64",
+            Self::Arm64 => "qemu-system-aarch64",
+        }
+    }
+
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::X86_64 => &["-machine", "q35", "-cpu", "max"],
+            // Signed pointers as real processors make them take a third of all time.
+            Self::Arm64 => &[
+                "-machine",
+                "virt,gic-version=3",
+                "-cpu",
+                "max,pauth-impdef=on",
+            ],
+        }
+    }
+
+    fn console(self) -> &'static str {
+        match self {
+            Self::X86_64 => "ttyS0",
+            Self::Arm64 => "ttyAMA0",
+        }
+    }
+}
+
 /// A virtual machine that is to boot.
 pub struct Machine<'a> {
+    /// Which kind it is.
+    pub kind: Kind,
+    /// The folder whose files it has, to read only.
+    pub files: &'a Path,
     /// The compressed kernel.
     pub kernel: &'a Path,
     /// The archive with its root file system.
@@ -108,8 +150,9 @@ pub fn run(
 }
 
 fn command(machine: &Machine<'_>) -> Command {
-    let mut command = Command::new("qemu-system-x86_64");
-    command.args(["-machine", "q35", "-smp", "2", "-m", "2G", "-cpu", "max"]);
+    let mut command = Command::new(machine.kind.emulator());
+    command.args(machine.kind.arguments());
+    command.args(["-smp", "2", "-m", "2G"]);
     command.args(match (machine.processors, machine.is_threaded) {
         (Processors::Hardware, _) => ["-accel", "kvm"],
         // Twice as fast. But a processor may run what another has just patched in the kernel's code
@@ -130,13 +173,14 @@ fn command(machine: &Machine<'_>) -> Command {
         .arg(machine.kernel)
         .arg("-initrd")
         .arg(machine.initramfs)
-        // The host's files, which nobody changes.
-        .args([
-            "-virtfs",
-            "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap",
-        ])
+        // The files, which nobody changes.
+        .arg("-virtfs")
+        .arg(format!(
+            "local,path={},mount_tag=host,security_model=none,readonly=on,multidevs=remap",
+            machine.files.display()
+        ))
         .arg("-append")
-        .arg(kernel_parameters(machine.processors))
+        .arg(kernel_parameters(machine.kind, machine.processors))
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
     command
@@ -144,10 +188,11 @@ fn command(machine: &Machine<'_>) -> Command {
 
 /// A fault ends the machine (`-no-reboot`) instead of being one line among many. A host that
 /// stops us for half a minute is no fault of the guest's.
-fn kernel_parameters(processors: Processors) -> String {
-    let always = "console=ttyS0 quiet oops=panic panic=-1 watchdog_thresh=60";
+fn kernel_parameters(kind: Kind, processors: Processors) -> String {
+    let console = kind.console();
+    let always = format!("console={console} quiet oops=panic panic=-1 watchdog_thresh=60");
     match processors {
-        Processors::Hardware => always.to_owned(),
+        Processors::Hardware => always,
         // What guards against the tricks of real processors only takes time there, and so does a
         // clock that is a device.
         Processors::Software => format!("{always} mitigations=off tsc=reliable"),

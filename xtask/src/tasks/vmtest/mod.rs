@@ -5,7 +5,9 @@
 //! `tracer-user` that is distributed. What a kernel said of each test is noted in the repository as
 //! soon as it is known, and [`table`] makes a document of it.
 
+mod apt;
 mod archive;
+pub mod arm64;
 mod cases;
 mod console;
 mod initramfs;
@@ -22,9 +24,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
+use crate::tasks::test::Arch;
 use crate::tasks::{dist, setup};
 use crate::workspace;
 use cases::Case;
+use initramfs::Guest;
 use kernels::{KERNELS, Kernel};
 use machine::Processors;
 use selection::Selection;
@@ -32,12 +36,15 @@ use selection::Selection;
 /// Which kernels to boot.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Kernel to boot: 6.1, 6.12, 6.1-rt, 6.12-rt, or all; may be given more than once
+    /// Kernel to boot, or all; may be given more than once
     #[arg(long, value_name = "KERNEL", default_value = "all", value_parser = names())]
     kernel: Vec<String>,
     /// Leave a kernel whose tests take longer than this together
     #[arg(long, value_name = "SECONDS", default_value = "7200")]
     limit: u64,
+    /// Machines of another kind, with the tests that end there
+    #[arg(long, value_name = "KIND")]
+    arch: Option<Arch>,
     /// Only the tests that this file names, one a line, in its order
     #[arg(long, value_name = "FILE")]
     tests: Option<PathBuf>,
@@ -64,6 +71,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.table {
         return table::write();
     }
+    if let Some(Arch::Aarch64) = args.arch {
+        return arm64::run(args);
+    }
     setup::for_virtual_machines()?;
     let processors = Processors::of_this_machine();
     let built = if args.as_built {
@@ -73,25 +83,34 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let cases = cases::chosen(&built, args.filter.as_deref(), args.tests.as_deref())?;
 
+    let guest = Guest::of_this_machine();
     let mut outcomes = Vec::new();
     for (name, kernel) in chosen(&args.kernel) {
-        let outcome = run::all(&run::Order {
-            name,
-            kernel,
-            cases: &cases,
-            built: &built,
-            resume: args.resume,
-            processors,
-            limit: Duration::from_secs(args.limit),
+        let outcome = kernel.fetch().and_then(|image| {
+            run::all(&run::Order {
+                name,
+                image,
+                guest: &guest,
+                cases: &cases,
+                built: &built,
+                resume: args.resume,
+                processors,
+                limit: Duration::from_secs(args.limit),
+            })
         });
         outcomes.push((name, outcome.with_context(|| format!("kernel {name}"))?));
     }
+    say(&outcomes, processors)
+}
+
+/// Writes the document, and says how each kernel went.
+fn say(outcomes: &[(&'static str, run::Outcome)], processors: Processors) -> anyhow::Result<()> {
     table::write()?;
     println!();
     for (test, why) in selection::impossible(processors) {
         println!("left out: {test}: {why}");
     }
-    for (name, outcome) in &outcomes {
+    for (name, outcome) in outcomes {
         println!("{name} {outcome}");
     }
     let failed = outcomes.iter().filter(|(_, outcome)| !outcome.is_good());

@@ -10,8 +10,8 @@ use anyhow::{Context as _, ensure};
 
 use super::cases::Case;
 use super::console::Console;
-use super::initramfs;
-use super::kernels::{Image, Kernel};
+use super::initramfs::{self, Guest};
+use super::kernels::Image;
 use super::machine::{self, Machine, Processors};
 use super::results::{Results, Verdict};
 use crate::workspace;
@@ -20,8 +20,10 @@ use crate::workspace;
 pub struct Order<'a> {
     /// What people call it.
     pub name: &'static str,
-    /// Which it is.
-    pub kernel: Kernel,
+    /// What boots.
+    pub image: Image,
+    /// What it is given.
+    pub guest: &'a Guest,
     /// What is to run, in this order.
     pub cases: &'a [Case],
     /// Every test that could: results of others are forgotten.
@@ -77,7 +79,7 @@ impl fmt::Display for Outcome {
 /// Runs all of them. A test with which the guest ended has another try at the end, on processors
 /// that share a thread.
 pub fn all(order: &Order<'_>) -> anyhow::Result<Outcome> {
-    let image = order.kernel.fetch()?;
+    let image = &order.image;
     let mut results = Results::load(order.name)?;
     results.rows.retain(|case, _| order.built.contains(case));
     let is_left = |case: &&Case| !(order.resume && results.has_passed(case));
@@ -106,8 +108,10 @@ pub fn all(order: &Order<'_>) -> anyhow::Result<Outcome> {
             image.package,
             order.processors.for_people()
         );
-        let initramfs = write_initramfs(order.name, &image, left.make_contiguous())?;
+        let initramfs = write_initramfs(order, left.make_contiguous())?;
         let machine = Machine {
+            kind: order.guest.kind,
+            files: &order.guest.files,
             kernel: &image.path,
             initramfs: &initramfs,
             processors: order.processors,
@@ -169,9 +173,9 @@ fn described(package: &str, console: &Console, processors: Processors) -> String
 }
 
 /// The first root file system, with what is to run in it.
-fn write_initramfs(name: &str, image: &Image, cases: &[Case]) -> anyhow::Result<PathBuf> {
-    let path = workspace::target("vm").join(format!("{name}.initramfs.cpio"));
-    let bytes = initramfs::build(image, cases)?;
+fn write_initramfs(order: &Order<'_>, cases: &[Case]) -> anyhow::Result<PathBuf> {
+    let path = workspace::target("vm").join(format!("{}.initramfs.cpio", order.name));
+    let bytes = initramfs::build(&order.image, order.guest, cases)?;
     fs::write(&path, bytes).with_context(|| path.display().to_string())?;
     Ok(path)
 }

@@ -6,6 +6,7 @@ use std::fs;
 
 use anyhow::{Context as _, ensure};
 
+use super::arm64;
 use super::cases::Case;
 use super::kernels::KERNELS;
 use super::machine::Processors;
@@ -35,7 +36,8 @@ pub fn check() -> anyhow::Result<()> {
 
 fn made() -> anyhow::Result<String> {
     let mut kernels = Vec::new();
-    for (name, _) in KERNELS {
+    let names = KERNELS.iter().map(|(name, _)| *name);
+    for name in names.chain(arm64::KERNELS.iter().map(|(name, _)| *name)) {
         kernels.push((name, Results::load(name)?));
     }
     let impossible: Vec<_> = selection::impossible(Processors::Software).collect();

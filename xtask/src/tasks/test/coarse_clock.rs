@@ -1,0 +1,71 @@
+//! The tests of order on what is built with a coarse clock: see the feature of that name.
+
+use std::fs;
+
+use anyhow::{Context as _, ensure};
+
+use super::binaries::{self, Setting};
+use super::environment;
+use crate::tasks::{build_ebpf, for_c, recorder};
+use crate::{privilege, process, workspace};
+
+/// The files of `tests/tests` that say what comes before what.
+const FILES: [&str; 5] = ["order", "forks", "wakers", "switches", "signals"];
+
+/// Where what is built so lies: beside what is shipped.
+const FOLDER: &str = "coarse-clock";
+
+/// Builds, and runs them.
+pub fn run(filter: Option<&str>) -> anyhow::Result<()> {
+    privilege::check("run the tests that load eBPF")?;
+    let dist = build()?;
+    let mut variables = environment();
+    variables.retain(|(name, _)| *name != "TRACER_DIST");
+    variables.push(("TRACER_DIST", dist.into_os_string()));
+
+    let mut test = workspace::cargo_for_host("test");
+    test.arg("--package=tests");
+    test.args(FILES.iter().flat_map(|file| ["--test", file]));
+    let here = Setting::default();
+    let mut totals = super::totals::Totals::default();
+    for binary in binaries::build_by(&mut test)? {
+        if binary.count_privileged(filter, &here)? > 0 {
+            let outcome = binary.run_privileged(filter, &variables, &here)?;
+            totals.add(outcome.totals);
+        }
+    }
+    println!("\n{totals}");
+    ensure!(totals.passed > 0, "no test of order has such a name");
+    ensure!(totals.failed == 0, "{} tests failed", totals.failed);
+    Ok(())
+}
+
+/// Lays out what C programs and the tests need.
+fn build() -> anyhow::Result<std::path::PathBuf> {
+    build_ebpf::run()?;
+    recorder::run()?;
+    let folder = workspace::target(FOLDER);
+    process::run(
+        workspace::cargo("rustc")
+            .args([
+                "--package=libposixtrace",
+                "--lib",
+                "--features=coarse-clock",
+            ])
+            .arg("--crate-type=cdylib,staticlib")
+            .arg("--target-dir")
+            .arg(&folder),
+    )?;
+    process::run(
+        workspace::cargo("build")
+            .args(["--package=tracer-user", "--features=coarse-clock"])
+            .arg("--target-dir")
+            .arg(&folder),
+    )?;
+    let dist = folder.join("dist");
+    for_c::lay_out(&format!("target/{FOLDER}/debug"), "", &dist)?;
+    let program = folder.join("debug/tracer-user");
+    fs::copy(&program, dist.join("bin/tracer-user"))
+        .with_context(|| program.display().to_string())?;
+    Ok(dist)
+}

@@ -1,0 +1,390 @@
+//! The same for arm64: Debian's kernels and files for it, on processors in software.
+//!
+//! Such a guest takes a minute or more to boot, and its tests ten times as long as here: it has
+//! those that say something of the machine (registers, counters, order, the way into the kernel),
+//! and end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+
+use super::cases::{self, Case};
+use super::initramfs::Guest;
+use super::kernels::{Image, MODULES};
+use super::machine::{Kind, Processors};
+use super::run::{self as boots, Order};
+use super::{Args, say};
+use crate::tasks::test::binaries;
+use crate::tasks::{arm64, build_ebpf};
+use crate::{packages, process, workspace};
+
+/// The kernels, under the names of their results, with what their packages' names begin with.
+pub const KERNELS: [(&str, &str); 2] = [
+    ("6.1-arm64", "linux-image-6.1."),
+    ("6.12-arm64", "linux-image-6.12."),
+];
+
+/// The files of `tests/tests` whose tests run there.
+const FILES: [&str; 9] = [
+    "order",
+    "forks",
+    "user_events",
+    "switches",
+    "wakers",
+    "syscalls",
+    "signals",
+    "streams",
+    "one_run",
+];
+
+/// Tests of these files that cannot run there.
+const LEFT_OUT: &[(&str, &str)] = &[];
+
+/// What tests, and the programs that they start, need there of Debian.
+const PACKAGES: [&str; 13] = [
+    "libc6",
+    "libgcc-s1",
+    "bash",
+    "busybox-static",
+    "coreutils",
+    "dash",
+    "findutils",
+    "grep",
+    "mount",
+    "procps",
+    "sed",
+    "strace",
+    "util-linux",
+];
+
+/// Where the guest finds what is under test.
+const TRACER: &str = "/tracer";
+
+/// Builds, boots one kernel after the other, and says how each went.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    arm64::set_up()?;
+    packages::install_missing(packages::FOR_ARM64_MACHINES)?;
+    let apt = Apt::open()?;
+    let root = userland(&apt)?;
+    let built = if args.as_built {
+        of_last_build()?
+    } else {
+        lay_out(&root)?
+    };
+    let cases = cases::chosen(&built, args.filter.as_deref(), args.tests.as_deref())?;
+    let tracer = Path::new(TRACER);
+    let guest = Guest {
+        kind: Kind::Arm64,
+        busybox: root.join("bin/busybox"),
+        files: root,
+        dist: tracer.join("dist"),
+        programs: tracer.join("programs"),
+        tests: tracer.join("tests"),
+    };
+    let mut outcomes = Vec::new();
+    for (name, prefix) in KERNELS {
+        let is_chosen =
+            |typed: &String| typed == "all" || name.strip_suffix("-arm64") == Some(typed);
+        if !args.kernel.iter().any(is_chosen) {
+            continue;
+        }
+        let outcome = kernel(&apt, prefix).and_then(|image| {
+            boots::all(&Order {
+                name,
+                image,
+                guest: &guest,
+                cases: &cases,
+                built: &built,
+                resume: args.resume,
+                processors: Processors::Software,
+                limit: Duration::from_secs(args.limit),
+            })
+        });
+        outcomes.push((name, outcome.with_context(|| format!("kernel {name}"))?));
+    }
+    for (test, why) in LEFT_OUT {
+        println!("left out: {test}: {why}");
+    }
+    say(&outcomes, Processors::Software)
+}
+
+fn folder() -> PathBuf {
+    workspace::target("vm/arm64")
+}
+
+/// What apt knows of Debian's packages for arm64: with lists and a state of its own, so that this
+/// machine's stay as they are.
+struct Apt {
+    folder: PathBuf,
+}
+
+/// Of this machine apt knows the sources and whom to believe, and nothing else.
+const CONFIGURATION: &str = r#"APT::Architecture "arm64";
+APT::Architectures { "arm64"; };
+APT::Sandbox::User "root";
+Acquire::Languages "none";
+Dir::State "FOLDER/state";
+Dir::State::status "FOLDER/status";
+Dir::Cache "FOLDER/cache";
+"#;
+
+impl Apt {
+    fn open() -> anyhow::Result<Self> {
+        let folder = folder().join("apt");
+        for inner in ["state/lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(folder.join(inner))?;
+        }
+        let configuration = CONFIGURATION.replace("FOLDER", &folder.display().to_string());
+        fs::write(folder.join("apt.conf"), configuration)?;
+        // Nothing is installed there.
+        fs::write(folder.join("status"), "")?;
+        let apt = Self { folder };
+        process::run(apt.command("apt-get").args(["update", "--quiet"]))?;
+        Ok(apt)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("APT_CONFIG", self.folder.join("apt.conf"));
+        command
+    }
+
+    /// Fetches packages and what they depend on, and unpacks all of it into `root`.
+    fn unpack(&self, names: &[&str], root: &Path) -> anyhow::Result<()> {
+        let install = ["install", "--yes", "--quiet", "--no-install-recommends"];
+        process::run(
+            self.command("apt-get")
+                .args(install)
+                .arg("--download-only")
+                .args(names),
+        )?;
+        for entry in fs::read_dir(self.folder.join("cache/archives"))? {
+            let package = entry?.path();
+            if package.extension().is_some_and(|kind| kind == "deb") {
+                let mut unpack = Command::new("dpkg-deb");
+                process::run(unpack.arg("-x").arg(&package).arg(root))?;
+                fs::remove_file(&package)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Debian's files for the guest: packages unpacked side by side, of which none is set up. Returns
+/// the folder.
+fn userland(apt: &Apt) -> anyhow::Result<PathBuf> {
+    let root = folder().join("root");
+    let (sign, all) = (folder().join("root.packages"), PACKAGES.join("\n"));
+    if fs::read_to_string(&sign).is_ok_and(|there| there == all) {
+        return Ok(root);
+    }
+    let _ = fs::remove_dir_all(&root);
+    fs::create_dir_all(&root)?;
+    apt.unpack(&PACKAGES, &root)?;
+    let etc = root.join("etc");
+    fs::write(
+        etc.join("passwd"),
+        "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n",
+    )?;
+    fs::write(etc.join("group"), "root:x:0:\nnogroup:x:65534:\n")?;
+    if !root.join("bin/sh").exists() {
+        std::os::unix::fs::symlink("dash", root.join("bin/sh"))?;
+    }
+    fs::write(&sign, all)?;
+    Ok(root)
+}
+
+/// Builds the command line, the library, the tests and their programs, lays them out for the guest,
+/// and returns the tests.
+fn lay_out(root: &Path) -> anyhow::Result<Vec<Case>> {
+    build_ebpf::run()?;
+    let dist = arm64::library()?;
+    process::run(arm64::cargo("build").args(["--quiet", "--package=tracer-user"]))?;
+    let tracer = root.join(TRACER.trim_start_matches('/'));
+    let _ = fs::remove_dir_all(&tracer);
+    for inner in ["programs", "tests"] {
+        fs::create_dir_all(tracer.join(inner))?;
+    }
+    process::run(
+        Command::new("cp")
+            .arg("-r")
+            .arg(&dist)
+            .arg(tracer.join("dist")),
+    )?;
+    let command_line = workspace::target(arm64::TARGET).join("debug/tracer-user");
+    let guests_own = tracer.join("dist/bin/tracer-user");
+    fs::copy(&command_line, &guests_own).with_context(|| command_line.display().to_string())?;
+    has_the_same_object(&guests_own)?;
+    programs(&dist, &tracer.join("programs"))?;
+
+    let mut test = arm64::cargo("test");
+    test.arg("--package=tests");
+    test.args(FILES.iter().flat_map(|file| ["--test", file]));
+    let mut cases = Vec::new();
+    for binary in binaries::build_by(&mut test)? {
+        let name = format!("tests.{}", binary.name());
+        fs::copy(binary.executable(), tracer.join("tests").join(&name))?;
+        let listed = process::output(
+            Command::new(arm64::RUNNER[0])
+                .args(&arm64::RUNNER[1..])
+                .arg(binary.executable())
+                .args(["--ignored", "--list", "--format=terse"]),
+        )?;
+        let tests = listed
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"));
+        let tests = tests.filter(|test| LEFT_OUT.iter().all(|(left_out, _)| left_out != test));
+        cases.extend(tests.map(|test| Case {
+            file: name.clone(),
+            test: test.to_owned(),
+        }));
+    }
+    ensure!(!cases.is_empty(), "no test for arm64 loads eBPF");
+    fs::write(folder().join("cases"), cases::listed(&cases))?;
+    Ok(cases)
+}
+
+/// Fails unless the command line has the very bytes inside that this machine's has: one eBPF object
+/// serves both.
+fn has_the_same_object(command_line: &Path) -> anyhow::Result<()> {
+    let object = fs::read(build_ebpf::object())?;
+    let program = fs::read(command_line)?;
+    ensure!(
+        program.windows(object.len()).any(|bytes| bytes == object),
+        "{} has not the eBPF object of this machine inside",
+        command_line.display()
+    );
+    println!("The eBPF object is the same: {} bytes", object.len());
+    Ok(())
+}
+
+fn of_last_build() -> anyhow::Result<Vec<Case>> {
+    let path = folder().join("cases");
+    let text = fs::read_to_string(&path)
+        .with_context(|| format!("{}: nothing is built yet", path.display()))?;
+    Ok(text.lines().filter_map(Case::parse).collect())
+}
+
+/// Compiles the programs of the tests, as far as that can be done for arm64.
+fn programs(dist: &Path, into: &Path) -> anyhow::Result<()> {
+    let sources = workspace::root().join("tests/programs");
+    for entry in fs::read_dir(&sources)? {
+        let source = entry?.path();
+        if source.extension().is_none_or(|kind| kind != "c") {
+            continue;
+        }
+        let name = source.file_stem().context("no name")?;
+        let mut compile = Command::new(format!("{}gcc", arm64::TOOLS));
+        compile
+            .args(["-O2", "-pthread", "-w", "-o"])
+            .arg(into.join(name))
+            .arg(&source)
+            .arg("-I")
+            .arg(dist.join("include"))
+            .arg("-L")
+            .arg(dist.join("lib"))
+            .args(["-Wl,--as-needed", "-lposixtrace"])
+            .arg(format!("-Wl,-rpath,{TRACER}/dist/lib"));
+        if let Err(error) = process::output(&mut compile) {
+            eprintln!("not for arm64: {error:#}");
+        }
+    }
+    Ok(())
+}
+
+/// The newest kernel whose package's name begins so: fetched unless it is there.
+fn kernel(apt: &Apt, prefix: &str) -> anyhow::Result<Image> {
+    let search = ["search", "--names-only", "^linux-image-.*-arm64$"];
+    let listed = process::output(apt.command("apt-cache").args(search))?;
+    let names = listed.lines().filter_map(|line| line.split(' ').next());
+    let package = newest(names, prefix).with_context(|| {
+        format!("apt knows no package {prefix}*-arm64; it has this machine's sources")
+    })?;
+    let unpacked = folder().join("kernels").join(&package);
+    let path = unpacked.join("vmlinuz");
+    let modules = unpacked.join("modules");
+    if !path.exists() {
+        let _ = fs::remove_dir_all(&unpacked);
+        fs::create_dir_all(&modules)?;
+        process::run(
+            apt.command("apt-get")
+                .current_dir(&unpacked)
+                .args(["download", "--quiet", &package]),
+        )?;
+        let mut unpack = Command::new("sh");
+        unpack.current_dir(&unpacked).args(["-ec", UNPACK, "sh"]);
+        process::run(unpack.args(MODULES))?;
+    }
+    let modules = MODULES.map(|name| modules.join(name).with_extension("ko"));
+    Ok(Image {
+        package,
+        path,
+        modules: modules.into_iter().filter(|path| path.exists()).collect(),
+    })
+}
+
+/// Takes the image and the modules that are named out of the one package here. The image is moved
+/// last, so that what is there is whole.
+const UNPACK: &str = r#"
+dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards './boot/vmlinuz-*' './lib/modules/*.ko*'
+for name; do
+    find lib -name "$name.ko*" -exec cp {} modules/ ';'
+done
+find modules -name '*.xz' -exec xz -d {} +
+rm -r lib ./*.deb
+mv boot/vmlinuz-* vmlinuz
+"#;
+
+/// The newest of the packages whose names begin so. Others are of a flavour (`cloud`, `rt`), or not
+/// signed.
+fn newest<'a>(names: impl Iterator<Item = &'a str>, prefix: &str) -> Option<String> {
+    let is_plain = |name: &&str| {
+        let rest = name
+            .strip_prefix(prefix)
+            .and_then(|rest| rest.strip_suffix("-arm64"));
+        rest.is_some_and(|rest| {
+            rest.contains(|c: char| c.is_ascii_digit())
+                && !rest
+                    .split('-')
+                    .any(|part| part.starts_with(|c: char| c.is_ascii_alphabetic()))
+        })
+    };
+    let version = |name: &&str| -> Vec<u64> {
+        let parts = name.split(|c: char| !c.is_ascii_digit());
+        parts.filter_map(|digits| digits.parse().ok()).collect()
+    };
+    names
+        .filter(is_plain)
+        .max_by_key(version)
+        .map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_plain_kernel_of_a_series_is_taken() {
+        let names = [
+            "linux-image-6.1.0-9-arm64",
+            "linux-image-6.1.0-56-arm64",
+            "linux-image-6.1.0-57-cloud-arm64",
+            "linux-image-6.1.0-58-rt-arm64",
+            "linux-image-6.12.117+deb12-arm64",
+            "linux-image-6.12.118+deb12-arm64-unsigned",
+        ];
+        let found = |prefix| newest(names.into_iter(), prefix);
+        assert_eq!(
+            found("linux-image-6.1.").as_deref(),
+            Some("linux-image-6.1.0-56-arm64")
+        );
+        assert_eq!(
+            found("linux-image-6.12.").as_deref(),
+            Some("linux-image-6.12.117+deb12-arm64")
+        );
+        assert_eq!(found("linux-image-7.0."), None);
+    }
+}
