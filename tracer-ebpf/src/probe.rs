@@ -1,9 +1,12 @@
 //! Probes: points of programs that have nothing of this library.
 
+use core::mem::offset_of;
+
 use aya_ebpf::EbpfContext;
 use aya_ebpf::helpers::bpf_probe_read_kernel;
 use aya_ebpf::helpers::generated::{
     bpf_get_attach_cookie, bpf_get_current_pid_tgid, bpf_get_current_task, bpf_probe_read_user,
+    bpf_probe_read_user_str,
 };
 use aya_ebpf::macros::{map, uprobe};
 use aya_ebpf::maps::Array;
@@ -13,13 +16,13 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::NO_OFFSET;
 use tracer_common::kernel::{
     ENTRY_OF_RETURN, PROBE_ARGUMENTS, PROBE_RECORDS, ProbeArgument, ProbeData, ProbeSite,
-    RETURN_DEPTH, Record, RecordHeader, probe_source,
+    ProbeTextsRecord, RETURN_DEPTH, Record, RecordHeader, probe_source, probe_texts,
 };
 
 use crate::maps;
-use crate::offsets::{TASK_THREAD_POINTER, TASK_UTASK, UTASK_DEPTH};
+use crate::offsets::{STRING_BYTES, TASK_THREAD_POINTER, TASK_UTASK, UTASK_DEPTH};
 use crate::pid::Pid;
-use crate::record::record;
+use crate::record::{Wake, record, record_by};
 use crate::stack;
 use crate::subject::Subject;
 use crate::task::thread_id_of;
@@ -77,34 +80,100 @@ fn passed(ctx: &ProbeContext) {
     };
     let event_type = EventTypeId(u32::from(PROBE_RECORDS | site.probe));
     stack::of_probe(ctx, &thread, event_type.0);
-    record(&thread, event_type, |header| {
-        let mut data = ProbeData {
-            kind: site.kind,
-            count: site.count,
-            signed: site.signed,
-            unread: 0,
-            args: [0; PROBE_ARGUMENTS],
+    if site.texts != 0 {
+        return if STRING_BYTES.load() as usize + probe_texts::MORE <= probe_texts::SMALL {
+            record_texts::<{ probe_texts::SMALL }>(ctx, &thread, site, event_type)
+        } else {
+            record_texts::<{ probe_texts::LARGE }>(ctx, &thread, site, event_type)
         };
-        let arguments = site.args.iter().zip(&mut data.args);
-        for (index, (argument, value_of)) in arguments.enumerate() {
-            if index >= usize::from(site.count) {
-                break;
-            }
-            let is_signed = site.signed >> index & 1 != 0;
-            match value(ctx, argument) {
-                Some(value) => *value_of = extended(value, argument.size, is_signed),
-                None => data.unread |= 1 << index,
-            }
+    }
+    record(&thread, event_type, |header| Record {
+        header: RecordHeader {
+            program_address: register(ctx, site.address).unwrap_or(0),
+            truncated: u32::from(site.truncated),
+            ..header
+        },
+        data: arguments(ctx, site),
+    });
+}
+
+/// The arguments at a site.
+#[inline(always)]
+fn arguments(ctx: &ProbeContext, site: &ProbeSite) -> ProbeData {
+    let mut data = ProbeData {
+        kind: site.kind,
+        count: site.count,
+        signed: site.signed,
+        unread: 0,
+        args: [0; PROBE_ARGUMENTS],
+    };
+    let arguments = site.args.iter().zip(&mut data.args);
+    for (index, (argument, value_of)) in arguments.enumerate() {
+        if index >= usize::from(site.count) {
+            break;
         }
-        Record {
-            header: RecordHeader {
-                program_address: register(ctx, site.address).unwrap_or(0),
-                truncated: u32::from(site.truncated),
-                ..header
-            },
-            data,
+        let is_signed = site.signed >> index & 1 != 0;
+        match value(ctx, argument) {
+            Some(value) => *value_of = extended(value, argument.size, is_signed),
+            None => data.unread |= 1 << index,
+        }
+    }
+    data
+}
+
+/// Records the arguments at a site, with the texts that some of them lead to: as far as they are in
+/// memory, since a probe cannot bring there what is not.
+#[inline(always)]
+fn record_texts<const N: usize>(
+    ctx: &ProbeContext,
+    thread: &Current,
+    site: &ProbeSite,
+    event_type: EventTypeId,
+) {
+    record_by::<ProbeTextsRecord<N>>(thread, event_type, Wake::InTime, |space, header| {
+        let record = space.as_mut_ptr().cast::<u8>();
+        let header = RecordHeader {
+            program_address: register(ctx, site.address).unwrap_or(0),
+            truncated: u32::from(site.truncated),
+            ..header
+        };
+        // SAFETY: it is where the record begins.
+        unsafe { record.cast::<RecordHeader>().write(header) };
+        let data = arguments(ctx, site);
+        let data_at = record.wrapping_add(offset_of!(ProbeTextsRecord<N>, data));
+        // SAFETY: inside the record.
+        unsafe { data_at.cast::<ProbeData>().write(data) };
+        #[expect(clippy::cast_possible_truncation, reason = "256 at most")]
+        let wanted = STRING_BYTES.load().min((N - probe_texts::MORE) as u32);
+        let words = record.wrapping_add(offset_of!(ProbeTextsRecord<N>, wanted));
+        // SAFETY: inside the record: both words.
+        unsafe { words.cast::<[u32; 2]>().write([wanted, 0]) };
+        let texts = record.wrapping_add(offset_of!(ProbeTextsRecord<N>, bytes));
+        let lengths = record.wrapping_add(offset_of!(ProbeTextsRecord<N>, lengths));
+        for (index, (argument, address)) in site.args.iter().zip(&data.args).enumerate() {
+            let length = if argument.is_text == 0 || *address == 0 {
+                0
+            } else if wanted == 0 {
+                -1
+            } else {
+                text(texts.wrapping_add(index * N), *address, wanted)
+            };
+            // SAFETY: inside the record: one of the words.
+            unsafe { lengths.cast::<i32>().wrapping_add(index).write(length) };
         }
     });
+}
+
+/// Reads a text: how many bytes it has with its null, or an error.
+#[inline(always)]
+fn text(to: *mut u8, address: u64, wanted: u32) -> i32 {
+    // One more than wanted, and a null: so the agent sees whether there is more.
+    // SAFETY: the helper writes at most that many bytes, for which there is space, and checks the
+    // address.
+    let read = unsafe { bpf_probe_read_user_str(to.cast(), wanted + 2, address as *const _) };
+    #[expect(clippy::cast_possible_truncation, reason = "a size or an error")]
+    let read = read as i32;
+    read
 }
 
 /// As many returns does the kernel wait for in the running thread. It looks at the same count when

@@ -39,7 +39,7 @@ pub use interrupt::{
 };
 pub use probe::{
     ENTRY_OF_RETURN, PROBE_ARGUMENTS, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeArgument, ProbeData,
-    ProbeSite, RETURN_DEPTH, probe_kind, probe_source,
+    ProbeSite, ProbeTextsRecord, RETURN_DEPTH, probe_kind, probe_source, probe_texts,
 };
 pub use process::{
     ExecData, ExecRecord, ExitData, ForkData, OomKillData, RenameData, Sight, exec_arguments,

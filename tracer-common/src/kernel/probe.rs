@@ -4,6 +4,8 @@ use core::mem::{offset_of, size_of};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use super::RecordHeader;
+
 /// Arguments that a probe records at most.
 pub const PROBE_ARGUMENTS: usize = 6;
 
@@ -48,6 +50,11 @@ pub mod probe_kind {
     pub const RETURN: u16 = 3;
     /// A tracepoint of the kernel: the data is [`typed_data`](super::super::typed_data).
     pub const TRACEPOINT: u16 = 4;
+    /// The start of a function whose arguments have types: the data is
+    /// [`typed_data`](super::super::typed_data).
+    pub const TYPED_FUNCTION: u16 = 5;
+    /// The same of a return.
+    pub const TYPED_RETURN: u16 = 6;
 }
 
 /// How one argument is found: an entry of [`ProbeSite`].
@@ -66,8 +73,8 @@ pub struct ProbeArgument {
     pub size: u8,
     /// How far the index is shifted to the left.
     pub shift: u8,
-    /// Zero.
-    pub reserved: u8,
+    /// 1: it is the address of a text, which is read too.
+    pub is_text: u8,
 }
 
 /// Where an argument is.
@@ -101,13 +108,42 @@ pub struct ProbeSite {
     pub address: u16,
     /// 1: it has more arguments than are recorded.
     pub truncated: u16,
-    /// Zero.
-    pub reserved: u32,
+    /// How many of the arguments are texts.
+    pub texts: u32,
     /// The arguments.
     pub args: [ProbeArgument; PROBE_ARGUMENTS],
 }
 
+/// A record of a probe of whose arguments some are texts. `N` is one of [`probe_texts`].
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ProbeTextsRecord<const N: usize> {
+    /// What every record has.
+    pub header: RecordHeader,
+    /// The arguments, of texts their addresses.
+    pub data: ProbeData,
+    /// For each argument: bytes of its text with its null, 0 where it is none, or an error.
+    pub lengths: [i32; PROBE_ARGUMENTS],
+    /// Bytes of a text that are wanted: what there is beyond says only that there is more.
+    pub wanted: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// The texts, each in the space of its argument.
+    pub bytes: [[u8; N]; PROBE_ARGUMENTS],
+}
+
+/// Space for each text of a probe.
+pub mod probe_texts {
+    /// Bytes beyond those that are wanted.
+    pub const MORE: usize = 8;
+    /// Where few are wanted.
+    pub const SMALL: usize = 64 + MORE;
+    /// The most that there are.
+    pub const LARGE: usize = 256 + MORE;
+}
+
 const _: () = {
+    assert!(size_of::<ProbeTextsRecord<{ probe_texts::SMALL }>>() % 8 == 0);
     assert!(PROBE_DATA_BYTES == 8);
     assert!(size_of::<ProbeData>() == 56);
     assert!(size_of::<ProbeArgument>() == 16);

@@ -12,12 +12,16 @@ pub struct ProbeArgs {
     /// `tracer-user probes PID` lists those of a process
     #[arg(long, value_name = "PROVIDER:NAME")]
     usdt: Vec<String>,
-    /// Record each time that a function is entered, with what the registers for arguments hold;
-    /// with +BYTES, each time that the instruction there is reached
-    #[arg(long, value_name = "FILE:FUNCTION[+BYTES]")]
+    /// Record each time that a function is entered, with what the registers for arguments hold, or
+    /// with its arguments by their types: 'libc.so.6:fopen(str, str)'. Types are str (a text, as
+    /// far as --string-size says, 256 bytes at most), int, long, uint, ulong, s8 to s64, u8 to u64,
+    /// bool, char, ptr, and float and double, which take their space and are not read. With
+    /// +BYTES, each time that the instruction there is reached
+    #[arg(long, value_name = "FILE:FUNCTION[(TYPES)|+BYTES]")]
     probe: Vec<String>,
-    /// Record each time that a function returns, with what it returns
-    #[arg(long, value_name = "FILE:FUNCTION")]
+    /// Record each time that a function returns, with what it returns; its type may be given:
+    /// 'libc.so.6:getenv(str)'
+    #[arg(long, value_name = "FILE:FUNCTION[(TYPE)]")]
     retprobe: Vec<String>,
     /// Record tracepoints of the kernel by name, with their fields, separated by commas: NAME,
     /// CATEGORY:NAME, or a pattern ('tcp:*'); may be given more than once. Recorded is what happens

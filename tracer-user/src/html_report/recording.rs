@@ -16,9 +16,11 @@ use super::code::Code;
 use super::columns::{Column, Dictionary};
 use crate::answers::{Follower, SpanSpec};
 use crate::report::probe::Arguments;
+use crate::report::typed::push_typed_event;
 use crate::report::words::{push_system, push_user};
 use crate::report::{Gap, Summary};
 use crate::stat::{Statistics, Sums, Watcher};
+use crate::typed::Typed;
 
 /// Bytes of what events carry, in words: of events beyond only their times are stored.
 const MOST_TEXT_BYTES: u64 = 64 << 20;
@@ -201,9 +203,12 @@ impl Recording {
             Some(entry) => push_system(&mut self.words, entry, event.data),
             None => {
                 let name = self.types.name(event.header.event_type).unwrap_or_default();
-                match Arguments::of(name, event.data) {
-                    Some(arguments) => arguments.push(&mut self.words),
-                    None => push_user(&mut self.words, event.data, Some(MOST_SHOWN)),
+                if let Some(arguments) = Arguments::of(name, event.data) {
+                    arguments.push(&mut self.words);
+                } else if let Some(typed) = Typed::of_event(name, event.data) {
+                    push_typed_event(&mut self.words, name, typed, Some(MOST_SHOWN));
+                } else {
+                    push_user(&mut self.words, event.data, Some(MOST_SHOWN));
                 }
             }
         }

@@ -4,10 +4,11 @@ use std::mem::{offset_of, size_of};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    ExecRecord, KERNEL_EVENT_TYPES, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeData, Record,
-    RecordHeader, SWITCH_RECORD, SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, Sight,
-    SwitchInData, SwitchRecord, SyscallEnterData, SyscallExitData, SyscallText, TRACEPOINT_RECORDS,
-    TracepointData, exec_arguments, gathered, string_space, text_item, tracepoint_space,
+    ExecRecord, KERNEL_EVENT_TYPES, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeData, ProbeTextsRecord,
+    Record, RecordHeader, SWITCH_RECORD, SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS,
+    Sight, SwitchInData, SwitchRecord, SyscallEnterData, SyscallExitData, SyscallText,
+    TRACEPOINT_RECORDS, TracepointData, exec_arguments, gathered, probe_texts, string_space,
+    text_item, tracepoint_space,
 };
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use zerocopy::{FromBytes, IntoBytes};
@@ -90,6 +91,13 @@ pub fn decode(
         }
         _ => {}
     }
+    if let Some(data) = probed_texts(header, untrusted) {
+        each(
+            event_header(header, EventTypeId(u32::from(header.event_type)))?,
+            &data,
+        );
+        return Ok(());
+    }
     let (header, data) = if header.event_type >= TRACEPOINT_RECORDS {
         decode_tracepoint(untrusted, header)?
     } else {
@@ -97,6 +105,48 @@ pub fn decode(
     };
     each(header, data);
     Ok(())
+}
+
+/// The data of a probe with the texts of its arguments behind it, where this is the record of one:
+/// of each a word of 32 bits, its length with the bit [`MORE`](probed::MORE) or
+/// [`NONE`](probed::NONE), and its bytes.
+fn probed_texts(header: &RecordHeader, untrusted: &[u8]) -> Option<Vec<u8>> {
+    const SMALL: usize = size_of::<ProbeTextsRecord<{ probe_texts::SMALL }>>();
+    const LARGE: usize = size_of::<ProbeTextsRecord<{ probe_texts::LARGE }>>();
+    if !(PROBE_RECORDS..TRACEPOINT_RECORDS).contains(&header.event_type) {
+        return None;
+    }
+    let space = match untrusted.len() {
+        SMALL => probe_texts::SMALL,
+        LARGE => probe_texts::LARGE,
+        _ => return None,
+    };
+    let (front, _) = ProbeTextsRecord::<0>::ref_from_prefix(untrusted).ok()?;
+    let texts = untrusted.get(size_of::<ProbeTextsRecord<0>>()..)?;
+    let mut data = arguments_only(front.data.as_bytes()).to_vec();
+    let wanted = usize::try_from(front.wanted).unwrap_or(usize::MAX);
+    for (length, text) in front.lengths.iter().zip(texts.chunks(space)) {
+        let Ok(length @ 1..) = usize::try_from(*length) else {
+            data.extend_from_slice(&probed::NONE.to_ne_bytes());
+            continue;
+        };
+        // Without the null.
+        let length = length.saturating_sub(1);
+        let text = text.get(..length.min(wanted)).unwrap_or(text);
+        let more = if length > text.len() { probed::MORE } else { 0 };
+        let head = u32::try_from(text.len()).unwrap_or(0) | more;
+        data.extend_from_slice(&head.to_ne_bytes());
+        data.extend_from_slice(text);
+    }
+    Some(data)
+}
+
+/// What is before each text of a probe.
+pub mod probed {
+    /// Of a length: there is more of it.
+    pub const MORE: u32 = 1 << 31;
+    /// Instead of a length: there is none, or it could not be read.
+    pub const NONE: u32 = u32::MAX;
 }
 
 /// What was recorded at a tracepoint, as far as there was space. Its type is still an index.

@@ -175,6 +175,7 @@ impl Source for KernelSource {
                     return;
                 }
                 let record_type = header.event_type.0;
+                let data = &*self.probes.data(&header, data);
                 match self.probes.identified(header, batch) {
                     Some(header) => {
                         if let Some(stacks) = stacks {

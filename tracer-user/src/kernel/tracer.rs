@@ -67,7 +67,7 @@ impl KernelTracer {
             losses,
             maps.wanted.clone(),
             attached.recorded & wanted::OPTIONAL,
-            ProbeNames(options.probes.names.clone()),
+            ProbeNames(options.probes.kinds.clone()),
             Layouts::of(&options.tracepoints),
             maps.log,
         );

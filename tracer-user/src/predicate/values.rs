@@ -18,6 +18,7 @@ use crate::report::fields::{self, Value, table, value};
 use crate::report::kernel_words::{push_argument, push_returned, push_syscall_name};
 use crate::report::probe::{Argument, Arguments};
 use crate::report::task_state::task_state;
+use crate::report::typed::push_typed_value;
 use crate::report::value_names::error_of;
 use crate::report::waits_in::{WaitsIn, push_waits_in};
 use crate::report::{Line, push_short_name};
@@ -25,6 +26,7 @@ use crate::syscall_arguments::{Call, MOST, Returned, Shown};
 use crate::syscall_names::Table;
 use crate::syscall_structs::{Struct, strings};
 use crate::syscall_texts::{Text, Texts};
+use crate::typed::{self, Typed};
 
 /// An event, and of a system call what is known of its other end.
 #[derive(Clone, Copy, Debug)]
@@ -234,6 +236,10 @@ impl<'a> Facts<'a> {
                 Argument::Signed(value) => Some(signed(value)),
             };
         }
+        if let Some(typed) = Typed::of_event(self.line.name, data) {
+            let (_, value) = typed.iter().find(|(found, _)| *found == name)?;
+            return of_typed(value);
+        }
         match name {
             "text" => as_text(data).map(|text| bytes(text.as_bytes())),
             "hex" => Some(written(|out| push_hex(out, data))),
@@ -271,6 +277,24 @@ fn of_field<'v>(value: Value<'v>) -> Option<CowVal<'v, 'v>> {
         Value::Arguments(_) | Value::NamedArguments(..) | Value::Filled(..) | Value::Set(_) => {
             return None;
         }
+    })
+}
+
+/// A value whose data says itself what it is, as JSON shows it.
+fn of_typed<'v>(value: typed::Value<'v>) -> Option<CowVal<'v, 'v>> {
+    Some(match value {
+        typed::Value::Unread => return None,
+        typed::Value::Signed(value) => signed(value),
+        typed::Value::Unsigned(value) | typed::Value::Address(value) => unsigned(value),
+        typed::Value::Flag(flag) => truth(flag),
+        typed::Value::Character(byte) => signed(byte.into()),
+        typed::Value::Text { bytes, has_more } => text(Text {
+            argument: 0,
+            bytes,
+            has_more,
+            is_bytes: false,
+        }),
+        other => written(|out| push_typed_value(out, other, None)),
     })
 }
 

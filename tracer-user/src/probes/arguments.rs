@@ -166,7 +166,7 @@ const fn nowhere(size: u8) -> ProbeArgument {
         source: probe_source::NONE,
         size,
         shift: 0,
-        reserved: 0,
+        is_text: 0,
     }
 }
 

@@ -15,6 +15,7 @@ use super::files::{self, Used};
 use super::instructions;
 use super::registers;
 use super::spec::ProbeSpec;
+use super::types::Signature;
 use crate::terminal::say;
 
 /// The most probes that may be asked for: one more would not fit into a record's type.
@@ -44,11 +45,20 @@ pub struct Location {
     pub site: ProbeSite,
 }
 
+/// What is known of a probe: several locations may be one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeKind {
+    /// The name of its event type.
+    pub name: String,
+    /// Its values, where their types are known.
+    pub signature: Option<Signature>,
+}
+
 /// What is to be probed.
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
-    /// The names of the event types, by the index of the probe.
-    pub names: Vec<String>,
+    /// What is known of each probe, by its index.
+    pub kinds: Vec<ProbeKind>,
     /// The locations, each of which belongs to one probe.
     pub locations: Vec<Location>,
     /// The processes that are to be stopped there; `None` for all, of which the traced ones are
@@ -174,23 +184,32 @@ pub fn find(specs: &[ProbeSpec], subject: Subject<'_>) -> Result<Probes, FindErr
         return Err(FindError::TooMany { asked: specs.len() });
     }
     let used = used_by(subject)?;
-    let mut names: Vec<String> = Vec::new();
+    let mut kinds: Vec<ProbeKind> = Vec::new();
     for spec in specs {
-        let name = spec.event_name();
-        let known = names.iter().position(|known| *known == name);
-        let probe = known.unwrap_or_else(|| {
-            names.push(name);
-            names.len() - 1
-        });
-        // Below `MAX_PROBES`.
-        let probe = u16::try_from(probe).unwrap_or(u16::MAX);
-        probes
-            .locations
-            .extend(locations_of(spec, probe, &used, subject)?);
+        for (mut location, signature) in locations_of(spec, &used, subject)? {
+            let kind = ProbeKind {
+                name: spec.event_name(),
+                signature,
+            };
+            let known = kinds.iter().position(|known| *known == kind);
+            let probe = known.unwrap_or_else(|| {
+                kinds.push(kind);
+                kinds.len() - 1
+            });
+            // A function of one name may have other arguments in each file.
+            if probe >= MAX_PROBES {
+                return Err(FindError::TooMany { asked: probe + 1 });
+            }
+            location.site.probe = u16::try_from(probe).unwrap_or(u16::MAX);
+            probes.locations.push(location);
+        }
     }
-    probes.names = names;
+    probes.kinds = kinds;
     Ok(probes)
 }
+
+/// A location, and what is known of its values.
+type Known = (Location, Option<Signature>);
 
 /// The files, each once.
 fn used_by(subject: Subject<'_>) -> Result<Vec<Arc<Binary>>, FindError> {
@@ -237,62 +256,80 @@ fn used_by(subject: Subject<'_>) -> Result<Vec<Arc<Binary>>, FindError> {
 
 fn locations_of(
     spec: &ProbeSpec,
-    probe: u16,
     used: &[Arc<Binary>],
     subject: Subject<'_>,
-) -> Result<Vec<Location>, FindError> {
+) -> Result<Vec<Known>, FindError> {
     match spec {
-        ProbeSpec::Usdt { provider, name } => usdt(provider, name, probe, used),
+        ProbeSpec::Usdt { provider, name } => usdt(provider, name, used),
         ProbeSpec::Function {
             file,
             symbol,
             offset,
+            types,
         } => {
             let binaries = named(file, used, subject)?;
-            functions(&binaries, symbol, *offset)?
-                .into_iter()
-                .map(|(binary, function)| {
-                    // Only at the start do the registers hold the arguments.
-                    let all = registers::arguments().map(Argument::in_register);
-                    let arguments = if *offset == 0 { &all[..] } else { &[] };
-                    Ok(Location {
-                        binary,
-                        offset: function.offset.saturating_add(*offset),
-                        semaphore: None,
-                        is_return: false,
-                        site: site(probe, probe_kind::FUNCTION, arguments),
-                    })
-                })
-                .collect()
+            let found = functions(&binaries, symbol, *offset)?.into_iter();
+            let locations = found.map(|(binary, function)| {
+                let signature = types.as_deref().map(Signature::unnamed);
+                // Only at the start do the registers hold the arguments.
+                let all = registers::arguments().map(Argument::in_register);
+                let site = match &signature {
+                    Some(signature) => typed_site(
+                        probe_kind::TYPED_FUNCTION,
+                        signature,
+                        &signature.arguments(),
+                    ),
+                    None if *offset == 0 => site(probe_kind::FUNCTION, &all),
+                    None => site(probe_kind::FUNCTION, &[]),
+                };
+                let location = Location {
+                    binary,
+                    offset: function.offset.saturating_add(*offset),
+                    semaphore: None,
+                    is_return: false,
+                    site,
+                };
+                (location, signature)
+            });
+            Ok(locations.collect())
         }
-        ProbeSpec::Return { file, symbol } => {
+        ProbeSpec::Return {
+            file,
+            symbol,
+            result,
+        } => {
             let binaries = named(file, used, subject)?;
             let found = functions(&binaries, symbol, 0)?.into_iter();
-            let result = [Argument::in_register(registers::result())];
-            let locations = found.map(|(binary, function)| Location {
-                binary,
-                offset: function.offset,
-                semaphore: None,
-                is_return: true,
-                site: site(probe, probe_kind::RETURN, &result),
+            let untyped = [Argument::in_register(registers::result())];
+            let locations = found.map(|(binary, function)| {
+                let signature = result.map(Signature::result);
+                let site = match &signature {
+                    Some(signature) => {
+                        typed_site(probe_kind::TYPED_RETURN, signature, &signature.results())
+                    }
+                    None => site(probe_kind::RETURN, &untyped),
+                };
+                let location = Location {
+                    binary,
+                    offset: function.offset,
+                    semaphore: None,
+                    is_return: true,
+                    site,
+                };
+                (location, signature)
             });
             Ok(locations.collect())
         }
     }
 }
 
-fn usdt(
-    provider: &str,
-    name: &str,
-    probe: u16,
-    used: &[Arc<Binary>],
-) -> Result<Vec<Location>, FindError> {
+fn usdt(provider: &str, name: &str, used: &[Arc<Binary>]) -> Result<Vec<Known>, FindError> {
     let mut locations = Vec::new();
     let mut similar = None;
     for binary in used {
         for found in binary.static_probes()? {
             if found.provider == provider && found.name == name {
-                locations.push(static_location(binary, probe, &found));
+                locations.push((static_location(binary, &found), None));
             } else if found.name.eq_ignore_ascii_case(name) {
                 similar = Some(format!("{}:{}", found.provider, found.name));
             }
@@ -309,18 +346,39 @@ fn usdt(
     Ok(locations)
 }
 
-fn static_location(binary: &Arc<Binary>, probe: u16, found: &StaticProbe) -> Location {
+fn static_location(binary: &Arc<Binary>, found: &StaticProbe) -> Location {
     Location {
         binary: Arc::clone(binary),
         offset: found.offset,
         semaphore: found.semaphore,
         is_return: false,
-        site: site(probe, probe_kind::USDT, &arguments::parse(&found.arguments)),
+        site: site(probe_kind::USDT, &arguments::parse(&found.arguments)),
     }
 }
 
-/// What the eBPF program knows of a location.
-fn site(probe: u16, kind: u16, arguments: &[Argument]) -> ProbeSite {
+/// What the eBPF program knows of a location whose values have types. Which probe it is of is known
+/// later.
+fn typed_site(kind: u16, signature: &Signature, located: &[ProbeArgument]) -> ProbeSite {
+    let signs = signature.values.iter().map(|(_, of)| of.is_signed());
+    let arguments: Vec<_> = located
+        .iter()
+        .zip(signs)
+        .map(|(location, is_signed)| Argument {
+            location: *location,
+            is_signed,
+        })
+        .collect();
+    let texts = arguments
+        .iter()
+        .filter(|argument| argument.location.is_text != 0);
+    ProbeSite {
+        texts: u32::try_from(texts.count()).unwrap_or(0),
+        ..site(kind, &arguments)
+    }
+}
+
+/// The same of one whose values have none.
+fn site(kind: u16, arguments: &[Argument]) -> ProbeSite {
     let mut args = [ProbeArgument::new_zeroed(); PROBE_ARGUMENTS];
     let mut signed = 0;
     for (index, (slot, argument)) in args.iter_mut().zip(arguments).enumerate() {
@@ -329,14 +387,14 @@ fn site(probe: u16, kind: u16, arguments: &[Argument]) -> ProbeSite {
     }
     let count = arguments.len().min(PROBE_ARGUMENTS);
     ProbeSite {
-        probe,
+        probe: 0,
         kind,
         // At most six.
         count: u16::try_from(count).unwrap_or(0),
         signed,
         address: registers::address().offset,
         truncated: u16::from(arguments.len() > PROBE_ARGUMENTS),
-        reserved: 0,
+        texts: 0,
         args,
     }
 }

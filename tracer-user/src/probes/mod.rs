@@ -4,7 +4,8 @@
 //! - [`ProbeSpec`] is what a user asks for;
 //! - `files` finds the programs and libraries that a process uses, or a command will;
 //! - [`Binary`] is one of them: its functions, its static probes (`notes`) and how those describe
-//!   their arguments (`arguments`, `registers`);
+//!   their arguments (`arguments`, `registers`), and what types say of those of a function
+//!   (`types`);
 //! - `opening` opens files that anybody may have put there, but not what programs of others serve
 //!   (`served`), `bounded` reads them within limits;
 //! - [`find`] turns what was asked for into locations in files, which [`crate::kernel`] attaches
@@ -22,14 +23,16 @@ mod registers;
 mod relative;
 mod served;
 mod spec;
+mod types;
 
 pub use binary::{Binary, BinaryError, Function, Identity, StaticProbe};
 pub(crate) use bounded::{Bounded, Budget};
 pub(crate) use files::root_of;
 pub use files::{Used, here, of_command, of_process};
-pub use find::{FindError, Location, MAX_PROBES, Probes, Subject, find};
+pub use find::{FindError, Location, MAX_PROBES, ProbeKind, Probes, Subject, find};
 pub(crate) use opening::{open_ordinary, open_ordinary_below};
 pub use spec::{NotAProbe, ProbeSpec};
+pub use types::{NotATypeError, Signature, ValueType};
 
 /// Reads any bytes as the notes of static probes.
 #[doc(hidden)]

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use tracer_common::event_type::TRACE_EVENT_NAME_MAX;
 
+use super::types::{self, NotATypeError, ValueType};
+
 /// A probe as it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeSpec {
@@ -14,7 +16,8 @@ pub enum ProbeSpec {
         /// What it is called.
         name: String,
     },
-    /// `--probe PATH:symbol[+offset]`: an instruction of a function, by default the first.
+    /// `--probe PATH:symbol[+offset]` or `PATH:symbol(types)`: an instruction of a function, by
+    /// default the first.
     Function {
         /// The program or library.
         file: PathBuf,
@@ -22,27 +25,36 @@ pub enum ProbeSpec {
         symbol: String,
         /// Bytes into it.
         offset: u64,
+        /// The types of its arguments, where they were given.
+        types: Option<Vec<ValueType>>,
     },
-    /// `--retprobe PATH:symbol`: the return of a function.
+    /// `--retprobe PATH:symbol` or `PATH:symbol(type)`: the return of a function.
     Return {
         /// The program or library.
         file: PathBuf,
         /// The function.
         symbol: String,
+        /// The type of its result, where it was given.
+        result: Option<ValueType>,
     },
 }
 
 /// A probe that was typed wrongly.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{typed:?} is no probe; give {expected}")]
+#[error("{typed:?} is no probe{}", match why {
+    Some(why) => format!(": {why}"),
+    None => format!("; give {expected}"),
+})]
 pub struct NotAProbe {
     typed: String,
     expected: &'static str,
+    why: Option<NotATypeError>,
 }
 
 const USDT: &str = "provider:name, as `tracer-user probes PID` lists them";
-const FUNCTION: &str = "PATH:symbol or PATH:symbol+offset, such as libc.so.6:malloc";
-const RETURN: &str = "PATH:symbol, such as libc.so.6:malloc";
+const FUNCTION: &str = "PATH:symbol, PATH:symbol+offset or PATH:symbol(types), such as \
+                        libc.so.6:malloc or 'libc.so.6:fopen(str, str)'";
+const RETURN: &str = "PATH:symbol or PATH:symbol(type), such as libc.so.6:malloc";
 
 impl ProbeSpec {
     /// What `--usdt` was given.
@@ -67,18 +79,23 @@ impl ProbeSpec {
     /// It is not of that form.
     pub fn function(typed: &str) -> Result<Self, NotAProbe> {
         let not_one = || no_probe(typed, FUNCTION);
-        let (file, function) = file_and_function(typed).ok_or_else(not_one)?;
+        let (bare, types) = without_types(typed).ok_or_else(not_one)?;
+        let types = types.map(types::list).transpose();
+        let types = types.map_err(|why| no_type(typed, why))?;
+        let (file, function) = file_and_function(bare).ok_or_else(not_one)?;
         let (symbol, offset) = match function.rsplit_once('+') {
             None => (function, 0),
             Some((symbol, offset)) => (symbol, integer(offset).ok_or_else(not_one)?),
         };
-        if symbol.is_empty() {
+        // Only where a function begins are its arguments where they were passed.
+        if symbol.is_empty() || offset > 0 && types.is_some() {
             return Err(not_one());
         }
         Ok(Self::Function {
             file,
             symbol: symbol.to_owned(),
             offset,
+            types,
         })
     }
 
@@ -88,12 +105,17 @@ impl ProbeSpec {
     ///
     /// It is not of that form.
     pub fn on_return(typed: &str) -> Result<Self, NotAProbe> {
-        let (file, symbol) = file_and_function(typed)
+        let not_one = || no_probe(typed, RETURN);
+        let (bare, result) = without_types(typed).ok_or_else(not_one)?;
+        let result = result.map(types::result).transpose();
+        let result = result.map_err(|why| no_type(typed, why))?;
+        let (file, symbol) = file_and_function(bare)
             .filter(|(_, symbol)| !symbol.contains('+'))
-            .ok_or_else(|| no_probe(typed, RETURN))?;
+            .ok_or_else(not_one)?;
         Ok(Self::Return {
             file,
             symbol: symbol.to_owned(),
+            result,
         })
     }
 
@@ -118,6 +140,22 @@ fn no_probe(typed: &str, expected: &'static str) -> NotAProbe {
     NotAProbe {
         typed: typed.to_owned(),
         expected,
+        why: None,
+    }
+}
+
+fn no_type(typed: &str, why: NotATypeError) -> NotAProbe {
+    NotAProbe {
+        why: Some(why),
+        ..no_probe(typed, FUNCTION)
+    }
+}
+
+/// What is before the types, and those; `None` where they do not end.
+fn without_types(typed: &str) -> Option<(&str, Option<&str>)> {
+    match typed.split_once('(') {
+        None => Some((typed, None)),
+        Some((bare, types)) => Some((bare.trim_end(), Some(types.strip_suffix(')')?))),
     }
 }
 
@@ -151,6 +189,7 @@ mod tests {
                 file: "/usr/lib/a:b.so".into(),
                 symbol: "run".into(),
                 offset: 16,
+                types: None,
             }
         );
         assert_eq!(function.event_name(), "probe:run+0x10");
@@ -162,20 +201,53 @@ mod tests {
     }
 
     #[test]
+    fn types_are_read_and_do_not_belong_to_the_name() {
+        let spec = ProbeSpec::function("libc.so.6:fopen(str, str)").unwrap();
+        assert_eq!(spec.event_name(), "probe:fopen");
+        let ProbeSpec::Function {
+            types: Some(types), ..
+        } = spec
+        else {
+            panic!("no types");
+        };
+        assert!(types.len() == 2 && types[0].is_text());
+        let spec = ProbeSpec::on_return("libc.so.6:getenv(str)").unwrap();
+        assert_eq!(spec.event_name(), "retprobe:getenv");
+        let none = ProbeSpec::function("f:x()").unwrap();
+        assert!(matches!(none, ProbeSpec::Function { types: Some(types), .. } if types.is_empty()));
+    }
+
+    #[test]
     fn other_forms_are_refused_with_what_was_expected() {
         for typed in ["", "x", ":x", "x:"] {
             assert!(ProbeSpec::usdt(typed).is_err(), "{typed}");
             assert!(ProbeSpec::function(typed).is_err(), "{typed}");
             assert!(ProbeSpec::on_return(typed).is_err(), "{typed}");
         }
-        for typed in ["f:x+", "f:x+y", "f:+1", "f:x+-1"] {
+        for typed in [
+            "f:x+",
+            "f:x+y",
+            "f:+1",
+            "f:x+-1",
+            "f:x(",
+            "f:x)",
+            "f:x(int",
+            "f:x+1(int)",
+            "f:(int)",
+            "f:x(int) y",
+            "(int)",
+        ] {
             assert!(ProbeSpec::function(typed).is_err(), "{typed}");
         }
         let error = ProbeSpec::on_return("f:x+1").unwrap_err().to_string();
         assert_eq!(
             error,
-            "\"f:x+1\" is no probe; give PATH:symbol, such as libc.so.6:malloc"
+            "\"f:x+1\" is no probe; give PATH:symbol or PATH:symbol(type), such as libc.so.6:malloc"
         );
+        let error = ProbeSpec::function("f:x(strong)").unwrap_err().to_string();
+        let expected =
+            "\"f:x(strong)\" is no probe: \"strong\" is no type of an argument; give str,";
+        assert!(error.starts_with(expected), "{error}");
     }
 
     #[test]

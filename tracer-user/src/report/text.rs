@@ -11,7 +11,7 @@ use super::digits::{push_filled, push_nine_digits, push_three_digits};
 use super::escape::push_for_people;
 use super::probe::Arguments;
 use super::shorten::shorten;
-use super::typed::push_typed;
+use super::typed::push_typed_event;
 use super::words::{push_system, push_user};
 use super::{Gap, Line, Report, Summary, WallClock};
 use crate::terminal::output::{ColorChoice, Width};
@@ -361,7 +361,7 @@ impl Text {
             if let Some(arguments) = Arguments::of(line.name, data) {
                 arguments.push(out);
             } else if let Some(typed) = Typed::of_event(line.name, data) {
-                push_typed(out, typed, most);
+                push_typed_event(out, line.name, typed, most);
             } else {
                 push_user(out, data, most);
             }

@@ -18,6 +18,31 @@ pub fn push_typed(out: &mut Vec<u8>, typed: Typed<'_>, most: Option<usize>) {
     }
 }
 
+/// Appends what a user event of this name carries: a function with its arguments, or fields.
+pub fn push_typed_event(out: &mut Vec<u8>, name: &[u8], typed: Typed<'_>, most: Option<usize>) {
+    if !typed.are_arguments() {
+        return push_typed(out, typed, most);
+    }
+    let function = name.strip_prefix(b"probe:").unwrap_or(name);
+    super::escape::push_for_people(out, function);
+    out.push(b'(');
+    for (index, (name, value)) in typed.iter().enumerate() {
+        if index > 0 {
+            out.extend_from_slice(b", ");
+        }
+        // Without a name of its own.
+        if name.strip_prefix("arg") != Some(index.to_string().as_str()) {
+            super::escape::push_for_people(out, name.as_bytes());
+            out.push(b'=');
+        }
+        match value {
+            Value::Address(0) => out.extend_from_slice(b"NULL"),
+            value => push_typed_value(out, value, most),
+        }
+    }
+    out.push(b')');
+}
+
 /// Appends a value for people; of bytes, at most so many.
 pub fn push_typed_value(out: &mut Vec<u8>, value: Value<'_>, most: Option<usize>) {
     match value {
@@ -102,6 +127,23 @@ mod tests {
 
     use super::*;
     use crate::typed::Encoder;
+
+    #[test]
+    fn arguments_are_shown_as_a_call() {
+        let mut data = Encoder::new(probe_kind::TYPED_FUNCTION);
+        data.text("arg0", b"/etc/x", false);
+        data.text("mode", b"r\n", true);
+        data.value("arg2", typed_data::SIGNED, &(-1_i32).to_ne_bytes());
+        data.value("arg3", typed_data::ADDRESS, &0_u64.to_ne_bytes());
+        let data = data.finish();
+        let mut text = Vec::new();
+        let typed = Typed::of_event(b"probe:fopen", &data).unwrap();
+        push_typed_event(&mut text, b"probe:fopen", typed, None);
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            r#"fopen("/etc/x", mode="r\n"..., -1, NULL)"#
+        );
+    }
 
     #[test]
     fn values_are_shown_by_their_types() {

@@ -121,7 +121,8 @@ impl Setup {
             probes.only = Some(pids.to_vec());
         }
         let tracepoints = tracepoints::find(&self.tracepoints).context("cannot trace")?;
-        let mut names = probes.names.clone();
+        let mut names: Vec<_> = probes.kinds.iter().map(|kind| kind.name.clone()).collect();
+        names.dedup();
         names.extend(tracepoints.iter().map(Tracepoint::event_name));
         let policy = StreamFullPolicy::Loop;
         let mut stream = ActiveStream::new(policy, self.stream_bytes, monotonic_now);

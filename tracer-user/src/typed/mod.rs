@@ -102,10 +102,20 @@ impl<'a> Typed<'a> {
     /// The same, of an event whose type is called as those are that have such data.
     #[must_use]
     pub fn of_event(name: &[u8], untrusted: &'a [u8]) -> Option<Self> {
-        let prefixes = [(&b"tracepoint:"[..], probe_kind::TRACEPOINT)];
+        let prefixes = [
+            (&b"tracepoint:"[..], probe_kind::TRACEPOINT),
+            (b"probe:", probe_kind::TYPED_FUNCTION),
+            (b"retprobe:", probe_kind::TYPED_RETURN),
+        ];
         let known = prefixes.iter().find(|(prefix, _)| name.starts_with(prefix));
         let (_, kind) = known?;
         Self::of(untrusted).filter(|typed| typed.kind == *kind)
+    }
+
+    /// Whether the fields are the arguments of a function.
+    #[must_use]
+    pub fn are_arguments(self) -> bool {
+        self.kind == probe_kind::TYPED_FUNCTION
     }
 
     /// Each field, by its name.
@@ -222,6 +232,7 @@ mod tests {
     fn damaged_data_is_none_and_does_no_harm() {
         let data = data();
         assert!(Typed::of_event(b"other", &data).is_none());
+        assert!(Typed::of_event(b"probe:a", &data).is_none());
         for length in 0..data.len() {
             assert!(Typed::of(&data[..length]).is_none(), "{length}");
         }

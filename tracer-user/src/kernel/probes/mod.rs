@@ -13,6 +13,7 @@ pub(super) mod error;
 mod many;
 mod single;
 
+use std::borrow::Cow;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,17 +23,20 @@ use aya::maps::{Array, MapData};
 use aya::programs::{ProgramError, ProgramFd, ProgramType, UProbe};
 use aya::sys::{BpfHelper, is_helper_supported};
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{ENTRY_OF_RETURN, PROBE_RECORDS, ProbeSite};
+use tracer_common::kernel::{
+    ENTRY_OF_RETURN, PROBE_ARGUMENTS, PROBE_DATA_BYTES, PROBE_RECORDS, ProbeData, ProbeSite,
+};
 use tracer_engine::event::EventHeader;
 use tracer_engine::source::Batch;
-use zerocopy::IntoBytes;
+use zerocopy::{FromZeros, IntoBytes};
 
 pub use error::ProbeError;
 use error::SITES;
 
 use super::check::Check;
+use super::decode::probed;
 use super::perf::EVERY_PROCESS;
-use crate::probes::{Location, Probes};
+use crate::probes::{Location, ProbeKind, Probes, Signature};
 
 const PROGRAM: &str = "probe";
 /// The stream chooses the number of a point of the program: it has none of its own.
@@ -183,21 +187,69 @@ pub fn probe_check() -> Check {
     }
 }
 
-/// The names of the probes' event types, by the number of the probe.
+/// What is known of the probes, by the index of each.
 #[derive(Debug, Default)]
-pub struct ProbeNames(pub Vec<String>);
+pub struct ProbeNames(pub Vec<ProbeKind>);
 
 impl ProbeNames {
     /// The header with the id that the stream has given to the probe's type; `None` for a probe
     /// that is none of ours. Headers of other events stay as they are.
     pub fn identified(&self, header: EventHeader, batch: &mut Batch<'_>) -> Option<EventHeader> {
-        let Some(index) = header.event_type.0.checked_sub(u32::from(PROBE_RECORDS)) else {
+        let Some(index) = index_of(&header) else {
             return Some(header);
         };
-        let name = self.0.get(usize::try_from(index).ok()?)?;
-        let id = batch.user_event_type(name.as_bytes(), NO_PREFERENCE);
+        let kind = self.0.get(index)?;
+        let id = batch.user_event_type(kind.name.as_bytes(), NO_PREFERENCE);
         Some(with_type(header, id))
     }
+
+    /// The data of an event with this header as it came: where the values have types, it says
+    /// itself what they are.
+    pub fn data<'a>(&self, header: &EventHeader, untrusted: &'a [u8]) -> Cow<'a, [u8]> {
+        let kind = index_of(header).and_then(|index| self.0.get(index));
+        match kind.and_then(|kind| kind.signature.as_ref()) {
+            Some(signature) => Cow::Owned(typed(signature, untrusted)),
+            None => Cow::Borrowed(untrusted),
+        }
+    }
+}
+
+fn index_of(header: &EventHeader) -> Option<usize> {
+    let index = header.event_type.0.checked_sub(u32::from(PROBE_RECORDS))?;
+    usize::try_from(index).ok()
+}
+
+/// The values of a probe, as its signature says what they are.
+fn typed(signature: &Signature, untrusted: &[u8]) -> Vec<u8> {
+    let mut data = ProbeData::new_zeroed();
+    let front = untrusted.get(..PROBE_DATA_BYTES).unwrap_or_default();
+    let to = data.as_mut_bytes().get_mut(..front.len());
+    to.unwrap_or_default().copy_from_slice(front);
+    let mut rest = untrusted.get(front.len()..).unwrap_or_default();
+    let mut values = [None; PROBE_ARGUMENTS];
+    for (nth, value) in values.iter_mut().enumerate().take(usize::from(data.count)) {
+        let Some((word, behind)) = rest.split_first_chunk() else {
+            break;
+        };
+        rest = behind;
+        *value = (data.unread >> nth & 1 == 0).then(|| u64::from_ne_bytes(*word));
+    }
+    let mut texts = [None; PROBE_ARGUMENTS];
+    for text in &mut texts {
+        let Some((head, behind)) = rest.split_first_chunk() else {
+            break;
+        };
+        rest = behind;
+        let head = u32::from_ne_bytes(*head);
+        if head == probed::NONE {
+            continue;
+        }
+        let length = usize::try_from(head & !probed::MORE).unwrap_or(usize::MAX);
+        let (bytes, behind) = rest.split_at(length.min(rest.len()));
+        rest = behind;
+        *text = Some((bytes, head & probed::MORE != 0));
+    }
+    signature.data(data.kind, &values, |nth| texts.get(nth).copied().flatten())
 }
 
 /// The header, of this type.
