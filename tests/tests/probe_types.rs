@@ -93,6 +93,71 @@ fn calls_are_what_the_program_says_that_it_calls() {
     }
 }
 
+/// The program with its debugger's part.
+fn described(folder: &Path) -> std::path::PathBuf {
+    let program = folder.join("described");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/typed.c");
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-O1", "-g", "-gz=none", "-D_GNU_SOURCE", "-o"])
+        .arg(&program)
+        .arg(source);
+    assert!(compiler.status().unwrap().success());
+    program
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn what_a_program_says_of_its_functions_is_known_without_types() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = described(folder.path());
+    let log = folder.path().join("log");
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    run.args([
+        "run",
+        "--no-user",
+        "--events",
+        "exec",
+        "--string-size",
+        "32",
+    ]);
+    for function in ["texts", "small", "large", "floating", "unreadable"] {
+        run.arg("--probe")
+            .arg(format!("{}:{function}", program.display()));
+    }
+    let output = run
+        .arg("--log")
+        .arg(&log)
+        .arg("--")
+        .arg(&program)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let text = read(&log, &[]);
+    let mut shown = shown(&text);
+    assert_eq!(shown[0], r#"texts(first="/etc/x", second="r")"#);
+    for call in &mut shown {
+        for name in [
+            "first", "second", "third", "fourth", "fifth", "s8", "u8", "s16", "u16",
+        ] {
+            *call = call.replace(&format!("{name}="), "");
+        }
+        for name in ["truth=", "letter=", "nowhere="] {
+            *call = call.replace(name, "");
+        }
+    }
+    let said = String::from_utf8(output.stdout).unwrap();
+    let said: Vec<_> = said.lines().filter(|line| !line.starts_with('=')).collect();
+    assert_eq!(shown, said);
+}
+
 #[test]
 #[ignore = "loads eBPF"]
 fn values_have_their_types_in_json_and_in_filters() {

@@ -143,7 +143,7 @@ pub mod probe_texts {
 }
 
 const _: () = {
-    assert!(size_of::<ProbeTextsRecord<{ probe_texts::SMALL }>>() % 8 == 0);
+    assert!(size_of::<ProbeTextsRecord<{ probe_texts::SMALL }>>().is_multiple_of(8));
     assert!(PROBE_DATA_BYTES == 8);
     assert!(size_of::<ProbeData>() == 56);
     assert!(size_of::<ProbeArgument>() == 16);

@@ -15,7 +15,8 @@ pub struct ProbeArgs {
     /// Record each time that a function is entered, with what the registers for arguments hold, or
     /// with its arguments by their types: 'libc.so.6:fopen(str, str)'. Types are str (a text, as
     /// far as --string-size says, 256 bytes at most), int, long, uint, ulong, s8 to s64, u8 to u64,
-    /// bool, char, ptr, and float and double, which take their space and are not read. With
+    /// bool, char, ptr, and float and double, which take their space and are not read. Of a C or
+    /// C++ program that was built with -g, they are known without being given. With
     /// +BYTES, each time that the instruction there is reached
     #[arg(long, value_name = "FILE:FUNCTION[(TYPES)|+BYTES]")]
     probe: Vec<String>,

@@ -16,10 +16,12 @@ use object::{
 };
 
 use super::bounded::{Bounded, Budget, MOST_BYTES};
+use super::dwarf::{self, Entries};
 use super::notes::{self, MOST_NOTES, Note};
 use super::opening::{open_ordinary, open_ordinary_below};
 use super::relative::{self, BASE};
 use super::served::Unsafe;
+use super::types::Signature;
 
 /// Which file it is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -260,19 +262,38 @@ impl Binary {
         Ok(functions)
     }
 
+    /// The arguments of one of its functions, where it says itself what they are, or the file with
+    /// its debugger's part does.
+    pub(super) fn signature(&self, function: &Function, left: &mut Entries) -> Option<Signature> {
+        // The compiler has made another one of it, with other arguments (`f.constprop.0`).
+        if function.name.contains('.') {
+            return None;
+        }
+        let look = |parsed: &Parsed<'_>, segments: &Segments, left: &mut Entries| {
+            let is_start = |address| segments.offset(address, true) == Some(function.offset);
+            dwarf::signature(parsed, is_start, left)
+        };
+        let found = self.read(|parsed| look(parsed, &Segments::of(parsed), left));
+        match found {
+            Ok(Some(found)) => Some(found),
+            _ => self.for_debuggers(|parsed, segments| look(parsed, segments, left))?,
+        }
+    }
+
     /// Functions from where distributions put the debugger's part of this very file, if it is
     /// there.
     fn functions_for_debuggers(&self) -> Vec<Function> {
+        self.for_debuggers(functions).unwrap_or_default()
+    }
+
+    /// Looks at that part, with the segments of this file; `None` where it is not there.
+    fn for_debuggers<T>(&self, look: impl FnOnce(&Parsed<'_>, &Segments) -> T) -> Option<T> {
         let found = self.read(|parsed| {
             let id = parsed.build_id().ok().flatten()?.to_vec();
             Some((id, Segments::of(parsed)))
         });
-        let Ok(Some((id, segments))) = found else {
-            return Vec::new();
-        };
-        let Some((first, rest)) = id.split_first() else {
-            return Vec::new();
-        };
+        let (id, segments) = found.ok().flatten()?;
+        let (first, rest) = id.split_first()?;
         let hex = |bytes: &[u8]| {
             bytes
                 .iter()
@@ -282,15 +303,12 @@ impl Binary {
         let path = Path::new("usr/lib/debug/.build-id")
             .join(hex(&[*first]))
             .join(format!("{}.debug", hex(rest)));
-        let Ok(file) = open_ordinary_below(&self.root, &path) else {
-            return Vec::new();
-        };
+        let file = open_ordinary_below(&self.root, &path).ok()?;
         let cache = ReadCache::new(&file);
-        match object::File::parse(Bounded::new(&cache, &Budget::default())) {
-            // Addresses are those of the file itself, whose segments the other has only in name.
-            Ok(parsed) => functions(&parsed, &segments),
-            Err(_) => Vec::new(),
-        }
+        let budget = Budget::default();
+        let parsed = object::File::parse(Bounded::new(&cache, &budget)).ok()?;
+        // Addresses are those of the file itself, whose segments the other has only in name.
+        Some(look(&parsed, &segments))
     }
 
     /// Its static probes, each site of each.

@@ -11,6 +11,7 @@ use zerocopy::FromZeros;
 
 use super::arguments::{self, Argument};
 use super::binary::{Binary, BinaryError, Function, StaticProbe};
+use super::dwarf::Entries;
 use super::files::{self, Used};
 use super::instructions;
 use super::registers;
@@ -185,8 +186,9 @@ pub fn find(specs: &[ProbeSpec], subject: Subject<'_>) -> Result<Probes, FindErr
     }
     let used = used_by(subject)?;
     let mut kinds: Vec<ProbeKind> = Vec::new();
+    let mut left = Entries::default();
     for spec in specs {
-        for (mut location, signature) in locations_of(spec, &used, subject)? {
+        for (mut location, signature) in locations_of(spec, &used, subject, &mut left)? {
             let kind = ProbeKind {
                 name: spec.event_name(),
                 signature,
@@ -258,6 +260,7 @@ fn locations_of(
     spec: &ProbeSpec,
     used: &[Arc<Binary>],
     subject: Subject<'_>,
+    left: &mut Entries,
 ) -> Result<Vec<Known>, FindError> {
     match spec {
         ProbeSpec::Usdt { provider, name } => usdt(provider, name, used),
@@ -270,7 +273,11 @@ fn locations_of(
             let binaries = named(file, used, subject)?;
             let found = functions(&binaries, symbol, *offset)?.into_iter();
             let locations = found.map(|(binary, function)| {
-                let signature = types.as_deref().map(Signature::unnamed);
+                let signature = match types {
+                    Some(types) => Some(Signature::unnamed(types)),
+                    None if *offset == 0 => binary.signature(&function, left),
+                    None => None,
+                };
                 // Only at the start do the registers hold the arguments.
                 let all = registers::arguments().map(Argument::in_register);
                 let site = match &signature {
@@ -539,7 +546,7 @@ mod tests {
         for file in [own_name(), own.display().to_string()] {
             let spec = ProbeSpec::function(&format!("{file}:main")).unwrap();
             let probes = found(spec).unwrap();
-            assert_eq!(probes.names, ["probe:main"]);
+            assert_eq!(probes.kinds[0].name, "probe:main");
             assert_eq!(probes.locations.len(), 1);
             assert_eq!(probes.locations[0].site.count, 6);
         }
@@ -598,7 +605,7 @@ mod tests {
         let spec = ProbeSpec::function(&format!("{}:main", own_name())).unwrap();
         let twice = [spec.clone(), spec];
         let probes = find(&twice, Subject::Processes(&[own_pid()])).unwrap();
-        assert_eq!((probes.names.len(), probes.locations.len()), (1, 2));
+        assert_eq!((probes.kinds.len(), probes.locations.len()), (1, 2));
     }
 
     #[test]
@@ -617,7 +624,7 @@ mod tests {
     #[test]
     fn more_arguments_than_are_recorded_are_said_to_be_truncated() {
         let many = arguments::parse(&["4@$1"; 8].join(" "));
-        let site = site(3, probe_kind::USDT, &many);
-        assert_eq!((site.probe, site.count, site.truncated), (3, 6, 1));
+        let site = site(probe_kind::USDT, &many);
+        assert_eq!((site.probe, site.count, site.truncated), (0, 6, 1));
     }
 }

@@ -5,7 +5,7 @@
 //! - `files` finds the programs and libraries that a process uses, or a command will;
 //! - [`Binary`] is one of them: its functions, its static probes (`notes`) and how those describe
 //!   their arguments (`arguments`, `registers`), and what types say of those of a function
-//!   (`types`);
+//!   (`types`), which a file may say itself (`dwarf`);
 //! - `opening` opens files that anybody may have put there, but not what programs of others serve
 //!   (`served`), `bounded` reads them within limits;
 //! - [`find`] turns what was asked for into locations in files, which [`crate::kernel`] attaches
@@ -14,6 +14,7 @@
 mod arguments;
 mod binary;
 mod bounded;
+mod dwarf;
 mod files;
 mod find;
 mod instructions;

@@ -154,7 +154,7 @@ fn no_type(typed: &str, why: NotATypeError) -> NotAProbe {
 /// What is before the types, and those; `None` where they do not end.
 fn without_types(typed: &str) -> Option<(&str, Option<&str>)> {
     match typed.split_once('(') {
-        None => Some((typed, None)),
+        None => (!typed.ends_with(')')).then_some((typed, None)),
         Some((bare, types)) => Some((bare.trim_end(), Some(types.strip_suffix(')')?))),
     }
 }

@@ -78,6 +78,12 @@ impl ValueType {
         size: 8,
     };
 
+    /// What is in no register of its own: it is not read.
+    pub const UNKNOWN: Self = Self {
+        kind: typed_data::BYTES,
+        size: 8,
+    };
+
     fn of(word: &str) -> Result<Self, NotATypeError> {
         let known = WORDS.iter().find(|(known, ..)| *known == word);
         let (_, kind, size) = known.ok_or_else(|| NotATypeError::Word {
@@ -166,7 +172,7 @@ impl Signature {
     pub fn arguments(&self) -> Vec<ProbeArgument> {
         let mut registers = registers::arguments().into_iter();
         let located = self.values.iter().map(|(_, kind)| {
-            let register = if kind.is_float() {
+            let register = if kind.is_float() || *kind == ValueType::UNKNOWN {
                 None
             } else {
                 registers.next()
