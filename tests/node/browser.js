@@ -25,6 +25,13 @@ function browserPath() {
     return found;
 }
 
+/** Starts the browser. */
+function launch() {
+    return chromium.launch({
+        executablePath: browserPath(), args: ["--no-sandbox", "--disable-gpu"], timeout: MOST_MS,
+    });
+}
+
 /** Opens the page. What it asks for, refuses or complains of is noted. */
 async function open(browser, file, options, complaints) {
     const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, ...options });
@@ -177,9 +184,7 @@ async function intervals(page, most) {
 }
 
 async function main([file, pictures]) {
-    const browser = await chromium.launch({
-        executablePath: browserPath(), args: ["--no-sandbox", "--disable-gpu"], timeout: MOST_MS,
-    });
+    const browser = await launch();
     const found = { complaints: [] };
     await looks(browser, file, pictures, found);
     const { page, context } = await open(browser, file, {}, found.complaints);
@@ -222,7 +227,11 @@ async function main([file, pictures]) {
     process.stdout.write(JSON.stringify(found));
 }
 
-main(process.argv.slice(2)).catch((error) => {
-    console.error(error);
-    process.exit(1);
-});
+module.exports = { launch, open };
+
+if (require.main === module) {
+    main(process.argv.slice(2)).catch((error) => {
+        console.error(error);
+        process.exit(1);
+    });
+}

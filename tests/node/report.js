@@ -15,8 +15,8 @@ async function main([folder, file]) {
     const { STATES } = await module("slices.js");
     const html = fs.readFileSync(file, "utf8");
     const [, data] = /<script type="text\/plain" id="data">([^<]*)<\/script>/.exec(html);
-    const { header, columns } = await decode(data);
-    const model = new Model(header, columns);
+    const { header, columns, words } = await decode(data);
+    const model = new Model(header, columns, words);
     const threads = model.threads.map((row) => {
         const totals = row.track.between(0, model.end);
         const halves = [row.track.between(0, Math.floor(model.end / 3)), row.track.between(Math.floor(model.end / 3), model.end)];
@@ -27,7 +27,8 @@ async function main([folder, file]) {
             totals: Object.fromEntries(STATES.map((state, index) => [state, totals[index]])),
             parts: STATES.map((_, index) => halves[0][index] + halves[1][index]),
             intervals: Array.from({ length: row.track.count }, (_, index) => [
-                row.track.from[index], row.track.to[index], header.codes[row.track.what[index]].state]),
+                row.track.from[index], row.track.to[index], header.codes[row.track.what[index]].state,
+                header.codes[row.track.what[index]].end, row.track.cpu[index], header.tasks[row.track.task[index] - 1]?.[1] ?? 0]),
             calls: Array.from({ length: row.calls.count }, (_, index) => [
                 header.calls[row.calls.what[index]], row.calls.to[index] - row.calls.from[index], row.returned[index]]),
             marks: [row.marks, row.faults].flatMap((marks) => Array.from({ length: marks.count }, (_, index) => [

@@ -22,6 +22,7 @@ pub mod made_elf;
 pub mod made_ends;
 pub mod made_hostile;
 pub mod made_log;
+pub mod made_many;
 pub mod made_slices;
 pub mod made_stacks;
 pub mod made_types;

@@ -81,12 +81,13 @@ pub fn report(page: &Path) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// What a report shows in a browser, whose pictures go into a folder.
+/// What a script of `tests/node` says that a report shows in a browser. Its pictures go into a
+/// folder.
 ///
 /// # Errors
 ///
 /// Node, its packages or the browser are missing, or the page does not do what it is asked to.
-pub fn browser(page: &Path, pictures: &Path) -> anyhow::Result<Value> {
+pub fn browser(script: &str, page: &Path, pictures: &Path) -> anyhow::Result<Value> {
     let modules = env::var_os("TRACER_NODE_MODULES")
         .map_or_else(|| here().join("../target/node/node_modules"), PathBuf::from);
     ensure!(
@@ -97,10 +98,37 @@ pub fn browser(page: &Path, pictures: &Path) -> anyhow::Result<Value> {
     let output = succeeded(
         Command::new("node")
             .env("NODE_PATH", modules)
-            .arg(here().join("node/browser.js"))
+            .arg(here().join("node").join(script))
             .args([page, pictures]),
     )?;
     Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// A flame graph of a report as folded text, as `stat --flame` writes it.
+///
+/// # Errors
+///
+/// It is none.
+pub fn folded(graph: &Value) -> anyhow::Result<String> {
+    let list = |of: &Value, name: &str| of.get(name).and_then(Value::as_array).cloned();
+    let frames = list(graph, "frames").context("no frames")?;
+    let mut text = String::new();
+    for path in list(graph, "paths").context("no paths")? {
+        let names = path.get(1).and_then(Value::as_array).context("no path")?;
+        let names = names.iter().map(|index| {
+            let frame = frames.get(usize::try_from(index.as_u64()?).ok()?)?;
+            let mark = match frame.get(1)?.as_str()? {
+                "kernel" => "_[k]",
+                "inlined" => "_[i]",
+                _ => "",
+            };
+            Some(format!("{}{mark}", frame.get(0)?.as_str()?))
+        });
+        let names: Vec<String> = names.collect::<Option<_>>().context("no frame")?;
+        let ns = path.get(0).and_then(Value::as_u64).context("no time")?;
+        text.push_str(&format!("{} {ns}\n", names.join(";")));
+    }
+    Ok(text)
 }
 
 /// Counts the events of each type in JSON lines with `jq`.

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use tests::dist;
 use tests::rights::missing_right;
+use tests::tools;
 
 /// What a run of the program left behind.
 struct Run {
@@ -287,5 +288,38 @@ fn a_log_without_what_a_graph_is_made_of_says_what_to_record() {
             .unwrap();
         let said = String::from_utf8_lossy(&made.stderr).into_owned();
         assert!(!made.status.success() && said.contains(option), "{said}");
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn the_graphs_of_a_report_are_those_of_stat() {
+    if missing_right().is_some() {
+        return;
+    }
+    let run = recorded(&[
+        "--sample",
+        "997",
+        "--off-cpu",
+        "1ms",
+        "--stack-for",
+        "wakeup",
+        "--stack",
+        "user,kernel",
+    ]);
+    let page = run.log.with_file_name("report.html");
+    let mut ours = Command::new(dist::tracer_user().unwrap());
+    crate::run(ours.arg("report").arg(&run.log).arg("-o").arg(&page));
+    let page = tools::report(&page).unwrap();
+    let graphs = page.pointer("/header/flames").unwrap().as_array().unwrap();
+    assert_eq!(graphs.len(), 3);
+    for (graph, kind) in graphs.iter().zip(["on-cpu", "off-cpu", "wakeup"]) {
+        let shown = tools::folded(graph).unwrap();
+        let mut expected = folded(&run.log, kind);
+        assert!(expected.len() > 3, "{kind}: {expected:?}");
+        let mut shown = paths(&shown);
+        expected.sort();
+        shown.sort();
+        assert_eq!(shown, expected, "{kind}");
     }
 }

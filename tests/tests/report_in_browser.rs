@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 use tests::log_reader::{Log, integer, text};
-use tests::{made_hostile, tools};
+use tests::{made_hostile, made_stacks, tools};
 
 /// A log, and what the browser shows of it.
 struct Shown {
@@ -33,7 +33,7 @@ fn shown() -> &'static Shown {
         let output = log.run("report", &["-o", file.to_str().unwrap()]).unwrap();
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         fs::create_dir_all(pictures()).unwrap();
-        let page = tools::browser(&file, &pictures()).unwrap();
+        let page = tools::browser("browser.js", &file, &pictures()).unwrap();
         Shown { log, page }
     })
 }
@@ -366,4 +366,54 @@ fn the_keys_do_what_the_page_says_of_them() {
     assert!(state(9)["mark"].is_object() && state(10)["mark"].is_object());
     assert!(!flag(10, "has_selection") && state(11)["mark"].is_null());
     assert!(flag(12, "help") && !flag(13, "help"));
+}
+
+#[test]
+fn flame_graphs_are_those_of_stat_to_the_digit() {
+    let log = Log::written_by(made_stacks::write).unwrap();
+    let file = log.file("report.html");
+    let output = log.run("report", &["-o", file.to_str().unwrap()]).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    fs::create_dir_all(pictures()).unwrap();
+    let page = tools::browser("flames.js", &file, &pictures()).unwrap();
+    assert_eq!(list(&page, "/complaints"), [] as [Value; 0]);
+    let folded = log.run("stat", &["--flame", "on-cpu"]).unwrap();
+    let folded = String::from_utf8(folded.stdout).unwrap();
+    assert_eq!(tools::folded(&page["data"][0]).unwrap(), folded);
+
+    let mut all = 0;
+    let mut own: BTreeMap<&str, i64> = BTreeMap::new();
+    for line in folded.lines() {
+        let (path, ns) = line.rsplit_once(' ').unwrap();
+        let ns: i64 = ns.parse().unwrap();
+        let innermost = path.rsplit(';').next().unwrap();
+        *own.entry(innermost.trim_end_matches("_[k]")).or_default() += ns;
+        all += ns;
+    }
+    assert_eq!(own.len(), 2, "{folded}");
+    let graphs = list(&page, "/shown");
+    assert_eq!(graphs.len(), 1);
+    let graph = &graphs[0];
+    assert_eq!(text(graph, "title"), "On-CPU time, by samples");
+    assert_eq!(
+        text(graph, "said"),
+        format!("all: {}, 100 %", duration(all))
+    );
+    assert!(integer(graph, "painted") > 10, "{graph}");
+    let rows = list(graph, "/functions").iter().map(words);
+    let shown: BTreeMap<&str, String> = rows.map(|row| (row[0], row[1].to_owned())).collect();
+    for (function, ns) in own {
+        assert_eq!(
+            shown.get(function),
+            Some(&duration(ns)),
+            "{function}: {graph}"
+        );
+    }
+    // One that calls others, and does nothing itself then.
+    assert!(shown.contains_key("inner"), "{graph}");
+    let zoomed = text(&page, "zoomed");
+    assert!(
+        zoomed.ends_with(&format!("{}, 100 %", duration(all))) && !zoomed.starts_with("all"),
+        "{zoomed}"
+    );
 }

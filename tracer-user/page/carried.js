@@ -1,6 +1,5 @@
 // Which events carry a text, of many.
 
-import { Column } from "./decode.js";
 import { Model } from "./rows.js";
 import { firstAfter } from "./slices.js";
 
@@ -16,13 +15,12 @@ export function carriers(model, wanted) {
     if (bytes.some((byte) => byte >= 128)) {
         return (at) => model.wordsAt(at).toLowerCase().includes(wanted);
     }
-    const found = Float64Array.from(positions(model.words, bytes));
+    const found = Float64Array.from(positions(model.words.bytes, bytes));
     return (at) => {
-        const column = new Column(model.words, 0);
-        column.at = at;
-        const length = column.next();
-        const next = found[firstAfter(found, column.at - 1)];
-        return next !== undefined && next + bytes.length <= column.at + length;
+        const text = model.words.textAt(at);
+        const begin = text.byteOffset - model.words.bytes.byteOffset;
+        const next = found[firstAfter(found, begin - 1)];
+        return next !== undefined && next + bytes.length <= begin + text.length;
     };
 }
 

@@ -1,30 +1,38 @@
-// From the text in the page to columns of integers.
+// From the text in the page to columns of integers, and to texts.
 
 /**
- * A column: integers with seven bits a byte, the lowest first, and texts with their length before
- * them. Each call goes on by one.
+ * A column of integers with seven bits a byte, the lowest first. The first bytes of all integers
+ * are its first plane, the second ones its second, and so on. Each call goes on by one.
  */
 export class Column {
-    /** @param {Uint8Array} bytes @param {number} count */
-    constructor(bytes, count) {
-        this.bytes = bytes;
+    /** @param {Uint8Array[]} planes @param {number} count */
+    constructor(planes, count) {
+        this.planes = planes;
         this.count = count;
-        this.at = 0;
+        this.first = planes[0] ?? new Uint8Array(0);
+        /** How far each plane was read. */
+        this.at = new Uint32Array(planes.length);
+        this.index = 0;
     }
 
     /** An integer. @returns {number} */
     next() {
-        const bytes = this.bytes;
-        let byte = bytes[this.at++];
-        if (byte < 128) {
-            return byte;
-        }
-        let value = byte & 127;
+        const byte = this.first[this.index++];
+        return byte < 128 ? byte : this.longer(byte);
+    }
+
+    /** One of more than one byte. @param {number} first @returns {number} */
+    longer(first) {
+        const { planes, at } = this;
+        let value = first & 127;
         let factor = 128;
+        let byte = 0;
+        let plane = 1;
         do {
-            byte = bytes[this.at++];
+            byte = planes[plane][at[plane]++];
             value += (byte & 127) * factor;
             factor *= 128;
+            plane++;
         } while (byte >= 128);
         return value;
     }
@@ -37,35 +45,79 @@ export class Column {
 
     /** Begins again. */
     rewind() {
-        this.at = 0;
+        this.index = 0;
+        this.at.fill(0);
     }
 }
 
+/** Texts, each with its length before it. */
+export class Texts {
+    /** @param {Uint8Array} bytes */
+    constructor(bytes) {
+        this.bytes = bytes;
+        this.at = 0;
+        this.next = 0;
+    }
+
+    /** Goes on by one: where it begins. @returns {number} */
+    skip() {
+        const begin = this.next;
+        const length = this.lengthAt(begin);
+        this.next = this.at + length;
+        return begin;
+    }
+
+    /** The text that begins there, in UTF-8. @param {number} at @returns {Uint8Array} */
+    textAt(at) {
+        const length = this.lengthAt(at);
+        return this.bytes.subarray(this.at, this.at + length);
+    }
+
+    /** Its length; what follows that is at `at` then. @param {number} begin @returns {number} */
+    lengthAt(begin) {
+        this.at = begin;
+        let value = 0;
+        let factor = 1;
+        let byte = 0;
+        do {
+            byte = this.bytes[this.at++];
+            value += (byte & 127) * factor;
+            factor *= 128;
+        } while (byte >= 128);
+        return value;
+    }
+}
+
+/** How many letters there are: all of ASCII that are visible, but `<`. */
+const LETTERS = 93;
+
+/** Two letters have that many values more than thirteen bits: so many have a fourteenth. */
+const SPARE = LETTERS * LETTERS - 8192;
+
 /**
- * The bytes of a text in base64.
+ * The bytes of a text that src/html_report/letters.rs has written. There may be one more.
  * @param {string} text
  * @returns {Uint8Array}
  */
 export function bytesOf(text) {
-    const codes = new Uint8Array(128);
-    const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (let index = 0; index < 64; index++) {
-        codes[letters.charCodeAt(index)] = index;
+    const values = new Uint8Array(128);
+    for (let value = 0; value < LETTERS; value++) {
+        const letter = 33 + value;
+        values[letter < 60 ? letter : letter + 1] = value;
     }
-    let length = text.length;
-    while (length > 0 && text[length - 1] === "=") {
-        length--;
+    const bytes = new Uint8Array(Math.ceil((text.length / 2) * (14 / 8)));
+    let [bits, count, at] = [0, 0, 0];
+    for (let index = 0; index + 1 < text.length; index += 2) {
+        const two = values[text.charCodeAt(index)] + values[text.charCodeAt(index + 1)] * LETTERS;
+        bits |= two << count;
+        count += (two & 8191) < SPARE ? 14 : 13;
+        while (count >= 8) {
+            bytes[at++] = bits & 255;
+            bits >>>= 8;
+            count -= 8;
+        }
     }
-    const bytes = new Uint8Array(Math.floor((length * 3) / 4));
-    let at = 0;
-    for (let index = 0; index < length; index += 4) {
-        const four = (codes[text.charCodeAt(index)] << 18) | (codes[text.charCodeAt(index + 1)] << 12)
-            | ((codes[text.charCodeAt(index + 2)] ?? 0) << 6) | (codes[text.charCodeAt(index + 3)] ?? 0);
-        bytes[at++] = four >> 16;
-        bytes[at++] = (four >> 8) & 255;
-        bytes[at++] = four & 255;
-    }
-    return bytes;
+    return bytes.subarray(0, at);
 }
 
 /**
@@ -79,23 +131,35 @@ async function inflate(bytes) {
 }
 
 /**
- * The header and the columns.
+ * The header, the columns, and what events carry.
  * @param {string} text
- * @returns {Promise<{header: any, columns: Map<string, Column>}>}
+ * @returns {Promise<{header: any, columns: Map<string, Column>, words: Texts}>}
  */
 export async function decode(text) {
     const bytes = bytesOf(text.trim());
     const length = new DataView(bytes.buffer).getUint32(0, true);
     const header = JSON.parse(new TextDecoder().decode(await inflate(bytes.subarray(4, 4 + length))));
     let at = 4 + length;
-    const inflated = header.columns.map(async (/** @type {any} */ column) => {
-        const deflated = bytes.subarray(at, at + column.deflated);
-        at += column.deflated;
-        const whole = await inflate(deflated);
-        if (whole.length !== column.bytes) {
-            throw new Error(`the column ${column.name} has ${whole.length} bytes of ${column.bytes}`);
+    const plane = async (/** @type {string} */ name, /** @type {number} */ size, /** @type {number} */ deflated) => {
+        const part = bytes.subarray(at, at + deflated);
+        at += deflated;
+        const whole = await inflate(part);
+        if (whole.length !== size) {
+            throw new Error(`the column ${name} has ${whole.length} bytes of ${size}`);
         }
-        return [column.name, new Column(whole, column.count)];
+        return whole;
+    };
+    /** @type {Map<string, Column>} */
+    const columns = new Map();
+    let words = new Texts(new Uint8Array(0));
+    const all = header.columns.map(async (/** @type {any} */ { name, count, has_texts, planes }) => {
+        const whole = await Promise.all(planes.map((/** @type {[number, number]} */ [size, deflated]) => plane(name, size, deflated)));
+        if (has_texts) {
+            words = new Texts(whole[0]);
+        } else {
+            columns.set(name, new Column(whole, count));
+        }
     });
-    return { header, columns: new Map(await Promise.all(inflated)) };
+    await Promise.all(all);
+    return { header, columns, words };
 }

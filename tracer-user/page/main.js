@@ -9,9 +9,9 @@ import { Page } from "./page.js";
 async function start() {
     const data = byId("data");
     try {
-        const { header, columns } = await decode(data.textContent ?? "");
+        const { header, columns, words } = await decode(data.textContent ?? "");
         data.remove();
-        const page = new Page(new Model(header, columns));
+        const page = new Page(new Model(header, columns, words));
         // For those who look at it from the outside, as tests do.
         Object.assign(globalThis, { report: page });
     } catch (error) {

@@ -1,6 +1,7 @@
 // What the columns hold, by thread and by CPU, so that any part of the time is found quickly.
 
-import { Column } from "./decode.js";
+import { Column, Texts } from "./decode.js";
+import { readIntervals } from "./intervals.js";
 import { Growing, Marks, STATES, Slices, Track } from "./slices.js";
 import { threadWords } from "./words.js";
 
@@ -60,18 +61,18 @@ function layOut(row, spans, indices) {
 
 /** All that a report holds. */
 export class Model {
-    /** @param {any} header @param {Map<string, Column>} columns */
-    constructor(header, columns) {
+    /** @param {any} header @param {Map<string, Column>} columns @param {Texts} words what events carry */
+    constructor(header, columns, words) {
         this.header = header;
         this.end = Math.max(header.span_ns, 1);
         /** Times count from the first event; what is shown counts from the start of the log. */
         this.shift = header.first_ns;
         /** @param {string} name */
-        this.column = (name) => columns.get(name) ?? new Column(new Uint8Array(0), 0);
+        this.column = (name) => columns.get(name) ?? new Column([], 0);
         /** The state of each code. */
         this.states = Uint8Array.from(header.codes, (/** @type {any} */ code) => STATES.indexOf(
             code.state === "blocked" && code.io_wait ? "device" : code.state));
-        const counts = ["interval", "call"].map((what) => this.countByThread(what));
+        const calls = this.countByThread("call");
         /** Whether marks of a type are page faults. @type {boolean[]} */
         this.isFault = header.types.map((/** @type {any} */ [, family]) => family === "fault");
         const [marks, faults] = this.countMarks();
@@ -82,21 +83,22 @@ export class Model {
             tid: thread[1],
             name: thread[2],
             label: thread[1] === 0 ? "the trace" : threadWords(thread[0], thread[1], thread[2]),
-            track: new Track(counts[0][index]),
-            calls: new Slices(counts[1][index]),
-            returned: new Float64Array(counts[1][index]),
+            track: new Track(thread[3]),
+            calls: new Slices(calls[index]),
+            returned: new Float64Array(calls[index]),
             levels: [],
             spans: [],
             marks: new Marks(marks[index]),
             faults: new Marks(faults[index]),
         }));
         /** Who had each CPU. */
-        this.cpus = this.readIntervals();
+        this.cpus = this.readStates();
         this.readCalls();
         /** All spans, in order of their ends. */
         this.spans = this.readSpans();
         /** What events carry. */
-        this.words = this.readMarks();
+        this.words = words;
+        this.readMarks();
         /** Interrupts, by kind and CPU. */
         this.interrupts = this.readInterrupts();
         /** @type {Map<string, ThreadRow>} */
@@ -129,48 +131,28 @@ export class Model {
         return counts;
     }
 
-    readIntervals() {
-        const codes = this.header.codes;
-        const [thread, code, to, from, cpu, task] = ["thread", "code", "to", "from", "cpu", "task"]
-            .map((name) => this.column(`interval.${name}`));
-        const flags = (/** @type {(one: any) => boolean} */ of) => Uint8Array.from(codes, (one) => of(one) ? 1 : 0);
-        const isApart = flags((one) => one.apart);
-        const hasCpu = flags((one) => one.cpu);
-        const hasTask = flags((one) => one.end === "thread" || one.end === "got_cpu");
+    readStates() {
         const { states } = this;
         const tracks = this.threads.map((row) => row.track);
         /** @type {Map<number, Growing>} */
         const onCpu = new Map();
-        let now = 0;
-        const { count } = thread;
-        for (let index = 0; index < count; index++) {
-            const of = thread.next();
-            const track = tracks[of];
-            const what = code.next();
-            now += to.nextSigned();
+        readIntervals(this.header, this.column, ({ thread, code, to, apart, cpu, task }) => {
+            const track = tracks[thread];
             const at = track.count++;
-            let begin = at > 0 ? track.to[at - 1] : 0;
-            if (isApart[what] === 1) {
-                begin += from.nextSigned();
+            const from = (at > 0 ? track.to[at - 1] : 0) + apart;
+            track.from[at] = from;
+            track.to[at] = to;
+            track.what[at] = code;
+            track.cpu[at] = cpu;
+            track.task[at] = task;
+            if (cpu >= 0 && states[code] === 0) {
+                const runs = onCpu.get(cpu) ?? new Growing();
+                onCpu.set(cpu, runs);
+                runs.push(from, to, thread);
             }
-            track.from[at] = begin;
-            track.to[at] = now;
-            track.what[at] = what;
-            if (hasCpu[what] === 1) {
-                const id = cpu.next();
-                track.cpu[at] = id;
-                if (states[what] === 0) {
-                    const runs = onCpu.get(id) ?? new Growing();
-                    onCpu.set(id, runs);
-                    runs.push(begin, now, of);
-                }
-            }
-            if (hasTask[what] === 1) {
-                track.task[at] = task.next();
-            }
-        }
-        for (const row of this.threads) {
-            row.track.sum(this.states);
+        });
+        for (const track of tracks) {
+            track.sum(states);
         }
         const cpus = [...onCpu].sort(([a], [b]) => a - b);
         return new Map(cpus.map(([id, runs]) => [id, runs.inOrder()]));
@@ -225,8 +207,7 @@ export class Model {
     }
 
     readMarks() {
-        const [type, thread, at, words] = ["type", "thread", "at", "words"]
-            .map((name) => this.column(`mark.${name}`));
+        const [type, thread, at] = ["type", "thread", "at"].map((name) => this.column(`mark.${name}`));
         let now = 0;
         for (let index = 0; index < type.count; index++) {
             const row = this.threads[thread.next()];
@@ -236,11 +217,8 @@ export class Model {
             const to = marks.count++;
             marks.at[to] = now;
             marks.type[to] = what;
-            marks.words[to] = words.at;
-            const length = words.next();
-            words.at += length;
+            marks.words[to] = this.words.skip();
         }
-        return words.bytes;
     }
 
     readInterrupts() {
@@ -266,10 +244,7 @@ export class Model {
 
     /** The words that begin there. @param {number} at */
     wordsAt(at) {
-        const column = new Column(this.words, 0);
-        column.at = at;
-        const length = column.next();
-        return DECODER.decode(column.bytes.subarray(column.at, column.at + length));
+        return DECODER.decode(this.words.textAt(at));
     }
 
     /** A thread that an event names. @param {number} task from 1 on; 0 is nobody */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { carriers } from "../carried.js";
+import { Texts } from "../decode.js";
 
 /** Texts, each with its length before it, and where each of them begins. */
 function words(texts) {
@@ -12,7 +13,7 @@ function words(texts) {
         bytes.push(encoded.length, ...encoded);
     }
     const model = {
-        words: Uint8Array.from(bytes),
+        words: new Texts(Uint8Array.from(bytes)),
         wordsAt: (from) => texts[at.indexOf(from)],
     };
     return { at, model };

@@ -59,11 +59,6 @@ impl Code {
         Self { state, ..self }
     }
 
-    /// Whether somebody ended it whose name is given.
-    pub fn has_task(self) -> bool {
-        matches!(self.ending, Ending::WokenByThread | Ending::GotCpu)
-    }
-
     /// As the page reads it.
     pub fn json(self) -> Value {
         let (state, wait, reason) = match self.state {

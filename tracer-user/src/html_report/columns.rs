@@ -1,22 +1,31 @@
 //! Columns of integers and texts, as short as they get: each is deflated while it grows.
 
-use std::collections::HashMap;
-use std::hash::Hash;
 use std::io::{self, Write as _};
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use foldhash::fast::RandomState;
 
 /// Bytes that are deflated at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// A column: integers with seven bits a byte, the lowest first (LEB128), and texts with their
-/// length before them.
+/// A column of integers with seven bits a byte, the lowest first (LEB128). The first bytes of all
+/// integers are a plane of their own, the second ones another, and so on: bytes that mean the same
+/// get shorter together.
 pub struct Column {
-    /// What the page calls it.
-    pub name: &'static str,
+    name: &'static str,
     count: u64,
+    planes: Vec<Plane>,
+}
+
+/// A column of texts, each with its length before it, within one plane.
+pub struct Texts {
+    name: &'static str,
+    count: u64,
+    plane: Plane,
+}
+
+/// Bytes that are deflated together.
+struct Plane {
     bytes: u64,
     chunk: Vec<u8>,
     deflated: DeflateEncoder<Vec<u8>>,
@@ -28,10 +37,10 @@ pub struct Deflated {
     pub name: &'static str,
     /// Integers and texts.
     pub count: u64,
-    /// Bytes before it was deflated.
-    pub bytes: u64,
-    /// The bytes.
-    pub deflated: Vec<u8>,
+    /// Whether it has texts.
+    pub has_texts: bool,
+    /// How many bytes each of its planes had before it was deflated, and what it is then.
+    pub planes: Vec<(u64, Vec<u8>)>,
 }
 
 impl Column {
@@ -40,17 +49,21 @@ impl Column {
         Self {
             name,
             count: 0,
-            bytes: 0,
-            chunk: Vec::with_capacity(CHUNK_BYTES + 16),
-            deflated: DeflateEncoder::new(Vec::new(), Compression::default()),
+            planes: Vec::new(),
         }
     }
 
     /// Adds an integer.
     pub fn push(&mut self, value: impl Into<u64>) {
-        self.push_varint(value.into());
         self.count += 1;
-        self.deflate_some();
+        for (index, byte) in varint(value.into()).enumerate() {
+            if self.planes.len() <= index {
+                self.planes.push(Plane::new());
+            }
+            if let Some(plane) = self.planes.get_mut(index) {
+                plane.push(&[byte]);
+            }
+        }
     }
 
     /// Adds an integer that may be negative: small ones are short.
@@ -58,28 +71,72 @@ impl Column {
         self.push(zigzag(value));
     }
 
+    /// All of it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be deflated.
+    pub fn finish(self) -> io::Result<Deflated> {
+        let planes = self.planes.into_iter().map(Plane::finish);
+        Ok(Deflated {
+            name: self.name,
+            count: self.count,
+            has_texts: false,
+            planes: planes.collect::<io::Result<_>>()?,
+        })
+    }
+}
+
+impl Texts {
+    /// Nothing yet.
+    pub fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            count: 0,
+            plane: Plane::new(),
+        }
+    }
+
     /// Adds a text.
-    pub fn push_text(&mut self, text: &[u8]) {
-        self.push_varint(text.len() as u64);
-        self.chunk.extend_from_slice(text);
+    pub fn push(&mut self, text: &[u8]) {
         self.count += 1;
-        self.deflate_some();
+        for byte in varint(text.len() as u64) {
+            self.plane.push(&[byte]);
+        }
+        self.plane.push(text);
     }
 
     /// Bytes so far, before they are deflated.
     pub fn bytes(&self) -> u64 {
-        self.bytes + self.chunk.len() as u64
+        self.plane.bytes + self.plane.chunk.len() as u64
     }
 
-    fn push_varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.chunk.push(low_bits(value) | 0x80);
-            value >>= 7;
+    /// All of it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be deflated.
+    pub fn finish(self) -> io::Result<Deflated> {
+        Ok(Deflated {
+            name: self.name,
+            count: self.count,
+            has_texts: true,
+            planes: vec![self.plane.finish()?],
+        })
+    }
+}
+
+impl Plane {
+    fn new() -> Self {
+        Self {
+            bytes: 0,
+            chunk: Vec::new(),
+            deflated: DeflateEncoder::new(Vec::new(), Compression::best()),
         }
-        self.chunk.push(low_bits(value));
     }
 
-    fn deflate_some(&mut self) {
+    fn push(&mut self, bytes: &[u8]) {
+        self.chunk.extend_from_slice(bytes);
         if self.chunk.len() >= CHUNK_BYTES {
             self.deflate();
         }
@@ -92,19 +149,9 @@ impl Column {
         self.chunk.clear();
     }
 
-    /// All of it.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be deflated.
-    pub fn finish(mut self) -> io::Result<Deflated> {
+    fn finish(mut self) -> io::Result<(u64, Vec<u8>)> {
         self.deflate();
-        Ok(Deflated {
-            name: self.name,
-            count: self.count,
-            bytes: self.bytes,
-            deflated: self.deflated.finish()?,
-        })
+        Ok((self.bytes, self.deflated.finish()?))
     }
 }
 
@@ -114,59 +161,25 @@ impl Column {
 ///
 /// They cannot be deflated.
 pub fn deflate(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let mut deflated = DeflateEncoder::new(Vec::new(), Compression::default());
+    let mut deflated = DeflateEncoder::new(Vec::new(), Compression::best());
     deflated.write_all(bytes)?;
     deflated.finish()
 }
 
-/// The seven lowest bits.
-fn low_bits(value: u64) -> u8 {
-    u8::try_from(value & 0x7f).unwrap_or_default()
+/// The bytes of an integer: seven bits each, the highest bit where another one follows.
+fn varint(value: u64) -> impl Iterator<Item = u8> {
+    let mut rest = Some(value);
+    std::iter::from_fn(move || {
+        let value = rest?;
+        let low = u8::try_from(value & 0x7f).unwrap_or_default();
+        rest = (value >> 7 != 0).then_some(value >> 7);
+        Some(if rest.is_some() { low | 0x80 } else { low })
+    })
 }
 
 /// 0, -1, 1, -2, … as 0, 1, 2, 3, ….
 fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
-}
-
-/// Entries of a dictionary: of those beyond nothing is shown.
-const MOST_ENTRIES: usize = 65_536;
-
-/// Values that columns refer to by index, in the order in which they came.
-#[derive(Debug)]
-pub struct Dictionary<T> {
-    index: HashMap<T, u32, RandomState>,
-    entries: Vec<T>,
-}
-
-impl<T> Default for Dictionary<T> {
-    fn default() -> Self {
-        Self {
-            index: HashMap::default(),
-            entries: Vec::new(),
-        }
-    }
-}
-
-impl<T: Clone + Eq + Hash> Dictionary<T> {
-    /// The index of a value, which is added where it is new; `None` where there are too many.
-    pub fn index(&mut self, value: &T) -> Option<u32> {
-        if let Some(index) = self.index.get(value) {
-            return Some(*index);
-        }
-        if self.entries.len() >= MOST_ENTRIES {
-            return None;
-        }
-        let index = u32::try_from(self.entries.len()).ok()?;
-        self.index.insert(value.clone(), index);
-        self.entries.push(value.clone());
-        Some(index)
-    }
-
-    /// The values, in order.
-    pub fn entries(&self) -> &[T] {
-        &self.entries
-    }
 }
 
 #[cfg(test)]
@@ -177,8 +190,22 @@ mod tests {
 
     use super::*;
 
+    fn inflated(column: &Deflated) -> Vec<Vec<u8>> {
+        let planes = column.planes.iter();
+        planes
+            .map(|(length, deflated)| {
+                let mut bytes = Vec::new();
+                DeflateDecoder::new(&deflated[..])
+                    .read_to_end(&mut bytes)
+                    .unwrap();
+                assert_eq!(bytes.len() as u64, *length);
+                bytes
+            })
+            .collect()
+    }
+
     #[test]
-    fn integers_and_texts_are_as_the_page_reads_them() {
+    fn integers_are_as_the_page_reads_them() {
         let mut column = Column::new("any");
         for value in [0_u64, 127, 128, 300, u64::MAX] {
             column.push(value);
@@ -186,30 +213,28 @@ mod tests {
         for value in [0, -1, 1, -64, 64, i64::MIN] {
             column.push_signed(value);
         }
-        column.push_text("größe".as_bytes());
         let column = column.finish().unwrap();
-        let mut bytes = Vec::new();
-        DeflateDecoder::new(&column.deflated[..])
-            .read_to_end(&mut bytes)
-            .unwrap();
-        assert_eq!((column.count, column.bytes), (12, bytes.len() as u64));
-        let largest = [&[0xff; 9][..], &[1]].concat();
-        let mut expected = vec![0, 127, 0x80, 1, 0xac, 2];
-        expected.extend_from_slice(&largest);
-        expected.extend_from_slice(&[0, 1, 2, 127, 0x80, 1]);
-        expected.extend_from_slice(&largest);
-        expected.extend_from_slice(&[7]);
-        expected.extend_from_slice("größe".as_bytes());
-        assert_eq!(bytes, expected);
+        assert_eq!((column.count, column.has_texts), (11, false));
+        let mut expected = vec![
+            vec![0, 127, 0x80, 0xac, 0xff, 0, 1, 2, 127, 0x80, 0xff],
+            vec![1, 2, 0xff, 1, 0xff],
+        ];
+        expected.extend((0..7).map(|_| vec![0xff; 2]));
+        expected.push(vec![1; 2]);
+        assert_eq!(inflated(&column), expected);
     }
 
     #[test]
-    fn a_dictionary_ends_somewhere() {
-        let mut dictionary = Dictionary::default();
-        for value in 0..100_000_u32 {
-            let expected = (value < 65_536).then_some(value);
-            assert_eq!(dictionary.index(&value), expected);
-        }
-        assert_eq!(dictionary.index(&7), Some(7));
+    fn texts_are_as_the_page_reads_them() {
+        let mut texts = Texts::new("any");
+        let long = "x".repeat(300);
+        texts.push("größe".as_bytes());
+        texts.push(b"");
+        texts.push(long.as_bytes());
+        assert_eq!(texts.bytes(), 8 + 1 + 302);
+        let texts = texts.finish().unwrap();
+        assert_eq!((texts.count, texts.has_texts), (3, true));
+        let expected = [&[7], "größe".as_bytes(), &[0, 0xac, 2], long.as_bytes()].concat();
+        assert_eq!(inflated(&texts), [expected]);
     }
 }

@@ -1,5 +1,7 @@
 //! What the page gets beside its columns.
 
+use std::iter;
+
 use serde_json::{Value, json};
 use tracer_analysis::{Interrupt, Thread};
 use tracer_common::event_type::system_event_type;
@@ -37,8 +39,10 @@ pub struct Source {
 pub fn header(source: &Source, rows: &Rows, statistics: &Statistics, types: &EventTypes) -> Value {
     let names = statistics.paths.names();
     let threads = rows.threads.entries().iter();
+    let counts = rows.intervals.counts().iter();
     let threads: Vec<Value> = threads
-        .map(|of| json!([of.pid, of.tid, harmless(names.of(*of))]))
+        .zip(counts.chain(iter::repeat(&0)))
+        .map(|(of, count)| json!([of.pid, of.tid, harmless(names.of(*of)), count]))
         .collect();
     let tasks = rows.tasks.entries().iter();
     let tasks: Vec<Value> = tasks
@@ -109,11 +113,13 @@ pub fn layout(columns: &[Deflated]) -> Value {
     columns
         .iter()
         .map(|column| {
+            let planes = column.planes.iter();
+            let planes = planes.map(|(bytes, deflated)| (*bytes, deflated.len()));
             json!({
                 "name": column.name,
                 "count": column.count,
-                "bytes": column.bytes,
-                "deflated": column.deflated.len(),
+                "has_texts": column.has_texts,
+                "planes": planes.collect::<Vec<_>>(),
             })
         })
         .collect()

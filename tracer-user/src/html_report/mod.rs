@@ -1,14 +1,22 @@
 //! A log as a page that is one file: a timeline, and the tables of `stat`.
 //!
 //! - `recording` gathers what the page shows, by the engine that `stat`, `why` and `read` have;
-//! - `columns` and `code` make it short, `header` says what the columns mean;
+//! - `columns`, `dictionary`, `code`, `intervals` and `guess` make it short, `header` says what the
+//!   columns mean;
+//! - `flames` are graphs of the stacks that a log has;
+//! - `letters` are what bytes are within the page;
 //! - `page` puts it into one file with the program that shows it, which is in the folder `page/` of
 //!   this crate;
 //! - `run` makes it of a log, `of_trace` of a trace that is still to happen.
 
 mod code;
 mod columns;
+mod dictionary;
+mod flames;
+mod guess;
 mod header;
+mod intervals;
+mod letters;
 mod of_trace;
 mod page;
 mod recording;

@@ -8,17 +8,19 @@ use std::io::{self, Write};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use base64::write::EncoderWriter;
 use sha2::{Digest as _, Sha256};
 
 use super::columns::{Deflated, deflate};
+use super::letters::Letters;
 use crate::report::escape::push_for_people;
 
 /// The program, in the order in which its modules need each other.
-const MODULES: [&str; 21] = [
+const MODULES: [&str; 23] = [
     include_str!("../../page/words.js"),
     include_str!("../../page/decode.js"),
     include_str!("../../page/slices.js"),
+    include_str!("../../page/guess.js"),
+    include_str!("../../page/intervals.js"),
     include_str!("../../page/rows.js"),
     include_str!("../../page/window.js"),
     include_str!("../../page/colours.js"),
@@ -95,16 +97,15 @@ pub fn write(
         policy(&script),
         escaped(title)
     )?;
-    let mut encoder = EncoderWriter::new(&mut *out, &BASE64_STANDARD);
+    let mut letters = Letters::new(&mut *out);
     let header = deflate(header)?;
     let length = u32::try_from(header.len()).map_err(io::Error::other)?;
-    encoder.write_all(&length.to_le_bytes())?;
-    encoder.write_all(&header)?;
-    for column in columns {
-        encoder.write_all(&column.deflated)?;
+    letters.write_all(&length.to_le_bytes())?;
+    letters.write_all(&header)?;
+    for (_, deflated) in columns.iter().flat_map(|column| &column.planes) {
+        letters.write_all(deflated)?;
     }
-    encoder.finish()?;
-    drop(encoder);
+    letters.finish()?;
     write!(
         out,
         "</script>\n<script type=\"module\">{script}</script>\n</body>\n</html>\n"

@@ -1,24 +1,26 @@
 //! What the report shows, gathered event by event: each interval, span, call and mark is a row in
 //! columns.
 
-use std::collections::HashMap;
+use std::io;
 
-use foldhash::fast::RandomState;
 use tracer_analysis::{
-    CallKey, CallRun, End, Found, Interrupt, InterruptRun, Interval, Span, State, Task, Thread,
-    Waker,
+    CallKey, CallRun, Found, Interrupt, InterruptRun, Interval, Span, State, Task, Thread,
 };
 use tracer_common::event_type::{EventTypeId, SystemEventType, system_event_type};
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs, Truncation};
 
 use super::code::Code;
-use super::columns::{Column, Dictionary};
+use super::columns::{Column, Deflated, Texts};
+use super::dictionary::Dictionary;
+use super::flames::StacksSeen;
+use super::intervals::Intervals;
 use crate::answers::{Follower, SpanSpec};
 use crate::report::probe::Arguments;
 use crate::report::typed::push_typed_event;
 use crate::report::words::{push_system, push_user};
 use crate::report::{Gap, Summary};
+use crate::stacks::Stack;
 use crate::stat::{Statistics, Sums, Watcher};
 use crate::typed::Typed;
 
@@ -43,6 +45,7 @@ pub struct Recording {
     rows: Rows,
     types: EventTypes,
     words: Vec<u8>,
+    stacks: StacksSeen,
 }
 
 /// The rows.
@@ -67,23 +70,12 @@ pub struct Rows {
     pub without_words: u64,
     /// From when to when events may be missing, and whether only those of the kernel are.
     pub gaps: Vec<(u64, Option<u64>, bool)>,
-    /// Until when the intervals of a thread were given.
-    ends: HashMap<Thread, u64, RandomState>,
-    intervals: Intervals,
+    /// What threads did.
+    pub intervals: Intervals,
     call_rows: CallRows,
     spans: Spans,
     marks: Marks,
     handled: Handled,
-}
-
-struct Intervals {
-    thread: Column,
-    code: Column,
-    to: Column,
-    from: Column,
-    cpu: Column,
-    task: Column,
-    last: u64,
 }
 
 struct CallRows {
@@ -108,7 +100,7 @@ struct Marks {
     event_type: Column,
     thread: Column,
     at: Column,
-    words: Column,
+    words: Texts,
     last: u64,
 }
 
@@ -135,16 +127,7 @@ impl Default for Rows {
             left_out: 0,
             without_words: 0,
             gaps: Vec::new(),
-            ends: HashMap::default(),
-            intervals: Intervals {
-                thread: new("interval.thread"),
-                code: new("interval.code"),
-                to: new("interval.to"),
-                from: new("interval.from"),
-                cpu: new("interval.cpu"),
-                task: new("interval.task"),
-                last: 0,
-            },
+            intervals: Intervals::default(),
             call_rows: CallRows {
                 thread: new("call.thread"),
                 key: new("call.key"),
@@ -165,7 +148,7 @@ impl Default for Rows {
                 event_type: new("mark.type"),
                 thread: new("mark.thread"),
                 at: new("mark.at"),
-                words: new("mark.words"),
+                words: Texts::new("mark.words"),
                 last: 0,
             },
             handled: Handled {
@@ -187,7 +170,13 @@ impl Recording {
             rows: Rows::default(),
             types: EventTypes::default(),
             words: Vec::new(),
+            stacks: StacksSeen::default(),
         }
+    }
+
+    /// What stacks there were so far.
+    pub fn stacks(&self) -> &StacksSeen {
+        &self.stacks
     }
 
     /// There are no more events: what was gathered, what it sums up to, and the event types.
@@ -234,8 +223,13 @@ impl Follower for Recording {
         self.sums.lose_and(gap, &mut self.rows);
     }
 
+    fn stack(&mut self, _stack: &Stack<'_>) {
+        self.stacks.stack();
+    }
+
     fn event(&mut self, event: &Event<'_>, comm: &[u8]) {
         let header = event.header;
+        self.stacks.event(header.event_type);
         self.rows.begin(header.time);
         let entry = system_event_type(header.event_type);
         if entry.is_none_or(|entry| !NO_MARKS.contains(&entry.family)) {
@@ -309,7 +303,7 @@ impl Rows {
         marks.event_type.push(event_type);
         marks.thread.push(thread);
         marks.at.push_signed(since(at, &mut marks.last));
-        marks.words.push_text(words);
+        marks.words.push(words);
     }
 
     fn interval(&mut self, interval: &Interval) {
@@ -319,49 +313,21 @@ impl Rows {
         let Some(thread) = self.thread(interval.thread) else {
             return;
         };
-        let (from, to) = (self.at(interval.from), self.at(interval.to));
-        let end = self.ends.get(&interval.thread).copied().unwrap_or_default();
-        let skipped = from.wrapping_sub(end);
-        let code = Code::of(interval, skipped != 0);
-        let index = match self.codes.index(&code) {
-            Some(index) => Some(index),
-            None => self.codes.index(&code.coarse()),
-        };
-        let Some(index) = index else {
-            self.left_out += 1;
-            return;
-        };
-        self.ends.insert(interval.thread, to);
-        let intervals = &mut self.intervals;
-        intervals.thread.push(thread);
-        intervals.code.push(index);
-        intervals.to.push_signed(since(to, &mut intervals.last));
-        if code.is_apart {
-            intervals.from.push_signed(skipped.cast_signed());
-        }
-        if let Some(cpu) = interval.cpu {
-            intervals.cpu.push(cpu);
-        }
-        if let (true, End::Woken(Waker::Thread(task)) | End::GotCpu(task)) =
-            (code.has_task(), interval.end)
-        {
-            // 0 is nobody: there are too many.
-            let task = self.tasks.index(&task).map_or(0, |index| index + 1);
-            intervals.task.push(task);
-        }
+        let moments = (self.at(interval.from), self.at(interval.to));
+        let (codes, tasks) = (&mut self.codes, &mut self.tasks);
+        let is_in = self.intervals.push(interval, thread, moments, codes, tasks);
+        self.left_out += u64::from(!is_in);
     }
 
-    /// The columns.
-    pub fn into_columns(self) -> Vec<Column> {
-        let (intervals, calls, spans) = (self.intervals, self.call_rows, self.spans);
+    /// The columns, complete.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be deflated.
+    pub fn into_columns(self) -> io::Result<Vec<Deflated>> {
+        let (calls, spans) = (self.call_rows, self.spans);
         let (marks, handled) = (self.marks, self.handled);
-        vec![
-            intervals.thread,
-            intervals.code,
-            intervals.to,
-            intervals.from,
-            intervals.cpu,
-            intervals.task,
+        let columns = self.intervals.into_columns().chain([
             calls.thread,
             calls.key,
             calls.to,
@@ -375,12 +341,13 @@ impl Rows {
             marks.event_type,
             marks.thread,
             marks.at,
-            marks.words,
             handled.cpu,
             handled.key,
             handled.to,
             handled.ns,
-        ]
+        ]);
+        let columns = columns.map(Column::finish);
+        columns.chain([marks.words.finish()]).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::flames::flames;
 use super::header::{Source, header, layout};
 use super::page;
 use super::recording::Recording;
@@ -74,7 +75,8 @@ pub fn make_into<L: Log>(
     destination: Destination,
     interruption: &Interruption,
 ) -> anyhow::Result<Made<L>> {
-    let mut walk = Walk::new(log, setup.wanted.settled_in(&setup.file)?);
+    let wanted = setup.wanted.settled_in(&setup.file)?;
+    let mut walk = Walk::new(log, wanted.clone());
     let progress = Progress::start();
     let mut recording = Recording::new(setup.spans.clone(), setup.slowest);
     follow_while(&mut walk, &mut recording, |walk| {
@@ -83,15 +85,16 @@ pub fn make_into<L: Log>(
     })?;
     let summary = walk.summary();
     let source = source(setup, &walk);
+    let flames = flames(setup, wanted, recording.stacks(), |done| {
+        progress.show(done);
+        interruption.check(destination.early_end())
+    })?;
     let (rows, statistics, types) = recording.finish(summary.clone());
     let mut header = header(&source, &rows, &statistics, &types);
-    let columns: Vec<_> = rows
-        .into_columns()
-        .into_iter()
-        .map(super::columns::Column::finish)
-        .collect::<Result<_, _>>()?;
+    let columns = rows.into_columns()?;
     if let Some(header) = header.as_object_mut() {
         header.insert("columns".to_owned(), layout(&columns));
+        header.insert("flames".to_owned(), flames.into());
     }
     interruption.check(destination.early_end())?;
     let mut writer = destination.writer()?;
