@@ -377,5 +377,11 @@ export function drawText(context, text, x, y, width) {
     if (shown.length > fits) {
         shown = fits < 2 ? "" : `${shown.slice(0, fits - 1)}…`;
     }
+    // Capitals are wider than most letters.
+    const measured = context.measureText(shown).width;
+    if (measured > width) {
+        const letters = Math.floor((shown.length * width) / measured) - 1;
+        shown = letters < 1 ? "" : `${text.slice(0, letters)}…`;
+    }
     context.fillText(shown, x, y);
 }

@@ -20,7 +20,7 @@ pub const KEYS: [(&str, &str); 17] = [
     ("q Ctrl-C", "end"),
     (
         "mouse",
-        "click a heading to sort, a line to select and open; wheel",
+        "a heading: sort; a line: select, open; the wheel: move",
     ),
 ];
 

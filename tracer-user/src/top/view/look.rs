@@ -94,15 +94,20 @@ impl Look {
         let plain = match role {
             Role::Heading => Style::new().add_modifier(Modifier::BOLD),
             Role::Alarm | Role::Selected => Style::new().add_modifier(Modifier::REVERSED),
+            // Not a grey: some have chosen that of their background for it.
+            Role::Blocked | Role::Aside if self.is_coloured => {
+                Style::new().add_modifier(Modifier::DIM)
+            }
             _ => Style::new(),
         };
         let colour = match role {
             Role::Running => Color::Cyan,
             Role::Runnable | Role::Alarm => Color::Red,
-            Role::Blocked | Role::Aside => Color::DarkGray,
             Role::Stopped => Color::Magenta,
             Role::Unpolled => Color::Yellow,
-            Role::Unknown | Role::Heading | Role::Selected => return plain,
+            Role::Blocked | Role::Aside | Role::Unknown | Role::Heading | Role::Selected => {
+                return plain;
+            }
         };
         if self.is_coloured {
             plain.fg(colour)
@@ -148,5 +153,6 @@ pub fn is_unicode() -> bool {
 /// Whether something is drawn there, and nothing written.
 fn is_drawn(cell: &Cell) -> bool {
     let is_block = |character: char| ('\u{2580}'..='\u{259f}').contains(&character);
-    cell.fg != Color::Reset || cell.symbol().chars().any(is_block)
+    let is_dim = cell.modifier.contains(Modifier::DIM);
+    is_dim || cell.fg != Color::Reset || cell.symbol().chars().any(is_block)
 }
