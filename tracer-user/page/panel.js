@@ -35,7 +35,7 @@ export function showDetails(page) {
         const why = document.createElement("div");
         const at = `--at ${moment(selection.from + model.shift)}s`;
         why.append(element("h2", "Why it took so long"),
-            element("p", `Its critical path is not in page page, which has those of the ${model.header.slowest.length} slowest spans.`),
+            element("p", `Its critical path is not in this page, which has those of the ${model.header.slowest.length} slowest spans.`),
             element("p", `tracer-user why LOG ${at}`));
         details.append(why);
     }
