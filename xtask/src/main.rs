@@ -24,6 +24,8 @@ enum Task {
     Install(tasks::install::Args),
     /// Removes what was installed
     Uninstall(tasks::install::Args),
+    /// Makes packages for Debian and for systems with rpm, and checks them
+    Package(tasks::package::Args),
     /// Attaches to a small instrumented program and prints its timeline
     Demo(tasks::demo::Args),
     /// Runs every test, those that load eBPF included
@@ -70,6 +72,7 @@ fn perform(task: Task) -> anyhow::Result<()> {
         Task::Dist => tasks::dist::run().map(drop),
         Task::Install(args) => tasks::install::run(&args),
         Task::Uninstall(args) => tasks::install::remove(&args),
+        Task::Package(args) => tasks::package::run(&args),
         Task::Demo(args) => tasks::demo::run(&args),
         Task::Test(args) => tasks::test::run(&args),
         Task::Vmtest(args) => tasks::vmtest::run(&args),

@@ -53,6 +53,42 @@ pub const FOR_NODE: &[Need] = &[
     },
 ];
 
+/// What makes packages, and checks them.
+pub const TO_PACKAGE: &[Need] = &[
+    Need {
+        what: "Debian's tools for packages",
+        holds: || process::find("dpkg-shlibdeps").is_some() && process::find("dpkg-deb").is_some(),
+        packages: &["dpkg-dev"],
+    },
+    Need {
+        what: "rpmbuild",
+        holds: || process::find("rpmbuild").is_some(),
+        packages: &["rpm"],
+    },
+    Need {
+        what: "lintian",
+        holds: || process::find("lintian").is_some(),
+        packages: &["lintian"],
+    },
+    Need {
+        what: "rpmlint",
+        holds: || process::find("rpmlint").is_some(),
+        packages: &["rpmlint"],
+    },
+    Need {
+        what: "a checker of systemd's units",
+        holds: || process::find("systemd-analyze").is_some(),
+        packages: &["systemd"],
+    },
+];
+
+/// What packages are tried in.
+pub const TO_TEST_PACKAGES: &[Need] = &[Need {
+    what: "mmdebstrap",
+    holds: || process::find("mmdebstrap").is_some(),
+    packages: &["mmdebstrap", "debian-archive-keyring"],
+}];
+
 /// What the tests compare with.
 pub const TO_TEST: &[Need] = &[
     Need {

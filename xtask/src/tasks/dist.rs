@@ -1,4 +1,4 @@
-//! Lays out what is installed: `target/dist/{bin,include,lib,lib/pkgconfig,share/man}`.
+//! Lays out what is installed: `target/dist/{bin,include,lib,lib/pkgconfig,share}`.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
-use crate::tasks::piece::{Content, Piece};
+use crate::tasks::piece::{Content, Part, Piece};
 use crate::tasks::{archive, build, man};
 use crate::{process, workspace};
 
@@ -20,32 +20,6 @@ pub fn pieces() -> anyhow::Result<Vec<Piece>> {
 
 /// Everything but the manual pages: what programs need.
 pub fn without_pages() -> Vec<Piece> {
-    let mut pieces = programs_and_libraries();
-    pieces.extend(COMPLETIONS.iter().map(|(path, from)| {
-        let from = (*from).to_owned();
-        Piece::new(*path, Content::Copy { from, mode: 0o644 })
-    }));
-    pieces
-}
-
-/// What shells read, and where.
-const COMPLETIONS: &[(&str, &str)] = &[
-    (
-        "share/bash-completion/completions/tracer-user",
-        "tracer-user/completions/tracer-user.bash",
-    ),
-    (
-        "share/zsh/site-functions/_tracer-user",
-        "tracer-user/completions/_tracer-user",
-    ),
-    (
-        "share/fish/vendor_completions.d/tracer-user.fish",
-        "tracer-user/completions/tracer-user.fish",
-    ),
-];
-
-fn programs_and_libraries() -> Vec<Piece> {
-    let header = "tracer-posix/libposixtrace/include/trace.h".to_owned();
     let shared = Content::Compiled {
         from: "target/shipped/libposixtrace.so",
         mode: 0o644,
@@ -58,48 +32,81 @@ fn programs_and_libraries() -> Vec<Piece> {
         from: "target/shipped/tracer-user",
         mode: 0o755,
     };
-    let pkg_config = Content::Template {
-        from: "tracer-posix/libposixtrace/posixtrace.pc.in",
-    };
-    vec![
-        Piece::new("bin/tracer-user", program),
-        Piece::new("lib/libposixtrace.so.0", shared),
+    let mut pieces = vec![
+        Piece::new(Part::Tool, "bin/tracer-user", program),
+        Piece::new(Part::Library, "lib/libposixtrace.so.0", shared),
         Piece::new(
+            Part::Development,
             "lib/libposixtrace.so",
             Content::Link {
                 to: "libposixtrace.so.0",
             },
         ),
-        Piece::new("lib/libposixtrace.a", archive),
+        Piece::new(Part::Development, "lib/libposixtrace.a", archive),
         Piece::new(
-            "include/trace.h",
-            Content::Copy {
-                from: header,
-                mode: 0o644,
-            },
-        ),
-        Piece::new("lib/pkgconfig/posixtrace.pc", pkg_config),
-        Piece::new(
-            "share/posixtrace/valgrind.supp",
-            Content::Copy {
-                from: "tracer-posix/libposixtrace/valgrind.supp".to_owned(),
-                mode: 0o644,
-            },
-        ),
-        Piece::new(
+            Part::Development,
             "lib/libposixtrace_musl.a",
             Content::CArchive {
                 from: "tracer-posix/libposixtrace/musl/missing.c",
             },
         ),
-        Piece::new(
-            "lib/pkgconfig/posixtrace-musl.pc",
-            Content::Template {
-                from: "tracer-posix/libposixtrace/posixtrace-musl.pc.in",
-            },
-        ),
-    ]
+    ];
+    pieces.extend(
+        TEMPLATES
+            .iter()
+            .map(|(path, from)| Piece::new(Part::Development, *path, Content::Template { from })),
+    );
+    pieces.extend(COPIES.iter().map(|(part, path, from)| {
+        let from = (*from).to_owned();
+        Piece::new(*part, *path, Content::Copy { from, mode: 0o644 })
+    }));
+    pieces
 }
+
+/// Where they are put, and what they are made from.
+const TEMPLATES: &[(&str, &str)] = &[
+    (
+        "lib/pkgconfig/posixtrace.pc",
+        "tracer-posix/libposixtrace/posixtrace.pc.in",
+    ),
+    (
+        "lib/pkgconfig/posixtrace-musl.pc",
+        "tracer-posix/libposixtrace/posixtrace-musl.pc.in",
+    ),
+];
+
+/// The unit of the flight recorder.
+pub const UNIT: &str = "tracer-user/systemd/tracer-user@.service";
+
+/// What is put somewhere as it is.
+const COPIES: &[(Part, &str, &str)] = &[
+    (
+        Part::Development,
+        "include/trace.h",
+        "tracer-posix/libposixtrace/include/trace.h",
+    ),
+    (
+        Part::Development,
+        "share/posixtrace/valgrind.supp",
+        "tracer-posix/libposixtrace/valgrind.supp",
+    ),
+    (
+        Part::Tool,
+        "share/bash-completion/completions/tracer-user",
+        "tracer-user/completions/tracer-user.bash",
+    ),
+    (
+        Part::Tool,
+        "share/zsh/site-functions/_tracer-user",
+        "tracer-user/completions/_tracer-user",
+    ),
+    (
+        Part::Tool,
+        "share/fish/vendor_completions.d/tracer-user.fish",
+        "tracer-user/completions/tracer-user.fish",
+    ),
+    (Part::Tool, "lib/systemd/system/tracer-user@.service", UNIT),
+];
 
 /// Builds, lays out and returns the folder.
 pub fn run() -> anyhow::Result<PathBuf> {
@@ -147,15 +154,20 @@ fn lay(piece: &Piece, to: &Path) -> anyhow::Result<()> {
         }
         Content::Archive { from, exports } => archive::make(from, exports, to)?,
         Content::CArchive { from } => archive::of_c(from, to)?,
-        Content::Template { from } => {
-            let template = fs::read_to_string(workspace::root().join(from))
-                .with_context(|| (*from).to_owned())?;
-            fs::write(to, template.replace("@VERSION@", env!("CARGO_PKG_VERSION")))?;
-        }
+        // The folder may be moved.
+        Content::Template { from } => fs::write(to, fill(from, "${pcfiledir}/../..", "lib")?)?,
         Content::Text(text) => fs::write(to, text)?,
         Content::Link { to: target } => symlink(target, to)?,
     }
     Ok(())
+}
+
+/// A template for libraries that are in the folder `lib` below `prefix`.
+pub fn fill(template: &str, prefix: &str, lib: &str) -> anyhow::Result<String> {
+    let text = fs::read_to_string(workspace::root().join(template))
+        .with_context(|| template.to_owned())?;
+    let text = text.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    Ok(text.replace("@PREFIX@", prefix).replace("@LIB@", lib))
 }
 
 fn copy(from: &str, to: &Path, mode: u32) -> anyhow::Result<()> {

@@ -15,6 +15,7 @@ pub mod interface;
 pub mod lint;
 pub mod man;
 pub mod miri;
+pub mod package;
 pub mod pictures;
 mod piece;
 pub mod recorder;

@@ -1,7 +1,20 @@
 //! What the distribution consists of.
 
+/// What a file belongs to. Distributions make a package of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The command line.
+    Tool,
+    /// What programs that were built with the library need.
+    Library,
+    /// What building such programs needs.
+    Development,
+}
+
 /// A file of the distribution.
 pub struct Piece {
+    /// What it belongs to.
+    pub part: Part,
     /// Where it is under `target/dist`, and under the prefix once installed.
     pub path: String,
     /// What it is made from.
@@ -36,7 +49,7 @@ pub enum Content {
         /// The file's path.
         from: &'static str,
     },
-    /// A copy of a file with `@VERSION@` replaced.
+    /// A copy of a file with `@VERSION@`, and where things are (`@PREFIX@`, `@LIB@`), replaced.
     Template {
         /// Its path.
         from: &'static str,
@@ -52,8 +65,12 @@ pub enum Content {
 
 impl Piece {
     /// A piece at this path.
-    pub fn new(path: impl Into<String>, content: Content) -> Self {
+    pub fn new(part: Part, path: impl Into<String>, content: Content) -> Self {
         let path = path.into();
-        Self { path, content }
+        Self {
+            part,
+            path,
+            content,
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::tasks::piece::{Content, Piece};
+use crate::tasks::piece::{Content, Part, Piece};
 use crate::{packages, process, workspace};
 
 /// What to do with the pages.
@@ -73,18 +73,31 @@ pub fn pieces() -> anyhow::Result<Vec<Piece>> {
         let text = fs::read_to_string(workspace::root().join(&from)).context(from.clone())?;
         let (name, section) = name_and_section(&page)?;
         let path = |name: &str| format!("share/man/man{section}/{name}.{section}");
+        // What the events carry is for those who read them; the rest is for programs.
+        let is_of_events = page
+            == Path::new(EVENTS)
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy();
+        let part = if is_of_events {
+            Part::Tool
+        } else {
+            Part::Development
+        };
         for other in names(&text).with_context(|| from.clone())? {
             if other != name {
                 let refers = format!(".so man{section}/{page}\n");
-                pieces.push(Piece::new(path(&other), Content::Text(refers)));
+                pieces.push(Piece::new(part, path(&other), Content::Text(refers)));
             }
         }
-        pieces.push(Piece::new(path(name), Content::Copy { from, mode: 0o644 }));
+        let content = Content::Copy { from, mode: 0o644 };
+        pieces.push(Piece::new(part, path(name), content));
     }
     for page in files(&workspace::target(OF_PROGRAMS))? {
         let from = format!("target/{OF_PROGRAMS}/{page}");
         let content = Content::Copy { from, mode: 0o644 };
-        pieces.push(Piece::new(format!("share/man/man1/{page}"), content));
+        let path = format!("share/man/man1/{page}");
+        pieces.push(Piece::new(Part::Tool, path, content));
     }
     Ok(pieces)
 }

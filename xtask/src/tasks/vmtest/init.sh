@@ -12,7 +12,7 @@ mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=512000 host /h
 mount -t tmpfs tmpfs /changes
 mkdir /changes/files /changes/work
 mount -t overlay -o lowerdir=/host,upperdir=/changes/files,workdir=/changes/work overlay /machine
-cp -r /vmtest /machine/vmtest
+cp -r /vmtest /machine/
 mount --move /dev /machine/dev
 umount /proc
-exec switch_root /machine /bin/sh /vmtest/tests.sh
+exec switch_root /machine @FIRST@

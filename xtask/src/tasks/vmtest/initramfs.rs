@@ -22,7 +22,9 @@ const INIT: &str = include_str!("init.sh");
 const TESTS: &str = include_str!("tests.sh");
 
 /// Folders on which something is mounted.
-const FOLDERS: &[&str] = &["/proc", "/dev", "/host", "/changes", "/machine", "/busybox"];
+const FOLDERS: &[&str] = &[
+    "/proc", "/dev", "/host", "/changes", "/machine", "/busybox", "/vmtest",
+];
 
 /// How long one test may take, where processors are in software.
 const TIMEOUT: Duration = Duration::from_secs(420);
@@ -60,23 +62,35 @@ impl Guest {
     }
 }
 
-/// Makes the first root file system, which says what to run.
+/// Makes the first root file system, which says which tests to run.
 pub fn build(image: &Image, guest: &Guest, cases: &[Case]) -> anyhow::Result<Vec<u8>> {
+    let mut archive = base(image, &guest.busybox, "/bin/sh /vmtest/tests.sh")?;
+    archive.file("/vmtest/tests.sh", 0o644, TESTS)?;
+    archive.file("/vmtest/environment", 0o644, environment(guest))?;
+    archive.file("/vmtest/list", 0o644, cases::listed(cases))?;
+    archive.into_bytes()
+}
+
+/// A first root file system that gives the files of a machine to `first`: its first program and
+/// that program's arguments.
+pub fn of_system(image: &Image, first: &str) -> anyhow::Result<Vec<u8>> {
+    base(image, Path::new(packages::BUSYBOX), first)?.into_bytes()
+}
+
+/// What mounts the files of a machine, for `first` to run with them.
+fn base(image: &Image, busybox: &Path, first: &str) -> anyhow::Result<Archive> {
     let mut archive = Archive::new();
     for folder in FOLDERS {
         archive.folder(folder)?;
     }
-    archive.file("/init", 0o755, INIT)?;
-    archive.file("/vmtest/tests.sh", 0o644, TESTS)?;
-    archive.file("/vmtest/environment", 0o644, environment(guest))?;
-    archive.file("/vmtest/list", 0o644, cases::listed(cases))?;
-    copy(&mut archive, &guest.busybox, Path::new("/busybox/busybox"))?;
+    archive.file("/init", 0o755, INIT.replace("@FIRST@", first))?;
+    copy(&mut archive, busybox, Path::new("/busybox/busybox"))?;
     for (index, module) in image.modules.iter().enumerate() {
         let name = module.file_name().context("no name")?.to_string_lossy();
         let to = format!("/modules/{index:02}-{name}");
         copy(&mut archive, module, Path::new(&to))?;
     }
-    archive.into_bytes()
+    Ok(archive)
 }
 
 fn copy(archive: &mut Archive, from: &Path, to: &Path) -> anyhow::Result<()> {

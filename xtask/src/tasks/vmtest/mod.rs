@@ -16,6 +16,7 @@ mod machine;
 mod results;
 mod run;
 mod selection;
+mod system;
 pub mod table;
 
 use std::fs;
@@ -32,6 +33,7 @@ use initramfs::Guest;
 use kernels::{KERNELS, Kernel};
 use machine::Processors;
 use selection::Selection;
+pub use system::boot;
 
 /// Which kernels to boot.
 #[derive(clap::Args)]

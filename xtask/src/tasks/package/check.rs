@@ -1,0 +1,65 @@
+//! What distributions check packages with.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::ensure;
+
+use super::Made;
+use crate::tasks::dist;
+use crate::{process, workspace};
+
+/// Fails where lintian or rpmlint finds an error, or the unit is open to too much.
+pub fn run(made: &Made) -> anyhow::Result<()> {
+    unit()?;
+    println!("lintian:");
+    process::run(
+        Command::new("lintian")
+            .args(["--allow-root", "--fail-on=error", "--tag-display-limit=0"])
+            .args(["--suppress-tags", "initial-upload-closes-no-bugs"])
+            .args(&made.debs),
+    )?;
+    println!("rpmlint:");
+    let settings = workspace::target("package/rpmlint.toml");
+    fs::write(&settings, SETTINGS)?;
+    let mut command = Command::new("rpmlint");
+    command.arg("--config").arg(&settings).args(&made.rpms);
+    let status = command.status()?;
+    ensure!(status.success(), "rpmlint has found errors");
+    Ok(())
+}
+
+/// Ten times what `systemd-analyze security` may find the unit to be exposed.
+const MOST_EXPOSURE: &str = "30";
+
+/// Asks systemd what it says of the unit.
+fn unit() -> anyhow::Result<()> {
+    let unit = workspace::root().join(dist::UNIT);
+    let mut command = Command::new("systemd-analyze");
+    command.args(["security", "--offline=true", "--no-pager"]);
+    command.args(["--threshold", MOST_EXPOSURE]).arg(unit);
+    let said = process::output(&mut command)?;
+    if let Some(line) = said.lines().last() {
+        println!("{line}");
+    }
+    Ok(())
+}
+
+/// What rpmlint asks for that is a distribution's to do, or that none of them does.
+const SETTINGS: &str = r#"
+# As all but Mandriva compress pages.
+CompressExtension = "gz"
+Filters = [
+    # Lists that are a distribution's.
+    "non-standard-group",
+    "invalid-license",
+    # Whoever publishes packages signs them.
+    "no-signature",
+    # Distributions strip static libraries as they build packages.
+    "static-library-without-debuginfo",
+    # For loaders of before 2006.
+    "missing-hash-section",
+    # It counts licences as files of no library.
+    "outside-libdir-files /usr/share/licenses/",
+]
+"#;

@@ -1,0 +1,137 @@
+//! The life of the packages in bare systems: installed, used, upgraded, removed, and nothing left
+//! behind.
+
+mod service;
+mod systems;
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Context as _;
+
+use super::{Made, Release, make_in};
+use crate::{packages, privilege, process, workspace};
+use systems::{Bare, bare};
+
+/// The release that is given the layout of a system with rpm, and that boots.
+const NEWEST: &str = "trixie";
+
+const IN_COMMON: &str = include_str!("life/common.sh");
+const OF_DEBIAN: &str = include_str!("life/debian.sh");
+const OF_RPM: &str = include_str!("life/rpm.sh");
+const PROGRAM: &str = include_str!("life/program.c");
+
+/// Packages that those under test are upgraded to.
+pub struct Upgrade(Made);
+
+impl Upgrade {
+    /// Makes them.
+    pub fn make(release: &Release) -> anyhow::Result<Self> {
+        let folder = workspace::target("package/next");
+        let _ = fs::remove_dir_all(&folder);
+        Ok(Self(make_in(release, &folder)?))
+    }
+}
+
+/// The systems by what one types for them.
+const SYSTEMS: &[(&str, &str, Live)] = &[
+    ("bookworm", "Debian 12", |made, next| {
+        debian("bookworm", made, next)
+    }),
+    ("trixie", "Debian 13", |made, next| {
+        debian("trixie", made, next)
+    }),
+    (
+        "rpm",
+        "A system with rpm, in the layout of Fedora and openSUSE",
+        rpm,
+    ),
+    (
+        "service",
+        "The flight recorder of a service, under systemd",
+        service::run,
+    ),
+];
+
+/// Goes through the life of packages in a system; the second ones are the upgrade.
+type Live = fn(&Made, &Upgrade) -> anyhow::Result<()>;
+
+/// What may be typed for a system.
+pub fn names() -> Vec<&'static str> {
+    SYSTEMS.iter().map(|(name, ..)| *name).collect()
+}
+
+/// Goes through the life of all of them, in the systems that are named, or in all.
+pub fn run(made: &Made, next: &Upgrade, only: &[String]) -> anyhow::Result<()> {
+    packages::install_missing(packages::TO_TEST_PACKAGES)?;
+    privilege::check(WHY)?;
+    for (name, title, live) in SYSTEMS {
+        if only.is_empty() || only.iter().any(|one| one == name) {
+            println!("\n{title}:");
+            let begin = Instant::now();
+            live(made, next)?;
+            println!("  {} s", begin.elapsed().as_secs());
+        }
+    }
+    Ok(())
+}
+
+fn debian(suite: &str, made: &Made, next: &Upgrade) -> anyhow::Result<()> {
+    let bare = bare(suite)?;
+    bring(&bare, &made.debs, &next.0.debs)?;
+    live(&bare, OF_DEBIAN)
+}
+
+fn rpm(made: &Made, next: &Upgrade) -> anyhow::Result<()> {
+    let bare = bare(NEWEST)?;
+    bring(&bare, &made.rpms, &next.0.rpms)?;
+    live_with_rpm(&bare)
+}
+
+/// Puts the packages, and the program that uses the library, where the script looks for them.
+fn bring(bare: &Bare, old: &[PathBuf], new: &[PathBuf]) -> anyhow::Result<()> {
+    for (folder, packages) in [("old", old), ("new", new)] {
+        let folder = bare.root.join("life").join(folder);
+        process::run(privilege::as_root("mkdir", WHY)?.arg("-p").arg(&folder))?;
+        if !packages.is_empty() {
+            process::run(privilege::as_root("cp", WHY)?.args(packages).arg(&folder))?;
+        }
+    }
+    let program = workspace::target("package/program.c");
+    fs::write(&program, PROGRAM)?;
+    process::run(
+        privilege::as_root("cp", WHY)?
+            .arg(&program)
+            .arg(bare.root.join("life")),
+    )
+}
+
+const WHY: &str = "install packages in bare systems";
+
+/// Runs a script in a system, in a mount namespace of its own: what is mounted there ends with it.
+fn live(bare: &Bare, script: &str) -> anyhow::Result<()> {
+    let written = workspace::target("package/life.sh");
+    fs::write(&written, format!("{IN_COMMON}\n{script}"))?;
+    let mut copy = privilege::as_root("cp", WHY)?;
+    process::run(copy.arg(&written).arg(bare.root.join("life/life.sh")))?;
+    let enter = "mount --make-rprivate / && mount -t proc proc \"$1/proc\" && \
+                 mount --rbind /sys \"$1/sys\" && mount --rbind /dev \"$1/dev\" && \
+                 mount -t tmpfs tmpfs \"$1/run\" && exec chroot \"$1\" /bin/sh /life/life.sh";
+    let mut command = privilege::as_root("unshare", WHY)?;
+    command
+        .args(["--mount", "sh", "-c", enter, "enter"])
+        .arg(&bare.root);
+    process::run(&mut command).context("the packages did not come through")
+}
+
+/// rpm of this machine installs there, as the installers of systems do: its own rpm a system of
+/// Debian does not have. What the C library of that system provides a package says that is made
+/// here; all else is asked of the packages as it is.
+fn live_with_rpm(bare: &Bare) -> anyhow::Result<()> {
+    let script = workspace::target("package/rpm.sh");
+    fs::write(&script, format!("{IN_COMMON}\n{OF_RPM}"))?;
+    let mut command = privilege::as_root("unshare", WHY)?;
+    command.args(["--mount", "sh"]).arg(&script).arg(&bare.root);
+    process::run(&mut command).context("the packages did not come through")
+}

@@ -1,0 +1,118 @@
+//! Bare systems.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+
+use super::WHY;
+use crate::{privilege, process, workspace};
+
+/// The root of a system.
+pub struct Bare {
+    /// Its folder.
+    pub root: PathBuf,
+}
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        // What a script had mounted there has ended with the script.
+        if let Ok(mut command) = privilege::as_root("rm", WHY) {
+            command.args(["-rf", "--one-file-system"]).arg(&self.root);
+            let _ = process::run(&mut command);
+        }
+    }
+}
+
+/// Debian with nothing but what every Debian has.
+pub fn bare(suite: &str) -> anyhow::Result<Bare> {
+    debian(suite, suite, &[])
+}
+
+/// Debian that boots, with a service.
+pub fn that_boots(suite: &str) -> anyhow::Result<Bare> {
+    debian(
+        &format!("{suite}-that-boots"),
+        suite,
+        &["--include=systemd-sysv,nginx-light"],
+    )
+}
+
+/// Debian. What was made once is used again for a day.
+fn debian(name: &str, suite: &str, options: &[&str]) -> anyhow::Result<Bare> {
+    let folder = workspace::target("package/systems");
+    fs::create_dir_all(&folder)?;
+    let archive = folder.join(format!("{name}.tar"));
+    let age = archive.metadata().and_then(|data| data.modified());
+    let age = age.ok().and_then(|at| at.elapsed().ok());
+    if age.is_none_or(|age| age.as_secs() > 24 * 3600) {
+        let (mirror, keys) = mirror()?;
+        let source = format!("deb [signed-by={keys}] {mirror} {suite} main");
+        process::run(
+            privilege::as_root("mmdebstrap", WHY)?
+                .args(["--quiet", "--mode=root", "--variant=minbase"])
+                .args(options)
+                .arg(suite)
+                .arg(&archive)
+                .arg(source),
+        )?;
+    }
+    let bare = new_root(name)?;
+    let mut unpack = privilege::as_root("tar", WHY)?;
+    // Devices come from this machine.
+    unpack
+        .args(["--extract", "--exclude=./dev/*", "--file"])
+        .arg(&archive);
+    process::run(unpack.arg("--directory").arg(&bare.root))?;
+    let mut copy = privilege::as_root("cp", WHY)?;
+    let resolver = bare.root.join("etc/resolv.conf");
+    process::run(
+        copy.args(["--dereference", "/etc/resolv.conf"])
+            .arg(resolver),
+    )?;
+    Ok(bare)
+}
+
+fn new_root(name: &str) -> anyhow::Result<Bare> {
+    let root = workspace::target("package/systems").join(format!("{name}.root"));
+    let bare = Bare { root };
+    process::run(
+        privilege::as_root("rm", WHY)?
+            .args(["-rf", "--one-file-system"])
+            .arg(&bare.root),
+    )?;
+    process::run(privilege::as_root("mkdir", WHY)?.arg("-p").arg(&bare.root))?;
+    Ok(bare)
+}
+
+/// Where this machine has Debian's packages from, and the keys that sign them.
+fn mirror() -> anyhow::Result<(String, String)> {
+    let said = process::output(Command::new("apt-get").args([
+        "indextargets",
+        "--format",
+        "$(ORIGIN)|$(COMPONENT)|$(RELEASE)|$(REPO_URI)|$(SIGNED_BY)",
+        "Created-By: Packages",
+    ]))?;
+    let found = said.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split('|').collect();
+        let [origin, component, release, uri, keys] = fields[..] else {
+            return None;
+        };
+        // Updates and others have a dash in their names.
+        let is_it = origin == "Debian" && component == "main" && !release.contains('-');
+        is_it.then(|| (uri.to_owned(), keys.to_owned()))
+    });
+    let (uri, keys) = found.context(
+        "apt knows no archive of Debian here (apt-get update, or Debian's entry in its sources)",
+    )?;
+    let usual = "/usr/share/keyrings/debian-archive-keyring.gpg";
+    // Older ones of apt do not say.
+    let is_said = keys.starts_with('/');
+    let keys = if is_said { keys } else { usual.to_owned() };
+    ensure!(
+        fs::metadata(&keys).is_ok(),
+        "the keys of Debian's archive are missing: {keys} (package debian-archive-keyring)"
+    );
+    Ok((uri, keys))
+}

@@ -1,0 +1,217 @@
+//! Makes packages of what `dist` lays out: for Debian, and for systems with rpm.
+//!
+//! The control files are written here, and `dpkg-deb` and `rpmbuild` make the packages:
+//! `cargo deb` and `cargo generate-rpm` would have the list of files a second time, in the
+//! manifests of crates, and know neither `dpkg-shlibdeps` of a library nor what it provides.
+
+mod check;
+mod deb;
+mod documents;
+mod licences;
+mod life;
+mod rpm;
+mod system;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+
+use crate::tasks::dist;
+use crate::tasks::piece::Part;
+use crate::{packages, process, workspace};
+
+/// What to make.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Install, use, upgrade and remove the packages in bare systems (as root; their files come
+    /// from where this machine's do)
+    #[arg(long)]
+    test: bool,
+    /// With --test: only in this system; may be given more than once
+    #[arg(long, value_name = "SYSTEM", requires = "test", value_parser = life::names())]
+    only: Vec<String>,
+    /// Take what target/dist has, without building it anew
+    #[arg(long)]
+    no_build: bool,
+    /// Which packages of this version they are
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    revision: u32,
+    /// Who answers for them (git's user where nothing is said)
+    #[arg(long, value_name = "NAME <ADDRESS>")]
+    maintainer: Option<String>,
+}
+
+/// A package.
+struct Package {
+    part: Part,
+    /// In Debian.
+    deb: &'static str,
+    /// Where there is rpm.
+    rpm: &'static str,
+    section: &'static str,
+    summary: &'static str,
+    /// Lines, without what each format begins a line with.
+    description: &'static [&'static str],
+}
+
+const PACKAGES: &[Package] = &[
+    Package {
+        part: Part::Tool,
+        deb: "tracer-user",
+        rpm: "tracer-user",
+        section: "utils",
+        summary: "traces processes: system and user events in one timeline",
+        description: &[
+            "Attaches to running processes or starts them, and records what the kernel",
+            "does with them (by eBPF) and what they say themselves (POSIX trace events",
+            "and probes), in exact order of time. Shows events, statistics, and why",
+            "something took long; writes logs, and exports them for Perfetto and others.",
+        ],
+    },
+    Package {
+        part: Part::Library,
+        deb: "libposixtrace0",
+        rpm: "libposixtrace0",
+        section: "libs",
+        summary: "tracing option of POSIX (shared library)",
+        description: &[
+            "The functions of <trace.h> as IEEE Std 1003.1 has them: trace points, streams",
+            "and logs. This is the library that programs built with it need.",
+        ],
+    },
+    Package {
+        part: Part::Development,
+        deb: "libposixtrace-dev",
+        rpm: "libposixtrace-devel",
+        section: "libdevel",
+        summary: "tracing option of POSIX (development files)",
+        description: &[
+            "The functions of <trace.h> as IEEE Std 1003.1 has them: trace points, streams",
+            "and logs. This is what building programs with the library needs: the header,",
+            "static libraries, files for pkg-config, and the manual pages.",
+        ],
+    },
+];
+
+/// What all packages have in common.
+struct Release {
+    version: &'static str,
+    revision: u32,
+    maintainer: String,
+    /// Seconds since 1970: that of the commit, so that the same commit makes the same packages.
+    date: u64,
+    /// As Debian and rpm write it.
+    date_text: [String; 2],
+}
+
+impl Release {
+    fn of(args: &Args) -> anyhow::Result<Self> {
+        let date = process::output(workspace::git("log").args(["-1", "--format=%ct"]))?;
+        let date: u64 = date
+            .parse()
+            .context("git does not say when the commit was")?;
+        let text = |format: &str| {
+            let at = format!("--date=@{date}");
+            let mut command = Command::new("date");
+            command.args(["--utc", &at, format]).env("LC_ALL", "C");
+            process::output(&mut command)
+        };
+        let maintainer = match &args.maintainer {
+            Some(maintainer) => maintainer.clone(),
+            None => {
+                let said = |key: &str| process::output(workspace::git("config").arg(key));
+                let said = said("user.name").and_then(|name| Ok((name, said("user.email")?)));
+                let (name, address) = said.context(
+                    "packages name who answers for them; give --maintainer 'NAME <ADDRESS>'",
+                )?;
+                format!("{name} <{address}>")
+            }
+        };
+        ensure!(
+            maintainer.contains(" <") && maintainer.ends_with('>') && !maintainer.contains('\n'),
+            "--maintainer {maintainer:?}: give NAME <ADDRESS>"
+        );
+        Ok(Self {
+            version: env!("CARGO_PKG_VERSION"),
+            revision: args.revision,
+            maintainer,
+            date,
+            date_text: [text("+%a, %d %b %Y %H:%M:%S +0000")?, text("+%a %b %d %Y")?],
+        })
+    }
+
+    /// The next packages of the same version.
+    fn next(&self) -> Self {
+        Self {
+            revision: self.revision + 1,
+            maintainer: self.maintainer.clone(),
+            date_text: self.date_text.clone(),
+            ..*self
+        }
+    }
+
+    fn full_version(&self) -> String {
+        format!("{}-{}", self.version, self.revision)
+    }
+}
+
+/// Where packages are left.
+fn folder() -> PathBuf {
+    workspace::target("packages")
+}
+
+/// Makes the packages, and checks them as distributions do.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    packages::install_missing(packages::TO_PACKAGE)?;
+    let release = Release::of(args)?;
+    if !args.no_build {
+        dist::run()?;
+    }
+    let made = make(&release)?;
+    checksums()?;
+    check::run(&made)?;
+    if args.test {
+        // Not left with the others: nobody is to install them.
+        let next = life::Upgrade::make(&release.next())?;
+        life::run(&made, &next, &args.only)?;
+    }
+    println!("\n{}", folder().display());
+    Ok(())
+}
+
+/// Packages that were made.
+struct Made {
+    debs: Vec<PathBuf>,
+    rpms: Vec<PathBuf>,
+}
+
+fn make(release: &Release) -> anyhow::Result<Made> {
+    // What an earlier version has left is no part of this one.
+    let _ = fs::remove_dir_all(folder());
+    fs::create_dir_all(folder())?;
+    make_in(release, &folder())
+}
+
+fn make_in(release: &Release, folder: &std::path::Path) -> anyhow::Result<Made> {
+    fs::create_dir_all(folder)?;
+    Ok(Made {
+        debs: deb::make(release, folder)?,
+        rpms: rpm::make(release, folder)?,
+    })
+}
+
+/// `SHA256SUMS` of all that is there.
+fn checksums() -> anyhow::Result<()> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder())? {
+        names.push(entry?.file_name());
+    }
+    names.retain(|name| name != "SHA256SUMS");
+    names.sort();
+    let mut command = Command::new("sha256sum");
+    let sums = process::output(command.args(names).current_dir(folder()))?;
+    fs::write(folder().join("SHA256SUMS"), sums + "\n")?;
+    Ok(())
+}

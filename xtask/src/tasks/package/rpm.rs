@@ -1,0 +1,165 @@
+//! Packages of systems with rpm.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context as _;
+
+use super::system::{self, System};
+use super::{PACKAGES, Package, Release, documents};
+use crate::tasks::piece::Part;
+use crate::{process, workspace};
+
+/// Makes all of them. Returns their paths.
+pub fn make(release: &Release, into: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let work = workspace::target("package/rpm");
+    let _ = fs::remove_dir_all(&work);
+    let mut spec = preamble(release);
+    for package in PACKAGES {
+        let root = work.join("staged").join(package.rpm);
+        let documents = documents::of_rpm(package)?;
+        let paths = system::lay_out(System::Rpm, package.part, &documents, &root)?;
+        spec.push_str(&part(package, &paths));
+    }
+    let _ = write!(
+        spec,
+        "%install\ncp -a {}/*/. %{{buildroot}}/\n\n\
+         %changelog\n* {} {} - {}\n- Version {}; CHANGELOG.md says what is new.\n",
+        work.join("staged").display(),
+        release.date_text[1],
+        release.maintainer,
+        release.full_version(),
+        release.version
+    );
+    let file = work.join("tracer-user.spec");
+    fs::write(&file, spec).with_context(|| file.display().to_string())?;
+    process::output(
+        Command::new("rpmbuild")
+            .args(["-bb", "--quiet", "--define"])
+            .arg(format!("_topdir {}", work.join("build").display()))
+            .args(["--define", "_build_id_links none"])
+            .args(["--define", "use_source_date_epoch_as_buildtime 1"])
+            .args(["--define", "clamp_mtime_to_source_date_epoch 1"])
+            .args(["--define", "_buildhost localhost"])
+            .args(["--define", "_binary_payload w19.zstdio"])
+            .arg(&file)
+            .env("SOURCE_DATE_EPOCH", release.date.to_string()),
+    )?;
+    let mut made = Vec::new();
+    let built = work.join("build/RPMS").join(std::env::consts::ARCH);
+    for entry in fs::read_dir(&built).with_context(|| built.display().to_string())? {
+        let entry = entry?;
+        let to = into.join(entry.file_name());
+        fs::rename(entry.path(), &to)?;
+        made.push(to);
+    }
+    made.sort();
+    Ok(made)
+}
+
+/// What the packages have in common. They are laid out already, and stripped: nothing is done to
+/// their files any more.
+fn preamble(release: &Release) -> String {
+    format!(
+        "%global debug_package %{{nil}}\n\
+         %global __os_install_post %{{nil}}\n\
+         Name: tracer-user\nVersion: {}\nRelease: {}\nLicense: MIT OR Apache-2.0\n\
+         Packager: {}\n",
+        release.version, release.revision, release.maintainer
+    )
+}
+
+/// What concerns one package.
+fn part(package: &Package, paths: &[PathBuf]) -> String {
+    // The first one is the main package, and the spec's own.
+    let option = match package.part {
+        Part::Tool => String::new(),
+        Part::Library | Part::Development => format!(" -n {}", package.rpm),
+    };
+    let mut out = String::new();
+    if !option.is_empty() {
+        let _ = writeln!(out, "%package{option}");
+    }
+    let mut summary = package.summary.to_owned();
+    if let Some(first) = summary.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    let _ = writeln!(out, "Summary: {summary}\nGroup: {}", group(package.part));
+    if package.part == Part::Development {
+        let _ = writeln!(out, "Requires: libposixtrace0 = %{{version}}-%{{release}}");
+        let _ = writeln!(out, "Requires: glibc-devel");
+    }
+    let _ = writeln!(
+        out,
+        "\n%description{option}\n{}\n",
+        package.description.join("\n")
+    );
+    out.push_str(&match package.part {
+        Part::Tool => scriptlets(),
+        Part::Library => {
+            format!("%post{option} -p /sbin/ldconfig\n%postun{option} -p /sbin/ldconfig\n\n")
+        }
+        Part::Development => String::new(),
+    });
+    let _ = writeln!(out, "%files{option}\n%defattr(-,root,root,-)");
+    for path in paths {
+        let text = path.display().to_string();
+        let kind = if text.starts_with("usr/share/licenses/") {
+            "%license "
+        } else if text.starts_with("usr/share/doc/") {
+            "%doc "
+        } else {
+            ""
+        };
+        let _ = writeln!(out, "{kind}/{text}");
+    }
+    for folder in own_folders(package, paths) {
+        let _ = writeln!(out, "%dir /{folder}");
+    }
+    out.push('\n');
+    out
+}
+
+/// Folders that no other package has, or not in every system.
+fn own_folders(package: &Package, paths: &[PathBuf]) -> Vec<String> {
+    let ours = [
+        format!("usr/share/doc/{}", package.rpm),
+        format!("usr/share/licenses/{}", package.rpm),
+        "usr/share/posixtrace".to_owned(),
+    ];
+    // Each shell has its own, which may not be installed.
+    let of_shells = [
+        "usr/share/bash-completion",
+        "usr/share/bash-completion/completions",
+        "usr/share/fish",
+        "usr/share/fish/vendor_completions.d",
+        "usr/share/zsh",
+        "usr/share/zsh/site-functions",
+    ];
+    let is_used = |folder: &String| paths.iter().any(|path| path.starts_with(folder));
+    let all = ours.into_iter().chain(of_shells.map(str::to_owned));
+    all.filter(is_used).collect()
+}
+
+fn group(part: Part) -> &'static str {
+    match part {
+        Part::Tool => "Development/Tools",
+        Part::Library => "System/Libraries",
+        Part::Development => "Development/Libraries",
+    }
+}
+
+/// As the scripts of Debian's package; what was recorded stays, since rpm has no purge.
+fn scriptlets() -> String {
+    let with_systemd = |what: &str| format!("if [ -d /run/systemd/system ]; then {what} || :; fi");
+    format!(
+        "%post\n{reload}\n\n\
+         %preun\nif [ $1 -eq 0 ]; then {stop}; fi\n\n\
+         %postun\n{reload}\nif [ $1 -ge 1 ]; then {restart}; else rmdir /run/tracer-user 2>/dev/null || :; fi\n\n",
+        reload = with_systemd("systemctl daemon-reload"),
+        stop = with_systemd("systemctl stop 'tracer-user@*.service'"),
+        restart = with_systemd("systemctl try-restart 'tracer-user@*.service'"),
+    )
+}
