@@ -282,7 +282,8 @@ impl Returned {
             Ok(address) if name.is_some_and(|name| RETURN_ADDRESSES.contains(&name)) => {
                 Shown::Hex(address)
             }
-            Ok(address) if address > u64::from(u32::MAX) => Shown::Hex(address),
+            // Of a call that is not known it may be one.
+            Ok(address) if name.is_none() && address > u64::from(u32::MAX) => Shown::Hex(address),
             _ => Shown::Signed(self.value),
         }
     }

@@ -344,18 +344,23 @@ mod tests {
 
     #[test]
     fn a_result_is_a_value_an_error_or_an_address() {
-        let result = |ret| {
-            let call = SyscallExitData {
-                number: openat(),
-                compat: 0,
-                ret,
-            };
-            words(EventTypeId::SYSCALL_EXIT, &call)
+        let exit = |ret| SyscallExitData {
+            number: openat(),
+            compat: 0,
+            ret,
         };
+        let result = |ret| words(EventTypeId::SYSCALL_EXIT, &exit(ret));
         assert_eq!(result(3), "openat = 3");
         assert_eq!(result(-2), "openat = -2 ENOENT");
         assert_eq!(result(-5000), "openat = -5000");
-        assert_eq!(result(0x7f00_dead_b000), "openat = 0x7f00deadb000");
+        assert_eq!(result(1 << 40), "openat = 1099511627776");
+        let nr = i32::try_from(libc::SYS_mmap).unwrap();
+        let mapped = SyscallExitData {
+            number: nr,
+            ..exit(0x7f00_dead_b000)
+        };
+        let mapped = words(EventTypeId::SYSCALL_EXIT, &mapped);
+        assert_eq!(mapped, "mmap = 0x7f00deadb000");
     }
 
     #[test]
