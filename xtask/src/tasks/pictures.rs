@@ -21,6 +21,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut command = privilege::as_root("env", why)?;
     let variable = |name: &str, value: &std::path::Path| format!("{name}={}", value.display());
     command
+        // Cargo sets it, and programs would look for their libraries there.
+        .arg("--unset=LD_LIBRARY_PATH")
         .arg(variable("TRACER_USER", &dist.join("bin/tracer-user")))
         .arg(variable("NODE_PATH", &node::modules()))
         .arg(python)
