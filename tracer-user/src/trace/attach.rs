@@ -173,6 +173,7 @@ async fn follow(
         start: begun.start,
         until: begun.until,
         is_open,
+        flush: None,
     };
     service::say_ready();
     Ok(end(follow, setup).await?.outcome)

@@ -27,6 +27,10 @@ const TIDY_EVERY: Duration = Duration::from_secs(1);
 /// How long the last events are waited for while none come.
 const GIVE_UP_AFTER: Duration = Duration::from_millis(500);
 
+/// A flush that was asked for waits for what was recorded before, but no longer than this: a
+/// process that is stopped may hold events back.
+const FLUSH_WITHIN: Duration = Duration::from_secs(1);
+
 /// How long the status of a command is waited for after its process has ended.
 const STATUS_WITHIN: Duration = Duration::from_secs(1);
 
@@ -118,6 +122,26 @@ pub struct Follow {
     pub until: Option<MonotonicNs>,
     /// Whether it goes on when no process lives: others may come.
     pub is_open: bool,
+    /// A flush that was asked for, until all that was recorded before has arrived.
+    pub flush: Option<Flush>,
+}
+
+/// A flush that waits.
+#[derive(Debug)]
+pub struct Flush {
+    /// When it was asked for.
+    asked: MonotonicNs,
+    /// When it waits no longer: whoever asked waits too.
+    give_up: Instant,
+}
+
+impl Flush {
+    fn now() -> Self {
+        Self {
+            asked: monotonic_now(),
+            give_up: Instant::now() + FLUSH_WITHIN,
+        }
+    }
 }
 
 impl Follow {
@@ -176,6 +200,7 @@ impl Follow {
                 return Ok(End::Done);
             }
             (has_more, is_blocked) = (round.has_more, offer == Offer::Full);
+            self.flush_when_due(round.watermark, has_more);
             is_behind = round.is_behind;
             if tidied.elapsed() >= TIDY_EVERY {
                 tidied = Instant::now();
@@ -214,6 +239,16 @@ impl Follow {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Does what was asked for once the log has what was recorded until then.
+    fn flush_when_due(&mut self, watermark: MonotonicNs, has_more: bool) {
+        let is_due = |flush: &mut Flush| {
+            watermark >= flush.asked && !has_more || Instant::now() >= flush.give_up
+        };
+        if self.flush.take_if(is_due).is_some() {
+            self.tracer.flush_log(true);
         }
     }
 
@@ -272,7 +307,9 @@ impl Follow {
                     self.tracer.process_ended(command.pid, monotonic_now());
                 }
             }
-            Wake::Flush => self.tracer.flush_log(true),
+            Wake::Flush => {
+                self.flush.get_or_insert_with(Flush::now);
+            }
             // The round that follows any wake is all that is needed.
             Wake::AgentAsked => {}
             Wake::Signal(signal) => return self.signalled(signal, phase),
@@ -435,6 +472,7 @@ mod tests {
             start: MonotonicNs(0),
             until: Some(END),
             is_open: true,
+            flush: None,
         };
         let runtime = super::super::ending::runtime().unwrap();
         // Longer than any of it takes on a busy machine.

@@ -122,6 +122,7 @@ async fn start_and_follow(
         start: begun.start,
         until: begun.until,
         is_open: false,
+        flush: None,
     };
     let ended = end(follow, setup).await?;
     if let Some(error) = ended.not_started {
