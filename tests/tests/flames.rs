@@ -116,8 +116,9 @@ fn samples_are_where_the_program_spent_its_time() {
         "{of_much:?}"
     );
     assert!(at("burns_much") < at("spin"), "{of_much:?}");
-    // Who sleeps is not sampled.
-    assert_eq!(within(&paths, "naps_long"), 0);
+    // Who sleeps is not sampled, but for the way there and back.
+    let asleep = within(&paths, "naps_long");
+    assert!(asleep < run.measured["naps_long"] / 20, "{asleep}");
 }
 
 #[test]
