@@ -24,8 +24,8 @@ use tracer_common::kernel::ForkData;
 
 use crate::source::Pending;
 
-/// Events of one time that are put in order, at most.
-const LONGEST_RUN: usize = 1024;
+/// Events of one time that are put in order, at most. What that costs grows with their square.
+const LONGEST_RUN: usize = 256;
 
 /// Puts events that are sorted by time in order within each time.
 pub(super) fn settle(events: &mut [Pending], data: &[u8]) {
