@@ -116,9 +116,10 @@ fn samples_are_where_the_program_spent_its_time() {
         "{of_much:?}"
     );
     assert!(at("burns_much") < at("spin"), "{of_much:?}");
-    // Who sleeps is not sampled, but for the way there and back.
+    // Who sleeps is not sampled. The way there and back takes some microseconds: one sample may be
+    // of that, of hundreds that a sleep would have.
     let asleep = within(&paths, "naps_long");
-    assert!(asleep < run.measured["naps_long"] / 20, "{asleep}");
+    assert!(asleep < 2_000_000, "{asleep}");
 }
 
 #[test]
