@@ -5,6 +5,8 @@
 //! it is known. Whoever made the file may have made all of this up: what is followed has limits,
 //! and what is shown is at worst a register under a wrong name.
 
+use std::time::{Duration, Instant};
+
 use gimli::{
     AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, NativeEndian, SectionId, Unit,
     constants,
@@ -17,23 +19,38 @@ use super::types::{Signature, ValueType};
 type Slice<'a> = EndianSlice<'a, NativeEndian>;
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
 
-/// Entries that are looked at, for all functions together: some seconds of work. Of a function for
-/// which none are left, no more is known than without.
+/// What may be looked at, for all functions together: some seconds of work. Of a function for which
+/// nothing is left, no more is known than without.
 #[derive(Clone, Copy, Debug)]
-pub struct Entries(u64);
+pub struct Entries {
+    left: u64,
+    until: Instant,
+}
 
 impl Default for Entries {
     fn default() -> Self {
-        Self(20_000_000)
+        Self {
+            left: 20_000_000,
+            until: Instant::now() + LONGEST,
+        }
     }
 }
 
 impl Entries {
     fn spend(&mut self, count: u64) -> Option<()> {
-        self.0 = self.0.checked_sub(count)?;
+        self.left = self.left.checked_sub(count)?;
         Some(())
     }
+
+    /// A unit is begun. How long that takes, its entries do not say: many small ones may each have
+    /// the largest table of abbreviations.
+    fn begin_unit(&mut self) -> Option<()> {
+        (Instant::now() < self.until).then_some(())
+    }
 }
+
+/// How long units are begun.
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// Bytes that take as long to read as an entry takes to look at.
 const BYTES_OF_AN_ENTRY: u64 = 64;
@@ -66,6 +83,7 @@ pub fn signature<'a, R: ReadRef<'a>>(
     let dwarf = Dwarf::load(section).ok()?;
     let mut units = dwarf.units();
     while let Ok(Some(header)) = units.next() {
+        left.begin_unit()?;
         // One that cannot be read is not the last one.
         let Ok(unit) = dwarf.unit(header) else {
             continue;
@@ -372,6 +390,42 @@ mod tests {
         assert_eq!(of(&program, "returned"), None);
         assert_eq!(of(&program, "nothing"), None);
         assert_eq!(shown("main"), []);
+    }
+
+    /// An object file whose many small units all have the same large table of abbreviations.
+    fn slow_to_read() -> Vec<u8> {
+        // Each is of a type, without children or attributes; an integer of two bytes is its code.
+        let abbreviations = (128_u32..16_000).flat_map(|code| {
+            let [low, high, ..] = (code & 0x7f | 0x80 | code >> 7 << 8).to_le_bytes();
+            [low, high, 0x24, 0, 0, 0]
+        });
+        let abbreviations: Vec<u8> = abbreviations.chain([0]).collect();
+        // Length, version, abbreviations, bytes of an address, and an entry.
+        let unit = [9, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8, 0x80, 0x01];
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("abbrev"), abbreviations).unwrap();
+        std::fs::write(at("info"), unit.repeat(100_000)).unwrap();
+        let section =
+            |name: &str| format!(".section .debug_{name},\"\",%progbits\n.incbin \"{name}\"\n");
+        std::fs::write(at("a.s"), section("abbrev") + &section("info")).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-c", "-o", "a.o", "a.s"]);
+        let made = compiler.current_dir(folder.path()).status().unwrap();
+        assert!(made.success());
+        std::fs::read(at("a.o")).unwrap()
+    }
+
+    #[test]
+    fn units_that_take_long_are_given_up() {
+        let program = slow_to_read();
+        let parsed = object::File::parse(&*program).unwrap();
+        let mut units = Entries {
+            until: Instant::now() + Duration::from_millis(50),
+            ..Entries::default()
+        };
+        assert_eq!(signature(&parsed, |_| true, &mut units), None);
+        assert!(units.begin_unit().is_none(), "it was not over before");
     }
 
     #[test]
