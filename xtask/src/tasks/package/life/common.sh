@@ -2,6 +2,10 @@
 set -eu
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive
 
+# Names that nobody else can know: some of this runs in the /tmp of everybody.
+notes=$(mktemp -d)
+trap 'rm -r "$notes"' EXIT
+
 step() {
     echo "  $*"
 }
@@ -13,7 +17,7 @@ fail() {
 
 # Runs a command; what it says is shown only when it fails.
 quietly() {
-    "$@" >/tmp/said 2>&1 || { cat /tmp/said >&2; fail "$*"; }
+    "$@" >"$notes/said" 2>&1 || { cat "$notes/said" >&2; fail "$*"; }
 }
 
 # Every file of the system $1, but for what package managers write for themselves.
@@ -28,8 +32,8 @@ files_of() {
 
 # Fails where the system $1 has other files than the list $2 says.
 nothing_is_left() {
-    files_of "$1" >/tmp/after
-    diff "$2" /tmp/after || fail "files are left, or gone"
+    files_of "$1" >"$notes/after"
+    diff "$2" "$notes/after" || fail "files are left, or gone"
 }
 
 # That the kernel's events of a command are seen. What runs it may be given.

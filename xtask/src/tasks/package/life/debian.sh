@@ -53,7 +53,7 @@ versions_are 2 "$all"
 traces_the_program
 traces_the_kernel
 step "the library cannot go while its development files are there"
-if dpkg --remove libposixtrace0 >/tmp/said 2>&1; then fail "it has gone"; fi
+if dpkg --remove libposixtrace0 >"$notes/said" 2>&1; then fail "it has gone"; fi
 step "removed: nothing is left"
 quietly apt-get remove --yes $all
 quietly dpkg --purge $all

@@ -64,7 +64,7 @@ quietly rpm_there --upgrade "$root"/life/new/*.rpm
 traces_the_kernel inside
 traces_the_program inside
 step "the library cannot go while its development files are there"
-if rpm_there --erase libposixtrace0 >/tmp/said 2>&1; then fail "it has gone"; fi
+if rpm_there --erase libposixtrace0 >"$notes/said" 2>&1; then fail "it has gone"; fi
 step "removed: nothing is left"
 quietly rpm_there --erase tracer-user libposixtrace0 libposixtrace-devel
 inside rm /tmp/program

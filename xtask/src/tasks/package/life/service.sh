@@ -80,8 +80,8 @@ has=$(calls accept4 "$ring.1")
 step "nginx has logged $served requests, the snapshot has $has lines of accept4"
 [ "$served" = 20 ] || fail "nginx has logged $served"
 [ "$has" -ge 20 ] || { head -n 40 /tmp/read; fail "requests are missing"; }
-tracer-user stat "$ring.1" >/tmp/said || [ $? = 1 ] || fail "no statistics"
-grep -q accept4 /tmp/said || { cat /tmp/said; fail "no statistics of accept4"; }
+tracer-user stat "$ring.1" >"$notes/said" || [ $? = 1 ] || fail "no statistics"
+grep -q accept4 "$notes/said" || { cat "$notes/said"; fail "no statistics of accept4"; }
 
 step "reloaded again and again: the two newest are stored"
 for count in 3 5; do
