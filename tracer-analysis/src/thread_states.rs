@@ -29,6 +29,8 @@ struct Known {
     since: MonotonicNs,
     /// Where it runs, or for which CPU it waits.
     cpu: Option<u32>,
+    /// Whether only who made it has said something of it: its own events may not be recorded.
+    is_hearsay: bool,
 }
 
 /// A thread was made.
@@ -110,7 +112,7 @@ impl ThreadStates {
         }
         self.gaps.push_back((self.now, until));
         for (tid, known) in &mut self.threads {
-            let state = known.claimed(self.whole_since);
+            let state = known.claimed_by_now(self.whole_since);
             known.give(*tid, state, self.now, End::Unsaid, &mut found);
             known.since = known.since.max(self.now);
             known.state = known.when_unseen();
@@ -179,13 +181,8 @@ impl ThreadStates {
         let mut last: Vec<_> = self.threads.drain().collect();
         last.sort_unstable_by_key(|(tid, known)| (known.pid, *tid));
         for (tid, known) in last {
-            known.give(
-                tid,
-                known.claimed(self.whole_since),
-                at,
-                End::Open,
-                &mut found,
-            );
+            let state = known.claimed_by_now(self.whole_since);
+            known.give(tid, state, at, End::Open, &mut found);
         }
     }
 
@@ -196,7 +193,7 @@ impl ThreadStates {
         let known = self.threads.get(&thread.tid)?;
         (known.pid == thread.pid && known.since < until).then_some(Interval {
             thread,
-            state: known.claimed(self.whole_since),
+            state: known.claimed_by_now(self.whole_since),
             from: known.since,
             to: until,
             end: End::Open,
@@ -218,6 +215,7 @@ impl ThreadStates {
             state: State::Unknown,
             since: self.start,
             cpu: None,
+            is_hearsay: false,
         };
         let known = self.threads.entry(thread.tid).or_insert(unseen);
         if known.pid != thread.pid {
@@ -263,6 +261,7 @@ impl ThreadStates {
             state,
             since: at,
             cpu,
+            is_hearsay: false,
         };
         if let Some(known) = self.threads.insert(thread.tid, new) {
             known.give(thread.tid, known.when_unseen(), at, End::Unsaid, found);
@@ -288,6 +287,7 @@ impl ThreadStates {
             known.state = state;
             known.since = known.since.max(at);
             known.cpu = cpu;
+            known.is_hearsay = false;
         }
     }
 
@@ -369,6 +369,7 @@ impl ThreadStates {
         known.give(thread.tid, before, began, End::Unsaid, found);
         known.since = began;
         known.cpu = cpu;
+        known.is_hearsay = false;
         known.give(thread.tid, State::Running, at, End::Unsaid, found);
         known.state = left.state;
         known.since = known.since.max(at);
@@ -409,6 +410,7 @@ impl ThreadStates {
             self.go_on(thread, at, (State::Runnable(wait), cpu), end, found);
         } else if is_new && let Some(known) = self.threads.get_mut(&thread.tid) {
             known.cpu = cpu;
+            known.is_hearsay = false;
         }
     }
 
@@ -427,6 +429,9 @@ impl ThreadStates {
             };
             let state = (State::Runnable(Wait::New), None);
             self.begin(thread, at, state, Some(by), found);
+            if let Some(known) = self.threads.get_mut(&thread.tid) {
+                known.is_hearsay = true;
+            }
         }
     }
 
@@ -487,6 +492,16 @@ impl Known {
             self.when_unseen()
         } else {
             self.state
+        }
+    }
+
+    /// The same of a state that lasts: of a thread of which only its maker has said something,
+    /// nobody knows whether its events are recorded.
+    fn claimed_by_now(&self, whole_since: MonotonicNs) -> State {
+        if self.is_hearsay {
+            State::Unknown
+        } else {
+            self.claimed(whole_since)
         }
     }
 
@@ -629,6 +644,30 @@ mod tests {
             (11, State::Running, 45),
         ];
         assert_eq!(intervals(&story, 200), expected);
+    }
+
+    #[test]
+    fn of_a_thread_whose_events_may_not_be_recorded_nothing_is_claimed() {
+        use EventTypeId as Type;
+        let made_at = |at, tid| (at, Type::THREAD_CREATE, 10, made(10, tid));
+        let mut data = WakeupData::new_zeroed();
+        data.new_thread = 1;
+        let story = [
+            made_at(110, 11),
+            made_at(120, 12),
+            (130, Type::WAKEUP, 12, data.as_bytes().to_vec()),
+            made_at(140, 13),
+            (145, Type::SWITCH_IN, 13, Vec::new()),
+        ];
+        let expected = [
+            (13, State::Runnable(Wait::New), 5),
+            (11, State::Unknown, 90),
+            (12, State::Runnable(Wait::New), 80),
+            (13, State::Running, 55),
+        ];
+        let found = intervals(&story, 200);
+        let others: Vec<_> = found.into_iter().filter(|(tid, ..)| *tid != 10).collect();
+        assert_eq!(others, expected);
     }
 
     #[test]
