@@ -261,3 +261,23 @@ fn addresses_at_which_nothing_is_harm_nobody_and_are_shown_as_they_are() {
     }
     assert!(differ.is_empty(), "{differ:?}");
 }
+
+#[test]
+#[ignore = "needs root"]
+fn a_path_is_whole_however_much_space_it_needs() {
+    if missing_right().is_some() {
+        return;
+    }
+    let beside = tempfile::tempdir().unwrap();
+    let folder = beside.path().join("folder");
+    std::fs::create_dir(&folder).unwrap();
+    // Names about as long as the least space, of one path and of two.
+    let script = format!(
+        "cd {}; name=$(printf %050d 0); for nth in $(seq 30); do name=${{name}}x; test -e $name; \
+         : >$name; mv $name ${{name}}y; mv ${{name}}y z; done",
+        folder.display()
+    );
+    let (same, all, differ) = compared(&script, beside.path());
+    assert!(all > 30 * 20, "{all}");
+    assert!(differ.is_empty(), "{same} of {all}: {differ:#?}");
+}

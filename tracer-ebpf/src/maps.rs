@@ -87,6 +87,10 @@ static CALL_DESCRIPTORS: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE)
 #[map]
 static UNREAD: LruHashMap<u32, u64> = LruHashMap::with_max_entries(4096, 0);
 
+/// Entries of these at most: where there is none, which is mostly so, nobody needs to look.
+#[map]
+static UNREAD_COUNT: Array<u64> = Array::with_max_entries(1, 0);
+
 /// See [`Issuer`]. Of what finds no space it is unknown who started it. The agent leaves the count
 /// of entries at 1 where nobody wants requests.
 #[map]
@@ -303,6 +307,10 @@ const UNREAD_AT: u32 = 62;
 /// each argument.
 #[inline(always)]
 pub fn remember_unread(Pid(tid): Pid, address: u64, unread: u32) {
+    if let Some(count) = UNREAD_COUNT.get_ptr_mut(0) {
+        // SAFETY: the entry is the count.
+        unsafe { add(count, 1) };
+    }
     // Without space, it stays unread.
     let _ = UNREAD.insert(tid, address | u64::from(unread) << UNREAD_AT, 0);
 }
@@ -311,12 +319,22 @@ pub fn remember_unread(Pid(tid): Pid, address: u64, unread: u32) {
 /// forgotten.
 #[inline(always)]
 pub fn forget_unread(Pid(tid): Pid, address: u64) -> u32 {
+    let Some(count) = UNREAD_COUNT.get_ptr_mut(0) else {
+        return 0;
+    };
+    // SAFETY: the entry that the look-up gave, which is read whole.
+    if unsafe { count.read_volatile() } == 0 {
+        return 0;
+    }
     // SAFETY: nobody else writes the entry of the thread that runs.
     let entry = unsafe { UNREAD.get(tid) }.copied().unwrap_or(0);
     if entry == 0 {
         return 0;
     }
-    let _ = UNREAD.remove(tid);
+    if UNREAD.remove(tid).is_ok() {
+        // SAFETY: the entry is the count, and one less is all bits more.
+        unsafe { add(count, u64::MAX) };
+    }
     if entry & ((1 << UNREAD_AT) - 1) != address {
         return 0;
     }

@@ -10,14 +10,14 @@ use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_probe_read_user_str}
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    RecordHeader, SYSCALL_TEXTS, SyscallText, SyscallTextsRecord, call_texts, gathered,
-    string_space,
+    RecordHeader, SYSCALL_ENTER_TEXTS, SYSCALL_TEXTS, SyscallText, SyscallTextsRecord, call_texts,
+    gathered, string_space,
 };
 
 use crate::context::Tracepoint;
 use crate::gathered::{gather, set_arguments, take};
 use crate::offsets::STRING_BYTES;
-use crate::record::{Wake, record_by};
+use crate::record::{Wake, record_if};
 use crate::task::Task;
 
 /// A call, and which of its arguments are read.
@@ -54,6 +54,13 @@ impl Texts {
             };
         }
         if is_wide(self.points_to) || is_wide(self.points_to >> call_texts::BITS) {
+            // Most paths are short, and a short record costs less: the lines of the ring are cold.
+            if self.may_be_short() {
+                let unread = self.record_in::<C, D, { string_space::SMALL }, true>(task, data, 0);
+                if unread & TOO_LONG == 0 {
+                    return unread;
+                }
+            }
             return if text_bytes() == string_space::LEAST_TEXT {
                 self.record_in::<C, D, { string_space::MIDDLE }, true>(task, data, 0)
             } else {
@@ -70,8 +77,21 @@ impl Texts {
         }
     }
 
+    /// Whether there may be enough space in the least: nothing is asked for but text, and what fits
+    /// in any case. As a call ends text is rarely read, and the verifier has enough to walk.
+    #[inline(always)]
+    fn may_be_short(&self) -> bool {
+        let fits =
+            |points_to| !is_wide(points_to) || points_to & call_texts::KIND == call_texts::TEXT;
+        self.event_type == SYSCALL_ENTER_TEXTS
+            && STRING_BYTES.load() as usize + string_space::MORE <= string_space::SMALL
+            && fits(self.points_to)
+            && fits(self.points_to >> call_texts::BITS)
+    }
+
     /// Records the call in this space; where `IS_WIDE` is false, none of them may need
-    /// more.
+    /// more. Where text needs more than the least space, nothing is recorded, and that is said by
+    /// [`TOO_LONG`].
     #[inline(always)]
     fn record_in<C: Tracepoint, D: Copy + 'static, const N: usize, const IS_WIDE: bool>(
         &self,
@@ -81,7 +101,7 @@ impl Texts {
     ) -> u32 {
         let mut unread = 0;
         let id = EventTypeId(u32::from(self.event_type));
-        record_by::<SyscallTextsRecord<D, N>>(task, id, Wake::InTime, |space, mut header| {
+        record_if::<SyscallTextsRecord<D, N>>(task, id, Wake::InTime, |space, mut header| {
             header.program_address = self.program_address;
             let record = space.as_mut_ptr().cast::<u8>();
             // SAFETY: it is where the record begins.
@@ -89,15 +109,20 @@ impl Texts {
             let data_at = record.wrapping_add(offset_of!(SyscallTextsRecord<D, N>, data));
             // SAFETY: inside the record.
             unsafe { data_at.cast::<D>().write(data) };
-            self.write_arguments(record.wrapping_add(last_bytes_at::<D, N>()));
-            unread = self.read_into::<D, N, IS_WIDE>(record, 0, gathered)
-                | self.read_into::<D, N, IS_WIDE>(record, 1, gathered) << 1;
+            let scratch = record.wrapping_add(offset_of!(SyscallTextsRecord<D, N>, bytes));
+            self.write_arguments(scratch);
+            let first = Pointed::of(scratch, self.points_to);
+            let second = Pointed::of(scratch, self.points_to >> call_texts::BITS);
+            unread = self.read_into::<D, N, IS_WIDE>(record, 0, &first, gathered)
+                | self.read_into::<D, N, IS_WIDE>(record, 1, &second, gathered) << 1;
+            unread & TOO_LONG == 0
         });
         unread
     }
 
-    /// Writes the arguments, with nothing before and behind them, to where what is read last will
-    /// be: of an index that it does not know, the verifier follows each value but in memory.
+    /// Writes the arguments, with nothing before and behind them, to where what is read first will
+    /// be: of an index that it does not know, the verifier follows each value but in memory. What
+    /// is read last is mostly nothing, and a line of the ring that nobody writes to costs nothing.
     #[inline(always)]
     fn write_arguments(&self, to: *mut u8) {
         // SAFETY: there is space for more.
@@ -120,23 +145,24 @@ impl Texts {
         ]
     }
 
-    /// Reads what one of them points to: 1 where that could not be read.
+    /// Reads what one of them points to: 1 where that could not be read, and 4 where it is too
+    /// long.
     #[inline(always)]
     fn read_into<D, const N: usize, const IS_WIDE: bool>(
         &self,
         record: *mut u8,
         nth: usize,
+        &Pointed { address, next }: &Pointed,
         gathered: i32,
     ) -> u32 {
         let points_to = self.points_to >> (nth * call_texts::BITS as usize);
-        let arguments = record.wrapping_add(last_bytes_at::<D, N>());
-        let address = argument(arguments, points_to);
         let is_text = IS_WIDE && points_to & call_texts::KIND == call_texts::TEXT;
         let head = record.wrapping_add(
             offset_of!(SyscallTextsRecord<D, N>, texts) + nth * size_of::<SyscallText>(),
         );
         let bytes = record.wrapping_add(offset_of!(SyscallTextsRecord<D, N>, bytes) + nth * N);
         let mut wanted = text_bytes();
+        let mut is_too_long = false;
         // Others are read with it, whatever it is.
         let is_first = N >= string_space::WIDE
             && is_gathered(points_to)
@@ -148,9 +174,12 @@ impl Texts {
             wanted = space_of::<N>();
             take(bytes, gathered, wanted)
         } else if is_text {
-            read_text(bytes, address)
+            // One more than wanted, and a null: so the agent sees whether there is more.
+            let most = (wanted + 2).min(all_of::<N>());
+            let length = read_text(bytes, address, most);
+            is_too_long = N == string_space::SMALL && length == most.cast_signed();
+            length
         } else {
-            let next = argument(arguments, points_to + 1);
             let (count, most) = self.count::<IS_WIDE>(points_to, next);
             wanted = most;
             read_bytes(bytes, address, count, most.min(space_of::<N>()))
@@ -177,7 +206,7 @@ impl Texts {
         };
         // SAFETY: inside the record.
         unsafe { head.cast::<SyscallText>().write(text) };
-        u32::from(length < 0)
+        u32::from(length < 0) | u32::from(is_too_long) << 2
     }
 
     /// Gathers what the first or second argument leads to: how many bytes that are, or an error.
@@ -213,6 +242,16 @@ impl Texts {
             _ => (next, STRING_BYTES.load()),
         }
     }
+}
+
+/// Bits, beside those of what could not be read: one of both is too long.
+const TOO_LONG: u32 = 0b1100;
+
+/// The bytes of such a space, of which some are [`string_space::MORE`].
+const fn all_of<const N: usize>() -> u32 {
+    #[expect(clippy::cast_possible_truncation, reason = "4104 at most")]
+    let all = N as u32;
+    all
 }
 
 /// How many bytes may be wanted where there is space for `N`.
@@ -255,9 +294,21 @@ fn text_bytes() -> u32 {
     STRING_BYTES.load().max(string_space::LEAST_TEXT)
 }
 
-/// Where the space lies for what is read last.
-const fn last_bytes_at<D, const N: usize>() -> usize {
-    offset_of!(SyscallTextsRecord<D, N>, bytes) + N * (SYSCALL_TEXTS - 1)
+/// The value of an argument, and of the one behind it.
+struct Pointed {
+    address: u64,
+    next: u64,
+}
+
+impl Pointed {
+    /// Those of the argument that the lowest bits of `points_to` name.
+    #[inline(always)]
+    fn of(arguments: *mut u8, points_to: u32) -> Self {
+        Self {
+            address: argument(arguments, points_to),
+            next: argument(arguments, points_to + 1),
+        }
+    }
 }
 
 /// The value of the argument that the lowest bits of `points_to` name, from 1; 0 for none.
@@ -269,14 +320,12 @@ fn argument(arguments: *mut u8, points_to: u32) -> u64 {
     unsafe { entry.read_volatile() }
 }
 
-/// Reads text: how many bytes are there with its null, or an error.
+/// Reads text, so many bytes with its null at most: how many bytes are there with it, or an error.
 #[inline(always)]
-fn read_text(to: *mut u8, from: u64) -> i32 {
-    // One more than wanted, and a null: so the agent sees whether there is more.
-    let size = text_bytes() + 2;
-    // SAFETY: the helper writes at most `size` bytes, for which there is space, and checks the
+fn read_text(to: *mut u8, from: u64, most: u32) -> i32 {
+    // SAFETY: the helper writes at most `most` bytes, for which there is space, and checks the
     // address.
-    let read = unsafe { bpf_probe_read_user_str(to.cast(), size, from as *const _) };
+    let read = unsafe { bpf_probe_read_user_str(to.cast(), most, from as *const _) };
     #[expect(clippy::cast_possible_truncation, reason = "a size or an error")]
     let read = read as i32;
     read
