@@ -68,6 +68,10 @@ pub struct LogFilterArgs {
     /// date in UTC as the JSON lines show it (2026-02-03T14:05:06.789Z)
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     from: Option<String>,
+    /// In stacks, show functions too that the compiler has put into others, where the program, or
+    /// the file with its debugger's part, is still there to say so
+    #[arg(long)]
+    inlined: bool,
 }
 
 impl LogFilterArgs {
@@ -102,6 +106,7 @@ impl LogFilterArgs {
             from: point("--from", args.from.as_deref())?,
             to: point("--until", to)?,
             limit,
+            inlined: args.inlined,
             ..Wanted::default()
         };
         if let Some(list) = &args.syscalls {

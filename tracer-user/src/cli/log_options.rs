@@ -118,6 +118,7 @@ impl LogArgs {
             output: output.clone(),
             force: self.force,
             title,
+            inlined: false,
         }))
     }
 

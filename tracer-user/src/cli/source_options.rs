@@ -148,6 +148,7 @@ impl SourceArgs {
                     spares_others: true,
                     ..predicate
                 },
+                inlined: args.stack.inlined,
                 ..Wanted::default()
             };
             return Ok(Source::Log(file, Box::new(wanted)));
@@ -186,6 +187,7 @@ impl SourceArgs {
             );
             selection = selection.without_kernel();
         }
+        let inlined = args.stack.inlined;
         let (stacks, selection) = args.stack.options(selection, !args.no_system)?;
         let duration = args.duration.map(|typed| time("--duration", &typed));
         let (least, most) = (MIN_KERNEL_RING_BYTES.into(), MAX_KERNEL_RING_BYTES.into());
@@ -206,6 +208,7 @@ impl SourceArgs {
             string_bytes: 0,
             descriptors: DescriptorOptions::None,
             stacks,
+            inlined,
             probes,
             predicate: Predicate::default(),
             tracepoints: Vec::new(),

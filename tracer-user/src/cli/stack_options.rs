@@ -34,6 +34,11 @@ pub struct StackArgs {
     /// without it, user,kernel
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     off_cpu: Option<String>,
+    /// In stacks, show functions too that the compiler has put into others, where the program, or
+    /// the file with its debugger's part, says so. A log does not have them: give this to what
+    /// reads it
+    #[arg(long)]
+    pub(super) inlined: bool,
 }
 
 /// The word of `--stack-for` for no type.
@@ -120,6 +125,7 @@ impl StackArgs {
             stack_for: self.stack_for.or(other.stack_for),
             sample: self.sample.or(other.sample),
             off_cpu: self.off_cpu.or(other.off_cpu),
+            inlined: self.inlined || other.inlined,
         }
     }
 
@@ -142,7 +148,7 @@ impl StackArgs {
                 stack: typed("user,kernel"),
                 stack_for: typed("wakeup"),
                 off_cpu: typed("0"),
-                sample: None,
+                ..Self::default()
             },
         }
     }
@@ -293,6 +299,7 @@ mod tests {
                 stack_for: None,
                 sample: sample.map(str::to_owned),
                 off_cpu: off_cpu.map(str::to_owned),
+                ..StackArgs::default()
             };
             args.options(Selection::nothing(), true)
         };

@@ -142,7 +142,11 @@ impl TraceArgs {
     ///
     /// It cannot go there.
     pub fn page(&self, traced: String) -> anyhow::Result<Option<PageSetup>> {
-        self.log.page(traced)
+        let page = self.log.page(traced)?;
+        Ok(page.map(|page| PageSetup {
+            inlined: self.stack.inlined,
+            ..page
+        }))
     }
 
     /// What was asked for, checked. Events go to `otherwise` where nothing else was said.
@@ -231,6 +235,7 @@ impl TraceArgs {
             !probes.is_empty(),
         )?;
         let (log, trigger) = args.trigger.setup(conditions, log)?;
+        let inlined = args.stack.inlined;
         let (stacks, selection) = args.stack.options(narrowed.selection, !args.no_system)?;
         Ok(Setup {
             inherit: !args.no_inherit,
@@ -245,6 +250,7 @@ impl TraceArgs {
                 Some(Descriptors::Full) => DescriptorOptions::Full,
             },
             stacks,
+            inlined,
             probes,
             predicate,
             tracepoints,

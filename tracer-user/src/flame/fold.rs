@@ -103,6 +103,8 @@ impl Flames {
         for frame in stack.frames() {
             let kind = if frame.is_kernel {
                 FrameKind::Kernel
+            } else if frame.is_inlined {
+                FrameKind::Inlined
             } else {
                 FrameKind::User
             };

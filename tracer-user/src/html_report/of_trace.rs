@@ -26,6 +26,8 @@ pub struct PageSetup {
     pub spans: Vec<SpanSpec>,
     /// What is traced, in words.
     pub title: String,
+    /// Whether functions are shown too that the compiler has put into others.
+    pub inlined: bool,
 }
 
 /// A page that waits for the end of its trace.
@@ -63,7 +65,10 @@ impl PageSetup {
                 file,
                 title: Some(self.title.clone()),
                 spans: self.spans.clone(),
-                wanted: Wanted::default(),
+                wanted: Wanted {
+                    inlined: self.inlined,
+                    ..Wanted::default()
+                },
                 output: self.output.clone(),
                 force: self.force,
                 slowest: SLOWEST,

@@ -133,6 +133,9 @@ impl<L: Log> Walk<L> {
     #[must_use]
     pub fn naming_by(mut self, log: &Path) -> Self {
         self.symbols = Names::of_log(log.to_owned());
+        if self.wanted.inlined {
+            self.symbols.show_inlined();
+        }
         self
     }
 

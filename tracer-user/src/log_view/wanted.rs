@@ -40,6 +40,8 @@ pub struct Wanted {
     pub to: Option<TimePoint>,
     /// At most so many events.
     pub limit: Option<u64>,
+    /// Whether stacks have functions too that the compiler has put into others.
+    pub inlined: bool,
 }
 
 impl Wanted {

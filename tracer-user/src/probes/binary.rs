@@ -16,6 +16,7 @@ use object::{
 };
 
 use super::bounded::{Bounded, Budget, MOST_BYTES};
+use super::debug_data::DebugData;
 use super::dwarf::{self, Entries};
 use super::notes::{self, MOST_NOTES, Note};
 use super::opening::{open_ordinary, open_ordinary_below};
@@ -276,18 +277,26 @@ impl Binary {
         let found = self.read(|parsed| look(parsed, &Segments::of(parsed), left));
         match found {
             Ok(Some(found)) => Some(found),
-            _ => self.for_debuggers(|parsed, segments| look(parsed, segments, left))?,
+            _ => self.for_debuggers(|parsed, segments| look(parsed, &segments, left))?,
         }
+    }
+
+    /// Its debugger's part, or that of the file that has it.
+    pub(crate) fn debug_data(&self) -> Option<DebugData> {
+        let own = self.read(|parsed| DebugData::of(Segments::of(parsed), parsed));
+        let others = || self.for_debuggers(|parsed, segments| DebugData::of(segments, parsed));
+        own.ok().flatten().or_else(|| others()?)
     }
 
     /// Functions from where distributions put the debugger's part of this very file, if it is
     /// there.
     fn functions_for_debuggers(&self) -> Vec<Function> {
-        self.for_debuggers(functions).unwrap_or_default()
+        self.for_debuggers(|parsed, segments| functions(parsed, &segments))
+            .unwrap_or_default()
     }
 
     /// Looks at that part, with the segments of this file; `None` where it is not there.
-    fn for_debuggers<T>(&self, look: impl FnOnce(&Parsed<'_>, &Segments) -> T) -> Option<T> {
+    fn for_debuggers<T>(&self, look: impl FnOnce(&Parsed<'_>, Segments) -> T) -> Option<T> {
         let found = self.read(|parsed| {
             let id = parsed.build_id().ok().flatten()?.to_vec();
             Some((id, Segments::of(parsed)))
@@ -308,7 +317,7 @@ impl Binary {
         let budget = Budget::default();
         let parsed = object::File::parse(Bounded::new(&cache, &budget)).ok()?;
         // Addresses are those of the file itself, whose segments the other has only in name.
-        Some(look(&parsed, &segments))
+        Some(look(&parsed, segments))
     }
 
     /// Its static probes, each site of each.
@@ -368,6 +377,7 @@ const fn native() -> Architecture {
 }
 
 /// A part of the file that is mapped.
+#[derive(Debug)]
 struct Segment {
     address: u64,
     offset: u64,
@@ -377,7 +387,8 @@ struct Segment {
 }
 
 /// The parts of a file that are mapped, few enough to be looked through for each address.
-struct Segments(Vec<Segment>);
+#[derive(Debug)]
+pub(super) struct Segments(Vec<Segment>);
 
 /// Segments that are looked at; programs have a dozen.
 const MOST_SEGMENTS: usize = 64;
@@ -408,6 +419,15 @@ impl Segments {
                 && inside.is_some_and(|inside| inside < segment.bytes)
         })?;
         (address - segment.address).checked_add(segment.offset)
+    }
+
+    /// The address of what is at this offset in the file, where that is code.
+    pub(super) fn address(&self, offset: u64) -> Option<u64> {
+        let segment = self.0.iter().find(|segment| {
+            let inside = offset.checked_sub(segment.offset);
+            segment.is_executable && inside.is_some_and(|inside| inside < segment.bytes)
+        })?;
+        (offset - segment.offset).checked_add(segment.address)
     }
 }
 

@@ -8,15 +8,14 @@
 use std::time::{Duration, Instant};
 
 use gimli::{
-    AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, NativeEndian, SectionId, Unit,
-    constants,
+    AttributeValue, DebuggingInformationEntry, Dwarf, EndianSlice, NativeEndian, Unit, constants,
 };
-use object::{Object, ObjectSection, ReadRef};
+use object::ReadRef;
 use tracer_common::kernel::{PROBE_ARGUMENTS, typed_data};
 
+use super::debug_data::{Slice, info_bytes, sections};
 use super::types::{Signature, ValueType};
 
-type Slice<'a> = EndianSlice<'a, NativeEndian>;
 type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
 
 /// What may be looked at, for all functions together: some seconds of work. Of a function for which
@@ -67,20 +66,11 @@ pub fn signature<'a, R: ReadRef<'a>>(
     is_start: impl Fn(u64) -> bool,
     left: &mut Entries,
 ) -> Option<Signature> {
-    let bytes = parsed.section_by_name(".debug_info")?.size();
-    left.spend(bytes / BYTES_OF_AN_ENTRY)?;
-    let section = |id: SectionId| -> Result<Slice<'a>, gimli::Error> {
-        let section = parsed.section_by_name(id.name());
-        // What is compressed is not read.
-        let is_plain = |section: &object::Section<'a, '_, R>| {
-            let range = section.compressed_file_range();
-            range.is_ok_and(|range| range.format == object::CompressionFormat::None)
-        };
-        let section = section.filter(is_plain);
-        let data = section.and_then(|section| section.data().ok());
-        Ok(EndianSlice::new(data.unwrap_or_default(), NativeEndian))
-    };
-    let dwarf = Dwarf::load(section).ok()?;
+    left.spend(info_bytes(parsed)? / BYTES_OF_AN_ENTRY)?;
+    // To unpack them takes as long, for each function again.
+    left.begin_unit()?;
+    let sections = sections(parsed, |bytes| bytes);
+    let dwarf = sections.borrow(|bytes| EndianSlice::new(bytes, NativeEndian));
     let mut units = dwarf.units();
     while let Ok(Some(header)) = units.next() {
         left.begin_unit()?;
@@ -322,7 +312,7 @@ fn size(entry: &Entry<'_>) -> Option<u8> {
 mod tests {
     use std::process::Command;
 
-    use object::ObjectSymbol;
+    use object::{Object, ObjectSection, ObjectSymbol};
 
     use super::*;
 
@@ -355,6 +345,26 @@ mod tests {
             .find(|symbol| symbol.name() == Ok(function))?;
         let address = found.address();
         signature(&parsed, |start| start == address, &mut Entries::default())
+    }
+
+    #[test]
+    fn what_is_compressed_is_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let [plain, packed] = ["plain", "packed"].map(|name| folder.path().join(name));
+        std::fs::write(&plain, program()).unwrap();
+        let expected = of(&program(), "known");
+        assert!(expected.is_some());
+        for format in ["zlib", "zstd"] {
+            let mut objcopy = Command::new("objcopy");
+            objcopy.arg(format!("--compress-debug-sections={format}"));
+            assert!(objcopy.arg(&plain).arg(&packed).status().unwrap().success());
+            let program = std::fs::read(&packed).unwrap();
+            let parsed = object::File::parse(&*program).unwrap();
+            let info = parsed.section_by_name(".debug_info").unwrap();
+            let range = info.compressed_file_range().unwrap();
+            assert!(range.format != object::CompressionFormat::None, "{format}");
+            assert_eq!(of(&program, "known"), expected, "{format}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! - `files` finds the programs and libraries that a process uses, or a command will;
 //! - [`Binary`] is one of them: its functions, its static probes (`notes`) and how those describe
 //!   their arguments (`arguments`, `registers`), and what types say of those of a function
-//!   (`types`), which a file may say itself (`dwarf`);
+//!   (`types`), which a file may say itself (`dwarf`, `debug_data`);
 //! - `opening` opens files that anybody may have put there, but not what programs of others serve
 //!   (`served`), `bounded` reads them within limits;
 //! - [`find`] turns what was asked for into locations in files, which [`crate::kernel`] attaches
@@ -14,6 +14,7 @@
 mod arguments;
 mod binary;
 mod bounded;
+mod debug_data;
 mod dwarf;
 mod files;
 mod find;
@@ -28,6 +29,7 @@ mod types;
 
 pub use binary::{Binary, BinaryError, Function, Identity, StaticProbe};
 pub(crate) use bounded::{Bounded, Budget};
+pub(crate) use debug_data::{DebugData, Slice};
 pub(crate) use files::root_of;
 pub use files::{Used, here, of_command, of_process};
 pub use find::{FindError, Location, MAX_PROBES, ProbeKind, Probes, Subject, find};

@@ -2,10 +2,13 @@
 //!
 //! A stack is an event right before the one that it belongs to (`pending`). Its addresses are
 //! looked up in the code that the process has mapped (`spaces`), which are events too, and in the
-//! symbol tables of those files (`modules`), in the kernel's (`kernel_symbols`), and in what a
-//! program that makes code itself says of that (`perf_map`). `names` asks all of these.
+//! symbol tables of those files (`modules`), in what they say to debuggers of functions in others
+//! (`inlined`), in the kernel's symbols (`kernel_symbols`), and in what a program that makes code
+//! itself says of that (`perf_map`). `names` asks all of these.
 
 mod data;
+mod files;
+mod inlined;
 mod kernel_symbols;
 mod modules;
 mod names;
@@ -16,6 +19,7 @@ mod shown;
 mod spaces;
 
 pub use data::{Mapping, Taken, push_mapping, push_symbol};
+pub use files::binary;
 pub use names::{Frame, Names};
 pub use options::StackOptions;
 pub use pending::{Owned, Pending};

@@ -40,7 +40,7 @@ impl Module {
 }
 
 /// A name as its source has it.
-fn demangled(name: &str) -> String {
+pub fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         // Without the hash that ends it.
         return format!("{rust:#}");

@@ -1,22 +1,20 @@
 //! From addresses to functions.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::Event;
 
 use super::data::symbol;
+use super::inlined::{Allowance, Inlined};
 use super::kernel_symbols::KernelSymbols;
 use super::modules::Module;
 use super::perf_map::PerfMap;
-use super::spaces::{BuildIds, Spaces, build_id};
-use super::{Mapping, Taken};
+use super::spaces::{BuildIds, Spaces};
+use super::{Mapping, Taken, files};
 use crate::log_view::each_symbol;
-use crate::probes::{Binary, open_ordinary, open_ordinary_below, root_of};
 
 /// Addresses whose names go into a log at its end, and names that come from one.
 const MOST_NAMES: usize = 1 << 20;
@@ -32,6 +30,8 @@ pub struct Frame {
     pub function: Option<(Arc<str>, u64)>,
     /// The mapping that has it.
     pub mapping: Option<Arc<Mapping>>,
+    /// Whether the compiler has put the function into the next one, which has the same address.
+    pub is_inlined: bool,
 }
 
 /// Who gives addresses names.
@@ -49,11 +49,20 @@ struct Inner {
     log: Option<PathBuf>,
     /// By path and build identifier; `None` where no such file is found.
     modules: HashMap<ModuleKey, Option<Arc<Module>>>,
+    /// Functions in others; `None` where nobody asks for them.
+    inlined: Option<InlinedFiles>,
     build_ids: BuildIds,
     kernel: Option<KernelSymbols>,
     perf_maps: HashMap<i32, PerfMap>,
     /// Addresses that were seen, for a log.
     seen: HashSet<(i32, u64)>,
+}
+
+/// What files say of functions in others.
+#[derive(Debug, Default)]
+struct InlinedFiles {
+    files: HashMap<ModuleKey, Inlined>,
+    allowance: Allowance,
 }
 
 /// A file: its path and build identifier.
@@ -91,6 +100,12 @@ impl Names {
             ..Inner::default()
         };
         Self(Arc::new(Mutex::new(inner)))
+    }
+
+    /// Shows functions too that the compiler has put into others, where files say so. To be said
+    /// before anything is named.
+    pub fn show_inlined(&self) {
+        self.inner().inlined = Some(InlinedFiles::default());
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -160,8 +175,15 @@ impl Names {
                 frames.push(frame);
             }
         }
+        // Where a program goes on after a system call is behind it too.
+        let is_in_call = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT]
+            .iter()
+            .any(|id| id.0 == taken.head.event_type);
         for (index, address) in taken.user().enumerate() {
-            frames.push(inner.user_frame(pid, address, index > 0));
+            let is_return = index > 0 || is_in_call;
+            let frame = inner.user_frame(pid, address, is_return);
+            inner.push_inlined(&mut frames, &frame, is_return);
+            frames.push(frame);
         }
         frames
     }
@@ -198,6 +220,7 @@ impl Inner {
             is_kernel: true,
             function,
             mapping: None,
+            is_inlined: false,
         }
     }
 
@@ -209,9 +232,7 @@ impl Inner {
         let mut function = None;
         if let Some(mapping) = &mapping {
             let at = address.saturating_sub(back);
-            let offset = at
-                .saturating_sub(mapping.start)
-                .saturating_add(mapping.file_offset);
+            let offset = offset_in_file(mapping, address, is_return);
             function = if mapping.path.starts_with(b"/") {
                 let module = self.module(pid, mapping);
                 module.and_then(|module| module.find(offset))
@@ -231,7 +252,26 @@ impl Inner {
             is_kernel: false,
             function,
             mapping,
+            is_inlined: false,
         }
+    }
+
+    /// Adds the functions that were put into that of `frame`, and have its address.
+    fn push_inlined(&mut self, frames: &mut Vec<Frame>, frame: &Frame, is_return: bool) {
+        let (Some(inlined), Some(mapping)) = (&mut self.inlined, &frame.mapping) else {
+            return;
+        };
+        let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
+        let Some(file) = inlined.files.get_mut(&key) else {
+            return;
+        };
+        let offset = offset_in_file(mapping, frame.address, is_return);
+        let names = file.at(offset, &mut inlined.allowance);
+        frames.extend(names.iter().map(|name| Frame {
+            function: Some((Arc::clone(name), 0)),
+            is_inlined: true,
+            ..frame.clone()
+        }));
     }
 
     /// The functions of the file of a mapping, if it is the same one still.
@@ -246,31 +286,21 @@ impl Inner {
     }
 
     fn read_module(&mut self, pid: i32, mapping: &Mapping) -> Option<Module> {
-        // Without an identifier, another file may have the name by now.
-        if mapping.build_id.is_empty() && !self.is_live {
-            return None;
+        let binary = files::binary(pid, mapping, self.is_live, &mut self.build_ids)?;
+        if let Some(inlined) = &mut self.inlined
+            && let Some(data) = binary.debug_data()
+            && let Some(file) = Inlined::of(data, &mut inlined.allowance)
+        {
+            let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
+            inlined.files.insert(key, file);
         }
-        let path = Path::new(OsStr::from_bytes(&mapping.path));
-        let root = root_of(pid);
-        let range = format!("{:x}-{:x}", mapping.start, mapping.end);
-        let mapped = self.is_live.then(|| {
-            let location = format!("/proc/{pid}/map_files/{range}");
-            (open_ordinary(Path::new(&location)), root.as_path())
-        });
-        let below = self
-            .is_live
-            .then(|| (open_ordinary_below(&root, path), root.as_path()));
-        let here = (open_ordinary(path), Path::new("/"));
-        let opened = mapped.into_iter().chain(below).chain([here]);
-        for (file, root) in opened {
-            let Ok(file) = file else { continue };
-            let is_unknown = mapping.build_id.is_empty();
-            if !is_unknown && build_id(&file, &mut self.build_ids) != mapping.build_id {
-                continue;
-            }
-            let binary = Binary::of(Ok(file), path, root).ok()?;
-            return Some(Module::of(binary.functions().ok()?));
-        }
-        None
+        Some(Module::of(binary.functions().ok()?))
     }
+}
+
+/// Where in the file of its mapping an address is. Where it `is_return`, the call before it counts.
+fn offset_in_file(mapping: &Mapping, address: u64, is_return: bool) -> u64 {
+    let at = address.saturating_sub(u64::from(is_return));
+    let offset = at.saturating_sub(mapping.start);
+    offset.saturating_add(mapping.file_offset)
 }

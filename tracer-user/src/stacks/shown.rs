@@ -44,8 +44,12 @@ impl Stack<'_> {
             if let Some((name, offset)) = &frame.function {
                 out.extend_from_slice(b",\"symbol\":");
                 push_json_string(out, name.as_bytes());
-                out.extend_from_slice(b",\"offset\":");
-                push_decimal(out, *offset);
+                if frame.is_inlined {
+                    out.extend_from_slice(b",\"inlined\":true");
+                } else {
+                    out.extend_from_slice(b",\"offset\":");
+                    push_decimal(out, *offset);
+                }
             }
             if frame.is_kernel {
                 out.extend_from_slice(b",\"module\":\"[kernel]\"");
@@ -77,7 +81,11 @@ fn push_frame(out: &mut Vec<u8>, frame: &Frame) {
     match &frame.function {
         Some((name, offset)) => {
             push_for_people(out, name.as_bytes());
-            out.extend_from_slice(format!("+{offset:#x}").as_bytes());
+            if frame.is_inlined {
+                out.extend_from_slice(b" (inlined)");
+            } else {
+                out.extend_from_slice(format!("+{offset:#x}").as_bytes());
+            }
         }
         None => out.extend_from_slice(format!("{:#x}", frame.address).as_bytes()),
     }

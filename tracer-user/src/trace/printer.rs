@@ -79,6 +79,11 @@ impl Printer {
         self.sieve = sieve;
     }
 
+    /// Shows functions too that the compiler has put into others.
+    pub fn show_inlined(&self) {
+        self.names.show_inlined();
+    }
+
     /// Reports at the end on which CPUs the kernel's rings were full.
     pub fn report_cpus(&mut self, lost: LostByCpu) {
         self.lost_by_cpu = Some(lost);

@@ -73,6 +73,8 @@ pub struct Setup {
     pub descriptors: DescriptorOptions,
     /// Which stacks are recorded.
     pub stacks: StackOptions,
+    /// Whether functions are shown too that the compiler has put into others.
+    pub inlined: bool,
     /// What is probed in the programs.
     pub probes: Vec<ProbeSpec>,
     /// What is asked of what events carry.
@@ -177,6 +179,9 @@ impl Setup {
         let report = self.report(start, &output);
         let mut printer = Printer::new(report, &self.selection, self.event_limit);
         printer.pass(Sieve::new(&self.predicate, start));
+        if self.inlined {
+            printer.show_inlined();
+        }
         if let Some(kernel) = &kernel {
             printer.report_cpus(kernel.lost_by_cpu());
         }

@@ -88,11 +88,13 @@ impl Stacks {
 
     fn frame(&mut self, frame: &stacks::Frame, new: &mut InternedData) -> u64 {
         let name = match &frame.function {
-            Some((name, _)) => interned(
-                &mut self.names,
-                &text(name.as_bytes()),
-                &mut new.function_names,
-            ),
+            Some((name, _)) => {
+                let mut name = text(name.as_bytes());
+                if frame.is_inlined {
+                    name.push_str(" (inlined)");
+                }
+                interned(&mut self.names, &name, &mut new.function_names)
+            }
             None => 0,
         };
         let (mapping, rel_pc) = match &frame.mapping {

@@ -1,0 +1,507 @@
+//! Functions that the compiler has put into others: an address is in all of them.
+//!
+//! Files say so to debuggers. Whoever made a file may have made that up: what is read of all files
+//! has limits in bytes and in time, and what is shown is at worst a wrong name. Nothing is read
+//! before a stack is shown that has an address in the file.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gimli::{
+    AttributeValue, DebugInfoOffset, DebuggingInformationEntry, Dwarf, RangeIter, Unit, UnitOffset,
+    constants,
+};
+
+use super::modules::demangled;
+use crate::probes::{DebugData, Slice};
+
+type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
+
+/// How long a file is read, and all of them.
+const LONGEST_OF_FILE: Duration = Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// Bytes of the debugger's parts that are in memory.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Ranges of units and functions of a file that are in memory.
+const MOST_RANGES: usize = 4 << 20;
+
+/// Addresses of a file whose functions are known. Beyond that, all are looked up again.
+const MOST_KNOWN: usize = 65_536;
+
+/// Functions at an address.
+const MOST_NESTED: usize = 64;
+
+/// Steps from an entry to the one that has its name.
+const MOST_STEPS: u32 = 16;
+
+/// Bytes of a name.
+const MOST_NAME_BYTES: usize = 4096;
+
+/// Steps between two looks at the clock.
+const STEPS_OF_A_LOOK: u32 = 1024;
+
+/// What of all files may be read.
+#[derive(Debug)]
+pub struct Allowance {
+    bytes: u64,
+    time: Duration,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self {
+            bytes: MOST_BYTES,
+            time: LONGEST,
+        }
+    }
+}
+
+/// The functions in others of a file.
+#[derive(Debug)]
+pub struct Inlined {
+    data: DebugData,
+    /// `None` until one is looked for.
+    units: Option<Units>,
+    /// Of units in which one was looked for: beginning, end, and entry of each function.
+    functions: HashMap<usize, Arc<[Range]>>,
+    /// Ranges that are in memory.
+    ranges: usize,
+    known: HashMap<u64, Arc<[Arc<str>]>>,
+    /// How long it may still be read.
+    time: Duration,
+}
+
+/// Where the units of a file are.
+#[derive(Debug, Default)]
+struct Units {
+    /// Where each begins, in order.
+    headers: Vec<usize>,
+    /// What of the code each has, in order.
+    ranges: Vec<Range>,
+}
+
+/// Code, and what it is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Range {
+    begin: u64,
+    end: u64,
+    of: usize,
+}
+
+impl Range {
+    fn has(&self, address: u64) -> bool {
+        (self.begin..self.end).contains(&address)
+    }
+}
+
+/// How long somebody still reads.
+struct Clock {
+    until: Instant,
+    steps: u32,
+}
+
+impl Clock {
+    /// `None` when the time is over.
+    fn look(&self) -> Option<()> {
+        (Instant::now() < self.until).then_some(())
+    }
+
+    /// The same, now and then.
+    fn step(&mut self) -> Option<()> {
+        self.steps = self.steps.wrapping_add(1);
+        if self.steps.is_multiple_of(STEPS_OF_A_LOOK) {
+            self.look()
+        } else {
+            Some(())
+        }
+    }
+}
+
+impl Inlined {
+    /// Of what a file says to debuggers; `None` where that is more than may be read.
+    pub fn of(data: DebugData, allowance: &mut Allowance) -> Option<Self> {
+        allowance.bytes = allowance.bytes.checked_sub(data.bytes)?;
+        Some(Self {
+            data,
+            units: None,
+            functions: HashMap::new(),
+            ranges: 0,
+            known: HashMap::new(),
+            time: LONGEST_OF_FILE,
+        })
+    }
+
+    /// The functions at this offset in the file that were put into another one, the innermost
+    /// first; none where nobody knows, or it would take too long to find out.
+    pub fn at(&mut self, offset: u64, allowance: &mut Allowance) -> Arc<[Arc<str>]> {
+        if let Some(known) = self.known.get(&offset) {
+            return Arc::clone(known);
+        }
+        let begin = Instant::now();
+        let clock = Clock {
+            until: begin + self.time.min(allowance.time),
+            steps: 0,
+        };
+        let address = self.data.address(offset);
+        let found = address.and_then(|address| self.look_up(address, clock));
+        let took = begin.elapsed();
+        self.time = self.time.saturating_sub(took);
+        allowance.time = allowance.time.saturating_sub(took);
+        let found: Arc<[Arc<str>]> = found.unwrap_or_default().into();
+        if self.known.len() >= MOST_KNOWN {
+            self.known.clear();
+        }
+        self.known.insert(offset, Arc::clone(&found));
+        found
+    }
+
+    fn look_up(&mut self, address: u64, mut clock: Clock) -> Option<Vec<Arc<str>>> {
+        clock.look()?;
+        let dwarf = self.data.dwarf();
+        let units = match &mut self.units {
+            Some(units) => units,
+            unread => {
+                let mut units = Units::default();
+                // What was found until the time was over counts.
+                let _ = units.read(&dwarf, &mut clock);
+                self.ranges += units.ranges.len();
+                unread.insert(units)
+            }
+        };
+        let behind = units.ranges.partition_point(|one| one.begin <= address);
+        // One within another is rare, and follows it.
+        let before = units.ranges.get(..behind)?.iter().rev().take(16);
+        for range in before.filter(|one| one.has(address)) {
+            clock.look()?;
+            let header = dwarf.unit_header(DebugInfoOffset(range.of)).ok()?;
+            let Ok(unit) = dwarf.unit(header) else {
+                continue;
+            };
+            let of = Of {
+                dwarf: &dwarf,
+                unit: &unit,
+                headers: &units.headers,
+            };
+            let functions = match self.functions.get(&range.of) {
+                Some(known) => Arc::clone(known),
+                None => {
+                    let found: Arc<[Range]> = of.functions(&mut clock)?.into();
+                    self.ranges += found.len();
+                    if self.ranges > MOST_RANGES {
+                        self.functions.clear();
+                        self.ranges = units.ranges.len() + found.len();
+                    }
+                    self.functions.insert(range.of, Arc::clone(&found));
+                    found
+                }
+            };
+            let behind = functions.partition_point(|one| one.begin <= address);
+            let mut before = functions.get(..behind)?.iter().rev().take(16);
+            if let Some(function) = before.find(|one| one.has(address)) {
+                return of.inlined(UnitOffset(function.of), address, &mut clock);
+            }
+        }
+        None
+    }
+}
+
+impl Units {
+    fn read(&mut self, dwarf: &Dwarf<Slice<'_>>, clock: &mut Clock) -> Option<()> {
+        let mut headers = dwarf.units();
+        while let Ok(Some(header)) = headers.next() {
+            clock.look()?;
+            let DebugInfoOffset(of) = header.debug_info_offset()?;
+            self.headers.push(of);
+            // One that cannot be read is not the last one.
+            let Ok(unit) = dwarf.unit(header) else {
+                continue;
+            };
+            let ranges = dwarf.unit_ranges(&unit).ok();
+            push_ranges(&mut self.ranges, ranges, of, clock)?;
+        }
+        self.ranges.sort_unstable();
+        Some(())
+    }
+}
+
+/// Appends the ranges of `of`, as far as there is space.
+fn push_ranges(
+    to: &mut Vec<Range>,
+    ranges: Option<RangeIter<Slice<'_>>>,
+    of: usize,
+    clock: &mut Clock,
+) -> Option<()> {
+    let Some(mut ranges) = ranges else {
+        return Some(());
+    };
+    while let Ok(Some(range)) = ranges.next() {
+        clock.step()?;
+        if range.begin < range.end && to.len() < MOST_RANGES {
+            to.push(Range {
+                begin: range.begin,
+                end: range.end,
+                of,
+            });
+        }
+    }
+    Some(())
+}
+
+/// A unit, with what its entries are read by.
+struct Of<'d, 'a> {
+    dwarf: &'d Dwarf<Slice<'a>>,
+    unit: &'d Unit<Slice<'a>>,
+    headers: &'d [usize],
+}
+
+impl<'a> Of<'_, 'a> {
+    /// The functions of the unit that have code, by where they begin.
+    fn functions(&self, clock: &mut Clock) -> Option<Vec<Range>> {
+        let mut functions = Vec::new();
+        let mut entries = self.unit.entries();
+        while let Ok(Some(entry)) = entries.next_dfs() {
+            clock.step()?;
+            if entry.tag() == constants::DW_TAG_subprogram {
+                let UnitOffset(of) = entry.offset();
+                let ranges = self.dwarf.die_ranges(self.unit, entry).ok();
+                push_ranges(&mut functions, ranges, of, clock)?;
+            }
+        }
+        functions.sort_unstable();
+        Some(functions)
+    }
+
+    /// What was put into the function of this entry, and has the address: the innermost first.
+    fn inlined(
+        &self,
+        function: UnitOffset,
+        address: u64,
+        clock: &mut Clock,
+    ) -> Option<Vec<Arc<str>>> {
+        let mut names = Vec::new();
+        let mut entries = self.unit.entries_at_offset(function).ok()?;
+        let depth = entries.next_dfs().ok()??.depth();
+        while let Ok(Some(entry)) = entries.next_dfs() {
+            clock.step()?;
+            if entry.depth() <= depth || names.len() >= MOST_NESTED {
+                break;
+            }
+            if entry.tag() == constants::DW_TAG_inlined_subroutine
+                && self.has(entry, address, clock)?
+            {
+                names.push(self.name(entry, clock)?);
+            }
+        }
+        names.reverse();
+        Some(names)
+    }
+
+    fn has(&self, entry: &Entry<'a>, address: u64, clock: &mut Clock) -> Option<bool> {
+        let Ok(mut ranges) = self.dwarf.die_ranges(self.unit, entry) else {
+            return Some(false);
+        };
+        while let Ok(Some(range)) = ranges.next() {
+            clock.step()?;
+            if (range.begin..range.end).contains(&address) {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
+
+    /// What the function is called that an entry is an instance of; `None` when the time is over.
+    fn name(&self, entry: &Entry<'a>, clock: &mut Clock) -> Option<Arc<str>> {
+        let mut entry = entry.clone();
+        // Where that is in another unit.
+        let mut other: Option<Unit<Slice<'a>>> = None;
+        let mut name: Option<String> = None;
+        for _ in 0..MOST_STEPS {
+            clock.look()?;
+            let unit = other.as_ref().unwrap_or(self.unit);
+            let text = |attribute| {
+                let value = entry.attr_value(attribute)?;
+                let text = self.dwarf.attr_string(unit, value).ok()?;
+                let text = text.slice().get(..MOST_NAME_BYTES).unwrap_or(text.slice());
+                Some(String::from_utf8_lossy(text).into_owned())
+            };
+            let linkage = text(constants::DW_AT_linkage_name)
+                .or_else(|| text(constants::DW_AT_MIPS_linkage_name));
+            if let Some(linkage) = linkage {
+                return Some(demangled(&linkage).into());
+            }
+            name = name.or_else(|| text(constants::DW_AT_name));
+            let origin = entry
+                .attr_value(constants::DW_AT_abstract_origin)
+                .or_else(|| entry.attr_value(constants::DW_AT_specification));
+            let found = origin.and_then(|origin| self.origin(unit, origin));
+            let Some((of, found)) = found else { break };
+            entry = found;
+            other = of.or(other);
+        }
+        Some(name.map_or_else(|| "?".into(), Arc::from))
+    }
+
+    /// The entry that is referred to, and its unit where that is not `unit`.
+    fn origin(
+        &self,
+        unit: &Unit<Slice<'a>>,
+        reference: AttributeValue<Slice<'a>>,
+    ) -> Option<(Option<Unit<Slice<'a>>>, Entry<'a>)> {
+        let at = match reference {
+            AttributeValue::UnitRef(offset) => return Some((None, unit.entry(offset).ok()?)),
+            AttributeValue::DebugInfoRef(offset) => offset,
+            _ => return None,
+        };
+        if let Some(offset) = at.to_unit_offset(&unit.header) {
+            return Some((None, unit.entry(offset).ok()?));
+        }
+        let behind = self.headers.partition_point(|header| *header <= at.0);
+        let header = *self.headers.get(behind.checked_sub(1)?)?;
+        let header = self.dwarf.unit_header(DebugInfoOffset(header)).ok()?;
+        let other = self.dwarf.unit(header).ok()?;
+        let entry = other.entry(at.to_unit_offset(&other.header)?).ok()?;
+        Some((Some(other), entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
+    use crate::probes::Binary;
+
+    use super::*;
+
+    const SOURCE: &str = "
+        volatile int seen;
+        static inline __attribute__((always_inline)) void inner(int of) { seen = of; }
+        static inline __attribute__((always_inline)) void middle(int of) { inner(of); inner(of + 1); }
+        __attribute__((noinline)) void outer(int of) { middle(of); middle(of + 2); }
+        int main(int count, char **typed) { outer(count); return typed == 0; }";
+
+    /// A program in C, and all offsets of its code.
+    fn program(folder: &Path) -> (Vec<u8>, Vec<u64>) {
+        let (source, made) = (folder.join("a.c"), folder.join("a"));
+        std::fs::write(&source, SOURCE).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-g", "-O2", "-gz=none", "-o"]).arg(&made);
+        assert!(compiler.arg(&source).status().unwrap().success());
+        let binary = Binary::open(&made, &made, Path::new("/")).unwrap();
+        let functions = binary.functions().unwrap();
+        let outer = functions.iter().find(|one| one.name == "outer").unwrap();
+        let offsets = (outer.offset..outer.offset + outer.size).collect();
+        (std::fs::read(made).unwrap(), offsets)
+    }
+
+    fn inlined(program: &[u8], folder: &Path) -> Option<Inlined> {
+        let path = folder.join("read");
+        std::fs::write(&path, program).unwrap();
+        let binary = Binary::open(&path, &path, Path::new("/")).ok()?;
+        Inlined::of(binary.debug_data()?, &mut Allowance::default())
+    }
+
+    #[test]
+    fn functions_are_within_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, offsets) = program(folder.path());
+        let mut file = inlined(&program, folder.path()).unwrap();
+        let mut allowance = Allowance::default();
+        let all: Vec<String> = offsets
+            .iter()
+            .map(|offset| file.at(*offset, &mut allowance).join(" "))
+            .collect();
+        for known in ["inner middle", ""] {
+            assert!(all.iter().any(|one| one == known), "{all:?}");
+        }
+        assert_eq!(file.at(u64::MAX, &mut allowance).len(), 0);
+        // Without time, nothing is known.
+        let mut file = inlined(&program, folder.path()).unwrap();
+        allowance.time = Duration::ZERO;
+        assert!(
+            offsets
+                .iter()
+                .all(|at| file.at(*at, &mut allowance).is_empty())
+        );
+        allowance.bytes = 10;
+        let binary = Binary::open(&folder.path().join("a"), Path::new("a"), Path::new("/"));
+        let data = binary.unwrap().debug_data().unwrap();
+        assert!(Inlined::of(data, &mut allowance).is_none());
+    }
+
+    #[test]
+    fn units_that_take_long_are_given_up() {
+        // Many small units, all with the same large table of abbreviations.
+        let abbreviations = (128_u32..16_000).flat_map(|code| {
+            let [low, high, ..] = (code & 0x7f | 0x80 | code >> 7 << 8).to_le_bytes();
+            [low, high, 0x24, 0, 0, 0]
+        });
+        let abbreviations: Vec<u8> = abbreviations.chain([0]).collect();
+        let unit = [9, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8, 0x80, 0x01];
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("abbrev"), abbreviations).unwrap();
+        std::fs::write(at("info"), unit.repeat(100_000)).unwrap();
+        let section =
+            |name: &str| format!(".section .debug_{name},\"\",%progbits\n.incbin \"{name}\"\n");
+        let mut code = ".globl main\n.type main,%function\nmain:\nret\n".to_owned();
+        code.push_str(".size main,.-main\n.section .note.GNU-stack,\"\",%progbits\n");
+        std::fs::write(at("a.s"), code + &section("abbrev") + &section("info")).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-o", "a", "a.s"]);
+        let made = compiler.current_dir(folder.path()).status().unwrap();
+        assert!(made.success());
+        let mut file = inlined(&std::fs::read(at("a")).unwrap(), folder.path()).unwrap();
+        let mut allowance = Allowance {
+            time: Duration::from_millis(50),
+            ..Allowance::default()
+        };
+        let binary = Binary::open(&at("a"), &at("a"), Path::new("/")).unwrap();
+        let functions = binary.functions().unwrap();
+        let main = functions.iter().find(|one| one.name == "main").unwrap();
+        assert_eq!(file.at(main.offset, &mut allowance).len(), 0);
+        assert_eq!(allowance.time, Duration::ZERO, "it was not over before");
+        let read = file.units.map_or(0, |units| units.headers.len());
+        assert!((1..100_000).contains(&read), "{read}");
+    }
+
+    #[test]
+    fn damage_does_no_harm() {
+        use object::{Object, ObjectSection};
+
+        let folder = tempfile::tempdir().unwrap();
+        let (whole, offsets) = program(folder.path());
+        let parsed = object::File::parse(&*whole).unwrap();
+        let names = [
+            ".debug_info",
+            ".debug_abbrev",
+            ".debug_str",
+            ".debug_rnglists",
+        ];
+        let ranges = names.iter();
+        let ranges: Vec<_> = ranges
+            .filter_map(|name| parsed.section_by_name(name)?.file_range())
+            .collect();
+        assert!(ranges.len() >= 3);
+        let mut seed = 1_u64;
+        for round in 0..1000 {
+            let mut damaged = whole.clone();
+            for _ in 0..=round % 4 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let (start, bytes) = ranges[(seed >> 33) as usize % ranges.len()];
+                let at = start + (seed >> 20) % bytes;
+                damaged[usize::try_from(at).unwrap()] = (seed >> 56) as u8;
+            }
+            let mut allowance = Allowance::default();
+            if let Some(mut file) = inlined(&damaged, folder.path()) {
+                for offset in offsets.iter().step_by(5) {
+                    let found = file.at(*offset, &mut allowance);
+                    assert!(found.len() <= MOST_NESTED);
+                }
+            }
+        }
+    }
+}
